@@ -1,0 +1,23 @@
+// Package mmap makes the bytes of a file readable by C code: mapped into memory, or read with
+// pread into memory outside the Go heap. It knows nothing of records, images or batches.
+//
+// # Two backends, one meaning
+//
+// Mapped: the file is mapped once (through mmap-go); Read checks bounds and populates the page
+// tables of the range with MADV_POPULATE_READ, so that a truncated or failing file is an errno
+// here and not a SIGBUS in whoever touches the bytes next. Go code never touches them.
+// Pread: Read copies the range into the caller's Buffer. Immune to truncation, and chosen by
+// Auto for network and FUSE file systems and on kernels before 5.14, which cannot populate.
+//
+// What populate cannot cover: a file cut within the microseconds between Read and the last
+// access to the View still raises SIGBUS with the mapped backend. Whoever shares files with
+// writers takes Pread.
+//
+// # Life of a View
+//
+// A View is valid until its Buffer is used for another read, emptied or freed. The Buffer holds
+// a reference on the mapped File, so Close may come at any time: the mapping disappears when
+// the last Buffer that shows it lets go. A Buffer serves one goroutine at a time; a File serves
+// any number. Reading through a View of a freed Buffer is the one mistake this package cannot
+// catch.
+package mmap

@@ -1,0 +1,75 @@
+package mmap
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What can be wrong with a file. Each comes wrapped in an *Error that says where.
+var (
+	// ErrBounds: the range asked for was never inside the file, so whoever named it is wrong.
+	ErrBounds = errors.New("range outside the file")
+	// ErrTruncated: the range was inside the file when it was opened and no longer is.
+	ErrTruncated = errors.New("file is truncated")
+	// ErrStale: the file is not the one that was recorded (size or modification time).
+	ErrStale = errors.New("file changed since it was recorded")
+	// ErrNotRegular: a directory, FIFO, socket or device, which could block or never end.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrTooLarge: the file exceeds the caller's limit or this machine's address space.
+	ErrTooLarge = errors.New("file exceeds the limit")
+	// ErrMemory: the system refused memory; Expected says how many bytes were asked for.
+	ErrMemory = errors.New("not enough memory")
+	// ErrClosed: the File was closed before this read began.
+	ErrClosed = errors.New("file is closed")
+	// ErrNoPopulate: the mapped backend was asked for where the kernel cannot vouch for pages.
+	ErrNoPopulate = errors.New("this kernel has no MADV_POPULATE_READ (Linux 5.14), use pread")
+	// ErrHardware: the kernel has marked a page of the file as damaged memory.
+	ErrHardware = errors.New("hardware memory error")
+)
+
+// none stands in Offset, Expected and Found where there is nothing to say.
+const none = -1
+
+// Error says which operation failed on which file, and where. Offset is where the range begins.
+// Expected and Found are sizes of the file in bytes (for ErrStale by time: nanoseconds, and Op
+// is "mtime"; for ErrMemory: Expected is the size asked for), -1 where unknown.
+type Error struct {
+	Op, Path                string
+	Offset, Expected, Found int64
+	Err                     error
+}
+
+func (e *Error) Error() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s %s", e.Op, e.Path)
+	if e.Offset >= 0 {
+		fmt.Fprintf(&s, " at offset %d", e.Offset)
+	}
+	return s.String() + ": " + e.Reason()
+}
+
+// Reason is the text without operation, path and offset.
+func (e *Error) Reason() string {
+	unit := "bytes"
+	if e.Op == opTime {
+		unit = "ns"
+	}
+	switch {
+	case e.Expected >= 0 && e.Found >= 0:
+		return fmt.Sprintf("%v (expected %d %s, found %d)", e.Err, e.Expected, unit, e.Found)
+	case e.Expected >= 0:
+		return fmt.Sprintf("%v (%d %s)", e.Err, e.Expected, unit)
+	}
+	return e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Operations as they appear in Error.Op.
+const (
+	opOpen  = "open"
+	opRead  = "read"
+	opTime  = "mtime"
+	opAlloc = "allocate for"
+)

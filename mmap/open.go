@@ -1,0 +1,40 @@
+package mmap
+
+import "golang.org/x/sys/unix"
+
+// openRegular opens without following the file into a wait: a FIFO without a writer would
+// block open, a device could block read. O_NONBLOCK means nothing to a regular file.
+func openRegular(path string) (int, unix.Stat_t, error) {
+	var status unix.Stat_t
+	fd, err := openRetry(path)
+	if err == nil {
+		if err = fstat(fd, &status); err == nil && status.Mode&unix.S_IFMT != unix.S_IFREG {
+			err = ErrNotRegular
+		}
+		if err != nil {
+			unix.Close(fd)
+		}
+	}
+	if err != nil {
+		return -1, status, &Error{opOpen, path, none, none, none, err}
+	}
+	return fd, status, nil
+}
+
+func openRetry(path string) (int, error) {
+	for {
+		// A slow network file system may be interrupted in open (open(2), EINTR).
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func fstat(fd int, status *unix.Stat_t) error {
+	for {
+		if err := unix.Fstat(fd, status); err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package mmap
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A failing disk or a network file system in trouble may answer the next try; the waits add up
+// to 21 ms, so that a dead one is reported soon.
+var readBackOff = [...]time.Duration{time.Millisecond, 4 * time.Millisecond, 16 * time.Millisecond}
+
+// preadFull fills dst from offset. Short reads go on, EINTR does too, EIO is tried again with
+// back-off, the end of the file is ErrTruncated: the caller knew the size.
+func preadFull(fd int, path string, dst []byte, offset int64) error {
+	done, failures := 0, 0
+	for done < len(dst) {
+		n, err := unix.Pread(fd, dst[done:], offset+int64(done))
+		switch {
+		case n > 0:
+			done, failures = done+n, 0
+		case err == nil:
+			return &Error{opRead, path, offset, offset + int64(len(dst)), endOf(fd, offset+int64(done)), ErrTruncated}
+		case err == unix.EINTR:
+		case (err == unix.EIO || err == unix.EAGAIN) && failures < len(readBackOff):
+			time.Sleep(readBackOff[failures])
+			failures++
+		default:
+			return &Error{opRead, path, offset + int64(done), none, none, err}
+		}
+	}
+	return nil
+}
+
+// endOf is the size of a file that was just seen to end at or before an offset.
+func endOf(fd int, seen int64) int64 {
+	var status unix.Stat_t
+	if err := fstat(fd, &status); err != nil || status.Size > seen {
+		return seen
+	}
+	return status.Size
+}
+
+// Stamp is what identifies a version of a small file without reading it.
+type Stamp struct{ Size, MTimeNs int64 }
+
+// ReadWhole reads one small file: open, fstat, pread, close. A file larger than maxBytes is
+// refused before memory is asked for.
+func ReadWhole(path string, b *Buffer, maxBytes int64, o Options) (View, error) {
+	return readFile(path, b, nil, maxBytes, o)
+}
+
+// ReadUnchanged is ReadWhole for a file whose stamp was recorded: another size or time is
+// ErrStale.
+func ReadUnchanged(path string, b *Buffer, recorded Stamp, maxBytes int64, o Options) (View, error) {
+	return readFile(path, b, &recorded, maxBytes, o)
+}
+
+func readFile(path string, b *Buffer, recorded *Stamp, maxBytes int64, o Options) (View, error) {
+	if o.ReadDelay > 0 {
+		time.Sleep(o.ReadDelay)
+	}
+	// No os.File: this is once an image, and its poller and finalizer would be for nothing.
+	fd, status, err := openRegular(path)
+	if err != nil {
+		return View{}, err
+	}
+	defer unix.Close(fd)
+	if recorded != nil {
+		if status.Size != recorded.Size {
+			return View{}, &Error{opRead, path, none, recorded.Size, status.Size, ErrStale}
+		}
+		if found := status.Mtim.Nano(); found != recorded.MTimeNs {
+			return View{}, &Error{opTime, path, none, recorded.MTimeNs, found, ErrStale}
+		}
+	}
+	if status.Size > min(maxBytes, maxInt) {
+		return View{}, &Error{opRead, path, none, maxBytes, status.Size, ErrTooLarge}
+	}
+	if err := b.reserve(status.Size); err != nil {
+		return View{}, at(err, path)
+	}
+	if err := preadFull(fd, path, b.memory[:status.Size], 0); err != nil {
+		return View{}, err
+	}
+	return b.view(status.Size), nil
+}
+
+// memoryOr translates the errnos that have a meaning of their own here.
+func memoryOr(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOMEM):
+		return ErrMemory
+	case errors.Is(err, errHardware):
+		return ErrHardware
+	}
+	return err
+}
+
+// at names the file in an error of a Buffer, which knows none.
+func at(err error, path string) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Path = path
+	}
+	return err
+}

@@ -1,0 +1,35 @@
+package mmap
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// emptyWorldAfter fails a test that leaves a descriptor, a mapping or buffer memory behind.
+func emptyWorldAfter(t *testing.T) {
+	t.Helper()
+	descriptors, memory := countDescriptors(t), BufferBytes()
+	t.Cleanup(func() {
+		assert.Equal(t, descriptors, countDescriptors(t), "file descriptors")
+		assert.Equal(t, memory, BufferBytes(), "bytes in buffers")
+		assert.Zero(t, countMaps(t, "shard-00000.tar"), "mappings of test files")
+	})
+}
+
+func countDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+func countMaps(t *testing.T, name string) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	return strings.Count(string(maps), name)
+}
