@@ -1,0 +1,49 @@
+package pinned
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// Alignment of lent memory: a cache line, and what the fields of a batch are aligned to.
+const Alignment = 64
+
+// Lend gives the pool memory for one batch. It must stay valid until the loan ends: at the
+// Release of the slot with this tag, or at Close. Tags of loans that have not ended differ.
+func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
+	address := uintptr(ptr)
+	switch {
+	case ptr == nil || address%Alignment != 0:
+		return fmt.Errorf("%w: address %#x is not a multiple of %d", ErrLoan, address, Alignment)
+	case bytes < p.options.SlotBytes:
+		return fmt.Errorf("%w: %d bytes, and a batch needs %d", ErrLoan, bytes, p.options.SlotBytes)
+	case bytes > maxSlotBytes || address+uintptr(bytes) < address:
+		return fmt.Errorf("%w: %d bytes from %#x leave the address space", ErrLoan, bytes, address)
+	case tag < 0:
+		return fmt.Errorf("%w: tag %d is negative", ErrLoan, tag)
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.closed {
+		return ErrClosed
+	}
+	for _, m := range p.loans {
+		begin := uintptr(m.pointer)
+		// The same memory twice would be two batches in one place.
+		if m.tag == tag || (address < begin+uintptr(m.bytes) && begin < address+uintptr(bytes)) {
+			return fmt.Errorf("%w: tag %d is lent already, or its memory is", ErrLoan, m.tag)
+		}
+	}
+	m := &memory{pointer: ptr, bytes: bytes, tag: tag, fd: -1}
+	p.loans = append(p.loans, m)
+	p.enter(m)
+	return nil
+}
+
+// endLoan forgets memory that is its owner's again, with the lock held.
+func (p *Pool) endLoan(m *memory) {
+	i := slices.Index(p.loans, m)
+	p.loans = slices.Delete(p.loans, i, i+1)
+	p.leave(m)
+}

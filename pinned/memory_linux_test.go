@@ -1,0 +1,221 @@
+package pinned
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headrace/headrace/internal/inject"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestSlotCanBeSharedButNeitherCutNorGrown(t *testing.T) {
+	p := newPool(t, Options{Keep: 1})
+	s := acquire(t, p)
+	fd := s.Descriptor()
+	require.GreaterOrEqual(t, fd, 0)
+	for _, size := range []int64{0, slotBytes - 1, 1 << 30} {
+		assert.ErrorIs(t, unix.Ftruncate(fd, size), unix.EPERM)
+	}
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE)
+	assert.ErrorIs(t, err, unix.EPERM, "no further seal either")
+	// Another process would map it through /proc or get the descriptor over a socket.
+	s.slice()[slotBytes-1] = 42
+	peer, err := unix.Mmap(fd, 0, slotBytes, unix.PROT_READ, unix.MAP_SHARED)
+	require.NoError(t, err)
+	assert.EqualValues(t, 42, peer[slotBytes-1])
+	require.NoError(t, unix.Munmap(peer))
+	require.NoError(t, s.Abandon())
+	fallback := acquire(t, newPool(t, Options{NoMemfd: true}))
+	assert.Equal(t, -1, fallback.Descriptor())
+	require.NoError(t, fallback.Abandon())
+}
+
+func TestEveryPageIsAllocatedBeforeTheSlotIsGivenOut(t *testing.T) {
+	s := acquire(t, newPool(t, Options{}))
+	var status unix.Stat_t
+	require.NoError(t, unix.Fstat(s.Descriptor(), &status))
+	assert.GreaterOrEqual(t, status.Blocks*512, int64(slotBytes))
+	require.NoError(t, s.Abandon())
+}
+
+func TestSlotLargerThanTheMachineIsAnErrorThatSaysHowMuchWasNeeded(t *testing.T) {
+	eachMemory(t, func(t *testing.T, o Options) {
+		o.SlotBytes = 1 << 45
+		p := newPool(t, o)
+		_, err := p.Acquire()
+		var e *MemoryError
+		require.ErrorAs(t, err, &e)
+		assert.ErrorIs(t, err, ErrMemory)
+		assert.EqualValues(t, 1<<45, e.Needed)
+		assert.Positive(t, e.Available)
+		assert.ErrorContains(t, err, "a batch needs a slot of 35184372088832 bytes")
+		assert.Zero(t, p.Stats())
+	})
+}
+
+func TestAddressSpaceThatIsUsedUpIsAnErrorAndThenWorksAgain(t *testing.T) {
+	eachMemory(t, func(t *testing.T, o Options) {
+		o.SlotBytes = 300 << 20
+		p := newPool(t, o)
+		var before unix.Rlimit
+		require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
+		low := before
+		low.Cur = addressSpace(t) + 150<<20
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &low))
+		_, err := p.Acquire()
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before))
+		assert.ErrorIs(t, err, ErrMemory)
+		assert.ErrorIs(t, err, unix.ENOMEM)
+		s := acquire(t, p)
+		require.NoError(t, s.Abandon())
+	})
+}
+
+func addressSpace(t *testing.T) uint64 {
+	t.Helper()
+	return uint64(readTable("/proc/self/status")["VmSize:"]) * 1024
+}
+
+func TestRefusalsOfTheKernelAreErrorsAndLeaveNothing(t *testing.T) {
+	for _, c := range []struct{ faults, want string }{
+		{"fallocate:error=ENOSPC:when=1", "bytes are in use: not enough memory: fallocate: no space left on device; 0"},
+		{"fallocate:error=ENOMEM:when=2", "fallocate: cannot allocate memory; 0"},
+		{"fallocate:error=EINTR:when=1..9", "ok memfd"},
+		{"memfd_create:error=ENOSYS", "ok anonymous"},
+		{"memfd_create:error=EPERM", "ok anonymous"},
+		{"memfd_create:error=EMFILE", "too many open files; 0"},
+		{"fcntl:error=EINVAL", "invalid argument; 0"},
+		{"madvise:error=EINVAL", "ok memfd"},
+		{"madvise:error=EINTR:when=1..5", "ok memfd"},
+		{"madvise:error=EAGAIN:when=1..5", "ok memfd"},
+		{"madvise:error=EAGAIN", "populate: resource temporarily unavailable; 0"},
+		{"madvise:error=ENOMEM", "populate: cannot allocate memory; 0"},
+	} {
+		t.Run(c.faults, func(t *testing.T) {
+			assert.Contains(t, inject.Run(t, "TestFaultChild", "", c.faults), c.want)
+		})
+	}
+}
+
+// TestFaultChild makes, populates and writes a slot while strace torments it, and says what
+// happened and how many mappings and descriptors are left.
+func TestFaultChild(t *testing.T) {
+	_, begin := inject.Begin(t)
+	p, err := NewPool(Options{SlotBytes: 20 << 20})
+	require.NoError(t, err)
+	maps, descriptors := countSlotMaps(t), countDescriptors(t)
+	begin()
+	s, err := p.Acquire()
+	if err == nil {
+		kind := "ok memfd"
+		if s.Descriptor() < 0 {
+			kind = "ok anonymous"
+		}
+		if err = s.Populate(0, s.Bytes()); err == nil {
+			for i := range s.slice() {
+				s.slice()[i] = 1
+			}
+			inject.Answer(kind)
+		}
+		require.NoError(t, s.Abandon())
+	}
+	if err != nil {
+		left := countSlotMaps(t) - maps + countDescriptors(t) - descriptors
+		inject.Answer(err.Error() + "; " + string(rune('0'+left)))
+	}
+}
+
+// The size of /dev/shm is the classic bus error of loaders that share memory.
+func TestSlotsDoNotDependOnTheSizeOfDevShm(t *testing.T) {
+	for name, prepare := range map[string]string{
+		"64 MB":  "mount -t tmpfs -o size=64m tmpfs /dev/shm",
+		"1 MB":   "mount -t tmpfs -o size=1m tmpfs /dev/shm",
+		"absent": "mount -t tmpfs tmpfs /dev",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
+				t.Skipf("no mount namespace can be made here: %v", err)
+			}
+			child := exec.Command("unshare", "-m", "sh", "-c", prepare+` && exec "$0" -test.run='^TestSmallShmChild$' -test.v`, os.Args[0])
+			child.Env = append(os.Environ(), "HEADRACE_SMALL_SHM=1")
+			out, err := child.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			assert.Contains(t, string(out), "--- PASS: TestSmallShmChild")
+		})
+	}
+}
+
+func TestSmallShmChild(t *testing.T) {
+	if os.Getenv("HEADRACE_SMALL_SHM") == "" {
+		t.Skip("runs only as the child of another test")
+	}
+	const batch = 256 * 3 * 224 * 224 * 4 // float32
+	for _, noMemfd := range []bool{false, true} {
+		p, err := NewPool(Options{SlotBytes: batch, Keep: 2, NoMemfd: noMemfd})
+		require.NoError(t, err)
+		var held []*Slot
+		for range 3 {
+			s := hold(t, p)
+			for i := int64(0); i < batch; i += 4096 {
+				s.slice()[i] = 1
+			}
+			held = append(held, s)
+		}
+		for _, s := range held {
+			require.NoError(t, s.Release())
+		}
+		p.Close()
+	}
+}
+
+func TestRoomIsTheLeastOfTheMachineAndEveryGroupAbove(t *testing.T) {
+	root := t.TempDir()
+	put := func(path, text string) {
+		path = filepath.Join(root, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	room := func() int64 { return availableIn(filepath.Join(root, "proc"), filepath.Join(root, "cgroup")) }
+	assert.EqualValues(t, none, room(), "nothing is known")
+
+	put("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    1000 kB\nSwapFree: 24 kB\n")
+	assert.EqualValues(t, 1024_000+24*1024, room())
+	put("proc/meminfo", "MemAvailable:    1000000 kB\nSwapFree: 0 kB\n")
+
+	// Version 2: an ancestor is the tighter one; page cache counts as room, "max" is no limit.
+	put("proc/self/cgroup", "0::/a/b\n")
+	put("cgroup/a/b/memory.max", "max\n")
+	put("cgroup/a/memory.max", "500000\n")
+	put("cgroup/a/memory.current", "400000\n")
+	put("cgroup/a/memory.stat", "anon 100\ninactive_file 30000\nactive_file 2000\nslab_reclaimable 1000\n")
+	assert.EqualValues(t, 133_000, room())
+	put("cgroup/a/b/memory.max", "50000\n")
+	put("cgroup/a/b/memory.current", "60000\n")
+	assert.Zero(t, room(), "a group over its limit has no room")
+	put("cgroup/a/b/memory.stat", "inactive_file 90000\n")
+	assert.EqualValues(t, 50_000, room(), "never more than the limit, though statistics lag behind")
+
+	// Version 1, as a container sees it: the path in /proc/self/cgroup does not exist in it.
+	put("proc/self/cgroup", "5:memory:/docker/0123\n1:cpu:/x\n")
+	put("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+	put("cgroup/memory/memory.usage_in_bytes", "1\n")
+	assert.EqualValues(t, 1_024_000_000, room())
+	put("cgroup/memory/memory.limit_in_bytes", "70000\n")
+	put("cgroup/memory/memory.usage_in_bytes", "60000\n")
+	put("cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 5000\ntotal_active_file 500\n")
+	assert.EqualValues(t, 15_500, room())
+}
+
+func TestErrorsOfMemoryAndStateReadAsSentences(t *testing.T) {
+	shortage := &MemoryError{Needed: 77, InUse: 154, Available: 5}
+	assert.EqualError(t, shortage, "a batch needs a slot of 77 bytes and 154 bytes are in use: not enough memory (5 bytes available)")
+	assert.True(t, errors.Is(shortage, ErrMemory))
+	assert.EqualError(t, &StateError{Op: "release", State: Ready}, "release of a slot that is ready")
+	assert.True(t, strings.HasSuffix((&StateError{Op: "hold", Stale: true}).Error(), "whose life is over"))
+}
