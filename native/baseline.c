@@ -1,0 +1,87 @@
+/* baseline.c: a progressive or arithmetic-coded JPEG written anew as baseline, losing nothing.
+ *
+ * Its quantised coefficients are read and written, never its pixels, so every decoder gives the
+ * same pixels of both. What jpegtran does, less its editing. A file that this could change in any
+ * way is left alone: progressive data that never sent some coefficients (the library smooths over
+ * the gaps when it knows that they are gaps), warnings, and markers between the scans, which would
+ * come to stand before the frame and might mean something else there.
+ */
+#include "decoder.h"
+
+static jpeg_saved_marker_ptr last_marker(const struct jpeg_decompress_struct *info) {
+  jpeg_saved_marker_ptr marker = info->marker_list;
+  while (marker != NULL && marker->next != NULL) marker = marker->next;
+  return marker;
+}
+
+static void save_all_markers(j_decompress_ptr info) {
+  jpeg_save_markers(info, JPEG_COM, 0xFFFF);
+  for (int i = 0; i < 16; i++) jpeg_save_markers(info, JPEG_APP0 + i, 0xFFFF);
+}
+
+/* Under the caller's setjmp. */
+static void write_coefficients(hrn_context *context, jvirt_barray_ptr *coefficients) {
+  struct jpeg_decompress_struct *from = &context->jpeg.info;
+  hrn_encoder *encoder = &context->encoder;
+  j_compress_ptr to = &encoder->info;
+  hrn_encoder_open(context);
+  jpeg_copy_critical_parameters(from, to);
+  to->arith_code = FALSE;
+  to->optimize_coding = TRUE; /* tables of the file's own: progressive ones do not fit */
+  /* Both are among the markers saved, to the byte; a file without them is guessed at by its
+   * component numbers, which are copied. */
+  to->write_JFIF_header = FALSE;
+  to->write_Adobe_marker = FALSE;
+  jpeg_write_coefficients(to, coefficients);
+  for (jpeg_saved_marker_ptr m = from->marker_list; m != NULL; m = m->next) {
+    jpeg_write_marker(to, m->marker, m->data, m->data_length);
+  }
+  jpeg_finish_compress(to);
+  /* Whatever stands behind EOI is no business of a decoder, and the file's all the same. */
+  hrn_encoder_append(encoder, context->jpeg.source.next_input_byte,
+                     context->jpeg.source.bytes_in_buffer);
+}
+
+/* *made says whether the encoder holds a file. Everything that lives across the setjmp is in the
+ * context. */
+static int convert(hrn_context *context, bool *made, hrn_status *status) {
+  hrn_jpeg *jpeg = &context->jpeg;
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) {
+    hrn_encoder_close(&context->encoder);
+    hrn_jpeg_close(jpeg);
+    return status->code;
+  }
+  hrn_jpeg_open(context);
+  save_all_markers(info);
+  jpeg_read_header(info, TRUE);
+  if ((info->progressive_mode || info->arith_code) && info->data_precision == 8 &&
+      hrn_check_pixels(context, info->image_width, info->image_height, status) == HRN_OK) {
+    jpeg_saved_marker_ptr header = last_marker(info);
+    jvirt_barray_ptr *coefficients = hrn_jpeg_coefficients(context);
+    if (hrn_jpeg_verdict(jpeg, status) == HRN_OK && jpeg->warnings == 0 &&
+        !hrn_jpeg_incomplete(info) && last_marker(info) == header) {
+      write_coefficients(context, coefficients);
+      *made = true;
+    }
+  }
+  hrn_encoder_close(&context->encoder);
+  hrn_jpeg_close(jpeg);
+  return status->code;
+}
+
+int hrn_to_baseline(hrn_context *context, const uint8_t *bytes, size_t length, hrn_encoded *encoded,
+                    hrn_status *status) {
+  uint8_t codec;
+  bool made = false;
+  hrn_status_clear(status);
+  *encoded = (hrn_encoded){NULL, 0};
+  if (hrn_decode_begin(context, bytes, length, status) != HRN_OK ||
+      hrn_sniff(bytes, length, &codec, status) != HRN_OK || codec != HRN_CODEC_JPEG ||
+      convert(context, &made, status) != HRN_OK || !made) {
+    return status->code;
+  }
+  *encoded = (hrn_encoded){context->encoder.bytes, context->encoder.length};
+  return HRN_OK;
+}

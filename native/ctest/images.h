@@ -1,0 +1,42 @@
+/* images.h: small JPEGs and PNGs of every kind, made in memory for tests. */
+#ifndef HEADRACE_CTEST_IMAGES_H
+#define HEADRACE_CTEST_IMAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "random.h"
+
+typedef struct image_bytes {
+  uint8_t *bytes; /* malloc's */
+  size_t length;
+} image_bytes;
+
+/* How a JPEG is stored. */
+typedef struct jpeg_form {
+  const char *name;
+  int components;
+  int colour_space; /* J_COLOR_SPACE in the file */
+  int h[4], v[4];   /* sampling factors */
+} jpeg_form;
+
+extern const jpeg_form jpeg_forms[];
+extern const int jpeg_form_count;
+
+enum jpeg_coding { CODING_BASELINE, CODING_PROGRESSIVE, CODING_SEPARATE_SCANS, CODING_ARITHMETIC };
+
+/* Length 0 where libjpeg's encoder cannot write the combination. restart: MCUs, 0 for none. */
+image_bytes make_jpeg(random_state *r, const jpeg_form *form, enum jpeg_coding coding,
+                      uint32_t restart, uint32_t width, uint32_t height, int quality);
+
+/* Random samples; bit depth and colour type must be one of the standard's pairs. */
+image_bytes make_png(random_state *r, int color_type, int bit_depth, int interlaced, uint32_t width,
+                     uint32_t height);
+
+/* Anything of the above. */
+image_bytes made_image(random_state *r);
+
+/* Recomputes the checksums of a damaged PNG as far as its chunks can be followed. */
+void mend_png_checksums(image_bytes *png);
+
+#endif

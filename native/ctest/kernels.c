@@ -1,0 +1,167 @@
+/* kernels.c: every instruction set gives the scalar kernels' bytes, and stays inside its buffers
+ * (rows are allocations of their own, as long as the interface promises and no longer).
+ *
+ *   kernels [-n ROUNDS]
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch.h"
+#include "../resize.h"
+#include "../write.h"
+#include "random.h"
+
+static void *allocate(size_t bytes) {
+  void *memory = NULL;
+  if (posix_memalign(&memory, 64, bytes) != 0) abort();
+  return memory;
+}
+
+/* Noise, or black and white, which drives filters with negative lobes to their limits. */
+static uint8_t *noise(random_state *r, size_t bytes) {
+  uint8_t *memory = allocate(bytes);
+  const int extreme = random_below(r, 2) == 0;
+  for (size_t i = 0; i < bytes; i++) {
+    const uint8_t byte = (uint8_t)random_next(r);
+    memory[i] = extreme ? (byte & 1 ? 255 : 0) : byte;
+  }
+  return memory;
+}
+
+static int32_t some_length(random_state *r) {
+  static const uint64_t most[] = {4, 40, 400, 4000};
+  return 1 + (int32_t)random_below(r, most[random_below(r, 4)]);
+}
+
+static int differs(const uint8_t *a, const uint8_t *b, size_t pixels) {
+  for (size_t i = 0; i < pixels; i++) {
+    if (memcmp(a + 4 * i, b + 4 * i, 3) != 0) return 1; /* the fourth byte is undefined */
+  }
+  return 0;
+}
+
+typedef struct axis {
+  int32_t input, output, start, count;
+  int filter;
+} axis;
+
+static axis some_axis(random_state *r) {
+  axis a = {.input = some_length(r), .output = some_length(r)};
+  a.filter = 1 + (int)random_below(r, 5);
+  a.start = (int32_t)random_below(r, (uint64_t)a.output);
+  a.count = 1 + (int32_t)random_below(r, (uint64_t)(a.output - a.start));
+  return a;
+}
+
+static int fail(const char *what, const axis *a) {
+  fprintf(stderr, "%s: filter %d, %d to %d, outputs %d + %d\n", what, a->filter, a->input,
+          a->output, a->start, a->count);
+  return 1;
+}
+
+static int horizontal_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  const axis a = some_axis(r);
+  void *memory = allocate(hrn_taps_bytes(a.input, a.output, a.filter, a.count));
+  hrn_taps taps;
+  hrn_taps_build(&taps, a.input, a.output, a.filter, a.start, a.count, 1, memory);
+  const size_t row = (size_t)taps.input_length * 4 + HRN_ROW_PADDING;
+  const size_t out = ((size_t)a.count + 3) / 4 * 16;
+  uint8_t *in[2] = {noise(r, row), noise(r, row)};
+  uint8_t *results[4];
+  for (int i = 0; i < 4; i++) results[i] = allocate(out);
+  plain->horizontal(&taps, in[0], in[1], results[0], results[1]);
+  simd->horizontal(&taps, in[0], in[1], results[2], results[3]);
+  const int bad = differs(results[0], results[2], (size_t)a.count) ||
+                  differs(results[1], results[3], (size_t)a.count);
+  for (int i = 0; i < 4; i++) free(results[i]);
+  free(in[0]), free(in[1]), free(memory);
+  return bad ? fail("horizontal", &a) : 0;
+}
+
+static int vertical_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  const axis a = some_axis(r);
+  void *memory = allocate(hrn_taps_bytes(a.input, a.output, a.filter, a.count));
+  hrn_taps taps;
+  hrn_taps_build(&taps, a.input, a.output, a.filter, a.start, a.count, 0, memory);
+  const size_t bytes = 4 * (1 + random_below(r, 50));
+  const size_t out = bytes + 32;
+  uint8_t *in = noise(r, (size_t)taps.input_length * bytes + HRN_ROW_PADDING);
+  uint8_t *results[2] = {allocate(out), allocate(out)};
+  int bad = 0;
+  for (int32_t y = 0; y < a.count && !bad; y += 1 + (int32_t)random_below(r, 9)) {
+    const uint8_t *first = in + (size_t)taps.start[y] * bytes;
+    plain->vertical(&taps, y, first, bytes, results[0], bytes);
+    simd->vertical(&taps, y, first, bytes, results[1], bytes);
+    bad = memcmp(results[0], results[1], bytes) != 0;
+  }
+  free(results[0]), free(results[1]), free(in), free(memory);
+  return bad ? fail("vertical", &a) : 0;
+}
+
+/* Means and deviations as people use them, wild ones, and ones that make the arithmetic fail. */
+static float some_float(random_state *r) {
+  static const float usual[] = {0.485f, 0.456f, 0.406f, 0.229f, 0.224f, 0.225f, 0.5f, 1.0f};
+  const float unit = (float)(1 + random_below(r, 1u << 24)) * 0x1p-24f;
+  switch (random_below(r, 4)) {
+    case 0:
+      return unit;
+    case 1:
+      return ldexpf(unit - 0.5f, (int)random_below(r, 250) - 125);
+    default:
+      return usual[random_below(r, 8)];
+  }
+}
+
+static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd,
+                       uint64_t *by_arithmetic) {
+  hrn_output output = {.dtype = (int32_t)random_below(r, 4),
+                       .layout = (int32_t)random_below(r, 2),
+                       .scale = (int32_t)random_below(r, 2)};
+  output.normalize = output.dtype != HRN_UINT8 && random_below(r, 4) != 0;
+  for (int c = 0; c < 3; c++) {
+    output.mean[c] = some_float(r);
+    output.std[c] = some_float(r);
+    if (output.std[c] == 0) output.std[c] = 1;
+  }
+  hrn_format format;
+  hrn_format_compile(&format, &output);
+  *by_arithmetic += (uint64_t)format.arithmetic;
+  const int32_t count = some_length(r) % 500 + 1;
+  const int flip = (int)random_below(r, 2);
+  const size_t bytes = (size_t)count * 3 * format.element;
+  const size_t plane = output.layout == HRN_NCHW ? (size_t)count * format.element : 0;
+  uint8_t *in = noise(r, (size_t)count * 4 + HRN_ROW_PADDING);
+  uint8_t *results[2] = {allocate(bytes), allocate(bytes)};
+  plain->write(&format, in, count, flip, results[0], plane);
+  simd->write(&format, in, count, flip, results[1], plane);
+  const int bad = memcmp(results[0], results[1], bytes) != 0;
+  free(results[0]), free(results[1]), free(in);
+  if (bad) {
+    fprintf(stderr, "write: dtype %d layout %d scale %d normalize %d count %d flip %d\n",
+            output.dtype, output.layout, output.scale, output.normalize, count, flip);
+  }
+  return bad;
+}
+
+int main(int count, char **arguments) {
+  uint64_t rounds = 3000, by_arithmetic = 0;
+  if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
+  const hrn_kernels *plain = hrn_kernels_named("scalar"), *simd = hrn_kernels_named("avx2");
+  if (simd == NULL) {
+    puts("this CPU has no other instruction set than scalar");
+    return 0;
+  }
+  random_state r = random_seeded(7);
+  for (uint64_t round = 0; round < rounds; round++) {
+    if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
+        write_round(&r, plain, simd, &by_arithmetic)) {
+      fprintf(stderr, "round %llu\n", (unsigned long long)round);
+      return 1;
+    }
+  }
+  printf("%llu rounds equal, %llu formats by arithmetic\n", (unsigned long long)rounds,
+         (unsigned long long)by_arithmetic);
+  return 0;
+}

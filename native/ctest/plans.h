@@ -1,0 +1,17 @@
+/* plans.h: ops and plans drawn at random. */
+#ifndef HEADRACE_CTEST_PLANS_H
+#define HEADRACE_CTEST_PLANS_H
+
+#include "../native.h"
+#include "random.h"
+
+/* 1 to 150 pixels, short ones oftener. */
+int32_t some_side(random_state *r);
+
+/* Any op, of sides up to 150 pixels. */
+hrn_op some_op(random_state *r);
+
+/* Up to three ops and any output; never NULL. */
+hrn_plan *some_plan(random_state *r);
+
+#endif

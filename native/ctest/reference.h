@@ -1,0 +1,25 @@
+/* reference.h: what libjpeg alone makes of a JPEG: every MCU, every row, nothing of ours between.
+ */
+#ifndef HEADRACE_CTEST_REFERENCE_H
+#define HEADRACE_CTEST_REFERENCE_H
+
+#include <stdbool.h>
+
+#include "../internal.h"
+#include "images.h"
+
+typedef struct reference {
+  bool failed;       /* libjpeg's error_exit */
+  bool dry;          /* it asked for bytes behind the last one */
+  uint32_t warnings; /* until the last row was out; nothing is read behind it */
+  uint32_t width, height;
+  uint8_t *rgb;
+} reference;
+
+reference reference_decode(const image_bytes *file);
+void reference_free(reference *whole);
+
+/* The first row of `image` that is not that of the box in the whole; -1 where there is none. */
+int32_t reference_differs(const reference *whole, const hrn_box *box, const hrn_image *image);
+
+#endif

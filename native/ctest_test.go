@@ -1,0 +1,93 @@
+package native
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// builtC is the folder to remove when all tests are done.
+var builtC string
+
+// buildC compiles the C tests of ctest/ once; cgo is refused in a _test.go file, and what they test
+// is not part of the Go interface.
+var buildC = sync.OnceValues(func() (string, error) {
+	// The go command notes what a test reads, so that a changed C test is not taken for run.
+	sources, err := filepath.Glob("ctest/*.[ch]")
+	if err != nil {
+		return "", err
+	}
+	for _, source := range sources {
+		if _, err := os.ReadFile(source); err != nil {
+			return "", err
+		}
+	}
+	build, err := os.MkdirTemp("", "headrace-ctest-*")
+	if err != nil {
+		return "", err
+	}
+	builtC = build
+	make := exec.Command("make", "-C", "ctest", "-j", "2", "BUILD="+build, "CFLAGS=-O1 -g", "all")
+	output, err := make.CombinedOutput()
+	if err != nil {
+		return string(output), err
+	}
+	return build, nil
+})
+
+func runC(t *testing.T, name string, arguments ...string) {
+	build, err := buildC()
+	require.NoError(t, err, build)
+	output, err := exec.Command(filepath.Join(build, name), arguments...).CombinedOutput()
+	require.NoError(t, err, string(output))
+	t.Log(string(output))
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if builtC != "" {
+		_ = os.RemoveAll(builtC)
+	}
+	os.Exit(code)
+}
+
+func TestAWindowEqualsThatWindowOfTheWholeImageForEverySamplingAndCoding(t *testing.T) {
+	runC(t, "windows")
+}
+
+func TestEveryKindOfBadFileGetsItsVerdict(t *testing.T) { runC(t, "verdicts") }
+
+func TestAFileMadeBaselineHasItsPixelsAndAnEncodedOneIsGood(t *testing.T) {
+	runC(t, "recode", "-n", "3000")
+}
+
+func TestDamagedImagesGiveAnAnswerAndTheSameFromAnyContext(t *testing.T) {
+	runC(t, "mutate", "-n", "20000")
+}
+
+func TestWindowsFromSeekPointsAndWithoutAreLibjpegsPixelsForEverySampling(t *testing.T) {
+	runC(t, "seek_windows")
+}
+
+func TestCoefficientsOfAWindowAreThoseOfJpegReadCoefficients(t *testing.T) {
+	for _, simd := range []string{"", "scalar"} {
+		t.Setenv("HEADRACE_SIMD", simd)
+		runC(t, "seek_coefficients")
+	}
+}
+
+func TestSeekPointsComeBackAsPackedAndImpossibleRecordsAreRefused(t *testing.T) {
+	runC(t, "seek_records")
+}
+
+func TestIrregularEntropyDataGetsLibjpegsVerdictAndPixelsAndNoSeekPoints(t *testing.T) {
+	runC(t, "irregular")
+}
+
+func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
+	runC(t, "seek_fuzz", "-n", "50000")
+}

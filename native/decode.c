@@ -1,0 +1,73 @@
+/* decode.c: the one door to the decoders: what kind the bytes are, and who decodes them. */
+#include "decoder.h"
+
+/* Whatever the last record left open is closed first, for its bytes may be gone. */
+int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
+                     hrn_status *status) {
+  hrn_jpeg_close(&context->jpeg);
+  hrn_scratch_begin(context);
+  context->codec = HRN_CODEC_UNKNOWN;
+  context->seek = NULL;
+  context->bytes = bytes;
+  context->length = length;
+  if (length > context->limits.max_record_bytes) {
+    return hrn_fail(status, HRN_LIMIT, -1, "the record has %zu bytes, max_record_bytes is %llu",
+                    length, (unsigned long long)context->limits.max_record_bytes);
+  }
+  return HRN_OK;
+}
+
+/* Reads sizes and checks them against max_pixels, before any memory depends on them. */
+static int read_header(hrn_context *context, uint8_t codec, hrn_status *status) {
+  return codec == HRN_CODEC_JPEG
+             ? hrn_jpeg_header(context, &context->width, &context->height, status)
+             : hrn_png_header(context, &context->width, &context->height, status);
+}
+
+int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
+                      uint32_t *height, hrn_status *status) {
+  uint8_t codec;
+  hrn_status_clear(status);
+  if (hrn_decode_begin(context, bytes, length, status) != HRN_OK ||
+      hrn_sniff(bytes, length, &codec, status) != HRN_OK ||
+      read_header(context, codec, status) != HRN_OK) {
+    return status->code;
+  }
+  context->codec = codec;
+  *width = context->width;
+  *height = context->height;
+  return HRN_OK;
+}
+
+void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
+  context->seek = seek;
+  context->seek_length = length;
+}
+
+/* The caller's geometry is ours as well, so a window outside is our mistake and not the file's; it
+ * is refused all the same, in 64 bits, before a decoder sees it. */
+static bool inside(const hrn_context *context, const hrn_box *box) {
+  return box->left >= 0 && box->top >= 0 && box->width >= 1 && box->height >= 1 &&
+         (uint64_t)box->left + (uint64_t)box->width <= context->width &&
+         (uint64_t)box->top + (uint64_t)box->height <= context->height;
+}
+
+int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
+                      hrn_status *status) {
+  hrn_status_clear(status);
+  if (context->codec == HRN_CODEC_UNKNOWN) {
+    return hrn_fail(status, HRN_INTERNAL, -1, "hrn_decode_window without hrn_decode_header");
+  }
+  if (!inside(context, box)) {
+    return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of %u x %u pixels",
+                    box->left, box->top, box->width, box->height, context->width, context->height);
+  }
+  bool jpeg = context->codec == HRN_CODEC_JPEG;
+  /* A window consumes libjpeg's place in the record. A second one begins again. */
+  if (jpeg && !context->jpeg.created) {
+    int code = read_header(context, context->codec, status);
+    if (code != HRN_OK) return code;
+  }
+  return jpeg ? hrn_jpeg_window(context, box, image, status)
+              : hrn_png_window(context, box, image, status);
+}

@@ -1,0 +1,111 @@
+/* decoder.h: what the decode side shares: the context, and the decoders inside it.
+ *
+ * context.c, decode.c, inspect.c, sniff.c, exif.c, jpeg*.c, png*.c and those that encode include
+ * this file; the other stages see internal.h.
+ */
+#ifndef HEADRACE_DECODER_H
+#define HEADRACE_DECODER_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h> /* jpeglib.h needs FILE and size_t and does not include them */
+
+#include <jpeglib.h>
+
+#include "encoder.h"
+#include "entropy.h"
+#include "internal.h"
+#include "png_reader.h"
+
+/* What libjpeg holds for one image. The struct lives in the context, so everything that changes
+ * between setjmp and longjmp is memory, never a register of a function that is gone. */
+typedef struct hrn_jpeg {
+  struct jpeg_decompress_struct info;
+  struct jpeg_error_mgr errors;
+  struct jpeg_source_mgr source;
+  struct jpeg_progress_mgr progress;
+  jmp_buf escape; /* where error_exit goes; set by the function that called libjpeg */
+  const uint8_t *bytes;
+  size_t length;
+  hrn_status *status; /* of the call in progress */
+  uint64_t max_bytes;
+  uint64_t coefficient_bytes; /* held for a file of several scans */
+  uint32_t max_scans;
+  uint32_t warnings;
+  uint32_t scans;        /* begun, when the struct was closed */
+  uint32_t dry_row;      /* of MCUs, being read when the bytes ran out */
+  struct hrn_hook *hook; /* the context's, while it stands in for libjpeg's entropy decoder */
+  bool ran_dry;          /* libjpeg asked for bytes after the last one */
+  bool truncated;        /* ... and the entropy decoder was not done */
+  bool created;          /* info holds memory */
+} hrn_jpeg;
+
+struct hrn_context {
+  hrn_limits limits;
+  struct {
+    void *base;
+    size_t capacity;        /* bytes usable, padding not counted */
+    size_t asked;           /* by the sample in progress; 0: not used by it */
+    uint32_t large_samples; /* in a row, see context.c */
+  } scratch[HRN_SCRATCH_COUNT];
+  const uint8_t *bytes; /* of the record in progress */
+  size_t length;
+  uint32_t width, height;
+  uint8_t codec; /* enum hrn_codec, unknown until a header was read */
+  hrn_jpeg jpeg;
+  hrn_png png;
+  hrn_encoder encoder;
+  hrn_entropy *entropy;  /* made by the first inspection */
+  struct hrn_hook *hook; /* made by the first baseline JPEG */
+  const uint8_t *seek;   /* the record's seek points, or NULL */
+  size_t seek_length;
+  uint32_t seek_step; /* the inspection in progress is to note points; 0: it is not */
+};
+
+/* context.c */
+void hrn_scratch_begin(hrn_context *context);
+uint64_t hrn_memory_left(const hrn_context *context);
+int hrn_check_pixels(const hrn_context *context, uint64_t width, uint64_t height,
+                     hrn_status *status);
+
+/* decode.c: starts work on a record. */
+int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length, hrn_status *status);
+
+/* sniff.c: HRN_OK with JPEG or PNG, HRN_UNSUPPORTED or HRN_BAD. */
+int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status);
+
+/* exif.c */
+uint8_t hrn_exif_orientation(const uint8_t *tiff, size_t length);
+
+/* jpeg_error.c: our jpeg_error_mgr. */
+void hrn_jpeg_errors_init(hrn_jpeg *jpeg);
+
+/* jpeg_source.c: bytes from memory, and a note when they ran out. */
+void hrn_jpeg_source_init(hrn_jpeg *jpeg, const uint8_t *bytes, size_t length);
+int64_t hrn_jpeg_offset(const hrn_jpeg *jpeg);
+
+/* jpeg_markers.c: fills process, bits, size, channels and orientation as far as they are there. */
+void hrn_jpeg_markers(const uint8_t *bytes, size_t length, hrn_facts *facts);
+
+/* jpeg.c. Those without a status may longjmp to jpeg.escape: only under the caller's own setjmp. */
+void hrn_jpeg_open(hrn_context *context);
+int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
+int hrn_jpeg_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
+void hrn_jpeg_start(hrn_context *context);
+jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context);
+bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info);
+int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status);
+void hrn_jpeg_close(hrn_jpeg *jpeg);
+
+/* jpeg_inspect.c */
+int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status);
+
+/* cmyk.c: in place, 4 bytes a pixel. */
+void hrn_cmyk_to_rgbx(uint8_t *pixels, size_t count);
+
+/* png.c; the stages behind it are in png_reader.h. */
+int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
+int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
+int hrn_png_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status);
+
+#endif

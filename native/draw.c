@@ -1,0 +1,117 @@
+/* draw.c: what random ops draw, as torchvision 0.29's get_params distributes it.
+ *
+ * The counter is (block, op, draw, sample), the key (seed, epoch); each attempt of an op takes one
+ * block of four words. Both are promises: golden vectors in the tests hold them.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "philox.h"
+#include "plan.h"
+
+/* Op and block are in the counter, so ops draw independently of each other and of how many words
+ * the ones before took: adding an op at the end changes no draw. */
+static hrn_philox_block block_of(const hrn_key *key, int32_t op, uint64_t block) {
+  const uint64_t counter[4] = {block, (uint64_t)op, key->draw, key->sample};
+  const uint64_t philox_key[2] = {key->seed, key->epoch};
+  return hrn_philox(counter, philox_key);
+}
+
+/* What get_params falls back to: the largest central crop with an allowed aspect ratio. */
+static void central_crop(const double ratio[2], int32_t width, int32_t height, int32_t box[4]) {
+  const double in_ratio = (double)width / (double)height;
+  double w = width, h = height;
+  /* Each division rounds to no more than the side that is cut; below one only for extreme
+   * ratios, where torchvision would ask Pillow for an empty crop. */
+  if (in_ratio < ratio[0]) {
+    h = fmin(fmax(rint(width / ratio[0]), 1.0), height);
+  } else if (in_ratio > ratio[1]) {
+    w = fmin(fmax(rint(height * ratio[1]), 1.0), width);
+  }
+  box[2] = (int32_t)h;
+  box[3] = (int32_t)w;
+  box[0] = (height - box[2]) / 2;
+  box[1] = (width - box[3]) / 2;
+}
+
+static void resized_crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
+                         int32_t height, int32_t box[4]) {
+  const double *scale = op->p, *ratio = op->p + 2;
+  const double area = (double)width * (double)height;
+  const double log_low = log(ratio[0]), log_high = log(ratio[1]);
+  /* One block an attempt, also where its last two words go unused: an attempt's draws never
+   * depend on how the ones before ended. */
+  for (uint64_t attempt = 0; attempt < 10; attempt++) {
+    const hrn_philox_block block = block_of(key, index, attempt);
+    const double target = area * (scale[0] + (scale[1] - scale[0]) * hrn_uniform(block.word[0]));
+    const double aspect = exp(log_low + (log_high - log_low) * hrn_uniform(block.word[1]));
+    /* rint rounds half to even, as Python's round does. */
+    const double w = rint(sqrt(target * aspect)), h = rint(sqrt(target / aspect));
+    /* Compared as doubles: a wild ratio may exceed every integer. */
+    if (!(w > 0 && w <= width && h > 0 && h <= height)) continue;
+    box[2] = (int32_t)h;
+    box[3] = (int32_t)w;
+    box[0] = (int32_t)hrn_below(block.word[2], (uint64_t)(height - box[2]) + 1);
+    box[1] = (int32_t)hrn_below(block.word[3], (uint64_t)(width - box[3]) + 1);
+    return;
+  }
+  central_crop(ratio, width, height, box);
+}
+
+/* The length after RandomCrop's two paddings, the second only where a crop would not fit. */
+static int32_t padded_length(int32_t length, int32_t before, int32_t after, int32_t if_needed,
+                             int32_t crop) {
+  length += before + after;
+  return if_needed && length < crop ? length + 2 * (crop - length) : length;
+}
+
+static int crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+                int32_t box[4], hrn_status *status) {
+  const int32_t *i = op->i;
+  const int32_t padded_height = padded_length(height, i[3], i[5], i[6], i[0]);
+  const int32_t padded_width = padded_length(width, i[2], i[4], i[6], i[1]);
+  if (padded_height < i[0] || padded_width < i[1]) {
+    return hrn_fail(status, HRN_ARGUMENT, -1,
+                    "op %d: required crop size %dx%d (height x width) is larger than the image "
+                    "with its padding, %dx%d",
+                    index, i[0], i[1], padded_height, padded_width);
+  }
+  const hrn_philox_block block = block_of(key, index, 0);
+  box[0] = (int32_t)hrn_below(block.word[0], (uint64_t)(padded_height - i[0]) + 1);
+  box[1] = (int32_t)hrn_below(block.word[1], (uint64_t)(padded_width - i[1]) + 1);
+  box[2] = i[0];
+  box[3] = i[1];
+  return HRN_OK;
+}
+
+int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+                hrn_draw *draw, hrn_status *status) {
+  memset(draw, 0, sizeof *draw);
+  switch (op->kind) {
+    case HRN_OP_RANDOM_RESIZED_CROP:
+      resized_crop(op, index, key, width, height, draw->value);
+      break;
+    case HRN_OP_RANDOM_CROP:
+      return crop(op, index, key, width, height, draw->value, status);
+    case HRN_OP_HORIZONTAL_FLIP:
+    case HRN_OP_VERTICAL_FLIP:
+      draw->value[0] = hrn_uniform(block_of(key, index, 0).word[0]) < op->p[0];
+      break;
+    default:
+      break;
+  }
+  return HRN_OK;
+}
+
+int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
+                  uint32_t height, hrn_draw *draw, hrn_status *status) {
+  hrn_status_clear(status);
+  if (op < 0 || op >= plan->count) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d of a plan of %d", op, plan->count);
+  }
+  /* A draw for an image that no decoder would let through: the caller's mistake. */
+  if (width == 0 || height == 0 || width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
+  }
+  return hrn_draw_op(&plan->ops[op], op, key, (int32_t)width, (int32_t)height, draw, status);
+}

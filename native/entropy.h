@@ -1,0 +1,71 @@
+/* entropy.h: the tables of entropy.c, which a context keeps from image to image. */
+#ifndef HEADRACE_ENTROPY_H
+#define HEADRACE_ENTROPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <jpeglib.h>
+
+#include "seek.h"
+
+/* Bits that index a table: 11 keeps the tables of a usual file inside the first-level cache. */
+#define HRN_LOOKUP_BITS 11
+#define HRN_LOOKUP_SIZE (1 << HRN_LOOKUP_BITS)
+
+/* How far one lookup moves: bits in the stream, coefficients in the block. bits 0: the index starts
+ * no code that is short enough, or none at all. */
+typedef struct hrn_step {
+  uint8_t bits, advance;
+} hrn_step;
+
+typedef struct hrn_lookup {
+  hrn_step many[HRN_LOOKUP_SIZE]; /* as many symbols as the index holds */
+  hrn_step one[HRN_LOOKUP_SIZE];  /* the first symbol alone */
+  hrn_step symbol[256];           /* by place in the list of symbols, for longer codes */
+  int32_t first_code[18], first_symbol[18];
+  int32_t count[18];
+  uint8_t source_bits[17], source_symbols[256]; /* what it was built from */
+  bool built, usable;
+} hrn_lookup;
+
+typedef struct hrn_entropy {
+  hrn_lookup dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
+} hrn_entropy;
+
+/* What this pass can read: one scan of everything, baseline, 8 bits, nothing missing. */
+typedef struct hrn_scan {
+  const hrn_lookup *dc[HRN_MAX_BLOCKS], *ac[HRN_MAX_BLOCKS]; /* of each block of an MCU */
+  uint8_t component[HRN_MAX_BLOCKS];
+  int blocks;
+  uint64_t mcus, columns;
+} hrn_scan;
+
+/* Makes the tables of the scan whose header `info` has just read; false where it is none of those.
+ */
+bool hrn_scan_begin(hrn_scan *scan, hrn_entropy *entropy,
+                    const struct jpeg_decompress_struct *info);
+
+/* Passes over the segment's MCUs, several symbols a lookup, and keeps the DC predictors; `blocks`
+ * is ignored. What hrn_decode_segment would call irregular is, here too. */
+void hrn_skip_segment(const hrn_scan *scan, hrn_segment *segment);
+
+/* Bytes that the work buffer of hrn_entropy_clean needs beyond the length of the data. */
+#define HRN_ENTROPY_PADDING 320
+
+/* Where seek points go while the data is read: one for every `step`-th MCU of each row, in order.
+ */
+typedef struct hrn_recorder {
+  hrn_seek_point *points; /* NULL: none are wanted */
+  uint32_t step;
+  uint32_t columns, rows; /* MCUs of the scan */
+} hrn_recorder;
+
+/* Whether libjpeg would decode the data to the last MCU and EOI without a warning. `data` begins
+ * behind the SOS header that `info` has just read. */
+bool hrn_entropy_clean(hrn_entropy *entropy, const struct jpeg_decompress_struct *info,
+                       const uint8_t *data, size_t length, uint8_t *work, hrn_recorder *recorder);
+
+#endif

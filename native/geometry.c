@@ -1,0 +1,220 @@
+/* geometry.c: folds a sequence of ops into as few stages as give the same pixels.
+ *
+ * A stage is box, resize, padding, window, flip, in that order. An op folds into the last stage
+ * where it commutes with what is there already; where it does not (a resize after a resize, or
+ * after a flip, whose mirrored coefficients round differently), a new stage begins on the
+ * finished pixels of the one before. Nothing is approximated: folding only leaves out pixels
+ * that nobody looks at.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "plan.h"
+
+static void axis_begin(hrn_axis *axis, int32_t length) {
+  memset(axis, 0, sizeof *axis);
+  axis->box_length = axis->resized = axis->length = length;
+  axis->step = 1;
+}
+
+static void stage_begin(hrn_stage *stage, int32_t width, int32_t height) {
+  memset(stage, 0, sizeof *stage);
+  axis_begin(&stage->x, width);
+  axis_begin(&stage->y, height);
+}
+
+/* The stages so far, the last of which is open. */
+typedef struct fold {
+  hrn_stage *stages;
+  int32_t count;
+} fold;
+
+static hrn_stage *open_stage(const fold *f) { return &f->stages[f->count - 1]; }
+
+static hrn_stage *next_stage(fold *f) {
+  const hrn_stage *last = open_stage(f);
+  stage_begin(&f->stages[f->count], last->x.length, last->y.length);
+  f->count++;
+  return open_stage(f);
+}
+
+/* A stage that so far only crops can take its window as the box of a later step. */
+static int only_crops(const hrn_stage *s) {
+  return !s->resizes && !s->pads && s->x.step == 1 && s->y.step == 1;
+}
+
+static void window_to_box(hrn_axis *axis) {
+  axis->box_start += axis->origin;
+  axis->box_length = axis->resized = axis->length;
+  axis->origin = 0;
+}
+
+/* The open stage, or a new one, such that its output is a plain box of its input. */
+static hrn_stage *plain_stage(fold *f) {
+  hrn_stage *stage = only_crops(open_stage(f)) ? open_stage(f) : next_stage(f);
+  window_to_box(&stage->x);
+  window_to_box(&stage->y);
+  return stage;
+}
+
+static int shows_all(const hrn_axis *axis) {
+  return axis->step == 1 && axis->origin == 0 && axis->length == axis->resized;
+}
+
+/* Padding goes around the resized image, so that image must be what the stage shows. */
+static hrn_stage *paddable_stage(fold *f) {
+  hrn_stage *stage = open_stage(f);
+  if (!stage->pads && shows_all(&stage->x) && shows_all(&stage->y)) return stage;
+  return plain_stage(f);
+}
+
+static void axis_crop(hrn_axis *axis, int32_t start, int32_t length) {
+  axis->origin += axis->step * start;
+  axis->length = length;
+}
+
+static void axis_flip(hrn_axis *axis) {
+  axis->origin += axis->step * (axis->length - 1);
+  axis->step = -axis->step;
+}
+
+static void axis_pad(hrn_axis *axis, int32_t before, int32_t after, int32_t missing) {
+  axis->padding = (hrn_padding){before, after, missing};
+  axis->length += before + after + 2 * missing;
+}
+
+/* A box that may lie partly or wholly outside: Pillow's crop fills with black. */
+static void fold_crop(fold *f, int32_t top, int32_t left, int32_t height, int32_t width) {
+  hrn_stage *stage = open_stage(f);
+  const int32_t before_x = left < 0 ? -left : 0, before_y = top < 0 ? -top : 0;
+  const int32_t over_x = left + width - stage->x.length, over_y = top + height - stage->y.length;
+  const int32_t after_x = over_x > 0 ? over_x : 0, after_y = over_y > 0 ? over_y : 0;
+  if (before_x || before_y || after_x || after_y) {
+    stage = paddable_stage(f);
+    stage->pads = 1;
+    stage->padding_mode = HRN_PAD_CONSTANT;
+    memset(stage->fill, 0, sizeof stage->fill);
+    axis_pad(&stage->x, before_x, after_x, 0);
+    axis_pad(&stage->y, before_y, after_y, 0);
+  }
+  axis_crop(&stage->x, left + before_x, width);
+  axis_crop(&stage->y, top + before_y, height);
+}
+
+static void fold_resize(fold *f, int filter, int32_t height, int32_t width) {
+  const hrn_stage *last = open_stage(f);
+  if (last->x.length == width && last->y.length == height) return; /* Pillow copies */
+  hrn_stage *stage = plain_stage(f);
+  stage->resizes = 1;
+  stage->filter = filter;
+  stage->x.resized = stage->x.length = width;
+  stage->y.resized = stage->y.length = height;
+}
+
+/* torchvision's center_crop: the padding of a too small side rounds down on the left, the offset
+ * in a too large one rounds half to even. */
+static int32_t centre(int32_t length, int32_t crop) {
+  if (crop > length) return -((crop - length) / 2);
+  return (int32_t)rint((length - crop) / 2.0);
+}
+
+static void fold_random_crop(fold *f, const hrn_op *op, const hrn_draw *draw) {
+  const int32_t *i = op->i;
+  hrn_stage *stage = open_stage(f);
+  const int32_t wide = stage->x.length + i[2] + i[4], high = stage->y.length + i[3] + i[5];
+  const int32_t missing_x = i[6] && wide < i[1] ? i[1] - wide : 0;
+  const int32_t missing_y = i[6] && high < i[0] ? i[0] - high : 0;
+  if (i[2] || i[3] || i[4] || i[5] || missing_x || missing_y) {
+    stage = paddable_stage(f);
+    stage->pads = 1;
+    stage->padding_mode = i[7];
+    for (int c = 0; c < 3; c++) stage->fill[c] = (uint8_t)op->p[c];
+    axis_pad(&stage->x, i[2], i[4], missing_x);
+    axis_pad(&stage->y, i[3], i[5], missing_y);
+  }
+  axis_crop(&stage->x, draw->value[1], draw->value[3]);
+  axis_crop(&stage->y, draw->value[0], draw->value[2]);
+}
+
+int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status) {
+  switch (op->kind) {
+    case HRN_OP_CROP:
+      *height = op->i[2];
+      *width = op->i[3];
+      break;
+    case HRN_OP_RESIZE:
+    case HRN_OP_CENTER_CROP:
+    case HRN_OP_RANDOM_RESIZED_CROP:
+    case HRN_OP_RANDOM_CROP:
+      *height = op->i[0];
+      *width = op->i[1];
+      break;
+    case HRN_OP_RESIZE_SHORTER: {
+      /* torchvision: int(size * long / short) in Python, a true division; then, where that
+       * exceeds max_size, int(max_size * new_short / new_long). */
+      const int32_t wide = *width > *height;
+      const int32_t shorter = wide ? *height : *width, longer = wide ? *width : *height;
+      double new_short = op->i[0];
+      double new_long = floor((double)((int64_t)op->i[0] * longer) / shorter);
+      if (op->i[1] != 0 && new_long > op->i[1]) {
+        new_short = floor(op->i[1] * new_short / new_long);
+        new_long = op->i[1];
+      }
+      if (new_short < 1 || new_long > HRN_MAX_LENGTH) {
+        return hrn_fail(status, HRN_LIMIT, -1,
+                        "resize of %dx%d to shorter side %d gives %.0fx%.0f; sides are 1 to %d",
+                        *width, *height, op->i[0], wide ? new_long : new_short,
+                        wide ? new_short : new_long, HRN_MAX_LENGTH);
+      }
+      *width = (int32_t)(wide ? new_long : new_short);
+      *height = (int32_t)(wide ? new_short : new_long);
+      break;
+    }
+    default: /* flips */
+      break;
+  }
+  return HRN_OK;
+}
+
+int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
+             hrn_stage stages[HRN_MAX_STAGES], int32_t *count, hrn_status *status) {
+  fold f = {stages, 1};
+  stage_begin(&stages[0], width, height);
+  for (int32_t index = 0; index < plan->count; index++) {
+    const hrn_op *op = &plan->ops[index];
+    int32_t w = open_stage(&f)->x.length, h = open_stage(&f)->y.length;
+    hrn_draw draw;
+    if (hrn_draw_op(op, index, key, w, h, &draw, status) != HRN_OK) return status->code;
+    const int32_t old_w = w, old_h = h;
+    if (hrn_op_size(op, &w, &h, status) != HRN_OK) return status->code;
+    switch (op->kind) {
+      case HRN_OP_CROP:
+        fold_crop(&f, op->i[0], op->i[1], h, w);
+        break;
+      case HRN_OP_CENTER_CROP:
+        fold_crop(&f, centre(old_h, h), centre(old_w, w), h, w);
+        break;
+      case HRN_OP_RESIZE:
+      case HRN_OP_RESIZE_SHORTER:
+        fold_resize(&f, op->filter, h, w);
+        break;
+      case HRN_OP_RANDOM_RESIZED_CROP:
+        fold_crop(&f, draw.value[0], draw.value[1], draw.value[2], draw.value[3]);
+        fold_resize(&f, op->filter, h, w);
+        break;
+      case HRN_OP_RANDOM_CROP:
+        fold_random_crop(&f, op, &draw);
+        break;
+      case HRN_OP_HORIZONTAL_FLIP:
+        if (draw.value[0]) axis_flip(&open_stage(&f)->x);
+        break;
+      case HRN_OP_VERTICAL_FLIP:
+        if (draw.value[0]) axis_flip(&open_stage(&f)->y);
+        break;
+      default:
+        return hrn_fail(status, HRN_INTERNAL, -1, "op %d has kind %d", index, op->kind);
+    }
+  }
+  *count = f.count;
+  return HRN_OK;
+}

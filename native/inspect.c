@@ -1,0 +1,42 @@
+/* inspect.c: what a record is, and whether it is good, without making pixels. */
+#include "decoder.h"
+
+#include <string.h>
+
+static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,
+                   uint32_t seek_step, hrn_facts *facts, hrn_status *status) {
+  hrn_status_clear(status);
+  memset(facts, 0, sizeof *facts);
+  /* Before any verdict: whatever a record is, its checksum says whether it is still the same. */
+  facts->crc32c = hrn_crc32c(0, bytes, length);
+  if (hrn_decode_begin(context, bytes, length, status) != HRN_OK) return status->code;
+  context->seek_step = seek_step;
+
+  uint8_t codec;
+  if (hrn_sniff(bytes, length, &codec, status) != HRN_OK) return status->code;
+  facts->codec = codec;
+  return codec == HRN_CODEC_JPEG ? hrn_jpeg_inspect(context, depth, facts, status)
+                                 : hrn_png_inspect(context, depth, facts, status);
+}
+
+int hrn_inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,
+                hrn_facts *facts, hrn_status *status) {
+  return inspect(context, bytes, length, depth, 0, facts, status);
+}
+
+int hrn_inspect_seek(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t step,
+                     hrn_facts *facts, const uint8_t **seek, size_t *seek_length,
+                     hrn_status *status) {
+  inspect(context, bytes, length, HRN_ENTROPY, step, facts, status);
+  *seek = context->seek;
+  *seek_length = context->seek != NULL ? context->seek_length : 0;
+  return status->code;
+}
+
+#define STRING(x) #x
+#define EXPANDED(x) STRING(x)
+
+/* Static archives: what was compiled against is what is linked. */
+const char *hrn_library_versions(void) {
+  return "libjpeg-turbo " EXPANDED(LIBJPEG_TURBO_VERSION) ", zlib " ZLIB_VERSION;
+}

@@ -1,0 +1,76 @@
+/* internal.h: what the stages of this package tell each other.
+ *
+ * Pixels between stages are RGBX: 4 bytes a pixel, the fourth undefined. libjpeg-turbo writes
+ * it with SIMD, and a whole pixel is one 32-bit lane for the resizer.
+ */
+#ifndef HEADRACE_NATIVE_INTERNAL_H
+#define HEADRACE_NATIVE_INTERNAL_H
+
+#include "native.h"
+
+/* Readable (and ignored) bytes that every internal pixel row buffer has after its last byte,
+ * so that SIMD loads may run over the end of the last row. */
+#define HRN_ROW_PADDING 64
+
+typedef struct hrn_box {
+  int32_t left, top, width, height;
+} hrn_box;
+
+/* A view of RGBX pixels; stride in bytes. */
+typedef struct hrn_image {
+  uint8_t *pixels;
+  size_t stride;
+  int32_t width, height;
+} hrn_image;
+
+/* Scratch: a few named growable buffers a context owns; each reused from sample to sample,
+ * 64-byte aligned, HRN_ROW_PADDING bytes past the asked size. Counted against
+ * max_decoder_bytes. NULL with HRN_LIMIT or HRN_MEMORY in status. Content is not kept. */
+enum hrn_scratch_name {
+  HRN_SCRATCH_DECODE = 0,
+  HRN_SCRATCH_MIDDLE,
+  HRN_SCRATCH_IMAGE_A,
+  HRN_SCRATCH_IMAGE_B,
+  HRN_SCRATCH_COEFFICIENTS,
+  HRN_SCRATCH_ROWS,
+  HRN_SCRATCH_REGION,
+  HRN_SCRATCH_MAPS,
+  HRN_SCRATCH_BLOCKS,
+  HRN_SCRATCH_UNSTUFFED,
+  HRN_SCRATCH_SEEK,
+  HRN_SCRATCH_COUNT
+};
+void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes,
+                  hrn_status *status);
+
+/* After a sample: gives back what is too large to be held for nothing. */
+void hrn_scratch_end(hrn_context *context);
+
+/* ---- decode (decode.c joins jpeg.c and png.c) ------------------------------------------- */
+
+/* Reads the header of whatever the bytes are and checks the limits; leaves the context ready for
+ * hrn_decode_window on the same bytes. */
+int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
+                      uint32_t *height, hrn_status *status);
+
+/* After hrn_decode_header: the seek points of the same record (hrn_job.seek), for the windows that
+ * follow. */
+void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length);
+
+/* After hrn_decode_header: the pixels of `box` (inside the image, not empty) exactly as a full
+ * decode followed by Pillow's convert("RGB") would give them. *image points into the context's
+ * scratch (HRN_SCRATCH_DECODE) until the next call. */
+int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
+                      hrn_status *status);
+
+/* ---- status ---------------------------------------------------------------------------- */
+int hrn_fail(hrn_status *status, int code, int64_t offset, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static inline void hrn_status_clear(hrn_status *s) {
+  s->code = HRN_OK;
+  s->warnings = 0;
+  s->offset = -1;
+  s->text[0] = 0;
+}
+
+#endif

@@ -1,0 +1,269 @@
+/* jpeg.c: the header of a JPEG, and the pixels of a window of it. */
+#include "jpeg_hook.h"
+
+#include <limits.h>
+
+/* Rows a call of jpeg_read_scanlines: more than any sampling's group of rows. */
+#define ROWS_PER_CALL 16
+
+/* Columns decoded beside the window. Fancy upsampling makes a pixel from its neighbour's chroma and
+ * treats the window's edge as the image's, so the outermost columns come out wrong; one column is
+ * too few at the left edge of 4:2:0. */
+#define COLUMN_PADDING 2
+
+/* Called by the library for every row of MCUs that it reads ahead of output, which it does for
+ * files of several scans. */
+static void progress_monitor(j_common_ptr common) {
+  hrn_jpeg *jpeg = (hrn_jpeg *)common->client_data;
+  if ((uint32_t)jpeg->info.input_scan_number > jpeg->max_scans) {
+    hrn_fail(jpeg->status, HRN_LIMIT, hrn_jpeg_offset(jpeg),
+             "the file has more than %u scans (max_scans)", jpeg->max_scans);
+    longjmp(jpeg->escape, 1);
+  }
+}
+
+void hrn_jpeg_close(hrn_jpeg *jpeg) {
+  if (!jpeg->created) return;
+  jpeg->scans = (uint32_t)jpeg->info.input_scan_number;
+  jpeg_destroy_decompress(&jpeg->info);
+  jpeg->coefficient_bytes = 0;
+  jpeg->created = false;
+}
+
+/* Makes the one jpeg_decompress_struct anew for each image. jpeg_abort would keep the quantisation
+ * and Huffman tables of the last image, and a file without tables of its own would then decode with
+ * a stranger's: pixels must depend on the record alone. Costs under a microsecond. */
+void hrn_jpeg_open(hrn_context *context) {
+  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg_close(jpeg);
+  hrn_jpeg_errors_init(jpeg);
+  jpeg->info.err = &jpeg->errors;
+  jpeg->info.client_data = jpeg; /* jpeg_create_decompress keeps both */
+  jpeg_create_decompress(&jpeg->info);
+  jpeg->created = true;
+  hrn_jpeg_source_init(jpeg, context->bytes, context->length);
+  jpeg->info.src = &jpeg->source;
+  jpeg->progress.progress_monitor = progress_monitor;
+  jpeg->info.progress = &jpeg->progress;
+  jpeg->max_scans = context->limits.max_scans;
+  jpeg->max_bytes = context->limits.max_decoder_bytes;
+  jpeg->hook = NULL;
+}
+
+/* Pillow's pixels: the slow and exact inverse DCT, fancy upsampling, and libjpeg's own guess at the
+ * colour space. */
+static int choose_output(hrn_jpeg *jpeg) {
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  switch (info->jpeg_color_space) {
+    case JCS_GRAYSCALE:
+    case JCS_RGB:
+    case JCS_YCbCr:
+      info->out_color_space = JCS_EXT_RGBX;
+      break;
+    case JCS_CMYK:
+    case JCS_YCCK:
+      info->out_color_space = JCS_CMYK;
+      break;
+    default:
+      return hrn_fail(jpeg->status, HRN_UNSUPPORTED, -1, "JPEG of %d components",
+                      info->num_components);
+  }
+  info->dct_method = JDCT_ISLOW;
+  info->do_fancy_upsampling = TRUE;
+  info->do_block_smoothing = TRUE;
+  return HRN_OK;
+}
+
+/* libjpeg-turbo 2 refuses lossless files itself; version 3 decodes them, and what a file is worth
+ * must not depend on the library's version. */
+static int refuse_lossless(hrn_context *context) {
+#if LIBJPEG_TURBO_VERSION_NUMBER >= 3000000
+  hrn_facts facts = {0};
+  hrn_jpeg_markers(context->bytes, context->length, &facts);
+  if (facts.process == HRN_PROCESS_LOSSLESS) {
+    hrn_status *status = context->jpeg.status;
+    hrn_jpeg_close(&context->jpeg);
+    return hrn_fail(status, HRN_UNSUPPORTED, -1, "lossless JPEG");
+  }
+#endif
+  (void)context;
+  return HRN_OK;
+}
+
+int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status) {
+  hrn_jpeg *jpeg = &context->jpeg;
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) {
+    hrn_jpeg_close(jpeg);
+    return status->code;
+  }
+  hrn_jpeg_open(context);
+  jpeg_read_header(&jpeg->info, TRUE);
+  if (refuse_lossless(context) != HRN_OK) return status->code;
+  *width = jpeg->info.image_width;
+  *height = jpeg->info.image_height;
+  if (choose_output(jpeg) != HRN_OK ||
+      hrn_check_pixels(context, *width, *height, status) != HRN_OK) {
+    hrn_jpeg_close(jpeg);
+  }
+  return status->code;
+}
+
+/* Whether a file of several scans never sent some coefficients, or a whole component. */
+bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info) {
+  for (int component = 0; component < info->num_components; component++) {
+    /* Latched by the component's first scan. */
+    if (info->comp_info[component].quant_table == NULL) return true;
+    if (!info->progressive_mode || info->coef_bits == NULL) continue;
+    for (int coefficient = 0; coefficient < DCTSIZE2; coefficient++) {
+      if (info->coef_bits[component][coefficient] != 0) return true;
+    }
+  }
+  return false;
+}
+
+/* A file of several scans is kept as coefficients until the last is read: 2 bytes each, whole MCUs.
+ * Everything else that the library allocates is a few rows. */
+static uint64_t coefficient_bytes(struct jpeg_decompress_struct *info) {
+  uint64_t blocks = 0;
+  if (!jpeg_has_multiple_scans(info)) return 0;
+  for (int i = 0; i < info->num_components; i++) {
+    const jpeg_component_info *c = &info->comp_info[i];
+    /* Rounded up by less than one MCU a side. */
+    blocks += ((uint64_t)c->width_in_blocks + (uint64_t)c->h_samp_factor - 1) *
+              ((uint64_t)c->height_in_blocks + (uint64_t)c->v_samp_factor - 1);
+  }
+  return blocks * sizeof(JBLOCK);
+}
+
+/* Holds the library to the memory that the limit leaves. */
+static void limit_memory(hrn_context *context) {
+  struct jpeg_decompress_struct *info = &context->jpeg.info;
+  uint64_t left = hrn_memory_left(context);
+  /* The library's 0 means no limit; there is nothing that one byte is enough for. */
+  context->jpeg.coefficient_bytes = coefficient_bytes(info);
+  info->mem->max_memory_to_use = left > LONG_MAX ? LONG_MAX : left > 0 ? (long)left : 1;
+}
+
+void hrn_jpeg_start(hrn_context *context) {
+  limit_memory(context);
+  jpeg_start_decompress(&context->jpeg.info);
+}
+
+/* All of them, of whatever coding, kept by the library until the struct is closed. */
+jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context) {
+  limit_memory(context);
+  return jpeg_read_coefficients(&context->jpeg.info);
+}
+
+/* Warnings and truncation, after the library has read what was wanted of it. */
+int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status) {
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  status->warnings = jpeg->warnings;
+  if (jpeg->truncated) {
+    return hrn_fail(status, HRN_TRUNCATED, (int64_t)jpeg->length,
+                    "the entropy-coded data ends in row %u of %u rows of MCUs", jpeg->dry_row + 1,
+                    info->total_iMCU_rows);
+  }
+  /* An arithmetic decoder takes the end for zeros and does not warn. Encoders drop zeros at the
+   * end, so the last row may lack bytes, no other. */
+  if (jpeg->ran_dry && info->arith_code && jpeg->dry_row + 1 < info->total_iMCU_rows) {
+    return hrn_fail(status, HRN_TRUNCATED, (int64_t)jpeg->length,
+                    "the entropy-coded data ends in row %u of %u rows of MCUs", jpeg->dry_row + 1,
+                    info->total_iMCU_rows);
+  }
+  /* A file cut between two scans. With an EOI of its own it would be whole, if unusual. */
+  if (jpeg->ran_dry && jpeg_has_multiple_scans(info) && hrn_jpeg_incomplete(info)) {
+    return hrn_fail(status, HRN_TRUNCATED, (int64_t)jpeg->length,
+                    "the file ends after scan %d, before all coefficients were sent",
+                    info->input_scan_number);
+  }
+  return HRN_OK;
+}
+
+/* Reads `count` rows to `first`, `stride` bytes apart. */
+static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t count) {
+  JSAMPROW rows[ROWS_PER_CALL];
+  while (count > 0) {
+    uint32_t group = count < ROWS_PER_CALL ? count : ROWS_PER_CALL;
+    for (uint32_t i = 0; i < group; i++) rows[i] = first + i * stride;
+    /* Fewer than asked for where a group of rows ends; never 0, for our source does not suspend. */
+    uint32_t done = jpeg_read_scanlines(&jpeg->info, rows, group);
+    if (done == 0) {
+      hrn_fail(jpeg->status, HRN_INTERNAL, -1, "libjpeg has no row %u", jpeg->info.output_scanline);
+      return;
+    }
+    first += done * stride;
+    count -= done;
+  }
+}
+
+/* Decodes the window and at most a few rows and columns beside it. Entropy-coded data above it has
+ * to be read, for each MCU's place is known only from the one before; inverse DCT, upsampling and
+ * colour conversion are done for the window alone, and nothing at all for what is below. */
+static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bool hooked,
+                  hrn_status *status) {
+  hrn_jpeg *jpeg = &context->jpeg;
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) {
+    hrn_jpeg_close(jpeg);
+    return status->code;
+  }
+  hrn_jpeg_start(context);
+  hooked = hooked && hrn_hook_begin(context);
+
+  JDIMENSION first = 0, columns = info->output_width;
+  uint32_t top = (uint32_t)box->top, rows = (uint32_t)box->height;
+  /* The library smooths over coefficients that were never sent. It looks at neighbouring blocks for
+   * that, and only a decode without skipping or cropping is Pillow's. */
+  bool whole = info->progressive_mode && hrn_jpeg_incomplete(info);
+  if (!whole) {
+    uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
+    from = from > COLUMN_PADDING ? from - COLUMN_PADDING : 0;
+    to = columns - to > COLUMN_PADDING ? to + COLUMN_PADDING : columns;
+    if (to - from < columns) {
+      first = from;
+      columns = to - from;
+      jpeg_crop_scanline(info, &first, &columns); /* moves first left to a whole MCU */
+    }
+    /* Where its rows do not fit the memory limit, libjpeg's own decoder needs less. */
+    if (hooked && hrn_hook_install(context, first, columns, top + rows, status) != HRN_OK) {
+      hrn_status_clear(status);
+    }
+    if (top > 0) jpeg_skip_scanlines(info, top);
+  }
+
+  size_t stride = (size_t)columns * 4;
+  uint32_t above = whole ? top : 0;
+  uint8_t *pixels =
+      hrn_scratch(context, HRN_SCRATCH_DECODE, (size_t)(above + rows) * stride, status);
+  if (pixels != NULL) {
+    read_rows(jpeg, pixels, stride, above + rows);
+    image->pixels = pixels + above * stride + ((size_t)box->left - first) * 4;
+    image->stride = stride;
+    image->width = box->width;
+    image->height = box->height;
+    if (info->out_color_space == JCS_CMYK) {
+      hrn_cmyk_to_rgbx(pixels + above * stride, (size_t)rows * columns);
+    }
+    hrn_jpeg_verdict(jpeg, status);
+  }
+  /* Without reading what is below the window. */
+  hrn_jpeg_close(jpeg);
+  return status->code;
+}
+
+int hrn_jpeg_window(hrn_context *context, const hrn_box *box, hrn_image *image,
+                    hrn_status *status) {
+  if (window(context, box, image, true, status) == HRN_OK && hrn_hook_irregular(context)) {
+    /* Damaged data, or seek points of another file. The verdict is libjpeg's, as if nobody had
+     * tried before it. */
+    hrn_status_clear(status);
+    if (hrn_jpeg_header(context, &context->width, &context->height, status) != HRN_OK) {
+      return status->code;
+    }
+    window(context, box, image, false, status);
+  }
+  return status->code;
+}

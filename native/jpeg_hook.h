@@ -1,0 +1,51 @@
+/* jpeg_hook.h: our entropy decoder in the place of libjpeg's, for the MCUs of a window alone. */
+#ifndef HEADRACE_NATIVE_JPEG_ENTROPY_H
+#define HEADRACE_NATIVE_JPEG_ENTROPY_H
+
+#include "decoder.h"
+#include "coefficients.h"
+#include "seek.h"
+
+/* A walk over the MCUs of the scan in their order, from any of them on. */
+typedef struct hrn_walk {
+  uint64_t mcu; /* the next one */
+  size_t end;   /* byte of the scan behind what was unstuffed: a marker, or the end */
+  size_t limit; /* byte of the scan that the walk stops before */
+  hrn_segment segment;
+} hrn_walk;
+
+/* One scan being decoded. */
+typedef struct hrn_hook {
+  hrn_huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS]; /* kept from image to image */
+  hrn_mcu mcu;
+  hrn_scan skip;       /* tables for the MCUs that are passed over */
+  const uint8_t *scan; /* entropy-coded bytes up to the record's end */
+  size_t length;
+  uint32_t columns, rows; /* MCUs */
+  uint32_t restart_interval;
+  bool has_seek;
+  hrn_seek seek;
+
+  uint32_t first_column, last_column, last_row; /* the window, in MCUs */
+  uint32_t column, row;                         /* of libjpeg's next call */
+  uint32_t ready_row, ready_rows;               /* rows in `blocks` */
+  int16_t *blocks;
+  size_t row_stride; /* coefficients from one ready row to the next */
+  uint8_t *unstuffed[2];
+  hrn_walk walk;
+  bool irregular; /* the coefficients are not to be trusted: decode anew without us */
+} hrn_hook;
+
+/* After jpeg_start_decompress: whether this scan is one that we read (plain sequential Huffman, 8
+ * bits, all components in one scan), with its tables made. */
+bool hrn_hook_begin(hrn_context *context);
+
+/* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows
+ * up to `bottom`. `seek` is the image's record or NULL. */
+int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
+                     hrn_status *status);
+
+/* Whether the hook was at work and met what is not for it. */
+bool hrn_hook_irregular(const hrn_context *context);
+
+#endif

@@ -1,0 +1,247 @@
+/* native.h: encoded bytes and parameters in, one finished sample out.
+ *
+ * The whole interface of this package. It knows nothing of Go, files, threads or batches: a
+ * caller hands it bytes that are readable for the length of the call and memory that is
+ * writable for the size that the plan states.
+ *
+ * Every function is safe on any input bytes: the answer is a status, never a signal, an
+ * overread or an endless loop. A context serves one thread at a time; plans are immutable and
+ * shared by all. No function calls back, keeps a pointer to its arguments, or writes to
+ * stdout or stderr. longjmp (libjpeg's way out) never leaves the C function that called setjmp.
+ */
+#ifndef HEADRACE_NATIVE_H
+#define HEADRACE_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- status ---------------------------------------------------------------------------- */
+
+/* Three words for three failures: bad (the bytes are wrong; truncated and checksum are kinds
+ * of it), unsupported (the bytes are right, we don't), internal (we are wrong). */
+enum hrn_code {
+  HRN_OK = 0,
+  HRN_BAD = 1,         /* the bytes are no valid image of their kind */
+  HRN_TRUNCATED = 2,   /* entropy data ends before the last MCU or row */
+  HRN_CHECKSUM = 3,    /* CRC-32C of the record is not the stored one */
+  HRN_UNSUPPORTED = 4, /* a valid kind that this decoder does not read; text names it */
+  HRN_LIMIT = 5,       /* a limit of hrn_limits was met; text names it and both numbers */
+  HRN_MEMORY = 6,      /* an allocation failed; text says how many bytes were asked for */
+  HRN_ARGUMENT = 7,    /* the caller's parameters are impossible; text names the argument */
+  HRN_INTERNAL = 8     /* we are wrong; a fuzzer treats this as a crash */
+};
+
+typedef struct hrn_status {
+  int32_t code;      /* enum hrn_code */
+  uint32_t warnings; /* libjpeg or zlib warnings met, pixels are still Pillow's */
+  int64_t offset;    /* byte offset inside the record, -1 where unknown */
+  char text[240];    /* one clause, NUL-terminated, no final period */
+} hrn_status;
+
+/* ---- context --------------------------------------------------------------------------- */
+
+typedef struct hrn_limits {
+  uint64_t max_pixels;        /* default    89478485: Pillow's MAX_IMAGE_PIXELS */
+  uint64_t max_decoder_bytes; /* default   536870912: what the decoder and our scratch may hold */
+  uint64_t max_record_bytes;  /* default   268435456: encoded size of one record */
+  uint32_t max_scans;         /* default         100: progressive scans */
+} hrn_limits;
+
+/* The defaults above; the one place where they stand. */
+hrn_limits hrn_default_limits(void);
+
+typedef struct hrn_context hrn_context;
+
+/* One context a thread: decoder state and scratch that grows to the largest image seen, never
+ * over max_decoder_bytes. NULL when memory is short. */
+hrn_context *hrn_context_new(const hrn_limits *limits);
+void hrn_context_free(hrn_context *context);
+
+/* ---- instruction sets ------------------------------------------------------------------ */
+
+/* "avx2" or "scalar": chosen once, at the first call, from what the CPU and the operating
+ * system support; HEADRACE_SIMD=scalar|avx2 forces one (an impossible wish is refused by
+ * hrn_simd_error, and scalar is used). */
+const char *hrn_simd_name(void);
+const char *hrn_simd_error(void);       /* NULL, or a sentence that names the bad value */
+const char *hrn_library_versions(void); /* "libjpeg-turbo 2.1.5, zlib 1.2.13" */
+
+/* ---- facts ----------------------------------------------------------------------------- */
+
+enum hrn_codec { HRN_CODEC_UNKNOWN = 0, HRN_CODEC_JPEG = 1, HRN_CODEC_PNG = 2 };
+enum hrn_sampling {
+  HRN_SAMPLING_UNKNOWN = 0,
+  HRN_SAMPLING_444 = 1,
+  HRN_SAMPLING_422 = 2,
+  HRN_SAMPLING_420 = 3,
+  HRN_SAMPLING_440 = 4,
+  HRN_SAMPLING_411 = 5,
+  HRN_SAMPLING_GREY = 6,
+  HRN_SAMPLING_OTHER = 7
+};
+enum hrn_process { /* how the entropy data is coded */
+                   HRN_PROCESS_UNKNOWN = 0,
+                   HRN_PROCESS_BASELINE = 1, /* SOF0 and sequential Huffman SOF1 */
+                   HRN_PROCESS_PROGRESSIVE = 2,
+                   HRN_PROCESS_ARITHMETIC = 3,
+                   HRN_PROCESS_LOSSLESS = 4,
+                   HRN_PROCESS_PNG = 5,
+                   HRN_PROCESS_PNG_INTERLACED = 6
+};
+
+typedef struct hrn_facts {
+  uint32_t width, height;    /* pixels; 0 where the header could not be read */
+  uint32_t restart_interval; /* MCUs, 0 for none */
+  uint32_t scan_offset;      /* first entropy-coded byte of the first scan, 0 for PNG */
+  uint32_t crc32c;           /* of all bytes, whatever the verdict */
+  uint32_t scans;            /* counted when the entropy data was read */
+  uint8_t codec, sampling, process;
+  uint8_t channels;    /* components or samples a pixel as stored: 1, 2, 3, 4 */
+  uint8_t bits;        /* a sample */
+  uint8_t orientation; /* EXIF 1-8, 0 where there is none or it is out of range */
+} hrn_facts;
+
+enum hrn_depth { HRN_HEADER = 0, HRN_ENTROPY = 1 };
+
+/* Reads the header (HRN_HEADER), or also all entropy data once without making pixels
+ * (HRN_ENTROPY): then the status is the verdict on the file that every later crop shares. facts
+ * is filled as far as was read, also when the status is not HRN_OK. */
+int hrn_inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,
+                hrn_facts *facts, hrn_status *status);
+
+/* hrn_inspect with HRN_ENTROPY that also notes where every `step`-th MCU of each row begins. *seek
+ * is then the packed points (seek.h) in the context's memory until its next call, or NULL where
+ * there are none: the file is no baseline JPEG, or drew a warning. */
+#define HRN_SEEK_STEP 8
+int hrn_inspect_seek(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t step,
+                     hrn_facts *facts, const uint8_t **seek, size_t *seek_length,
+                     hrn_status *status);
+
+uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length);
+
+/* ---- new files ------------------------------------------------------------------------- */
+
+/* A JPEG in the context's memory, until its next call. */
+typedef struct hrn_encoded {
+  const uint8_t *bytes; /* NULL where none was made */
+  size_t length;
+} hrn_encoded;
+
+/* The image encoded anew as a baseline 4:2:0 JPEG (without colour: greyscale), which loses.
+ * `shorter` larger than 0 makes the shorter side so long, with Pillow's BILINEAR, where it is
+ * longer. Of the metadata only `orientation` (hrn_facts) stays. */
+int hrn_reencode(hrn_context *context, const uint8_t *bytes, size_t length, int32_t shorter,
+                 int32_t quality, int32_t orientation, hrn_encoded *encoded, hrn_status *status);
+
+/* A progressive or arithmetic-coded JPEG as baseline: the same coefficients, so the same pixels,
+ * and the same APPn and COM markers. HRN_OK without bytes where the file is better left alone: of
+ * another kind, baseline already, incomplete or with warnings. On an error it is, too. */
+int hrn_to_baseline(hrn_context *context, const uint8_t *bytes, size_t length, hrn_encoded *encoded,
+                    hrn_status *status);
+
+/* ---- plans ----------------------------------------------------------------------------- */
+
+enum hrn_filter { /* Pillow's names; values are Pillow's Image.Resampling */
+                  HRN_NEAREST = 0,
+                  HRN_LANCZOS = 1,
+                  HRN_BILINEAR = 2,
+                  HRN_BICUBIC = 3,
+                  HRN_BOX = 4,
+                  HRN_HAMMING = 5
+};
+
+enum hrn_op_kind {
+  HRN_OP_CROP = 1,                /* a fixed box: i = top, left, height, width */
+  HRN_OP_RESIZE = 2,              /* i = height, width (exact size) */
+  HRN_OP_RESIZE_SHORTER = 3,      /* torchvision Resize(int): i = size, max_size (0: none) */
+  HRN_OP_CENTER_CROP = 4,         /* i = height, width; pads with zeros as torchvision does */
+  HRN_OP_RANDOM_RESIZED_CROP = 5, /* i = height, width; p = scale lo, hi, ratio lo, hi */
+  HRN_OP_RANDOM_CROP = 6,         /* i = height, width, pad left, top, right, bottom, pad_if_needed,
+                                     padding mode; p = fill r, g, b */
+  HRN_OP_HORIZONTAL_FLIP = 7,     /* p = probability */
+  HRN_OP_VERTICAL_FLIP = 8        /* p = probability */
+};
+enum hrn_padding_mode {
+  HRN_PAD_CONSTANT = 0,
+  HRN_PAD_EDGE = 1,
+  HRN_PAD_REFLECT = 2,
+  HRN_PAD_SYMMETRIC = 3
+};
+
+typedef struct hrn_op {
+  int32_t kind;   /* enum hrn_op_kind */
+  int32_t filter; /* enum hrn_filter, where the op resizes */
+  int32_t i[8];
+  double p[8];
+} hrn_op;
+
+enum hrn_dtype { HRN_UINT8 = 0, HRN_FLOAT16 = 1, HRN_BFLOAT16 = 2, HRN_FLOAT32 = 3 };
+enum hrn_layout { HRN_NCHW = 0, HRN_NHWC = 1 };
+enum hrn_scale { /* uint8 to float: v1 ToTensor divides by 255, v2 ToDtype multiplies by 1/255 */
+                 HRN_SCALE_DIV = 0,
+                 HRN_SCALE_MUL = 1
+};
+
+typedef struct hrn_output {
+  int32_t dtype, layout, scale;
+  int32_t normalize;     /* 0 or 1 */
+  float mean[3], std[3]; /* as torchvision holds them: float32 */
+} hrn_output;
+
+typedef struct hrn_plan hrn_plan;
+
+/* Checks and compiles ops and output. NULL with HRN_ARGUMENT when something is impossible.
+ * At most HRN_MAX_OPS ops. */
+#define HRN_MAX_OPS 32
+hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *output,
+                       hrn_status *status);
+void hrn_plan_free(hrn_plan *plan);
+
+/* The size of a finished sample. fixed is 1 when it is the same for every image (a batch needs
+ * that); else width and height are those for an image of source_width x source_height. */
+typedef struct hrn_size {
+  int32_t fixed;
+  uint32_t width, height;
+  uint64_t bytes;
+} hrn_size;
+int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
+                  hrn_size *size, hrn_status *status);
+
+/* ---- draws ----------------------------------------------------------------------------- */
+
+/* What a random op draws is a pure function of these and of the op's place in the plan:
+ * Philox 4x64-10 with key (seed, epoch) and counter (block, op, draw, sample). */
+typedef struct hrn_key {
+  uint64_t seed, epoch, sample, draw;
+} hrn_key;
+
+/* What op number `op` would do to an image of that size: for tests and for replaying.
+ * RANDOM_RESIZED_CROP and RANDOM_CROP: value = top, left, height, width (RANDOM_CROP: after
+ * padding); flips: value[0] = 1 when it flips; ops that draw nothing: all 0. */
+typedef struct hrn_draw {
+  int32_t value[8];
+} hrn_draw;
+int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
+                  uint32_t height, hrn_draw *draw, hrn_status *status);
+
+/* ---- the one call ---------------------------------------------------------------------- */
+
+typedef struct hrn_job {
+  const uint8_t *bytes;
+  size_t length;
+  hrn_key key;
+  uint32_t crc32c;     /* the stored checksum */
+  int32_t check_crc;   /* 1: compare it with the bytes first */
+  const uint8_t *seek; /* the record's seek points (hrn_inspect_seek), or NULL */
+  size_t seek_length;
+  uint32_t seek_crc32c;   /* their stored checksum */
+  int32_t check_seek_crc; /* 1: points of another checksum are passed over, not an error */
+  void *destination;      /* the sample's place in the slot */
+  uint64_t capacity;      /* bytes writable there; at least the plan's size */
+} hrn_job;
+
+/* checksum, header, limits, draws, cropped decode, resize, flip, normalise, cast, write.
+ * On any status but HRN_OK the destination's content is undefined, within its capacity. */
+int hrn_sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job, hrn_status *status);
+
+#endif

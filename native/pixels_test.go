@@ -1,0 +1,167 @@
+package native
+
+import (
+	"bytes"
+	"image"
+	"image/jpeg"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryInstructionSetGivesTheScalarKernelsBytes(t *testing.T) { runC(t, "kernels") }
+
+func TestAPlanGivesThePixelsItsOpsGiveOneByOne(t *testing.T) { runC(t, "folding") }
+
+func TestAPlanGivesThePixelsItsOpsGiveOneByOneInPlainC(t *testing.T) {
+	t.Setenv("HEADRACE_SIMD", "scalar")
+	runC(t, "folding", "-n", "1000")
+}
+
+// The choice is made once a process, so each wish needs a process of its own: this test, again.
+func TestTheInstructionSetCanBeForcedAndAnImpossibleWishIsRefused(t *testing.T) {
+	if os.Getenv("HEADRACE_SIMD_CHILD") != "" {
+		name, err := SIMD()
+		message := "none"
+		if err != nil {
+			message = err.Error()
+		}
+		_, _ = os.Stdout.WriteString("chosen " + name + ", error " + message + "\n")
+		return
+	}
+	for wish, want := range map[string]string{
+		"scalar": "chosen scalar, error none",
+		"sse9":   "chosen scalar, error native: HEADRACE_SIMD=sse9: expected scalar or avx2",
+	} {
+		again := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		again.Env = append(os.Environ(), "HEADRACE_SIMD_CHILD=1", "HEADRACE_SIMD="+wish)
+		output, err := again.Output()
+		require.NoError(t, err)
+		assert.Equal(t, want, strings.SplitN(string(output), "\n", 2)[0])
+	}
+}
+
+func crop224() []Op {
+	return []Op{
+		{Kind: OpRandomResizedCrop, Filter: Bilinear, I: [8]int32{224, 224}, P: [8]float64{0.08, 1, 0.75, 4.0 / 3}},
+		{Kind: OpHorizontalFlip, P: [8]float64{0.5}},
+	}
+}
+
+func newPlan(t *testing.T, ops []Op, output Output) *Plan {
+	t.Helper()
+	plan, err := NewPlan(ops, output)
+	require.NoError(t, err)
+	t.Cleanup(plan.Close)
+	return plan
+}
+
+// The values are part of the determinism promise: a change here changes every training run.
+func TestDrawsAreTheGoldenOnes(t *testing.T) {
+	plan := newPlan(t, append(crop224(), Op{Kind: OpRandomCrop, I: [8]int32{200, 190}}), Output{})
+	golden := map[Key][3][8]int32{
+		{}:                                      {{185, 152, 156, 192}, {}, {19, 29, 200, 190}},
+		{Seed: 1, Epoch: 2, Sample: 3, Draw: 4}: {{3, 17, 371, 458}, {}, {13, 8, 200, 190}},
+		{Seed: 18446744073709551615, Epoch: 7, Sample: 1281166, Draw: 1099511627776}: {{5, 165, 158, 147}, {}, {10, 30, 200, 190}},
+		{Seed: 42, Sample: 5}: {{23, 201, 265, 251}, {}, {8, 23, 200, 190}},
+	}
+	for key, want := range golden {
+		for op, size := range [][2]uint32{{500, 375}, {224, 224}, {224, 224}} {
+			drawn, err := plan.Draw(op, key, size[0], size[1])
+			require.NoError(t, err)
+			assert.Equal(t, want[op], drawn, "%+v op %d", key, op)
+		}
+	}
+}
+
+func TestDrawsDependOnEveryPartOfTheKeyAndOnTheOpsPlace(t *testing.T) {
+	ops := append(crop224(), crop224()...)
+	plan := newPlan(t, ops, Output{})
+	seen := map[[8]int32]Key{}
+	for i := range uint64(200) {
+		for _, key := range []Key{{Seed: i + 1}, {Epoch: i + 1}, {Sample: i + 1}, {Draw: i + 1}} {
+			for _, op := range []int{0, 2} {
+				drawn, err := plan.Draw(op, key, 60000, 50000)
+				require.NoError(t, err)
+				if other, ok := seen[drawn]; ok {
+					t.Fatalf("%+v and %+v draw %v", key, other, drawn)
+				}
+				seen[drawn] = key
+			}
+		}
+	}
+}
+
+func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
+	record := encodedJPEG(t, 300, 200)
+	plan := newPlan(t, crop224(), Output{DType: Float32, Normalize: true, Std: [3]float32{1, 1, 1}})
+	context, err := NewContext(DefaultLimits())
+	require.NoError(t, err)
+	defer context.Close()
+	size, fixed := plan.FixedSize()
+	require.True(t, fixed)
+	destination := make([]byte, size.Bytes)
+	// Records and slots are not Go memory in earnest; pinned, cgo takes them for the same.
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	pinner.Pin(&record[0])
+	pinner.Pin(&destination[0])
+	crc := CRC32C(0, record)
+	sample := func() {
+		_, err := context.Sample(plan, unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{Seed: 1}, &crc,
+			unsafe.Pointer(&destination[0]), size.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	assert.Zero(t, testing.AllocsPerRun(100, sample))
+
+	crc++
+	_, err = context.Sample(plan, unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, &crc,
+		unsafe.Pointer(&destination[0]), size.Bytes)
+	assert.ErrorContains(t, err, "checksum: CRC-32C of")
+	_, err = context.Sample(plan, unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
+		unsafe.Pointer(&destination[0]), size.Bytes-1)
+	assert.EqualError(t, err, "argument: a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
+}
+
+func encodedJPEG(t *testing.T, width, height int) []byte {
+	t.Helper()
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	for i := range picture.Pix {
+		picture.Pix[i] = byte(i * i >> 7)
+	}
+	var encoded bytes.Buffer
+	require.NoError(t, jpeg.Encode(&encoded, picture, nil))
+	return encoded.Bytes()
+}
+
+func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
+	for want, op := range map[string]Op{
+		"argument: op 0: unknown kind 99":                                 {Kind: 99},
+		"argument: op 0: height is 0, must be 1 to 16777216":              {Kind: OpResize, I: [8]int32{0, 5}},
+		"argument: op 0: filter is 6, must be 0 to 5":                     {Kind: OpResize, Filter: 6, I: [8]int32{5, 5}},
+		"argument: op 0: probability is 1.5, must be 0 to 1":              {Kind: OpVerticalFlip, P: [8]float64{1.5}},
+		"argument: op 0: max_size 9 must exceed size 9":                   {Kind: OpResizeShorter, I: [8]int32{9, 9}},
+		"argument: op 0: scale (0, 0) must be positive and ordered":       {Kind: OpRandomResizedCrop, I: [8]int32{5, 5}},
+		"argument: op 0: padding is -1, must be 0 to 16777216":            {Kind: OpRandomCrop, I: [8]int32{5, 5, -1}},
+		"argument: op 0: padding mode is 4, must be 0 to 3":               {Kind: OpRandomCrop, I: [8]int32{5, 5, 0, 0, 0, 0, 0, 4}},
+		"argument: op 0: fill is 0.5, must be a whole number":             {Kind: OpRandomCrop, I: [8]int32{5, 5}, P: [8]float64{0.5}},
+		"argument: op 0: top is -20000000, must be -16777216 to 16777216": {Kind: OpCrop, I: [8]int32{-20000000, 0, 1, 1}},
+	} {
+		_, err := NewPlan([]Op{op}, Output{})
+		assert.EqualError(t, err, want)
+	}
+	_, err := NewPlan(make([]Op, MaxOps+1), Output{})
+	assert.EqualError(t, err, "argument: 33 ops, must be 0 to 32")
+	_, err = NewPlan(nil, Output{DType: Float32, Normalize: true})
+	assert.EqualError(t, err, "argument: std[0] is 0, must be finite and not 0")
+	_, err = NewPlan(nil, Output{DType: Uint8, Normalize: true})
+	assert.EqualError(t, err, "argument: normalize needs a float dtype, not uint8")
+}

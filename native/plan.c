@@ -1,0 +1,199 @@
+/* plan.c: refuses impossible ops before any image is read, and compiles the rest. */
+#include "plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the parameters of an op must be. Text names the field as the header documents it; the
+ * Python-shaped names are the parser's business (internal/transform). */
+static int check_range(hrn_status *status, int32_t index, const char *what, double value,
+                       double low, double high) {
+  if (value >= low && value <= high) return HRN_OK; /* also refuses NaN */
+  return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: %s is %.9g, must be %.9g to %.9g", index, what,
+                  value, low, high);
+}
+
+/* Sides end at 2^24: Pillow holds a box in float32, which is exact up to there, and a few of
+ * them still add up inside int32. */
+static int check_size(hrn_status *status, int32_t index, int32_t height, int32_t width) {
+  if (check_range(status, index, "height", height, 1, HRN_MAX_LENGTH) != HRN_OK)
+    return status->code;
+  return check_range(status, index, "width", width, 1, HRN_MAX_LENGTH);
+}
+
+/* torchvision only warns of bounds in the wrong order and fails at the first image; here the plan
+ * is refused. Zero is no bound: a ratio has a logarithm. */
+static int check_interval(hrn_status *status, int32_t index, const char *what,
+                          const double *bound) {
+  if (isfinite(bound[0]) && isfinite(bound[1]) && bound[0] > 0 && bound[0] <= bound[1]) {
+    return HRN_OK;
+  }
+  return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: %s (%g, %g) must be positive and ordered",
+                  index, what, bound[0], bound[1]);
+}
+
+static int check_random_crop(hrn_status *status, int32_t index, const hrn_op *op) {
+  const int32_t *i = op->i;
+  if (check_size(status, index, i[0], i[1]) != HRN_OK) return status->code;
+  /* Negative padding crops in torchvision, by rules that differ from mode to mode: refused. */
+  for (int k = 2; k < 6; k++) {
+    if (check_range(status, index, "padding", i[k], 0, HRN_MAX_LENGTH) != HRN_OK) {
+      return status->code;
+    }
+  }
+  if (check_range(status, index, "pad_if_needed", i[6], 0, 1) != HRN_OK) return status->code;
+  if (check_range(status, index, "padding mode", i[7], HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC) !=
+      HRN_OK) {
+    return status->code;
+  }
+  /* Checked in every mode, though only constant padding shows it. */
+  for (int c = 0; c < 3; c++) {
+    if (check_range(status, index, "fill", op->p[c], 0, 255) != HRN_OK) return status->code;
+    if (op->p[c] != floor(op->p[c])) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: fill is %g, must be a whole number", index,
+                      op->p[c]);
+    }
+  }
+  return HRN_OK;
+}
+
+static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
+  const int32_t *i = op->i;
+  switch (op->kind) {
+    case HRN_OP_CROP:
+      if (check_range(status, index, "top", i[0], -HRN_MAX_LENGTH, HRN_MAX_LENGTH) != HRN_OK ||
+          check_range(status, index, "left", i[1], -HRN_MAX_LENGTH, HRN_MAX_LENGTH) != HRN_OK) {
+        return status->code;
+      }
+      return check_size(status, index, i[2], i[3]);
+    case HRN_OP_RESIZE_SHORTER:
+      if (check_range(status, index, "size", i[0], 1, HRN_MAX_LENGTH) != HRN_OK ||
+          check_range(status, index, "max_size", i[1], 0, HRN_MAX_LENGTH) != HRN_OK) {
+        return status->code;
+      }
+      if (i[1] != 0 && i[1] <= i[0]) {
+        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: max_size %d must exceed size %d", index,
+                        i[1], i[0]);
+      }
+      return check_range(status, index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING);
+    case HRN_OP_RANDOM_RESIZED_CROP:
+      if (check_interval(status, index, "scale", op->p) != HRN_OK ||
+          check_interval(status, index, "ratio", op->p + 2) != HRN_OK) {
+        return status->code;
+      }
+      /* fallthrough */
+    case HRN_OP_RESIZE:
+      if (check_range(status, index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING) != HRN_OK) {
+        return status->code;
+      }
+      return check_size(status, index, i[0], i[1]);
+    case HRN_OP_CENTER_CROP:
+      return check_size(status, index, i[0], i[1]);
+    case HRN_OP_RANDOM_CROP:
+      return check_random_crop(status, index, op);
+    case HRN_OP_HORIZONTAL_FLIP:
+    case HRN_OP_VERTICAL_FLIP:
+      return check_range(status, index, "probability", op->p[0], 0, 1);
+    default:
+      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: unknown kind %d", index, op->kind);
+  }
+}
+
+/* Enumerators come from another language as plain numbers: none is taken on trust. */
+static int check_output(hrn_status *status, const hrn_output *output) {
+  if (output->dtype < HRN_UINT8 || output->dtype > HRN_FLOAT32) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unknown dtype %d", output->dtype);
+  }
+  if (output->layout != HRN_NCHW && output->layout != HRN_NHWC) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unknown layout %d", output->layout);
+  }
+  if (output->scale != HRN_SCALE_DIV && output->scale != HRN_SCALE_MUL) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unknown scale %d", output->scale);
+  }
+  if (!output->normalize) return HRN_OK;
+  if (output->dtype == HRN_UINT8) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "normalize needs a float dtype, not uint8");
+  }
+  for (int c = 0; c < 3; c++) {
+    if (!isfinite(output->mean[c])) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "mean[%d] is not finite", c);
+    }
+    if (!isfinite(output->std[c]) || output->std[c] == 0) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "std[%d] is %g, must be finite and not 0", c,
+                      (double)output->std[c]);
+    }
+  }
+  return HRN_OK;
+}
+
+/* At most 3 * 4 * 2^48: no check needed. */
+static uint64_t bytes_of(const hrn_plan *plan, int32_t width, int32_t height) {
+  return (uint64_t)width * (uint64_t)height * 3 * plan->format.element;
+}
+
+/* Walks the ops with what is known of the size: an op that sets it makes it known, the shorter
+ * side alone does not. Text in status is of no interest here. */
+static void compile_size(hrn_plan *plan) {
+  int32_t width = 0, height = 0, known = 0;
+  hrn_status ignored;
+  hrn_status_clear(&ignored);
+  for (int32_t index = 0; index < plan->count; index++) {
+    const hrn_op *op = &plan->ops[index];
+    if (op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP) continue;
+    if (op->kind == HRN_OP_RESIZE_SHORTER) {
+      if (known && hrn_op_size(op, &width, &height, &ignored) != HRN_OK) known = 0;
+      continue;
+    }
+    hrn_op_size(op, &width, &height, &ignored);
+    known = 1;
+  }
+  if (!known) return;
+  plan->size = (hrn_size){1, (uint32_t)width, (uint32_t)height, bytes_of(plan, width, height)};
+}
+
+hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *output,
+                       hrn_status *status) {
+  hrn_status_clear(status);
+  if (count < 0 || count > HRN_MAX_OPS) {
+    hrn_fail(status, HRN_ARGUMENT, -1, "%d ops, must be 0 to %d", count, HRN_MAX_OPS);
+    return NULL;
+  }
+  for (int32_t index = 0; index < count; index++) {
+    if (check_op(status, index, &ops[index]) != HRN_OK) return NULL;
+  }
+  if (check_output(status, output) != HRN_OK) return NULL;
+  hrn_plan *plan = calloc(1, sizeof *plan);
+  if (plan == NULL) {
+    hrn_fail(status, HRN_MEMORY, -1, "a plan of %zu bytes", sizeof *plan);
+    return NULL;
+  }
+  /* A copy, so that the caller's memory may go. */
+  plan->count = count;
+  if (count > 0) memcpy(plan->ops, ops, (size_t)count * sizeof *ops);
+  plan->output = *output;
+  hrn_format_compile(&plan->format, output);
+  compile_size(plan);
+  return plan;
+}
+
+void hrn_plan_free(hrn_plan *plan) { free(plan); }
+
+int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
+                  hrn_size *size, hrn_status *status) {
+  hrn_status_clear(status);
+  if (plan->size.fixed) {
+    *size = plan->size;
+    return HRN_OK;
+  }
+  if (source_width == 0 || source_height == 0 || source_width > HRN_MAX_LENGTH ||
+      source_height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", source_width, source_height);
+  }
+  int32_t width = (int32_t)source_width, height = (int32_t)source_height;
+  for (int32_t index = 0; index < plan->count; index++) {
+    if (hrn_op_size(&plan->ops[index], &width, &height, status) != HRN_OK) return status->code;
+  }
+  *size = (hrn_size){0, (uint32_t)width, (uint32_t)height, bytes_of(plan, width, height)};
+  return HRN_OK;
+}

@@ -1,0 +1,177 @@
+package native
+
+/*
+#cgo noescape hrn_plan_new
+#cgo nocallback hrn_plan_new
+#cgo noescape hrn_plan_size
+#cgo nocallback hrn_plan_size
+#cgo noescape hrn_plan_draw
+#cgo nocallback hrn_plan_draw
+#include "native.h"
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// Op is one transform as data; native.h documents I and P for each kind.
+type Op struct {
+	Kind, Filter int32
+	I            [8]int32
+	P            [8]float64
+}
+
+// The values of Op.Kind.
+const (
+	OpCrop              int32 = C.HRN_OP_CROP
+	OpResize            int32 = C.HRN_OP_RESIZE
+	OpResizeShorter     int32 = C.HRN_OP_RESIZE_SHORTER
+	OpCenterCrop        int32 = C.HRN_OP_CENTER_CROP
+	OpRandomResizedCrop int32 = C.HRN_OP_RANDOM_RESIZED_CROP
+	OpRandomCrop        int32 = C.HRN_OP_RANDOM_CROP
+	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
+	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
+)
+
+// The values of Op.Filter: Pillow's Image.Resampling.
+const (
+	Nearest  int32 = C.HRN_NEAREST
+	Lanczos  int32 = C.HRN_LANCZOS
+	Bilinear int32 = C.HRN_BILINEAR
+	Bicubic  int32 = C.HRN_BICUBIC
+	Box      int32 = C.HRN_BOX
+	Hamming  int32 = C.HRN_HAMMING
+)
+
+// RandomCrop's padding modes.
+const (
+	PadConstant  int32 = C.HRN_PAD_CONSTANT
+	PadEdge      int32 = C.HRN_PAD_EDGE
+	PadReflect   int32 = C.HRN_PAD_REFLECT
+	PadSymmetric int32 = C.HRN_PAD_SYMMETRIC
+)
+
+// The values of Output's fields.
+const (
+	Uint8    int32 = C.HRN_UINT8
+	Float16  int32 = C.HRN_FLOAT16
+	BFloat16 int32 = C.HRN_BFLOAT16
+	Float32  int32 = C.HRN_FLOAT32
+
+	NCHW int32 = C.HRN_NCHW
+	NHWC int32 = C.HRN_NHWC
+
+	ScaleDiv int32 = C.HRN_SCALE_DIV
+	ScaleMul int32 = C.HRN_SCALE_MUL
+)
+
+// MaxOps is the most ops a plan takes.
+const MaxOps = C.HRN_MAX_OPS
+
+// Output is the form of a finished sample.
+type Output struct {
+	DType, Layout, Scale int32
+	Normalize            bool
+	Mean, Std            [3]float32
+}
+
+// Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
+// it at once. Its memory is C memory, freed by Close.
+type Plan struct {
+	c    *C.hrn_plan
+	size Size
+}
+
+// Size is that of a finished sample; Fixed when it is the same for every image.
+type Size struct {
+	Fixed         bool
+	Width, Height uint32
+	Bytes         uint64
+}
+
+// NewPlan checks and compiles; the error is an *Error with code Argument that names the op by its
+// number and the parameter.
+func NewPlan(ops []Op, output Output) (*Plan, error) {
+	list := make([]C.hrn_op, len(ops)+1) // one more, so that an empty plan has an address
+	for i, op := range ops {
+		list[i].kind = C.int32_t(op.Kind)
+		list[i].filter = C.int32_t(op.Filter)
+		for k := range op.I {
+			list[i].i[k] = C.int32_t(op.I[k])
+		}
+		for k := range op.P {
+			list[i].p[k] = C.double(op.P[k])
+		}
+	}
+	form := C.hrn_output{
+		dtype:  C.int32_t(output.DType),
+		layout: C.int32_t(output.Layout),
+		scale:  C.int32_t(output.Scale),
+	}
+	if output.Normalize {
+		form.normalize = 1
+	}
+	for c := range output.Mean {
+		form.mean[c] = C.float(output.Mean[c])
+		form.std[c] = C.float(output.Std[c])
+	}
+	var status C.hrn_status
+	plan := C.hrn_plan_new(&list[0], C.int32_t(len(ops)), &form, &status)
+	if plan == nil {
+		return nil, failure(&status)
+	}
+	p := &Plan{c: plan}
+	if size, err := p.Size(1, 1); err == nil && size.Fixed {
+		p.size = size
+	}
+	return p, nil
+}
+
+// Close frees the plan. No Sample may be running with it; closing twice is harmless.
+func (p *Plan) Close() {
+	C.hrn_plan_free(p.c)
+	p.c = nil
+}
+
+// FixedSize is the size of every sample, and whether there is one: a batch needs it.
+func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }
+
+// Size is that of the sample made from an image of width x height.
+func (p *Plan) Size(width, height uint32) (Size, error) {
+	var size C.hrn_size
+	var status C.hrn_status
+	C.hrn_plan_size(p.c, C.uint32_t(width), C.uint32_t(height), &size, &status)
+	runtime.KeepAlive(p)
+	if status.code != C.HRN_OK {
+		return Size{}, failure(&status)
+	}
+	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+}
+
+// Key is what random ops draw from, with the op's place in the plan. Draw is 0 where a sample comes
+// once an epoch, else what tells its appearances apart.
+type Key struct{ Seed, Epoch, Sample, Draw uint64 }
+
+func (k Key) c() C.hrn_key {
+	return C.hrn_key{
+		seed:   C.uint64_t(k.Seed),
+		epoch:  C.uint64_t(k.Epoch),
+		sample: C.uint64_t(k.Sample),
+		draw:   C.uint64_t(k.Draw),
+	}
+}
+
+// Draw says what op number op would do to an image of that size: top, left, height, width for the
+// random crops, 1 in the first place for a flip that flips.
+func (p *Plan) Draw(op int, key Key, width, height uint32) ([8]int32, error) {
+	k := key.c()
+	var draw C.hrn_draw
+	var status C.hrn_status
+	C.hrn_plan_draw(p.c, C.int32_t(op), &k, C.uint32_t(width), C.uint32_t(height), &draw, &status)
+	if status.code != C.HRN_OK {
+		return [8]int32{}, failure(&status)
+	}
+	return *(*[8]int32)(unsafe.Pointer(&draw.value)), nil
+}

@@ -1,0 +1,88 @@
+/* plan.h: a compiled plan, and the stages that one image's draws turn it into. */
+#ifndef HEADRACE_NATIVE_PLAN_H
+#define HEADRACE_NATIVE_PLAN_H
+
+#include "internal.h"
+#include "resize.h"
+#include "write.h"
+
+/* No length, offset or padding along an axis exceeds this, so sums of a few of them fit int32. */
+#define HRN_MAX_LENGTH (1 << 24)
+
+struct hrn_plan {
+  int32_t count;
+  hrn_op ops[HRN_MAX_OPS];
+  hrn_output output;
+  hrn_size size; /* meaningful where size.fixed */
+  hrn_format format;
+};
+
+/* draw.c: what op `index` of the plan draws for an image of that size. */
+int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+                hrn_draw *draw, hrn_status *status);
+
+/* geometry.c: the size of an image after `op`. */
+int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
+
+/* Paddings that stand before a window, along one axis: RandomCrop pads by its arguments, and then
+ * by as much as is missing on both sides. */
+typedef struct hrn_padding {
+  int32_t before, after, missing;
+} hrn_padding;
+
+/* One axis of a stage, in the order in which pixels pass: a box of the input, resized, padded,
+ * of which a window is seen, perhaps backwards. */
+typedef struct hrn_axis {
+  int32_t box_start, box_length;
+  int32_t resized; /* box_length where nothing is resized */
+  hrn_padding padding;
+  int32_t origin, step; /* output o shows padded pixel origin + step * o; step is 1 or -1 */
+  int32_t length;       /* of the output */
+} hrn_axis;
+
+/* As many ops as fold into one pass. A stage whose input is the encoded image makes the decoder
+ * read only what the stage's output depends on. */
+typedef struct hrn_stage {
+  hrn_axis x, y;
+  int32_t resizes, filter;
+  int32_t pads, padding_mode; /* the fill is only read under HRN_PAD_CONSTANT */
+  uint8_t fill[4];
+} hrn_stage;
+
+/* Each op opens at most one stage beyond the first. */
+enum { HRN_MAX_STAGES = HRN_MAX_OPS + 1 };
+
+/* Folds all ops into stages[0..*count), at least one. */
+int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
+             hrn_stage stages[HRN_MAX_STAGES], int32_t *count, hrn_status *status);
+
+/* pad.c: the pixel in [0, length) that stands at `at` once `padding` is applied, or -1 for the
+ * fill. */
+int32_t hrn_padded_source(const hrn_padding *padding, int32_t mode, int32_t length, int32_t at);
+
+/* stage.c: a stage made ready: what it needs of its input, and how it gets from there on. */
+typedef struct hrn_ready {
+  const hrn_stage *stage;
+  hrn_resize resize; /* with a filter; maps then count from resize.output */
+  int convolves, gathers;
+  int32_t *columns, *rows; /* with `gathers`: source of each output, -1 for the fill */
+  hrn_box input;           /* window of the stage's input */
+} hrn_ready;
+
+int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
+                      hrn_status *status);
+int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
+                  const hrn_sink *sink, hrn_status *status);
+
+/* Where a stage's rows go: into an image for the next stage, or finished into the destination. */
+struct hrn_sink {
+  const hrn_image *image;   /* NULL for the last stage */
+  const hrn_format *format; /* from here on: the last stage */
+  hrn_write_kernel write;
+  uint8_t *destination;
+  size_t row, plane;     /* bytes */
+  int32_t width, height; /* of the stage's output */
+  int flip_x, flip_y;
+};
+
+#endif

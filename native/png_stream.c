@@ -1,0 +1,117 @@
+/* png_stream.c: the zlib stream that a PNG's IDAT chunks hold together.
+ *
+ * Every IDAT's checksum is compared before its bytes are used. Pillow does not look at it: damage
+ * that happens to inflate is accepted there and is an error here.
+ */
+#include <string.h>
+
+#include "decoder.h"
+
+#define OVERHEAD 12
+#define MOST ((uint64_t)1 << 30) /* zlib counts in 32 bits */
+
+static uint32_t read32(const uint8_t *p) {
+  return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+int hrn_png_stream_begin(hrn_png *png, hrn_status *status) {
+  /* zlib's 40 kB stay with the context. */
+  if (!png->stream_made) {
+    memset(&png->stream, 0, sizeof png->stream);
+    if (inflateInit(&png->stream) != Z_OK) {
+      return hrn_fail(status, HRN_MEMORY, -1, "could not allocate zlib's window");
+    }
+    png->stream_made = true;
+  } else {
+    inflateReset(&png->stream);
+  }
+  png->stream.avail_in = 0;
+  png->stream_ended = false;
+  png->at = png->data;
+  png->chunks_end = false;
+  return HRN_OK;
+}
+
+/* With the context. */
+void hrn_png_stream_free(hrn_png *png) {
+  if (png->stream_made) inflateEnd(&png->stream);
+  png->stream_made = false;
+}
+
+/* Gives zlib the next IDAT. A chunk that the file's end cuts is given as far as it goes: rows that
+ * are whole can still be read. */
+static int feed(hrn_png *png, hrn_status *status) {
+  size_t left = png->length - png->at;
+  if (left < 8 || memcmp(png->bytes + png->at + 4, "IDAT", 4) != 0) {
+    png->chunks_end = true;
+    return HRN_OK;
+  }
+  uint32_t size = read32(png->bytes + png->at);
+  const uint8_t *body = png->bytes + png->at + 8;
+  if (left < OVERHEAD || size > left - OVERHEAD) {
+    png->chunks_end = true;
+    size = left - 8 < size ? (uint32_t)(left - 8) : size;
+  } else {
+    if (crc32(crc32_z(0, body - 4, 4), body, size) != read32(body + size)) {
+      return hrn_fail(status, HRN_BAD, (int64_t)png->at, "chunk IDAT does not match its checksum");
+    }
+    png->at += (size_t)size + OVERHEAD;
+  }
+  png->stream.next_in = (Bytef *)body; /* zlib takes it without const and only reads */
+  png->stream.avail_in = size;
+  return HRN_OK;
+}
+
+/* Exactly `count` bytes, or a failure: a row is never half filled. zlib reports Z_BUF_ERROR where
+ * it cannot go on for want of input; the next chunk helps, and when there is none the image data
+ * ends too early. Pillow leaves the missing rows black if the stream itself is complete. */
+int hrn_png_stream_read(hrn_png *png, uint8_t *to, uint64_t count, hrn_status *status) {
+  z_stream *stream = &png->stream;
+  while (count > 0) {
+    while (stream->avail_in == 0 && !png->chunks_end) {
+      if (feed(png, status) != HRN_OK) return status->code;
+    }
+    uInt wanted = (uInt)(count < MOST ? count : MOST);
+    stream->next_out = to;
+    stream->avail_out = wanted;
+    int result = png->stream_ended ? Z_STREAM_END : inflate(stream, Z_NO_FLUSH);
+    uInt got = wanted - stream->avail_out;
+    to += got;
+    count -= got;
+    png->stream_ended = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) {
+      return hrn_fail(status, HRN_MEMORY, -1, "could not allocate zlib's window");
+    }
+    if (result != Z_OK && result != Z_BUF_ERROR && result != Z_STREAM_END) {
+      int64_t offset = stream->next_in - png->bytes;
+      return hrn_fail(status, HRN_BAD, offset, "zlib: %s",
+                      stream->msg != NULL ? stream->msg : "the stream is damaged");
+    }
+    bool stuck = got == 0 && (png->stream_ended || (stream->avail_in == 0 && png->chunks_end));
+    if (count > 0 && stuck) {
+      return hrn_fail(status, HRN_TRUNCATED, stream->next_in - png->bytes,
+                      "the image data ends before the last row");
+    }
+  }
+  return HRN_OK;
+}
+
+/* After the last row the stream should end, with its own checksum, and with it the chunks. Pillow
+ * does not look; it is told as a warning. */
+uint32_t hrn_png_stream_end(hrn_png *png) {
+  uint8_t byte;
+  hrn_status status;
+  z_stream *stream = &png->stream;
+  while (!png->stream_ended) {
+    while (stream->avail_in == 0 && !png->chunks_end) {
+      if (feed(png, &status) != HRN_OK) return 1;
+    }
+    stream->next_out = &byte;
+    stream->avail_out = 1;
+    int result = inflate(stream, Z_NO_FLUSH);
+    if (stream->avail_out == 0) return 1; /* more data than rows */
+    if (result == Z_STREAM_END) break;
+    if (result != Z_OK || (stream->avail_in == 0 && png->chunks_end)) return 1;
+  }
+  return 0;
+}

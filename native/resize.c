@@ -1,0 +1,175 @@
+/* resize.c: which pass comes first, which rows are between them, and who gets the result.
+ *
+ * The two passes run interleaved: as soon as the rows that one output row needs have gone through
+ * the first pass, the second one consumes them, while they are still in the nearest cache.
+ */
+#include "resize.h"
+
+#include <string.h>
+
+#include "dispatch.h"
+
+/* Rows of the intermediate image that are kept beyond those one output needs: a move of the
+ * overlap to the front then costs one row in this many. */
+enum { SLACK_ROWS = 24 };
+
+/* Row buffers are whole groups of 16 pixels, so kernels may store whole vectors. */
+static size_t row_bytes(int32_t pixels) { return ((size_t)pixels * 4 + 63) / 64 * 64; }
+
+int hrn_resize_prepare(hrn_context *context, int32_t input_width, int32_t input_height,
+                       int32_t output_width, int32_t output_height, int filter,
+                       const hrn_box *window, hrn_resize *resize, hrn_status *status) {
+  memset(resize, 0, sizeof *resize);
+  /* A pass that is skipped needs just the window of its axis. */
+  resize->output = resize->input = *window;
+  resize->horizontal = input_width != output_width;
+  resize->vertical = input_height != output_height;
+  /* Pillow 13 goes vertical first where that saves much; older ones never did. 64 bits: the
+   * widths may be anything up to 2^24, the factor must not overflow. */
+  const int64_t dy = (int64_t)input_height - output_height;
+  const int64_t dx = (int64_t)input_width - output_width;
+  resize->vertical_first = dy > 0 && dy > 2 * dx;
+
+  /* Both axes in one scratch buffer, the second at a cache line. */
+  size_t x_bytes = 0, y_bytes = 0, bytes;
+  if (resize->horizontal)
+    x_bytes = hrn_taps_bytes(input_width, output_width, filter, window->width);
+  if (resize->vertical)
+    y_bytes = hrn_taps_bytes(input_height, output_height, filter, window->height);
+  if ((resize->horizontal && x_bytes == 0) || (resize->vertical && y_bytes == 0) ||
+      __builtin_add_overflow((x_bytes + 63) / 64 * 64, y_bytes, &bytes)) {
+    return hrn_fail(status, HRN_LIMIT, -1, "resize from %dx%d to %dx%d needs too many coefficients",
+                    input_width, input_height, output_width, output_height);
+  }
+  uint8_t *memory = hrn_scratch(context, HRN_SCRATCH_COEFFICIENTS, bytes, status);
+  if (memory == NULL) return status->code;
+  if (resize->horizontal) {
+    hrn_taps_build(&resize->x, input_width, output_width, filter, window->left, window->width, 1,
+                   memory);
+    resize->input.left = resize->x.input_start;
+    resize->input.width = resize->x.input_length;
+  }
+  if (resize->vertical) {
+    hrn_taps_build(&resize->y, input_height, output_height, filter, window->top, window->height, 0,
+                   memory + (x_bytes + 63) / 64 * 64);
+    resize->input.top = resize->y.input_start;
+    resize->input.height = resize->y.input_length;
+  }
+  return HRN_OK;
+}
+
+static const uint8_t *row_of(const hrn_image *image, int32_t y) {
+  return image->pixels + (size_t)y * image->stride;
+}
+
+/* The four orders of passes. Rows go through the horizontal kernel in pairs, since that is what
+ * fills a 256-bit register: an odd last row is paired with itself. */
+
+/* Rows two at a time through the horizontal kernel, straight to the sink. */
+static int horizontal_only(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+                           const hrn_sink *sink, hrn_status *status) {
+  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const size_t stride = row_bytes(resize->output.width);
+  uint8_t *rows = hrn_scratch(context, HRN_SCRATCH_ROWS, 2 * stride, status);
+  if (rows == NULL) return status->code;
+  for (int32_t y = 0; y < image->height; y += 2) {
+    const int pair = y + 1 < image->height;
+    kernels->horizontal(&resize->x, row_of(image, y), row_of(image, pair ? y + 1 : y), rows,
+                        pair ? rows + stride : rows);
+    hrn_sink_row(sink, y, rows);
+    if (pair) hrn_sink_row(sink, y + 1, rows + stride);
+  }
+  return HRN_OK;
+}
+
+/* The kernel reads the image where it lies: a vertical pass looks at whole rows. */
+static int vertical_only(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+                         const hrn_sink *sink, hrn_status *status) {
+  const hrn_kernels *kernels = hrn_kernels_chosen();
+  uint8_t *row = hrn_scratch(context, HRN_SCRATCH_ROWS, row_bytes(image->width), status);
+  if (row == NULL) return status->code;
+  for (int32_t y = 0; y < resize->output.height; y++) {
+    kernels->vertical(&resize->y, y, row_of(image, resize->y.start[y]), image->stride, row,
+                      (size_t)image->width * 4);
+    hrn_sink_row(sink, y, row);
+  }
+  return HRN_OK;
+}
+
+/* Two rows of the first pass are all that exists between the passes. */
+static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resize,
+                                    const hrn_image *image, const hrn_sink *sink,
+                                    hrn_status *status) {
+  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const size_t wide = row_bytes(image->width), narrow = row_bytes(resize->output.width);
+  uint8_t *middle = hrn_scratch(context, HRN_SCRATCH_MIDDLE, 2 * wide, status);
+  if (middle == NULL) return status->code;
+  uint8_t *rows = hrn_scratch(context, HRN_SCRATCH_ROWS, 2 * narrow, status);
+  if (rows == NULL) return status->code;
+  for (int32_t y = 0; y < resize->output.height; y += 2) {
+    const int pair = y + 1 < resize->output.height;
+    for (int32_t i = 0; i < 1 + pair; i++) {
+      kernels->vertical(&resize->y, y + i, row_of(image, resize->y.start[y + i]), image->stride,
+                        middle + (size_t)i * wide, (size_t)image->width * 4);
+    }
+    kernels->horizontal(&resize->x, middle, pair ? middle + wide : middle, rows,
+                        pair ? rows + narrow : rows);
+    hrn_sink_row(sink, y, rows);
+    if (pair) hrn_sink_row(sink, y + 1, rows + narrow);
+  }
+  return HRN_OK;
+}
+
+/* Supports of neighbouring outputs overlap, so rows of the first pass are kept in a buffer that
+ * slides down the image. It is linear rather than a ring: kernels address rows by a stride. */
+static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resize,
+                                    const hrn_image *image, const hrn_sink *sink,
+                                    hrn_status *status) {
+  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const size_t stride = row_bytes(resize->output.width);
+  int32_t most = 0;
+  for (int32_t y = 0; y < resize->y.count; y++) {
+    if (resize->y.length[y] > most) most = resize->y.length[y];
+  }
+  /* A pair may end one row beyond what is needed, and begin where the buffer is full but for one.
+   */
+  const int32_t capacity = most + 2 + SLACK_ROWS;
+  size_t bytes;
+  if (__builtin_mul_overflow(stride, (size_t)capacity, &bytes)) {
+    return hrn_fail(status, HRN_LIMIT, -1, "resize needs %d rows of %zu bytes", capacity, stride);
+  }
+  uint8_t *middle = hrn_scratch(context, HRN_SCRATCH_MIDDLE, bytes, status);
+  if (middle == NULL) return status->code;
+  uint8_t *row = hrn_scratch(context, HRN_SCRATCH_ROWS, stride, status);
+  if (row == NULL) return status->code;
+
+  int32_t base = 0, ready = 0; /* middle holds input rows [base, ready) */
+  for (int32_t y = 0; y < resize->output.height; y++) {
+    const int32_t start = resize->y.start[y], end = start + resize->y.length[y];
+    /* Rounding can leave an input row between two outputs' supports: nobody needs it. */
+    if (ready < start) ready = base = start;
+    while (ready < end) {
+      if (ready + 2 - base > capacity) {
+        memmove(middle, middle + (size_t)(start - base) * stride, (size_t)(ready - start) * stride);
+        base = start;
+      }
+      const int pair = ready + 1 < image->height;
+      uint8_t *out = middle + (size_t)(ready - base) * stride;
+      kernels->horizontal(&resize->x, row_of(image, ready), row_of(image, pair ? ready + 1 : ready),
+                          out, pair ? out + stride : out);
+      ready += 1 + pair;
+    }
+    kernels->vertical(&resize->y, y, middle + (size_t)(start - base) * stride, stride, row,
+                      (size_t)resize->output.width * 4);
+    hrn_sink_row(sink, y, row);
+  }
+  return HRN_OK;
+}
+
+int hrn_resize_run(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+                   const hrn_sink *sink, hrn_status *status) {
+  if (!resize->vertical) return horizontal_only(context, resize, image, sink, status);
+  if (!resize->horizontal) return vertical_only(context, resize, image, sink, status);
+  if (resize->vertical_first) return vertical_then_horizontal(context, resize, image, sink, status);
+  return horizontal_then_vertical(context, resize, image, sink, status);
+}

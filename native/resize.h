@@ -1,0 +1,92 @@
+/* resize.h: Pillow 13's resampling, split into coefficients, kernels and the driver that orders
+ * the passes. The arithmetic is fixed: 22-bit coefficients, 32-bit sums that start at one half,
+ * an 8-bit intermediate (python-pillow/Pillow, src/libImaging/Resample.c).
+ */
+#ifndef HEADRACE_NATIVE_RESIZE_H
+#define HEADRACE_NATIVE_RESIZE_H
+
+#include "internal.h"
+
+/* 32 bits less 8 for the pixel and 2 for filters that overshoot. */
+#define HRN_COEFFICIENT_BITS 22
+
+/* How weights are also held for kernels that multiply narrow integers. */
+typedef enum hrn_split {
+  HRN_SPLIT_NONE = 0,  /* some weight is too large to split */
+  HRN_SPLIT_WORDS = 1, /* weight = high * 2^11 + low, 0 <= low < 2^11, both int16 */
+  HRN_SPLIT_BYTES = 2  /* weight = high * 2^15 + low, 0 <= high < 2^7, 0 <= low < 2^15 */
+} hrn_split;
+
+/* Most taps under HRN_SPLIT_BYTES: 128 * 255 + 64 still fits int16. */
+#define HRN_BYTE_TAPS 128
+
+/* The coefficients of outputs [output_start, output_start + count) along one axis. Output i is the
+ * weighted sum of length[i] inputs from start[i] on; start counts from input_start, so that a
+ * buffer holding only [input_start, input_start + input_length) can be addressed directly. The
+ * arrays go on to a whole group of 4 outputs with outputs that are safe to compute. */
+typedef struct hrn_taps {
+  int32_t count, output_start;
+  int32_t input_start, input_length;
+  int32_t most;   /* taps of any output */
+  int32_t stride; /* weights an output, `most` rounded up to 4; unused ones are 0 */
+  int32_t *start, *length;
+  int32_t *weight; /* 22-bit fixed point */
+  hrn_split split;
+  /* 2 * stride an output, in the order in which kernels load them. Horizontal: 4 highs, 4 lows,
+   * and so on. Vertical: 2 highs, 2 lows, and so on; under HRN_SPLIT_BYTES the two highs are the
+   * four bytes h0 h1 h0 h1. */
+  int16_t *halves;
+} hrn_taps;
+
+/* Bytes that hrn_taps_build needs, 0 where they exceed the address space. */
+size_t hrn_taps_bytes(int32_t input, int32_t output, int filter, int32_t count);
+
+/* Computes outputs [output_start, output_start + count) of a resize from input to output pixels,
+ * in `memory` (64-byte aligned). For the horizontal pass all outputs get the same number of taps,
+ * by moving starts left, so that its kernels need no count per output. */
+void hrn_taps_build(hrn_taps *taps, int32_t input, int32_t output, int filter, int32_t output_start,
+                    int32_t count, int horizontal, void *memory);
+
+/* out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may run
+ * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 4 pixels. */
+typedef void (*hrn_horizontal_kernel)(const hrn_taps *taps, const uint8_t *row0,
+                                      const uint8_t *row1, uint8_t *out0, uint8_t *out1);
+
+/* One output row: the weighted sum of rows `first`, `first` + stride, ... of `bytes` bytes each.
+ * Reads and writes may run over the end by less than 32 bytes. */
+typedef void (*hrn_vertical_kernel)(const hrn_taps *taps, int32_t output, const uint8_t *first,
+                                    size_t stride, uint8_t *out, size_t bytes);
+
+void hrn_horizontal_scalar(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *,
+                           uint8_t *);
+void hrn_vertical_scalar(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
+#if defined(__x86_64__)
+void hrn_horizontal_avx2(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *, uint8_t *);
+void hrn_vertical_avx2(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
+#endif
+
+/* A resize of which only a window of the output is wanted. A pass that changes no length is
+ * skipped: its taps are absent (count 0) and the window is copied through. */
+typedef struct hrn_resize {
+  int horizontal, vertical; /* which passes run */
+  int vertical_first;
+  hrn_taps x, y;
+  hrn_box output; /* the wanted window of the resized image */
+  hrn_box input;  /* the part of the image that it depends on */
+} hrn_resize;
+
+/* Plans input -> output and computes the coefficients in HRN_SCRATCH_COEFFICIENTS. */
+int hrn_resize_prepare(hrn_context *context, int32_t input_width, int32_t input_height,
+                       int32_t output_width, int32_t output_height, int filter,
+                       const hrn_box *window, hrn_resize *resize, hrn_status *status);
+
+/* Where finished rows go. Row numbers count from the top of the wanted window and come in order;
+ * the pixels are valid during the call. */
+typedef struct hrn_sink hrn_sink;
+void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels);
+
+/* Runs it on `image`, which holds exactly resize->input. */
+int hrn_resize_run(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+                   const hrn_sink *sink, hrn_status *status);
+
+#endif

@@ -1,0 +1,122 @@
+/* sample.c: the one call. Encoded bytes in, a finished sample out. */
+#include "dispatch.h"
+#include "plan.h"
+
+/* The image between two stages. Two buffers take turns: one is read while the other is written. */
+static int image_between(hrn_context *context, int32_t stage, const hrn_stage *from,
+                         hrn_image *image, hrn_status *status) {
+  const size_t stride = (size_t)from->x.length * 4;
+  size_t bytes;
+  if (__builtin_mul_overflow(stride, (size_t)from->y.length, &bytes)) {
+    return hrn_fail(status, HRN_LIMIT, -1, "an intermediate image of %dx%d pixels", from->x.length,
+                    from->y.length);
+  }
+  uint8_t *pixels =
+      hrn_scratch(context, stage % 2 ? HRN_SCRATCH_IMAGE_B : HRN_SCRATCH_IMAGE_A, bytes, status);
+  if (pixels == NULL) return status->code;
+  *image = (hrn_image){pixels, stride, from->x.length, from->y.length};
+  return HRN_OK;
+}
+
+/* The stages that are not last write whole images; the last one writes finished rows, each once,
+ * so that no image of the result exists in another form. */
+static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *image,
+                        void *destination) {
+  const hrn_format *format = &plan->format;
+  hrn_sink sink = {.width = stage->x.length, .height = stage->y.length};
+  /* A gather's maps already look backwards. */
+  const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
+  sink.flip_x = !maps && stage->x.step < 0;
+  sink.flip_y = !maps && stage->y.step < 0;
+  if (image != NULL) {
+    sink.image = image;
+    return sink;
+  }
+  /* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
+  const size_t element = format->element;
+  sink.format = format;
+  sink.write = hrn_kernels_chosen()->write;
+  sink.destination = destination;
+  sink.row = (size_t)sink.width * element * (format->layout == HRN_NHWC ? 3 : 1);
+  sink.plane = (size_t)sink.width * (size_t)sink.height * element;
+  return sink;
+}
+
+/* The first stage's input is what the decoder gives; it is asked only for the window that the
+ * stage says it needs. Later ones look at a window of the image before. */
+static int run_stages(hrn_context *context, const hrn_plan *plan, const hrn_stage *stages,
+                      int32_t count, void *destination, hrn_status *status) {
+  hrn_image between[2];
+  for (int32_t s = 0; s < count; s++) {
+    hrn_ready ready;
+    if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
+    hrn_image input;
+    if (s == 0) {
+      if (hrn_decode_window(context, &ready.input, &input, status) != HRN_OK) return status->code;
+    } else {
+      input = between[(s - 1) % 2];
+      /* The whole image between is there; the next stage looks at its part of it. */
+      input.pixels += (size_t)ready.input.top * input.stride + 4 * (size_t)ready.input.left;
+      input.width = ready.input.width;
+      input.height = ready.input.height;
+    }
+    hrn_image *output = NULL;
+    if (s + 1 < count) {
+      output = &between[s % 2];
+      if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
+    }
+    const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
+    if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}
+
+static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job,
+                  hrn_status *status) {
+  hrn_status_clear(status);
+  /* First of all: a decoder's complaint about altered bytes would blame the file. */
+  if (job->check_crc) {
+    const uint32_t found = hrn_crc32c(0, job->bytes, job->length);
+    if (found != job->crc32c) {
+      return hrn_fail(status, HRN_CHECKSUM, -1, "CRC-32C of %zu bytes is %08x, expected %08x",
+                      job->length, found, job->crc32c);
+    }
+  }
+  uint32_t width, height;
+  if (hrn_decode_header(context, job->bytes, job->length, &width, &height, status) != HRN_OK) {
+    return status->code;
+  }
+  /* Points only say where a decoder may begin. Altered ones could show as wrong pixels, so they are
+   * left out, and the pixels are those of a decode from the start. */
+  if (!job->check_seek_crc || hrn_crc32c(0, job->seek, job->seek_length) == job->seek_crc32c) {
+    hrn_decode_seek(context, job->seek, job->seek_length);
+  }
+  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
+                    height, HRN_MAX_LENGTH);
+  }
+  /* About 3 KB of stack; all that grows with the image is the context's scratch. */
+  hrn_stage stages[HRN_MAX_STAGES];
+  int32_t count;
+  if (hrn_fold(plan, &job->key, (int32_t)width, (int32_t)height, stages, &count, status) !=
+      HRN_OK) {
+    return status->code;
+  }
+  /* The stages are the truth about the size, so it is they who are held against the capacity. */
+  const hrn_stage *last = &stages[count - 1];
+  const uint64_t bytes =
+      (uint64_t)last->x.length * (uint64_t)last->y.length * 3 * plan->format.element;
+  if (bytes > job->capacity) {
+    return hrn_fail(status, HRN_ARGUMENT, -1,
+                    "a sample of %dx%d pixels takes %llu bytes, the destination holds %llu",
+                    last->x.length, last->y.length, (unsigned long long)bytes,
+                    (unsigned long long)job->capacity);
+  }
+  return run_stages(context, plan, stages, count, job->destination, status);
+}
+
+int hrn_sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job, hrn_status *status) {
+  sample(context, plan, job, status);
+  hrn_scratch_end(context);
+  return status->code;
+}

@@ -1,0 +1,107 @@
+/* sniff.c: what kind of file the bytes are, by content, never by name.
+ *
+ * Data sets hold PNGs named .JPEG, web pages saved as .jpg and archives nobody unpacked. JPEG and
+ * PNG are decoded; a type that is recognised but not read is *unsupported* and says its name, so
+ * that a user knows what to convert; the rest is *bad*.
+ */
+#include "decoder.h"
+
+#include <string.h>
+
+/* Bytes at a place in the file that tell a type. */
+typedef struct signature {
+  uint16_t offset;
+  uint8_t length;
+  const char *bytes;
+  const char *name;
+} signature;
+
+/* The first that fits wins, so longer ones stand before those that they contain. */
+static const signature signatures[] = {
+    {0, 6, "GIF87a", "GIF"},
+    {0, 6, "GIF89a", "GIF"},
+    {8, 4, "WEBP", "WebP"},
+    {8, 4, "WAVE", "WAV"},
+    {8, 4, "AVI ", "AVI"},
+    {0, 4, "II*\0", "TIFF"},
+    {0, 4, "MM\0*", "TIFF"},
+    {0, 4, "II+\0", "BigTIFF"},
+    {0, 4, "MM\0+", "BigTIFF"},
+    {0, 12, "\0\0\0\x0CjP  \r\n\x87\n", "JPEG 2000"},
+    {0, 4, "\xFF\x4F\xFF\x51", "JPEG 2000 codestream"},
+    {0, 12, "\0\0\0\x0CJXL \r\n\x87\n", "JPEG XL"},
+    {0, 2, "\xFF\x0A", "JPEG XL codestream"},
+    {0, 3, "II\xBC", "JPEG XR"},
+    {4, 8, "ftypavif", "AVIF"},
+    {4, 8, "ftypavis", "AVIF"},
+    {4, 8, "ftypheic", "HEIC"},
+    {4, 8, "ftypheix", "HEIC"},
+    {4, 8, "ftyphevc", "HEIC"},
+    {4, 8, "ftypmif1", "HEIF"},
+    {4, 8, "ftypmsf1", "HEIF"},
+    {4, 4, "ftyp", "MP4"},
+    {0, 4, "\0\0\1\0", "ICO"},
+    {0, 4, "\0\0\2\0", "CUR"},
+    {0, 4, "8BPS", "Photoshop"},
+    {0, 4, "qoif", "QOI"},
+    {0, 4, "DDS ", "DDS"},
+    {0, 4, "\x76\x2F\x31\x01", "OpenEXR"},
+    {0, 10, "#?RADIANCE", "Radiance HDR"},
+    {0, 8, "\x8AMNG\r\n\x1A\n", "MNG"},
+    {0, 5, "%PDF-", "PDF"},
+    {0, 4, "%!PS", "PostScript"},
+    {257, 5, "ustar", "tar archive"},
+    {0, 2, "\x1F\x8B", "gzip"},
+    {0, 4, "PK\3\4", "zip archive"},
+    {0, 4, "\x28\xB5\x2F\xFD", "Zstandard"},
+    {0, 6, "\xFD\x37zXZ\0", "xz"},
+    {0, 3, "BZh", "bzip2"},
+    {0, 6, "7z\xBC\xAF\x27\x1C", "7z archive"},
+    {0, 8, "\x89HDF\r\n\x1A\n", "HDF5"},
+    {0, 6, "\x93NUMPY", "NumPy array"},
+    {0, 5, "<?xml", "XML or SVG"},
+    {0, 4, "<svg", "SVG"},
+    {0, 9, "<!DOCTYPE", "HTML"},
+    {0, 9, "<!doctype", "HTML"},
+    {0, 5, "<html", "HTML"},
+    {0, 2, "BM", "BMP"},
+};
+
+/* The list is walked only for what is neither JPEG nor PNG, so its length costs nothing. It names
+ * what image folders and archives were seen to hold, never to decode it. */
+/* memcmp that does not look behind the end. */
+static bool starts(const uint8_t *bytes, size_t length, size_t offset, const void *with,
+                   size_t count) {
+  return length >= offset + count && memcmp(bytes + offset, with, count) == 0;
+}
+
+/* Netpbm: P1 to P7 and white space. Two letters alone are too little to name a type by. */
+static bool netpbm(const uint8_t *bytes, size_t length) {
+  return length > 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7' &&
+         (bytes[2] == '\n' || bytes[2] == ' ' || bytes[2] == '\r' || bytes[2] == '\t');
+}
+
+/* JPEG and PNG first, for nearly all files are one of them. */
+int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status) {
+  *codec = HRN_CODEC_UNKNOWN;
+  /* Three bytes, as Pillow asks: SOI and the start of a marker. */
+  if (starts(bytes, length, 0, "\xFF\xD8\xFF", 3)) {
+    *codec = HRN_CODEC_JPEG;
+    return HRN_OK;
+  }
+  if (starts(bytes, length, 0, "\x89PNG\r\n\x1A\n", 8)) {
+    *codec = HRN_CODEC_PNG;
+    return HRN_OK;
+  }
+  if (length == 0) return hrn_fail(status, HRN_BAD, 0, "the record is empty");
+  for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
+    const signature *s = &signatures[i];
+    if (starts(bytes, length, s->offset, s->bytes, s->length)) {
+      return hrn_fail(status, HRN_UNSUPPORTED, 0, "%s is not read, only JPEG and PNG are", s->name);
+    }
+  }
+  if (netpbm(bytes, length)) {
+    return hrn_fail(status, HRN_UNSUPPORTED, 0, "Netpbm is not read, only JPEG and PNG are");
+  }
+  return hrn_fail(status, HRN_BAD, 0, "neither JPEG nor PNG, nor any other known type of image");
+}

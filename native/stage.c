@@ -1,0 +1,174 @@
+/* stage.c: runs one stage: nothing but a window, a resize with a filter, or a gather where every
+ * output pixel has one source (nearest, padding). All three hand finished rows to the sink.
+ */
+#include <string.h>
+
+#include "dispatch.h"
+#include "plan.h"
+
+/* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not
+ * multiplied out, and truncated. table[i] is the source of resized pixel first + i. Up to
+ * HRN_MAX_LENGTH the sum's error stays below half a step, so the last source is inside. */
+static void nearest_table(int32_t input, int32_t resized, int32_t first, int32_t count,
+                          int32_t *table) {
+  const double step = (double)input / resized;
+  double at = step * 0.5;
+  for (int32_t i = 0; i < first; i++) at += step;
+  for (int32_t i = 0; i < count; i++, at += step) table[i] = (int32_t)at;
+}
+
+/* The window along one axis. Without padding it is contiguous: a run of `count` from `first`. With
+ * padding, `map` (one entry an output) is filled as well, counted from `first`. */
+static void axis_window(const hrn_axis *axis, int pads, int32_t mode, int32_t *map, int32_t *first,
+                        int32_t *count) {
+  if (map == NULL || !pads) {
+    const int32_t last = axis->origin + axis->step * (axis->length - 1);
+    *first = axis->step > 0 ? axis->origin : last;
+    *count = axis->length;
+    for (int32_t o = 0; map != NULL && o < axis->length; o++) {
+      map[o] = axis->origin + axis->step * o - *first;
+    }
+    return;
+  }
+  int32_t low = INT32_MAX, high = -1;
+  for (int32_t o = 0; o < axis->length; o++) {
+    map[o] = hrn_padded_source(&axis->padding, mode, axis->resized, axis->origin + axis->step * o);
+    if (map[o] < 0) continue;
+    if (map[o] < low) low = map[o];
+    if (map[o] > high) high = map[o];
+  }
+  /* A window that lies in constant padding alone still needs a window of the image. */
+  if (high < 0) low = high = 0;
+  *first = low;
+  *count = high - low + 1;
+  for (int32_t o = 0; o < axis->length; o++) {
+    if (map[o] >= 0) map[o] -= low;
+  }
+}
+
+/* Turns positions in the resized line into positions in the input window that they come from. */
+static void axis_nearest(const hrn_axis *axis, int32_t *map, int32_t *table, int32_t *first,
+                         int32_t *count) {
+  nearest_table(axis->box_length, axis->resized, *first, *count, table);
+  const int32_t start = table[0];
+  for (int32_t o = 0; o < axis->length; o++) {
+    if (map[o] >= 0) map[o] = table[map[o]] - start;
+  }
+  *first = start;
+  *count = table[*count - 1] - start + 1;
+}
+
+int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
+                      hrn_status *status) {
+  const hrn_axis *x = &stage->x, *y = &stage->y;
+  const int nearest = stage->resizes && stage->filter == HRN_NEAREST;
+  memset(ready, 0, sizeof *ready);
+  ready->stage = stage;
+  ready->convolves = stage->resizes && !nearest;
+  ready->gathers = stage->pads || nearest;
+  int32_t *table = NULL;
+  if (ready->gathers) {
+    const size_t width = (size_t)x->length, height = (size_t)y->length;
+    const size_t longer = width > height ? width : height;
+    int32_t *maps =
+        hrn_scratch(context, HRN_SCRATCH_MAPS, (width + height + longer) * sizeof *maps, status);
+    if (maps == NULL) return status->code;
+    ready->columns = maps;
+    ready->rows = maps + width;
+    table = maps + width + height;
+  }
+  hrn_box window;
+  axis_window(x, stage->pads, stage->padding_mode, ready->columns, &window.left, &window.width);
+  axis_window(y, stage->pads, stage->padding_mode, ready->rows, &window.top, &window.height);
+  ready->input = window;
+  if (ready->convolves) {
+    if (hrn_resize_prepare(context, x->box_length, y->box_length, x->resized, y->resized,
+                           stage->filter, &window, &ready->resize, status) != HRN_OK) {
+      return status->code;
+    }
+    ready->input = ready->resize.input;
+  } else if (nearest) {
+    axis_nearest(x, ready->columns, table, &ready->input.left, &ready->input.width);
+    axis_nearest(y, ready->rows, table, &ready->input.top, &ready->input.height);
+  }
+  ready->input.left += x->box_start;
+  ready->input.top += y->box_start;
+  return HRN_OK;
+}
+
+/* Output rows made of single source pixels. A row that shows the same source row as the one
+ * before it is not built again. */
+static int gather(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
+                  const hrn_sink *sink, hrn_status *status) {
+  const int32_t width = ready->stage->x.length, height = ready->stage->y.length;
+  uint32_t *row = hrn_scratch(context, HRN_SCRATCH_ROWS, (size_t)width * 4, status);
+  if (row == NULL) return status->code;
+  uint32_t fill;
+  memcpy(&fill, ready->stage->fill, 4);
+  for (int32_t y = 0; y < height; y++) {
+    if (y == 0 || ready->rows[y] != ready->rows[y - 1]) {
+      const uint8_t *source = NULL;
+      if (ready->rows[y] >= 0) source = image->pixels + (size_t)ready->rows[y] * image->stride;
+      for (int32_t x = 0; x < width; x++) {
+        if (source == NULL || ready->columns[x] < 0) {
+          row[x] = fill;
+        } else {
+          memcpy(&row[x], source + 4 * (size_t)ready->columns[x], 4);
+        }
+      }
+    }
+    hrn_sink_row(sink, y, (const uint8_t *)row);
+  }
+  return HRN_OK;
+}
+
+/* A resized region as an image, for the padding that follows it. */
+static int resize_to_region(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+                            hrn_image *region, hrn_status *status) {
+  const int32_t width = resize->output.width, height = resize->output.height;
+  size_t bytes;
+  if (__builtin_mul_overflow((size_t)width * 4, (size_t)height, &bytes)) {
+    return hrn_fail(status, HRN_LIMIT, -1, "a region of %dx%d pixels", width, height);
+  }
+  uint8_t *pixels = hrn_scratch(context, HRN_SCRATCH_REGION, bytes, status);
+  if (pixels == NULL) return status->code;
+  *region = (hrn_image){pixels, (size_t)width * 4, width, height};
+  const hrn_sink sink = {.image = region, .width = width, .height = height};
+  return hrn_resize_run(context, resize, image, &sink, status);
+}
+
+int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
+                  const hrn_sink *sink, hrn_status *status) {
+  if (ready->convolves && !ready->gathers) {
+    return hrn_resize_run(context, &ready->resize, image, sink, status);
+  }
+  if (ready->convolves) {
+    hrn_image region;
+    if (resize_to_region(context, &ready->resize, image, &region, status) != HRN_OK) {
+      return status->code;
+    }
+    return gather(context, ready, &region, sink, status);
+  }
+  if (ready->gathers) return gather(context, ready, image, sink, status);
+  for (int32_t y = 0; y < image->height; y++) {
+    hrn_sink_row(sink, y, image->pixels + (size_t)y * image->stride);
+  }
+  return HRN_OK;
+}
+
+void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
+  const int32_t y = sink->flip_y ? sink->height - 1 - row : row;
+  if (sink->image == NULL) {
+    sink->write(sink->format, pixels, sink->width, sink->flip_x,
+                sink->destination + (size_t)y * sink->row, sink->plane);
+    return;
+  }
+  uint8_t *out = sink->image->pixels + (size_t)y * sink->image->stride;
+  if (!sink->flip_x) {
+    memcpy(out, pixels, (size_t)sink->width * 4);
+    return;
+  }
+  for (size_t x = 0, count = (size_t)sink->width; x < count; x++) {
+    memcpy(out + 4 * x, pixels + 4 * (count - 1 - x), 4);
+  }
+}

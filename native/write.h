@@ -1,0 +1,34 @@
+/* write.h: the last stage. RGBX rows become finished samples: channel order, scale, normalise,
+ * cast and layout in one pass. */
+#ifndef HEADRACE_NATIVE_WRITE_H
+#define HEADRACE_NATIVE_WRITE_H
+
+#include "internal.h"
+
+/* Compiled from hrn_output. A channel has 256 possible values, so tables made once with
+ * torchvision's own operations are the definition; `arithmetic` says that the factors below were
+ * tried on all 256 values of each channel and give the tables' bits. */
+typedef struct hrn_format {
+  int32_t dtype, layout;
+  uint32_t element; /* bytes */
+  float value[3][256];
+  uint16_t half[3][256]; /* float16 or bfloat16 bits */
+  int arithmetic;
+  float scale_high, scale_low; /* x = v * (high + low), low 0 for HRN_SCALE_MUL */
+  float mean[3];
+  float inverse_high[3], inverse_low[3]; /* (x - mean) * (high + low), about 1 / std */
+} hrn_format;
+
+void hrn_format_compile(hrn_format *format, const hrn_output *output);
+
+/* Writes `count` pixels from `pixels` as one finished row that starts at `row`; planes of NCHW are
+ * `plane` bytes apart. With `flip` the last pixel comes first. */
+typedef void (*hrn_write_kernel)(const hrn_format *format, const uint8_t *pixels, int32_t count,
+                                 int flip, uint8_t *row, size_t plane);
+
+void hrn_write_scalar(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
+#if defined(__x86_64__)
+void hrn_write_avx2(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
+#endif
+
+#endif

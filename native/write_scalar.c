@@ -1,0 +1,113 @@
+/* write_scalar.c: the tables that define the finished values, and the plain C writer. */
+#include <math.h>
+#include <string.h>
+
+#include "write.h"
+
+#if defined(__clang__) /* gcc contracts nothing under -std=c11; clang has to be told */
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+static uint32_t bits_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* float32 to bfloat16, to nearest, ties to even. No NaN reaches this: mean and std are finite and
+ * std is not 0. Infinity stays infinity. */
+static uint16_t bfloat16_of(float value) {
+  const uint32_t bits = bits_of(value);
+  return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/* float32 to IEEE 754 binary16, to nearest, ties to even. */
+static uint16_t float16_of(float value) {
+  const uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000, rest = bits & 0x7fffffff;
+  if (rest >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 2^16 and above, infinity */
+  uint32_t mantissa = rest & 0x7fffff, shift = 13, base;
+  if (rest >= 0x38800000) { /* 2^-14: a normal half; rebias 127 to 15 */
+    base = ((rest >> 23) - 112) << 10;
+  } else {
+    const uint32_t exponent = rest >> 23;
+    if (exponent < 102) return (uint16_t)sign; /* below half of the least subnormal */
+    mantissa |= 0x800000;
+    shift = 126 - exponent;
+    base = 0;
+  }
+  const uint32_t half = 1u << (shift - 1), low = mantissa & ((1u << shift) - 1);
+  uint32_t result = base + (mantissa >> shift);
+  /* A carry out of the mantissa is the next exponent, up to infinity: the encoding is ordered. */
+  if (low > half || (low == half && (result & 1))) result++;
+  return (uint16_t)(sign | result);
+}
+
+/* 1 / divisor as the sum of two floats, good to about 48 bits. */
+static void reciprocal(double divisor, float *high, float *low) {
+  *high = (float)(1.0 / divisor);
+  *low = (float)(1.0 / divisor - (double)*high);
+}
+
+/* Divides by multiplying: d * (high + low) with one fused rounding. It is correctly rounded unless
+ * the quotient lies within about 2^-24 of its last place from a tie, and overflow, underflow and
+ * signed zeros have ways of their own: so all 768 values are compared, bit by bit. */
+static void try_arithmetic(hrn_format *format, const hrn_output *output) {
+  if (output->scale == HRN_SCALE_DIV) {
+    reciprocal(255.0, &format->scale_high, &format->scale_low);
+  } else {
+    format->scale_high = (float)(1.0 / 255.0);
+  }
+  format->arithmetic = 1;
+  for (int c = 0; c < 3; c++) {
+    format->inverse_high[c] = 1.0f;
+    if (output->normalize) {
+      format->mean[c] = output->mean[c];
+      reciprocal(output->std[c], &format->inverse_high[c], &format->inverse_low[c]);
+    }
+    for (int v = 0; v < 256; v++) {
+      const float f = (float)v;
+      const float x = fmaf(f, format->scale_high, f * format->scale_low);
+      const float d = x - format->mean[c];
+      const float y = fmaf(d, format->inverse_high[c], d * format->inverse_low[c]);
+      if (bits_of(y) != bits_of(format->value[c][v])) format->arithmetic = 0;
+    }
+  }
+}
+
+void hrn_format_compile(hrn_format *format, const hrn_output *output) {
+  memset(format, 0, sizeof *format);
+  format->dtype = output->dtype;
+  format->layout = output->layout;
+  format->element = output->dtype == HRN_UINT8 ? 1 : output->dtype == HRN_FLOAT32 ? 4 : 2;
+  for (int c = 0; c < 3; c++) {
+    for (int v = 0; v < 256; v++) {
+      /* ToTensor divides by 255; v2's ToDtype multiplies by 1/255 rounded to float32. */
+      float x =
+          output->scale == HRN_SCALE_DIV ? (float)v / 255.0f : (float)v * (float)(1.0 / 255.0);
+      if (output->normalize) x = (x - output->mean[c]) / output->std[c];
+      format->value[c][v] = x;
+      format->half[c][v] = output->dtype == HRN_FLOAT16 ? float16_of(x) : bfloat16_of(x);
+    }
+  }
+  try_arithmetic(format, output);
+}
+
+void hrn_write_scalar(const hrn_format *format, const uint8_t *pixels, int32_t count, int flip,
+                      uint8_t *row, size_t plane) {
+  const size_t element = format->element;
+  const size_t step = format->layout == HRN_NCHW ? element : 3 * element;
+  const size_t channel = format->layout == HRN_NCHW ? plane : element;
+  for (int32_t x = 0; x < count; x++) {
+    const uint8_t *pixel = pixels + 4 * (size_t)(flip ? count - 1 - x : x);
+    uint8_t *out = row + (size_t)x * step;
+    for (size_t c = 0; c < 3; c++, out += channel) {
+      if (element == 4) {
+        memcpy(out, &format->value[c][pixel[c]], 4);
+      } else if (element == 2) {
+        memcpy(out, &format->half[c][pixel[c]], 2);
+      } else {
+        *out = pixel[c];
+      }
+    }
+  }
+}
