@@ -1,0 +1,177 @@
+package catalog
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// column is one column of one record batch as Arrow lays it out: values, and for types of
+// variable length where each begins (rows+1 numbers). The same struct is filled row by row by
+// the writer and points into the mapping in the reader.
+type column struct {
+	typ     arrow.DataType
+	values  []byte
+	offsets []int32
+}
+
+func newColumn(typ arrow.DataType) *column {
+	c := &column{typ: typ}
+	c.reset()
+	return c
+}
+
+// reset keeps the memory for the next batch.
+func (c *column) reset() {
+	c.values = c.values[:0]
+	if hasOffsets(c.typ) {
+		c.offsets = append(c.offsets[:0], 0)
+	}
+}
+
+// hasOffsets says which types have rows of different length.
+func hasOffsets(t arrow.DataType) bool {
+	return t.ID() == arrow.STRING || t.ID() == arrow.BINARY || t.ID() == arrow.LIST
+}
+
+// element is the type whose values lie in the values buffer, and their number a row for types
+// of fixed size.
+func element(t arrow.DataType) (arrow.DataType, int) {
+	switch t := t.(type) {
+	case *arrow.ListType:
+		return t.Elem(), 1
+	case *arrow.FixedSizeListType:
+		return t.Elem(), int(t.Len())
+	}
+	return t, 1
+}
+
+// width is the bytes of one element; text and bytes count single bytes.
+func width(t arrow.DataType) int {
+	e, _ := element(t)
+	if f, ok := e.(arrow.FixedWidthDataType); ok {
+		return f.Bytes()
+	}
+	return 1
+}
+
+// fixed appends a row of a type of fixed size, little-endian.
+func (c *column) fixed(row []byte) { c.values = append(c.values, row...) }
+
+// variable appends a row of a type with offsets. Arrow's are 31 bits, and a batch is held in
+// memory until it is full; both bound what a column may weigh.
+func (c *column) variable(row []byte) error {
+	const most = 1 << 30
+	if len(row) > most-len(c.values) {
+		return fmt.Errorf("column %T holds more than %d bytes in %d rows; keep large values in files of their own", c.typ, most, RowsPerBatch)
+	}
+	c.values = append(c.values, row...)
+	c.offsets = append(c.offsets, int32(len(c.values)/width(c.typ)))
+	return nil
+}
+
+// array gives the column to Arrow without copying.
+func (c *column) array(rows int) arrow.Array {
+	values := memory.NewBufferBytes(c.values)
+	var offsets *memory.Buffer
+	if c.offsets != nil {
+		offsets = memory.NewBufferBytes(bytesOf(c.offsets))
+	}
+	data := func(t arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.ArrayData) *array.Data {
+		return array.NewData(t, n, buffers, children, 0, 0)
+	}
+	child := func() *array.Data {
+		e, _ := element(c.typ)
+		return data(e, len(c.values)/width(c.typ), []*memory.Buffer{nil, values})
+	}
+	switch c.typ.ID() {
+	case arrow.LIST:
+		return array.MakeFromData(data(c.typ, rows, []*memory.Buffer{nil, offsets}, child()))
+	case arrow.FIXED_SIZE_LIST:
+		return array.MakeFromData(data(c.typ, rows, []*memory.Buffer{nil}, child()))
+	case arrow.STRING, arrow.BINARY:
+		return array.MakeFromData(data(c.typ, rows, []*memory.Buffer{nil, offsets, values}))
+	}
+	return array.MakeFromData(data(c.typ, rows, []*memory.Buffer{nil, values}))
+}
+
+// readColumn takes the next column of a batch. Nothing is copied: the column points into the body.
+func readColumn(r *batchReader, typ arrow.DataType) (*column, error) {
+	c := &column{typ: typ}
+	e, perRow := element(typ)
+	count := r.rows * perRow
+	r.node(r.rows)
+	r.buffer(0, 1) // where validity bits would be: there are no nulls
+	if hasOffsets(typ) {
+		raw := r.buffer(4*(r.rows+1), 4)
+		if r.err != nil {
+			return nil, r.err
+		}
+		c.offsets = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(raw))), r.rows+1)
+		if err := ascending(c.offsets); err != nil {
+			return nil, err
+		}
+		count = int(c.offsets[r.rows])
+	}
+	if e != typ {
+		r.node(count)
+		r.buffer(0, 1)
+	}
+	c.values = r.buffer(count*width(typ), width(typ))
+	return c, r.err
+}
+
+// aligned reports whether words of that many bytes may be read from part as they are.
+func aligned(part []byte, bytes int) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(part)))%uintptr(bytes) == 0
+}
+
+// ascending makes row() safe: offsets that begin at 0 and never fall stay inside the values.
+func ascending(offsets []int32) error {
+	if offsets[0] != 0 {
+		return fmt.Errorf("the first offset is %d, not 0", offsets[0])
+	}
+	for i := 1; i < len(offsets); i++ {
+		if offsets[i] < offsets[i-1] {
+			return fmt.Errorf("offset %d is %d, below the one before, %d", i, offsets[i], offsets[i-1])
+		}
+	}
+	return nil
+}
+
+// row is the bytes of row i.
+func (c *column) row(i int) []byte {
+	if c.offsets != nil {
+		w := width(c.typ)
+		return c.values[int(c.offsets[i])*w : int(c.offsets[i+1])*w]
+	}
+	_, perRow := element(c.typ)
+	n := perRow * width(c.typ)
+	return c.values[i*n : (i+1)*n]
+}
+
+// bytesOf and sliceOf look at an array as bytes and back: Arrow's memory is little-endian, and
+// so are the machines this runs on (init checks).
+func bytesOf[T any](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+func sliceOf[T any](c *column) []T {
+	var zero T
+	n := len(c.values) / int(unsafe.Sizeof(zero))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(c.values))), n)
+}
+
+func init() {
+	one := uint16(1)
+	if *(*byte)(unsafe.Pointer(&one)) != 1 || math.MaxInt < math.MaxInt64 {
+		panic("catalog: only little-endian machines of 64 bits are supported")
+	}
+}

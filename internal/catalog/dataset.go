@@ -1,0 +1,226 @@
+package catalog
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/mmap"
+)
+
+// Options of Open.
+type Options struct {
+	IndexDir   string // where manifest and index lie; empty: in the dataset's own directory
+	AllowEmpty bool   // listed folders: classes without an image are fine
+}
+
+// Dataset is an open dataset. All methods may be called from any number of goroutines.
+type Dataset struct {
+	path  string
+	kind  Kind
+	rows  int64
+	refs  atomic.Int64
+	info  *Manifest // of packed and indexed datasets
+	index *index    // the same
+	files fileList  // of listed datasets
+
+	fingerprint func() string
+	classes     []string
+}
+
+// fileList is what a listed dataset consists of.
+type fileList interface {
+	Len() int64
+	Label(i int64) int64
+	Path(i int64) string // below the root, or as it was given
+}
+
+// Open opens a packed directory or an indexed folder where it finds a manifest; else it lists
+// path as an image folder.
+func Open(path string, o Options) (*Dataset, error) {
+	dir := path
+	if o.IndexDir != "" {
+		dir = o.IndexDir
+	}
+	manifest := filepath.Join(dir, ManifestName)
+	_, err := os.Lstat(manifest)
+	switch {
+	case err == nil:
+		return openIndexed(path, dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, IOError(manifest, "cannot open the manifest", err)
+	case o.IndexDir != "":
+		return nil, IOError(manifest, "there is no index here", fs.ErrNotExist)
+	}
+	if unfinished(path) {
+		return nil, NewError(KindBadFile, path, "shards without a manifest: the packing was not finished")
+	}
+	return openListed(path, o.AllowEmpty)
+}
+
+func openListed(path string, allowEmpty bool) (*Dataset, error) {
+	listing, err := formats.ListImageFolder(path, allowEmpty)
+	if err != nil {
+		return nil, FormatError(path, err)
+	}
+	d := &Dataset{path: path, kind: Listed, rows: listing.Len(), files: listing, classes: listing.Classes}
+	d.fingerprint = sync.OnceValue(func() string { return listFingerprint(listing) })
+	d.refs.Store(1)
+	return d, nil
+}
+
+// unfinished recognises a directory that holds shards but, having no manifest, is no dataset.
+func unfinished(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, ShardName(0)))
+	return err == nil
+}
+
+// Len is the number of samples.
+func (d *Dataset) Len() int64 { return d.rows }
+
+// Kind says how the dataset lies on disk.
+func (d *Dataset) Kind() Kind { return d.kind }
+
+// Root is the directory the dataset was opened at, empty for a list of files.
+func (d *Dataset) Root() string { return d.path }
+
+// Classes are the class names in the order of labels, empty where labels have no names.
+func (d *Dataset) Classes() []string { return d.classes }
+
+// Fingerprint identifies the content: equal for equal samples in equal order, whatever the
+// sizes of shards. For a listed folder it covers names and labels only, for nothing else is known.
+func (d *Dataset) Fingerprint() string { return d.fingerprint() }
+
+// Fields are the further values each sample has.
+func (d *Dataset) Fields() []Field {
+	if d.info == nil {
+		return nil
+	}
+	return d.info.Fields
+}
+
+// Shards are the shards of a packed dataset.
+func (d *Dataset) Shards() []ShardInfo {
+	if d.info == nil {
+		return nil
+	}
+	return d.info.Shards
+}
+
+// SeekFile is the open file of seek points, which lives as long as the Dataset; nil where no sample
+// has any.
+func (d *Dataset) SeekFile() *mmap.File {
+	if d.index == nil {
+		return nil
+	}
+	return d.index.seek
+}
+
+// Manifest is what headrace.json says, nil for a listed folder.
+func (d *Dataset) Manifest() *Manifest { return d.info }
+
+func (d *Dataset) outside(i int64) error {
+	return &Error{Kind: KindArgument, File: d.path, Record: i, Offset: -1, Text: outsideText(d.rows)}
+}
+
+// Sample is row i of the index. A batch's first row costs its validation, all further ones a
+// few array reads.
+func (d *Dataset) Sample(i int64) (Sample, error) {
+	if uint64(i) >= uint64(d.rows) {
+		return Sample{}, d.outside(i)
+	}
+	if d.index != nil {
+		return d.index.sample(i)
+	}
+	return Sample{Index: i, Length: UnknownLength, Label: d.files.Label(i)}, nil
+}
+
+// Key names sample i: its path without the last extension.
+func (d *Dataset) Key(i int64) (string, error) {
+	if uint64(i) >= uint64(d.rows) {
+		return "", d.outside(i)
+	}
+	if d.index != nil {
+		return d.index.key(i)
+	}
+	return formats.Key(d.files.Path(i)), nil
+}
+
+// Path is the file that holds sample i: the image itself in folders, else the shard.
+func (d *Dataset) Path(i int64) (string, error) {
+	if uint64(i) >= uint64(d.rows) {
+		return "", d.outside(i)
+	}
+	if d.index == nil {
+		return d.join(d.files.Path(i)), nil
+	}
+	if d.kind == Indexed {
+		name, err := d.index.path(i)
+		return d.join(name), err
+	}
+	s, err := d.index.sample(i)
+	if err != nil {
+		return "", err
+	}
+	return d.ShardPath(int(s.Shard)), nil
+}
+
+// ShardPath is where shard n of a packed dataset lies.
+func (d *Dataset) ShardPath(n int) string { return filepath.Join(d.path, d.info.Shards[n].Name) }
+
+func (d *Dataset) join(name string) string {
+	if d.path == "" {
+		return name
+	}
+	return d.path + string(filepath.Separator) + name
+}
+
+// FieldValue is the value of a field of sample i: int64, float64, string, []byte or Array.
+func (d *Dataset) FieldValue(i int64, field string) (any, error) {
+	if uint64(i) >= uint64(d.rows) {
+		return nil, d.outside(i)
+	}
+	if d.index == nil {
+		return nil, NewError(KindArgument, d.path, "there is no field %q; a listed folder has none", field)
+	}
+	return d.index.field(i, field)
+}
+
+// Row is all that the index holds of sample i, as Writer.Append takes it.
+func (d *Dataset) Row(i int64) (Row, error) {
+	s, err := d.Sample(i)
+	if err != nil {
+		return Row{}, err
+	}
+	r := Row{Sample: s}
+	if r.Key, err = d.Key(i); err != nil {
+		return Row{}, err
+	}
+	if d.kind == Indexed {
+		if r.Path, err = d.index.path(i); err != nil {
+			return Row{}, err
+		}
+	}
+	for _, f := range d.Fields() {
+		v, err := d.FieldValue(i, f.Name)
+		if err != nil {
+			return Row{}, err
+		}
+		r.Fields = append(r.Fields, v)
+	}
+	return r, nil
+}
+
+// Retain adds a reference.
+func (d *Dataset) Retain() { d.refs.Add(1) }
+
+// Release drops one; the last unmaps the index, after which no method may be called.
+func (d *Dataset) Release() {
+	if d.refs.Add(-1) == 0 && d.index != nil {
+		d.index.close()
+	}
+}

@@ -1,0 +1,185 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// maxArrayDims is NumPy's bound of old; no image dataset has a use for more.
+const maxArrayDims = 32
+
+// dtypes are the element types of array fields by NumPy's name (bfloat16 is ml_dtypes'). Arrow
+// has bits for bool and nothing for bfloat16: their columns are bytes and 16-bit words, and
+// the manifest says what they mean.
+var dtypes = map[string]arrow.FixedWidthDataType{
+	"bool": &arrow.Uint8Type{}, "uint8": &arrow.Uint8Type{}, "int8": &arrow.Int8Type{},
+	"uint16": &arrow.Uint16Type{}, "int16": &arrow.Int16Type{}, "uint32": &arrow.Uint32Type{},
+	"int32": &arrow.Int32Type{}, "uint64": &arrow.Uint64Type{}, "int64": &arrow.Int64Type{},
+	"float16": &arrow.Float16Type{}, "bfloat16": &arrow.Uint16Type{},
+	"float32": &arrow.Float32Type{}, "float64": &arrow.Float64Type{},
+}
+
+// CheckFields refuses descriptions of fields that could not be stored.
+func CheckFields(fields []Field) error {
+	if len(fields) > maxFields {
+		return fmt.Errorf("there are %d fields, at most %d are taken", len(fields), maxFields)
+	}
+	seen := make(map[string]bool, len(fields))
+	for i, f := range fields {
+		switch {
+		case f.Name == "" || len(f.Name) > maxFieldName || !utf8.ValidString(f.Name) || strings.IndexByte(f.Name, 0) >= 0:
+			return fmt.Errorf("fields[%d].name is %.80q, 1 to %d bytes of UTF-8 were expected", i, f.Name, maxFieldName)
+		case seen[f.Name]:
+			return fmt.Errorf("field %q stands there twice", f.Name)
+		case f.Type == ArrayType:
+			if dtypes[f.DType] == nil {
+				return fmt.Errorf("field %q has the unknown dtype %.40q", f.Name, f.DType)
+			}
+			if n, err := elements(f.Shape); err != nil || n == 0 {
+				return fmt.Errorf("field %q: shape %v is empty or too large (%v)", f.Name, f.Shape, err)
+			}
+		case f.Type != Int && f.Type != Float && f.Type != Str && f.Type != Bytes:
+			return fmt.Errorf("field %q has the unknown type %.40q", f.Name, f.Type)
+		case f.DType != "" || len(f.Shape) > 0:
+			return fmt.Errorf("field %q of type %s has a dtype or shape; only arrays do", f.Name, f.Type)
+		}
+		seen[f.Name] = true
+	}
+	return nil
+}
+
+// elements is the product of a shape. It is kept below 2^31, Arrow's bound for a list.
+func elements(shape []int64) (int64, error) {
+	if len(shape) > maxArrayDims {
+		return 0, fmt.Errorf("a shape of %d dimensions, at most %d are taken", len(shape), maxArrayDims)
+	}
+	n := int64(1)
+	for _, d := range shape { // two factors below 2^31: the product cannot overflow
+		if d < 0 || d > math.MaxInt32 || n*d > math.MaxInt32 {
+			return 0, fmt.Errorf("the shape %v has a negative side or more than %d elements", shape, math.MaxInt32)
+		}
+		n *= d
+	}
+	return n, nil
+}
+
+// fixed arrays all have one shape, so their rows need no offsets.
+func (f *Field) fixed() bool { return f.Type == ArrayType && len(f.Shape) > 0 }
+
+// column is the name of the field's column, shapeColumn that of the shapes of a variable array.
+func (f *Field) column() string      { return fieldPrefix + f.Name }
+func (f *Field) shapeColumn() string { return "s." + f.Name }
+
+const fieldPrefix = "f."
+
+// arrowFields are the field's columns: one, or two for a variable array.
+func (f *Field) arrowFields() []arrow.Field {
+	one := func(t arrow.DataType) []arrow.Field { return []arrow.Field{{Name: f.column(), Type: t}} }
+	switch f.Type {
+	case Int:
+		return one(arrow.PrimitiveTypes.Int64)
+	case Float:
+		return one(arrow.PrimitiveTypes.Float64)
+	case Str:
+		return one(arrow.BinaryTypes.String)
+	case Bytes:
+		return one(arrow.BinaryTypes.Binary)
+	}
+	element := arrow.Field{Name: "item", Type: dtypes[f.DType]}
+	if f.fixed() {
+		n, _ := elements(f.Shape)
+		return one(arrow.FixedSizeListOfField(int32(n), element))
+	}
+	return []arrow.Field{
+		{Name: f.column(), Type: arrow.ListOfField(element)},
+		{Name: f.shapeColumn(), Type: arrow.ListOfField(arrow.Field{Name: "item", Type: arrow.PrimitiveTypes.Int64})},
+	}
+}
+
+// encode appends value to the field's columns, or says why it does not fit.
+func (f *Field) encode(value any, to []*column) error {
+	switch v := value.(type) {
+	case int64:
+		if f.Type == Int {
+			to[0].fixed(binary.LittleEndian.AppendUint64(nil, uint64(v)))
+			return nil
+		}
+		// A whole number where floats are asked for: Python writes 1 for 1.0 as a matter of course.
+		if f.Type == Float && int64(float64(v)) == v {
+			return f.encode(float64(v), to)
+		}
+	case float64:
+		if f.Type == Float {
+			to[0].fixed(binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)))
+			return nil
+		}
+	case string:
+		if f.Type == Str {
+			if !utf8.ValidString(v) {
+				return fmt.Errorf("field %q: the text is not UTF-8", f.Name)
+			}
+			return to[0].variable([]byte(v))
+		}
+	case []byte:
+		if f.Type == Bytes {
+			return to[0].variable(v)
+		}
+	case Array:
+		if f.Type == ArrayType {
+			return f.encodeArray(v, to)
+		}
+	case nil:
+		return fmt.Errorf("field %q is missing; every sample has every field", f.Name)
+	}
+	return fmt.Errorf("field %q is of type %s, the value is %s", f.Name, f.Type, typeName(value))
+}
+
+// encodeArray checks shape against bytes: a reader trusts that they fit.
+func (f *Field) encodeArray(v Array, to []*column) error {
+	n, err := elements(v.Shape)
+	if err != nil {
+		return fmt.Errorf("field %q: %w", f.Name, err)
+	}
+	if v.DType != f.DType {
+		return fmt.Errorf("field %q has dtype %s, the array %.40q", f.Name, f.DType, v.DType)
+	}
+	if width := int64(dtypes[f.DType].Bytes()); int64(len(v.Data)) != n*width {
+		return fmt.Errorf("field %q: an array of shape %v has %d bytes, %d were given", f.Name, v.Shape, n*width, len(v.Data))
+	}
+	if f.fixed() {
+		if fmt.Sprint(v.Shape) != fmt.Sprint(f.Shape) {
+			return fmt.Errorf("field %q has shape %v, the array %v", f.Name, f.Shape, v.Shape)
+		}
+		to[0].fixed(v.Data)
+		return nil
+	}
+	var shape []byte
+	for _, d := range v.Shape {
+		shape = binary.LittleEndian.AppendUint64(shape, uint64(d))
+	}
+	if err := to[0].variable(v.Data); err != nil {
+		return err
+	}
+	return to[1].variable(shape)
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case int64:
+		return string(Int)
+	case float64:
+		return string(Float)
+	case string:
+		return string(Str)
+	case []byte:
+		return string(Bytes)
+	case Array:
+		return string(ArrayType)
+	}
+	return fmt.Sprintf("%T", v)
+}

@@ -1,0 +1,40 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// decode is the value in row n of the field's columns, copied out of the mapping.
+func (f *Field) decode(from []*column, n int) (any, error) {
+	row := from[0].row(n)
+	switch f.Type {
+	case Int:
+		return int64(binary.LittleEndian.Uint64(row)), nil
+	case Float:
+		return math.Float64frombits(binary.LittleEndian.Uint64(row)), nil
+	case Str:
+		if !utf8.Valid(row) {
+			return nil, fmt.Errorf("field %q is not UTF-8", f.Name)
+		}
+		return string(row), nil
+	case Bytes:
+		return append([]byte{}, row...), nil
+	}
+	a := Array{DType: f.DType, Shape: slices.Clone(f.Shape), Data: append([]byte{}, row...)}
+	if f.fixed() {
+		return a, nil
+	}
+	a.Shape = []int64{}
+	for raw := from[1].row(n); len(raw) > 0; raw = raw[8:] {
+		a.Shape = append(a.Shape, int64(binary.LittleEndian.Uint64(raw)))
+	}
+	count, err := elements(a.Shape)
+	if err != nil || count*int64(width(from[0].typ)) != int64(len(row)) {
+		return nil, fmt.Errorf("field %q: %d bytes are no array of shape %v", f.Name, len(row), a.Shape)
+	}
+	return a, nil
+}

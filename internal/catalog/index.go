@@ -1,0 +1,234 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/headrace/headrace/mmap"
+)
+
+func outsideText(rows int64) string {
+	return fmt.Sprintf("there is no such sample; the dataset has %d", rows)
+}
+
+// index is the mapped Arrow IPC file of a dataset.
+type index struct {
+	file     string
+	manifest *Manifest
+	kind     Kind
+	mapped   []byte
+	unmap    func() error
+	seek     *mmap.File // nil where no sample has seek points
+
+	columns []arrow.Field  // as columnsOf gives them
+	fieldAt map[string]int // first of a field's columns, in columns
+	batches []batchSlot
+}
+
+// batchSlot holds a record batch once it was validated.
+type batchSlot struct {
+	valid atomic.Pointer[batch]
+	once  sync.Mutex // one validates, the others wait
+}
+
+// openIndexed opens the dataset at path whose manifest lies in dir.
+func openIndexed(path, dir string) (*Dataset, error) {
+	// Between reading a manifest and opening its index, `headrace index` may have replaced both.
+	// Whoever then finds the old index gone reads the new manifest.
+	var d *Dataset
+	var err error
+	for range 3 {
+		var m *Manifest
+		if m, err = ReadManifest(filepath.Join(dir, ManifestName)); err != nil {
+			return nil, err
+		}
+		if d, err = openWith(path, dir, m); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return d, err
+}
+
+// openWith opens the index that a manifest names.
+func openWith(path, dir string, m *Manifest) (*Dataset, error) {
+	x, err := openIndex(filepath.Join(dir, m.Index.Name), m)
+	if err != nil {
+		return nil, err
+	}
+	if m.Seek != nil {
+		if x.seek, err = openSeek(filepath.Join(dir, m.Seek.Name), m); err != nil {
+			x.close()
+			return nil, err
+		}
+	}
+	d := &Dataset{path: path, kind: x.kind, rows: m.Rows, info: m, index: x, classes: m.Classes}
+	d.fingerprint = func() string { return m.Fingerprint }
+	d.refs.Store(1)
+	return d, nil
+}
+
+func openIndex(file string, m *Manifest) (*index, error) {
+	mapped, unmap, err := mmap.OpenIndex(file)
+	if err != nil {
+		return nil, IOError(file, "cannot open the index", err)
+	}
+	x, err := newIndex(file, m, mapped)
+	if err != nil {
+		unmap()
+		return nil, err
+	}
+	x.unmap = unmap
+	return x, nil
+}
+
+// newIndex reads an index in memory, whose manifest was checked.
+func newIndex(file string, m *Manifest, mapped []byte) (*index, error) {
+	x := &index{file: file, manifest: m, kind: Packed, mapped: mapped,
+		fieldAt: make(map[string]int), batches: make([]batchSlot, len(m.Index.Batches))}
+	if m.Kind == Indexed.String() {
+		x.kind = Indexed
+	}
+	if int64(len(x.mapped)) != m.Index.Size {
+		kind := KindBadFile
+		if int64(len(x.mapped)) < m.Index.Size {
+			kind = KindTruncated
+		}
+		return nil, NewError(kind, file, "the index has %d bytes, the manifest says %d", len(x.mapped), m.Index.Size)
+	}
+	if err := x.guard(x.readEnds); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// guard runs code that reads mapped bytes: a page that cannot be read becomes an error.
+func (x *index) guard(read func() error) error {
+	err := mmap.Guard(x.file, read)
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		err = IOError(x.file, "cannot read the index", err)
+	}
+	return err
+}
+
+// readEnds verifies head and tail of the file and checks the schema. It reads a few kilobytes
+// whatever the number of rows. Where the batches lie, the manifest says; the footer, which says
+// it for other readers, is only covered by its checksum.
+func (x *index) readEnds() error {
+	m := &x.manifest.Index
+	last := m.Batches[len(m.Batches)-1]
+	head := x.mapped[:m.Batches[0].Offset]
+	tail := x.mapped[last.Offset+last.Length:]
+	if err := x.checksum(head, 0, m.Head, "the index's schema"); err != nil {
+		return err
+	}
+	if err := x.checksum(tail, last.Offset+last.Length, m.Tail, "the index's footer"); err != nil {
+		return err
+	}
+	x.columns = columnsOf(x.kind, x.manifest.Fields)
+	if err := checkSchema(head, x.columns); err != nil {
+		return NewError(KindBadFile, x.file, "the index's schema: %v", err)
+	}
+	if !bytes.HasSuffix(tail, arrowMagic) {
+		return NewError(KindBadFile, x.file, "the index does not end with %q", arrowMagic)
+	}
+	for i, c := range x.columns {
+		if name, ok := strings.CutPrefix(c.Name, fieldPrefix); ok {
+			x.fieldAt[name] = i
+		}
+	}
+	return nil
+}
+
+// checksum compares a part of the file with the manifest. The pages are populated before, so that
+// a file cut meanwhile is an errno and not a signal.
+func (x *index) checksum(part []byte, offset int64, want, what string) error {
+	crc, err := parseCRC(want)
+	if err != nil {
+		return NewError(KindBadFile, x.file, "%s: %v", what, err)
+	}
+	if err := mmap.Populate(x.file, part); err != nil {
+		return IOError(x.file, "cannot read "+what, err)
+	}
+	if found := crc32.Checksum(part, castagnoli); found != crc {
+		return &Error{Kind: KindChecksum, File: x.file, Record: -1, Offset: offset,
+			Text: fmt.Sprintf("%s has the checksum %08x, the manifest says %08x", what, found, crc)}
+	}
+	return nil
+}
+
+// batch is the record batch of row i, validated when it is asked for first.
+func (x *index) batch(i int64) (*batch, error) {
+	n := int(i / RowsPerBatch)
+	if b := x.batches[n].valid.Load(); b != nil {
+		return b, nil
+	}
+	return x.validate(n)
+}
+
+func (x *index) sample(i int64) (Sample, error) {
+	b, err := x.batch(i)
+	if err != nil {
+		return Sample{}, err
+	}
+	return b.sample(i), nil
+}
+
+func (x *index) key(i int64) (string, error) {
+	b, err := x.batch(i)
+	if err != nil {
+		return "", err
+	}
+	return string(b.key.row(int(i % RowsPerBatch))), nil
+}
+
+func (x *index) path(i int64) (string, error) {
+	b, err := x.batch(i)
+	if err != nil {
+		return "", err
+	}
+	return string(b.path.row(int(i % RowsPerBatch))), nil
+}
+
+// field is a value of one of the user's fields, copied.
+func (x *index) field(i int64, name string) (any, error) {
+	at, ok := x.fieldAt[name]
+	if !ok {
+		return nil, NewError(KindArgument, x.file, "there is no field %q", name)
+	}
+	b, err := x.batch(i)
+	if err != nil {
+		return nil, err
+	}
+	for f := range x.manifest.Fields {
+		if field := &x.manifest.Fields[f]; field.Name == name {
+			v, err := field.decode(b.columns[at:], int(i%RowsPerBatch))
+			if err != nil {
+				return nil, &Error{Kind: KindBadFile, File: x.file, Record: i, Offset: -1, Text: err.Error()}
+			}
+			return v, nil
+		}
+	}
+	return nil, NewError(KindInternal, x.file, "field %q has a column and no description", name)
+}
+
+func (x *index) close() {
+	if x.seek != nil {
+		x.seek.Close()
+	}
+	if x.unmap != nil {
+		// A method called too late then meets an empty index, not unmapped memory.
+		x.batches = nil
+		x.unmap()
+		x.unmap = nil
+	}
+}

@@ -1,0 +1,174 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// Names on disk. They are plain files: ImageFolder makes a class of every directory, so an
+// index beside a folder's images must not be one.
+const (
+	ManifestName = "headrace.json"
+	indexPrefix  = "headrace-index-"
+)
+
+// IndexFileName is the name of index file n. A new index beside an old one takes the number
+// that is free, so that the old pair of manifest and index stays whole until the last rename.
+func IndexFileName(n int) string { return fmt.Sprintf("%s%05d.arrow", indexPrefix, n) }
+
+// ShardName is the name of shard n.
+func ShardName(n int) string { return fmt.Sprintf("shard-%05d.tar", n) }
+
+const (
+	formatName    = "headrace"
+	formatVersion = 1 // of what this package writes
+	readerVersion = 1 // the highest min_reader this package understands
+
+	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
+	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.
+	RowsPerBatch = 1 << 16
+
+	maxManifestBytes = 100 << 20 // safetensors' bound for a header
+	maxTailBytes     = 100 << 20 // the index's footer: schema and a block a batch
+	maxFields        = 1024
+	maxFieldName     = 256
+)
+
+// CreatedBy is what the manifest says of the program that wrote it.
+const CreatedBy = "headrace 0.1.0"
+
+// Manifest is headrace.json. Keys that a reader does not know are ignored; whatever a reader
+// must understand raises min_reader.
+type Manifest struct {
+	Format       string                      `json:"format"`
+	Version      int                         `json:"version"`
+	MinReader    int                         `json:"min_reader"`
+	CreatedBy    string                      `json:"created_by"`
+	Kind         string                      `json:"kind"`
+	Rows         int64                       `json:"rows"`
+	Bytes        int64                       `json:"bytes"` // of all encoded images
+	Fingerprint  string                      `json:"fingerprint"`
+	Lossy        string                      `json:"lossy,omitempty"`       // how images were re-encoded
+	Reencoded    int64                       `json:"reencoded,omitempty"`   // so many of them
+	ToBaseline   int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
+	Counts       map[string]map[string]int64 `json:"counts"`                // samples by verdict, codec, ...
+	Fields       []Field                     `json:"fields"`
+	Shards       []ShardInfo                 `json:"shards"`
+	RowsPerBatch int64                       `json:"rows_per_batch"`
+	Index        IndexFile                   `json:"index"`
+	Seek         *SeekFile                   `json:"seek,omitempty"` // nil: no sample has seek points
+	Classes      []string                    `json:"classes"`
+}
+
+// IndexFile is the Arrow IPC file. Head and tail are the checksums of the bytes before the
+// first and behind the last record batch, so that every byte of the file is covered.
+type IndexFile struct {
+	Name    string      `json:"name"`
+	Size    int64       `json:"size"`
+	Head    string      `json:"head_crc32c"`
+	Tail    string      `json:"tail_crc32c"`
+	Batches []BatchInfo `json:"batches"`
+}
+
+// BatchInfo is one record batch, metadata and body. Batches follow each other without a gap.
+type BatchInfo struct {
+	Offset int64  `json:"offset"`
+	Length int64  `json:"length"`
+	CRC32C string `json:"crc32c"`
+}
+
+// check refuses whatever later code would have to distrust.
+func (m *Manifest) check() error {
+	switch {
+	case m.Format != formatName:
+		return fmt.Errorf("format is %.40q, %q was expected", m.Format, formatName)
+	case m.Version < 1 || m.MinReader < 1 || m.MinReader > m.Version:
+		return fmt.Errorf("version %d with min_reader %d is impossible", m.Version, m.MinReader)
+	case m.Kind != Packed.String() && m.Kind != Indexed.String():
+		return fmt.Errorf("kind is %.40q, %q or %q was expected", m.Kind, Packed, Indexed)
+	case m.RowsPerBatch != RowsPerBatch:
+		return fmt.Errorf("rows_per_batch is %d, %d was expected", m.RowsPerBatch, RowsPerBatch)
+	case m.Rows < 0 || m.Bytes < 0:
+		return fmt.Errorf("rows is %d and bytes is %d, neither can be negative", m.Rows, m.Bytes)
+	case m.Kind == Indexed.String() && len(m.Shards) > 0:
+		return fmt.Errorf("an indexed folder has no shards, %d are listed", len(m.Shards))
+	case int64(len(m.Shards)) > m.Rows:
+		return fmt.Errorf("there are %d shards for %d rows", len(m.Shards), m.Rows)
+	}
+	for _, check := range []func() error{m.checkShards, m.checkIndex, m.checkSeek, m.checkFields} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkShards: names that stay in the directory and occur once, rows that add up.
+func (m *Manifest) checkShards() error {
+	names := make(map[string]bool, len(m.Shards))
+	var rows int64
+	for i, s := range m.Shards {
+		switch {
+		case !plainName(s.Name) || !strings.HasSuffix(s.Name, ".tar"):
+			return fmt.Errorf("shards[%d].name is %.80q, a plain name that ends in .tar was expected", i, s.Name)
+		case names[s.Name]:
+			return fmt.Errorf("shards[%d].name is %q, which stands there twice", i, s.Name)
+		case s.Size < 0 || s.Rows < 1 || s.Rows > m.Rows-rows:
+			return fmt.Errorf("shards[%d] has size %d and %d rows of %d", i, s.Size, s.Rows, m.Rows)
+		}
+		names[s.Name] = true
+		rows += s.Rows
+	}
+	if m.Kind == Packed.String() && rows != m.Rows {
+		return fmt.Errorf("the shards have %d rows, the dataset %d", rows, m.Rows)
+	}
+	return nil
+}
+
+// checkIndex: batches that fill the file without gap or overlap between schema and footer.
+func (m *Manifest) checkIndex() error {
+	x := &m.Index
+	if !plainName(x.Name) || !strings.HasPrefix(x.Name, indexPrefix) {
+		return fmt.Errorf("index.name is %.80q, %q was expected", x.Name, IndexFileName(0))
+	}
+	if want := (m.Rows + RowsPerBatch - 1) / RowsPerBatch; int64(len(x.Batches)) != want {
+		return fmt.Errorf("index.batches has %d entries, %d rows need %d", len(x.Batches), m.Rows, want)
+	}
+	if len(x.Batches) == 0 {
+		return fmt.Errorf("rows is 0: a dataset has at least one sample")
+	}
+	at := x.Batches[0].Offset
+	for i, b := range x.Batches {
+		// The sum cannot overflow: length is compared with what is left first.
+		if b.Offset != at || at < 8 || at%8 != 0 || b.Length < 8 || b.Length%8 != 0 || b.Length > x.Size-at {
+			return fmt.Errorf("index.batches[%d] at %d with %d bytes does not fit a file of %d", i, b.Offset, b.Length, x.Size)
+		}
+		at += b.Length
+	}
+	if x.Batches[0].Offset > maxTailBytes || x.Size-at > maxTailBytes {
+		return fmt.Errorf("index.batches leave %d bytes of schema and %d of footer, at most %d are taken", x.Batches[0].Offset, x.Size-at, maxTailBytes)
+	}
+	return nil
+}
+
+// checkFields: what the columns of the index will be looked up by.
+func (m *Manifest) checkFields() error {
+	if err := CheckFields(m.Fields); err != nil {
+		return err
+	}
+	for i, c := range m.Classes {
+		if len(c) > formats.MaxNameBytes {
+			return fmt.Errorf("classes[%d] has %d bytes, at most %d are taken", i, len(c), formats.MaxNameBytes)
+		}
+	}
+	return nil
+}
+
+// plainName reports whether a name stays in its directory: what a manifest names is opened.
+func plainName(name string) bool {
+	return name != "" && name[0] != '.' && len(name) <= 255 && utf8.ValidString(name) &&
+		!strings.ContainsAny(name, "/\\\x00")
+}

@@ -1,0 +1,84 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strconv"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A manifest ends in its own checksum, over every byte before this tail. Nothing else would
+// notice a flipped bit in a class name.
+const (
+	tailFormat = ",\n \"crc32c\": \"%08x\"\n}\n"
+	tailBytes  = len(",\n \"crc32c\": \"00000000\"\n}\n")
+)
+
+func hexCRC(crc uint32) string { return fmt.Sprintf("%08x", crc) }
+
+// parseCRC takes exactly eight hexadecimal digits.
+func parseCRC(s string) (uint32, error) {
+	v, err := strconv.ParseUint(s, 16, 32)
+	if err != nil || len(s) != 8 {
+		return 0, fmt.Errorf("%.20q is no checksum of eight hexadecimal digits", s)
+	}
+	return uint32(v), nil
+}
+
+// Encode is the bytes of headrace.json.
+func (m *Manifest) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(m); err != nil {
+		return nil, err
+	}
+	body := bytes.TrimSuffix(b.Bytes(), []byte("\n}\n"))
+	return fmt.Appendf(body, tailFormat, crc32.Checksum(body, castagnoli)), nil
+}
+
+// DecodeManifest is the inverse, for bytes from anywhere.
+func DecodeManifest(file string, data []byte) (*Manifest, error) {
+	m := new(Manifest)
+	err := json.Unmarshal(data, m)
+	if m.Format == formatName && m.MinReader > readerVersion {
+		// First of all: what a later version writes need not parse as this one's.
+		return nil, NewError(KindUnsupported, file, "the dataset needs a reader of version %d, this is version %d", m.MinReader, readerVersion)
+	}
+	if err != nil {
+		return nil, NewError(KindBadFile, file, "the manifest is not understood: %v", err)
+	}
+	body := data[:max(0, len(data)-tailBytes)]
+	found := fmt.Sprintf(tailFormat, crc32.Checksum(body, castagnoli))
+	if string(data[len(body):]) != found {
+		return nil, &Error{Kind: KindChecksum, File: file, Record: -1, Offset: int64(len(body)),
+			Text: fmt.Sprintf("the manifest's checksum is not %08x, that of the bytes before it", crc32.Checksum(body, castagnoli))}
+	}
+	if err := m.check(); err != nil {
+		return nil, NewError(KindBadFile, file, "the manifest is wrong: %v", err)
+	}
+	return m, nil
+}
+
+// ReadManifest reads and checks the manifest at path.
+func ReadManifest(path string) (*Manifest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, IOError(path, "cannot open the manifest", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxManifestBytes+1))
+	if err != nil {
+		return nil, IOError(path, "cannot read the manifest", err)
+	}
+	if len(data) > maxManifestBytes {
+		return nil, NewError(KindLimit, path, "the manifest has more than %d bytes, the limit", maxManifestBytes)
+	}
+	return DecodeManifest(path, data)
+}

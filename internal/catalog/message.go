@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// The parts of Arrow's metadata that an index uses (format/Message.fbs, format/Schema.fbs): the
+// numbers of fields in their tables, and of types and headers in their unions.
+const (
+	messageHeaderType, messageHeader, messageBodyLength = 1, 2, 3
+	headerSchema, headerRecordBatch                     = 1, 3
+	schemaEndianness, schemaFields                      = 0, 1
+	fieldName, fieldTypeType, fieldType                 = 0, 2, 3
+	fieldDictionary, fieldChildren                      = 4, 5
+	batchLength, batchNodes, batchBuffers               = 0, 1, 2
+	batchCompression                                    = 3
+
+	typeInt, typeFloat, typeBinary, typeUtf8 = 2, 3, 4, 5
+	typeList, typeFixedSizeList              = 12, 16
+)
+
+var (
+	arrowMagic     = []byte("ARROW1")
+	continuation   = []byte{0xff, 0xff, 0xff, 0xff}
+	messagePreface = 8 // continuation and length
+)
+
+// splitMessage divides an encapsulated message into metadata and body.
+func splitMessage(data []byte) (metadata flatTable, body []byte, err error) {
+	if len(data) < messagePreface || string(data[:4]) != string(continuation) {
+		return flatTable{}, nil, fmt.Errorf("no Arrow message stands there")
+	}
+	// Compared in the unsigned type: a length of 2^31 and more must not turn negative.
+	n := uint64(binary.LittleEndian.Uint32(data[4:]))
+	if n%8 != 0 || n > uint64(len(data)-messagePreface) {
+		return flatTable{}, nil, fmt.Errorf("metadata of %d bytes in a message of %d", n, len(data))
+	}
+	end := uint64(messagePreface) + n
+	return flatRoot(data[messagePreface:end]), data[end:], nil
+}
+
+// checkSchema compares the schema at the head of the file with the columns that are expected:
+// they come first and in this order. Columns behind them are a later version's.
+func checkSchema(head []byte, want []arrow.Field) error {
+	if len(head) < 8 || string(head[:6]) != string(arrowMagic) {
+		return fmt.Errorf("the file does not begin with %q", arrowMagic)
+	}
+	message, _, err := splitMessage(head[8:])
+	if err != nil {
+		return err
+	}
+	schema := message.table(messageHeader)
+	if message.u8(messageHeaderType) != headerSchema || schema.at == 0 {
+		return fmt.Errorf("the first message is no schema")
+	}
+	if schema.u16(schemaEndianness) != 0 {
+		return fmt.Errorf("the file is big-endian")
+	}
+	found := schema.tables(schemaFields, func(i int, f flatTable) {
+		if err != nil || i >= len(want) {
+			return
+		}
+		if name := f.text(fieldName); name != want[i].Name {
+			err = fmt.Errorf("column %d is %.80q, %q was expected", i, name, want[i].Name)
+		} else if !isType(f, want[i].Type) {
+			err = fmt.Errorf("column %q is not of type %s", name, want[i].Type)
+		}
+	})
+	if err == nil && found < len(want) {
+		err = fmt.Errorf("there are %d columns, at least %d were expected", found, len(want))
+	}
+	return err
+}
+
+// isType compares a field of a schema with a type. Only types that an index uses are known.
+func isType(f flatTable, want arrow.DataType) bool {
+	detail := f.table(fieldType)
+	if f.field(fieldDictionary) != 0 {
+		return false
+	}
+	kind := f.u8(fieldTypeType)
+	switch want := want.(type) {
+	case *arrow.StringType:
+		return kind == typeUtf8
+	case *arrow.BinaryType:
+		return kind == typeBinary
+	case *arrow.ListType:
+		return kind == typeList && isChild(f, want.Elem())
+	case *arrow.FixedSizeListType:
+		return kind == typeFixedSizeList && int32(detail.u32(0)) == want.Len() && isChild(f, want.Elem())
+	case *arrow.Float16Type:
+		return kind == typeFloat && detail.u16(0) == 0
+	case *arrow.Float32Type:
+		return kind == typeFloat && detail.u16(0) == 1
+	case *arrow.Float64Type:
+		return kind == typeFloat && detail.u16(0) == 2
+	case arrow.FixedWidthDataType:
+		signed := want.ID() == arrow.INT8 || want.ID() == arrow.INT16 || want.ID() == arrow.INT32 || want.ID() == arrow.INT64
+		return kind == typeInt && int(detail.u32(0)) == want.BitWidth() && (detail.u8(1) != 0) == signed
+	}
+	return false
+}
+
+// isChild compares the only child of a list.
+func isChild(f flatTable, want arrow.DataType) bool {
+	ok := false
+	n := f.tables(fieldChildren, func(_ int, child flatTable) { ok = isType(child, want) })
+	return n == 1 && ok
+}
+
+// batchReader takes the columns of a record batch one by one: Arrow lists the lengths of all
+// arrays (nodes) and the places of all buffers depth first.
+type batchReader struct {
+	rows           int
+	nodes, buffers []byte // 16 bytes each: length and null count; offset and length
+	body           []byte
+	err            error
+}
+
+// openBatch reads the metadata of a record batch.
+func openBatch(data []byte) (*batchReader, error) {
+	message, body, err := splitMessage(data)
+	if err != nil {
+		return nil, err
+	}
+	batch := message.table(messageHeader)
+	if message.u8(messageHeaderType) != headerRecordBatch || batch.at == 0 {
+		return nil, fmt.Errorf("the message is no record batch")
+	}
+	// The manifest's length of a batch must be the message's own, or something hides behind it.
+	if message.i64(messageBodyLength) != int64(len(body)) {
+		return nil, fmt.Errorf("a body of %d bytes, %d are there", message.i64(messageBodyLength), len(body))
+	}
+	if batch.field(batchCompression) != 0 {
+		return nil, fmt.Errorf("it is compressed; an index is not")
+	}
+	r := &batchReader{body: body}
+	length := batch.i64(batchLength)
+	if length < 1 || length > RowsPerBatch {
+		return nil, fmt.Errorf("it has %d rows, 1 to %d were expected", length, RowsPerBatch)
+	}
+	r.rows = int(length)
+	r.nodes, _, _ = batch.vector(batchNodes, 16)
+	r.buffers, _, _ = batch.vector(batchBuffers, 16)
+	return r, nil
+}
+
+// node checks the next array: so many entries, none of them null.
+func (r *batchReader) node(entries int) {
+	if len(r.nodes) < 16 {
+		r.fail("the description of an array is missing")
+		return
+	}
+	n, nulls := flatI64(r.nodes, 0), flatI64(r.nodes, 8)
+	r.nodes = r.nodes[16:]
+	if n != int64(entries) || nulls != 0 {
+		r.fail("%d entries and %d nulls, %d entries without nulls were expected", n, nulls, entries)
+	}
+}
+
+// buffer is the next buffer, of at least need bytes, at a multiple of align.
+func (r *batchReader) buffer(need, align int) []byte {
+	if len(r.buffers) < 16 {
+		r.fail("the description of a buffer is missing")
+		return nil
+	}
+	offset, length := uint64(flatI64(r.buffers, 0)), uint64(flatI64(r.buffers, 8))
+	r.buffers = r.buffers[16:]
+	switch {
+	case need == 0:
+		return nil
+	case offset > uint64(len(r.body)) || length > uint64(len(r.body))-offset || length < uint64(need):
+		r.fail("a buffer at %d of %d bytes in a body of %d, %d bytes are needed", offset, length, len(r.body), need)
+		return nil
+	case !aligned(r.body[offset:], align):
+		r.fail("a buffer at %d is not aligned to %d bytes", offset, align)
+		return nil
+	}
+	return r.body[offset : offset+uint64(need) : offset+uint64(need)]
+}
+
+// fail keeps the first error: what follows it is only a consequence.
+func (r *batchReader) fail(format string, a ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, a...)
+	}
+}

@@ -1,0 +1,115 @@
+package catalog
+
+// Verdict is what reading all entropy data of a file said about it. It belongs to the file,
+// never to a crop of it.
+type Verdict uint8
+
+// The values stand in the index: they never change their number.
+const (
+	Unknown     Verdict = iota // merely listed: nobody has read the file
+	Good                       //
+	Warnings                   // the decoder warned; the pixels are those Pillow gives
+	Truncated                  // the entropy data ends before the last block
+	Bad                        // no valid image of its kind
+	Unsupported                // a valid kind that is not decoded here
+	Limit                      // over a limit in force when it was packed or indexed
+	verdicts
+)
+
+var verdictNames = [verdicts]string{"unknown", "good", "warnings", "truncated", "bad", "unsupported", "limit"}
+
+func (v Verdict) String() string {
+	if v < verdicts {
+		return verdictNames[v]
+	}
+	return "invalid"
+}
+
+// UnknownLength is the length of a sample in a folder that was only listed: no file was touched.
+const UnknownLength = -1
+
+// NoLabel stands where a sample has no label.
+const NoLabel = -1
+
+// Sample says where a sample's bytes are and what is known of them. In a folder every sample
+// is a file of its own: Shard and Offset are 0 and Dataset.Path names it.
+type Sample struct {
+	Index   int64
+	Shard   uint32
+	Offset  int64 // of the encoded bytes inside the shard
+	Length  int64 // of the encoded bytes, UnknownLength in a listed folder
+	Label   int64
+	MTimeNs int64 // of the file when it was indexed; 0 in packed and listed datasets
+	Facts
+	HasCRC  bool // CRC32C holds; false in a listed folder
+	Verdict Verdict
+	Seek    SeekPlace
+}
+
+// SeekPlace is where a sample's seek points lie in the seek file; all 0 where it has none.
+type SeekPlace struct {
+	Offset, Length int64
+	CRC32C         uint32
+}
+
+// Facts mirrors what package native finds in a file; 0 stands for unknown throughout. Codes
+// are those of native.h.
+type Facts struct {
+	Width, Height, CRC32C                           uint32
+	Channels, Codec, Sampling, Process, Orientation uint8
+}
+
+// Field describes one of the further values a sample has beside image and label.
+type Field struct {
+	Name  string    `json:"name"`
+	Type  FieldType `json:"type"`
+	DType string    `json:"dtype,omitempty"` // of arrays: NumPy's name
+	Shape []int64   `json:"shape,omitempty"` // of arrays that all have one shape; else empty
+}
+
+// FieldType is the type of a field, in words that Python shares.
+type FieldType string
+
+// The five types. Values are int64, float64, string, []byte and Array.
+const (
+	Int       FieldType = "int"
+	Float     FieldType = "float"
+	Str       FieldType = "str"
+	Bytes     FieldType = "bytes"
+	ArrayType FieldType = "array"
+)
+
+// Array is a value of an array field: little-endian, row-major.
+type Array struct {
+	DType string
+	Shape []int64
+	Data  []byte
+}
+
+// Kind says how a dataset lies on disk.
+type Kind uint8
+
+// The three kinds.
+const (
+	Packed  Kind = iota // shards and index in one directory
+	Indexed             // an image folder with an index beside or elsewhere
+	Listed              // an image folder, or a list of files, without index
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Packed:
+		return "packed"
+	case Indexed:
+		return "indexed"
+	default:
+		return "listed"
+	}
+}
+
+// ShardInfo is one shard as the manifest states it.
+type ShardInfo struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"` // of the whole file
+	Rows int64  `json:"rows"`
+}

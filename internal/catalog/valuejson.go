@@ -1,0 +1,102 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// JSON has fewer types than fields do. These forms are read and written: numbers and texts as
+// themselves, {"bytes": base64}, {"dtype", "shape", "data": base64} for arrays, and {"float":
+// "nan"} for the numbers that JSON lacks. A field that is known to be bytes is plain base64.
+type jsonValue struct {
+	Bytes *[]byte `json:"bytes,omitempty"`
+	Float *string `json:"float,omitempty"`
+	DType *string `json:"dtype,omitempty"`
+	Shape []int64 `json:"shape,omitempty"`
+	Data  []byte  `json:"data,omitempty"`
+}
+
+// ValueToJSON turns a field's value into what encoding/json writes in that form.
+func ValueToJSON(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return map[string]string{"float": strconv.FormatFloat(v, 'g', -1, 64)}
+		}
+	case Array:
+		return map[string]any{"dtype": v.DType, "shape": v.Shape, "data": v.Data}
+	}
+	return v
+}
+
+// ValueFromJSON reads a value; f is nil where the field was not declared, and then the form
+// alone says the type.
+func ValueFromJSON(f *Field, raw json.RawMessage) (any, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return nil, fmt.Errorf("the value is missing")
+	}
+	switch raw[0] {
+	case '"':
+		if f != nil && f.Type == Bytes {
+			var b []byte
+			err := json.Unmarshal(raw, &b)
+			return b, err
+		}
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err
+	case '{':
+		return valueFromObject(raw)
+	case '[', 'n', 't', 'f':
+		return nil, fmt.Errorf("%.40s is no value of a field; lists become arrays", raw)
+	}
+	if f == nil || f.Type == Int {
+		if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return strconv.ParseFloat(string(raw), 64)
+}
+
+func valueFromObject(raw json.RawMessage) (any, error) {
+	var v jsonValue
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	switch {
+	case v.DType != nil:
+		if v.Shape == nil {
+			v.Shape = []int64{}
+		}
+		return Array{DType: *v.DType, Shape: v.Shape, Data: v.Data}, nil
+	case v.Bytes != nil:
+		return *v.Bytes, nil
+	case v.Float != nil:
+		return strconv.ParseFloat(*v.Float, 64)
+	}
+	return nil, fmt.Errorf("%.40s is no value of a field", raw)
+}
+
+// FieldOf describes a value of an undeclared field. An array's shape is taken to vary.
+func FieldOf(name string, value any) Field {
+	f := Field{Name: name, Type: FieldType(typeName(value))}
+	if a, ok := value.(Array); ok {
+		f.DType = a.DType
+	}
+	return f
+}
+
+// CheckValue says whether a value fits the field.
+func (f *Field) CheckValue(value any) error {
+	var scratch []*column
+	for _, c := range f.arrowFields() {
+		scratch = append(scratch, newColumn(c.Type))
+	}
+	return f.encode(value, scratch)
+}

@@ -1,0 +1,242 @@
+package catalog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+)
+
+// Row is one sample on its way into an index.
+type Row struct {
+	Sample
+	Key    string
+	Path   string // of indexed folders: below the folder
+	Fields []any  // in the order of the writer's fields
+}
+
+// Writer writes an index row by row, holding one record batch in memory. It makes no file
+// visible: who calls it chooses a temporary name and renames.
+type Writer struct {
+	path    string
+	kind    Kind
+	fields  []Field
+	file    *os.File
+	out     *countingWriter
+	arrow   *ipc.FileWriter
+	schema  *arrow.Schema
+	columns []*column
+	rows    int // in columns
+	head    int64
+	info    IndexFile
+	total   int64
+	content *Content
+}
+
+// NewWriter begins an index at path, which must not exist.
+func NewWriter(path string, kind Kind, fields []Field) (*Writer, error) {
+	if err := CheckFields(fields); err != nil {
+		return nil, NewError(KindArgument, "", "%v", err)
+	}
+	w := &Writer{path: path, kind: kind, fields: fields, schema: schemaOf(kind, fields), content: NewContent(fields)}
+	var err error
+	if w.head, err = headBytes(w.schema); err != nil {
+		return nil, NewError(KindInternal, path, "%v", err)
+	}
+	for _, f := range columnsOf(kind, fields) {
+		w.columns = append(w.columns, newColumn(f.Type))
+	}
+	if w.file, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
+		return nil, IOError(path, "cannot create the index", err)
+	}
+	w.out = &countingWriter{to: bufio.NewWriterSize(w.file, 1<<20), boundary: w.head}
+	w.arrow, err = ipc.NewFileWriter(w.out, ipc.WithSchema(w.schema))
+	if err != nil {
+		w.Abort()
+		return nil, NewError(KindInternal, path, "%v", err)
+	}
+	return w, nil
+}
+
+// headBytes is how much stands before the first record batch: Arrow's writer emits the schema
+// with the first batch, and says the length of neither. A file without batches shows it.
+func headBytes(schema *arrow.Schema) (int64, error) {
+	var b bytes.Buffer
+	w, err := ipc.NewFileWriter(&b, ipc.WithSchema(schema))
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil || b.Len() < 10 {
+		return 0, fmt.Errorf("the schema cannot be written: %v", err)
+	}
+	const endOfStream, sizeAndMagic = 8, 4 + 6
+	footer := binary.LittleEndian.Uint32(b.Bytes()[b.Len()-sizeAndMagic:])
+	return int64(b.Len()) - sizeAndMagic - int64(footer) - endOfStream, nil
+}
+
+// Len is the number of rows so far.
+func (w *Writer) Len() int64 { return w.total }
+
+// Append adds a row. An error leaves the writer fit for Abort only.
+func (w *Writer) Append(r *Row) error {
+	if err := w.encode(r); err != nil {
+		return &Error{Kind: KindArgument, File: r.Key, Record: w.total, Offset: -1, Text: err.Error()}
+	}
+	w.content.Add(r)
+	w.total++
+	if w.rows++; w.rows == RowsPerBatch {
+		return w.flush()
+	}
+	return nil
+}
+
+// encode appends one row to the columns, in the order of columnsOf.
+func (w *Writer) encode(r *Row) error {
+	if r.Length < 0 || r.Length > math.MaxUint32 {
+		return fmt.Errorf("the image has %d bytes, at most %d are taken", r.Length, uint32(math.MaxUint32))
+	}
+	if r.Seek.Length < 0 || r.Seek.Length > math.MaxUint32 {
+		return fmt.Errorf("the seek points have %d bytes, at most %d are taken", r.Seek.Length, uint32(math.MaxUint32))
+	}
+	if err := checkName("key", []byte(r.Key)); err != nil {
+		return err
+	}
+	if len(r.Fields) != len(w.fields) {
+		return fmt.Errorf("the sample has %d fields, %d were expected", len(r.Fields), len(w.fields))
+	}
+	c := w.columns
+	u32 := func(i int, v uint32) { c[i].values = binary.LittleEndian.AppendUint32(c[i].values, v) }
+	u64 := func(i int, v uint64) { c[i].values = binary.LittleEndian.AppendUint64(c[i].values, v) }
+	u32(0, r.Shard)
+	u64(1, uint64(r.Offset))
+	u32(2, uint32(r.Length))
+	for i, v := range [...]uint8{r.Codec, r.Sampling, r.Process, r.Channels, r.Orientation, uint8(r.Verdict)} {
+		c[3+i].values = append(c[3+i].values, v)
+	}
+	u32(9, r.Width)
+	u32(10, r.Height)
+	u32(11, r.CRC32C)
+	u64(12, uint64(r.Seek.Offset))
+	u32(13, uint32(r.Seek.Length))
+	u32(14, r.Seek.CRC32C)
+	u64(15, uint64(r.Label))
+	if err := c[16].variable([]byte(r.Key)); err != nil {
+		return err
+	}
+	next := 17
+	if w.kind == Indexed {
+		if err := checkName("path", []byte(r.Path)); err != nil {
+			return err
+		}
+		if err := c[17].variable([]byte(r.Path)); err != nil {
+			return err
+		}
+		u64(18, uint64(r.MTimeNs))
+		next = 19
+	}
+	for i := range w.fields {
+		if err := w.fields[i].encode(r.Fields[i], c[next:]); err != nil {
+			return err
+		}
+		next += len(w.fields[i].arrowFields())
+	}
+	return nil
+}
+
+// flush writes the rows held as one record batch.
+func (w *Writer) flush() error {
+	arrays := make([]arrow.Array, len(w.columns))
+	for i, c := range w.columns {
+		arrays[i] = c.array(w.rows)
+	}
+	// The first batch comes in one call with the schema, and begins behind it.
+	begin := max(w.out.n, w.head)
+	if err := w.arrow.Write(array.NewRecordBatch(w.schema, arrays, int64(w.rows))); err != nil {
+		return IOError(w.path, "cannot write the index", err)
+	}
+	w.info.Batches = append(w.info.Batches, BatchInfo{Offset: begin, Length: w.out.n - begin, CRC32C: hexCRC(w.out.take())})
+	for _, c := range w.columns {
+		c.reset()
+	}
+	w.rows = 0
+	return nil
+}
+
+// Finish writes what is left, syncs the file and returns a manifest in which shards and classes
+// are still to be filled in.
+func (w *Writer) Finish() (*Manifest, error) {
+	defer w.file.Close()
+	if w.total == 0 {
+		return nil, NewError(KindEmpty, "", "no sample was added")
+	}
+	if w.rows > 0 {
+		if err := w.flush(); err != nil {
+			return nil, err
+		}
+	}
+	err := w.arrow.Close()
+	if err == nil {
+		err = w.out.to.Flush()
+	}
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if err == nil {
+		err = w.file.Close()
+	}
+	if err != nil {
+		return nil, IOError(w.path, "cannot write the index", err)
+	}
+	w.info.Size, w.info.Head, w.info.Tail = w.out.n, hexCRC(w.out.headCRC), hexCRC(w.out.take())
+	return &Manifest{
+		Format: formatName, Version: formatVersion, MinReader: readerVersion, CreatedBy: CreatedBy,
+		Kind: w.kind.String(), Rows: w.total, Bytes: w.content.Bytes(), Fingerprint: w.content.Fingerprint(), Counts: w.content.Counts(),
+		Fields: w.fields, RowsPerBatch: RowsPerBatch, Index: w.info,
+	}, nil
+}
+
+// Abort closes and removes the file.
+func (w *Writer) Abort() {
+	w.file.Close()
+	os.Remove(w.path)
+}
+
+// countingWriter counts and checksums what Arrow writes. The bytes before boundary, which come
+// in one call with the first batch's, have a checksum of their own.
+type countingWriter struct {
+	to       *bufio.Writer
+	n        int64
+	boundary int64
+	headCRC  uint32
+	crc      uint32
+}
+
+var _ io.Writer = (*countingWriter)(nil)
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	rest := p
+	if head := c.boundary - c.n; head > 0 {
+		head = min(head, int64(len(p)))
+		c.headCRC = crc32.Update(c.headCRC, castagnoli, p[:head])
+		rest = p[head:]
+	}
+	c.crc = crc32.Update(c.crc, castagnoli, rest)
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// take returns the checksum of what was written since it was called last.
+func (c *countingWriter) take() uint32 {
+	crc := c.crc
+	c.crc = 0
+	return crc
+}

@@ -1,0 +1,17 @@
+// Package formats knows the containers images come in, one file each: the tar archive and the
+// image folder. It walks a container and yields records (names and extents), and writes the
+// one container Headrace makes itself. It knows nothing of pixels, threads of a loader, indexes
+// or batches.
+package formats
+
+import "errors"
+
+// The ways in which a container can be wrong. Errors of this package wrap one of them, or an
+// *fs.PathError where the operating system refused.
+var (
+	ErrEmpty       = errors.New("empty")       // the container is fine and holds no sample
+	ErrBad         = errors.New("bad")         // the bytes are not what the format asks for
+	ErrTruncated   = errors.New("truncated")   // the bytes end before the format says they do
+	ErrUnsupported = errors.New("unsupported") // valid, but not read here; the text names the kind
+	ErrLimit       = errors.New("limit")       // a limit was met; the text names it and both numbers
+)

@@ -1,0 +1,172 @@
+package formats
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// ImageExtensions are torchvision's IMG_EXTENSIONS, compared without regard to case. They
+// choose files; what a file is, its content decides later.
+var ImageExtensions = []string{
+	".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
+}
+
+// MaxNameBytes is the longest name (path inside a dataset) taken from anywhere.
+const MaxNameBytes = 4096
+
+// Listing is an image folder as torchvision.datasets.ImageFolder lists it: the same classes,
+// the same files, the same order. Names lie in one arena, for a million strings would cost more
+// than the names themselves.
+type Listing struct {
+	Root    string
+	Classes []string
+
+	dirs   []string // below Root; the files of one directory are neighbours
+	first  []int64  // number of each directory's first file
+	labels []int32  // class of each directory
+	names  Names
+}
+
+// ListImageFolder applies torchvision's rule: a class is a directory directly below root, links
+// included; its files are those of an os.walk that follows links, directories sorted by full
+// path, names sorted inside each. A class without any image is an error unless allowEmpty.
+//
+// It differs where torchvision loses data or repeats it: a directory that cannot be read is an
+// error (os.walk skips it silently), and a link to one of its own ancestors is not descended
+// (os.walk repeats its files until the kernel's limit of 40 links).
+func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listing{Root: root}
+	for _, e := range entries {
+		if isDir(root, e) {
+			l.Classes = append(l.Classes, e.Name())
+		}
+	}
+	if len(l.Classes) == 0 {
+		return nil, fmt.Errorf("%w: couldn't find any class folder in %s", ErrEmpty, root)
+	}
+	sortNames(l.Classes)
+
+	var missing []string
+	err = l.walkClasses(func(label int, dirs []directory) {
+		found := false
+		for _, d := range dirs {
+			found = found || len(d.files) > 0
+			l.add(label, d)
+		}
+		if !found {
+			missing = append(missing, l.Classes[label])
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) > 0 && (!allowEmpty || l.Len() == 0) {
+		return nil, fmt.Errorf("%w: found no valid file for the classes %s. Supported extensions are: %s",
+			ErrEmpty, abridge(missing), strings.Join(ImageExtensions, ", "))
+	}
+	return l, nil
+}
+
+// walkClasses walks the class folders in parallel and hands them to add in order. On a network
+// file system a directory costs a round trip, so more are under way than there are cores.
+func (l *Listing) walkClasses(add func(label int, dirs []directory)) error {
+	type result struct {
+		dirs []directory
+		err  error
+	}
+	workers := min(len(l.Classes), 4*runtime.GOMAXPROCS(0))
+	results := make([]chan result, len(l.Classes))
+	for i := range results {
+		results[i] = make(chan result, 1)
+	}
+	// A ticket is taken per class and given back when its result was merged: that bounds what
+	// waits in memory to `workers` classes.
+	tickets := make(chan struct{}, workers)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i, class := range l.Classes {
+			select {
+			case tickets <- struct{}{}:
+			case <-stop:
+				return
+			}
+			wg.Go(func() {
+				dirs, err := walkClass(l.Root, class)
+				results[i] <- result{dirs, err}
+			})
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	for i := range results {
+		r := <-results[i]
+		if r.err != nil {
+			return r.err
+		}
+		add(i, r.dirs)
+		<-tickets
+	}
+	return nil
+}
+
+// add appends a directory's files; one without any leaves no trace.
+func (l *Listing) add(label int, d directory) {
+	if len(d.files) == 0 {
+		return
+	}
+	l.dirs = append(l.dirs, d.path)
+	l.first = append(l.first, l.Len())
+	l.labels = append(l.labels, int32(label))
+	for _, name := range d.files {
+		l.names.Append(name)
+	}
+}
+
+// Len is the number of files.
+func (l *Listing) Len() int64 { return l.names.Len() }
+
+// dir is the directory of file i: the last that begins at or before it.
+func (l *Listing) dir(i int64) int {
+	d, exact := slices.BinarySearch(l.first, i)
+	if !exact {
+		d--
+	}
+	return d
+}
+
+// Label is the class of file i: its place in Classes.
+func (l *Listing) Label(i int64) int64 { return int64(l.labels[l.dir(i)]) }
+
+// Path is the path of file i below Root, with slashes.
+func (l *Listing) Path(i int64) string {
+	return l.dirs[l.dir(i)] + "/" + string(l.names.Bytes(i))
+}
+
+// Key is the path without the last extension: what names a sample.
+func Key(path string) string {
+	ext := filepath.Ext(path)
+	key := path[:len(path)-len(ext)]
+	if key == "" || strings.HasSuffix(key, "/") { // ".jpg" is a name, not an extension
+		return path
+	}
+	return key
+}
+
+// abridge joins names for an error text without filling the screen.
+func abridge(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

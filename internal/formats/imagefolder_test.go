@@ -1,0 +1,77 @@
+package formats
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func touch(t testing.TB, root string, names ...string) {
+	for _, n := range names {
+		path := filepath.Join(root, n)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+	}
+}
+
+func paths(l *Listing) (all []string) {
+	for i := range l.Len() {
+		all = append(all, l.Path(i))
+	}
+	return all
+}
+
+func TestFilesOfAnyListedExtensionInAnyCaseAndNoOthers(t *testing.T) {
+	root := t.TempDir()
+	touch(t, root, "c/a.jpg", "c/b.JPEG", "c/c.PnG", "c/d.ppm", "c/e.bmp", "c/f.pgm", "c/g.tif", "c/h.TIFF", "c/i.webp",
+		"c/j.gif", "c/k.jpgx", "c/l", "c/.jpg", "c/m.jpg.txt", "top.jpg")
+	l, err := ListImageFolder(root, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"c/.jpg", "c/a.jpg", "c/b.JPEG", "c/c.PnG", "c/d.ppm", "c/e.bmp", "c/f.pgm", "c/g.tif", "c/h.TIFF", "c/i.webp"}, paths(l))
+}
+
+func TestLinksAreFollowedAndLoopsEnd(t *testing.T) {
+	root, other := t.TempDir(), t.TempDir()
+	touch(t, root, "a/1.jpg", "a/deep/2.jpg")
+	touch(t, other, "3.jpg")
+	for link, target := range map[string]string{
+		"b": other, "a/deep/up": "..", "a/deep/self": ".", "a/file.jpg": "1.jpg", "a/broken.jpg": "nowhere", "a/linked": other,
+	} {
+		require.NoError(t, os.Symlink(target, filepath.Join(root, link)))
+	}
+	l, err := ListImageFolder(root, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, l.Classes)
+	require.Equal(t, []string{"a/1.jpg", "a/broken.jpg", "a/file.jpg", "a/deep/2.jpg", "a/linked/3.jpg", "b/3.jpg"}, paths(l))
+	require.EqualValues(t, 1, l.Label(5))
+}
+
+func TestClassWithoutImagesIsAnErrorUnlessAllowed(t *testing.T) {
+	root := t.TempDir()
+	touch(t, root, "a/1.jpg", "b/none.txt")
+	_, err := ListImageFolder(root, false)
+	require.ErrorIs(t, err, ErrEmpty)
+	require.ErrorContains(t, err, "classes b.")
+	l, err := ListImageFolder(root, true)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, l.Classes)
+	_, err = ListImageFolder(t.TempDir(), true)
+	require.ErrorIs(t, err, ErrEmpty)
+}
+
+func TestNamesThatAreNoUTF8SortAsPythonSortsThem(t *testing.T) {
+	// Python reads byte 0xFF as U+DCFF: behind every BMP letter below it, before U+E000 and emoji.
+	require.Negative(t, compareNames("a\xff", "a\U0001F600"))
+	require.Positive(t, compareNames("a\xff", "aü"))
+	require.Negative(t, compareNames("a\x80", "a\xff"))
+	require.Zero(t, compareNames("a\xff", "a\xff"))
+	require.Negative(t, compareNames("a", "a\xff"))
+}
+
+func TestKeyIsThePathWithoutItsLastExtension(t *testing.T) {
+	for path, key := range map[string]string{"a/b.jpg": "a/b", "a/b.c.jpg": "a/b.c", "a/.jpg": "a/.jpg", "a.b/c": "a.b/c", "x.png": "x"} {
+		require.Equal(t, key, Key(path))
+	}
+}

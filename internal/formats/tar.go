@@ -1,0 +1,125 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// TarBlock is the unit of a tar archive: headers are one block, contents fill whole blocks.
+const TarBlock = 512
+
+const (
+	tarRecord  = 20 * TarBlock // archives end on a record of 20 blocks, as tar itself writes them
+	maxTarSize = 1<<33 - 1     // eleven octal digits
+)
+
+// Places of the fields of a header block (POSIX.1-1988, ustar).
+var (
+	tarName, tarMode     = tarField{0, 100}, tarField{100, 8}
+	tarUID, tarGID       = tarField{108, 8}, tarField{116, 8}
+	tarSize, tarMTime    = tarField{124, 12}, tarField{136, 12}
+	tarChecksum, tarType = tarField{148, 8}, 156
+	tarMagic, tarPrefix  = tarField{257, 8}, tarField{345, 155}
+	tarDevices           = [...]tarField{{329, 8}, {337, 8}}
+)
+
+const (
+	ustarMagic = "ustar\x0000"
+	gnuMagic   = "ustar  \x00"
+)
+
+type tarField struct{ at, length int }
+
+func (f tarField) of(block []byte) []byte { return block[f.at : f.at+f.length] }
+
+// text is the field up to its NUL, if it has one.
+func (f tarField) text(block []byte) string {
+	b := f.of(block)
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	return string(b)
+}
+
+func (f tarField) putOctal(block []byte, v int64) {
+	s := strconv.FormatInt(v, 8)
+	copy(f.of(block), strings.Repeat("0", f.length-1-len(s))+s)
+}
+
+// number reads an octal field, with the blanks and NULs that writers put around the digits.
+func (f tarField) number(block []byte) (int64, error) {
+	b := f.of(block)
+	if b[0]&0x80 != 0 {
+		// GNU's base-256, for 8 GiB and more or for negative numbers: no image is that large.
+		return 0, fmt.Errorf("%w: a number is stored in base 256", ErrBad)
+	}
+	s := strings.Trim(string(b), " \x00")
+	if end := strings.IndexByte(s, 0); end >= 0 {
+		s = s[:end]
+	}
+	if s == "" {
+		return 0, nil
+	}
+	v, err := strconv.ParseUint(s, 8, 62)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %q is no octal number", ErrBad, s)
+	}
+	return int64(v), nil
+}
+
+// checksums are the sums of a header's bytes with the checksum field as blanks: unsigned as
+// POSIX says, and signed as some old writers summed.
+func checksums(block []byte) (unsigned, signed int64) {
+	for i, c := range block[:TarBlock] {
+		if i >= tarChecksum.at && i < tarChecksum.at+tarChecksum.length {
+			c = ' '
+		}
+		unsigned += int64(c)
+		signed += int64(int8(c))
+	}
+	return unsigned, signed
+}
+
+// padding is what fills the last block of a content.
+func padding(size int64) int64 { return -size & (TarBlock - 1) }
+
+// splitName divides a name between the fields prefix and name, at a slash.
+func splitName(name string) (prefix, rest string, ok bool) {
+	if len(name) <= tarName.length {
+		return "", name, true
+	}
+	// The latest slash that leaves a prefix short enough leaves the shortest rest.
+	cut := strings.LastIndexByte(name[:min(len(name), tarPrefix.length+1)], '/')
+	if cut <= 0 || len(name)-cut-1 > tarName.length || cut == len(name)-1 {
+		return "", "", false
+	}
+	return name[:cut], name[cut+1:], true
+}
+
+// putTarHeader fills a block for a regular file. Owner, mode and time are fixed, so that equal
+// samples give equal archives; device numbers are zeros, as Python's tarfile expects digits.
+func putTarHeader(block *[TarBlock]byte, name string, size int64) error {
+	*block = [TarBlock]byte{}
+	b := block[:]
+	prefix, rest, ok := splitName(name)
+	if !ok {
+		return fmt.Errorf("%w: the name %.80q does not fit a ustar header", ErrLimit, name)
+	}
+	if size < 0 || size > maxTarSize {
+		return fmt.Errorf("%w: %d bytes in one member, at most %d fit a ustar header", ErrLimit, size, int64(maxTarSize))
+	}
+	copy(tarName.of(b), rest)
+	copy(tarPrefix.of(b), prefix)
+	copy(tarMagic.of(b), ustarMagic)
+	b[tarType] = '0'
+	tarMode.putOctal(b, 0o644)
+	tarSize.putOctal(b, size)
+	for _, f := range [...]tarField{tarUID, tarGID, tarMTime, tarDevices[0], tarDevices[1]} {
+		f.putOctal(b, 0)
+	}
+	sum, _ := checksums(b)
+	copy(tarChecksum.of(b), fmt.Sprintf("%06o\x00 ", sum))
+	return nil
+}

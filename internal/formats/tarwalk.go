@@ -1,0 +1,214 @@
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// TarMember is one regular file of an archive.
+type TarMember struct {
+	Name   string
+	Header int64 // where its header block stands
+	Offset int64 // where its content begins
+	Size   int64
+}
+
+// TarWalker lists the members of an archive of `size` bytes by reading headers alone. Bounds:
+// names of MaxNameBytes, pax headers of 1 MiB, nothing kept from one member to the next.
+type TarWalker struct {
+	r        io.ReaderAt
+	size, at int64
+	ended    bool
+}
+
+const maxPaxBytes = 1 << 20
+
+// NewTarWalker begins at the start of an archive.
+func NewTarWalker(r io.ReaderAt, size int64) *TarWalker { return &TarWalker{r: r, size: size} }
+
+// End is, after io.EOF, where the walk stopped, and whether a block of zeros was met there.
+func (w *TarWalker) End() (offset int64, marked bool) { return w.at, w.ended }
+
+// Next is the next regular file, io.EOF behind the last. Directories are passed over; links,
+// devices and sparse files are unsupported, for their bytes lie elsewhere or in pieces.
+func (w *TarWalker) Next() (TarMember, error) {
+	m := TarMember{Header: w.at}
+	long := "" // the name a pax or GNU header gives the member behind it
+	for {
+		block, err := w.header()
+		if err != nil {
+			return TarMember{}, err
+		}
+		at := w.at
+		size, err := tarSize.number(block)
+		if err != nil {
+			return TarMember{}, w.wrong(at, err)
+		}
+		kind := block[tarType]
+		if kind == '5' {
+			size = 0 // Some writers note a size here; no content follows.
+		}
+		content := at + TarBlock
+		// No sum of two numbers from the file: it could wrap around.
+		if size > w.size-content || padding(size) > w.size-content-size {
+			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a content of %d bytes ends behind the archive's %d", ErrTruncated, size, w.size))
+		}
+		w.at = content + size + padding(size)
+		switch kind {
+		case 'x', 'g', 'L':
+			extra, err := w.extra(kind, content, size)
+			if err != nil {
+				return TarMember{}, w.wrong(at, err)
+			}
+			if extra != "" && kind != 'g' {
+				long = extra
+			}
+			continue
+		case '5':
+			long, m.Header = "", w.at
+			continue
+		case '0', '\x00', '7':
+		default:
+			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
+		}
+		m.Name, m.Offset, m.Size = long, content, size
+		if m.Name == "" {
+			m.Name = headerName(block)
+		}
+		if err := checkMemberName(m.Name); err != nil {
+			return TarMember{}, w.wrong(at, err)
+		}
+		if strings.HasSuffix(m.Name, "/") {
+			if kind != '\x00' {
+				return TarMember{}, w.wrong(at, fmt.Errorf("%w: the name %.80q of a regular file ends in a slash", ErrBad, m.Name))
+			}
+			// Version 7 had no type for directories. Like those that have one, it has no content.
+			w.at = content
+			long, m.Header = "", w.at
+			continue
+		}
+		return m, nil
+	}
+}
+
+// header reads the block at w.at; a block of zeros or the end of the file is io.EOF.
+func (w *TarWalker) header() ([]byte, error) {
+	if w.ended || w.at == w.size {
+		return nil, io.EOF
+	}
+	if w.size-w.at < TarBlock {
+		return nil, w.wrong(w.at, fmt.Errorf("%w: a header of %d bytes", ErrTruncated, w.size-w.at))
+	}
+	block := make([]byte, TarBlock)
+	if err := w.read(block, w.at); err != nil {
+		return nil, err
+	}
+	if [TarBlock]byte(block) == [TarBlock]byte{} {
+		w.ended = true
+		return nil, io.EOF
+	}
+	stored, err := tarChecksum.number(block)
+	unsigned, signed := checksums(block)
+	if err != nil || stored != unsigned && stored != signed {
+		return nil, w.wrong(w.at, fmt.Errorf("%w: a header whose checksum is not %06o", ErrBad, unsigned))
+	}
+	return block, nil
+}
+
+// read fills b. The size was known before, so a short read means that the file has changed.
+func (w *TarWalker) read(b []byte, at int64) error {
+	n, err := w.r.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: the archive was cut while it was read", ErrTruncated)
+	}
+	return w.wrong(at, err)
+}
+
+// extra reads the content of a header that describes the member behind it: its name, if any.
+func (w *TarWalker) extra(kind byte, at, size int64) (string, error) {
+	if size > maxPaxBytes {
+		return "", fmt.Errorf("%w: an extended header of %d bytes, at most %d are read", ErrLimit, size, maxPaxBytes)
+	}
+	content := make([]byte, size)
+	if err := w.read(content, at); err != nil {
+		return "", err
+	}
+	if kind == 'L' {
+		name, _, _ := strings.Cut(string(content), "\x00")
+		return name, nil
+	}
+	return paxPath(string(content))
+}
+
+// paxPath goes through records "LENGTH KEY=VALUE\n". A size or a sparse map there would mean
+// that the header's size is not the content's: refused.
+func paxPath(s string) (path string, err error) {
+	for s != "" {
+		digits, _, ok := strings.Cut(s, " ")
+		n, err := strconv.ParseUint(digits, 10, 31)
+		if !ok || err != nil || n <= uint64(len(digits))+1 || n > uint64(len(s)) || s[n-1] != '\n' {
+			return "", fmt.Errorf("%w: a pax record that begins with %.20q", ErrBad, s)
+		}
+		key, value, ok := strings.Cut(s[len(digits)+1:n-1], "=")
+		if !ok || key == "" {
+			return "", fmt.Errorf("%w: a pax record without key or '='", ErrBad)
+		}
+		switch {
+		case key == "path":
+			path = value
+		case key == "size" || strings.HasPrefix(key, "GNU.sparse."):
+			return "", fmt.Errorf("%w: the pax record %.40q", ErrUnsupported, key)
+		}
+		s = s[n:]
+	}
+	return path, nil
+}
+
+// headerName is the name in the header block itself.
+func headerName(block []byte) string {
+	name := tarName.text(block)
+	// In GNU's older format other things stand where POSIX has the prefix.
+	if string(tarMagic.of(block)[:6]) == ustarMagic[:6] {
+		if prefix := tarPrefix.text(block); prefix != "" {
+			return prefix + "/" + name
+		}
+	}
+	return name
+}
+
+// checkMemberName refuses names that would lead a careless user of them elsewhere
+// (GODEBUG=tarinsecurepath=0 does the same for archive/tar).
+func checkMemberName(name string) error {
+	switch {
+	case len(name) > MaxNameBytes:
+		return fmt.Errorf("%w: a name of %d bytes, at most %d are taken", ErrLimit, len(name), MaxNameBytes)
+	case strings.IndexByte(name, 0) >= 0 || !filepath.IsLocal(name):
+		return fmt.Errorf("%w: the name %.80q leads out of the archive", ErrBad, name)
+	}
+	return nil
+}
+
+// WalkError says where in an archive a walk stopped.
+type WalkError struct {
+	Offset int64
+	Err    error
+}
+
+func (e *WalkError) Error() string { return fmt.Sprintf("at byte %d: %v", e.Offset, e.Err) }
+func (e *WalkError) Unwrap() error { return e.Err }
+
+// wrong says where, unless an inner call has.
+func (w *TarWalker) wrong(at int64, err error) error {
+	var already *WalkError
+	if errors.As(err, &already) {
+		return err
+	}
+	return &WalkError{at, err}
+}

@@ -1,0 +1,124 @@
+package formats
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// directory is one directory of a class and the names of the images in it.
+type directory struct {
+	path  string // below the root, with slashes
+	files []string
+}
+
+// walkClass collects a class's directories in the order of their full paths, which is not the
+// order of descent: "a-b" stands before "a/c", since '-' is less than '/'.
+func walkClass(root, class string) ([]directory, error) {
+	var dirs []directory
+	if err := descend(root, class, nil, &dirs); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
+	return dirs, nil
+}
+
+// descend lists one directory, then those in it. The caller sorts: os.walk's order is its own.
+func descend(root, path string, ancestors []string, dirs *[]directory) error {
+	if len(path) > MaxNameBytes {
+		return fmt.Errorf("%w: a path below %s has %d bytes, at most %d are taken", ErrLimit, root, len(path), MaxNameBytes)
+	}
+	full := root + "/" + path
+	entries, err := os.ReadDir(full)
+	if err != nil {
+		return err
+	}
+	ancestors = append(ancestors, full)
+	d := directory{path: path}
+	for _, e := range entries {
+		name := e.Name()
+		if !isDir(full, e) {
+			if HasImageExtension(name) {
+				d.files = append(d.files, name)
+			}
+			continue
+		}
+		if e.Type()&fs.ModeSymlink != 0 && leadsBack(full+"/"+name, ancestors) {
+			continue
+		}
+		if err := descend(root, path+"/"+name, ancestors, dirs); err != nil {
+			return err
+		}
+	}
+	sortNames(d.files)
+	*dirs = append(*dirs, d)
+	return nil
+}
+
+// isDir answers as os.DirEntry.is_dir of Python does: links are followed, a broken one is a
+// file. Only links cost a stat; the directory itself says what the others are.
+func isDir(parent string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(parent + "/" + e.Name())
+	return err == nil && info.IsDir()
+}
+
+// leadsBack reports whether a link goes to a directory that it lies in. Names cannot tell, so
+// device and inode are compared.
+func leadsBack(link string, ancestors []string) bool {
+	target, err := os.Stat(link)
+	if err != nil {
+		return false
+	}
+	for _, a := range ancestors {
+		if info, err := os.Stat(a); err == nil && os.SameFile(info, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasImageExtension is torchvision's filename.lower().endswith(IMG_EXTENSIONS).
+func HasImageExtension(name string) bool {
+	for _, ext := range ImageExtensions {
+		if len(name) >= len(ext) && strings.EqualFold(name[len(name)-len(ext):], ext) {
+			return true
+		}
+	}
+	return false
+}
+
+// sortNames sorts as Python's sorted() does.
+func sortNames(names []string) { slices.SortFunc(names, compareNames) }
+
+// compareNames is Python's order of str: by code point, which for UTF-8 is the order of bytes.
+// Bytes that are no UTF-8 are lone surrogates to Python (surrogateescape), U+DC80 to U+DCFF, so
+// they sort below U+E000 although the bytes are greater.
+func compareNames(a, b string) int {
+	if utf8.ValidString(a) && utf8.ValidString(b) {
+		return strings.Compare(a, b)
+	}
+	for len(a) > 0 && len(b) > 0 {
+		ra, na := decodeEscaped(a)
+		rb, nb := decodeEscaped(b)
+		if ra != rb {
+			return int(ra - rb)
+		}
+		a, b = a[na:], b[nb:]
+	}
+	return len(a) - len(b)
+}
+
+// decodeEscaped is the first code point as os.fsdecode gives it.
+func decodeEscaped(s string) (rune, int) {
+	r, n := utf8.DecodeRuneInString(s)
+	if r == utf8.RuneError && n == 1 {
+		return 0xDC00 + rune(s[0]), 1
+	}
+	return r, n
+}

@@ -1,0 +1,125 @@
+// Package inject runs a part of a test in a child process whose system calls fail as the test
+// asks, by attaching strace to it. What the child meets is what the kernel would have said, so
+// that error paths are tested without failing disks or full memory. It knows nothing of what is
+// tested; only tests import it.
+package inject
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	variable = "HEADRACE_INJECT"
+	marker   = "answer: "
+	ready    = "ready"
+	patience = 20 * time.Second
+)
+
+// Run starts this test binary again to run only the test named child, waits until that calls
+// Begin, attaches strace with the faults ("pread64:error=EIO:when=1..3"; several are separated
+// by semicolons) and returns what the child gives to Answer. argument is what Begin returns. It
+// skips the test, and says why, where strace is missing or may not attach.
+func Run(t *testing.T, child, argument, faults string) string {
+	t.Helper()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is not installed: no fault can be injected")
+	}
+	process := exec.Command(os.Args[0], "-test.run=^"+child+"$", "-test.v")
+	process.Env = append(os.Environ(), variable+"="+argument)
+	in, err := process.StdinPipe()
+	check(t, err)
+	out, err := process.StdoutPipe()
+	check(t, err)
+	check(t, process.Start())
+	defer end(process)
+	lines := bufio.NewScanner(out)
+	if said := next(lines); said != ready {
+		t.Fatalf("the child says %q", said)
+	}
+	defer end(attach(t, strace, process.Process.Pid, faults))
+	_, err = io.WriteString(in, "go\n")
+	check(t, err)
+	return next(lines)
+}
+
+// attach returns once strace is in place.
+func attach(t *testing.T, strace string, pid int, faults string) *exec.Cmd {
+	t.Helper()
+	arguments := []string{"-f", "-o", "/dev/null", "-p", fmt.Sprint(pid)}
+	for fault := range strings.SplitSeq(faults, ";") {
+		arguments = append(arguments, "-e", "inject="+fault)
+	}
+	tracer := exec.Command(strace, arguments...)
+	said, err := tracer.StderrPipe()
+	check(t, err)
+	check(t, tracer.Start())
+	first := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(said)
+		lines.Scan()
+		first <- lines.Text()
+		for lines.Scan() { // or strace would block on a full pipe
+		}
+	}()
+	select {
+	case line := <-first:
+		if !strings.Contains(line, "attached") {
+			end(tracer)
+			t.Skipf("strace cannot attach: %s", line)
+		}
+	case <-time.After(patience):
+		end(tracer)
+		t.Fatal("strace says nothing")
+	}
+	return tracer
+}
+
+// Begin is called by the child where faults are to begin; it returns Run's argument. In an
+// ordinary run of the tests it skips.
+func Begin(t *testing.T) (argument string, begin func()) {
+	t.Helper()
+	argument, isChild := os.LookupEnv(variable)
+	if !isChild {
+		t.Skip("runs only as the child of another test")
+	}
+	// strace counts calls by thread ("when=1..3").
+	runtime.LockOSThread()
+	return argument, func() {
+		fmt.Println(marker + ready)
+		// An error would be the parent's death, and ours is next.
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	}
+}
+
+// Answer is what the child says of what it met; one line.
+func Answer(text string) { fmt.Println(marker + text) }
+
+func next(lines *bufio.Scanner) string {
+	for lines.Scan() {
+		if text, found := strings.CutPrefix(lines.Text(), marker); found {
+			return text
+		}
+	}
+	return "the child ended without an answer"
+}
+
+func end(c *exec.Cmd) {
+	_ = c.Process.Kill() // already gone is fine
+	_ = c.Wait()
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+)
+
+// kinds says what a caller would do about each thing that package mmap finds wrong; anything
+// else is the operating system's refusal.
+var kinds = []struct {
+	is   error
+	kind catalog.ErrorKind
+}{
+	{mmap.ErrTruncated, catalog.KindTruncated},
+	{mmap.ErrBounds, catalog.KindBadFile}, // the index names bytes that the shard never had
+	{mmap.ErrStale, catalog.KindBadFile},
+	{mmap.ErrNotRegular, catalog.KindBadFile},
+	{mmap.ErrTooLarge, catalog.KindLimit},
+	{mmap.ErrNoPopulate, catalog.KindUnsupported},
+}
+
+// explain says which record an error of package mmap concerns.
+func explain(err error, path string, record int64) error {
+	e := &catalog.Error{Kind: catalog.KindIO, File: path, Record: record, Offset: -1, Text: "cannot read it", Err: err}
+	for _, k := range kinds {
+		if errors.Is(err, k.is) {
+			e.Kind = k.kind
+		}
+	}
+	var found *mmap.Error
+	if errors.As(err, &found) {
+		e.Offset, e.Err = found.Offset, reason{found}
+	}
+	return e
+}
+
+// reason is an *mmap.Error whose text leaves out what the catalog.Error around it says.
+type reason struct{ found *mmap.Error }
+
+func (r reason) Error() string { return r.found.Reason() }
+func (r reason) Unwrap() error { return r.found }
+
+// refuse is an error that no file system said.
+func (s *Store) refuse(sample catalog.Sample, kind catalog.ErrorKind, format string, a ...any) error {
+	path, err := s.dataset.Path(sample.Index)
+	if err != nil || (s.dataset.Kind() == catalog.Packed && int(sample.Shard) >= len(s.shards.list)) {
+		path = s.dataset.Root()
+	}
+	return &catalog.Error{Kind: kind, File: path, Record: sample.Index, Offset: sample.Offset, Text: fmt.Sprintf(format, a...)}
+}
+
+func isClosed(err error) bool { return errors.Is(err, mmap.ErrClosed) }
+
+func sizes(what string, expected, found int64) string {
+	return fmt.Sprintf("%s (expected %d bytes, found %d)", what, expected, found)
+}

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+	"golang.org/x/sys/unix"
+)
+
+// mostOpen bounds open shards: each is a descriptor and a mapping. A thousand shards of the
+// usual 256 MB are 256 GB, so that most datasets never close one.
+const mostOpen = 1000
+
+// shards are the shards of a packed dataset, open or not.
+type shards struct {
+	list    []shard
+	options mmap.Options
+	most    int
+
+	mutex  sync.Mutex // guards opening and closing, never reading
+	count  int        // how many are open
+	hand   int        // of the clock that chooses what to close
+	closed atomic.Bool
+}
+
+type shard struct {
+	path string
+	size int64 // as the manifest states it
+	file atomic.Pointer[mmap.File]
+	used atomic.Bool // since the clock's hand last came by
+}
+
+func newShards(d *catalog.Dataset, o mmap.Options) *shards {
+	infos := d.Shards()
+	s := &shards{list: make([]shard, len(infos)), options: o, most: descriptors()}
+	for i, info := range infos {
+		s.list[i].path, s.list[i].size = d.ShardPath(i), info.Size
+	}
+	return s
+}
+
+// descriptors is how many shards may be open: a quarter of what the process may open, for
+// there are other loaders and the program itself.
+func descriptors() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return mostOpen
+	}
+	return int(max(4, min(mostOpen, limit.Cur/4)))
+}
+
+// open returns the shard of a sample, opened at its first use.
+func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
+	shard := &s.list[sample.Shard]
+	if file := shard.file.Load(); file != nil {
+		// Written only when it changes: all threads share this cache line.
+		if !shard.used.Load() {
+			shard.used.Store(true)
+		}
+		return file, nil
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if file := shard.file.Load(); file != nil {
+		return file, nil
+	}
+	if s.closed.Load() {
+		return nil, explain(mmap.ErrClosed, shard.path, sample.Index)
+	}
+	if s.count >= s.most {
+		s.evict(1)
+	}
+	file, err := mmap.Open(shard.path, s.options)
+	if err != nil && (errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)) && s.count > 0 {
+		// The program used up the descriptors: live with half of ours.
+		s.evict((s.count + 1) / 2)
+		file, err = mmap.Open(shard.path, s.options)
+	}
+	if err != nil {
+		return nil, explain(err, shard.path, sample.Index)
+	}
+	if err := shard.check(file.Size(), sample.Index); err != nil {
+		file.Close()
+		return nil, err
+	}
+	shard.used.Store(true)
+	shard.file.Store(file)
+	s.count++
+	return file, nil
+}
+
+// check compares a shard with the manifest: an index of one shard must never be read against
+// the bytes of another.
+func (s *shard) check(found, record int64) error {
+	switch {
+	case found == s.size:
+		return nil
+	case found < s.size:
+		return &catalog.Error{Kind: catalog.KindTruncated, File: s.path, Record: record, Offset: -1,
+			Text: sizes("the shard is truncated", s.size, found)}
+	}
+	return &catalog.Error{Kind: catalog.KindBadFile, File: s.path, Record: record, Offset: -1,
+		Text: sizes("this is not the shard that was packed", s.size, found)}
+}
+
+// evict closes n shards that were not used lately (the clock algorithm), with the lock held.
+func (s *shards) evict(n int) {
+	// Two rounds: the first may only find that all were used.
+	for steps := 2 * len(s.list); n > 0 && steps > 0; steps-- {
+		shard := &s.list[s.hand]
+		s.hand = (s.hand + 1) % len(s.list)
+		if shard.file.Load() == nil || shard.used.Swap(false) {
+			continue
+		}
+		s.shut(shard)
+		n--
+	}
+}
+
+func (s *shards) shut(shard *shard) {
+	if file := shard.file.Swap(nil); file != nil {
+		s.count--
+		file.Close() // the last reader's Buffer unmaps it; close(2) of a file that was only read cannot fail usefully
+	}
+}
+
+func (s *shards) isClosed() bool { return s.closed.Load() }
+
+// close reports whether this was the first call.
+func (s *shards) close() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.closed.Swap(true) {
+		return false
+	}
+	for i := range s.list {
+		s.shut(&s.list[i])
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+)
+
+// Store reads the samples of one dataset. Safe for any number of goroutines, each with a
+// Buffer of its own.
+type Store struct {
+	dataset *catalog.Dataset
+	options mmap.Options
+	limit   int64 // bytes a record may have
+	shards  *shards
+	seek    *mmap.File // the Dataset's file of seek points; nil where it has none
+}
+
+// Open touches no shard: what is wrong with one is the error of the first sample that needs it.
+// A record over maxRecordBytes is refused before memory is asked for.
+func Open(d *catalog.Dataset, o mmap.Options, maxRecordBytes int64) (*Store, error) {
+	if maxRecordBytes <= 0 {
+		return nil, catalog.NewError(catalog.KindArgument, d.Root(),
+			"the limit of %d bytes a record is not positive", maxRecordBytes)
+	}
+	d.Retain()
+	return &Store{dataset: d, options: o, limit: maxRecordBytes, shards: newShards(d, o), seek: d.SeekFile()}, nil
+}
+
+// Close closes what is open and lets go of the dataset. Views stay readable until their Buffers
+// let go; no Read may begin afterwards.
+func (s *Store) Close() {
+	if s.shards.close() {
+		s.dataset.Release()
+	}
+}
+
+// Read makes the encoded bytes of a sample readable until b is used again.
+func (s *Store) Read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	// A listed file's length is found when it is opened.
+	if sample.Length > s.limit {
+		return mmap.View{}, s.refuse(sample, catalog.KindLimit,
+			"the record has %d bytes, the limit is %d", sample.Length, s.limit)
+	}
+	if s.dataset.Kind() == catalog.Packed {
+		return s.readShard(sample, b)
+	}
+	return s.readFile(sample, b)
+}
+
+// ReadSeek makes the seek points of a sample readable until b is used again; an empty View where it
+// has none. They only make decoding faster, so who meets an error goes on without them. Always by pread:
+// it costs 1.1 us warm where madvise and fstat for a mapping cost 2.6, and 2 kB are soon copied.
+func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	place := &sample.Seek
+	if place.Length == 0 || s.seek == nil {
+		return mmap.View{}, nil
+	}
+	// Points are a few hundredths of their image; this bounds what an index may make of that.
+	if place.Length > s.limit {
+		return mmap.View{}, &catalog.Error{Kind: catalog.KindLimit, File: s.seek.Path(), Record: sample.Index, Offset: place.Offset,
+			Text: fmt.Sprintf("the seek points have %d bytes, the limit is %d", place.Length, s.limit)}
+	}
+	view, err := s.seek.Read(b, place.Offset, place.Length)
+	if err != nil {
+		return mmap.View{}, explain(err, s.seek.Path(), sample.Index)
+	}
+	return view, nil
+}
+
+// readShard reads a range of a shard.
+func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	if int64(sample.Shard) >= int64(len(s.shards.list)) {
+		return mmap.View{}, s.refuse(sample, catalog.KindBadFile,
+			"the index names shard %d of %d", sample.Shard, len(s.shards.list))
+	}
+	for {
+		file, err := s.shards.open(sample)
+		if err != nil {
+			return mmap.View{}, err
+		}
+		view, err := file.Read(b, sample.Offset, sample.Length)
+		if err == nil {
+			return view, nil
+		}
+		// Closed between open and Read because another shard needed its place.
+		if !isClosed(err) || s.shards.isClosed() {
+			return mmap.View{}, explain(err, file.Path(), sample.Index)
+		}
+	}
+}
+
+// readFile reads a file of a folder.
+func (s *Store) readFile(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	path, err := s.dataset.Path(sample.Index)
+	if err != nil {
+		return mmap.View{}, err
+	}
+	var view mmap.View
+	if s.dataset.Kind() == catalog.Indexed {
+		recorded := mmap.Stamp{Size: sample.Length, MTimeNs: sample.MTimeNs}
+		view, err = mmap.ReadUnchanged(path, b, recorded, s.limit, s.options)
+	} else {
+		view, err = mmap.ReadWhole(path, b, s.limit, s.options)
+	}
+	if err != nil {
+		return mmap.View{}, explain(err, path, sample.Index)
+	}
+	return view, nil
+}
