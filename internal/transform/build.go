@@ -1,0 +1,91 @@
+package transform
+
+import "github.com/headrace/headrace/native"
+
+var filters = map[string]int32{
+	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
+	"bilinear": native.Bilinear, "hamming": native.Hamming, "bicubic": native.Bicubic,
+	"lanczos": native.Lanczos,
+}
+
+var paddingModes = map[string]int32{
+	"constant": native.PadConstant, "edge": native.PadEdge, "reflect": native.PadReflect,
+	"symmetric": native.PadSymmetric,
+}
+
+// build makes the op of a transform whose arguments have been checked one by one; what is left to
+// refuse are arguments that do not go together.
+func build(name string, v map[string]value) (native.Op, *Error) {
+	op := native.Op{Filter: filters[v["interpolation"].text]}
+	setSize := func() {
+		op.I[0] = int32(v["size"].each(0))
+		op.I[1] = int32(v["size"].each(1))
+	}
+	switch name {
+	case "RandomResizedCrop":
+		op.Kind = native.OpRandomResizedCrop
+		setSize()
+		copy(op.P[0:2], v["scale"].numbers)
+		copy(op.P[2:4], v["ratio"].numbers)
+	case "Resize":
+		return buildResize(op, v)
+	case "CenterCrop":
+		op.Kind = native.OpCenterCrop
+		setSize()
+	case "RandomCrop":
+		op.Kind = native.OpRandomCrop
+		setSize()
+		setPadding(&op, v["padding"])
+		op.I[6] = v["pad_if_needed"].integer(0)
+		op.I[7] = paddingModes[v["padding_mode"].text]
+		for c := range 3 {
+			op.P[c] = v["fill"].each(c)
+		}
+	case "RandomHorizontalFlip":
+		op.Kind = native.OpHorizontalFlip
+		op.P[0] = v["p"].numbers[0]
+	case "RandomVerticalFlip":
+		op.Kind = native.OpVerticalFlip
+		op.P[0] = v["p"].numbers[0]
+	case "Crop":
+		op.Kind = native.OpCrop
+		for i, argument := range []string{"top", "left", "height", "width"} {
+			op.I[i] = v[argument].integer(0)
+		}
+	default:
+		return op, &Error{Text: "is in the table but has no op"}
+	}
+	return op, nil
+}
+
+func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
+	size, limit := v["size"].numbers, v["max_size"]
+	if len(size) == 2 {
+		if !limit.isNull {
+			return op, &Error{Argument: "max_size", Text: "goes with one number as size, not with height and width"}
+		}
+		op.Kind = native.OpResize
+		op.I[0], op.I[1] = int32(size[0]), int32(size[1])
+		return op, nil
+	}
+	op.Kind = native.OpResizeShorter
+	op.I[0] = int32(size[0])
+	if limit.isNull {
+		return op, nil
+	}
+	op.I[1] = limit.integer(0)
+	if op.I[1] <= op.I[0] {
+		return op, &Error{Argument: "max_size", Text: "must be greater than size"}
+	}
+	return op, nil
+}
+
+// setPadding: torchvision's one, two or four numbers to left, top, right, bottom.
+func setPadding(op *native.Op, padding value) {
+	if padding.isNull {
+		return
+	}
+	for side := range 4 {
+		op.I[2+side] = int32(padding.numbers[side%len(padding.numbers)])
+	}
+}

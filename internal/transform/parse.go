@@ -1,0 +1,137 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/native"
+)
+
+// Options are the form of the finished sample. Empty strings mean float32, NCHW, div and exact.
+type Options struct {
+	DType  string // uint8, float16, bfloat16, float32
+	Layout string // NCHW, NHWC
+	Scale  string // div: v1 ToTensor; mul: v2 ToDtype(scale=True)
+	Mode   string // exact
+}
+
+// Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
+// The error names the transform and the argument.
+func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
+	output, err := options.output()
+	if err != nil {
+		return nil, err
+	}
+	var ops []native.Op
+	for i, raw := range list {
+		name, values, err := parseOne(i, raw)
+		if err != nil {
+			return nil, err
+		}
+		if name != "Normalize" {
+			op, err := build(name, values)
+			if err != nil {
+				err.Index, err.Transform = i, name
+				return nil, err
+			}
+			ops = append(ops, op)
+			continue
+		}
+		if i != len(list)-1 {
+			return nil, &Error{Index: i, Transform: name, Text: "must be the last transform"}
+		}
+		if output.DType == native.Uint8 {
+			return nil, &Error{Index: i, Transform: name, Text: "needs a float dtype, not uint8"}
+		}
+		output.Normalize = true
+		for c := range output.Mean {
+			output.Mean[c] = float32(values["mean"].each(c))
+			output.Std[c] = float32(values["std"].each(c))
+		}
+	}
+	if len(ops) > native.MaxOps {
+		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("more than %d transforms", native.MaxOps)}
+	}
+	plan, err := native.NewPlan(ops, output)
+	if err != nil {
+		return nil, fmt.Errorf("transform: %w", err)
+	}
+	return plan, nil
+}
+
+// each is element i of a list, or the one number that stands for all.
+func (v value) each(i int) float64 {
+	if len(v.numbers) == 1 {
+		return v.numbers[0]
+	}
+	return v.numbers[i]
+}
+
+// parseOne reads one transform's name and all its arguments, defaults included.
+func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
+		return "", nil, &Error{Index: index, Text: "is " + short(raw) + ", must be an object with a name"}
+	}
+	var name string
+	if err := json.Unmarshal(given["name"], &name); err != nil {
+		return "", nil, &Error{Index: index, Text: "has no name"}
+	}
+	e := theTable().entry(name)
+	if e == nil {
+		return "", nil, &Error{Index: index, Transform: name, Text: "is not a known transform"}
+	}
+	// In order of names, so that of two unknown ones always the same is reported.
+	var unknown []string
+	for key := range given {
+		if key != "name" && !e.takes(key) {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) > 0 {
+		return "", nil, &Error{Index: index, Transform: name, Argument: slices.Min(unknown), Text: "is not an argument"}
+	}
+	values := make(map[string]value, len(e.Arguments))
+	for i := range e.Arguments {
+		a := &e.Arguments[i]
+		text, ok := given[a.Name]
+		if !ok {
+			text = a.Default
+		}
+		if text == nil {
+			return "", nil, &Error{Index: index, Transform: name, Argument: a.Name, Text: "is missing"}
+		}
+		v, err := a.read(text)
+		if err != nil {
+			return "", nil, &Error{Index: index, Transform: name, Argument: a.Name, Text: err.Error()}
+		}
+		values[a.Name] = v
+	}
+	return name, values, nil
+}
+
+func (o Options) output() (native.Output, error) {
+	var out native.Output
+	for _, choice := range []struct {
+		what, value, fallback string
+		names                 map[string]int32
+		to                    *int32
+	}{
+		{"dtype", o.DType, "float32", map[string]int32{"uint8": native.Uint8, "float16": native.Float16,
+			"bfloat16": native.BFloat16, "float32": native.Float32}, &out.DType},
+		{"layout", o.Layout, "NCHW", map[string]int32{"NCHW": native.NCHW, "NHWC": native.NHWC}, &out.Layout},
+		{"scale", o.Scale, "div", map[string]int32{"div": native.ScaleDiv, "mul": native.ScaleMul}, &out.Scale},
+		{"mode", o.Mode, "exact", map[string]int32{"exact": 0}, new(int32)},
+	} {
+		if choice.value == "" {
+			choice.value = choice.fallback
+		}
+		number, ok := choice.names[choice.value]
+		if !ok {
+			return out, fmt.Errorf("%s %q is not supported", choice.what, choice.value)
+		}
+		*choice.to = number
+	}
+	return out, nil
+}

@@ -1,0 +1,141 @@
+package transform
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/native"
+)
+
+func parse(t *testing.T, list string, options Options) (*native.Plan, error) {
+	t.Helper()
+	var raw []json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(list), &raw))
+	plan, err := Parse(raw, options)
+	if plan != nil {
+		t.Cleanup(plan.Close)
+	}
+	return plan, err
+}
+
+func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.T) {
+	required := map[string]string{
+		"RandomResizedCrop": `"size": 224`, "Resize": `"size": [256]`, "CenterCrop": `"size": [224, 200]`,
+		"RandomCrop": `"size": 32`, "RandomHorizontalFlip": `"p": 0.5`, "RandomVerticalFlip": `"p": 1`,
+		"Normalize": `"mean": [0.5, 0.4, 0.3], "std": 0.2`, "Crop": `"top": -1, "left": 2, "height": 3, "width": 4`,
+	}
+	for _, e := range theTable().Transforms {
+		arguments, ok := required[e.Name]
+		require.True(t, ok, "the test knows %s", e.Name)
+		_, err := parse(t, `[{"name": "`+e.Name+`", `+arguments+`}]`, Options{})
+		assert.NoError(t, err, e.Name)
+	}
+}
+
+func TestARefusalNamesTransformAndArgument(t *testing.T) {
+	for list, want := range map[string]string{
+		`[{"name": "Rotate"}]`:            `transform 0, Rotate: is not a known transform`,
+		`[{"size": 3}]`:                   `transform 0: has no name`,
+		`[7]`:                             `transform 0: is 7, must be an object with a name`,
+		`[null]`:                          `transform 0: is null, must be an object with a name`,
+		`[{"name": "RandomResizedCrop"}]`: `transform 0, RandomResizedCrop: size is missing`,
+		`[{"name": "RandomResizedCrop", "sizes": 3, "size": 3, "zoom": 1}]`:              `transform 0, RandomResizedCrop: sizes is not an argument`,
+		`[{"name": "CenterCrop", "size": 0}]`:                                            `transform 0, CenterCrop: size is 0, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
+		`[{"name": "CenterCrop", "size": [1, 2, 3]}]`:                                    `transform 0, CenterCrop: size is a list of 3, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
+		`[{"name": "CenterCrop", "size": [null, 2]}]`:                                    `transform 0, CenterCrop: size is null, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
+		`[{"name": "CenterCrop", "size": 2.5}]`:                                          `transform 0, CenterCrop: size is 2.5, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
+		`[{"name": "CenterCrop", "size": null}]`:                                         `transform 0, CenterCrop: size must not be null`,
+		`[{"name": "Resize", "size": 4, "interpolation": "cubic"}]`:                      `transform 0, Resize: interpolation is "cubic", must be one of nearest, nearest-exact, box, bilinear, hamming, bicubic, lanczos`,
+		`[{"name": "Resize", "size": [4, 5], "max_size": 9}]`:                            `transform 0, Resize: max_size goes with one number as size, not with height and width`,
+		`[{"name": "Resize", "size": 9, "max_size": 9}]`:                                 `transform 0, Resize: max_size must be greater than size`,
+		`[{"name": "RandomResizedCrop", "size": 4, "scale": [0.5, 0.1]}]`:                `transform 0, RandomResizedCrop: scale is [0.5, 0.1], the lower bound must come first`,
+		`[{"name": "RandomResizedCrop", "size": 4, "ratio": [0, 0.1]}]`:                  `transform 0, RandomResizedCrop: ratio is 0, must be a list of 2, each a number above 0`,
+		`[{"name": "RandomResizedCrop", "size": 4, "ratio": 1}]`:                         `transform 0, RandomResizedCrop: ratio is 1, must be a list of 2, each a number above 0`,
+		`[{"name": "RandomHorizontalFlip", "p": 1.5}]`:                                   `transform 0, RandomHorizontalFlip: p is 1.5, must be a number from 0 to 1`,
+		`[{"name": "RandomHorizontalFlip", "p": [0.5]}]`:                                 `transform 0, RandomHorizontalFlip: p is a list of 1, must be a number from 0 to 1`,
+		`[{"name": "RandomCrop", "size": 4, "padding": [1, 2, 3]}]`:                      `transform 0, RandomCrop: padding is a list of 3, must be a whole number from 0 to 65535, or a list of 1 or 2 or 4 such`,
+		`[{"name": "RandomCrop", "size": 4, "padding": -1}]`:                             `transform 0, RandomCrop: padding is -1, must be a whole number from 0 to 65535, or a list of 1 or 2 or 4 such`,
+		`[{"name": "RandomCrop", "size": 4, "pad_if_needed": 1}]`:                        `transform 0, RandomCrop: pad_if_needed must be true or false, is 1`,
+		`[{"name": "RandomCrop", "size": 4, "fill": 256}]`:                               `transform 0, RandomCrop: fill is 256, must be a whole number from 0 to 255, or a list of 1 or 3 such`,
+		`[{"name": "RandomCrop", "size": 4, "padding_mode": "wrap"}]`:                    `transform 0, RandomCrop: padding_mode is "wrap", must be one of constant, edge, reflect, symmetric`,
+		`[{"name": "Normalize", "mean": 0.5, "std": [1, 0, 1]}]`:                         `transform 0, Normalize: std is 0, which is 0 in float32: a division by zero`,
+		`[{"name": "Normalize", "mean": 0.5, "std": 1e-60}]`:                             `transform 0, Normalize: std is 1e-60, which is 0 in float32: a division by zero`,
+		`[{"name": "Normalize", "mean": 0.5, "std": 1}, {"name": "RandomVerticalFlip"}]`: `transform 0, Normalize: must be the last transform`,
+	} {
+		_, err := parse(t, list, Options{})
+		assert.EqualError(t, err, want, list)
+	}
+}
+
+func TestNormalizeNeedsAFloatDType(t *testing.T) {
+	_, err := parse(t, `[{"name": "Normalize", "mean": 0.5, "std": 1}]`, Options{DType: "uint8"})
+	assert.EqualError(t, err, "transform 0, Normalize: needs a float dtype, not uint8")
+}
+
+func TestAnUnknownFormIsRefusedByName(t *testing.T) {
+	for _, options := range []Options{{DType: "int8"}, {Layout: "CHW"}, {Scale: "none"}, {Mode: "fast"}} {
+		_, err := parse(t, `[]`, options)
+		assert.ErrorContains(t, err, "is not supported")
+	}
+}
+
+func TestSizesFollowTorchvisionsRules(t *testing.T) {
+	for list, want := range map[string]native.Size{
+		`[]`:                                {Width: 500, Height: 333, Bytes: 3 * 500 * 333},
+		`[{"name": "Resize", "size": 256}]`: {Width: 384, Height: 256, Bytes: 3 * 384 * 256},
+		`[{"name": "Resize", "size": 256, "max_size": 300}]`:                             {Width: 300, Height: 200, Bytes: 3 * 300 * 200},
+		`[{"name": "Resize", "size": 256}, {"name": "CenterCrop", "size": [224, 200]}]`:  {Fixed: true, Width: 200, Height: 224, Bytes: 3 * 200 * 224},
+		`[{"name": "CenterCrop", "size": [100, 50]}, {"name": "Resize", "size": 100}]`:   {Fixed: true, Width: 100, Height: 200, Bytes: 3 * 100 * 200},
+		`[{"name": "RandomResizedCrop", "size": 224}, {"name": "RandomHorizontalFlip"}]`: {Fixed: true, Width: 224, Height: 224, Bytes: 3 * 224 * 224},
+	} {
+		plan, err := parse(t, list, Options{DType: "uint8"})
+		require.NoError(t, err, list)
+		size, err := plan.Size(500, 333)
+		require.NoError(t, err, list)
+		assert.Equal(t, want, size, list)
+	}
+}
+
+func TestMoreTransformsThanAPlanTakesAreRefused(t *testing.T) {
+	list := `[{"name": "RandomVerticalFlip"}`
+	for range native.MaxOps {
+		list += `, {"name": "RandomVerticalFlip"}`
+	}
+	_, err := parse(t, list+`]`, Options{})
+	assert.EqualError(t, err, "transform 32: more than 32 transforms")
+}
+
+func TestTheGeneratedPythonIsCurrent(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 to run the generator with")
+	}
+	want, err := exec.Command(python, "generate.py", "--print").Output()
+	require.NoError(t, err)
+	found, err := os.ReadFile("../../python/headrace/transforms.py")
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(found), "run internal/transform/generate.py")
+}
+
+func FuzzAnyJSONIsAPlanOrAnError(f *testing.F) {
+	f.Add(`[{"name": "RandomCrop", "size": [3, 4], "padding": [1, 2], "fill": [1, 2, 3], "padding_mode": "edge"}]`)
+	f.Add(`[{"name": "Normalize", "mean": [1e38], "std": [1e-38, 1, 2]}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var raw []json.RawMessage
+		if json.Unmarshal([]byte(text), &raw) != nil {
+			return
+		}
+		plan, err := Parse(raw, Options{})
+		if (plan == nil) == (err == nil) {
+			t.Fatalf("plan %v, error %v", plan, err)
+		}
+		if plan != nil {
+			plan.Close()
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package transform
+
+import (
+	_ "embed"
+	"encoding/json"
+	"sync"
+)
+
+//go:embed transforms.json
+var tableJSON []byte
+
+// argument is one row of a transform in the table. An absent default makes it required.
+type argument struct {
+	Name     string          `json:"name"`
+	Type     string          `json:"type"`
+	Nullable bool            `json:"nullable"`
+	Default  json.RawMessage `json:"default"`
+}
+
+type entry struct {
+	Name      string     `json:"name"`
+	Arguments []argument `json:"arguments"`
+}
+
+type table struct {
+	Interpolations []string `json:"interpolations"`
+	PaddingModes   []string `json:"padding_modes"`
+	Transforms     []entry  `json:"transforms"`
+}
+
+// theTable is parsed once. The file is part of the binary, so that it cannot be read is a mistake
+// in this package, found by its first test.
+var theTable = sync.OnceValue(func() *table {
+	var t table
+	if err := json.Unmarshal(tableJSON, &t); err != nil {
+		panic("transforms.json: " + err.Error())
+	}
+	return &t
+})
+
+func (t *table) entry(name string) *entry {
+	for i := range t.Transforms {
+		if t.Transforms[i].Name == name {
+			return &t.Transforms[i]
+		}
+	}
+	return nil
+}
+
+func (e *entry) takes(name string) bool {
+	for i := range e.Arguments {
+		if e.Arguments[i].Name == name {
+			return true
+		}
+	}
+	return false
+}

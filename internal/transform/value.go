@@ -1,0 +1,158 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// maxLength is the greatest side of an image that transforms may ask for: JPEG's.
+const maxLength = 65535
+
+// value is an argument in the one shape its type has, whatever shape it was written in.
+type value struct {
+	numbers []float64
+	text    string
+	isNull  bool
+}
+
+func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
+
+// read turns JSON into the shape of the argument's type. The error completes the sentence
+// "<argument> ...".
+func (a *argument) read(raw json.RawMessage) (value, error) {
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		if a.Nullable || a.Type == "antialias" {
+			return value{isNull: true}, nil
+		}
+		return value{}, errors.New("must not be null")
+	}
+	t := theTable()
+	switch a.Type {
+	case "interpolation":
+		return readChoice(raw, t.Interpolations)
+	case "padding_mode":
+		return readChoice(raw, t.PaddingModes)
+	case "bool", "antialias":
+		var on bool
+		if json.Unmarshal(raw, &on) != nil {
+			return value{}, fmt.Errorf("must be true or false, is %s", short(raw))
+		}
+		if on {
+			return value{numbers: []float64{1}}, nil
+		}
+		return value{numbers: []float64{0}}, nil
+	}
+	rule, ok := numeric[a.Type]
+	if !ok {
+		return value{}, fmt.Errorf("has the unknown type %q", a.Type)
+	}
+	numbers, err := rule.read(raw)
+	return value{numbers: numbers}, err
+}
+
+func readChoice(raw json.RawMessage, choices []string) (value, error) {
+	var text string
+	if json.Unmarshal(raw, &text) != nil || !slices.Contains(choices, text) {
+		return value{}, fmt.Errorf("is %s, must be one of %s", short(raw), strings.Join(choices, ", "))
+	}
+	return value{text: text}, nil
+}
+
+// numberRule is a type made of numbers: how many may be written, what each may be.
+type numberRule struct {
+	counts   []int // lengths a list may have
+	whole    bool
+	low      float64
+	high     float64
+	openLow  bool
+	ordered  bool
+	noScalar bool
+	notZero  bool // after rounding to float32, as torch holds it
+}
+
+var numeric = map[string]numberRule{
+	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
+	"shorter_or_size": {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
+	"length":          {whole: true, low: 1, high: maxLength},
+	"offset":          {whole: true, low: -maxLength, high: maxLength},
+	"padding":         {counts: []int{1, 2, 4}, whole: true, low: 0, high: maxLength},
+	"fill":            {counts: []int{1, 3}, whole: true, low: 0, high: 255},
+	"interval":        {counts: []int{2}, low: 0, openLow: true, high: math.MaxFloat32, ordered: true, noScalar: true},
+	"probability":     {low: 0, high: 1},
+	"channels":        {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32},
+	"deviations":      {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32, notZero: true},
+}
+
+func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil {
+		if !slices.Contains(r.counts, len(list)) {
+			return nil, fmt.Errorf("is a list of %d, must be %s", len(list), r.shape())
+		}
+	} else if r.noScalar {
+		return nil, fmt.Errorf("is %s, must be %s", short(raw), r.shape())
+	} else {
+		list = []json.RawMessage{raw}
+	}
+	numbers := make([]float64, len(list))
+	for i, item := range list {
+		if err := r.readOne(item, &numbers[i]); err != nil {
+			return nil, err
+		}
+	}
+	if r.ordered && numbers[0] > numbers[1] {
+		return nil, fmt.Errorf("is %s, the lower bound must come first", short(raw))
+	}
+	return numbers, nil
+}
+
+func (r numberRule) readOne(raw json.RawMessage, number *float64) error {
+	// json reads null into a float64 without complaint, and leaves it alone.
+	if bytes.Equal(raw, []byte("null")) || json.Unmarshal(raw, number) != nil {
+		return fmt.Errorf("is %s, must be %s", short(raw), r.shape())
+	}
+	n := *number
+	if n < r.low || n > r.high || (r.openLow && n == r.low) || (r.whole && n != math.Trunc(n)) {
+		return fmt.Errorf("is %s, must be %s", short(raw), r.shape())
+	}
+	if r.notZero && float32(n) == 0 {
+		return fmt.Errorf("is %s, which is 0 in float32: a division by zero", short(raw))
+	}
+	return nil
+}
+
+// shape says in words what a value may be.
+func (r numberRule) shape() string {
+	one := "a number"
+	if r.whole {
+		one = "a whole number"
+	}
+	switch {
+	case r.openLow:
+		one += " above 0"
+	case r.high < math.MaxFloat32:
+		one += fmt.Sprintf(" from %g to %g", r.low, r.high)
+	}
+	if len(r.counts) == 0 {
+		return one
+	}
+	lengths := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.counts)), " or "), "[]")
+	if r.noScalar {
+		return fmt.Sprintf("a list of %s, each %s", lengths, one)
+	}
+	return fmt.Sprintf("%s, or a list of %s such", one, lengths)
+}
+
+// short quotes what was found, cut where it is long.
+func short(raw json.RawMessage) string {
+	text := string(bytes.TrimSpace(raw))
+	if len(text) > 60 {
+		return text[:60] + "..."
+	}
+	return text
+}
