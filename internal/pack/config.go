@@ -1,0 +1,139 @@
+package pack
+
+import (
+	"runtime"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/native"
+)
+
+// What to do with files that are no good image.
+const (
+	KeepFaults  = "keep"  // they stay in the dataset with their verdict, and are listed
+	RaiseFaults = "raise" // the first one ends the job
+)
+
+// Options are common to all jobs; the zero value is the default throughout.
+type Options struct {
+	Threads int    `json:"threads"` // 0: as many as the process may use
+	Limits  Limits `json:"limits"`
+}
+
+// SeekOptions are common to the jobs that make an index.
+type SeekOptions struct {
+	NoSeek bool `json:"no_seek"` // note no seek points: a smaller dataset that decodes more slowly
+}
+
+// Limits are native.Limits in JSON; 0 stands for the default of each.
+type Limits struct {
+	MaxPixels       uint64 `json:"max_pixels"`
+	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
+	MaxRecordBytes  uint64 `json:"max_record_bytes"`
+	MaxScans        uint32 `json:"max_scans"`
+}
+
+func (l Limits) native() native.Limits {
+	n := native.DefaultLimits()
+	set := func(to *uint64, v uint64) {
+		if v != 0 {
+			*to = v
+		}
+	}
+	set(&n.MaxPixels, l.MaxPixels)
+	set(&n.MaxDecoderBytes, l.MaxDecoderBytes)
+	set(&n.MaxRecordBytes, l.MaxRecordBytes)
+	if l.MaxScans != 0 {
+		n.MaxScans = l.MaxScans
+	}
+	return n
+}
+
+func (o Options) threads() int {
+	if o.Threads > 0 {
+		return o.Threads
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// PackConfig asks for a packed dataset.
+type PackConfig struct {
+	Options
+	RecodeOptions
+	SeekOptions
+	Source      string `json:"source"`      // a class folder, or a manifest: *.csv, *.parquet
+	Destination string `json:"destination"` // a directory that does not exist yet
+	ShardBytes  int64  `json:"shard_bytes"` // 0: 256 MB
+	Overwrite   bool   `json:"overwrite"`   // replace a packed dataset at destination
+	OnFault     string `json:"on_fault"`    // "keep" (default) or "raise"
+	AllowEmpty  bool   `json:"allow_empty"` // class folders without an image are fine
+	Root        string `json:"root"`        // manifests: where relative paths begin; "": beside the manifest
+	PathColumn  string `json:"path_column"` // manifests; "": "path"
+	LabelColumn string `json:"label_column"`
+}
+
+// IndexConfig asks for an index of a class folder in place.
+type IndexConfig struct {
+	Options
+	SeekOptions
+	Source     string `json:"source"`
+	IndexDir   string `json:"index_dir"` // "": in the folder itself
+	OnFault    string `json:"on_fault"`
+	AllowEmpty bool   `json:"allow_empty"`
+}
+
+const (
+	defaultShardBytes = 256_000_000
+	minShardBytes     = 20 * formats.TarBlock // tar fills archives up to this anyway
+)
+
+func checkFaultPolicy(policy string) error {
+	switch policy {
+	case "", KeepFaults, RaiseFaults:
+		return nil
+	}
+	return catalog.NewError(catalog.KindArgument, "", "on_fault is %.40q, %q or %q was expected", policy, KeepFaults, RaiseFaults)
+}
+
+// Summary is what a finished job says.
+type Summary struct {
+	Destination string                      `json:"destination"`
+	Kind        string                      `json:"kind"`
+	Rows        int64                       `json:"rows"`
+	Classes     int                         `json:"classes"`
+	Shards      int                         `json:"shards"`
+	Bytes       int64                       `json:"bytes"`      // encoded images
+	SeekBytes   int64                       `json:"seek_bytes"` // seek points beside them
+	SeekShare   float64                     `json:"seek_share"` // of Bytes
+	Seconds     float64                     `json:"seconds"`
+	Fingerprint string                      `json:"fingerprint"`
+	Counts      map[string]map[string]int64 `json:"counts"`
+	Faults      Faults                      `json:"faults"`
+	Lossy       string                      `json:"lossy,omitempty"`       // how images were re-encoded
+	Reencoded   int64                       `json:"reencoded,omitempty"`   // so many of them
+	ToBaseline  int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
+}
+
+// Faults lists what is wrong, up to a bound, and counts all of it.
+type Faults struct {
+	Total  int64   `json:"total"`
+	Listed []Fault `json:"listed"`
+}
+
+// Fault is one file that is no good image.
+type Fault struct {
+	Record  int64  `json:"record"`
+	File    string `json:"file"`
+	Offset  int64  `json:"offset"` // in the file, -1 where unknown
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+}
+
+const maxListedFaults = 1000
+
+func (f *Faults) add(fault Fault) {
+	f.Total++
+	if len(f.Listed) < maxListedFaults {
+		f.Listed = append(f.Listed, fault)
+	}
+}

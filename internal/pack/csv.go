@@ -1,0 +1,157 @@
+package pack
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+// csvFile is a CSV manifest with a header line. A column whose cells are all whole numbers is
+// int, all numbers float, else text; opening reads the file once to find out.
+type csvFile struct {
+	file string
+	f    *os.File
+	r    *csv.Reader
+	cols []catalog.Field
+	row  int64
+}
+
+// openCSV reads the file once for the types of its columns.
+func openCSV(file string) (_ tableFile, err error) {
+	c := &csvFile{file: file}
+	if c.f, err = os.Open(file); err != nil {
+		return nil, catalog.IOError(file, "cannot open the manifest", err)
+	}
+	defer func() {
+		if err != nil {
+			c.f.Close()
+		}
+	}()
+	header, err := c.rewind()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.infer(header); err != nil {
+		return nil, err
+	}
+	if err := catalog.CheckFields(c.cols); err != nil {
+		return nil, catalog.NewError(catalog.KindBadFile, file, "the header line: %v", err)
+	}
+	if _, err := c.rewind(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// rewind begins anew and returns the header line.
+func (c *csvFile) rewind() ([]string, error) {
+	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
+		return nil, catalog.IOError(c.file, "cannot read the manifest", err)
+	}
+	b := bufio.NewReaderSize(c.f, 1<<18)
+	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" { // spreadsheets put a byte order mark
+		b.Discard(3)
+	}
+	c.r, c.row = csv.NewReader(b), 0
+	c.r.ReuseRecord = true // cells that are kept are cloned
+	header, err := c.read()
+	if errors.Is(err, io.EOF) {
+		return nil, catalog.NewError(catalog.KindEmpty, c.file, "the manifest is empty")
+	}
+	return append([]string(nil), header...), err
+}
+
+// read is the next line as cells. The package checks that all lines have as many.
+func (c *csvFile) read() ([]string, error) {
+	record, err := c.r.Read()
+	if err == nil || errors.Is(err, io.EOF) {
+		return record, err
+	}
+	var p *csv.ParseError
+	if errors.As(err, &p) {
+		return nil, catalog.NewError(catalog.KindBadFile, c.file, "%v", err)
+	}
+	return nil, catalog.IOError(c.file, "cannot read the manifest", err)
+}
+
+// infer decides the types. An empty cell rules out int, which has no stand-in for nothing, but not
+// float, which has NaN.
+func (c *csvFile) infer(header []string) error {
+	notInt, notFloat := make([]bool, len(header)), make([]bool, len(header))
+	rows := 0
+	for ; ; rows++ {
+		record, err := c.read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i, cell := range record {
+			if !notInt[i] {
+				_, err := strconv.ParseInt(cell, 10, 64)
+				notInt[i] = err != nil
+			}
+			if notInt[i] && !notFloat[i] && cell != "" {
+				_, err := strconv.ParseFloat(cell, 64)
+				notFloat[i] = err != nil
+			}
+		}
+	}
+	for i, name := range header {
+		f := catalog.Field{Name: name, Type: catalog.Str}
+		switch {
+		case name == "key" || name == "path": // names, also where they are all digits
+		case rows > 0 && !notInt[i]:
+			f.Type = catalog.Int
+		case rows > 0 && !notFloat[i]:
+			f.Type = catalog.Float
+		}
+		c.cols = append(c.cols, f)
+	}
+	return nil
+}
+
+func (c *csvFile) columns() []catalog.Field { return c.cols }
+func (c *csvFile) close()                   { c.f.Close() }
+
+func (c *csvFile) next(cells []any) (bool, error) {
+	record, err := c.read()
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for i, cell := range record {
+		if i >= len(cells) {
+			break // the file changed between two openings; the row count will tell
+		}
+		if cells[i], err = c.cell(i, cell); err != nil {
+			return false, &catalog.Error{Kind: catalog.KindBadFile, File: c.file, Record: c.row, Offset: -1, Text: "a cell changed its type while the manifest was read", Err: err}
+		}
+	}
+	c.row++
+	return true, nil
+}
+
+// cell is one value of the column's type.
+func (c *csvFile) cell(i int, cell string) (any, error) {
+	switch c.cols[i].Type {
+	case catalog.Int:
+		return strconv.ParseInt(cell, 10, 64)
+	case catalog.Float:
+		if cell == "" {
+			return math.NaN(), nil
+		}
+		return strconv.ParseFloat(cell, 64)
+	}
+	return strings.Clone(cell), nil // a part would keep the whole line in memory
+}

@@ -1,0 +1,218 @@
+package pack
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/native"
+)
+
+// budgetBytes is how much encoded data may be in memory between reader and writer. The record
+// that is next to be written is let in beyond it, or a file over the budget could never pass.
+const budgetBytes = 256 << 20
+
+// flow reads and inspects samples on all threads and hands them on in order.
+type flow struct {
+	source  source
+	threads int
+	limits  native.Limits
+	recode  RecodeOptions
+	seek    bool // note seek points
+
+	pull   sync.Mutex // guards source and pulled
+	pulled int64
+	ended  bool
+
+	ring   []chan *record // sample i arrives in ring[i % len]; at most len are under way
+	ticket chan struct{}
+	room   *budget
+	free   chan []byte // buffers of written records
+}
+
+// newFlow settles the sizes: everything that can wait somewhere is bounded here.
+func newFlow(s source, threads int, limits native.Limits, seek bool) *flow {
+	// A few records a thread smooth out files of different size.
+	n := 8*threads + 8
+	f := &flow{source: s, threads: threads, limits: limits, seek: seek, ring: make([]chan *record, n),
+		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
+	for i := range f.ring {
+		f.ring[i] = make(chan *record, 1)
+	}
+	return f
+}
+
+// run calls emit for every sample in order, on the calling goroutine, until the source ends, ctx
+// is cancelled or something fails. The bytes of a record are valid during its emit only.
+func (f *flow) run(ctx context.Context, emit func(*record) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel()
+	stop := context.AfterFunc(ctx, f.room.close)
+	defer stop()
+	for range f.threads {
+		workers.Go(func() { f.work(ctx) })
+	}
+	for next := int64(0); ; next++ {
+		var r *record
+		select {
+		case r = <-f.ring[next%int64(len(f.ring))]:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if r == nil {
+			return nil
+		}
+		if r.err != nil {
+			return r.err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := emit(r); err != nil {
+			return err
+		}
+		f.recycle(r)
+		f.room.release(next)
+		<-f.ticket
+	}
+}
+
+// recycle keeps a buffer for the next file. Without it each image would be a new allocation of its
+// size, and the collector would run for the sake of bytes that were only passed on.
+func (f *flow) recycle(r *record) {
+	const keep = 8 << 20 // a buffer that one huge file needed is not kept for the small ones
+	if r.path != "" && cap(r.data) > 0 && cap(r.data) <= keep {
+		select {
+		case f.free <- r.data[:0]:
+		default:
+		}
+	}
+}
+
+// work is one thread: a ticket first, so that at most len(ring) samples are between source and
+// writer, then the next sample in order, then its place in the ring. The send never blocks, for
+// samples under way have different places.
+func (f *flow) work(ctx context.Context) {
+	in, err := newInspector(f.limits, f.seek)
+	if err == nil {
+		defer in.close()
+	}
+	for {
+		select {
+		case f.ticket <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		r := f.take(ctx)
+		if r == nil {
+			return
+		}
+		if r.err == nil {
+			r.err = err
+		}
+		if r.err == nil {
+			r.err = f.process(in, r)
+		}
+		f.ring[r.seq%int64(len(f.ring))] <- r
+	}
+}
+
+// take pulls the next sample. At the end it leaves a nil in the ring, once, for run to find.
+func (f *flow) take(ctx context.Context) *record {
+	f.pull.Lock()
+	defer f.pull.Unlock()
+	if f.ended || ctx.Err() != nil {
+		return nil
+	}
+	r := &record{}
+	// The source is asked under the lock: it is what gives samples their order.
+	more, err := f.source.next(&r.item)
+	r.seq = f.pulled
+	if err != nil {
+		r.err = err
+		f.ended = true
+	} else if !more {
+		f.ended = true
+		f.ring[f.pulled%int64(len(f.ring))] <- nil
+		return nil
+	}
+	f.pulled++
+	return r
+}
+
+// process reads and inspects one file. A panic would end the whole process that loaded this
+// library, a trainer's, so even a bug of ours becomes this sample's error.
+func (f *flow) process(in *inspector, r *record) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = recordError(r, catalog.KindInternal, fmt.Sprintf("panic: %v", p), nil)
+		}
+	}()
+	var buffer []byte
+	select {
+	case buffer = <-f.free:
+	default:
+	}
+	if _, err := in.read(r, buffer, func(n int64) { f.room.take(r.seq, n) }); err != nil {
+		return err
+	}
+	if err := in.inspect(r); err != nil {
+		return err
+	}
+	if err := in.recode(r, &f.recode); err != nil {
+		return err
+	}
+	if r.data == nil && r.path != "" && r.verdict != catalog.Limit {
+		return recordError(r, catalog.KindInternal, "no bytes and no verdict", nil)
+	}
+	return nil
+}
+
+// budget bounds the bytes held by records that were read and not yet written.
+type budget struct {
+	mu     sync.Mutex
+	freed  sync.Cond
+	held   int64
+	most   int64
+	next   int64 // sequence number of the record to be written next
+	closed bool
+	taken  map[int64]int64
+}
+
+func newBudget(most int64) *budget {
+	b := &budget{most: most, taken: make(map[int64]int64)}
+	b.freed.L = &b.mu
+	return b
+}
+
+// take waits until n bytes may be held for record seq. It cannot deadlock: whoever is next to be
+// written never waits, and its release wakes the others.
+func (b *budget) take(seq, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.closed && seq != b.next && b.held+n > b.most {
+		b.freed.Wait()
+	}
+	b.held += n
+	b.taken[seq] = n
+}
+
+// release says that record seq was written.
+func (b *budget) release(seq int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= b.taken[seq]
+	delete(b.taken, seq)
+	b.next = seq + 1
+	b.freed.Broadcast()
+}
+
+func (b *budget) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.freed.Broadcast()
+}

@@ -1,0 +1,207 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+// Index writes an index of a class folder without copying an image: into the folder itself, or
+// into another directory where the folder cannot be written.
+func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
+	begin := time.Now()
+	if err := checkFaultPolicy(c.OnFault); err != nil {
+		return Summary{}, err
+	}
+	s, err := openFolder(c.Source, c.AllowEmpty)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer s.close()
+	t.setTotal(s.total())
+	dir := c.Source
+	if c.IndexDir != "" {
+		dir = c.IndexDir
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return Summary{}, catalog.IOError(dir, "cannot make the index directory", err)
+		}
+	}
+	x, err := newInPlace(dir)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer x.close()
+	x.raise, x.track = c.OnFault == RaiseFaults, t
+	if err := newFlow(s, c.threads(), c.Limits.native(), !c.NoSeek).run(ctx, x.add); err != nil {
+		x.abandon()
+		return Summary{}, err
+	}
+	m, err := x.finish(s.classes())
+	if err != nil {
+		return Summary{}, err
+	}
+	summary := summaryOf(dir, m, x.faults)
+	summary.Seconds = time.Since(begin).Seconds()
+	return summary, nil
+}
+
+// inPlace is an index in the making, in a directory that holds other things. Its files have
+// temporary names until they are whole; the manifest's rename is the moment it counts.
+type inPlace struct {
+	dir    string
+	lock   *os.File
+	index  *catalog.Writer
+	seek   *seekFile
+	faults Faults
+	raise  bool
+	track  *Tracker
+}
+
+const (
+	temporaryIndex    = ".headrace-index.partial"
+	temporarySeek     = ".headrace-seek.partial"
+	temporaryManifest = ".headrace-manifest.partial"
+)
+
+func newInPlace(dir string) (*inPlace, error) {
+	// Two runs in one folder would rename each other's index under their own manifest.
+	lock, err := lockDirectory(dir)
+	if err != nil {
+		return nil, catalog.IOError(dir, "cannot lock the directory; is another index run at work?", err)
+	}
+	x := &inPlace{dir: dir, lock: lock, seek: &seekFile{path: filepath.Join(dir, temporarySeek)}}
+	// Whoever holds the lock is the only one: what lies there is a dead run's.
+	os.Remove(filepath.Join(dir, temporaryIndex))
+	os.Remove(filepath.Join(dir, temporarySeek))
+	os.Remove(filepath.Join(dir, temporaryManifest))
+	if x.index, err = catalog.NewWriter(filepath.Join(dir, temporaryIndex), catalog.Indexed, nil); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *inPlace) close() { x.lock.Close() }
+
+// add takes the next file; its bytes stay where they are.
+func (x *inPlace) add(r *record) error {
+	if !utf8.ValidString(r.rel) {
+		return recordError(r, catalog.KindUnsupported, "the name is not UTF-8, so an index cannot hold it; packing can", nil)
+	}
+	faults := int64(0)
+	if r.faulty() {
+		if x.raise {
+			return faultError(r)
+		}
+		faults = 1
+		x.faults.add(r.fault())
+	}
+	row := rowOf(r)
+	row.Path, row.MTimeNs = r.rel, r.mtimeNs
+	var err error
+	if row.Seek, err = x.seek.add(r.seek); err != nil {
+		return err
+	}
+	if err := x.index.Append(&row); err != nil {
+		return err
+	}
+	x.track.add(1, r.length, faults)
+	return nil
+}
+
+// abandon leaves nothing.
+func (x *inPlace) abandon() {
+	x.seek.abandon()
+	x.index.Abort()
+	os.Remove(filepath.Join(x.dir, temporaryManifest))
+}
+
+// finish puts the new index beside an old one, then lets the manifest's rename decide. An old index
+// and its seek points stay whole until then.
+func (x *inPlace) finish(classes []string) (*catalog.Manifest, error) {
+	seek, err := x.seek.finish()
+	var m *catalog.Manifest
+	if err == nil {
+		m, err = x.index.Finish()
+	}
+	if err == nil {
+		m.Classes, m.Seek = classes, seek
+		err = x.name(m)
+	}
+	if err == nil {
+		err = x.publish(m)
+	}
+	if err != nil {
+		x.abandon()
+		return nil, err
+	}
+	x.removeOld(m)
+	return m, nil
+}
+
+// name chooses the first number that the manifest in force, if any, does not use.
+func (x *inPlace) name(m *catalog.Manifest) error {
+	old, err := catalog.ReadManifest(filepath.Join(x.dir, catalog.ManifestName))
+	var e *catalog.Error
+	switch {
+	case err == nil && old.Kind == catalog.Packed.String():
+		return catalog.NewError(catalog.KindArgument, x.dir, "here lies a packed dataset, which has its index")
+	case err == nil:
+	case errors.As(err, &e) && e.Kind == catalog.KindIO && !errors.Is(err, fs.ErrNotExist):
+		return err
+	default:
+		old = new(catalog.Manifest) // a damaged manifest is replaced
+	}
+	n := 0
+	for old.Index.Name == catalog.IndexFileName(n) || old.Seek != nil && old.Seek.Name == catalog.SeekFileName(n) {
+		n++
+	}
+	m.Index.Name = catalog.IndexFileName(n)
+	if m.Seek != nil {
+		m.Seek.Name = catalog.SeekFileName(n)
+	}
+	return nil
+}
+
+// publish renames index and manifest, in this order and each on disk before the next.
+func (x *inPlace) publish(m *catalog.Manifest) error {
+	data, err := m.Encode()
+	if err != nil {
+		return catalog.NewError(catalog.KindInternal, x.dir, "%v", err)
+	}
+	if err := writeFile(filepath.Join(x.dir, temporaryManifest), data); err != nil {
+		return err
+	}
+	moves := [][2]string{{temporaryIndex, m.Index.Name}}
+	if m.Seek != nil {
+		moves = append(moves, [2]string{temporarySeek, m.Seek.Name})
+	}
+	for _, move := range append(moves, [2]string{temporaryManifest, catalog.ManifestName}) {
+		to := filepath.Join(x.dir, move[1])
+		if err := os.Rename(filepath.Join(x.dir, move[0]), to); err != nil {
+			return catalog.IOError(to, "cannot put the index in its place", err)
+		}
+		// Index and seek points must have their names on disk before the manifest says so.
+		if err := syncDirectory(x.dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeOld removes files that no manifest names any more. Whoever has one open keeps it.
+func (x *inPlace) removeOld(m *catalog.Manifest) {
+	entries, _ := os.ReadDir(x.dir)
+	for _, e := range entries {
+		current := e.Name() == m.Index.Name || m.Seek != nil && e.Name() == m.Seek.Name
+		if isIndexPart(e.Name()) && !current {
+			os.Remove(filepath.Join(x.dir, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/native"
+)
+
+// record is a sample whose file was read: what the index says of it, and its bytes.
+type record struct {
+	item
+	facts   catalog.Facts
+	verdict catalog.Verdict
+	reason  string // of a fault
+	offset  int64  // of the fault in the file, -1 where unknown
+	data    []byte // nil where the file is over the record limit: it is copied from path
+	length  int64
+	seek    []byte // packed seek points; empty where there are none
+	mtimeNs int64
+	err     error // the job cannot go on
+
+	recoded   recoded
+	extension string // of the member; "": by the file's name
+}
+
+// inspector is one thread's decoder state.
+type inspector struct {
+	context *native.Context
+	limits  native.Limits
+	seek    bool // note seek points
+}
+
+func newInspector(limits native.Limits, seek bool) (*inspector, error) {
+	c, err := native.NewContext(limits)
+	if err != nil {
+		return nil, catalog.NewError(catalog.KindInternal, "", "%v", err)
+	}
+	return &inspector{c, limits, seek}, nil
+}
+
+func (in *inspector) close() { in.context.Close() }
+
+// read loads the file of r into buffer (grown as needed), unless the sample is in memory. wait
+// is asked before memory is taken, with the bytes that are needed.
+func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
+	if r.path == "" {
+		r.data, r.length = r.item.data, int64(len(r.item.data))
+		wait(r.length) // it is in memory already; this holds back the samples behind it
+		return buffer, nil
+	}
+	// O_NONBLOCK: a FIFO named like an image must not hang the job; regular files ignore it.
+	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return buffer, recordError(r, catalog.KindIO, "cannot open", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return buffer, recordError(r, catalog.KindIO, "cannot stat", err)
+	}
+	if !info.Mode().IsRegular() {
+		return buffer, recordError(r, catalog.KindIO, "this is no regular file", nil)
+	}
+	// Taken before the bytes: a file that changes afterwards shows a later time than the index.
+	r.length, r.mtimeNs = info.Size(), info.ModTime().UnixNano()
+	if r.length > maxRecordBytes {
+		return buffer, recordError(r, catalog.KindLimit, fmt.Sprintf("the file has %d bytes, at most %d are taken", r.length, int64(maxRecordBytes)), nil)
+	}
+	if uint64(r.length) > in.limits.MaxRecordBytes {
+		return buffer, in.oversized(r, f)
+	}
+	wait(r.length)
+	if int64(cap(buffer)) < r.length+1 {
+		buffer = make([]byte, r.length+r.length/4+1)
+	}
+	// One byte more than there should be shows a file that grows meanwhile.
+	n, err := io.ReadFull(f, buffer[:r.length+1])
+	if err == nil || int64(n) != r.length || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%d bytes were there, now %d or more", r.length, n)
+		}
+		return buffer, recordError(r, catalog.KindIO, "the file cannot be read, or changed meanwhile", err)
+	}
+	r.data = buffer[:r.length:r.length]
+	return buffer, nil
+}
+
+// maxRecordBytes is what the index's length column holds; tar would take 8 GiB.
+const maxRecordBytes = 1<<32 - 1
+
+// oversized notes a file that is over the record limit: it is kept, with its checksum, but
+// neither held in memory nor looked into.
+func (in *inspector) oversized(r *record, f *os.File) error {
+	sum := crc32.New(castagnoli)
+	n, err := io.Copy(sum, f)
+	if err != nil || n != r.length {
+		return recordError(r, catalog.KindIO, "the file cannot be read, or changed meanwhile", err)
+	}
+	r.facts.CRC32C, r.verdict, r.offset = sum.Sum32(), catalog.Limit, -1
+	r.reason = fmt.Sprintf("max_record_bytes: the file has %d bytes, the limit is %d", r.length, in.limits.MaxRecordBytes)
+	return nil
+}
+
+// inspect fills in facts and verdict.
+func (in *inspector) inspect(r *record) error {
+	if r.verdict != catalog.Unknown {
+		return nil
+	}
+	// The one pass over the entropy data: facts, checksum and verdict come from the same bytes
+	// that are written to the shard.
+	var first unsafe.Pointer
+	if r.length > 0 {
+		first = unsafe.Pointer(unsafe.SliceData(r.data))
+	}
+	var f native.Facts
+	var warnings uint32
+	var err error
+	if in.seek {
+		f, r.seek, warnings, err = in.context.InspectSeek(first, r.length, native.SeekStep, nil)
+	} else {
+		f, warnings, err = in.context.Inspect(first, r.length, true)
+	}
+	r.facts = catalog.Facts{
+		Width: f.Width, Height: f.Height, CRC32C: f.CRC32C, Channels: f.Channels, Codec: f.Codec,
+		Sampling: f.Sampling, Process: f.Process, Orientation: f.Orientation,
+	}
+	r.verdict, r.offset = catalog.Good, -1
+	if err == nil {
+		if warnings > 0 {
+			r.verdict = catalog.Warnings
+			r.reason = fmt.Sprintf("the decoder gave %d warnings", warnings)
+		}
+		return nil
+	}
+	var e *native.Error
+	if !errors.As(err, &e) {
+		return recordError(r, catalog.KindInternal, "cannot inspect", err)
+	}
+	r.reason, r.offset = e.Text, e.Offset
+	switch e.Code {
+	// A verdict on the file; the codes behind these are about us or this machine, and end the job.
+	case native.Bad, native.Checksum:
+		r.verdict = catalog.Bad
+	case native.Truncated:
+		r.verdict = catalog.Truncated
+	case native.Unsupported:
+		r.verdict = catalog.Unsupported
+	case native.Limit:
+		r.verdict = catalog.Limit
+	case native.Memory:
+		return recordError(r, catalog.KindMemory, e.Text, nil)
+	default:
+		return recordError(r, catalog.KindInternal, e.Text, nil)
+	}
+	return nil
+}
+
+// recordError names the file, or the key of a sample that has none.
+func recordError(r *record, kind catalog.ErrorKind, text string, err error) error {
+	file := r.path
+	if file == "" {
+		file = r.key
+	}
+	return &catalog.Error{Kind: kind, File: file, Record: r.seq, Offset: -1, Text: text, Err: err}
+}
+
+// faulty reports whether a verdict belongs in the list of faults: warnings do, for whoever
+// trains on such a file should know of it.
+func (r *record) faulty() bool { return r.verdict != catalog.Good }
+
+func (r *record) fault() Fault {
+	file := r.path
+	if file == "" {
+		file = r.key
+	}
+	return Fault{Record: r.seq, File: file, Offset: r.offset, Verdict: r.verdict.String(), Reason: r.reason}
+}

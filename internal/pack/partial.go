@@ -1,0 +1,239 @@
+package pack
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+// partial is a directory that is being written: a sibling of the destination, so that one rename
+// makes it visible, with a lock that dies with the process.
+type partial struct {
+	destination string
+	dir         string
+	lock        *os.File
+	overwrite   bool
+}
+
+const partialMark = ".headrace-partial-"
+
+// newPartial checks the destination, removes what dead runs left, and makes the directory.
+func newPartial(destination string, overwrite bool) (*partial, error) {
+	destination = filepath.Clean(destination)
+	p := &partial{destination: destination, overwrite: overwrite}
+	if err := p.checkDestination(); err != nil {
+		return nil, err
+	}
+	// A sibling, since rename(2) does not cross file systems; hidden, since a half dataset is no
+	// business of whoever lists the directory.
+	parent, base := filepath.Split(destination)
+	prefix := filepath.Join(parent, "."+base+partialMark)
+	removeDead(prefix)
+	for range 100 {
+		var random [6]byte
+		rand.Read(random[:])
+		p.dir = prefix + hex.EncodeToString(random[:])
+		if err := os.Mkdir(p.dir, 0o755); err != nil {
+			return nil, catalog.IOError(p.dir, "cannot create a directory beside the destination", err)
+		}
+		var err error
+		if p.lock, err = lockDirectory(p.dir); err == nil {
+			return p, nil
+		}
+		// Another run found the directory before it was locked and took it for dead: anew.
+		os.Remove(p.dir)
+	}
+	return nil, catalog.NewError(catalog.KindIO, p.dir, "cannot lock a new directory")
+}
+
+// checkDestination refuses before any work what publish would have to refuse after it.
+func (p *partial) checkDestination() error {
+	info, err := os.Lstat(p.destination)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return catalog.IOError(p.destination, "cannot look at the destination", err)
+	case !p.overwrite:
+		return catalog.NewError(catalog.KindArgument, p.destination, "the destination exists; overwrite replaces a packed dataset")
+	case !info.IsDir():
+		return catalog.NewError(catalog.KindArgument, p.destination, "the destination is no directory, so it is not overwritten")
+	}
+	// Overwriting removes a directory: it must hold nothing that somebody else put there.
+	entries, err := os.ReadDir(p.destination)
+	if err != nil {
+		return catalog.IOError(p.destination, "cannot list the destination", err)
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !ownName(e.Name()) {
+			return catalog.NewError(catalog.KindArgument, p.destination, "the destination holds %q, which is no part of a packed dataset, so it is not overwritten", e.Name())
+		}
+	}
+	return nil
+}
+
+// ownName reports whether a file is one that packing makes.
+func ownName(name string) bool {
+	return name == catalog.ManifestName ||
+		isIndexPart(name) ||
+		strings.HasPrefix(name, "shard-") && strings.HasSuffix(name, ".tar")
+}
+
+// isIndexPart reports whether a file is an index or its seek points.
+func isIndexPart(name string) bool {
+	return strings.HasPrefix(name, "headrace-index-") && strings.HasSuffix(name, ".arrow") ||
+		strings.HasPrefix(name, "headrace-seek-") && strings.HasSuffix(name, ".bin")
+}
+
+// lockDirectory takes the lock of a directory without waiting, and makes sure that the name
+// still stands for the directory that was locked.
+func lockDirectory(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOLCK) {
+		var held, named os.FileInfo
+		if held, err = f.Stat(); err == nil {
+			named, err = os.Lstat(dir)
+		}
+		if err == nil && os.SameFile(held, named) {
+			return f, nil
+		}
+		if err == nil {
+			err = fs.ErrNotExist
+		}
+	}
+	f.Close()
+	return nil, err
+}
+
+// removeDead removes directories of earlier runs whose lock is free: their process is gone. Where
+// locks are not supported nothing is removed, for the dead cannot be told from the living.
+func removeDead(prefix string) {
+	dirs, _ := filepath.Glob(escapeGlob(prefix) + "*")
+	for _, dir := range dirs {
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+}
+
+// escapeGlob keeps a destination named "[old]" from matching other directories: what matches
+// is removed.
+func escapeGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
+// publish makes the directory visible under its name. All files in it were synced before.
+func (p *partial) publish() error {
+	if err := syncDirectory(p.dir); err != nil {
+		return err
+	}
+	replaced, err := p.rename()
+	if err != nil {
+		return err
+	}
+	if replaced {
+		// What now stands under the temporary name is the old dataset. Killed before this, the next
+		// run removes it.
+		os.RemoveAll(p.dir)
+	}
+	p.lock.Close()
+	return syncDirectory(filepath.Dir(p.destination))
+}
+
+// rename is the moment the dataset appears. It never replaces anything unasked, not even what
+// another run put there while this one was at work.
+func (p *partial) rename() (replaced bool, err error) {
+	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		// The file system knows no flags. rename(2) itself refuses a directory that is not empty.
+		err = os.Rename(p.dir, p.destination)
+	}
+	if err == nil {
+		return false, nil
+	}
+	if !p.overwrite {
+		return false, catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
+	}
+	if err := p.checkDestination(); err != nil { // it may have changed in the hours since
+		return false, err
+	}
+	err = unix.Renameat2(unix.AT_FDCWD, p.dir, unix.AT_FDCWD, p.destination, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return false, p.replaceInTwoSteps()
+	}
+	if err != nil {
+		return false, catalog.IOError(p.destination, "cannot replace the dataset", err)
+	}
+	return true, nil
+}
+
+// replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is there.
+func (p *partial) replaceInTwoSteps() error {
+	old := p.dir + "-old"
+	if err := os.Rename(p.destination, old); err != nil {
+		return catalog.IOError(p.destination, "cannot move the old dataset away", err)
+	}
+	if err := os.Rename(p.dir, p.destination); err != nil {
+		os.Rename(old, p.destination)
+		return catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
+	}
+	os.RemoveAll(old)
+	return nil
+}
+
+// abandon removes everything. The lock goes last: until then nobody takes the directory for dead.
+func (p *partial) abandon() {
+	os.RemoveAll(p.dir)
+	p.lock.Close()
+}
+
+// syncDirectory makes names durable: a file that was synced can still lose its name when the
+// machine stops (fsync(2), "Calling fsync() does not necessarily ensure that the entry in the
+// directory containing the file has also reached disk").
+func syncDirectory(dir string) error {
+	f, err := os.Open(dir)
+	if err == nil {
+		err = f.Sync()
+		f.Close()
+	}
+	if err != nil && !errors.Is(err, unix.EINVAL) { // some file systems cannot sync directories
+		return catalog.IOError(dir, "cannot sync the directory", err)
+	}
+	return nil
+}
+
+// writeFile writes and syncs a small file.
+func writeFile(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return catalog.IOError(path, "cannot create", err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return catalog.IOError(path, "cannot write", err)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package pack
+
+import "sync/atomic"
+
+// Progress is how far a job is.
+type Progress struct {
+	Done   int64 `json:"done"`   // samples finished
+	Total  int64 `json:"total"`  // -1 while unknown
+	Bytes  int64 `json:"bytes"`  // encoded bytes handled
+	Faults int64 `json:"faults"` // samples or places found faulty
+}
+
+// Tracker carries progress from a job to whoever watches it. A nil Tracker is of use too.
+type Tracker struct{ done, total, bytes, faults atomic.Int64 }
+
+// NewTracker starts with an unknown total.
+func NewTracker() *Tracker {
+	t := new(Tracker)
+	t.total.Store(-1)
+	return t
+}
+
+// Progress may be called at any time from any goroutine.
+func (t *Tracker) Progress() Progress {
+	return Progress{t.done.Load(), t.total.Load(), t.bytes.Load(), t.faults.Load()}
+}
+
+func (t *Tracker) setTotal(n int64) {
+	if t != nil {
+		t.total.Store(n)
+	}
+}
+
+func (t *Tracker) add(samples, bytes, faults int64) {
+	if t != nil {
+		t.done.Add(samples)
+		t.bytes.Add(bytes)
+		t.faults.Add(faults)
+	}
+}

@@ -1,0 +1,132 @@
+package pack
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/native"
+)
+
+// RecodeOptions ask for files that are not the original bytes; the zero value keeps every byte.
+// Resize and Quality lose, Baseline does not.
+type RecodeOptions struct {
+	Resize   *int32 `json:"resize"`   // pixels of the shorter side, where it is longer
+	Quality  *int32 `json:"quality"`  // of the JPEGs written, 1 to 100; nil with Resize: 90
+	Baseline bool   `json:"baseline"` // progressive and arithmetic-coded JPEGs become baseline
+}
+
+const (
+	defaultQuality = 90
+	maxResize      = 65500 // libjpeg's longest side
+)
+
+// check names what is out of range before any file is read.
+func (c *RecodeOptions) check() error {
+	for _, o := range []struct {
+		name  string
+		value *int32
+		most  int32
+	}{{"resize", c.Resize, maxResize}, {"quality", c.Quality, 100}} {
+		if o.value != nil && (*o.value < 1 || *o.value > o.most) {
+			return catalog.NewError(catalog.KindArgument, "", "%s is %d, 1 to %d was expected", o.name, *o.value, o.most)
+		}
+	}
+	return nil
+}
+
+func (c *RecodeOptions) quality() int32 {
+	if c.Quality != nil {
+		return *c.Quality
+	}
+	return defaultQuality
+}
+
+// lossy says how images are re-encoded; "" where none is.
+func (c *RecodeOptions) lossy() string {
+	switch {
+	case c.Resize != nil:
+		return fmt.Sprintf("resize %d, quality %d", *c.Resize, c.quality())
+	case c.Quality != nil:
+		return fmt.Sprintf("quality %d", *c.Quality)
+	}
+	return ""
+}
+
+// reencodes reports whether an image is to be encoded anew. What is small enough keeps its bytes:
+// another generation would lose for nothing.
+func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
+	if c.Resize != nil {
+		return min(f.Width, f.Height) > uint32(*c.Resize)
+	}
+	return c.Quality != nil
+}
+
+// recoded says what became of a file.
+type recoded uint8
+
+const (
+	original   recoded = iota
+	reencoded          // from pixels: lossy
+	toBaseline         // from coefficients: lossless
+)
+
+// recode replaces the bytes of a good image as c asks. Faulty images are never touched: whoever
+// mends one later needs what was there.
+func (in *inspector) recode(r *record, c *RecodeOptions) error {
+	if r.verdict != catalog.Good || len(r.data) == 0 {
+		return nil
+	}
+	codec, first := r.facts.Codec, unsafe.Pointer(unsafe.SliceData(r.data))
+	var data []byte
+	var err error
+	made := original
+	switch {
+	case c.reencodes(&r.facts):
+		how := native.Encoding{Quality: c.quality(), Orientation: r.facts.Orientation}
+		if c.Resize != nil {
+			how.Shorter = *c.Resize
+		}
+		data, err = in.context.Reencode(first, r.length, how, r.data[:0])
+		made = reencoded
+	case c.Baseline && (r.facts.Process == native.ProcessProgressive || r.facts.Process == native.ProcessArithmetic):
+		var did bool
+		if data, did, err = in.context.ToBaseline(first, r.length, r.data[:0]); did {
+			made = toBaseline
+		}
+	}
+	if err != nil {
+		return recodeError(r, err)
+	}
+	if made == original {
+		return nil
+	}
+	if made == reencoded && codec != native.CodecJPEG {
+		r.extension = "jpg"
+	}
+	r.data, r.length, r.recoded, r.verdict = data, int64(len(data)), made, catalog.Unknown
+	// What the index says is read from the bytes that are stored, whoever wrote them.
+	if err := in.inspect(r); err != nil {
+		return err
+	}
+	if r.verdict != catalog.Good {
+		return recordError(r, catalog.KindInternal, "the file written anew is not good: "+r.reason, nil)
+	}
+	return nil
+}
+
+// recodeError is nil where the file stays as it is: over a limit, or coded as no baseline file can
+// be. What is about this machine or about us ends the job.
+func recodeError(r *record, err error) error {
+	var e *native.Error
+	if errors.As(err, &e) {
+		switch e.Code {
+		case native.Limit, native.Unsupported, native.Bad:
+			return nil
+		case native.Memory:
+			return recordError(r, catalog.KindMemory, e.Text, nil)
+		}
+	}
+	return recordError(r, catalog.KindInternal, "cannot write the image anew", err)
+}

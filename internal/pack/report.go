@@ -1,0 +1,58 @@
+package pack
+
+import "sync"
+
+// VerifyConfig asks for every byte of a dataset to be checked.
+type VerifyConfig struct {
+	Options
+	Source   string `json:"source"`    // a packed dataset or an indexed folder
+	IndexDir string `json:"index_dir"` // where the index of a folder lies, if elsewhere
+	Decode   bool   `json:"decode"`    // read all entropy data anew and compare with the index
+}
+
+// Report is what Verify found.
+type Report struct {
+	Path        string  `json:"path"`
+	Kind        string  `json:"kind"`
+	OK          bool    `json:"ok"`
+	Rows        int64   `json:"rows"`
+	Shards      int     `json:"shards"`
+	Bytes       int64   `json:"bytes"` // read and compared with checksums
+	Seconds     float64 `json:"seconds"`
+	Fingerprint string  `json:"fingerprint"`
+	Faults      Places  `json:"faults"`
+}
+
+// Places lists what is wrong, up to a bound, and counts all of it.
+type Places struct {
+	Total  int64   `json:"total"`
+	Listed []Place `json:"listed"`
+}
+
+// Place is one thing that is not as it should be.
+type Place struct {
+	File     string `json:"file"`     // shard, index, manifest or image
+	Record   int64  `json:"record"`   // -1 where none is concerned
+	Key      string `json:"key"`      // of the record
+	Offset   int64  `json:"offset"`   // in the file, -1 where unknown
+	Expected string `json:"expected"` // what index or manifest say
+	Found    string `json:"found"`
+	Text     string `json:"text"`
+}
+
+// places collects from many goroutines.
+type places struct {
+	mu    sync.Mutex
+	all   Places
+	track *Tracker
+}
+
+func (p *places) add(place Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all.Total++
+	if len(p.all.Listed) < maxListedFaults {
+		p.all.Listed = append(p.all.Listed, place)
+	}
+	p.track.add(0, 0, 1)
+}

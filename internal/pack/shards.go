@@ -1,0 +1,176 @@
+package pack
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// shards writes records into a sequence of tar files. Where one ends depends on sizes alone.
+type shards struct {
+	dir   string
+	limit int64 // bytes, header blocks and padding included
+	done  []catalog.ShardInfo
+
+	file *os.File
+	buf  *bufio.Writer
+	tar  *formats.TarWriter
+	rows int64
+
+	syncing chan error // of the shard before, on its way to the disk
+}
+
+func newShards(dir string, limit int64) *shards {
+	// Large writes: one system call for about ten photographs.
+	return &shards{dir: dir, limit: limit, buf: bufio.NewWriterSize(nil, 1<<20)}
+}
+
+// add writes a record and notes its place.
+func (s *shards) add(r *record, row *catalog.Row) error {
+	// Decided before anything is written: image and label of a sample never part.
+	label := strconv.AppendInt(nil, r.label, 10)
+	need := formats.MemberBytesOnDisk(r.length)
+	if r.hasCls {
+		need += formats.MemberBytesOnDisk(int64(len(label)))
+	}
+	if s.tar != nil && formats.ArchiveBytes(s.tar.Len()+need) > s.limit {
+		if err := s.finishShard(); err != nil {
+			return err
+		}
+	}
+	if s.tar == nil {
+		if err := s.open(); err != nil {
+			return err
+		}
+	}
+	ext := r.extension
+	if ext == "" {
+		ext = formats.MemberExtension(r.path, extensionOf(r.facts.Codec))
+	}
+	name := formats.MemberName(r.key, max(len(ext), len("cls")))
+	var err error
+	row.Shard = uint32(len(s.done))
+	if row.Offset, err = s.image(r, name+"."+ext); err != nil {
+		return err
+	}
+	if r.hasCls {
+		if _, err := s.tar.MemberBytes(name+".cls", label); err != nil {
+			return catalog.IOError(s.file.Name(), "cannot write the shard", err)
+		}
+	}
+	s.rows++
+	return nil
+}
+
+// image writes the member that the index points to.
+func (s *shards) image(r *record, name string) (int64, error) {
+	if r.data != nil || r.length == 0 {
+		at, err := s.tar.MemberBytes(name, r.data)
+		if err != nil {
+			return 0, catalog.IOError(s.file.Name(), "cannot write the shard", err)
+		}
+		return at, nil
+	}
+	// Over the record limit: never held in memory, so it comes from the file once more.
+	f, err := os.Open(r.path)
+	if err != nil {
+		return 0, catalog.IOError(r.path, "cannot open", err)
+	}
+	defer f.Close()
+	at, err := s.tar.Member(name, r.length, f)
+	if err == io.ErrUnexpectedEOF {
+		return 0, catalog.IOError(r.path, "the file became shorter while it was read", err)
+	}
+	if err != nil {
+		return 0, catalog.IOError(s.file.Name(), "cannot write the shard", err)
+	}
+	return at, nil
+}
+
+// extensionOf names the members of images that came without a file name.
+func extensionOf(codec uint8) string {
+	switch catalog.CodecName(codec) {
+	case "jpeg":
+		return "jpg"
+	case "png":
+		return "png"
+	}
+	return "bin"
+}
+
+func (s *shards) open() error {
+	path := filepath.Join(s.dir, catalog.ShardName(len(s.done)))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return catalog.IOError(path, "cannot create the shard", err)
+	}
+	s.file, s.rows = f, 0
+	s.buf.Reset(f)
+	s.tar = formats.NewTarWriter(s.buf)
+	return nil
+}
+
+// finishShard ends the current shard and syncs it while the next is written.
+func (s *shards) finishShard() error {
+	f := s.file
+	err := s.tar.Close()
+	if err == nil {
+		err = s.buf.Flush()
+	}
+	if err != nil {
+		return catalog.IOError(f.Name(), "cannot write the shard", err)
+	}
+	s.done = append(s.done, catalog.ShardInfo{Name: catalog.ShardName(len(s.done)), Size: s.tar.Len(), Rows: s.rows})
+	s.file, s.tar = nil, nil
+	if err := s.wait(); err != nil {
+		f.Close()
+		return err
+	}
+	// One sync at a time is under way: a disk slower than the cores holds the writer back here,
+	// not the page cache of the whole machine.
+	s.syncing = make(chan error, 1)
+	go func(result chan<- error) {
+		err := f.Sync()
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			err = catalog.IOError(f.Name(), "cannot write the shard to disk", err)
+		}
+		result <- err
+	}(s.syncing)
+	return nil
+}
+
+// wait collects the result of the sync under way; a write error may show only there (fsync(2), EIO).
+func (s *shards) wait() error {
+	if s.syncing == nil {
+		return nil
+	}
+	err := <-s.syncing
+	s.syncing = nil
+	return err
+}
+
+// finish ends the last shard and waits until all are on disk.
+func (s *shards) finish() error {
+	if s.tar != nil {
+		if err := s.finishShard(); err != nil {
+			return err
+		}
+	}
+	return s.wait()
+}
+
+// abandon closes what is open; the directory is removed by its owner.
+func (s *shards) abandon() {
+	if s.file != nil {
+		s.file.Close()
+	}
+	s.wait()
+}

@@ -1,0 +1,106 @@
+package pack
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// item is one sample before its file was read.
+type item struct {
+	seq    int64
+	key    string
+	path   string // of the file; of Writer's samples empty
+	rel    string // below the folder, for an index in place
+	data   []byte // of Writer's samples
+	label  int64
+	hasCls bool // the label was given, so the shard says it too
+	fields []any
+}
+
+// source yields samples in the order of the dataset. It is used by one goroutine at a time.
+type source interface {
+	next(*item) (more bool, err error)
+	total() int64 // -1 where unknown
+	classes() []string
+	fields() []catalog.Field
+	close()
+}
+
+// folder is a class folder.
+type folder struct {
+	list *formats.Listing
+	at   int64
+}
+
+func openFolder(path string, allowEmpty bool) (*folder, error) {
+	list, err := formats.ListImageFolder(path, allowEmpty)
+	if err != nil {
+		return nil, catalog.FormatError(path, err)
+	}
+	f := &folder{list: list}
+	// Before any work: a duplicate found after hours of packing would be a cruel joke.
+	if err := f.checkKeys(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *folder) checkKeys() error {
+	dir, keys := "", map[string]string{}
+	for i := range f.list.Len() {
+		path := f.list.Path(i)
+		slash := strings.LastIndexByte(path, '/')
+		if path[:slash] != dir {
+			dir = path[:slash]
+			clear(keys)
+		}
+		key := formats.TextName(formats.Key(path))
+		if first, ok := keys[key]; ok {
+			return duplicate(key, filepath.Join(f.list.Root, first), filepath.Join(f.list.Root, path), i)
+		}
+		keys[key] = path
+	}
+	return nil
+}
+
+func duplicate(key, first, second string, record int64) error {
+	e := catalog.NewError(catalog.KindDuplicateKey, second, "the key %q is that of %s already", key, first)
+	e.Record = record
+	return e
+}
+
+func (f *folder) next(it *item) (bool, error) {
+	if f.at == f.list.Len() {
+		return false, nil
+	}
+	rel := f.list.Path(f.at)
+	*it = item{
+		seq: f.at, key: formats.TextName(formats.Key(rel)), rel: rel, path: f.list.Root + "/" + rel,
+		label: f.list.Label(f.at), hasCls: true,
+	}
+	f.at++
+	return true, nil
+}
+
+func (f *folder) total() int64            { return f.list.Len() }
+func (f *folder) fields() []catalog.Field { return nil }
+func (f *folder) close()                  {}
+func (f *folder) classes() []string {
+	names := make([]string, len(f.list.Classes))
+	for i, c := range f.list.Classes {
+		names[i] = formats.TextName(c)
+	}
+	return names
+}
+
+// openSource tells a folder from a manifest.
+func openSource(c *PackConfig) (source, error) {
+	switch strings.ToLower(filepath.Ext(c.Source)) {
+	case ".csv", ".parquet":
+		return openTable(c)
+	}
+	return openFolder(c.Source, c.AllowEmpty)
+}

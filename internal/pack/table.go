@@ -1,0 +1,244 @@
+package pack
+
+import (
+	"math"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// tableFile is a manifest as rows of typed cells: CSV or Parquet.
+type tableFile interface {
+	columns() []catalog.Field
+	next(cells []any) (more bool, err error) // fills one cell a column; types as columns says
+	close()
+}
+
+// table is a manifest: a column of paths, perhaps one of labels and one of keys; every further
+// column becomes a field. It is gone through twice, once to learn classes and keys and to
+// refuse what is wrong before any image was read, once to pack.
+type table struct {
+	file   string
+	root   string
+	rows   int64
+	open   func() (tableFile, error)
+	rowsOf tableFile // of the second pass
+
+	cols                   []catalog.Field
+	pathAt, labelAt, keyAt int // column numbers, -1 where absent
+	kept                   []int
+	names                  []string // of classes
+	number                 map[string]int64
+	at                     int64
+	cells                  []any
+}
+
+// openTable chooses the columns and makes the first pass.
+func openTable(c *PackConfig) (*table, error) {
+	t := &table{file: c.Source, root: c.Root, pathAt: -1, labelAt: -1, keyAt: -1}
+	if t.root == "" {
+		t.root = filepath.Dir(c.Source)
+	}
+	t.open = func() (tableFile, error) { return openCSV(c.Source) }
+	if strings.EqualFold(filepath.Ext(c.Source), ".parquet") {
+		t.open = func() (tableFile, error) { return openParquet(c.Source) }
+	}
+	first, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	defer first.close()
+	if err := t.chooseColumns(first.columns(), c); err != nil {
+		return nil, err
+	}
+	if err := t.survey(first); err != nil {
+		return nil, err
+	}
+	if t.rowsOf, err = t.open(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// chooseColumns finds path, label and key by name; what is left over is kept as fields.
+func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
+	t.cols, t.cells = cols, make([]any, len(cols))
+	pathName, labelName := c.PathColumn, c.LabelColumn
+	if pathName == "" {
+		pathName = "path"
+	}
+	if labelName == "" {
+		labelName = "label"
+	}
+	for i, col := range cols {
+		switch col.Name {
+		case pathName:
+			t.pathAt = i
+		case labelName:
+			t.labelAt = i
+		case "key":
+			t.keyAt = i
+		default:
+			t.kept = append(t.kept, i)
+		}
+	}
+	switch {
+	case t.pathAt < 0:
+		return t.wrong(-1, "there is no column %q", pathName)
+	case cols[t.pathAt].Type != catalog.Str:
+		return t.wrong(-1, "the column %q is of type %s, paths are text", pathName, cols[t.pathAt].Type)
+	case c.LabelColumn != "" && t.labelAt < 0:
+		return t.wrong(-1, "there is no column %q", labelName)
+	case t.labelAt >= 0 && cols[t.labelAt].Type != catalog.Int && cols[t.labelAt].Type != catalog.Str:
+		return t.wrong(-1, "the column %q is of type %s, labels are whole numbers or names", labelName, cols[t.labelAt].Type)
+	case t.keyAt >= 0 && cols[t.keyAt].Type != catalog.Str:
+		return t.wrong(-1, "the column \"key\" is of type %s, keys are text", cols[t.keyAt].Type)
+	}
+	return nil
+}
+
+// survey reads the table once for class names, duplicate keys and the number of rows.
+func (t *table) survey(f tableFile) error {
+	keys := newKeySet()
+	classes := map[string]bool{}
+	for {
+		more, err := f.next(t.cells)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		it := item{seq: t.rows}
+		if err := t.fill(&it); err != nil {
+			return err
+		}
+		if first, ok := keys.add(it.key, it.seq); !ok {
+			return duplicate(it.key, "row "+strconv.FormatInt(first, 10), t.file+" row "+strconv.FormatInt(it.seq, 10), it.seq)
+		}
+		if name, ok := t.labelName(); ok {
+			classes[name] = true
+		}
+		t.rows++
+	}
+	if t.rows == 0 {
+		return catalog.NewError(catalog.KindEmpty, t.file, "the manifest has no rows")
+	}
+	for name := range classes {
+		t.names = append(t.names, name)
+	}
+	sort.Strings(t.names) // as torchvision sorts folders: the number of a class depends on names alone
+	t.number = make(map[string]int64, len(t.names))
+	for i, name := range t.names {
+		t.number[name] = int64(i)
+	}
+	return nil
+}
+
+// labelName is the label of the row in cells, where labels are names.
+func (t *table) labelName() (string, bool) {
+	if t.labelAt < 0 {
+		return "", false
+	}
+	name, ok := t.cells[t.labelAt].(string)
+	return name, ok
+}
+
+// fill makes an item of the cells.
+func (t *table) fill(it *item) error {
+	name, _ := t.cells[t.pathAt].(string)
+	if name == "" || len(name) > formats.MaxNameBytes || strings.IndexByte(name, 0) >= 0 {
+		return t.wrong(it.seq, "the path %.80q has not 1 to %d bytes without NUL", name, formats.MaxNameBytes)
+	}
+	// "./a.jpg" and "a.jpg" are one file, so they must be one key.
+	name = filepath.Clean(name)
+	it.path, it.rel = name, name
+	// An absolute path below the root gets the key its relative form would have.
+	if filepath.IsAbs(name) {
+		if below, err := filepath.Rel(t.root, name); err == nil && filepath.IsLocal(below) {
+			it.rel = below
+		}
+	} else {
+		it.path = filepath.Join(t.root, name)
+	}
+	it.key = formats.TextName(strings.TrimPrefix(formats.Key(path.Clean(it.rel)), "/"))
+	if t.keyAt >= 0 {
+		it.key, _ = t.cells[t.keyAt].(string)
+	}
+	if it.key == "" || len(it.key) > formats.MaxNameBytes || strings.IndexByte(it.key, 0) >= 0 {
+		return t.wrong(it.seq, "the key %.80q has not 1 to %d bytes without NUL", it.key, formats.MaxNameBytes)
+	}
+	it.label, it.hasCls = catalog.NoLabel, t.labelAt >= 0
+	if t.labelAt >= 0 {
+		switch v := t.cells[t.labelAt].(type) {
+		case int64:
+			it.label = v
+		case string:
+			if v == "" {
+				return t.wrong(it.seq, "the label is empty")
+			}
+			it.label = t.number[v]
+		}
+	}
+	for _, i := range t.kept {
+		it.fields = append(it.fields, t.cells[i])
+	}
+	return nil
+}
+
+// next is the second pass. The first counted the rows: a manifest that changed is noticed.
+func (t *table) next(it *item) (bool, error) {
+	if t.at == t.rows {
+		return false, nil
+	}
+	more, err := t.rowsOf.next(t.cells)
+	if err == nil && !more {
+		err = t.wrong(t.at, "the manifest became shorter while it was read")
+	}
+	if err != nil {
+		return false, err
+	}
+	*it = item{seq: t.at}
+	t.at++
+	return true, t.fill(it)
+}
+
+func (t *table) total() int64      { return t.rows }
+func (t *table) classes() []string { return t.names }
+func (t *table) close()            { t.rowsOf.close() }
+func (t *table) fields() []catalog.Field {
+	fields := make([]catalog.Field, 0, len(t.kept))
+	for _, i := range t.kept {
+		fields = append(fields, t.cols[i])
+	}
+	return slices.Clip(fields)
+}
+
+// wrong is an error of the manifest's row, or of the whole with -1.
+func (t *table) wrong(row int64, format string, a ...any) error {
+	e := catalog.NewError(catalog.KindBadFile, t.file, format, a...)
+	e.Record = row
+	return e
+}
+
+// missing is what an empty cell means: nothing is a text and not a number; a whole number
+// that is missing cannot be told from any other.
+func missing(f catalog.Field) (any, bool) {
+	switch f.Type {
+	case catalog.Str:
+		return "", true
+	case catalog.Bytes:
+		return []byte{}, true
+	case catalog.Float:
+		return math.NaN(), true
+	case catalog.ArrayType:
+		return catalog.Array{DType: f.DType, Shape: []int64{0}}, true
+	}
+	return nil, false
+}

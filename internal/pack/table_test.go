@@ -1,0 +1,120 @@
+package pack
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+func tableFolder(t *testing.T) string {
+	root := t.TempDir()
+	for i, name := range []string{"img/a.jpg", "img/b.jpg", "img/c.png"} {
+		put(t, root, name, testJPEG(uint64(i)))
+	}
+	return root
+}
+
+func TestCSVManifestGivesLabelsByNameAndTypedFields(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "list.csv", []byte("\xef\xbb\xbfpath,label,age,score,note\nimg/b.jpg,zebra,1,0.5,\"x, y\"\n./img/a.jpg,ant,-2,,007\n"+
+		filepath.Join(root, "img/c.png")+",zebra,3,1e3,\n"))
+	dst, s := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
+	require.Equal(t, 2, s.Classes)
+	d := open(t, dst)
+	require.Equal(t, []string{"ant", "zebra"}, d.Classes())
+	require.Equal(t, []catalog.Field{{Name: "age", Type: catalog.Int}, {Name: "score", Type: catalog.Float}, {Name: "note", Type: catalog.Str}}, d.Fields())
+	for i, want := range []struct {
+		key   string
+		label int64
+		age   int64
+		note  string
+	}{{"img/b", 1, 1, "x, y"}, {"img/a", 0, -2, "007"}, {"img/c", 1, 3, ""}} {
+		s, err := d.Sample(int64(i))
+		require.NoError(t, err)
+		key, _ := d.Key(int64(i))
+		age, _ := d.FieldValue(int64(i), "age")
+		note, _ := d.FieldValue(int64(i), "note")
+		require.Equal(t, want, struct {
+			key   string
+			label int64
+			age   int64
+			note  string
+		}{key, s.Label, age.(int64), note.(string)})
+	}
+	score, err := d.FieldValue(1, "score")
+	require.NoError(t, err)
+	require.NotEqual(t, score, score) // an empty number is NaN
+	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
+}
+
+func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	for text, want := range map[string]struct {
+		kind catalog.ErrorKind
+		text string
+	}{
+		"":                                     {catalog.KindEmpty, "empty"},
+		"path,label\n":                         {catalog.KindEmpty, "no rows"},
+		"file,label\nimg/a.jpg,1\n":            {catalog.KindBadFile, `no column "path"`},
+		"path,label\nimg/a.jpg,1.5\n":          {catalog.KindBadFile, "whole numbers or names"},
+		"path,label\nimg/a.jpg\n":              {catalog.KindBadFile, "wrong number of fields"},
+		"path,label\nimg/a.jpg,1\nimg/a.png,2": {catalog.KindDuplicateKey, "row 0"},
+		"path,label\n,1\n":                     {catalog.KindBadFile, "record 0"},
+		"path,label\nimg/nowhere.jpg,1\n":      {catalog.KindIO, "nowhere.jpg"},
+		"path,x,x\nimg/a.jpg,1,2\n":            {catalog.KindBadFile, "twice"},
+	} {
+		put(t, root, "list.csv", []byte(text))
+		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), Destination: filepath.Join(t.TempDir(), "x")}, nil)
+		require.Equal(t, want.kind, kindOf(err), "%q: %v", text, err)
+		require.ErrorContains(t, err, want.text)
+	}
+}
+
+func TestParquetManifestGivesTheSameTypesAsItsColumns(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	type row struct {
+		File  string    `parquet:"file"`
+		Class int32     `parquet:"class"`
+		Big   int64     `parquet:"big"`
+		Score *float64  `parquet:"score,optional"`
+		Note  *string   `parquet:"note,optional"`
+		Raw   []byte    `parquet:"raw"`
+		Box   []float32 `parquet:"box,list"`
+	}
+	x, note := 0.25, "hü"
+	require.NoError(t, parquet.WriteFile(filepath.Join(root, "list.parquet"), []row{
+		{"img/a.jpg", 5, 1 << 40, &x, &note, []byte{1, 2}, []float32{1, 2, 3, 4}}, {"img/b.jpg", 0, -1, nil, nil, nil, nil},
+	}))
+	dst, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.parquet"), PathColumn: "file", LabelColumn: "class"})
+	d := open(t, dst)
+	s, err := d.Sample(0)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, s.Label)
+	value := func(i int64, name string) any { v, err := d.FieldValue(i, name); require.NoError(t, err); return v }
+	require.Equal(t, int64(1<<40), value(0, "big"))
+	require.Equal(t, 0.25, value(0, "score"))
+	require.Equal(t, "hü", value(0, "note"))
+	require.Equal(t, []byte{1, 2}, value(0, "raw"))
+	require.Equal(t, []int64{4}, value(0, "box").(catalog.Array).Shape)
+	require.Equal(t, []int64{0}, value(1, "box").(catalog.Array).Shape)
+	require.NotEqual(t, value(1, "score"), value(1, "score"))
+	require.Equal(t, "", value(1, "note"))
+	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
+
+	whole, err := os.ReadFile(filepath.Join(root, "list.parquet"))
+	require.NoError(t, err)
+	for cut := 0; cut < len(whole); cut += 7 {
+		put(t, root, "cut.parquet", whole[:cut])
+		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "cut.parquet"), Destination: filepath.Join(t.TempDir(), "x")}, nil)
+		require.Error(t, err)
+	}
+}

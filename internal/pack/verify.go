@@ -1,0 +1,185 @@
+package pack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+// verifier checks one dataset. What is wrong with it is a Place in the report; an error is for
+// what keeps it from looking.
+type verifier struct {
+	config  VerifyConfig
+	dataset *catalog.Dataset
+	places  places
+	bytes   atomic.Int64
+	ends    []int64 // row behind the last of each shard, by the manifest
+}
+
+// rowsPerTask rows are read by one goroutine in one go: enough to be sequential on a disk, few
+// enough to keep all cores busy to the end.
+const rowsPerTask = 512
+
+// Verify checks all of a dataset: manifest, every record batch, the size of every shard, every
+// tar header against the index, every record's checksum, and every seek point against the image it
+// is of; with Decode also every verdict.
+func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
+	begin := time.Now()
+	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir})
+	if err != nil {
+		return Report{}, err
+	}
+	defer d.Release()
+	if d.Kind() == catalog.Listed {
+		return Report{}, catalog.NewError(catalog.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
+	}
+	t.setTotal(d.Len())
+	v := &verifier{config: c, dataset: d, places: places{track: t}}
+	rows := int64(0)
+	for _, s := range d.Shards() {
+		rows += s.Rows
+		v.ends = append(v.ends, rows)
+	}
+	if err := v.run(ctx); err != nil {
+		return Report{}, err
+	}
+	found := v.places.all
+	slices.SortStableFunc(found.Listed, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+	})
+	if found.Listed == nil {
+		found.Listed = []Place{}
+	}
+	return Report{
+		Path: c.Source, Kind: d.Kind().String(), OK: found.Total == 0, Rows: d.Len(), Shards: len(d.Shards()), Bytes: v.bytes.Load(),
+		Seconds: time.Since(begin).Seconds(), Fingerprint: d.Fingerprint(), Faults: found,
+	}, nil
+}
+
+// run does all tasks on all threads. The rows come first: batches that are wrong are named once
+// there, and the tasks behind pass their rows over.
+func (v *verifier) run(ctx context.Context) error {
+	tasks := make(chan func(*reader))
+	var workers sync.WaitGroup
+	var failed error
+	var once sync.Once
+	for range v.config.threads() {
+		workers.Go(func() {
+			r, err := newReader(v.config, v.dataset.SeekFile() != nil)
+			if err != nil {
+				once.Do(func() { failed = err })
+			} else {
+				defer r.close()
+			}
+			// After an error or a cancel tasks are still taken, or send would wait for ever.
+			for task := range tasks {
+				if err == nil && ctx.Err() == nil {
+					v.do(task, r)
+				}
+			}
+		})
+	}
+	send := func(task func(*reader)) {
+		select {
+		case tasks <- task:
+		case <-ctx.Done():
+		}
+	}
+	send(func(*reader) { v.checkRows(ctx) })
+	for n := range v.dataset.Shards() {
+		send(func(*reader) { v.checkShard(ctx, n) })
+	}
+	for first := int64(0); first < v.dataset.Len(); first += rowsPerTask {
+		send(func(r *reader) { v.checkRecords(ctx, r, first, min(first+rowsPerTask, v.dataset.Len())) })
+	}
+	close(tasks)
+	workers.Wait()
+	return errors.Join(failed, ctx.Err())
+}
+
+// do runs one task; a panic of ours becomes a fault in the report instead of the end of the process.
+func (v *verifier) do(task func(*reader), r *reader) {
+	defer func() {
+		if p := recover(); p != nil {
+			v.note(catalog.NewError(catalog.KindInternal, v.config.Source, "panic: %v", p))
+		}
+	}()
+	task(r)
+}
+
+// checkRows goes through the index alone: every record batch, keys, and what the manifest says
+// about all rows together.
+func (v *verifier) checkRows(ctx context.Context) {
+	m := v.dataset.Manifest()
+	sum := catalog.NewContent(m.Fields)
+	keys := newKeySet()
+	whole := true
+	var last catalog.SeekPlace // of the rows so far
+	samples := int64(0)        // with seek points
+	for i := int64(0); i < v.dataset.Len(); i++ {
+		if ctx.Err() != nil {
+			return
+		}
+		row, err := v.dataset.Row(i)
+		if err != nil {
+			v.note(err)
+			whole = false
+			i = (i/catalog.RowsPerBatch+1)*catalog.RowsPerBatch - 1 // the batch was named; on to the next
+			continue
+		}
+		if first, ok := keys.add(row.Key, i); !ok {
+			v.places.add(Place{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: "a key of its own",
+				Found: fmt.Sprintf("the key of record %d", first), Text: "two samples of one key"})
+		}
+		sum.Add(&row)
+		if row.Seek.Length > 0 {
+			if end := max(last.Offset+last.Length, catalog.SeekHeadBytes); row.Seek.Offset != end {
+				v.places.add(Place{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: fmt.Sprint(end),
+					Found: fmt.Sprint(row.Seek.Offset), Text: "the seek points do not follow those of the rows before"})
+			}
+			last = row.Seek
+			samples++
+		}
+	}
+	if !whole {
+		return
+	}
+	v.checkSeekPlaces(last, samples)
+	if found := sum.Fingerprint(); found != m.Fingerprint {
+		v.places.add(Place{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: m.Fingerprint, Found: found, Text: "the fingerprint is not that of the rows"})
+	}
+	if bytes, counts := sum.Bytes(), sum.Counts(); bytes != m.Bytes || fmt.Sprint(counts) != fmt.Sprint(m.Counts) {
+		v.places.add(Place{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: fmt.Sprint(m.Bytes, " bytes, ", m.Counts),
+			Found: fmt.Sprint(bytes, " bytes, ", counts), Text: "the sums are not those of the rows"})
+	}
+}
+
+// note turns an error into a place: verify goes on, to name all that is wrong in one run.
+func (v *verifier) note(err error) {
+	var e *catalog.Error
+	if !errors.As(err, &e) {
+		e = catalog.NewError(catalog.KindInternal, v.config.Source, "%v", err)
+	}
+	text := e.Text
+	if e.Err != nil {
+		text = fmt.Sprintf("%s: %v", text, e.Err)
+	}
+	v.places.add(Place{File: e.File, Record: e.Record, Offset: e.Offset, Text: text})
+}
+
+// sample is row i, or false where its batch is wrong, which checkRows says.
+func (v *verifier) sample(i int64) (catalog.Sample, string, bool) {
+	s, err := v.dataset.Sample(i)
+	if err != nil {
+		return s, "", false
+	}
+	key, err := v.dataset.Key(i)
+	return s, key, err == nil
+}

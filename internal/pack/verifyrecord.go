@@ -1,0 +1,194 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+)
+
+// reader is one thread's state: a buffer, the shard read last, and a decoder if one is wanted.
+type reader struct {
+	decode *inspector // nil where no image is looked into
+	buffer []byte
+	image  []byte      // whole, where it is looked into
+	seek   mmap.Buffer // the seek points stored of it
+	points []byte      // and those found
+	path   string
+	file   *os.File
+	size   int64
+	mtime  int64
+}
+
+const readChunk = 1 << 20
+
+func newReader(c VerifyConfig, seek bool) (*reader, error) {
+	r := &reader{buffer: make([]byte, readChunk)}
+	var err error
+	if c.Decode || seek {
+		r.decode, err = newInspector(c.Limits.native(), false)
+	}
+	return r, err
+}
+
+func (r *reader) close() {
+	if r.decode != nil {
+		r.decode.close()
+	}
+	r.seek.Free()
+	if r.file != nil {
+		r.file.Close()
+	}
+}
+
+// open makes path the file that is read.
+func (r *reader) open(path string) error {
+	if r.file != nil && r.path == path {
+		return nil
+	}
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("this is no regular file")
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	r.file, r.path, r.size, r.mtime = f, path, info.Size(), info.ModTime().UnixNano()
+	return nil
+}
+
+// checkRecords reads the records of some rows and compares their checksums.
+func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64) {
+	for i := first; i < end && ctx.Err() == nil; i++ {
+		s, key, ok := v.sample(i)
+		if !ok {
+			continue
+		}
+		path, err := v.dataset.Path(i)
+		if err != nil {
+			continue
+		}
+		record := v.seekRecord(r, s, key)
+		p := Place{File: path, Record: i, Key: key, Offset: s.Offset}
+		if err := r.open(path); err != nil {
+			if v.dataset.Kind() == catalog.Indexed { // of a missing shard, checkShard speaks once
+				p.Expected, p.Found, p.Text = "the file that was indexed", err.Error(), "the file cannot be read"
+				v.places.add(p)
+			}
+			continue
+		}
+		v.checkRecord(r, s, p, record)
+		v.places.track.add(1, s.Length, 0)
+		v.bytes.Add(s.Length)
+	}
+}
+
+// checkRecord compares one record. In folders size and time come first: they say that the file is
+// another one, which is a better answer than two checksums.
+func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte) {
+	if v.dataset.Kind() == catalog.Indexed {
+		if r.size != s.Length {
+			p.Expected, p.Found, p.Text = fmt.Sprint(s.Length), fmt.Sprint(r.size), "the file's size in bytes is not that it was indexed with"
+			v.places.add(p)
+			return
+		}
+		if r.mtime != s.MTimeNs {
+			p.Expected, p.Found, p.Text = fmt.Sprint(s.MTimeNs), fmt.Sprint(r.mtime), "the file's time in ns is not that it was indexed with"
+			v.places.add(p)
+		}
+	}
+	crc, err := r.checksum(s.Offset, s.Length)
+	if err != nil {
+		p.Expected, p.Found, p.Text = fmt.Sprintf("%d bytes", s.Length), err.Error(), "the record cannot be read"
+		v.places.add(p)
+		return
+	}
+	if crc != s.CRC32C {
+		p.Expected, p.Found, p.Text = fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", crc), "the record's CRC-32C"
+		v.places.add(p)
+		return
+	}
+	if !v.config.Decode && seek == nil || uint64(s.Length) > r.decode.limits.MaxRecordBytes {
+		return
+	}
+	if err := r.load(s.Offset, s.Length); err != nil {
+		p.Text = err.Error()
+		v.places.add(p)
+		return
+	}
+	if seek != nil {
+		v.checkPoints(r, s, p.Key, r.image, seek)
+	}
+	if v.config.Decode {
+		v.checkVerdict(r, s, p)
+	}
+}
+
+// load reads a whole image.
+func (r *reader) load(offset, length int64) error {
+	if int64(cap(r.image)) < length {
+		r.image = make([]byte, length+length/4)
+	}
+	r.image = r.image[:length]
+	if n, err := r.file.ReadAt(r.image, offset); n < len(r.image) {
+		return err
+	}
+	return nil
+}
+
+// checksum reads in pieces, so that memory does not depend on what the index claims.
+func (r *reader) checksum(offset, length int64) (uint32, error) {
+	crc := uint32(0)
+	for length > 0 {
+		part := r.buffer[:min(length, readChunk)]
+		n, err := r.file.ReadAt(part, offset)
+		if n < len(part) {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = fmt.Errorf("the end of the file after %d bytes", offset+int64(n))
+			}
+			return 0, err
+		}
+		crc = crc32.Update(crc, castagnoli, part)
+		offset, length = offset+int64(n), length-int64(n)
+	}
+	return crc, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checkVerdict reads all entropy data once more. Limits may have changed since, so a verdict
+// that is about a limit is not compared.
+func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
+	again := &record{item: item{seq: s.Index, key: p.Key, path: p.File}, data: r.image, length: s.Length}
+	if err := r.decode.inspect(again); err != nil {
+		v.note(err)
+		return
+	}
+	if again.verdict == catalog.Limit || s.Verdict == catalog.Limit {
+		return
+	}
+	if again.verdict != s.Verdict || again.facts != s.Facts {
+		p.Expected, p.Found = fmt.Sprintf("%s %+v", s.Verdict, s.Facts), fmt.Sprintf("%s %+v", again.verdict, again.facts)
+		p.Text = "verdict or facts are not those of the index"
+		if again.reason != "" {
+			p.Text += ": " + again.reason
+		}
+		v.places.add(p)
+	}
+}

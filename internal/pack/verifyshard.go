@@ -1,0 +1,132 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// checkShard compares a shard's members with the index: one image a row, in order, with the name
+// its key gives, and the label beside it.
+func (v *verifier) checkShard(ctx context.Context, n int) {
+	shard := v.dataset.Shards()[n]
+	path := v.dataset.ShardPath(n)
+	at := func(record, offset int64, expected, found any, text string) {
+		v.places.add(Place{File: path, Record: record, Key: v.keyOf(record), Offset: offset,
+			Expected: fmt.Sprint(expected), Found: fmt.Sprint(found), Text: text})
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		v.note(catalog.IOError(path, "cannot open the shard", err))
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		v.note(catalog.IOError(path, "cannot stat the shard", err))
+		return
+	}
+	if info.Size() != shard.Size {
+		at(-1, info.Size(), shard.Size, info.Size(), "the shard's size in bytes")
+	}
+	// Rows are in the order of members, so one walk beside one counter compares all of them.
+	next, end := v.ends[n]-shard.Rows, v.ends[n]
+	w := formats.NewTarWalker(f, info.Size())
+	for ctx.Err() == nil {
+		m, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			v.walkError(path, next, err)
+			return
+		}
+		if strings.HasSuffix(m.Name, ".cls") {
+			v.checkLabel(f, path, next-1, m, at)
+			continue
+		}
+		if next == end {
+			at(-1, m.Header, "the end of the archive", m.Name, "a member that no row knows")
+			return
+		}
+		v.checkMember(n, next, m, at)
+		next++
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if next != end {
+		at(next, -1, fmt.Sprint(shard.Rows, " images"), shard.Rows-(end-next), "the archive ends early")
+	}
+	if offset, marked := w.End(); !marked {
+		at(-1, offset, "two blocks of zeros", "the end of the file", "the archive's end is not marked")
+	}
+}
+
+func (v *verifier) keyOf(record int64) string {
+	if record < 0 {
+		return ""
+	}
+	key, _ := v.dataset.Key(record)
+	return key
+}
+
+// walkError names the place where the archive stops being one; what lies behind cannot be walked.
+func (v *verifier) walkError(path string, record int64, err error) {
+	p := Place{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: err.Error()}
+	var w *formats.WalkError
+	if errors.As(err, &w) {
+		p.Offset, p.Found = w.Offset, w.Err.Error()
+	}
+	v.places.add(p)
+}
+
+// checkMember compares one image's header with its row. Several things may be wrong at once, and
+// each is named.
+func (v *verifier) checkMember(shard int, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
+	s, key, ok := v.sample(record)
+	if !ok {
+		return
+	}
+	if int(s.Shard) != shard {
+		at(record, m.Header, fmt.Sprint("shard ", s.Shard), fmt.Sprint("shard ", shard), "the record is in another shard than the index says")
+	}
+	if s.Offset != m.Offset {
+		at(record, m.Header, s.Offset, m.Offset, "the offset of the record")
+	}
+	if s.Length != m.Size {
+		at(record, m.Header, s.Length, m.Size, "the record's length in bytes")
+	}
+	dot := strings.LastIndexByte(m.Name, '.')
+	if want := formats.MemberName(key, max(3, len(m.Name)-dot-1)); dot < 0 || m.Name[:dot] != want {
+		at(record, m.Header, want, m.Name, "the member's name is not that of the key")
+	}
+}
+
+// checkLabel compares a .cls member with the row before it: the label stands in the shard and in
+// the index, and a swapped one would be the worst kind of fault.
+func (v *verifier) checkLabel(f io.ReaderAt, path string, record int64, m formats.TarMember, at func(record, offset int64, expected, found any, text string)) {
+	if record < 0 {
+		at(-1, m.Header, "an image", m.Name, "a label before any image")
+		return
+	}
+	s, _, ok := v.sample(record)
+	if !ok {
+		return
+	}
+	text := make([]byte, min(m.Size, 32))
+	if _, err := f.ReadAt(text, m.Offset); err != nil {
+		v.note(catalog.IOError(path, "cannot read a label", err))
+		return
+	}
+	if want := strconv.FormatInt(s.Label, 10); string(text) != want || m.Size > 32 {
+		at(record, m.Offset, want, string(text), "the label in the shard is not that of the index")
+	}
+}

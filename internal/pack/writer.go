@@ -1,0 +1,249 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// WriterConfig asks for a packed dataset that is given sample by sample.
+type WriterConfig struct {
+	Options
+	SeekOptions
+	Destination string          `json:"destination"`
+	ShardBytes  int64           `json:"shard_bytes"`
+	Overwrite   bool            `json:"overwrite"`
+	OnFault     string          `json:"on_fault"`
+	Classes     []string        `json:"classes"`
+	Fields      []catalog.Field `json:"fields"` // nil: those of the first sample
+}
+
+// Added is what a sample has beside its image.
+type Added struct {
+	Key    string // "": its number
+	Label  *int64 // nil: none
+	Fields map[string]any
+}
+
+// Writer takes samples and inspects and writes them behind the caller's back, in their order. An
+// error of a file shows at a later call; an argument that does not fit is refused at once, and
+// the writer goes on without that sample.
+type Writer struct {
+	mu     sync.Mutex
+	config WriterConfig
+	output *output
+	fields []catalog.Field // nil until the first sample
+	keys   *keySet
+	count  int64
+
+	items  chan *item
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the flow has ended
+	err    error         // of the flow; read after done
+	closed bool
+}
+
+// NewWriter checks the destination and begins.
+func NewWriter(c WriterConfig) (*Writer, error) {
+	if err := checkFaultPolicy(c.OnFault); err != nil {
+		return nil, err
+	}
+	if c.Destination == "" {
+		return nil, catalog.NewError(catalog.KindArgument, "", "destination is missing")
+	}
+	for i, f := range c.Fields {
+		if f.Name == "label" || f.Name == "key" || f.Name == "image" {
+			return nil, catalog.NewError(catalog.KindArgument, "", "fields[%d]: %q is no name for a field, every sample has one", i, f.Name)
+		}
+	}
+	o, err := newOutput(c.Destination, c.ShardBytes, c.Overwrite)
+	if err != nil {
+		return nil, err
+	}
+	o.raise = c.OnFault == RaiseFaults
+	return &Writer{config: c, output: o, keys: newKeySet()}, nil
+}
+
+// Add takes a sample. The image's bytes are copied.
+func (w *Writer) Add(image []byte, a Added) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return catalog.NewError(catalog.KindArgument, w.config.Destination, "the writer is closed")
+	}
+	it, err := w.item(image, a)
+	if err != nil {
+		return err
+	}
+	if w.items == nil {
+		if err := w.start(); err != nil {
+			return err
+		}
+	}
+	// Unbuffered: a caller faster than the cores waits here, and memory stays bounded.
+	select {
+	case w.items <- it:
+	case <-w.done:
+		return w.err
+	}
+	w.keys.add(it.key, w.count)
+	w.count++
+	return nil
+}
+
+// item checks a sample against what came before. Nothing of the writer changes on an error.
+func (w *Writer) item(image []byte, a Added) (*item, error) {
+	it := &item{seq: w.count, key: a.Key, label: catalog.NoLabel}
+	wrong := func(format string, v ...any) error {
+		return &catalog.Error{Kind: catalog.KindArgument, File: it.key, Record: w.count, Offset: -1, Text: fmt.Sprintf(format, v...)}
+	}
+	if it.key == "" {
+		it.key = fmt.Sprintf("%09d", w.count)
+	}
+	if len(it.key) > formats.MaxNameBytes || !utf8.ValidString(it.key) || strings.IndexByte(it.key, 0) >= 0 {
+		return nil, wrong("a key has 1 to %d bytes of UTF-8 without NUL", formats.MaxNameBytes)
+	}
+	if first, ok := w.keys.seenAs(it.key); ok {
+		return nil, duplicate(it.key, fmt.Sprintf("record %d", first), it.key, w.count)
+	}
+	if int64(len(image)) > maxRecordBytes {
+		return nil, wrong("the image has %d bytes, at most %d are taken", len(image), int64(maxRecordBytes))
+	}
+	if a.Label != nil {
+		it.label, it.hasCls = *a.Label, true
+		if n := int64(len(w.config.Classes)); n > 0 && (it.label < 0 || it.label >= n) {
+			return nil, wrong("the label is %d, there are %d classes", it.label, n)
+		}
+	}
+	fields, err := w.fieldsOf(a)
+	if err != nil {
+		return nil, wrong("%v", err)
+	}
+	for i := range fields {
+		v := a.Fields[fields[i].Name]
+		if err := fields[i].CheckValue(v); err != nil {
+			return nil, wrong("%v", err)
+		}
+		it.fields = append(it.fields, v)
+	}
+	w.fields = fields
+	// The caller's memory is free again when Add returns; the flow reads it later.
+	it.data = bytes.Clone(image)
+	return it, nil
+}
+
+// fieldsOf settles the fields with the first sample and holds all others to them.
+func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
+	fields := w.fields
+	if fields == nil {
+		fields = slices.Clone(w.config.Fields)
+		if fields == nil {
+			fields = []catalog.Field{}
+			for name, v := range a.Fields {
+				fields = append(fields, catalog.FieldOf(name, v))
+			}
+			slices.SortFunc(fields, func(x, y catalog.Field) int { return strings.Compare(x.Name, y.Name) })
+		}
+		for i, f := range fields { // an array may be declared by name alone
+			if v, ok := a.Fields[f.Name].(catalog.Array); ok && f.Type == catalog.ArrayType && f.DType == "" {
+				fields[i].DType = v.DType
+			}
+		}
+		if err := catalog.CheckFields(fields); err != nil {
+			return nil, err
+		}
+	}
+	for name := range a.Fields {
+		if !slices.ContainsFunc(fields, func(f catalog.Field) bool { return f.Name == name }) {
+			return nil, fmt.Errorf("the samples have no field %q", name)
+		}
+	}
+	return fields, nil
+}
+
+// start begins the flow with the first sample, when the fields are known.
+func (w *Writer) start() error {
+	if err := w.output.begin(w.fields); err != nil {
+		w.closed = true
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.items, w.done, w.cancel = make(chan *item), make(chan struct{}), cancel
+	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek)
+	go func() {
+		defer close(w.done)
+		defer func() {
+			if p := recover(); p != nil { // nobody else's goroutine: a panic would end the process
+				w.err = catalog.NewError(catalog.KindInternal, w.config.Destination, "panic: %v", p)
+			}
+		}()
+		w.err = f.run(ctx, w.output.add)
+	}()
+	return nil
+}
+
+// Finish waits for what was added and makes the dataset visible. The writer is closed whatever
+// comes of it.
+func (w *Writer) Finish() (Summary, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return Summary{}, catalog.NewError(catalog.KindArgument, w.config.Destination, "the writer is closed")
+	}
+	w.closed = true
+	if w.items != nil {
+		close(w.items)
+		<-w.done
+		w.cancel()
+		if w.err != nil {
+			w.output.abandon()
+			return Summary{}, w.err
+		}
+	}
+	return w.output.finish(w.config.Classes)
+}
+
+// Abort ends without leaving anything. After Finish it does nothing.
+func (w *Writer) Abort() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.closed = true
+	if w.items != nil {
+		w.cancel()
+		<-w.done
+	}
+	w.output.abandon()
+}
+
+// added is the writer as a source of samples.
+type added struct {
+	items <-chan *item
+	ctx   context.Context
+}
+
+func (a *added) next(it *item) (bool, error) {
+	select {
+	case i, ok := <-a.items:
+		if ok {
+			*it = *i
+		}
+		return ok, nil
+	case <-a.ctx.Done():
+		return false, nil
+	}
+}
+
+func (a *added) total() int64            { return -1 }
+func (a *added) classes() []string       { return nil }
+func (a *added) fields() []catalog.Field { return nil }
+func (a *added) close()                  {}

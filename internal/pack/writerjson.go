@@ -1,0 +1,77 @@
+package pack
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+// AddJSON is Add for callers across the C ABI: one JSON object with "label" (a number, or a
+// class name), "key" and the fields, in the forms of catalog.ValueFromJSON. All are optional.
+func (w *Writer) AddJSON(image, fields []byte) error {
+	var raw map[string]json.RawMessage
+	wrong := func(name string, err error) error {
+		return &catalog.Error{Kind: catalog.KindArgument, Record: w.Len(), Offset: -1, Text: name, Err: err}
+	}
+	if len(fields) > 0 {
+		if err := json.Unmarshal(fields, &raw); err != nil {
+			return wrong("the fields are no JSON object", err)
+		}
+	}
+	a := Added{Fields: make(map[string]any, len(raw))}
+	for name, value := range raw {
+		var err error
+		switch name {
+		case "key":
+			err = json.Unmarshal(value, &a.Key)
+		case "label":
+			a.Label, err = w.labelFromJSON(value)
+		default:
+			a.Fields[name], err = catalog.ValueFromJSON(w.declared(name), value)
+		}
+		if err != nil {
+			return wrong(name, err)
+		}
+	}
+	return w.Add(image, a)
+}
+
+func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
+	if string(value) == "null" {
+		return nil, nil
+	}
+	var name string
+	if json.Unmarshal(value, &name) == nil {
+		if i := slices.Index(w.config.Classes, name); i >= 0 {
+			label := int64(i)
+			return &label, nil
+		}
+		return nil, catalog.NewError(catalog.KindArgument, "", "%q is none of the %d classes", name, len(w.config.Classes))
+	}
+	var label int64
+	err := json.Unmarshal(value, &label)
+	return &label, err
+}
+
+func (w *Writer) declared(name string) *catalog.Field {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fields := w.fields
+	if fields == nil {
+		fields = w.config.Fields
+	}
+	for i := range fields {
+		if fields[i].Name == name {
+			return &fields[i]
+		}
+	}
+	return nil
+}
+
+// Len is the number of samples added.
+func (w *Writer) Len() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count
+}
