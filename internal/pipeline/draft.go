@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/headrace/headrace/pinned"
+)
+
+// draft is a batch until it is delivered.
+type draft struct {
+	stream       *stream
+	next         *draft // in the stream, nil until it is planned
+	epoch, step  int64
+	first, count int64 // global positions of its samples
+	last         bool  // of its epoch
+
+	// The counters have cache lines of their own: every worker writes them for every sample,
+	// and reads the fields around them.
+	_         [64]byte
+	claimed   atomic.Int64 // samples handed out
+	_         [56]byte
+	remaining atomic.Int64 // samples not yet finished, and one for the opening
+	_         [56]byte
+
+	// Written before open is set, read by whoever has seen it set.
+	slot *pinned.Slot
+	base unsafe.Pointer
+	open atomic.Bool
+
+	// With the Loader's lock held.
+	opening bool
+	refused bool      // there was no memory for a slot
+	early   []*record // read before the draft was open
+	faultAt int64     // the sample of fault
+	fault   error     // of the first faulty sample: independent of which thread came first
+	notes   []Replacement
+	done    bool
+}
+
+func newDraft(s *stream, epoch, step, first, count int64, last bool) *draft {
+	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count, last: last}
+	d.remaining.Store(count + 1)
+	return d
+}
+
+// claim hands out the next sample, to be finished by the caller.
+func (d *draft) claim() (i int64, ok bool) {
+	// Looked at first, so that the counter cannot run away while workers wait for the next draft.
+	if d.claimed.Load() >= d.count {
+		return 0, false
+	}
+	i = d.claimed.Add(1) - 1
+	return i, i < d.count
+}
+
+// revoked is more than any count and leaves room for late claims.
+const revoked = 1 << 60
+
+// revoke claims all samples that are left and returns how many; they must be finished too.
+func (d *draft) revoke() int64 { return max(0, d.count-d.claimed.Swap(revoked)) }
+
+// fail records a fault of sample i, with the lock held. The first in the order of samples wins,
+// not the first in time, so that a run with another number of threads says the same.
+func (d *draft) fail(i int64, err error) {
+	if d.fault == nil || i < d.faultAt {
+		d.fault, d.faultAt = err, i
+	}
+}

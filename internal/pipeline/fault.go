@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+	"github.com/headrace/headrace/pinned"
+)
+
+// SampleError is a sample that gave no pixels. Its fields say everything that a person needs to
+// find the bytes: the ABI carries them one by one, and the text says them in one sentence.
+type SampleError struct {
+	Code   catalog.ErrorKind
+	File   string // the shard, or the image's own file
+	Record int64  // sample number in the data set
+	Offset int64  // byte offset in File, -1 where unknown
+	Key    string
+	Text   string // one clause
+	Err    error  // what the stage that failed said
+}
+
+func (e *SampleError) Error() string {
+	var s strings.Builder
+	if e.File != "" {
+		fmt.Fprintf(&s, "%s: ", e.File)
+	}
+	fmt.Fprintf(&s, "record %d", e.Record)
+	if e.Key != "" {
+		fmt.Fprintf(&s, " (%s)", e.Key)
+	}
+	if e.Offset >= 0 {
+		fmt.Fprintf(&s, " at byte %d", e.Offset)
+	}
+	fmt.Fprintf(&s, ": %s", e.Text)
+	return s.String()
+}
+
+func (e *SampleError) Unwrap() error { return e.Err }
+
+// explain says of which sample, in which file and where, what a stage said without knowing.
+func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleError {
+	e := &SampleError{Code: catalog.KindInternal, Record: index, Offset: -1, Text: err.Error(), Err: err}
+	dataset := l.config.Dataset
+	// Where the index itself is broken these two fail as well, and the error names the index.
+	e.File, _ = dataset.Path(index)
+	e.Key, _ = dataset.Key(index)
+	var (
+		stored *catalog.Error
+		pixels *native.Error
+	)
+	switch {
+	case errors.Is(err, pinned.ErrMemory), errors.Is(err, mmap.ErrMemory):
+		e.Code = kindMemory
+	case errors.As(err, &stored):
+		e.Code, e.Offset = stored.Kind, stored.Offset
+		if stored.File != "" {
+			e.File = stored.File
+		}
+		e.Text = stored.Text
+		if stored.Err != nil {
+			e.Text += ": " + stored.Err.Error()
+		}
+	case errors.As(err, &pixels):
+		e.Code, e.Text = pixelKinds[pixels.Code], pixels.Text
+		// The decoder counts from the record's first byte, a person from the file's.
+		if pixels.Offset >= 0 {
+			e.Offset = sample.Offset + pixels.Offset
+		} else if dataset.Kind() == catalog.Packed {
+			e.Offset = sample.Offset
+		}
+	}
+	return e
+}
+
+// kindMemory marks what no substitute would cure; its code comes from the wrapped error.
+const kindMemory = catalog.KindInternal
+
+// pixelKinds says what a decoder's word means for the file.
+var pixelKinds = map[native.Code]catalog.ErrorKind{
+	native.Bad: catalog.KindBadImage, native.Truncated: catalog.KindTruncated,
+	native.Checksum: catalog.KindChecksum, native.Unsupported: catalog.KindUnsupported,
+	native.Limit: catalog.KindLimit, native.Memory: kindMemory,
+	native.Argument: catalog.KindArgument, native.Internal: catalog.KindInternal,
+}
+
+// replaceable: the sample is at fault, not this machine, the configuration or this program.
+func replaceable(e *SampleError) bool {
+	return e.Code != catalog.KindInternal && e.Code != catalog.KindArgument
+}
+
+// fail makes a fault that of the draft, unless an earlier sample's is known.
+func (l *Loader) fail(t task, err *SampleError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.draft.fail(t.i, err)
+}

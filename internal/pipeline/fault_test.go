@@ -1,0 +1,205 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/native"
+	"github.com/headrace/headrace/pinned"
+)
+
+// faulty is a data set of which samples 17 (its bytes altered after the checksum) and 30
+// (truncated, and found so when it was indexed) are no good.
+func faulty(t *testing.T) *catalog.Dataset {
+	return dataset(t, 40, func(i int, row *catalog.Row, data []byte) []byte {
+		switch i {
+		case 17:
+			data[len(data)/2] ^= 4
+		case 30:
+			data = data[:len(data)*2/3]
+			row.CRC32C, row.Verdict = native.CRC32C(0, data), catalog.Truncated
+		}
+		return data
+	})
+}
+
+func TestAFaultySampleIsAnErrorWhereItsBatchWouldHaveComeAndStaysUntilSeek(t *testing.T) {
+	d := faulty(t)
+	for _, threads := range []int{1, 3} {
+		l := open(t, d, settings{order.Config{BatchSize: 4}, Config{Threads: threads, VerifyCRC: true}})
+		for step := range int64(4) {
+			b, err := next(t, l)
+			require.NoError(t, err, "batches before the fault are delivered first")
+			require.Equal(t, step, b.Step)
+			require.NoError(t, b.Release())
+		}
+		for range 3 {
+			requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+		}
+		epoch, step := l.Position()
+		require.NoError(t, l.SeekTo(epoch, step), "the same place anew")
+		requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+		require.NoError(t, l.SeekTo(0, 5))
+		for step := int64(5); step < 7; step++ {
+			b, err := next(t, l)
+			require.NoError(t, err)
+			require.Equal(t, step, b.Step)
+			require.NoError(t, b.Release())
+		}
+		requireFault(t, l, 30, catalog.KindTruncated, native.Truncated)
+		l.Close()
+	}
+}
+
+func requireFault(t *testing.T, l *Loader, sample int64, kind catalog.ErrorKind, code native.Code) {
+	t.Helper()
+	_, err := next(t, l)
+	var fault *SampleError
+	require.ErrorAs(t, err, &fault)
+	row, _ := l.config.Dataset.Sample(sample)
+	path, _ := l.config.Dataset.Path(sample)
+	key, _ := l.config.Dataset.Key(sample)
+	require.Equal(t, kind, fault.Code, fault.Error())
+	require.Equal(t, sample, fault.Record)
+	require.Equal(t, path, fault.File)
+	require.Equal(t, key, fault.Key)
+	require.GreaterOrEqual(t, fault.Offset, row.Offset)
+	require.LessOrEqual(t, fault.Offset, row.Offset+row.Length)
+	require.NotEmpty(t, fault.Text)
+	require.Contains(t, err.Error(), path)
+	var pixels *native.Error
+	require.ErrorAs(t, err, &pixels)
+	require.Equal(t, code, pixels.Code)
+}
+
+func TestTheFirstOfSeveralFaultsInABatchIsReportedWhateverTheThreads(t *testing.T) {
+	d := faulty(t)
+	for range 20 {
+		l := open(t, d, settings{order.Config{BatchSize: 40}, Config{Threads: 8, VerifyCRC: true}})
+		requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+		l.Close()
+	}
+}
+
+func TestReplacedSamplesKeepTheEpochsLengthAndBringTheirOwnLabels(t *testing.T) {
+	d := faulty(t)
+	var first streamed
+	for _, threads := range []int{1, 2, 8} {
+		l := open(t, d, settings{order.Config{BatchSize: 8, Shuffle: true, Seed: 2}, Config{Threads: threads, VerifyCRC: true, OnError: Replace}})
+		samples, replaced := 0, int32(0)
+		var s streamed
+		for {
+			b, err := next(t, l)
+			if errors.Is(err, ErrEnd) {
+				break
+			}
+			require.NoError(t, err)
+			for i, index := range b.Indices() {
+				samples++
+				require.Equal(t, index%10, b.Labels()[i])
+				require.NotContains(t, []int64{17, 30}, index)
+			}
+			replaced += b.Replaced
+			s.batches = append(s.batches, describe(b))
+			require.NoError(t, b.Release())
+		}
+		require.Equal(t, 40, samples)
+		require.EqualValues(t, 2, replaced)
+		report := l.Report()
+		require.Len(t, report, 2)
+		for _, line := range report {
+			require.Contains(t, []int64{17, 30}, line.Index)
+			require.Equal(t, line.Index, line.Err.Record)
+			require.Equal(t, l.order.Substitute(0, line.Index, 0), line.Substitute)
+			require.NotEmpty(t, line.Key)
+		}
+		require.EqualValues(t, 2, l.Stats().Replaced)
+		if first.batches == nil {
+			first = s
+		}
+		require.Equal(t, first, s, "%d threads", threads)
+		l.Close()
+	}
+}
+
+func TestASetWithoutAGoodSampleFailsInsteadOfTryingForEver(t *testing.T) {
+	d := dataset(t, 30, func(i int, row *catalog.Row, data []byte) []byte { return data[:40] })
+	l := open(t, d, settings{order.Config{BatchSize: 4}, Config{Threads: 2, OnError: Replace}})
+	_, err := next(t, l)
+	var fault *SampleError
+	require.ErrorAs(t, err, &fault)
+	require.EqualValues(t, 0, fault.Record)
+	require.Contains(t, fault.Text, "substitute")
+}
+
+func TestAMissingFileIsAnErrorThatNamesItAndCanBeReplaced(t *testing.T) {
+	root := t.TempDir()
+	var paths []string
+	for i := range 6 {
+		path := filepath.Join(root, string(rune('a'+i))+".jpg")
+		require.NoError(t, os.WriteFile(path, photograph(t, i), 0o600))
+		paths = append(paths, path)
+	}
+	require.NoError(t, os.Remove(paths[3]))
+	d, err := catalog.FromFiles(paths, []int64{0, 1, 2, 3, 4, 5}, nil)
+	require.NoError(t, err)
+	defer d.Release()
+	l := open(t, d, settings{order.Config{BatchSize: 6}, Config{Threads: 2}})
+	_, err = next(t, l)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	var fault *SampleError
+	require.ErrorAs(t, err, &fault)
+	require.Equal(t, paths[3], fault.File)
+	require.Equal(t, catalog.KindIO, fault.Code)
+	l.Close()
+	l = open(t, d, settings{order.Config{BatchSize: 6}, Config{Threads: 2, OnError: Replace}})
+	b, err := next(t, l)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, b.Replaced)
+	require.Equal(t, b.Indices(), b.Labels())
+	require.NoError(t, b.Release())
+}
+
+func TestAFaultThatWasReadAheadIsTheSame(t *testing.T) {
+	s := settings{order.Config{BatchSize: 4}, Config{Threads: 2, VerifyCRC: true}}
+	s.Store.ReadDelay = 10 * time.Millisecond
+	l := open(t, faulty(t), s)
+	require.NoError(t, l.SeekTo(0, 3))
+	b, err := next(t, l)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+}
+
+func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
+	l := open(t, dataset(t, 8, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 2, OnError: Replace}})
+	context, err := native.NewContext(native.DefaultLimits())
+	require.NoError(t, err)
+	defer context.Close()
+	w := &worker{loader: l, context: context}
+	defer w.buffer.Free()
+	d := newDraft(l.stream, 0, 0, 0, 4, false) // a mistake: it has no slot
+	w.fill(task{draft: d, i: 2})
+	var fault *SampleError
+	require.ErrorAs(t, d.fault, &fault)
+	require.Equal(t, catalog.KindInternal, fault.Code)
+	require.EqualValues(t, 2, fault.Record)
+	require.Contains(t, fault.Text, "panic")
+}
+
+func TestABatchThatIsTooLargeForMemorySaysHowMuchItNeeds(t *testing.T) {
+	l := open(t, dataset(t, 4, nil), settings{order.Config{BatchSize: 1 << 34}, Config{Threads: 2}})
+	for range 2 {
+		_, err := next(t, l)
+		require.ErrorContains(t, err, fmt.Sprintf("%d bytes", l.Layout().SlotBytes))
+		require.ErrorIs(t, err, pinned.ErrMemory)
+	}
+}

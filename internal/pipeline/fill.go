@@ -1,0 +1,112 @@
+package pipeline
+
+// open gives a draft its slot, with the lock held; getting the memory may take milliseconds, so
+// the lock is free meanwhile.
+func (l *Loader) open(d *draft) {
+	s := d.stream
+	s.opened++
+	s.opening, d.opening = true, true
+	l.mu.Unlock()
+	slot, err := l.pool.Acquire()
+	l.mu.Lock()
+	s.opening = false
+	if err != nil {
+		d.fail(-1, err)
+		// Nobody can work at it. What is at its readers comes back by itself.
+		d.refused = true
+		l.finish(d, d.revoke()+l.forget(d))
+	} else {
+		// open is stored last: a worker that sees it set sees the slot too.
+		d.slot, d.base = slot, slot.Pointer()
+		d.open.Store(true)
+		for _, r := range d.early {
+			l.ahead.hand(r)
+		}
+		d.early = nil
+	}
+	if l.idle > 0 {
+		l.work.Broadcast()
+	}
+	l.finish(d, 1)
+}
+
+// cancel ends a stream, with the lock held. What workers are at runs to its end.
+func (l *Loader) cancel(s *stream) {
+	s.cancelled.Store(true)
+	for _, d := range s.drafts {
+		left := d.revoke() + l.forget(d)
+		if !d.opening {
+			left++ // nobody will open it
+		}
+		if d.done {
+			_ = d.abandon()
+			continue
+		}
+		l.finish(d, left)
+	}
+	l.ahead.drop(s)
+}
+
+// forget drops what was read ahead for a draft, with the lock held, and returns how many samples
+// that were; they must be finished.
+func (l *Loader) forget(d *draft) int64 {
+	n := len(d.early)
+	for _, r := range d.early {
+		l.ahead.recycle(r)
+	}
+	d.early = nil
+	return int64(n)
+}
+
+// finished is finish for a worker, which holds no lock and needs it for the last sample only:
+// once a batch.
+func (l *Loader) finished(d *draft) {
+	if d.remaining.Add(-1) == 0 {
+		l.mu.Lock()
+		l.completed(d)
+		l.mu.Unlock()
+	}
+}
+
+// finish counts n samples as finished, with the lock held.
+func (l *Loader) finish(d *draft, n int64) {
+	if n > 0 && d.remaining.Add(-n) == 0 {
+		l.completed(d)
+	}
+}
+
+// completed ends a draft that nobody works at any more, with the lock held.
+func (l *Loader) completed(d *draft) {
+	d.done = true
+	switch {
+	case d.stream.cancelled.Load() || d.fault != nil:
+		_ = d.abandon()
+	default:
+		if err := d.slot.Ready(); err != nil {
+			d.fail(-1, err)
+		}
+	}
+	// Only the head is news to the consumer: a later batch that is complete waits for it.
+	if d.stream == l.stream && l.stream.head() == d {
+		l.notify()
+	}
+	if !l.reserved && !l.closing && d.slot != nil {
+		// Now that the first batch is made, the other slots may have memory bandwidth.
+		l.reserved = true
+		l.group.Go(l.reserve)
+	}
+}
+
+// abandon gives back the slot of a draft that nobody will see.
+func (d *draft) abandon() error {
+	if d.slot == nil {
+		return nil
+	}
+	slot := d.slot
+	d.slot = nil
+	return slot.Abandon()
+}
+
+// reserve makes the memory of the usual slots in the background. A shortage is not an error yet: who
+// needs a slot and gets none reports it.
+func (l *Loader) reserve() { _ = l.pool.Reserve(l.config.slots()) }

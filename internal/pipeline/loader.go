@@ -1,0 +1,150 @@
+package pipeline
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/native"
+	"github.com/headrace/headrace/pinned"
+)
+
+var (
+	// ErrEnd: the epoch has no more batches; the next call goes on with the next epoch.
+	ErrEnd = errors.New("the epoch has ended")
+	// ErrTimeout: nothing was ready in time.
+	ErrTimeout = errors.New("no batch was ready in time")
+	// ErrClosed: the loader was closed.
+	ErrClosed = errors.New("the loader is closed")
+)
+
+// Loader is an endless stream of batches. Its methods may be called from any goroutine.
+type Loader struct {
+	config Config
+	layout Layout
+	order  *order.Order
+	store  *store.Store
+	pool   *pinned.Pool
+	begun  time.Time
+
+	pace    pace
+	workers []*worker
+	readers counters // of all readers, with the lock held
+	ahead   readAhead
+
+	mu       sync.Mutex
+	work     sync.Cond // workers sleep here
+	idle     int       // so many of them
+	stream   *stream
+	current  atomic.Pointer[stream] // the same, for workers on their way past the lock
+	closing  bool
+	reserved bool // the memory of the window is being made, or was
+	event    event
+	report   report
+	stalls   stalls
+
+	ready  chan struct{} // holds one token when a waiting Next should look again
+	closed chan struct{} // closed by Close
+	group  sync.WaitGroup
+	gone   chan struct{} // closed when every goroutine has ended and everything is given back
+}
+
+// Open begins to work at once, so that the first batch is under way before it is asked for.
+func Open(c Config) (*Loader, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	layout, err := newLayout(c.Plan, c.Order.Config().BatchSize)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loader{config: c, layout: layout, order: c.Order, begun: time.Now(),
+		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
+	l.work.L = &l.mu
+	l.ahead.init(l)
+	// One slot more than the window: the consumer holds a batch while the window is filled.
+	keep := c.slots()
+	if l.pool, err = pinned.NewPool(pinned.Options{SlotBytes: layout.SlotBytes, Keep: keep, NoMemfd: c.NoMemfd}); err != nil {
+		return nil, err
+	}
+	// Contexts are made here and not by the threads that use them, so that a shortage is an error
+	// of Open and not of some batch.
+	for range c.Threads {
+		context, err := native.NewContext(c.Limits)
+		if err != nil {
+			l.closeContexts()
+			return nil, err
+		}
+		l.workers = append(l.workers, &worker{loader: l, context: context})
+	}
+	if l.store, err = store.Open(c.Dataset, c.Store, int64(c.Limits.MaxRecordBytes)); err != nil {
+		l.closeContexts()
+		return nil, err
+	}
+	// From here on nothing fails, and the plan and a reference on the data set are the Loader's.
+	c.Dataset.Retain()
+	l.move(c.Epoch, c.Step)
+	for _, w := range l.workers {
+		l.group.Go(w.run)
+	}
+	go l.reap()
+	return l, nil
+}
+
+// closeContexts undoes what a failing Open has made; workers that run close their own.
+func (l *Loader) closeContexts() {
+	for _, w := range l.workers {
+		w.context.Close()
+	}
+}
+
+// Layout says where the fields of every batch lie.
+func (l *Loader) Layout() Layout { return l.layout }
+
+// Steps is the number of batches in an epoch.
+func (l *Loader) Steps() int64 { return l.order.Steps() }
+
+// Lend gives memory for one batch; see pinned.Pool.Lend.
+func (l *Loader) Lend(memory unsafe.Pointer, bytes, tag int64) error {
+	return l.pool.Lend(memory, bytes, tag)
+}
+
+// closeGrace is how long Close waits for goroutines. Decoding ends within an image; only a read
+// from storage that no longer answers takes longer, and nothing can interrupt it.
+const closeGrace = 500 * time.Millisecond
+
+// Close ends the stream: a Next that waits returns ErrClosed, workers stop after the image they
+// are at. Batches that are held stay valid until they are released. Closing twice is harmless.
+func (l *Loader) Close() {
+	l.mu.Lock()
+	if !l.closing {
+		l.closing = true
+		l.cancel(l.stream)
+		l.work.Broadcast()
+		l.ahead.door.Broadcast()
+		l.notify()
+		close(l.closed)
+		l.event.close()
+	}
+	l.mu.Unlock()
+	l.pool.Close() // what is in use stays until it is released
+	select {
+	case <-l.gone:
+	case <-time.After(closeGrace):
+	}
+}
+
+// reap gives everything back when the last goroutine has ended, which for a stuck read may be
+// after Close has returned.
+func (l *Loader) reap() {
+	l.group.Wait()
+	l.ahead.release()
+	l.store.Close()
+	l.config.Plan.Close()
+	l.config.Dataset.Release()
+	close(l.gone)
+}

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/order"
+)
+
+func TestASampleWithWarningsIsKeptAndReported(t *testing.T) {
+	d := dataset(t, 12, func(i int, row *catalog.Row, data []byte) []byte {
+		if i == 5 {
+			row.Verdict = catalog.Warnings
+		}
+		return data
+	})
+	l := open(t, d, settings{order: order.Config{BatchSize: 4}})
+	consumeQuietly(t, l, 2)
+	report := l.Report()
+	require.Len(t, report, 2, "one line an epoch")
+	for epoch, line := range report {
+		require.Equal(t, Replacement{Epoch: int64(epoch), Step: 1, Place: 1, Index: 5, Key: "cat/5", Substitute: -1}, line)
+	}
+	require.EqualValues(t, 2, l.Stats().Warned)
+	require.Zero(t, l.Stats().Replaced)
+}
+
+func TestTheReportIsBoundedAndItsCountIsNot(t *testing.T) {
+	d := dataset(t, 20, func(i int, row *catalog.Row, data []byte) []byte {
+		if i%2 == 0 {
+			return data[:20]
+		}
+		return data
+	})
+	l := open(t, d, settings{order.Config{BatchSize: 20}, Config{OnError: Replace}})
+	consumeQuietly(t, l, reportLines/10+5)
+	require.Len(t, l.Report(), reportLines)
+	require.EqualValues(t, reportLines+50, l.Stats().Replaced)
+}
+
+func TestBatchesThatWereNotDeliveredAreNotReported(t *testing.T) {
+	l := open(t, faulty(t), settings{order.Config{BatchSize: 4}, Config{OnError: Replace, VerifyCRC: true, Prefetch: 8}})
+	require.Eventually(t, func() bool { return l.Stats().Ready == 8 }, waitLong, waitShort)
+	require.Empty(t, l.Report())
+	require.NoError(t, l.SeekTo(0, 9))
+	b, err := next(t, l)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	require.Empty(t, l.Report())
+}
+
+func TestStatisticsAddUp(t *testing.T) {
+	d := dataset(t, 40, nil)
+	l := open(t, d, settings{order.Config{BatchSize: 8}, Config{Threads: 3}})
+	consumeQuietly(t, l, 3)
+	require.Eventually(t, func() bool { return l.Stats().Ready == 2 }, waitLong, waitShort)
+	s := l.Stats()
+	require.EqualValues(t, 15, s.Batches)
+	require.EqualValues(t, 120, s.Samples)
+	require.EqualValues(t, 136, s.Images)
+	var bytes int64
+	for i := range int64(136) {
+		sample, err := d.Sample(i % 40)
+		require.NoError(t, err)
+		bytes += sample.Length
+	}
+	require.Equal(t, bytes, s.BytesRead)
+	require.Positive(t, s.Reading)
+	require.Positive(t, s.Decoding)
+	require.LessOrEqual(t, s.StallP50, s.StallP99)
+	require.LessOrEqual(t, s.StallP99, s.StallMax)
+	require.LessOrEqual(t, s.StallMax, s.ConsumerWait)
+	require.Positive(t, s.ImagesPerSecond)
+	require.Equal(t, 2, s.Open)
+}

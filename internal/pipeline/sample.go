@@ -1,0 +1,162 @@
+package pipeline
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// substitutes is how many other samples are tried in the place of a faulty one. A set of which
+// half is faulty fails with one sample in 65,536.
+const substitutes = 16
+
+// fill makes the content of one place of a draft: by the sample itself, by a substitute, or with
+// an error.
+func (w *worker) fill(t task) {
+	d := t.draft
+	index := int64(-1)
+	defer func() {
+		// A mistake of ours ends this batch, never the process.
+		if p := recover(); p != nil {
+			w.loader.fail(t, &SampleError{Code: catalog.KindInternal, Record: index, Offset: -1,
+				Text: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())})
+		}
+	}()
+	// Claimed before the stream was cancelled, and nobody will see it.
+	if d.stream.cancelled.Load() {
+		return
+	}
+	l := w.loader
+	index = l.order.At(d.epoch, d.first+t.i)
+	fault := w.produce(d, t.i, index, t.record)
+	if fault == nil {
+		return
+	}
+	if l.config.OnError == Raise || !replaceable(fault) {
+		l.fail(t, fault)
+		return
+	}
+	// Substitutes are read here, not ahead: faults are rare, and readers know only the order.
+	for attempt := range int64(substitutes) {
+		substitute := l.order.Substitute(d.epoch, index, attempt)
+		if substitute < 0 || d.stream.cancelled.Load() {
+			break
+		}
+		if w.produce(d, t.i, substitute, nil) == nil {
+			l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: fault.Key,
+				Substitute: substitute, Err: fault})
+			return
+		}
+	}
+	fault.Text += fmt.Sprintf(" (and no substitute was good, %d were tried)", substitutes)
+	l.fail(t, fault)
+}
+
+// produce reads and decodes sample `index` into place i of the draft.
+func (w *worker) produce(d *draft, i, index int64, r *record) *SampleError {
+	l := w.loader
+	began := time.Now()
+	var sample catalog.Sample
+	var view, seek mmap.View
+	var err error
+	if r != nil {
+		sample, view, seek, err = r.sample, r.view, r.seek, r.err
+	} else if sample, err = l.config.Dataset.Sample(index); err == nil {
+		view, seek, err = l.readBoth(sample, &w.buffer, &w.seek)
+		took := time.Since(began)
+		if w.read(view.Length, took); l.pace.workerRead(took) {
+			l.ahead.start()
+		}
+	}
+	if err != nil {
+		return l.explain(err, index, sample)
+	}
+	began = time.Now()
+	defer func() { w.decode.Add(int64(time.Since(began))) }()
+	// A verdict holds for every crop: without it, a crop above the cut in a truncated file would
+	// give pixels in one epoch and an error in the next.
+	if sample.Verdict >= catalog.Truncated {
+		if err := w.convict(sample, view); err != nil {
+			return l.explain(err, index, sample)
+		}
+	}
+	// New memory is populated by whoever writes it first, all threads at once; on used memory this
+	// is a look at a flag.
+	place := i * l.layout.SampleBytes
+	if err := d.slot.Populate(place, l.layout.SampleBytes); err != nil {
+		return l.explain(err, index, sample)
+	}
+	var crc *uint32
+	if l.config.VerifyCRC && sample.HasCRC {
+		crc = &sample.CRC32C
+	}
+	// No draw number: a sample comes once an epoch, and a substitute looks the same as in its own
+	// place.
+	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index)}
+	warnings, err := w.context.Sample(l.config.Plan, view.Pointer, view.Length, points(seek, sample), key, crc,
+		unsafe.Add(d.base, place), uint64(l.layout.SampleBytes))
+	if err != nil {
+		return l.explain(err, index, sample)
+	}
+	// The label goes with the pixels, never with the place: both are those of this sample.
+	int64s(d.base, l.layout.LabelsOffset, l.layout.BatchSize)[i] = sample.Label
+	int64s(d.base, l.layout.IndicesOffset, l.layout.BatchSize)[i] = index
+	w.images.Add(1)
+	if warnings > 0 || sample.Verdict == catalog.Warnings {
+		w.warned(d, i, index, warnings)
+	}
+	return nil
+}
+
+// readBoth reads a sample and its seek points. Those only make decoding faster: without them,
+// whatever the reason, the pixels are the same.
+func (l *Loader) readBoth(sample catalog.Sample, b, points *mmap.Buffer) (view, seek mmap.View, err error) {
+	if view, err = l.store.Read(sample, b); err == nil {
+		seek, _ = l.store.ReadSeek(sample, points)
+	}
+	return view, seek, err
+}
+
+// points are a sample's seek points for the decoder, which passes over those that were altered.
+func points(seek mmap.View, sample catalog.Sample) native.Seek {
+	if seek.Length == 0 {
+		return native.Seek{}
+	}
+	return native.Seek{Data: seek.Pointer, Length: seek.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
+}
+
+// convict says what is wrong with a sample that was found faulty when it was packed or indexed;
+// nil when only a limit was met that is higher now.
+func (w *worker) convict(sample catalog.Sample, view mmap.View) error {
+	// Rare, so the whole file is read anew: its words are more use than a stored verdict.
+	facts, _, err := w.context.Inspect(view.Pointer, view.Length, true)
+	switch {
+	case w.loader.config.VerifyCRC && sample.HasCRC && facts.CRC32C != sample.CRC32C:
+		return &native.Error{Code: native.Checksum, Offset: -1,
+			Text: fmt.Sprintf("CRC-32C is %08x, recorded was %08x", facts.CRC32C, sample.CRC32C)}
+	case err != nil:
+		return err
+	case sample.Verdict == catalog.Limit:
+		return nil
+	}
+	return &native.Error{Code: verdictCodes[sample.Verdict], Offset: -1,
+		Text: "found " + sample.Verdict.String() + " when it was indexed"}
+}
+
+// verdictCodes are the faults that a verdict can state; a met limit is no fault of the file.
+var verdictCodes = map[catalog.Verdict]native.Code{
+	catalog.Truncated: native.Truncated, catalog.Bad: native.Bad, catalog.Unsupported: native.Unsupported,
+}
+
+// warned puts a sample that the decoder complained of into the report: its pixels are
+// those that Pillow gives, but nothing is passed over in silence.
+func (w *worker) warned(d *draft, i, index int64, warnings uint32) {
+	key, _ := w.loader.config.Dataset.Key(index)
+	w.loader.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: i, Index: index, Key: key,
+		Substitute: -1, Warnings: warnings})
+}

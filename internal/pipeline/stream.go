@@ -1,0 +1,108 @@
+package pipeline
+
+import (
+	"sync/atomic"
+
+	"github.com/headrace/headrace/internal/order"
+)
+
+// stream is everything that was begun since the last SeekTo. All fields but the atomic ones belong
+// to the Loader's lock.
+type stream struct {
+	order  *order.Order
+	drafts []*draft // not delivered, in order
+	opened int      // so many of them are open or being opened
+
+	// Where samples are handed out: the first draft that may have unclaimed ones.
+	claiming atomic.Pointer[draft]
+
+	epoch, step         int64 // the next to deliver
+	planEpoch, planStep int64 // the next to plan
+	ended               bool  // the answer before that delivery is ErrEnd
+	opening             bool  // a worker is getting a slot
+	cancelled           atomic.Bool
+}
+
+// newStream begins at a place that checkPlace has passed. The step after the last one of an epoch
+// is the first of the next, with the end still to be told.
+func newStream(o *order.Order, epoch, step int64) *stream {
+	s := &stream{order: o}
+	s.epoch, s.step, s.ended = normalise(o, epoch, step)
+	s.planEpoch, s.planStep = s.epoch, s.step
+	// An epoch without steps plans nothing, for ever: Next only counts its ends.
+	if o.Steps() > 0 {
+		s.claiming.Store(s.plan())
+	}
+	return s
+}
+
+// normalise makes one place of the end of an epoch and the beginning of the next; ended says that
+// the end is still to be told.
+func normalise(o *order.Order, epoch, step int64) (int64, int64, bool) {
+	if steps := o.Steps(); steps > 0 && step == steps {
+		return epoch + 1, 0, true
+	}
+	return epoch, step, false
+}
+
+// plan appends the next draft.
+func (s *stream) plan() *draft {
+	first, count := s.order.Batch(s.planStep)
+	last := s.planStep+1 == s.order.Steps()
+	d := newDraft(s, s.planEpoch, s.planStep, first, count, last)
+	if s.planStep++; last {
+		s.planEpoch, s.planStep = s.planEpoch+1, 0
+	}
+	s.drafts = append(s.drafts, d)
+	return d
+}
+
+// advance moves the handing out to the next draft when the current one has no sample left,
+// planning it when fewer than `most` are under way.
+func (s *stream) advance(most int) bool {
+	d := s.claiming.Load()
+	if d == nil || d.claimed.Load() < d.count {
+		return false
+	}
+	next := d.next
+	if next == nil {
+		if len(s.drafts) >= most {
+			return false
+		}
+		next = s.plan()
+		d.next = next
+	}
+	s.claiming.Store(next)
+	return true
+}
+
+// unopened is the draft to open next: the first without a slot, once the handing out has reached
+// it. Not earlier, since the first batch should not wait for the memory of the second.
+func (s *stream) unopened(window int) *draft {
+	if s.opening || s.opened >= min(window, len(s.drafts)) {
+		return nil
+	}
+	d, claiming := s.drafts[s.opened], s.claiming.Load()
+	if d.epoch > claiming.epoch || (d.epoch == claiming.epoch && d.step > claiming.step) {
+		return nil
+	}
+	return d
+}
+
+// head is the next draft to deliver, if it is complete.
+func (s *stream) head() *draft {
+	if len(s.drafts) > 0 && s.drafts[0].done {
+		return s.drafts[0]
+	}
+	return nil
+}
+
+// pop takes the head away.
+func (s *stream) pop() *draft {
+	d := s.drafts[0]
+	s.drafts[0] = nil // the array outlives the slice, and would keep the draft
+	s.drafts = s.drafts[1:]
+	s.opened--
+	s.epoch, s.step, s.ended = normalise(s.order, d.epoch, d.step+1)
+	return d
+}

@@ -1,0 +1,40 @@
+package pipeline
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultThreads is how many decode workers this process should have: the cores that affinity and
+// every cgroup above it allow, shared with the other ranks on this machine, with one core left
+// for the consumer from four up. GOMAXPROCS is no answer: it is never below 2 under a quota and
+// is fixed when the library is loaded.
+func DefaultThreads() int {
+	cores := float64(affinity())
+	if quota, ok := cgroupCores(rootFiles); ok {
+		cores = min(cores, quota)
+	}
+	ranks, _ := strconv.Atoi(os.Getenv("LOCAL_WORLD_SIZE")) // torchrun's; anything else counts as one
+	return threadsFor(cores, ranks)
+}
+
+// threadsFor divides before it leaves a core: each rank has a consumer of its own.
+func threadsFor(cores float64, ranks int) int {
+	threads := int(cores / float64(max(ranks, 1)))
+	if threads >= 4 {
+		threads--
+	}
+	return min(max(threads, 1), maxThreads)
+}
+
+// affinity counts the cores that the scheduler may use for us.
+func affinity() int {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return runtime.NumCPU() // more than 1,024 cores do not fit the set
+	}
+	return max(1, set.Count())
+}

@@ -1,0 +1,112 @@
+package pipeline
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// worker is one decode thread.
+type worker struct {
+	loader  *Loader
+	context *native.Context
+	buffer  mmap.Buffer // for what it reads itself
+	seek    mmap.Buffer // for the seek points of that
+	counters
+}
+
+// run works until the Loader closes. The goroutine ends without unlocking, and the thread with
+// it: it is not left to the runtime with whatever a decoder did to it.
+func (w *worker) run() {
+	runtime.LockOSThread()
+	defer w.buffer.Free()
+	defer w.seek.Free()
+	defer w.context.Close()
+	for {
+		task, ok := w.take()
+		if !ok {
+			return
+		}
+		w.fill(task)
+		// The record first: its reader can go on while this batch is perhaps completed.
+		if task.record != nil {
+			w.loader.ahead.done(task.record)
+		}
+		w.loader.finished(task.draft)
+	}
+}
+
+// task is one sample of a draft: number i in it, read already if there is a record.
+type task struct {
+	draft  *draft
+	i      int64
+	record *record
+}
+
+// take finds the next sample to decode; not ok when the Loader closes.
+func (w *worker) take() (task, bool) {
+	l := w.loader
+	if l.ahead.queued.Load() == 0 && !l.pace.slow() {
+		// The one path that counts: a few atomic loads and one addition.
+		if d := l.current.Load().claiming.Load(); d != nil && d.open.Load() {
+			if i, ok := d.claim(); ok {
+				return task{draft: d, i: i}, true
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closing {
+		// What is read comes first, then what can be read, then memory to read for.
+		if r := l.ahead.pop(); r != nil {
+			return task{r.draft, r.i, r}, true
+		}
+		if t, ok := l.claim(); ok {
+			return t, true
+		}
+		if d := l.stream.unopened(l.config.window()); d != nil {
+			l.open(d)
+			continue
+		}
+		w.sleep()
+	}
+	return task{}, false
+}
+
+// claim hands out a sample for a worker to read itself, with the lock held.
+func (l *Loader) claim() (task, bool) {
+	for !l.pace.slow() {
+		d := l.stream.claiming.Load()
+		if d == nil {
+			break
+		}
+		if d.open.Load() {
+			if i, ok := d.claim(); ok {
+				return task{draft: d, i: i}, true
+			}
+		}
+		// Workers plan no further than the window, for they need the slot right away.
+		if !l.stream.advance(l.config.window()) {
+			break
+		}
+	}
+	return task{}, false
+}
+
+// sleep waits for work, with the lock held, and counts what for: bytes when samples were handed
+// out to readers, else for the consumer to take a batch.
+func (w *worker) sleep() {
+	l := w.loader
+	// With the window full and nothing in the readers' hands only the consumer can help.
+	waited := &w.slotWait
+	if l.stream.opened < l.config.window() || l.ahead.reading > 0 {
+		waited = &w.readWait
+	}
+	began := time.Now()
+	l.idle++
+	l.work.Wait()
+	l.idle--
+	waited.Add(int64(time.Since(began)))
+}
