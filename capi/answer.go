@@ -1,0 +1,100 @@
+package main
+
+/*
+#include "headrace.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"unsafe"
+)
+
+// answer runs the work of one export and turns what it returns, or the panic it ends in, into the
+// code that C sees.
+func answer(out *C.hr_error, work func() error) (result C.int32_t) {
+	defer func() {
+		if p := recover(); p != nil {
+			text := fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())
+			result = write(out, failure{code: codeInternal, record: -1, offset: -1, text: text})
+		}
+	}()
+	if err := work(); err != nil {
+		return write(out, classify(err))
+	}
+	return C.HR_OK
+}
+
+func write(out *C.hr_error, f failure) C.int32_t {
+	if out != nil {
+		out.code = C.int32_t(f.code)
+		out.os_error = C.int32_t(f.osError)
+		out.record = C.int64_t(f.record)
+		out.offset = C.int64_t(f.offset)
+		copyText(out.file[:], f.file)
+		copyText(out.text[:], f.text)
+	}
+	return C.int32_t(f.code)
+}
+
+// copyText cuts at the end, between characters and not inside one: Python decodes it as UTF-8.
+func copyText(destination []C.char, text string) {
+	n := min(len(text), len(destination)-1)
+	for n > 0 && n < len(text) && text[n]&0xC0 == 0x80 {
+		n--
+	}
+	for i := range n {
+		destination[i] = C.char(text[i])
+	}
+	destination[n] = 0
+}
+
+// configuration reads a caller's JSON strictly: a misspelt argument must not be a silent default.
+func configuration(text *C.char, length C.size_t, into any) error {
+	if text == nil || length == 0 {
+		return argument("the configuration is empty; it has to be a JSON object")
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return argument("configuration: %s", jsonReason(err))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return argument("configuration: more than one JSON value")
+	}
+	return nil
+}
+
+func jsonReason(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value)
+	}
+	return string(bytes.TrimPrefix([]byte(err.Error()), []byte("json: ")))
+}
+
+// textAnswer copies JSON to the caller's buffer, whole or not at all.
+func textAnswer(value any, buffer *C.char, capacity C.size_t, need *C.size_t) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return bytesAnswer(append(text, 0), unsafe.Pointer(buffer), capacity, need)
+}
+
+func bytesAnswer(data []byte, buffer unsafe.Pointer, capacity C.size_t, need *C.size_t) error {
+	if need != nil {
+		*need = C.size_t(len(data))
+	}
+	if buffer == nil || int(capacity) < len(data) {
+		return &coded{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", len(data), capacity)}
+	}
+	copy(unsafe.Slice((*byte)(buffer), len(data)), data)
+	return nil
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestPanicInAnExportIsACodeAndNotTheEndOfTheProcess(t *testing.T) {
+	for _, work := range []func() error{
+		func() error { panic("odd") },
+		func() error { return []error{}[len(os.Args)] },
+		func() error { var nobody *loader; return nobody.close() },
+	} {
+		assert.EqualValues(t, codeInternal, answer(nil, work))
+	}
+}
+
+func TestAnswerIsTheCodeOfTheError(t *testing.T) {
+	assert.EqualValues(t, 0, answer(nil, func() error { return nil }))
+	assert.EqualValues(t, codeArgument, answer(nil, func() error { return argument("x is %d", 3) }))
+	assert.EqualValues(t, codeTimeout, answer(nil, func() error { return timedOut }))
+	assert.EqualValues(t, codeInternal, answer(nil, func() error { return errors.New("odd") }))
+}

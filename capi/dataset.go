@@ -1,0 +1,200 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// datasetConfig is the configuration of hr_dataset_open.
+type datasetConfig struct {
+	Path      string      `json:"path"`
+	Paths     []string    `json:"paths"`
+	Labels    []int64     `json:"labels"`
+	Classes   []string    `json:"classes"`
+	IndexDir  string      `json:"index_dir"`
+	Backend   string      `json:"backend"`
+	VerifyCRC *bool       `json:"verify_crc"`
+	Limits    *limitsJSON `json:"limits"`
+}
+
+// limitsJSON is "limits", wherever it may be given; what is left out keeps its default.
+type limitsJSON struct {
+	MaxPixels       uint64 `json:"max_pixels"`
+	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
+	MaxRecordBytes  uint64 `json:"max_record_bytes"`
+	MaxScans        uint32 `json:"max_scans"`
+}
+
+func (j *limitsJSON) limits() native.Limits {
+	l := native.DefaultLimits()
+	if j == nil {
+		return l
+	}
+	for _, given := range []struct {
+		value uint64
+		into  *uint64
+	}{{j.MaxPixels, &l.MaxPixels}, {j.MaxDecoderBytes, &l.MaxDecoderBytes}, {j.MaxRecordBytes, &l.MaxRecordBytes}} {
+		if given.value != 0 {
+			*given.into = given.value
+		}
+	}
+	if j.MaxScans != 0 {
+		l.MaxScans = j.MaxScans
+	}
+	return l
+}
+
+var backends = map[string]mmap.Backend{
+	"": mmap.Auto, "auto": mmap.Auto, "mmap": mmap.Mapped, "pread": mmap.Pread,
+}
+
+// dataset is the object behind a dataset's handle.
+type dataset struct {
+	*catalog.Dataset
+	backend   mmap.Backend
+	verifyCRC bool
+	limits    native.Limits
+
+	mu     sync.RWMutex // reads of samples share it; open and close of store do not
+	store  *store.Store // for hr_dataset_read, opened by the first
+	closed bool
+}
+
+func openDataset(c datasetConfig) (*dataset, error) {
+	backend, ok := backends[c.Backend]
+	if !ok {
+		return nil, argument("backend is %q; \"auto\", \"mmap\" or \"pread\" was expected", c.Backend)
+	}
+	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits()}
+	var err error
+	switch {
+	case c.Path != "" && c.Paths != nil:
+		return nil, argument("path and paths are both given")
+	case c.Paths != nil:
+		d.Dataset, err = catalog.FromFiles(c.Paths, c.Labels, c.Classes)
+	case c.Path != "":
+		d.Dataset, err = catalog.Open(c.Path, catalog.Options{IndexDir: c.IndexDir})
+	default:
+		return nil, argument("path is missing")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// useDataset returns the dataset of a handle with a reference of the caller's, so that another
+// thread may close the handle meanwhile.
+func useDataset(h int64) (*dataset, error) {
+	return find(&handles, h, func(d *dataset) { d.Retain() })
+}
+
+func (d *dataset) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.store != nil {
+		d.store.Close()
+	}
+	d.closed = true
+	d.Release()
+	return nil
+}
+
+// read calls take with the encoded bytes of sample i. The bytes come by pread: Go must not touch
+// mapped ones, for a file cut meanwhile would be a signal.
+func (d *dataset) read(i int64, take func([]byte) error) error {
+	s, err := d.Sample(i)
+	if err != nil {
+		return err
+	}
+	if err := d.openStore(); err != nil {
+		return err
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed {
+		return &coded{codeClosed, "the dataset was closed"}
+	}
+	var buffer mmap.Buffer
+	defer buffer.Free()
+	view, err := d.store.Read(s, &buffer)
+	if err != nil {
+		return err
+	}
+	data := view.Bytes()
+	if found := native.CRC32C(0, data); d.verifyCRC && s.HasCRC && found != s.CRC32C {
+		path, _ := d.Path(i)
+		return &catalog.Error{Kind: catalog.KindChecksum, File: path, Record: i, Offset: s.Offset,
+			Text: fmt.Sprintf("CRC-32C is %08x, %08x was expected", found, s.CRC32C)}
+	}
+	return take(data)
+}
+
+func (d *dataset) openStore() (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.store == nil && !d.closed {
+		d.store, err = store.Open(d.Dataset, mmap.Options{Backend: mmap.Pread}, int64(d.limits.MaxRecordBytes))
+	}
+	return err
+}
+
+// summary is the answer of hr_dataset_info about the whole.
+func (d *dataset) summary() map[string]any {
+	fields, classes, bytes := d.Fields(), d.Classes(), int64(-1)
+	if fields == nil {
+		fields = []catalog.Field{}
+	}
+	if classes == nil {
+		classes = []string{}
+	}
+	answer := map[string]any{
+		"rows": d.Len(), "classes": classes, "kind": d.Kind().String(),
+		"fingerprint": d.Fingerprint(), "fields": fields, "shards": len(d.Shards()),
+		"backend": d.backend.String(), "path": d.Root(),
+	}
+	if m := d.Manifest(); m != nil {
+		bytes = m.Bytes
+		answer["counts"], answer["lossy"], answer["created_by"] = m.Counts, m.Lossy, m.CreatedBy
+		answer["reencoded"], answer["to_baseline"] = m.Reencoded, m.ToBaseline
+		answer["seek_bytes"], answer["seek_share"] = m.Seek.Bytes(), m.SeekShare()
+	}
+	answer["bytes"] = bytes
+	return answer
+}
+
+// sample is the answer of hr_dataset_info about one sample.
+func (d *dataset) sample(i int64) (map[string]any, error) {
+	s, err := d.Sample(i)
+	if err != nil {
+		return nil, err
+	}
+	key, err := d.Key(i)
+	if err != nil {
+		return nil, err
+	}
+	path, err := d.Path(i)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]any{}
+	for _, f := range d.Fields() {
+		value, err := d.FieldValue(i, f.Name)
+		if err != nil {
+			return nil, err
+		}
+		values[f.Name] = catalog.ValueToJSON(value)
+	}
+	return map[string]any{
+		"key": key, "label": s.Label, "path": path, "offset": s.Offset, "length": s.Length,
+		"width": s.Width, "height": s.Height, "channels": s.Channels, "orientation": s.Orientation,
+		"codec": catalog.CodecName(s.Codec), "sampling": catalog.SamplingName(s.Sampling),
+		"process": catalog.ProcessName(s.Process), "crc32c": s.CRC32C, "verdict": s.Verdict.String(), "seek_length": s.Seek.Length,
+		"fields": values,
+	}, nil
+}

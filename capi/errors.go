@@ -1,0 +1,155 @@
+package main
+
+/*
+#include "headrace.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/pipeline"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+	"github.com/headrace/headrace/pinned"
+)
+
+// A code is one of enum hr_code.
+type code int32
+
+const (
+	codeEnd          code = C.HR_END
+	codeTimeout      code = C.HR_TIMEOUT
+	codeShortBuffer  code = C.HR_SHORT_BUFFER
+	codeBadHandle    code = C.HR_BAD_HANDLE
+	codeArgument     code = C.HR_ARGUMENT
+	codeBadFile      code = C.HR_BAD_FILE
+	codeBadImage     code = C.HR_BAD_IMAGE
+	codeTruncated    code = C.HR_TRUNCATED
+	codeChecksum     code = C.HR_CHECKSUM
+	codeUnsupported  code = C.HR_UNSUPPORTED
+	codeLimit        code = C.HR_LIMIT
+	codeIO           code = C.HR_IO
+	codeMemory       code = C.HR_MEMORY
+	codeDuplicateKey code = C.HR_DUPLICATE_KEY
+	codeEmpty        code = C.HR_EMPTY
+	codeClosed       code = C.HR_CLOSED
+	codeInternal     code = C.HR_INTERNAL
+)
+
+// A failure is an hr_error before it is copied out.
+type failure struct {
+	code           code
+	osError        int32
+	record, offset int64
+	file, text     string
+}
+
+// coded is an error that arises in this package, where the code is known.
+type coded struct {
+	code code
+	text string
+}
+
+func (e *coded) Error() string { return e.text }
+
+func argument(format string, values ...any) error {
+	return &coded{codeArgument, fmt.Sprintf(format, values...)}
+}
+
+func badHandle(h int64) error {
+	return &coded{codeBadHandle, fmt.Sprintf("%#x is no open handle of this kind: it was closed, or never was one", h)}
+}
+
+// classify finds what happened, and where, by the typed errors of the packages below. One chain may
+// hold several of them: the innermost knows best what happened, the outermost where. An error that
+// none of them made is ours to explain: HR_INTERNAL.
+func classify(err error) failure {
+	f := failure{code: codeInternal, record: -1, offset: -1, text: err.Error()}
+	var (
+		own     *coded
+		index   *catalog.Error
+		file    *mmap.Error
+		pixels  *native.Error
+		missing *pinned.MemoryError
+		sample  *pipeline.SampleError
+		system  syscall.Errno
+	)
+	if errors.As(err, &system) {
+		f.code, f.osError = codeIO, int32(system)
+	}
+	if errors.As(err, &file) {
+		f.file, f.offset = file.Path, file.Offset
+		f.code = fileCode(file)
+	}
+	if errors.As(err, &pixels) {
+		f.code, f.offset = pixelCodes[pixels.Code], pixels.Offset
+	}
+	if errors.As(err, &missing) {
+		f.code = codeMemory
+	}
+	if errors.Is(err, pipeline.ErrClosed) {
+		f.code = codeClosed
+	}
+	if errors.As(err, &index) {
+		f.file, f.record = index.File, index.Record
+		if index.Offset >= 0 {
+			f.offset = index.Offset
+		}
+		if f.code == codeInternal || index.Kind != catalog.KindIO {
+			f.code = indexCodes[index.Kind]
+		}
+	}
+	if errors.As(err, &sample) {
+		f.file, f.record, f.offset = sample.File, sample.Record, sample.Offset
+		if f.code == codeInternal {
+			f.code = indexCodes[sample.Code]
+		}
+	}
+	if errors.As(err, &own) {
+		f.code = own.code
+	}
+	return f
+}
+
+var indexCodes = map[catalog.ErrorKind]code{
+	catalog.KindInternal: codeInternal, catalog.KindArgument: codeArgument,
+	catalog.KindBadFile: codeBadFile, catalog.KindTruncated: codeTruncated,
+	catalog.KindChecksum: codeChecksum, catalog.KindUnsupported: codeUnsupported,
+	catalog.KindLimit: codeLimit, catalog.KindIO: codeIO, catalog.KindEmpty: codeEmpty,
+	catalog.KindDuplicateKey: codeDuplicateKey, catalog.KindBadImage: codeBadImage,
+}
+
+var pixelCodes = map[native.Code]code{
+	native.Bad: codeBadImage, native.Truncated: codeTruncated, native.Checksum: codeChecksum,
+	native.Unsupported: codeUnsupported, native.Limit: codeLimit, native.Memory: codeMemory,
+	native.Argument: codeArgument, native.Internal: codeInternal,
+}
+
+func fileCode(err error) code {
+	for _, known := range []struct {
+		is   error
+		code code
+	}{
+		{mmap.ErrTruncated, codeTruncated}, {mmap.ErrBounds, codeBadFile}, {mmap.ErrStale, codeBadFile},
+		{mmap.ErrNotRegular, codeBadFile}, {mmap.ErrTooLarge, codeLimit}, {mmap.ErrMemory, codeMemory},
+		{mmap.ErrClosed, codeClosed}, {mmap.ErrNoPopulate, codeUnsupported},
+	} {
+		if errors.Is(err, known.is) {
+			return known.code
+		}
+	}
+	return codeIO
+}
+
+// planError is for transforms and orders that cannot be: whatever is wrong with them, the caller's
+// configuration is.
+func planError(err error) error {
+	if err == nil || classify(err).code != codeInternal {
+		return err
+	}
+	return argument("%s", err)
+}

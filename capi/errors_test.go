@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+	"github.com/headrace/headrace/pinned"
+)
+
+func TestEveryErrorBelowHasItsCodeAndKeepsItsPlace(t *testing.T) {
+	indexed := func(kind catalog.ErrorKind, err error) error {
+		return &catalog.Error{Kind: kind, File: "a.tar", Record: 7, Offset: 512, Text: "x", Err: err}
+	}
+	file := func(err error) error {
+		return &mmap.Error{Op: "read", Path: "a.tar", Offset: 512, Expected: 9, Found: 3, Err: err}
+	}
+	for _, c := range []struct {
+		err  error
+		want code
+	}{
+		{indexed(catalog.KindBadFile, nil), codeBadFile},
+		{indexed(catalog.KindChecksum, nil), codeChecksum},
+		{indexed(catalog.KindEmpty, nil), codeEmpty},
+		{indexed(catalog.KindDuplicateKey, nil), codeDuplicateKey},
+		{indexed(catalog.KindIO, syscall.EACCES), codeIO},
+		{indexed(catalog.KindIO, file(mmap.ErrTruncated)), codeTruncated},
+		{file(mmap.ErrTruncated), codeTruncated},
+		{file(mmap.ErrStale), codeBadFile},
+		{file(mmap.ErrTooLarge), codeLimit},
+		{file(mmap.ErrMemory), codeMemory},
+		{file(syscall.EIO), codeIO},
+	} {
+		for _, err := range []error{c.err, fmt.Errorf("sample 7: %w", c.err)} {
+			f := classify(err)
+			assert.Equal(t, c.want, f.code, "%v", err)
+			assert.Equal(t, "a.tar", f.file)
+			assert.EqualValues(t, 512, f.offset)
+			assert.Equal(t, err.Error(), f.text)
+		}
+	}
+}
+
+func TestEveryCodeOfTheKernelHasOneHere(t *testing.T) {
+	for c := native.Bad; c <= native.Internal; c++ {
+		f := classify(&native.Error{Code: c, Offset: 33, Text: "x"})
+		assert.NotZero(t, f.code, "%v", c)
+		assert.EqualValues(t, 33, f.offset)
+	}
+	assert.Equal(t, codeBadImage, classify(&native.Error{Code: native.Bad}).code)
+}
+
+func TestMissingFileCarriesItsErrno(t *testing.T) {
+	err := catalog.IOError("gone", "cannot open", &fs.PathError{Op: "open", Path: "gone", Err: syscall.ENOENT})
+	f := classify(err)
+	assert.Equal(t, codeIO, f.code)
+	assert.EqualValues(t, syscall.ENOENT, f.osError)
+}
+
+func TestShortMemoryIsNotAnErrorOfTheOperatingSystem(t *testing.T) {
+	f := classify(&pinned.MemoryError{Needed: 10, Available: -1, Err: syscall.ENOMEM})
+	assert.Equal(t, codeMemory, f.code)
+	assert.Contains(t, f.text, "10 bytes")
+}
+
+func TestAnErrorNobodyMadeIsInternal(t *testing.T) {
+	assert.Equal(t, codeInternal, classify(errors.New("odd")).code)
+}

@@ -1,0 +1,87 @@
+package main
+
+/*
+#include "headrace.h"
+*/
+import "C"
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/pack"
+)
+
+//export goJobStart
+func goJobStart(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		work, err := chooseJob(config, length)
+		if err != nil {
+			return err
+		}
+		*into = C.hr_handle(handles.add(startJob(work)))
+		return nil
+	})
+}
+
+func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tracker) (any, error), error) {
+	var named jobName
+	if config != nil {
+		// Whatever is wrong with the text is said by the strict reading below.
+		_ = json.Unmarshal(unsafe.Slice((*byte)(unsafe.Pointer(config)), int(length)), &named)
+	}
+	switch named.Job {
+	case "pack":
+		var c packJob
+		err := configuration(config, length, &c)
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, c.PackConfig, t) }, err
+	case "index":
+		var c indexJob
+		err := configuration(config, length, &c)
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, c.IndexConfig, t) }, err
+	case "verify":
+		var c verifyJob
+		err := configuration(config, length, &c)
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, c.VerifyConfig, t) }, err
+	}
+	return nil, argument("job is %q; \"pack\", \"index\" or \"verify\" was expected", named.Job)
+}
+
+//export goJobWait
+func goJobWait(handle C.hr_handle, timeoutMs C.int64_t, progress *C.hr_progress, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		j, err := find[*job](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		err = j.wait(milliseconds(timeoutMs))
+		if progress != nil {
+			p := j.tracker.Progress()
+			progress.done, progress.total = C.int64_t(p.Done), C.int64_t(p.Total)
+			progress.bytes, progress.faults = C.int64_t(p.Bytes), C.int64_t(p.Faults)
+		}
+		return err
+	})
+}
+
+// milliseconds bounds a caller's timeout: a day is for ever to anybody who waits, and the product
+// must not overflow.
+func milliseconds(n C.int64_t) time.Duration {
+	return time.Duration(min(max(n, 0), 24*60*60*1000)) * time.Millisecond
+}
+
+//export goJobResult
+func goJobResult(handle C.hr_handle, buffer *C.char, capacity C.size_t, need *C.size_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		j, err := find[*job](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		if err := j.wait(0); err != nil {
+			return err
+		}
+		return textAnswer(j.result, buffer, capacity, need)
+	})
+}

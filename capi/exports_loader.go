@@ -1,0 +1,141 @@
+package main
+
+/*
+#include "headrace.h"
+*/
+import "C"
+
+import "unsafe"
+
+//export goLoaderOpen
+func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		var c loaderConfig
+		if err := configuration(config, length, &c); err != nil {
+			return err
+		}
+		d, err := useDataset(int64(handle))
+		if err != nil {
+			return err
+		}
+		defer d.Release()
+		l, err := openLoader(d, c)
+		if err != nil {
+			return err
+		}
+		*into = C.hr_handle(handles.add(l))
+		return nil
+	})
+}
+
+//export goSeek
+func goSeek(handle C.hr_handle, epoch, step C.int64_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		return planError(l.SeekTo(int64(epoch), int64(step)))
+	})
+}
+
+//export goNext
+func goNext(handle C.hr_handle, timeoutMs C.int64_t, into *C.hr_batch, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		b, err := l.next(milliseconds(timeoutMs))
+		if err != nil {
+			return err
+		}
+		l.describe(batch{b}, into)
+		into.batch = C.hr_handle(handles.add(batch{b}))
+		return nil
+	})
+}
+
+// describe fills in everything but the handle.
+func (l *loader) describe(b batch, into *C.hr_batch) {
+	into.epoch, into.step = C.int64_t(b.Epoch), C.int64_t(b.Step)
+	into.length, into.tag = C.int64_t(b.Length), C.int64_t(b.Slot.Tag())
+	into.replaced, into.field_count = C.int32_t(b.Replaced), 3
+	at := l.Layout()
+	height, width := int64(at.Height), int64(at.Width)
+	shape := [4]int64{b.Length, 3, height, width}
+	if l.layout == "NHWC" {
+		shape = [4]int64{b.Length, height, width, 3}
+	}
+	slot, integers := b.Slot.Pointer(), [4]int64{b.Length}
+	setField(&into.fields[0], "images", slot, l.dtype, shape, 4)
+	setField(&into.fields[1], "labels", unsafe.Add(slot, at.LabelsOffset), elementType{dlInt, 64}, integers, 1)
+	setField(&into.fields[2], "indices", unsafe.Add(slot, at.IndicesOffset), elementType{dlInt, 64}, integers, 1)
+}
+
+func setField(f *C.hr_field, name string, data unsafe.Pointer, element elementType, shape [4]int64, dimensions int) {
+	copyText(f.name[:], name)
+	f.data, f.ndim = data, C.int32_t(dimensions)
+	f.dtype_code, f.dtype_bits = C.uint8_t(element.code), C.uint8_t(element.bits)
+	stride := int64(element.bits / 8)
+	for i := len(shape) - 1; i >= 0; i-- {
+		f.shape[i], f.strides[i] = 0, 0
+		if i < dimensions {
+			f.shape[i], f.strides[i] = C.int64_t(shape[i]), C.int64_t(stride)
+			stride *= shape[i]
+		}
+	}
+	f.bytes = C.uint64_t(stride)
+}
+
+//export goRelease
+func goRelease(handle C.hr_handle, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		if _, err := find[batch](&handles, int64(handle), nil); err != nil {
+			return err
+		}
+		b, ok := handles.remove(int64(handle))
+		if !ok {
+			return badHandle(int64(handle))
+		}
+		return b.close()
+	})
+}
+
+//export goLend
+func goLend(handle C.hr_handle, memory unsafe.Pointer, size C.uint64_t, tag C.int64_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		if size > 1<<62 {
+			return argument("bytes is %d, which is no size of memory", uint64(size))
+		}
+		return planError(l.Lend(memory, int64(size), int64(tag)))
+	})
+}
+
+//export goLoaderInfo
+func goLoaderInfo(handle C.hr_handle, buffer *C.char, capacity C.size_t, need *C.size_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		return textAnswer(l.summary(), buffer, capacity, need)
+	})
+}
+
+//export goLoaderEvent
+func goLoaderEvent(handle C.hr_handle, descriptor *C.int32_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		fd, err := l.EventFD()
+		*descriptor = C.int32_t(fd)
+		return err
+	})
+}

@@ -1,0 +1,63 @@
+package main
+
+/*
+#include "headrace.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/pack"
+)
+
+// writer is the object behind a writer's handle.
+type writer struct{ *pack.Writer }
+
+func (w writer) close() error {
+	w.Abort()
+	return nil
+}
+
+//export goWriterOpen
+func goWriterOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		var c pack.WriterConfig
+		if err := configuration(config, length, &c); err != nil {
+			return err
+		}
+		w, err := pack.NewWriter(c)
+		if err != nil {
+			return err
+		}
+		*into = C.hr_handle(handles.add(writer{w}))
+		return nil
+	})
+}
+
+//export goWriterAdd
+func goWriterAdd(handle C.hr_handle, image *C.uint8_t, imageLength C.size_t, fields *C.char, fieldsLength C.size_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		w, err := find[writer](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		// Both are copied before the call returns.
+		return w.AddJSON(unsafe.Slice((*byte)(image), int(imageLength)),
+			unsafe.Slice((*byte)(unsafe.Pointer(fields)), int(fieldsLength)))
+	})
+}
+
+//export goWriterFinish
+func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		w, err := find[writer](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		// Closed whatever comes of it: what could not be finished leaves nothing.
+		handles.remove(int64(handle))
+		_, err = w.Finish()
+		return err
+	})
+}

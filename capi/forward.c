@@ -1,0 +1,144 @@
+/* forward.c: the functions of headrace.h, each a guard and a jump into Go.
+ *
+ * A child forked from a process whose Go runtime had started has one thread left of it: no
+ * scheduler, no garbage collector, locks in whatever state they were (golang/go#15538). Any entry
+ * into Go there hangs or crashes, so the guard has to be C and has to come first.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+#include "headrace.h"
+
+static atomic_int forked;
+
+static void mark_forked(void) { atomic_store_explicit(&forked, 1, memory_order_relaxed); }
+
+/* Runs when the library is loaded, as Go's own runtime does: from here on a fork is fatal to it.
+ * Children made with posix_spawn or vfork run no handler and need none, they exec at once. */
+__attribute__((constructor)) static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, mark_forked);
+}
+
+static int32_t refuse(hr_error *error) {
+  if (error != NULL) {
+    memset(error, 0, sizeof *error);
+    error->code = HR_FORKED;
+    error->record = -1;
+    error->offset = -1;
+    snprintf(error->text, sizeof error->text,
+             "this process was forked after Headrace was first used, and the engine's threads did "
+             "not come along; start workers with 'spawn' or 'forkserver', or use Headrace first "
+             "in the child");
+  }
+  return HR_FORKED;
+}
+
+#define REFUSE_FORKED(error)                                                       \
+  do {                                                                             \
+    if (atomic_load_explicit(&forked, memory_order_relaxed)) return refuse(error); \
+  } while (0)
+
+/* cgo's prototypes know no const; nothing behind these pointers is ever written. */
+#define TEXT(pointer) ((char *)(pointer))
+#define BYTES(pointer) ((uint8_t *)(pointer))
+
+int32_t hr_abi_version(void) { return HR_ABI_VERSION; }
+
+int32_t hr_close(hr_handle handle, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goClose(handle, error);
+}
+
+int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goDatasetOpen(TEXT(config), length, dataset, error);
+}
+
+int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
+                        size_t *need, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goDatasetInfo(dataset, index, buffer, capacity, need, error);
+}
+
+int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_t capacity,
+                        size_t *need, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goDatasetRead(dataset, index, buffer, capacity, need, error);
+}
+
+int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
+                  void *data, size_t capacity, hr_image *result, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goDecode(BYTES(bytes), length, TEXT(config), config_length, data, capacity, result, error);
+}
+
+int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
+                       hr_error *error) {
+  REFUSE_FORKED(error);
+  return goLoaderOpen(dataset, TEXT(config), length, loader, error);
+}
+
+int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t step, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goSeek(loader, epoch, step, error);
+}
+
+int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goNext(loader, timeout_ms, batch, error);
+}
+
+int32_t hr_release(hr_handle batch, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goRelease(batch, error);
+}
+
+int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goLend(loader, memory, bytes, tag, error);
+}
+
+int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
+                       hr_error *error) {
+  REFUSE_FORKED(error);
+  return goLoaderInfo(loader, buffer, capacity, need, error);
+}
+
+int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goLoaderEvent(loader, descriptor, error);
+}
+
+int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goJobStart(TEXT(config), length, job, error);
+}
+
+int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goJobWait(job, timeout_ms, progress, error);
+}
+
+int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goJobResult(job, buffer, capacity, need, error);
+}
+
+int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goWriterOpen(TEXT(config), length, writer, error);
+}
+
+int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
+                      const char *fields, size_t fields_length, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goWriterAdd(writer, BYTES(image), image_length, TEXT(fields), fields_length, error);
+}
+
+int32_t hr_writer_finish(hr_handle writer, hr_error *error) {
+  REFUSE_FORKED(error);
+  return goWriterFinish(writer, error);
+}

@@ -1,0 +1,52 @@
+package main
+
+import "sync"
+
+// Handles count up from here ("HR" in the upper half) and are never used twice, so that a stray
+// integer, an index or a descriptor handed in by mistake is HR_BAD_HANDLE and not someone's object.
+const firstHandle = 0x4852<<32 + 1
+
+// An object is what a handle stands for. close is called once, when its handle leaves the table;
+// calls that are still at work on the object must survive it.
+type object interface{ close() error }
+
+type handleTable struct {
+	mu      sync.Mutex
+	next    int64
+	objects map[int64]object
+}
+
+var handles = handleTable{next: firstHandle, objects: make(map[int64]object)}
+
+func (t *handleTable) add(o object) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.next
+	t.next++
+	t.objects[h] = o
+	return h
+}
+
+// remove takes the object out of the table: whoever gets it is the one to close it.
+func (t *handleTable) remove(h int64) (object, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, ok := t.objects[h]
+	delete(t.objects, h)
+	return o, ok
+}
+
+// find returns the object of a handle where it is a T. use, where given, runs under the table's
+// lock: a place to take a reference before another thread can close the object.
+func find[T object](t *handleTable, h int64, use func(T)) (T, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, ok := t.objects[h].(T)
+	if !ok {
+		return o, badHandle(h)
+	}
+	if use != nil {
+		use(o)
+	}
+	return o, nil
+}

@@ -1,0 +1,201 @@
+/* headrace.h: the C ABI of Headrace. This file is the contract; everything else follows it.
+ *
+ * Rules that hold for every function:
+ *   - Returns HR_OK (0) or one of enum hr_code. Where an `error` argument is given (may be
+ *     NULL), it is filled on any other value; all text is copied, nothing needs freeing.
+ *   - Handles are integers. A stale or wrong handle is HR_BAD_HANDLE, never a crash.
+ *   - Configuration is JSON (UTF-8, length in bytes); unknown keys are refused by name.
+ *   - Text answers go to a caller's buffer: `*need` is the size in bytes with the final NUL;
+ *     HR_SHORT_BUFFER when `capacity` is less, with nothing written.
+ *   - All functions may be called from any thread. One loader is iterated by one thread at a time.
+ *   - In a child forked after first use every function returns HR_FORKED at once.
+ */
+#ifndef HEADRACE_H
+#define HEADRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HR_ABI_VERSION 1
+
+/* The closed list of error codes. */
+enum hr_code {
+  HR_OK = 0,
+  HR_END = 1,            /* hr_next: the epoch has no more batches */
+  HR_TIMEOUT = 2,        /* nothing happened within timeout_ms; call again */
+  HR_SHORT_BUFFER = 3,   /* capacity is less than *need */
+  HR_BAD_HANDLE = 4,     /* no such object, or of another kind, or closed */
+  HR_ARGUMENT = 5,       /* the caller's configuration is impossible; text names the argument */
+  HR_BAD_FILE = 6,       /* an index, manifest, shard or source is not what it claims to be */
+  HR_BAD_IMAGE = 7,      /* a record is no valid image of its kind */
+  HR_TRUNCATED = 8,      /* a shard, file or image ends before it should */
+  HR_CHECKSUM = 9,       /* stored and found CRC-32C differ */
+  HR_UNSUPPORTED = 10,   /* valid, but not read by this version; text names the kind */
+  HR_LIMIT = 11,         /* a limit was met; text names it and both numbers */
+  HR_IO = 12,            /* the operating system refused: missing file, permission, EIO */
+  HR_MEMORY = 13,        /* memory is short; text says how much was needed */
+  HR_DUPLICATE_KEY = 14, /* two samples of one key */
+  HR_EMPTY = 15,         /* no sample was found */
+  HR_FORKED = 16,        /* this process was forked after the library was first used */
+  HR_CLOSED = 17,        /* closed while waiting */
+  HR_INTERNAL = 18       /* we are wrong; please report */
+};
+
+typedef struct hr_error {
+  int32_t code;     /* enum hr_code */
+  int32_t os_error; /* errno behind HR_IO, 0 where there is none */
+  int64_t record;   /* sample number in the dataset, -1 where none is concerned */
+  int64_t offset;   /* byte offset in `file`, -1 where unknown */
+  char file[1024];  /* the file concerned, empty where none is; cut at the end when longer */
+  char text[1024];  /* one sentence for a person, with file, record, offset, expected, found */
+} hr_error;
+
+typedef int64_t hr_handle; /* never 0 */
+
+/* HR_ABI_VERSION of the library; a caller compares it with its own before anything else. */
+int32_t hr_abi_version(void);
+
+/* Closes any handle: dataset, loader, writer (an unfinished writer leaves nothing that opens), job
+ * (is cancelled). Batches still held stay valid until hr_release. Closing twice is
+ * HR_BAD_HANDLE. Returns within the time one image takes to decode; where a
+ * read hangs, after half a second, and the rest is given back when that read ends. */
+int32_t hr_close(hr_handle handle, hr_error *error);
+
+/* ---- datasets --------------------------------------------------------------------------- */
+
+/* config: {"path": "..."} a packed directory, an indexed folder, or an image folder;
+ *      or {"paths": [...], "labels": [...], "classes": [...]} files in place.
+ * Optional: "backend": "auto"|"mmap"|"pread", "index_dir": "...", "verify_crc": true,
+ * "limits": {"max_pixels": n, "max_decoder_bytes": n, "max_record_bytes": n, "max_scans": n}. */
+int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
+
+/* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed", "fingerprint", "fields":
+ * [{"name","type","shape"}], "shards", "bytes", "backend", ...} and, with index >= 0, of that
+ * sample:
+ * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
+ *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays
+ * as {"dtype","shape","data": base64}. */
+int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
+                        size_t *need, hr_error *error);
+
+/* The encoded bytes of one sample, checksum verified, copied to the caller's buffer. */
+int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_t capacity,
+                        size_t *need, hr_error *error);
+
+/* ---- one image -------------------------------------------------------------------------- */
+
+typedef struct hr_image {
+  uint32_t width, height; /* of the result */
+  uint64_t bytes;         /* of the result */
+} hr_image;
+
+/* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
+ * "mode", "limits", "seed", "epoch", "sample"}; all optional: none gives the whole image as HWC
+ * uint8 RGB. With data NULL-sized capacity (0) only `result` is filled (from the header). */
+int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
+                  void *data, size_t capacity, hr_image *result, hr_error *error);
+
+/* ---- loaders ---------------------------------------------------------------------------- */
+
+/* config: {"batch_size", "shuffle", "seed", "drop_last", "transform": [...], "dtype":
+ * "uint8"|"float16"| "bfloat16"|"float32", "layout": "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
+ * "exact", "num_threads" (0: automatic), "prefetch" (batches, at least 1), "read_ahead" (samples;
+ * 0: automatic), "rank", "world_size", "on_error": "raise"|"replace", "epoch", "read_delay_ms" (for
+ * tests: every read waits so long)}. The dataset's handle may be closed afterwards; the loader
+ * keeps what it needs. Work begins at once, so that the first batch is under way before the first
+ * hr_next. */
+int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
+                       hr_error *error);
+
+/* Says where the next hr_next goes on: `step` batches into `epoch`. What was prefetched
+ * for another place is dropped; for the place already under way it is kept. */
+int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t step, hr_error *error);
+
+/* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
+typedef struct hr_field {
+  char name[32]; /* "images", "labels", "indices" */
+  void *data;
+  uint64_t bytes;
+  int64_t shape[4];
+  int64_t strides[4];
+  int32_t ndim;
+  uint8_t dtype_code; /* kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4 */
+  uint8_t dtype_bits;
+  uint16_t reserved;
+} hr_field;
+
+#define HR_MAX_FIELDS 4
+typedef struct hr_batch {
+  hr_handle batch; /* for hr_release */
+  int64_t epoch, step;
+  int64_t length;   /* samples */
+  int64_t tag;      /* of the lent memory it lies in, -1 for the ring's own */
+  int32_t replaced; /* samples replaced by a substitute (on_error) */
+  int32_t field_count;
+  hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
+} hr_batch;
+
+/* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
+ * held by the caller and never written again until hr_release. HR_END: the epoch is over;
+ * the call after that goes on with the next epoch. Any other code: the epoch stands still at this
+ * batch: the same error again, until hr_seek. */
+int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error);
+
+/* Gives the memory of a batch back. Valid after hr_close of the loader as well. */
+int32_t hr_release(hr_handle batch, hr_error *error);
+
+/* Lends `bytes` of memory for one batch (at least the "slot_bytes" of hr_loader_info, aligned to
+ * 64): from then on the engine alone writes there, until the batch with this tag was released or
+ * the loader closed. While memory is lent, batches are written there first. */
+int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error);
+
+/* JSON: {"steps": batches an epoch, "slot_bytes", "threads", "sample": {"width","height"}, "stats":
+ * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. */
+int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
+                       hr_error *error);
+
+/* A file descriptor that polls readable while a batch (or an error) is ready for hr_next.
+ * Owned by the loader; closed with it. */
+int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error);
+
+/* ---- making datasets -------------------------------------------------------------------- */
+
+/* Starts long work on all cores and returns at once. config: {"job": "pack"|"index"|"verify",
+ * "source", "destination", ...}; docs/format.md and internal/pack list the keys of each. */
+int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error);
+
+typedef struct hr_progress {
+  int64_t done, total; /* samples; total -1 while unknown */
+  int64_t bytes;       /* encoded bytes handled */
+  int64_t faults;      /* samples or places found faulty so far */
+} hr_progress;
+
+/* Waits at most timeout_ms. HR_OK: finished; HR_TIMEOUT: still at work, *progress is current; any
+ * other code: failed, nothing half-made is left. */
+int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr_error *error);
+
+/* JSON summary of a finished job. */
+int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need, hr_error *error);
+
+/* A dataset written sample by sample. config: {"destination", "shard_bytes", "classes", "fields":
+ * [{"name","type": "int"|"float"|"str"|"bytes"|"array"}] (optional: taken from the first sample)}.
+ */
+int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_error *error);
+
+/* fields: JSON {"label": 3, "key": "...", "caption": "...", ...} in the forms of hr_dataset_info;
+ * bytes fields as {"bytes": base64} unless declared, floats that JSON lacks as {"float": "nan"}. A
+ * sample that is refused leaves the writer as it was. */
+int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
+                      const char *fields, size_t fields_length, hr_error *error);
+
+/* Makes the dataset visible, whole, and closes the writer. */
+int32_t hr_writer_finish(hr_handle writer, hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

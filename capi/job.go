@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/headrace/headrace/internal/pack"
+)
+
+// The configurations of hr_job_start: what package pack takes, and which job it is for.
+type (
+	jobName struct{ Job string }
+	packJob struct {
+		Job string `json:"job"`
+		pack.PackConfig
+	}
+	indexJob struct {
+		Job string `json:"job"`
+		pack.IndexConfig
+	}
+	verifyJob struct {
+		Job string `json:"job"`
+		pack.VerifyConfig
+	}
+)
+
+// job is the object behind a job's handle: work on all cores that somebody may wait for.
+type job struct {
+	tracker *pack.Tracker
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when result and err are there
+	result  any
+	err     error
+}
+
+func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &job{tracker: pack.NewTracker(), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(j.done)
+		defer func() {
+			if p := recover(); p != nil {
+				j.err = fmt.Errorf("panic: %v; please report this with: %s", p, debug.Stack())
+			}
+		}()
+		j.result, j.err = work(ctx, j.tracker)
+	}()
+	return j
+}
+
+func (j *job) wait(timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-j.done:
+		return j.err
+	case <-timer.C:
+	}
+	select { // where both had happened, the choice above was by chance
+	case <-j.done:
+		return j.err
+	default:
+		return stillAtWork
+	}
+}
+
+var stillAtWork = &coded{codeTimeout, "the job is still at work"}
+
+// close cancels the job and waits until it has removed what it had begun.
+func (j *job) close() error {
+	j.cancel()
+	<-j.done
+	return nil
+}

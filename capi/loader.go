@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/pipeline"
+	"github.com/headrace/headrace/internal/transform"
+	"github.com/headrace/headrace/mmap"
+)
+
+// loaderConfig is the configuration of hr_loader_open.
+type loaderConfig struct {
+	BatchSize   int64             `json:"batch_size"`
+	Shuffle     bool              `json:"shuffle"`
+	Seed        uint64            `json:"seed"`
+	DropLast    bool              `json:"drop_last"`
+	Transform   []json.RawMessage `json:"transform"`
+	DType       string            `json:"dtype"`
+	Layout      string            `json:"layout"`
+	Scale       string            `json:"scale"`
+	Mode        string            `json:"mode"`
+	NumThreads  int               `json:"num_threads"`
+	Prefetch    *int              `json:"prefetch"`
+	ReadAhead   int               `json:"read_ahead"`
+	Rank        int64             `json:"rank"`
+	WorldSize   int64             `json:"world_size"`
+	OnError     string            `json:"on_error"`
+	Epoch       int64             `json:"epoch"`
+	ReadDelayMs int64             `json:"read_delay_ms"`
+}
+
+var policies = map[string]pipeline.Policy{
+	"": pipeline.Raise, "raise": pipeline.Raise, "replace": pipeline.Replace,
+}
+
+// loader is the object behind a loader's handle.
+type loader struct {
+	*pipeline.Loader
+	dtype  elementType
+	layout string
+	config loaderConfig
+}
+
+func openLoader(d *dataset, c loaderConfig) (*loader, error) {
+	policy, ok := policies[c.OnError]
+	switch {
+	case !ok:
+		return nil, argument("on_error is %q; \"raise\" or \"replace\" was expected", c.OnError)
+	case c.Prefetch != nil && *c.Prefetch < 1:
+		return nil, argument("prefetch is %d; at least 1 was expected", *c.Prefetch)
+	case c.NumThreads < 0 || c.ReadAhead < 0 || c.ReadDelayMs < 0:
+		return nil, argument("num_threads is %d, read_ahead %d, read_delay_ms %d; none may be negative", c.NumThreads, c.ReadAhead, c.ReadDelayMs)
+	}
+	samples, err := order.New(order.Config{
+		Seed: c.Seed, Samples: d.Len(), Shuffle: c.Shuffle, BatchSize: c.BatchSize,
+		DropLast: c.DropLast, Rank: c.Rank, WorldSize: c.WorldSize,
+	})
+	if err != nil {
+		return nil, planError(err)
+	}
+	plan, err := transform.Parse(c.Transform, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+	if err != nil {
+		return nil, planError(err)
+	}
+	config := pipeline.Config{
+		Dataset: d.Dataset, Plan: plan, Order: samples,
+		Store: mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
+		Epoch: c.Epoch, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
+		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
+	}
+	if c.Prefetch != nil {
+		config.Prefetch = *c.Prefetch
+	}
+	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, config: c}
+	if l.Loader, err = pipeline.Open(config); err != nil {
+		plan.Close()
+		return nil, planError(err)
+	}
+	return l, nil
+}
+
+func (l *loader) close() error {
+	l.Close()
+	return nil
+}
+
+// next turns the pipeline's answers that are no failures into their codes.
+func (l *loader) next(timeout time.Duration) (*pipeline.Batch, error) {
+	b, err := l.Next(timeout)
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.Is(err, pipeline.ErrEnd):
+		return nil, ended
+	case errors.Is(err, pipeline.ErrTimeout):
+		return nil, timedOut
+	}
+	return nil, err
+}
+
+// Made once: a consumer that only looks gets one of these many thousand times a second.
+var (
+	ended    = &coded{codeEnd, "the epoch has no more batches"}
+	timedOut = &coded{codeTimeout, "no batch was ready in time"}
+)
+
+// elementType is a dtype in DLPack's terms.
+type elementType struct{ code, bits uint8 }
+
+const (
+	dlInt    = 0
+	dlUInt   = 1
+	dlFloat  = 2
+	dlBfloat = 4
+)
+
+var elementTypes = map[string]elementType{
+	"": {dlFloat, 32}, "float32": {dlFloat, 32}, "float16": {dlFloat, 16},
+	"bfloat16": {dlBfloat, 16}, "uint8": {dlUInt, 8},
+}
+
+// batch is the object behind a batch's handle.
+type batch struct{ *pipeline.Batch }
+
+func (b batch) close() error { return b.Release() }

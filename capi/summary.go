@@ -1,0 +1,97 @@
+package main
+
+import (
+	"time"
+
+	"github.com/headrace/headrace/internal/pipeline"
+)
+
+// The answer of hr_loader_info. Durations are seconds, in a unit that the key names.
+type (
+	loaderSummary struct {
+		Steps     int64       `json:"steps"`
+		SlotBytes int64       `json:"slot_bytes"`
+		Threads   int         `json:"threads"`
+		Sample    sampleSize  `json:"sample"`
+		Stats     statsJSON   `json:"stats"`
+		Report    []replaced  `json:"report"`
+		State     loaderState `json:"state"`
+	}
+	sampleSize struct {
+		Width  uint32 `json:"width"`
+		Height uint32 `json:"height"`
+	}
+	loaderState struct {
+		Seed  uint64 `json:"seed"`
+		Epoch int64  `json:"epoch"`
+		Step  int64  `json:"step"`
+	}
+	statsJSON struct {
+		ImagesPerSecond float64 `json:"images_per_second"`
+		Samples         int64   `json:"samples"`
+		Batches         int64   `json:"batches"`
+		ImagesDecoded   int64   `json:"images_decoded"`
+		BytesRead       int64   `json:"bytes_read"`
+		Reading         float64 `json:"reading_s"`
+		Decoding        float64 `json:"decoding_s"`
+		ReadWait        float64 `json:"waiting_for_bytes_s"`
+		SlotWait        float64 `json:"waiting_for_consumer_s"`
+		ConsumerWait    float64 `json:"consumer_waiting_s"`
+		StallP50        float64 `json:"stall_p50_s"`
+		StallP99        float64 `json:"stall_p99_s"`
+		StallMax        float64 `json:"stall_max_s"`
+		Ready           int     `json:"batches_ready"`
+		Open            int     `json:"batches_open"`
+		QueuedRecords   int     `json:"records_queued"`
+		ReadingAhead    bool    `json:"reading_ahead"`
+		Threads         int     `json:"threads"`
+		Replaced        int64   `json:"replaced"`
+		Warned          int64   `json:"warned"`
+	}
+	// replaced is a line of the report: a sample that another one stands for, or one that was
+	// kept though the decoder warned (substitute -1, no error).
+	replaced struct {
+		Epoch      int64  `json:"epoch"`
+		Step       int64  `json:"step"`
+		Place      int64  `json:"place"`
+		Index      int64  `json:"index"`
+		Key        string `json:"key"`
+		Substitute int64  `json:"substitute"`
+		Warnings   uint32 `json:"warnings"`
+		Error      string `json:"error"`
+	}
+)
+
+func (l *loader) summary() loaderSummary {
+	layout := l.Layout()
+	epoch, step := l.Position()
+	stats := l.Stats()
+	answer := loaderSummary{
+		Steps: l.Steps(), SlotBytes: layout.SlotBytes, Threads: stats.Threads,
+		Sample: sampleSize{layout.Width, layout.Height},
+		Stats:  statistics(stats), Report: []replaced{},
+		State: loaderState{l.config.Seed, epoch, step},
+	}
+	for _, r := range l.Report() {
+		line := replaced{r.Epoch, r.Step, r.Place, r.Index, r.Key, r.Substitute, r.Warnings, ""}
+		if r.Err != nil {
+			line.Error = r.Err.Error()
+		}
+		answer.Report = append(answer.Report, line)
+	}
+	return answer
+}
+
+func statistics(s pipeline.Stats) statsJSON {
+	seconds := time.Duration.Seconds
+	return statsJSON{
+		ImagesPerSecond: s.ImagesPerSecond, Samples: s.Samples, Batches: s.Batches,
+		ImagesDecoded: s.Images, BytesRead: s.BytesRead,
+		Reading: seconds(s.Reading), Decoding: seconds(s.Decoding),
+		ReadWait: seconds(s.ReadWait), SlotWait: seconds(s.SlotWait),
+		ConsumerWait: seconds(s.ConsumerWait), StallP50: seconds(s.StallP50),
+		StallP99: seconds(s.StallP99), StallMax: seconds(s.StallMax),
+		Ready: s.Ready, Open: s.Open, QueuedRecords: s.QueuedRecords,
+		ReadingAhead: s.ReadingAhead, Threads: s.Threads, Replaced: s.Replaced, Warned: s.Warned,
+	}
+}
