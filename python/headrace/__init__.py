@@ -1,0 +1,63 @@
+"""Headrace: photographs in, finished training batches out.
+
+``Loader`` reads a dataset that ``pack`` wrote, or a folder of images as it is, and yields batches
+of tensors from a native engine. Importing this package loads neither the engine nor torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace import functional, transforms
+    from headrace.dataset import Dataset, Sample
+    from headrace.loader import Loader
+    from headrace.torch import IterableDataset
+    from headrace.writing import Writer, index, pack, verify
+
+__all__ = [
+    "Dataset",
+    "HeadraceError",
+    "IterableDataset",
+    "Loader",
+    "Sample",
+    "Writer",
+    "functional",
+    "index",
+    "pack",
+    "transforms",
+    "verify",
+]
+
+_HOMES = {
+    "Dataset": "dataset",
+    "Sample": "dataset",
+    "Loader": "loader",
+    "IterableDataset": "torch",
+    "Writer": "writing",
+    "index": "writing",
+    "pack": "writing",
+    "verify": "writing",
+}
+_MODULES = ("errors", "functional", "transforms")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"headrace.{name}")
+    if name in _HOMES:
+        found = getattr(importlib.import_module(f"headrace.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("headrace")
+    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "errors", "__version__"]

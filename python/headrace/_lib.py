@@ -1,0 +1,281 @@
+"""The shared library behind the package: found and loaded at first use, called through ctypes.
+
+Never loaded at import. A process that is forked after Go's runtime started cannot use it, so
+merely importing Headrace must not take that from a program; see ``capi/forward.c``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from ctypes import (
+    POINTER,
+    byref,
+    c_char,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import ArgumentError, ClosedError, ForkedError, InternalError, from_code
+
+ABI_VERSION = 1
+MAX_FIELDS = 4
+
+OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
+
+# Longest wait inside the library. Python delivers Ctrl-C only between two calls.
+SLICE_MS = 200
+
+
+class Error(ctypes.Structure):
+    """``hr_error``."""
+
+    _fields_ = (
+        ("code", c_int32),
+        ("os_error", c_int32),
+        ("record", c_int64),
+        ("offset", c_int64),
+        ("file", c_char * 1024),
+        ("text", c_char * 1024),
+    )
+
+    def exception(self) -> Exception:
+        """What to raise for it."""
+        return from_code(
+            self.code,
+            self.os_error,
+            self.record,
+            self.offset,
+            os.fsdecode(self.file),
+            self.text.decode("utf-8", "replace"),
+        )
+
+
+class Image(ctypes.Structure):
+    """``hr_image``."""
+
+    _fields_ = (("width", c_uint32), ("height", c_uint32), ("bytes", c_uint64))
+
+
+class Field(ctypes.Structure):
+    """``hr_field``."""
+
+    _fields_ = (
+        ("name", c_char * 32),
+        ("data", c_void_p),
+        ("bytes", c_uint64),
+        ("shape", c_int64 * 4),
+        ("strides", c_int64 * 4),
+        ("ndim", c_int32),
+        ("dtype_code", c_uint8),
+        ("dtype_bits", c_uint8),
+        ("reserved", c_uint16),
+    )
+
+
+class Batch(ctypes.Structure):
+    """``hr_batch``."""
+
+    _fields_ = (
+        ("batch", c_int64),
+        ("epoch", c_int64),
+        ("step", c_int64),
+        ("length", c_int64),
+        ("tag", c_int64),
+        ("replaced", c_int32),
+        ("field_count", c_int32),
+        ("fields", Field * MAX_FIELDS),
+    )
+
+
+class Progress(ctypes.Structure):
+    """``hr_progress``."""
+
+    _fields_ = (
+        ("done", c_int64),
+        ("total", c_int64),
+        ("bytes", c_int64),
+        ("faults", c_int64),
+    )
+
+
+_HANDLE = c_int64
+_TEXT_OUT = (c_void_p, c_size_t, POINTER(c_size_t))
+_ERROR = POINTER(Error)
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "hr_abi_version": (),
+    "hr_close": (_HANDLE, _ERROR),
+    "hr_dataset_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_dataset_info": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
+    "hr_dataset_read": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
+    "hr_decode": (
+        *(c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t),
+        *(POINTER(Image), _ERROR),
+    ),
+    "hr_loader_open": (_HANDLE, c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_seek": (_HANDLE, c_int64, c_int64, _ERROR),
+    "hr_next": (_HANDLE, c_int64, POINTER(Batch), _ERROR),
+    "hr_release": (_HANDLE, _ERROR),
+    "hr_lend": (_HANDLE, c_void_p, c_uint64, c_int64, _ERROR),
+    "hr_loader_info": (_HANDLE, *_TEXT_OUT, _ERROR),
+    "hr_loader_event": (_HANDLE, POINTER(c_int32), _ERROR),
+    "hr_job_start": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_job_wait": (_HANDLE, c_int64, POINTER(Progress), _ERROR),
+    "hr_job_result": (_HANDLE, *_TEXT_OUT, _ERROR),
+    "hr_writer_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_writer_add": (_HANDLE, c_char_p, c_size_t, c_char_p, c_size_t, _ERROR),
+    "hr_writer_finish": (_HANDLE, _ERROR),
+}
+
+_lock = threading.Lock()
+_library: ctypes.CDLL | None = None
+_loaded_in = 0
+
+
+def library() -> ctypes.CDLL:
+    """The library, loaded by the first call.
+
+    Raises:
+        ForkedError: in a child that was forked after its parent had loaded the library.
+        InternalError: the library is missing or of another version than this package.
+    """
+    global _library, _loaded_in
+    if _library is None:
+        with _lock:
+            if _library is None:
+                loaded = _load()
+                _loaded_in = os.getpid()
+                _library = loaded
+    # The library would refuse as well; but what it holds open here belongs to the parent.
+    if _loaded_in != os.getpid():
+        raise ForkedError(
+            "this process was forked after Headrace was first used, and the engine's threads did "
+            "not come along; start workers with 'spawn' or 'forkserver', or use Headrace first "
+            "in the child"
+        )
+    return _library
+
+
+def _load() -> ctypes.CDLL:
+    path = Path(__file__).with_name("libheadrace.so")
+    try:
+        loaded = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+    except OSError as failure:
+        raise InternalError(f"the engine could not be loaded: {failure}", file=str(path)) from None
+    for name, arguments in _PROTOTYPES.items():
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = arguments, c_int32
+    found = loaded.hr_abi_version()
+    if found != ABI_VERSION:
+        raise InternalError(
+            f"{path} speaks version {found} of the C ABI and this package version {ABI_VERSION}: "
+            "they were not installed together",
+            file=str(path),
+        )
+    return loaded
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function whose last parameter is the error, and raises what it reports."""
+    error = Error()
+    if getattr(library(), name)(*arguments, byref(error)):
+        raise error.exception()
+
+
+class Handle:
+    """Owns one handle of the library: closed by hand, by the garbage collector, or at exit."""
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+        self.close = weakref.finalize(self, _close, value)
+
+    @property
+    def value(self) -> int:
+        """The integer.
+
+        Raises:
+            ClosedError: it stands for nothing any more.
+        """
+        if not self.close.alive:
+            raise ClosedError("this object was closed")
+        return self._value
+
+
+def to_text(config: Mapping[str, Any]) -> bytes:
+    """A configuration as JSON.
+
+    Raises:
+        ArgumentError: a number in it is not finite, which JSON cannot say; the sentence names it.
+    """
+    for number, step in enumerate(config.get("transform") or ()):
+        for argument, value in step.items():
+            _check_finite(f"transform {number}, {step.get('name')}: {argument}", value)
+    try:
+        return json.dumps(config, allow_nan=False).encode()
+    except ValueError as error:
+        raise ArgumentError(f"a number is not finite: {error}") from None
+
+
+def _check_finite(what: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ArgumentError(f"{what} is {value}, a finite number was expected")
+    if isinstance(value, list | tuple):
+        for part in value:
+            _check_finite(what, part)
+
+
+def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
+    """Calls a function that takes a configuration and answers with a handle."""
+    handle = _HANDLE()
+    text = to_text(config)
+    call(name, *first, text, len(text), byref(handle))
+    return Handle(handle.value)
+
+
+def answer(name: str, *arguments: Any, guess: int = 4096) -> bytearray:
+    """Calls a function that answers into a buffer, again where the first guess was too small."""
+    need, error = c_size_t(), Error()
+    while True:
+        buffer = bytearray(guess)
+        memory = (c_char * guess).from_buffer(buffer)
+        code = getattr(library(), name)(*arguments, memory, guess, byref(need), byref(error))
+        del memory
+        if code == OK:
+            del buffer[need.value :]
+            return buffer
+        if code != SHORT_BUFFER:
+            raise error.exception()
+        guess = need.value
+
+
+def info(name: str, *arguments: Any) -> dict[str, Any]:
+    """The JSON object that a function answers with."""
+    found: dict[str, Any] = json.loads(answer(name, *arguments)[:-1])
+    return found
+
+
+def _close(handle: int) -> None:
+    # Runs in whatever thread the collector picked, also in a forked child, whose parent it is that
+    # still needs the object. Takes no lock of ours: the thread it interrupts may hold it.
+    if _library is not None and _loaded_in == os.getpid():
+        _library.hr_close(handle, None)
+
+
+def release(batch: int) -> None:
+    """Gives a batch's memory back. For finalizers, as ``_close``."""
+    if _library is not None and _loaded_in == os.getpid():
+        _library.hr_release(batch, None)

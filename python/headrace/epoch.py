@@ -1,0 +1,91 @@
+"""One pass over a loader."""
+
+from __future__ import annotations
+
+import math
+from ctypes import byref
+from typing import TYPE_CHECKING, Any
+
+from headrace import _lib
+from headrace.errors import HeadraceError, WaitTimeoutError
+
+if TYPE_CHECKING:
+    from headrace.loader import Loader
+
+
+class Epoch:
+    """The iterator of a loader.
+
+    The engine is not touched before the first batch is asked for: trainers make an iterator just
+    to see whether they can. A loader has one engine, so a newer iteration ends an older one.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._number = -1  # of the iteration begun, -1 before
+        self._handle = self._epoch = self._step = self._steps = self._step_samples = 0
+        self._slice_ms = _lib.SLICE_MS
+        self._receive: Any = None
+        self._batch = _lib.Batch()
+        self._error = _lib.Error()
+        self._out = (byref(self._batch), byref(self._error))
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        if self._number != loader.iteration:
+            self._begin()
+        step = self._step
+        if step >= self._steps:
+            raise StopIteration
+        batch = self._batch
+        # A batch is still here where Ctrl-C came between its arrival and its delivery.
+        if not batch.batch:
+            code = self._receive(self._handle, self._slice_ms, *self._out)
+            if code:
+                self._wait(code)
+        parts = loader.view(batch)
+        self._step = step = step + 1
+        if step < self._steps:
+            loader.position.reach(self._epoch, step * self._step_samples)
+        else:
+            loader.position.finish(self._epoch)
+        return parts
+
+    def _begin(self) -> None:
+        if self._number >= 0:
+            if self._step >= self._steps:
+                raise StopIteration
+            raise HeadraceError(
+                "a newer iteration over this loader has begun, and a loader has one at a time; "
+                "make a second loader to go over a dataset twice at once"
+            )
+        loader = self._loader
+        self._handle, self._epoch, self._step = loader.begin()
+        self._steps, self._step_samples = loader.steps, loader.step_samples
+        self._receive = _lib.library().hr_next
+        if loader.timeout is not None:
+            self._slice_ms = min(self._slice_ms, math.ceil(loader.timeout * 1000))
+        self._number = loader.iteration
+
+    def _wait(self, code: int) -> None:
+        """Goes on after a first answer that was no batch; returns when one is there."""
+        timeout, waited_ms = self._loader.timeout, self._slice_ms
+        while code == _lib.TIMEOUT:
+            if timeout is not None and waited_ms >= timeout * 1000:
+                raise WaitTimeoutError(
+                    f"no batch came within {timeout:g} s; the engine says {self._loader.stats()}"
+                )
+            code = self._receive(self._handle, self._slice_ms, *self._out)
+            waited_ms += self._slice_ms
+        if code == _lib.END:
+            raise StopIteration
+        if code:
+            raise self._error.exception()
+
+    def __del__(self) -> None:
+        batch = getattr(self, "_batch", None)
+        if batch is not None and batch.batch:
+            _lib.release(batch.batch)

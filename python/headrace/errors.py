@@ -1,0 +1,140 @@
+"""What can go wrong, as exceptions: one class for each family of ``enum hr_code``."""
+
+from __future__ import annotations
+
+import errno
+
+
+class HeadraceError(Exception):
+    """Any failure of Headrace. ``str()`` is one sentence for a person; the parts stand beside it.
+
+    Attributes:
+        file: the file concerned, or None.
+        record: the sample's number in its dataset, or None.
+        offset: the byte offset in ``file``, or None.
+        reason: the sentence, without the file where the engine named it apart.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str | None = None,
+        record: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.file = file
+        self.record = record
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return self.reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default would lose the keyword-only parts on the way back from a worker process.
+        return (type(self), (self.reason,), self.__dict__)
+
+
+class ArgumentError(HeadraceError, ValueError):
+    """An argument, or a combination of arguments, is impossible; the sentence names it."""
+
+
+class UnsupportedError(HeadraceError):
+    """Valid, but not done by this version."""
+
+
+class BadFileError(HeadraceError):
+    """An index, manifest, shard or source is not what it claims to be."""
+
+
+class BadImageError(HeadraceError):
+    """A record is no valid image of its kind."""
+
+
+class TruncatedError(HeadraceError):
+    """A shard, file or image ends before it should."""
+
+
+class ChecksumError(HeadraceError):
+    """The stored CRC-32C and that of the bytes differ."""
+
+
+class LimitError(HeadraceError):
+    """A limit was met: pixels, scans, decoder memory or record size."""
+
+
+class SystemFailure(HeadraceError, OSError):
+    """The operating system refused; ``errno`` says how."""
+
+
+class MissingFileError(SystemFailure, FileNotFoundError):
+    """A file or directory does not exist."""
+
+
+class MemoryShortError(HeadraceError, MemoryError):
+    """Memory is short; the sentence says how much was needed."""
+
+
+class DuplicateKeyError(HeadraceError):
+    """Two samples of one key."""
+
+
+class EmptyDatasetError(HeadraceError):
+    """No sample was found."""
+
+
+class ForkedError(HeadraceError):
+    """This process was forked after Headrace was first used."""
+
+
+class ClosedError(HeadraceError):
+    """The object was closed, or never was one."""
+
+
+class WaitTimeoutError(HeadraceError, TimeoutError):
+    """No batch came within the loader's ``timeout``."""
+
+
+class InternalError(HeadraceError):
+    """Headrace is wrong; please report it."""
+
+
+# By enum hr_code of headrace.h. HR_END, HR_TIMEOUT and HR_SHORT_BUFFER are answers, not failures,
+# and are dealt with where they can come.
+BY_CODE: dict[int, type[HeadraceError]] = {
+    4: ClosedError,
+    5: ArgumentError,
+    6: BadFileError,
+    7: BadImageError,
+    8: TruncatedError,
+    9: ChecksumError,
+    10: UnsupportedError,
+    11: LimitError,
+    12: SystemFailure,
+    13: MemoryShortError,
+    14: DuplicateKeyError,
+    15: EmptyDatasetError,
+    16: ForkedError,
+    17: ClosedError,
+    18: InternalError,
+}
+
+
+def from_code(
+    code: int, os_error: int, record: int, offset: int, file: str, text: str
+) -> HeadraceError:
+    """The exception for an ``hr_error``."""
+    kind = BY_CODE.get(code, InternalError)
+    if kind is SystemFailure and os_error == errno.ENOENT:
+        kind = MissingFileError
+    failure = kind(
+        text or f"error {code} without a text",
+        file=file or None,
+        record=record if record >= 0 else None,
+        offset=offset if offset >= 0 else None,
+    )
+    if isinstance(failure, OSError):
+        failure.errno, failure.filename = os_error or None, file or None
+    return failure

@@ -1,0 +1,95 @@
+"""Single images: encoded bytes in, HWC uint8 RGB arrays out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace import _lib
+from headrace.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Encoded = bytes | bytearray | memoryview | NDArray[np.uint8]
+
+
+def decode(data: Encoded, *, limits: Mapping[str, int] | None = None) -> NDArray[np.uint8]:
+    """Decodes a JPEG or PNG, recognised by content, to what Pillow's ``convert("RGB")`` gives.
+
+    Args:
+        data: the encoded file.
+        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``, where
+            they should differ from the defaults.
+
+    Returns:
+        uint8 array of shape (height, width, 3). EXIF orientation is not applied.
+
+    Raises:
+        BadImageError, TruncatedError: the bytes are no valid image of their kind.
+        UnsupportedError: a kind of image that is not read; the sentence names it.
+        LimitError: the image exceeds a limit.
+    """
+    config: dict[str, Any] = {}
+    if limits:
+        config["limits"] = dict(limits)
+    return _decode(data, config)
+
+
+def resized_crop(
+    data: Encoded,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: int | Sequence[int],
+    interpolation: str = "bilinear",
+    hflip: bool = False,
+    mode: str = "exact",
+) -> NDArray[np.uint8]:
+    """Decodes a crop of an image and resizes it, as torchvision's ``resized_crop`` on PIL images.
+
+    Args:
+        data: the encoded file.
+        top, left, height, width: the crop, in pixels of the image; it has to lie inside.
+        size: height and width of the result; one number for a square.
+        interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos".
+        hflip: mirror the result.
+        mode: "exact": every byte as Pillow 13 gives it.
+
+    Returns:
+        uint8 array of shape (*size, 3).
+
+    Raises:
+        ArgumentError: the crop is empty or leaves the image, or an argument is impossible.
+        and what ``decode`` raises.
+    """
+    refuse_fast(mode)
+    out_height, out_width = (size, size) if isinstance(size, int) else size
+    steps: list[dict[str, Any]] = [
+        {"name": "Crop", "top": top, "left": left, "height": height, "width": width},
+        {"name": "Resize", "size": [out_height, out_width], "interpolation": interpolation},
+    ]
+    if hflip:
+        steps.append({"name": "RandomHorizontalFlip", "p": 1.0})
+    return _decode(data, {"transform": steps})
+
+
+def refuse_fast(mode: str) -> None:
+    """The one answer to ``mode="fast"`` until it is built."""
+    if mode == "fast":
+        raise UnsupportedError("mode='fast' is not yet part of this version; use mode='exact'")
+
+
+def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
+    encoded = np.frombuffer(data, np.uint8)
+    text = _lib.to_text(config)
+    image = _lib.Image()
+    source = (encoded.ctypes.data, encoded.size, text, len(text))
+    _lib.call("hr_decode", *source, None, 0, ctypes.byref(image))
+    pixels = np.empty((image.height, image.width, 3), np.uint8)
+    _lib.call("hr_decode", *source, pixels.ctypes.data, pixels.nbytes, ctypes.byref(image))
+    return pixels

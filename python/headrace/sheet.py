@@ -1,0 +1,58 @@
+"""A picture of what a model would see: augmented samples in rows, with their labels."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from headrace.dataset import Dataset
+from headrace.errors import HeadraceError
+from headrace.loader import Loader
+
+_CAPTION = 14  # pixels below each sample: one line of Pillow's own bitmap font
+_GAP = 4
+
+
+def contact_sheet(
+    source: str | os.PathLike[str],
+    picture: str | os.PathLike[str],
+    count: int,
+    size: int,
+    seed: int,
+) -> None:
+    """Writes a PNG of ``count`` shuffled samples, cropped at random to ``size`` and flipped."""
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError:
+        raise HeadraceError("a contact sheet needs Pillow: pip install pillow") from None
+    with Dataset(source) as dataset:
+        loader = Loader(
+            dataset,
+            min(count, len(dataset)),
+            shuffle=True,
+            seed=seed,
+            transform=[
+                {"name": "RandomResizedCrop", "size": size},
+                {"name": "RandomHorizontalFlip"},
+            ],
+            dtype="uint8",
+            layout="NHWC",
+            output="numpy",
+            prefetch=1,
+        )
+        with loader:
+            images, labels = next(iter(loader))
+        classes = dataset.classes
+    columns = math.ceil(math.sqrt(len(images) * 1.5))
+    rows = math.ceil(len(images) / columns)
+    width, height = size + _GAP, size + _GAP + _CAPTION
+    sheet = Image.new("RGB", (columns * width + _GAP, rows * height + _GAP), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
+        row, column = divmod(number, columns)
+        left, top = column * width + _GAP, row * height + _GAP
+        sheet.paste(Image.fromarray(image), (left, top))
+        text = classes[label] if 0 <= label < len(classes) else str(label)
+        room = size // 6  # the bitmap font is 6 pixels wide
+        draw.text((left, top + size + 1), text[:room], fill="black")
+    sheet.save(picture, "PNG")

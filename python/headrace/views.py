@@ -1,0 +1,107 @@
+"""Tensors and arrays over the memory of a batch, which goes back when the last of them dies."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from headrace import _lib
+from headrace.errors import ArgumentError, HeadraceError
+
+View = Callable[[_lib.Batch], tuple[Any, ...]]
+
+DTYPES = ("float32", "float16", "bfloat16", "uint8")
+OUTPUTS = ("torch", "numpy")
+
+
+class _Form(NamedTuple):
+    """Where things lie in a batch: the same for all batches of one length."""
+
+    memory: Any  # the ctypes array type that spans images, labels and indices
+    length: int
+    shape: list[int]
+    elements: int
+    labels_at: int
+    indices_at: int
+
+
+def viewer(output: str, dtype: str, channels_last: bool, with_indices: bool) -> View:
+    """A function from a held batch to its (images, labels), or (images, labels, indices).
+
+    Each is a view of the batch's own memory. The views share one buffer object whose finalizer
+    gives the batch back, so none of them outlives its memory, however it is sliced or passed on.
+    """
+    over = (_over_torch if output == "torch" else _over_numpy)(dtype)
+    to_nchw = operator.methodcaller("permute" if output == "torch" else "transpose", 0, 3, 1, 2)
+    forms: dict[int, _Form] = {}
+    finalize, release = weakref.finalize, _lib.release
+
+    def view(batch: _lib.Batch) -> tuple[Any, ...]:
+        form = forms.get(batch.length) or forms.setdefault(batch.length, _form(batch))
+        buffer = form.memory.from_address(batch.fields[0].data)
+        # From here on the batch is the finalizer's to give back, and no longer the iterator's.
+        handle, batch.batch = batch.batch, 0
+        # At exit the process gives all memory back, and torch may still hold tensors by then.
+        finalize(buffer, release, handle).atexit = False
+        images, labels, indices = over(buffer, form, with_indices)
+        if channels_last:
+            images = to_nchw(images)
+        return (images, labels, indices) if with_indices else (images, labels)
+
+    return view
+
+
+def _form(batch: _lib.Batch) -> _Form:
+    images, labels, indices, _ = batch.fields
+    shape = images.shape[:]
+    return _Form(
+        memory=ctypes.c_char * (indices.data + indices.bytes - images.data),
+        length=batch.length,
+        shape=shape,
+        elements=shape[0] * shape[1] * shape[2] * shape[3],
+        labels_at=labels.data - images.data,
+        indices_at=indices.data - images.data,
+    )
+
+
+def _over_torch(dtype: str) -> Callable[[Any, _Form, bool], tuple[Any, ...]]:
+    try:
+        import torch
+    except ImportError:
+        raise HeadraceError(
+            "output='torch' needs PyTorch, which is not installed: pip install torch, or ask for "
+            "output='numpy'"
+        ) from None
+    kind, int64, frombuffer = getattr(torch, dtype), torch.int64, torch.frombuffer
+
+    def over(buffer: Any, form: _Form, with_indices: bool) -> tuple[Any, ...]:
+        _, length, shape, elements, labels_at, indices_at = form
+        if not length:  # frombuffer takes no empty view
+            return torch.empty(shape, dtype=kind), *torch.empty(2, 0, dtype=int64)
+        images = frombuffer(buffer, dtype=kind, count=elements).view(shape)
+        labels = frombuffer(buffer, dtype=int64, count=length, offset=labels_at)
+        if not with_indices:
+            return images, labels, None
+        return images, labels, frombuffer(buffer, dtype=int64, count=length, offset=indices_at)
+
+    return over
+
+
+def _over_numpy(dtype: str) -> Callable[[Any, _Form, bool], tuple[Any, ...]]:
+    import numpy as np
+
+    if dtype == "bfloat16":
+        raise ArgumentError("dtype='bfloat16' is no NumPy type; use output='torch' or 'float16'")
+    kind, int64, array = np.dtype(dtype), np.dtype(np.int64), np.ndarray
+
+    def over(buffer: Any, form: _Form, with_indices: bool) -> tuple[Any, ...]:
+        _, length, shape, _, labels_at, indices_at = form
+        images, labels = array(shape, kind, buffer), array(length, int64, buffer, labels_at)
+        if not with_indices:
+            return images, labels, None
+        return images, labels, array(length, int64, buffer, indices_at)
+
+    return over

@@ -1,0 +1,281 @@
+"""Making datasets and checking them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import byref
+from typing import TYPE_CHECKING, Any
+
+from headrace import _lib, fields
+from headrace.errors import ArgumentError
+
+if TYPE_CHECKING:
+    Path = str | os.PathLike[str]
+    OnProgress = Callable[[int, int, int, int], None]
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+
+
+def pack(
+    source: Path,
+    destination: Path,
+    *,
+    shard_size: int | str = "256MB",
+    resize: int | None = None,
+    quality: int | None = None,
+    baseline: bool = False,
+    seek: bool = True,
+    overwrite: bool = False,
+    on_fault: str = "keep",
+    allow_empty: bool = False,
+    path_column: str = "path",
+    label_column: str = "label",
+    root: Path | None = None,
+    num_threads: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Packs an image folder, or a manifest of files, into tar shards with an index.
+
+    Images keep their original bytes, unless ``resize`` or ``quality`` asks for new ones, which
+    loses: pixels are encoded anew as 4:2:0 JPEG, and of the metadata only the EXIF orientation
+    stays. Faulty images keep theirs in any case. Equal input gives equal files. ``destination``
+    appears whole or not at all.
+
+    Args:
+        source: a folder with one folder of images a class; or a CSV or Parquet file with a path
+            and a label a row, and any further columns as fields.
+        destination: a directory that does not exist yet.
+        shard_size: bytes a shard may have, as a number or as text: "256MB", "1GiB".
+        resize: LOSSY: re-encode with the shorter side so many pixels, by Pillow's bilinear filter.
+            Images whose shorter side is no longer keep their bytes.
+        quality: LOSSY: re-encode with this JPEG quality, 1 to 100; 90 where only ``resize`` is
+            given. Without ``resize``, every image at its own size.
+        baseline: rewrite progressive and arithmetic-coded JPEGs as baseline, which decodes faster.
+            Nothing is lost: pixels and metadata stay. Files that this could change stay as they
+            are.
+        seek: note where decoding may begin inside baseline JPEGs, so that a crop costs little more
+            than its own part; adds about 2 % to their bytes. Pixels are the same without.
+        overwrite: replace a packed dataset at ``destination``.
+        on_fault: what becomes of files that are no good image: "keep" them, with their verdict in
+            the index, or "raise" at the first.
+        allow_empty: folders of classes may be without an image.
+        path_column, label_column: what they are called in a CSV or Parquet file.
+        root: where relative paths in it begin; None: beside it.
+        num_threads: None: all cores.
+        on_progress: called several times a second with samples done, samples in all (-1 while
+            unknown), encoded bytes handled, faults found.
+
+    Returns:
+        What was written: rows, bytes, shards, classes, counts by kind, and faults: how many in
+        "total", and the first thousand "listed" with file, offset and reason. Where images were
+        re-encoded, "lossy" says how and "reencoded" how many; "to_baseline" counts the files made
+        baseline.
+
+    Raises:
+        ArgumentError: ``resize`` or ``quality`` is out of range.
+        MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: about the source.
+        SystemFailure: the destination exists or cannot be written.
+    """
+    config: dict[str, Any] = {
+        "destination": os.fspath(destination),
+        "shard_bytes": parse_size(shard_size),
+        "resize": resize,
+        "quality": quality,
+        "baseline": baseline,
+        "no_seek": not seek,
+        "overwrite": overwrite,
+        "on_fault": on_fault,
+        "allow_empty": allow_empty,
+        "path_column": path_column,
+        "label_column": label_column,
+        "root": _path(root),
+    }
+    return _run("pack", source, config, num_threads, on_progress)
+
+
+def index(
+    source: Path,
+    *,
+    index_dir: Path | None = None,
+    seek: bool = True,
+    on_fault: str = "keep",
+    allow_empty: bool = False,
+    num_threads: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Writes an index for a folder, which is then used in place, without a copy.
+
+    Args:
+        source: a folder with one folder of images a class.
+        index_dir: where the index goes; None: into the folder itself.
+        seek, on_fault, allow_empty, num_threads, on_progress: as in ``pack``.
+
+    Returns:
+        What was indexed, as ``pack`` says it.
+    """
+    config = {
+        "index_dir": _path(index_dir),
+        "no_seek": not seek,
+        "on_fault": on_fault,
+        "allow_empty": allow_empty,
+    }
+    return _run("index", source, config, num_threads, on_progress)
+
+
+def verify(
+    source: Path,
+    *,
+    index_dir: Path | None = None,
+    decode: bool = False,
+    num_threads: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Reads a dataset whole and compares every checksum, offset and seek point with its index.
+
+    Args:
+        source: a packed dataset, or a folder with an index.
+        index_dir: where the folder's index lies, if elsewhere.
+        decode: read the entropy data of every image anew, too.
+        num_threads, on_progress: as in ``pack``.
+
+    Returns:
+        "ok", what was read, and "faults": how many in "total", and the first "listed", each with
+        file, record, offset, what was expected and what was found.
+    """
+    config = {"index_dir": _path(index_dir), "decode": decode}
+    return _run("verify", source, config, num_threads, on_progress)
+
+
+def _run(
+    job: str,
+    source: Path,
+    config: dict[str, Any],
+    num_threads: int | None,
+    on_progress: OnProgress | None,
+) -> dict[str, Any]:
+    config |= {"job": job, "source": os.fspath(source), "threads": num_threads}
+    given = {name: value for name, value in config.items() if value is not None}
+    handle = _lib.opened("hr_job_start", given)
+    progress, error = _lib.Progress(), _lib.Error()
+    wait = _lib.library().hr_job_wait
+    try:
+        code, slice_ms = _lib.TIMEOUT, 0  # the first answer at once, for a bar to begin with
+        while code == _lib.TIMEOUT:
+            code = wait(handle.value, slice_ms, byref(progress), byref(error))
+            slice_ms = _lib.SLICE_MS
+            if on_progress is not None:
+                on_progress(progress.done, progress.total, progress.bytes, progress.faults)
+        if code:
+            raise error.exception()
+        return _lib.info("hr_job_result", handle.value)
+    finally:
+        handle.close()  # cancels, where an exception (Ctrl-C) ended the wait
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes, of a number or of text such as "256MB" (10**6) or "256MiB" (2**20).
+
+    Raises:
+        ArgumentError: it is neither, or not positive.
+    """
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?\s*", size.upper())
+        size = round(float(found[1]) * _UNITS[found[2] or ""]) if found else 0
+    if size <= 0:
+        raise ArgumentError("a size is a positive number of bytes, or text such as '256MB'")
+    return size
+
+
+class Writer:
+    """A dataset written sample by sample::
+
+        with hr.Writer("out.hr") as writer:
+            writer.add(image=jpeg_bytes, label=3, caption="a cat")
+
+    The dataset appears when the block ends, whole; after an exception nothing of it is left.
+
+    Args:
+        destination: a directory that does not exist yet.
+        shard_size: bytes a shard may have, as in ``pack``.
+        classes: the class names in the order of their numbers.
+        fields: ``{"name": ..., "type": "int" | "float" | "str" | "bytes" | "array"}`` for each
+            field; None: those of the first sample.
+        seek, overwrite, on_fault: as in ``pack``.
+    """
+
+    def __init__(
+        self,
+        destination: Path,
+        *,
+        shard_size: int | str = "256MB",
+        classes: Sequence[str] | None = None,
+        fields: Sequence[Mapping[str, Any]] | None = None,
+        seek: bool = True,
+        overwrite: bool = False,
+        on_fault: str = "keep",
+    ) -> None:
+        config: dict[str, Any] = {
+            "destination": os.fspath(destination),
+            "shard_bytes": parse_size(shard_size),
+            "no_seek": not seek,
+            "overwrite": overwrite,
+            "on_fault": on_fault,
+        }
+        if classes is not None:
+            config["classes"] = list(classes)
+        if fields is not None:
+            config["fields"] = [dict(field) for field in fields]
+        self._handle = _lib.opened("hr_writer_open", config)
+
+    def add(
+        self,
+        image: bytes | bytearray | memoryview,
+        label: int | str | None = None,
+        *,
+        key: str | None = None,
+        **values: Any,
+    ) -> None:
+        """Adds a sample. A sample that is refused leaves the writer as it was.
+
+        Args:
+            image: the encoded file, which is stored as it is.
+            label: the number of its class, or the name where ``classes`` were given.
+            key: its name, unique in the dataset; None: its number.
+            values: fields: int, float, str, bytes or numeric arrays. All samples have the same
+                fields, of the types that the first one has.
+
+        Raises:
+            ArgumentError: a field is missing, unknown or of another type.
+            DuplicateKeyError: an earlier sample has the key.
+        """
+        sample = {name: fields.to_json(name, value) for name, value in values.items()}
+        sample |= {} if label is None else {"label": fields.to_json("label", label)}
+        sample |= {} if key is None else {"key": key}
+        text, data = json.dumps(sample).encode(), bytes(image)
+        _lib.call("hr_writer_add", self._handle.value, data, len(data), text, len(text))
+
+    def finish(self) -> None:
+        """Makes the dataset visible, whole; the end of the ``with`` block does it."""
+        handle = self._handle.value
+        self._handle.close.detach()  # the writer is closed whatever comes of it
+        _lib.call("hr_writer_finish", handle)
+
+    def abort(self) -> None:
+        """Leaves nothing of the dataset."""
+        self._handle.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abort()
+        elif self._handle.close.alive:
+            self.finish()
