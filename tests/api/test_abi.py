@@ -1,0 +1,223 @@
+"""The C ABI itself, called as another language would: lent memory, the event, strictness."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import select
+import time
+from collections.abc import Iterator
+from ctypes import byref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace import _lib
+
+CONFIG = {
+    "batch_size": 4,
+    "transform": [{"name": "RandomResizedCrop", "size": 16}],
+    "dtype": "uint8",
+    "layout": "NHWC",
+    "num_threads": 2,
+}
+
+
+def failure(name: str, *arguments: Any) -> tuple[int, str]:
+    error = _lib.Error()
+    code = getattr(_lib.library(), name)(*arguments, byref(error))
+    assert error.code == code
+    return code, error.text.decode()
+
+
+def opened(name: str, config: Any, *first: Any) -> tuple[int, str]:
+    handle = ctypes.c_int64()
+    text = config if isinstance(config, bytes) else json.dumps(config).encode()
+    code, message = failure(name, *first, text, len(text), byref(handle))
+    return (0, str(handle.value)) if code == 0 else (code, message)
+
+
+@pytest.fixture
+def dataset(packed: Path) -> Iterator[int]:
+    with _opened("hr_dataset_open", {"path": str(packed)}) as handle:
+        yield handle
+
+
+class _opened:
+    def __init__(self, name: str, config: Any, *first: Any) -> None:
+        code, answer = opened(name, config, *first)
+        assert code == 0, answer
+        self.handle = int(answer)
+
+    def __enter__(self) -> int:
+        return self.handle
+
+    def __exit__(self, *_: object) -> None:
+        _lib.library().hr_close(self.handle, None)
+
+
+def aligned(size: int) -> tuple[Any, int]:
+    buffer = ctypes.create_string_buffer(size + 64)
+    return buffer, (ctypes.addressof(buffer) + 63) & ~63
+
+
+def test_batches_are_written_into_lent_memory_first(dataset: int) -> None:
+    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    with (
+        _opened("hr_loader_open", CONFIG, dataset) as plain,
+        _opened("hr_loader_open", CONFIG, dataset) as lent,
+    ):
+        size = _lib.info("hr_loader_info", lent)["slot_bytes"]
+        loans = {}
+        for tag in (7, 8, 9):
+            memory, address = aligned(size)
+            loans[tag] = (memory, address)
+            assert library.hr_lend(lent, address, size, tag, error) == 0, error.text
+        tags = []
+        for _ in range(6):
+            assert library.hr_next(plain, 10_000, batch, error) == 0
+            images = batch.fields[0]
+            expected = ctypes.string_at(images.data, images.bytes)
+            assert batch.tag == -1
+            library.hr_release(batch.batch, None)
+            assert library.hr_next(lent, 10_000, batch, error) == 0
+            images = batch.fields[0]
+            assert ctypes.string_at(images.data, images.bytes) == expected
+            if batch.tag != -1:
+                assert images.data == loans[batch.tag][1]
+            tags.append(batch.tag)
+            library.hr_release(batch.batch, None)
+        # A batch may have been begun in the ring's memory before the loans came.
+        assert {tag for tag in tags if tag != -1} == {7, 8, 9}
+        assert len([tag for tag in tags if tag != -1]) == 3
+
+
+def test_memory_that_cannot_be_lent_is_refused(dataset: int) -> None:
+    with _opened("hr_loader_open", CONFIG, dataset) as loader:
+        size = _lib.info("hr_loader_info", loader)["slot_bytes"]
+        _memory, address = aligned(size)
+        for arguments in (
+            (address, size - 1, 1),
+            (address + 1, size, 1),
+            (None, size, 1),
+            (address, 2**64 - 1, 1),
+        ):
+            code, text = failure("hr_lend", loader, *arguments)
+            assert code == 5, (arguments, text)
+
+
+def test_the_event_is_readable_just_while_a_batch_is_ready(dataset: int) -> None:
+    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    config = {**CONFIG, "read_delay_ms": 50, "num_threads": 1, "read_ahead": 1}
+    with _opened("hr_loader_open", config, dataset) as loader:
+        descriptor = ctypes.c_int32(-1)
+        assert library.hr_loader_event(loader, descriptor, error) == 0
+        for _ in range(3):
+            assert readable(descriptor, 10)
+            assert library.hr_next(loader, 0, batch, error) == 0
+            library.hr_release(batch.batch, None)
+        while library.hr_next(loader, 0, batch, error) == 0:
+            library.hr_release(batch.batch, None)
+        assert not readable(descriptor, 0)
+
+
+def readable(descriptor: ctypes.c_int32, seconds: float) -> bool:
+    return bool(select.select([descriptor.value], [], [], seconds)[0])
+
+
+def test_next_with_no_time_only_looks(dataset: int) -> None:
+    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    with _opened("hr_loader_open", {**CONFIG, "read_delay_ms": 500}, dataset) as loader:
+        begun = time.monotonic()
+        assert library.hr_next(loader, 0, batch, error) == 2
+        assert library.hr_next(loader, -5, batch, error) == 2
+        assert time.monotonic() - begun < 0.3
+
+
+def test_end_of_epoch_is_said_once_and_the_next_epoch_follows(dataset: int) -> None:
+    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    with _opened("hr_loader_open", CONFIG, dataset) as loader:
+        places = []
+        for _ in range(14):
+            code = library.hr_next(loader, 10_000, batch, error)
+            places.append((batch.epoch, batch.step) if code == 0 else code)
+            if code == 0:
+                library.hr_release(batch.batch, None)
+    assert places == [*((0, s) for s in range(6)), 1, *((1, s) for s in range(6)), 1]
+
+
+def test_a_batch_is_described_field_by_field(dataset: int) -> None:
+    batch, error = _lib.Batch(), _lib.Error()
+    config = {**CONFIG, "dtype": "bfloat16", "layout": "NCHW"}
+    with _opened("hr_loader_open", config, dataset) as loader:
+        assert _lib.library().hr_next(loader, 10_000, batch, error) == 0
+        images, labels, indices = batch.fields[:3]
+        assert (batch.field_count, batch.length, batch.epoch, batch.step) == (3, 4, 0, 0)
+        assert [f.name for f in (images, labels, indices)] == [b"images", b"labels", b"indices"]
+        assert (images.dtype_code, images.dtype_bits, images.ndim) == (4, 16, 4)
+        assert images.shape[:] == [4, 3, 16, 16]
+        assert images.strides[:] == [1536, 512, 32, 2]
+        assert images.bytes == 4 * 1536
+        assert (labels.dtype_code, labels.dtype_bits, labels.ndim) == (0, 64, 1)
+        assert labels.shape[:] == [4, 0, 0, 0]
+        for field in (images, labels, indices):
+            assert field.data % 64 == 0
+        numbers = np.ctypeslib.as_array((ctypes.c_int64 * 4).from_address(indices.data))
+        assert numbers.tolist() == [0, 1, 2, 3]
+        assert _lib.library().hr_release(batch.batch, error) == 0
+        assert _lib.library().hr_release(batch.batch, error) == 4
+
+
+def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> None:
+    batch, error = _lib.Batch(), _lib.Error()
+    with _opened("hr_loader_open", CONFIG, dataset) as loader:
+        assert _lib.library().hr_next(loader, 10_000, batch, error) == 0
+    first = ctypes.string_at(batch.fields[0].data, 16)
+    assert len(first) == 16
+    assert _lib.library().hr_release(batch.batch, error) == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (b"", "empty"),
+        (b"{", "configuration"),
+        (b"[]", "configuration"),
+        (b'{"path": 3}', "path cannot be a number"),
+        (b'{"pth": "x"}', 'unknown field "pth"'),
+        (b'{"path": "x"} {}', "more than one"),
+        (b"{}", "path is missing"),
+        (b'{"path": "a", "paths": []}', "both"),
+        (b'{"path": "a", "backend": "smoke"}', "smoke"),
+    ],
+)
+def test_configurations_are_read_strictly(config: bytes, words: str) -> None:
+    code, text = opened("hr_dataset_open", config)
+    assert (code, words in text) == (5, True), text
+
+
+def test_short_buffers_say_what_they_need_and_are_not_written(dataset: int) -> None:
+    need, buffer = ctypes.c_size_t(), ctypes.create_string_buffer(b"untouched", 64)
+    code, text = failure("hr_dataset_info", dataset, -1, buffer, 10, byref(need))
+    assert code == 3
+    assert str(need.value) in text
+    assert buffer.raw.startswith(b"untouched")
+    large = ctypes.create_string_buffer(need.value)
+    assert failure("hr_dataset_info", dataset, -1, large, need.value, byref(need))[0] == 0
+    assert json.loads(large.value)["rows"] == 24
+
+
+def test_a_dataset_may_be_closed_under_its_loader(packed: Path) -> None:
+    batch, error = _lib.Batch(), _lib.Error()
+    with _opened("hr_dataset_open", {"path": str(packed)}) as handle:
+        code, loader = opened("hr_loader_open", CONFIG, handle)
+        assert code == 0
+    for _ in range(8):
+        code = _lib.library().hr_next(int(loader), 10_000, batch, error)
+        assert code in (0, 1)
+        if code == 0:
+            _lib.library().hr_release(batch.batch, None)
+    assert _lib.library().hr_close(int(loader), error) == 0
+    assert _lib.library().hr_close(int(loader), error) == 4

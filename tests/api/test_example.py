@@ -1,0 +1,59 @@
+"""examples/epoch.c: the C program of the documentation, compiled and run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+
+PACKAGE = Path(hr.__file__).parent
+SOURCE = Path(__file__).parents[2] / "examples" / "epoch.c"
+
+
+@pytest.fixture(scope="module")
+def epoch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("example") / "epoch"
+    strict = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    library = PACKAGE / "libheadrace.so"
+    command = ["gcc", *strict, str(SOURCE), f"-I{PACKAGE}", str(library), f"-Wl,-rpath,{PACKAGE}"]
+    subprocess.run([*command, "-o", str(program)], check=True)
+    return program
+
+
+def checksum(data: bytes) -> int:
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+def test_the_example_prints_pythons_batches(epoch: Path, packed: Path) -> None:
+    lines = subprocess.run(
+        [epoch, packed, "10"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.splitlines()
+    transform = [hr.transforms.RandomResizedCrop(224), hr.transforms.RandomHorizontalFlip()]
+    form = {"dtype": "uint8", "layout": "NHWC", "output": "numpy"}
+    with hr.Loader(packed, 10, shuffle=True, transform=transform, **form) as loader:
+        for line, (images, labels) in zip(lines, loader, strict=True):
+            found = re.fullmatch(
+                r"batch (\d): (\d+) samples, first label (\d), ([0-9a-f]{16})", line
+            )
+            assert found is not None, line
+            assert int(found[2]) == len(labels)
+            assert int(found[3]) == labels[0]
+            # FNV in Python is slow: one batch is proof enough.
+            if found[1] == "2":
+                assert int(found[4], 16) == checksum(images.tobytes())
+
+
+def test_the_example_says_what_is_wrong(epoch: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [epoch, tmp_path / "no such"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("epoch: open dataset: ")
+    assert "no such" in done.stderr

@@ -1,0 +1,68 @@
+"""Single images: decode and resized_crop."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import headrace as hr
+from headrace import errors
+from images import jpeg, png
+
+
+def pillow(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+@pytest.mark.parametrize("data", [jpeg(61, 47), png(33, 21, 2)], ids=["jpeg", "png"])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, np.array])
+def test_decode_takes_any_bytes_and_gives_pillows_pixels(data: bytes, kind: type) -> None:
+    given = np.frombuffer(data, np.uint8) if kind is np.array else kind(data)
+    pixels = hr.functional.decode(given)
+    assert pixels.dtype == np.uint8
+    assert np.array_equal(pixels, pillow(data))
+
+
+def test_resized_crop_is_pillows_crop_then_resize() -> None:
+    data = jpeg(160, 120)
+    for hflip in (False, True):
+        found = hr.functional.resized_crop(data, 11, 7, 90, 101, (48, 56), "bicubic", hflip)
+        image = Image.open(io.BytesIO(data)).convert("RGB").crop((7, 11, 108, 101))
+        expected = np.asarray(image.resize((56, 48), Image.Resampling.BICUBIC))
+        assert np.array_equal(found, expected[:, ::-1] if hflip else expected)
+
+
+def test_one_number_is_a_square() -> None:
+    assert hr.functional.resized_crop(jpeg(40, 40), 0, 0, 40, 40, 16).shape == (16, 16, 3)
+
+
+def test_bytes_that_are_no_image_are_named_by_what_is_wrong() -> None:
+    data = jpeg(64, 48)
+    with pytest.raises(errors.TruncatedError):
+        hr.functional.decode(data[: len(data) // 2])
+    with pytest.raises(errors.UnsupportedError, match="GIF"):
+        hr.functional.decode(b"GIF89a" + bytes(64))
+    for nothing in (b"", b"\0" * 64):
+        with pytest.raises(hr.HeadraceError):
+            hr.functional.decode(nothing)
+
+
+def test_a_limit_is_met_before_pixels_are_made() -> None:
+    with pytest.raises(errors.LimitError, match="max_pixels is 6399"):
+        hr.functional.decode(jpeg(80, 80), limits={"max_pixels": 6399})
+    assert hr.functional.decode(jpeg(80, 80), limits={"max_pixels": 6400}).shape == (80, 80, 3)
+
+
+def test_fast_mode_is_refused_until_there_is_one() -> None:
+    with pytest.raises(errors.UnsupportedError, match="not yet"):
+        hr.functional.resized_crop(jpeg(8, 8), 0, 0, 8, 8, 4, mode="fast")
+
+
+def test_impossible_arguments_are_named() -> None:
+    with pytest.raises(errors.ArgumentError, match="interpolation"):
+        hr.functional.resized_crop(jpeg(8, 8), 0, 0, 8, 8, 4, "cubic")
+    with pytest.raises(ValueError, match="height"):
+        hr.functional.resized_crop(jpeg(8, 8), 0, 0, 0, 8, 4)

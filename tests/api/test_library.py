@@ -1,0 +1,192 @@
+"""The shared library and how Python holds it: symbols, layouts, loading, forks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace import _lib
+
+PACKAGE = Path(headrace.__file__).parent
+LIBRARY = PACKAGE / "libheadrace.so"
+HEADER = PACKAGE / "headrace.h"
+
+
+def python(program: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def symbols(option: str) -> set[str]:
+    listing = subprocess.run(
+        ["nm", "-D", option, str(LIBRARY)], capture_output=True, text=True, check=True
+    ).stdout
+    return {line.split()[-1] for line in listing.splitlines()}
+
+
+def test_the_library_exports_the_functions_of_its_header_and_nothing_else() -> None:
+    declared = set(re.findall(r"^int32_t (hr_\w+)\(", HEADER.read_text(), re.MULTILINE))
+    exported = {name.split("@")[0] for name in symbols("--defined-only")} - {"HEADRACE_1"}
+    assert exported == declared
+    assert set(_lib._PROTOTYPES) == declared
+    assert len(declared) <= 20
+
+
+def test_nothing_undefined_is_left_but_what_glibc_has() -> None:
+    weak = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}
+    unversioned = {name for name in symbols("--undefined-only") if "@GLIBC_" not in name}
+    assert unversioned <= weak
+    needed = subprocess.run(
+        ["readelf", "-d", str(LIBRARY)], capture_output=True, text=True, check=True
+    ).stdout
+    assert set(re.findall(r"\(NEEDED\).*\[(.*)\]", needed)) <= {
+        "libc.so.6",
+        "libm.so.6",
+        "libpthread.so.0",
+        "ld-linux-x86-64.so.2",
+    }
+
+
+def test_the_library_loads_where_every_symbol_is_bound_at_once() -> None:
+    program = "from headrace import _lib; print(_lib.library().hr_abi_version())"
+    assert python(program, LD_BIND_NOW="1") == str(_lib.ABI_VERSION)
+
+
+def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path) -> None:
+    pairs = {
+        "hr_error": _lib.Error,
+        "hr_image": _lib.Image,
+        "hr_field": _lib.Field,
+        "hr_batch": _lib.Batch,
+        "hr_progress": _lib.Progress,
+    }
+    lines, expected = [], []
+    for name, structure in pairs.items():
+        lines.append(f'printf("%zu\\n", sizeof({name}));')
+        expected.append(ctypes.sizeof(structure))
+        for member, *_ in structure._fields_:
+            lines.append(f'printf("%zu\\n", offsetof({name}, {member}));')
+            expected.append(getattr(structure, member).offset)
+    source = tmp_path / "layout.c"
+    body = "\n".join(lines)
+    source.write_text(f'#include <stdio.h>\n#include "headrace.h"\nint main(void) {{\n{body}\n}}\n')
+    program = tmp_path / "layout"
+    subprocess.run(["gcc", f"-I{HEADER.parent}", source, "-o", program], check=True)
+    found = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    assert [int(line) for line in found.split()] == expected
+
+
+def test_codes_and_versions_are_those_of_the_header() -> None:
+    text = HEADER.read_text()
+    codes = {name: int(value) for name, value in re.findall(r"\b(HR_[A-Z_]+) = (\d+)", text)}
+    from headrace.errors import BY_CODE
+
+    answers = {"HR_OK": _lib.OK, "HR_END": _lib.END, "HR_TIMEOUT": _lib.TIMEOUT}
+    answers["HR_SHORT_BUFFER"] = _lib.SHORT_BUFFER
+    assert {name: codes[name] for name in answers} == answers
+    assert set(BY_CODE) == set(codes.values()) - set(answers.values())
+    assert f"#define HR_ABI_VERSION {_lib.ABI_VERSION}\n" in text
+    assert f"#define HR_MAX_FIELDS {_lib.MAX_FIELDS}\n" in text
+
+
+def test_importing_loads_neither_torch_nor_the_engine() -> None:
+    program = """
+        import sys, headrace
+        heavy = {"torch", "numpy", "typer", "rich", "PIL"} & set(sys.modules)
+        print(sorted(heavy), "libheadrace" in open("/proc/self/maps").read())
+    """
+    assert python(program) == "[] False"
+
+
+def test_importing_takes_less_than_a_quarter_of_a_second() -> None:
+    program = """
+        import time
+        begun = time.perf_counter()
+        import headrace
+        print(time.perf_counter() - begun)
+    """
+    assert min(float(python(program)) for _ in range(3)) < 0.25
+
+
+def test_another_version_of_the_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lib, "ABI_VERSION", 999)
+    with pytest.raises(headrace.HeadraceError, match=r"version 1 of the C ABI .* version 999"):
+        _lib._load()
+
+
+FORK = """
+    import os, sys, headrace as hr
+    {before}
+    child = os.fork()
+    if child == 0:
+        try:
+            print(len(hr.Dataset(sys.argv[1] if len(sys.argv) > 1 else {folder!r})), flush=True)
+        except hr.HeadraceError as failure:
+            print(type(failure).__name__, "spawn" in str(failure), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_child_forked_after_first_use_gets_a_sentence(folder: Path) -> None:
+    program = FORK.format(before=f"hr.Dataset({str(folder)!r})", folder=str(folder))
+    assert python(program) == "ForkedError True"
+
+
+def test_a_child_forked_before_first_use_works(folder: Path) -> None:
+    assert python(FORK.format(before="", folder=str(folder))) == "24"
+
+
+def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
+    program = """
+        import ctypes, os
+        from headrace import _lib
+        library = _lib.library()
+        error, null = _lib.Error(), None
+        child = os.fork()
+        if child == 0:
+            for name, arguments in _lib._PROTOTYPES.items():
+                if name == "hr_abi_version":
+                    continue
+                values = [kind() if kind in (ctypes.c_int64, ctypes.c_size_t, ctypes.c_uint64)
+                          else None for kind in arguments[:-1]]
+                assert getattr(library, name)(*values, ctypes.byref(error)) == 16, name
+                assert b"forked" in error.text
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print("refused")
+    """
+    assert python(program) == "refused"
+
+
+def test_stray_handles_are_errors_and_never_a_crash() -> None:
+    library, error = _lib.library(), _lib.Error()
+    batch, buffer, need = _lib.Batch(), ctypes.create_string_buffer(64), ctypes.c_size_t()
+    for stray in (0, -1, 1, 3, 2**62):
+        for code in (
+            library.hr_close(stray, error),
+            library.hr_next(stray, 0, batch, error),
+            library.hr_release(stray, error),
+            library.hr_seek(stray, 0, 0, error),
+            library.hr_loader_info(stray, buffer, 64, need, error),
+            library.hr_writer_finish(stray, error),
+            library.hr_job_wait(stray, 0, None, error),
+        ):
+            assert code == 4
+            assert b"handle" in error.text

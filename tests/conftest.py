@@ -1,0 +1,116 @@
+"""What all tests share, and after each of them the check that nothing was left open."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing.resource_tracker
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from images import plain_tree
+
+DEADLINE_S = 5.0  # threads and slots end soon after close(), not before it returns
+
+
+def descriptors() -> dict[str, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue  # the descriptor of the listing itself
+    return found
+
+
+def slots_and_shards() -> list[str]:
+    """Mappings of batches (memfd) and of datasets' files."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in lines if "memfd:" in line or line.endswith((".tar", ".arrow", ".jpg"))]
+
+
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
+
+def engine_threads() -> int:
+    """Threads that decode or read, by the names they have; the Go runtime's own stay for ever."""
+    count = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            name = Path(f"/proc/self/task/{task}/comm").read_text()
+        except OSError:
+            continue
+        count += name.startswith("headrace")
+    return count
+
+
+def world() -> dict[str, object]:
+    return {
+        "descriptors": descriptors(),
+        "mappings": slots_and_shards(),
+        "children": children(),
+        "engine threads": engine_threads(),
+        "Python threads": sorted(thread.name for thread in threading.enumerate()),
+    }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Starts what stays once it runs: the Go runtime, and Python's tracker of worker processes."""
+    multiprocessing.resource_tracker.ensure_running()
+    root = plain_tree(tmp_path_factory.mktemp("first"), 4, 1)
+    with hr.Loader(
+        root, 2, transform=[{"name": "CenterCrop", "size": 8}], output="numpy"
+    ) as loader:
+        list(loader)
+    _settle(lambda: None if not slots_and_shards() else "slots")
+
+
+def _settle(problem: Callable[[], str | None]) -> str | None:
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        gc.collect()
+        left = problem()
+        if left is None or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _empty_world(_runtime_started: None) -> Iterator[None]:
+    gc.collect()
+    before = world()
+    yield
+
+    def problem() -> str | None:
+        after = world()
+        left = [
+            f"{name} before the test: {was}\n{name} after it: {after[name]}"
+            for name, was in before.items()
+            if after[name] != was
+        ]
+        return "\n".join(left) or None
+
+    left = _settle(problem)
+    if left is not None:
+        pytest.fail(f"the test left something behind\n{left}")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image folder: 24 JPEGs in 3 classes."""
+    return plain_tree(tmp_path_factory.mktemp("folder") / "photos")
+
+
+@pytest.fixture(scope="session")
+def packed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, packed."""
+    destination = tmp_path_factory.mktemp("packed") / "photos.hr"
+    hr.pack(folder, destination)
+    return destination

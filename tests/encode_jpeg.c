@@ -1,0 +1,65 @@
+/* Encodes raw samples on stdin as a JPEG on stdout, of kinds that Pillow cannot write: any chroma
+ * sampling, arithmetic coding, restart intervals, YCCK and RGB as stored colour spaces.
+ *
+ * usage: encode_jpeg WIDTH HEIGHT COLOUR QUALITY SAMPLING RESTART [progressive] [arithmetic]
+ *   COLOUR    grey | ycc | rgb | cmyk | ycck  (as stored; the input is grey, RGB or CMYK)
+ *   SAMPLING  factors of each component, e.g. 2x1,1x1,1x1
+ *   RESTART   MCUs between restart markers, 0 for none */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+static int fail(const char *reason) {
+  fprintf(stderr, "encode_jpeg: %s\n", reason);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 7) return fail("six arguments are needed");
+  struct jpeg_compress_struct c;
+  struct jpeg_error_mgr errors;
+  c.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&c);
+  jpeg_stdio_dest(&c, stdout);
+
+  const char *colour = argv[3];
+  c.image_width = (JDIMENSION)atoi(argv[1]);
+  c.image_height = (JDIMENSION)atoi(argv[2]);
+  int four = !strcmp(colour, "cmyk") || !strcmp(colour, "ycck");
+  c.input_components = !strcmp(colour, "grey") ? 1 : four ? 4 : 3;
+  c.in_color_space = c.input_components == 1 ? JCS_GRAYSCALE : four ? JCS_CMYK : JCS_RGB;
+  jpeg_set_defaults(&c);
+  if (!strcmp(colour, "rgb")) jpeg_set_colorspace(&c, JCS_RGB);
+  if (!strcmp(colour, "cmyk")) jpeg_set_colorspace(&c, JCS_CMYK);
+  if (!strcmp(colour, "ycck")) jpeg_set_colorspace(&c, JCS_YCCK);
+  jpeg_set_quality(&c, atoi(argv[4]), TRUE);
+
+  const char *factors = argv[5];
+  for (int i = 0; i < c.num_components; i++) {
+    int h, v, used;
+    if (sscanf(factors, "%dx%d%n", &h, &v, &used) != 2) return fail("sampling is not understood");
+    c.comp_info[i].h_samp_factor = h;
+    c.comp_info[i].v_samp_factor = v;
+    factors += used + (factors[used] == ',');
+  }
+  c.restart_interval = (unsigned)atoi(argv[6]);
+  for (int i = 7; i < argc; i++) {
+    if (!strcmp(argv[i], "progressive")) jpeg_simple_progression(&c);
+    if (!strcmp(argv[i], "arithmetic")) c.arith_code = TRUE;
+  }
+
+  jpeg_start_compress(&c, TRUE);
+  size_t stride = (size_t)c.image_width * (size_t)c.input_components;
+  JSAMPROW row = malloc(stride);
+  if (row == NULL) return fail("memory is short");
+  while (c.next_scanline < c.image_height) {
+    if (fread(row, 1, stride, stdin) != stride) return fail("the input is too short");
+    jpeg_write_scanlines(&c, &row, 1);
+  }
+  jpeg_finish_compress(&c);
+  jpeg_destroy_compress(&c);
+  free(row);
+  return 0;
+}

@@ -1,0 +1,210 @@
+"""Interrupts, kills, forks and every way a process may end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+import images
+import processes
+from headrace import errors
+
+# A loader whose every read takes five seconds: next() waits as it would for a dead network mount.
+SLOW = """
+    import sys, time
+    import headrace as hr
+    from headrace import _lib
+    opened = _lib.opened
+    def delayed(name, config, *rest):
+        if name == "hr_loader_open":
+            config = dict(config, read_delay_ms=5000)
+        return opened(name, config, *rest)
+    _lib.opened = delayed
+    loader = hr.Loader(sys.argv[1], 8, transform=[hr.transforms.Resize((8, 8))], output="numpy")
+"""
+QUICK = """
+    import os, sys, threading
+    import headrace as hr
+    steps = [hr.transforms.RandomResizedCrop(64)]
+    loader = hr.Loader(sys.argv[1], 8, transform=steps, num_threads=2, output="numpy")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return images.plain_tree(tmp_path_factory.mktemp("processes"), 120)
+
+
+def test_ctrl_c_interrupts_a_waiting_loop_within_half_a_second(folder: Path) -> None:
+    code = SLOW + (
+        "    print('waiting', flush=True)\n"
+        "    try:\n"
+        "        next(iter(loader))\n"
+        "    except KeyboardInterrupt:\n"
+        "        print(time.time(), flush=True)\n"
+    )
+    process = processes.start(code, folder)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.7)
+    sent = time.time()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert float(out) - sent < 0.5
+
+
+def test_close_waits_little_more_than_two_seconds_for_a_read_that_does_not_end(
+    folder: Path,
+) -> None:
+    code = SLOW + (
+        "    time.sleep(0.3)\n"
+        "    begun = time.monotonic()\n"
+        "    loader.close()\n"
+        "    print(time.monotonic() - begun)\n"
+    )
+    assert float(processes.run(code, folder)) < 2.6
+
+
+ENDINGS = {
+    "without_close": ("next(iter(loader))", 0),
+    "with_an_iterator_under_way": ("it = iter(loader); next(it)", 0),
+    "holding_every_batch": ("held = list(loader)", 0),
+    "by_sys_exit": ("it = iter(loader); next(it); sys.exit(7)", 7),
+    "by_os_exit": ("it = iter(loader); next(it); os._exit(9)", 9),
+    "by_an_exception": ("it = iter(loader); next(it); raise SystemExit(5)", 5),
+    "before_the_first_batch": ("iter(loader)", 0),
+    "after_a_double_close": ("loader.close(); loader.close()", 0),
+    "with_the_loader_in_a_cycle": ("c = [loader, iter(loader)]; c.append(c); next(c[1])", 0),
+    "while_a_thread_iterates": (
+        "threading.Thread(target=lambda: [list(loader) for _ in range(999)], daemon=True).start();"
+        " import time; time.sleep(0.2)",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_interpreter_ends_quietly_and_at_once(folder: Path, ending: str) -> None:
+    body, status = ENDINGS[ending]
+    code = QUICK + f"    print('begin', flush=True)\n    {body}\n"
+    process = processes.start(code, folder)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begin\n"
+    begun = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (status, "")
+    assert time.monotonic() - begun < 3
+
+
+def test_a_fork_after_use_is_refused_with_a_sentence_and_the_parent_goes_on(folder: Path) -> None:
+    code = QUICK + (
+        "    import time\n"
+        "    iterator = iter(loader)\n"
+        "    next(iterator)\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        begun = time.monotonic()\n"
+        "        try:\n"
+        "            next(iterator)\n"
+        "        except hr.errors.ForkedError as error:\n"
+        "            ok = 'fork' in str(error) and time.monotonic() - begun < 1\n"
+        "            os._exit(0 if ok else 3)\n"
+        "        os._exit(4)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0\n"
+        "    print(sum(1 for _ in iterator))\n"
+    )
+    assert processes.run(code, folder).strip() == "14"
+
+
+def test_a_fork_before_first_use_may_use_it_in_parent_and_child(folder: Path) -> None:
+    code = """
+        import os, sys
+        import headrace as hr
+        def count():
+            steps = [hr.transforms.Resize((8, 8))]
+            with hr.Loader(sys.argv[1], 8, transform=steps, output="numpy") as loader:
+                return len(list(loader))
+        pid = os.fork()
+        if pid == 0:
+            os._exit(count())
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 15
+        print(count())
+    """
+    assert processes.run(code, folder).strip() == "15"
+
+
+def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_works(
+    folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "workers.py"
+    program.write_text(
+        "import sys, torch\n"
+        "import headrace as hr\n"
+        "def first(samples): return [label for _, label in samples]\n"
+        "if __name__ == '__main__':\n"
+        "    dataset = hr.Dataset(sys.argv[1])\n"
+        "    options = dict(batch_size=8, num_workers=2, collate_fn=first)\n"
+        "    options['multiprocessing_context'] = sys.argv[2]\n"
+        "    loader = torch.utils.data.DataLoader(dataset, **options)\n"
+        "    try:\n"
+        "        print(sum(len(labels) for labels in loader))\n"
+        "    except Exception as error:\n"
+        "        print('fork' in str(error))\n"
+    )
+    code = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
+    assert processes.run(code, folder, "fork").strip() == "True"
+    assert processes.run(code, folder, "spawn").strip() == "120"
+
+
+def test_killing_a_pack_at_any_moment_leaves_nothing_that_opens_or_the_whole(
+    folder: Path, tmp_path: Path
+) -> None:
+    code = """
+        import sys
+        import headrace as hr
+        print("begin", flush=True)
+        hr.pack(sys.argv[1], sys.argv[2], shard_size="64KiB", num_threads=2)
+    """
+    begun = time.monotonic()
+    processes.run(code, folder, tmp_path / "whole.hr")
+    duration = time.monotonic() - begun
+    whole = {p.name: p.read_bytes() for p in (tmp_path / "whole.hr").iterdir()}
+    outcomes = set()
+    for attempt in range(20):
+        destination = tmp_path / f"{attempt}.hr"
+        process = processes.start(code, folder, destination)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(duration * attempt / 60)
+        process.kill()
+        process.communicate()
+        try:
+            found = hr.Dataset(destination)
+        except errors.HeadraceError:
+            outcomes.add("nothing")
+            # What is left does not stand in the way of a second try.
+            hr.pack(folder, destination, shard_size="64KiB")
+            found = hr.Dataset(destination)
+        else:
+            outcomes.add("whole")
+        assert len(found) == 120
+        assert {p.name: p.read_bytes() for p in destination.iterdir()} == whole
+        found.close()
+    assert "nothing" in outcomes
+
+
+def test_killing_a_loading_process_leaves_no_process_and_no_file(folder: Path) -> None:
+    before = sorted(Path("/dev/shm").iterdir())
+    code = QUICK + "    print('begin', flush=True)\n    while True: list(loader)\n"
+    process = processes.start(code, folder)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.2)
+    process.kill()
+    process.communicate(timeout=2)
+    assert sorted(Path("/dev/shm").iterdir()) == before

@@ -1,0 +1,74 @@
+"""Batches need no /dev/shm, and where memory really is short an error says how much was needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import images
+import processes
+
+# 256 x 3 x 224 x 224 float32: 154 MB a batch, more than any of the /dev/shm below.
+LOAD = """
+    import os, sys
+    import headrace as hr
+    steps = [hr.transforms.RandomResizedCrop(224)]
+    loader = hr.Loader(sys.argv[1], batch_size=256, shuffle=True, transform=steps, num_threads=2)
+    shapes = [tuple(batch.shape) for batch, _ in loader]
+    loader.close()
+    size = os.statvfs("/dev/shm") if os.path.exists("/dev/shm") else None
+    print(shapes, size.f_blocks * size.f_frsize if size else "absent")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return images.plain_tree(tmp_path_factory.mktemp("shm"), 520)
+
+
+@pytest.mark.parametrize("megabytes", [64, 1])
+def test_batches_of_154_mb_come_with_a_dev_shm_of_so_many_mb(folder: Path, megabytes: int) -> None:
+    mount = f"mount -t tmpfs -o size={megabytes}m tmpfs /dev/shm"
+    found = processes.run(LOAD, folder, prefix=processes.in_mount_namespace(mount), timeout=120)
+    assert found.strip() == f"{[(256, 3, 224, 224)] * 2 + [(8, 3, 224, 224)]} {megabytes << 20}"
+
+
+def test_batches_of_154_mb_come_without_any_dev_shm(folder: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    steps = [f"mount -t tmpfs tmpfs {dev}"]
+    for name, minor in (("null", 3), ("zero", 5), ("random", 8), ("urandom", 9)):
+        steps.append(f"mknod -m 666 {dev}/{name} c 1 {minor}")
+    steps.append(f"mount --bind {dev} /dev")
+    found = processes.run(LOAD, folder, prefix=processes.in_mount_namespace(*steps), timeout=120)
+    assert found.strip() == f"{[(256, 3, 224, 224)] * 2 + [(8, 3, 224, 224)]} absent"
+
+
+def test_batches_leave_nothing_in_dev_shm(folder: Path) -> None:
+    before = sorted(Path("/dev/shm").iterdir())
+    processes.run(LOAD, folder, timeout=120)
+    assert sorted(Path("/dev/shm").iterdir()) == before
+
+
+def test_short_memory_is_an_error_that_says_how_much_was_needed(folder: Path) -> None:
+    """The address space is limited to what is in use and 100 MB, less than one batch."""
+    code = """
+        import resource, sys
+        import headrace as hr
+        from headrace import errors
+        steps = [hr.transforms.RandomResizedCrop(224)]
+        options = dict(transform=steps, num_threads=1, output="numpy")
+        with hr.Loader(sys.argv[1], batch_size=2, **options) as loader:
+            next(iter(loader))
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+        try:
+            with hr.Loader(sys.argv[1], batch_size=256, **options) as loader:
+                next(iter(loader))
+        except errors.MemoryShortError as error:
+            assert isinstance(error, MemoryError)
+            print(error)
+    """
+    found = processes.run(code, folder)
+    assert any(number in found.replace(",", "") for number in ("154", "147")), found

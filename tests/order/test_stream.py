@@ -1,0 +1,170 @@
+"""The stream of batches: the same however it is made, and every sample exactly once."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+import images
+
+COUNT = 117
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return images.plain_tree(tmp_path_factory.mktemp("order"), COUNT)
+
+
+@pytest.fixture(scope="module")
+def packed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    destination = tmp_path_factory.mktemp("order-packed") / "d.hr"
+    hr.pack(folder, destination, shard_size="64KiB")
+    assert len(list(destination.glob("shard-*.tar"))) > 2
+    return destination
+
+
+def augmented() -> list:
+    return [
+        hr.transforms.RandomResizedCrop(48),
+        hr.transforms.RandomHorizontalFlip(),
+        hr.transforms.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+    ]
+
+
+def stream_hash(dataset, *, epochs: int = 2, **options: object) -> str:
+    """SHA-256 over all bytes of images and labels, in the order in which they come."""
+    settings = {"batch_size": 8, "shuffle": True, "seed": 5, "transform": augmented()}
+    digest = hashlib.sha256()
+    with hr.Loader(dataset, output="numpy", **{**settings, **options}) as loader:
+        for _ in range(epochs):
+            for batch, labels in loader:
+                digest.update(batch.tobytes())
+                digest.update(labels.tobytes())
+    return digest.hexdigest()
+
+
+def keys(dataset, *, epoch: int = 0, **options: object) -> list[str]:
+    """The key of each sample in the order in which they come."""
+    settings = {"batch_size": 8, "transform": [hr.transforms.Resize((8, 8))], "fields": ["key"]}
+    with hr.Loader(dataset, output="numpy", **{**settings, **options}) as loader:
+        loader.set_epoch(epoch)
+        return [str(key) for _, _, fields in loader for key in fields["key"]]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_the_stream_is_the_same_for_any_number_of_threads(packed: Path, threads: int) -> None:
+    assert stream_hash(packed, num_threads=threads) == stream_hash(packed, num_threads=1)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_stream_is_the_same_for_mmap_and_pread(packed: Path, threads: int) -> None:
+    mapped = hr.Dataset(packed, backend="mmap")
+    read = hr.Dataset(packed, backend="pread")
+    assert stream_hash(mapped, num_threads=threads) == stream_hash(read, num_threads=threads)
+
+
+@pytest.mark.parametrize("prefetch", [1, 5])
+def test_the_stream_is_the_same_for_any_prefetch_and_read_ahead(
+    packed: Path, prefetch: int
+) -> None:
+    base = stream_hash(packed)
+    assert stream_hash(packed, prefetch=prefetch) == base
+    assert stream_hash(packed, prefetch=prefetch, read_ahead=40) == base
+
+
+def test_a_folder_in_place_and_its_packed_form_give_one_stream(folder: Path, packed: Path) -> None:
+    assert stream_hash(folder) == stream_hash(packed)
+
+
+def test_the_stream_depends_on_the_seed(packed: Path) -> None:
+    assert stream_hash(packed, seed=5) != stream_hash(packed, seed=6)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 8, 117, 200])
+def test_every_sample_comes_exactly_once_an_epoch(
+    packed: Path, batch_size: int, shuffle: bool
+) -> None:
+    dataset = hr.Dataset(packed)
+    every = sorted(dataset.facts(i)["key"] for i in range(len(dataset)))
+    found = keys(dataset, batch_size=batch_size, shuffle=shuffle)
+    assert len(found) == COUNT
+    assert sorted(found) == every
+
+
+def test_without_shuffle_samples_come_in_the_datasets_order(packed: Path) -> None:
+    dataset = hr.Dataset(packed)
+    assert keys(dataset) == [dataset.facts(i)["key"] for i in range(len(dataset))]
+
+
+def test_epochs_have_different_orders_of_the_same_samples(packed: Path) -> None:
+    first, second = keys(packed, shuffle=True), keys(packed, shuffle=True, epoch=1)
+    assert first != second
+    assert sorted(first) == sorted(second)
+    # No sample stays much more often than chance has it: one in expectation.
+    assert sum(a == b for a, b in zip(first, second, strict=True)) < 10
+
+
+def test_drop_last_leaves_out_the_incomplete_batch_and_nothing_else(packed: Path) -> None:
+    whole = keys(packed, shuffle=True)
+    assert keys(packed, shuffle=True, drop_last=True) == whole[: COUNT // 8 * 8]
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 8])
+def test_ranks_together_have_every_sample_exactly_once(packed: Path, world_size: int) -> None:
+    parts = [
+        keys(packed, shuffle=True, batch_size=4, rank=rank, world_size=world_size)
+        for rank in range(world_size)
+    ]
+    together = [key for part in parts for key in part]
+    assert sorted(together) == sorted(keys(packed))
+
+
+def test_with_shuffle_each_image_still_comes_with_its_own_label_and_key(packed: Path) -> None:
+    options = {"transform": [hr.transforms.Resize((16, 16))], "fields": ["key"], "output": "numpy"}
+
+    def samples(shuffle: bool) -> dict[str, tuple[bytes, int]]:
+        with hr.Loader(packed, batch_size=16, shuffle=shuffle, **options) as loader:
+            return {
+                str(key): (image.tobytes(), int(label))
+                for images_, labels, fields in loader
+                for image, label, key in zip(images_, labels, fields["key"], strict=True)
+            }
+
+    in_order = samples(shuffle=False)
+    assert len({image for image, _ in in_order.values()}) == COUNT  # all differ
+    assert samples(shuffle=True) == in_order
+
+
+@pytest.mark.parametrize("stop", [0, 1, 7, 14])
+def test_after_a_break_the_next_epoch_is_whole(packed: Path, stop: int) -> None:
+    options = {"batch_size": 8, "shuffle": True, "transform": [hr.transforms.Resize((8, 8))]}
+    with hr.Loader(packed, fields=["key"], output="numpy", **options) as loader:
+        for step, _ in enumerate(loader):
+            if step == stop:
+                break
+        second = [str(key) for _, _, fields in loader for key in fields["key"]]
+    assert second == keys(packed, shuffle=True, epoch=1)
+
+
+@pytest.mark.parametrize("saved_at", range(16))
+def test_a_loader_goes_on_from_a_saved_state_at_every_batch(packed: Path, saved_at: int) -> None:
+    def loader(threads: int) -> hr.Loader:
+        options = {"batch_size": 8, "shuffle": True, "seed": 3, "transform": augmented()}
+        return hr.Loader(packed, output="numpy", num_threads=threads, **options)
+
+    with loader(2) as whole:
+        expected = [batch.tobytes() for batch, _ in whole]
+    with loader(1) as first:
+        iterator = iter(first)
+        found = [next(iterator)[0].tobytes() for _ in range(saved_at)]
+        state = first.state_dict()
+    with loader(3) as second:
+        second.load_state_dict(state)
+        found += [batch.tobytes() for batch, _ in second]
+    if saved_at == len(expected):  # the state was the start of the next epoch
+        found = found[: len(expected)]
+    assert found == expected

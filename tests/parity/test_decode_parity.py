@@ -1,0 +1,47 @@
+"""A decoded image is Pillow's convert("RGB"), byte for byte."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import headrace as hr
+import images
+
+# One pixel, one row, one column, less than an MCU, edges inside an MCU, whole MCUs.
+SIZES = [(1, 1), (2, 1), (1, 9), (7, 5), (17, 33), (64, 48), (131, 67)]
+
+
+def pillow(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_every_kind_of_jpeg_decodes_to_pillows_bytes(size: tuple[int, int]) -> None:
+    differing = [
+        name
+        for name, data in images.every_jpeg(*size).items()
+        if not np.array_equal(hr.functional.decode(data), pillow(data))
+    ]
+    assert differing == []
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_every_kind_of_png_decodes_to_pillows_bytes(size: tuple[int, int]) -> None:
+    differing = [
+        name
+        for name, data in images.every_png(*size).items()
+        if not np.array_equal(hr.functional.decode(data), pillow(data))
+    ]
+    assert differing == []
+
+
+def test_a_type_is_known_by_its_content_whatever_the_file_is_called(tmp_path) -> None:
+    disguised = images.png(40, 30, 2)
+    images.write_tree(tmp_path, {"a/photo.JPEG": disguised, "a/scan.png": images.jpeg(40, 30)})
+    dataset = hr.Dataset(tmp_path)
+    assert np.array_equal(dataset[0].image, pillow(disguised))
+    assert np.array_equal(dataset[1].image, pillow(images.jpeg(40, 30)))

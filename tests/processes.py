@@ -1,0 +1,49 @@
+"""Running a piece of Python in a process of its own, which may be killed, forked or starved."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def start(code: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    """Starts `code` with `arguments` as sys.argv[1:]; tests/ is importable there."""
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONFAULTHANDLER": ""},
+    )
+
+
+def run(code: str, *arguments: object, prefix: tuple[str, ...] = (), timeout: float = 60) -> str:
+    """The output of `code`, which has to end with status 0 in time."""
+    process = start(code, *arguments, prefix=prefix)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        pytest.fail(f"still running after {timeout} s\n{out}\n{err}")
+    assert process.returncode == 0, f"status {process.returncode}\n{out}\n{err}"
+    return out
+
+
+def in_mount_namespace(*steps: str) -> tuple[str, ...]:
+    """A prefix for `run` that first does `steps` in a mount namespace; skips where it may not."""
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare(1) is not installed")
+    tried = subprocess.run(["unshare", "-m", "true"], capture_output=True, text=True)
+    if tried.returncode:
+        pytest.skip(f"a mount namespace needs root: {tried.stderr.strip()}")
+    script = " && ".join([*steps, 'exec "$@"'])
+    return ("unshare", "-m", "sh", "-c", script, "sh")
