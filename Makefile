@@ -1,0 +1,75 @@
+# One verb a target. `make test` and `make demo` start from a bare clone; both may be run again.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup build wheel install test demo lint unit race asan fuzz pytest check bench soak clean distclean
+
+# tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
+ENV := . tools/env.sh &&
+PYTHON := .venv/bin/python
+TEST_PYTHON := .build/venv/bin/python
+IMAGES ?=
+FUZZ_SECONDS ?= 60
+PYTEST_ARGS ?=
+# Every benchmark and the demo take IMAGES=DIR, an image folder; else the demo's photographs.
+PHOTOGRAPHS := $(or $(IMAGES),.build/demo/photographs)
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+setup: ## install what is missing: compiler and headers (apt-get), .venv, Go, linters
+	@tools/setup.sh
+
+build: setup ## compile the Go packages and the shared library .build/libheadrace.so
+	$(ENV) go build ./... && go build -buildmode=c-shared -o .build/libheadrace.so ./capi
+
+wheel: setup ## build dist/headrace-*.whl and tag it with auditwheel
+	$(ENV) tools/wheel.sh
+
+install: wheel ## install the wheel into the clean environment .build/venv
+	$(ENV) tools/install.sh
+
+lint: setup ## gofmt, go vet, staticcheck, ruff, mypy --strict, clang-format
+	$(ENV) tools/lint.sh
+
+unit: setup ## Go tests
+	$(ENV) go test ./...
+
+race: setup ## Go tests under the race detector
+	$(ENV) CGO_ENABLED=1 go test -race ./...
+
+asan: setup ## the C code under address and undefined-behaviour sanitizers
+	$(ENV) tools/asan.sh
+
+fuzz: setup ## every Go fuzz target for FUZZ_SECONDS (60) each, and 2 million runs of the decoder
+	$(ENV) tools/fuzz.sh $(FUZZ_SECONDS)
+
+pytest: install ## the whole-system tests against the installed wheel
+	$(ENV) $(TEST_PYTHON) -m pytest tests --timeout 300 $(PYTEST_ARGS)
+
+check: lint unit ## the quick ones: linters and Go tests
+
+test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-system tests
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory race
+	@$(MAKE) --no-print-directory asan
+	@$(MAKE) --no-print-directory pytest
+
+demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) $(TEST_PYTHON) examples/demo.py "$(PHOTOGRAPHS)" --work .build/demo
+
+bench: install ## rates against torchvision and against the bare kernel (IMAGES=DIR for your own)
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) $(TEST_PYTHON) bench/compare.py "$(PHOTOGRAPHS)"
+
+soak: install ## memory, descriptors, maps and threads over 50 epochs
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) $(TEST_PYTHON) bench/soak.py "$(PHOTOGRAPHS)"
+
+clean: ## remove what was built, keep installed tools and caches
+	rm -rf build dist wheelhouse .build/venv .build/wheel .build/demo .build/ctest* .build/libheadrace.* \
+	  python/headrace/*.so python/*.egg-info
+
+distclean: clean ## remove everything that any target made
+	rm -rf .venv .build .pytest_cache .mypy_cache .ruff_cache .hypothesis
