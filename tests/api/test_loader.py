@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -354,37 +353,6 @@ def test_closing_wakes_whoever_waits(packed: Path) -> None:
     made.close()
 
 
-def test_ctrl_c_interrupts_a_waiting_loop_within_half_a_second(packed: Path) -> None:
-    program = """
-        import sys, time
-        sys.path.insert(0, sys.argv[2])
-        from pathlib import Path
-        from api.test_loader import slow
-        made = slow(Path(sys.argv[1]), 60_000, output="numpy")
-        print("waiting", flush=True)
-        try:
-            next(iter(made))
-        except KeyboardInterrupt:
-            print("interrupted", time.time(), flush=True)
-    """
-    tests = str(Path(__file__).parents[1])
-    child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), str(packed), tests],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    with child, child.stdout as lines:
-        assert lines.readline() == "waiting\n"
-        time.sleep(0.3)
-        sent = time.time()
-        child.send_signal(signal.SIGINT)
-        word, at = lines.readline().split()
-        assert word == "interrupted"
-        assert float(at) - sent < 0.5
-        assert child.wait(5) == 0
-
-
 @pytest.mark.parametrize("leave", ["break", "abandon", "hold", "exit in a loop"])
 def test_an_interpreter_ends_cleanly_wherever_it_stops(packed: Path, leave: str) -> None:
     program = f"""
@@ -424,21 +392,6 @@ def test_statistics_and_report_are_there(packed: Path) -> None:
         list(made)
         assert made.stats()
         assert made.report() == []
-
-
-def test_next_with_a_ready_batch_takes_less_than_25_microseconds(packed: Path) -> None:
-    with loader_of(packed, 1, prefetch=24) as made:
-        took = []
-        for _ in range(40):
-            batches = iter(made)
-            next(batches)
-            time.sleep(0.05)  # now the rest of the epoch is ready
-            begun = time.perf_counter()
-            for _ in range(20):
-                next(batches)
-            took.append((time.perf_counter() - begun) / 20)
-    # The best of the averages: others share these cores, and the engine's threads go on decoding.
-    assert min(took) < 25e-6
 
 
 def test_torch_missing_is_a_sentence(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
