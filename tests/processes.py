@@ -16,12 +16,13 @@ HERE = Path(__file__).parent
 
 def start(code: str, *arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     """Starts `code` with `arguments` as sys.argv[1:]; tests/ is importable there."""
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         [*prefix, sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONFAULTHANDLER": ""},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": ""},
     )
 
 
