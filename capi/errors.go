@@ -8,9 +8,11 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -56,9 +58,7 @@ type coded struct {
 
 func (e *coded) Error() string { return e.text }
 
-func argument(format string, values ...any) error {
-	return &coded{codeArgument, fmt.Sprintf(format, values...)}
-}
+func argument(text string) error { return &coded{codeArgument, text} }
 
 func badHandle(h int64) error {
 	return &coded{codeBadHandle, fmt.Sprintf("%#x is no open handle of this kind: it was closed, or never was one", h)}
@@ -91,7 +91,7 @@ func classify(err error) failure {
 	if errors.As(err, &missing) {
 		f.code = codeMemory
 	}
-	if errors.Is(err, pipeline.ErrClosed) {
+	if errors.Is(err, pipeline.ErrClosed) || errors.Is(err, pinned.ErrClosed) {
 		f.code = codeClosed
 	}
 	if errors.As(err, &index) {
@@ -112,7 +112,28 @@ func classify(err error) failure {
 	if errors.As(err, &own) {
 		f.code = own.code
 	}
+	f.text = sentence(err, f)
 	return f
+}
+
+// sentence is the error's own where its type makes one in the form of package fault. What a decoder
+// said without a file, and what none of our packages made, get theirs here.
+func sentence(err error, f failure) string {
+	nowhere := fault.Place{Record: fault.None, Offset: fault.None}
+	if e, ok := err.(*native.Error); ok {
+		nowhere.Offset = e.Offset
+		return fault.Sentence(nowhere, pixelFamilies[e.Code], e.Text)
+	}
+	if f.code == codeInternal && !strings.Contains(err.Error(), string(fault.Internal)+": ") {
+		return fault.Sentence(nowhere, fault.Internal, err.Error()+"; please report this")
+	}
+	return err.Error()
+}
+
+// pixelFamilies are those of the kernel's codes; a caller's argument and short memory have none.
+var pixelFamilies = map[native.Code]fault.Family{
+	native.Bad: fault.Bad, native.Truncated: fault.Bad, native.Checksum: fault.Bad,
+	native.Unsupported: fault.Unsupported, native.Limit: fault.Unsupported, native.Internal: fault.Internal,
 }
 
 var indexCodes = map[catalog.ErrorKind]code{
@@ -151,5 +172,6 @@ func planError(err error) error {
 	if err == nil || classify(err).code != codeInternal {
 		return err
 	}
-	return argument("%s", err)
+	// A mistake of the library's own is not the caller's: only errors without a type come by here.
+	return argument(err.Error())
 }

@@ -21,6 +21,10 @@ type Report struct {
 	Seconds     float64 `json:"seconds"`
 	Fingerprint string  `json:"fingerprint"`
 	Faults      Places  `json:"faults"`
+	// Samples that were no good image when they were packed or indexed, and are so still: their bytes
+	// are as recorded, so they are no faults of the dataset, and OK is not about them.
+	KnownFaults int64   `json:"known_faults"`
+	Known       []Place `json:"known"` // the first of them; Found is the verdict, Text the reason
 }
 
 // Places lists what is wrong, up to a bound, and counts all of it.
@@ -44,8 +48,11 @@ type Place struct {
 type places struct {
 	mu    sync.Mutex
 	all   Places
+	known Places
 	track *Tracker
 }
+
+// add takes what is not as it was recorded.
 
 func (p *places) add(place Place) {
 	p.mu.Lock()
@@ -55,4 +62,14 @@ func (p *places) add(place Place) {
 		p.all.Listed = append(p.all.Listed, place)
 	}
 	p.track.add(0, 0, 1)
+}
+
+// addKnown takes what is as it was recorded, and was no good then.
+func (p *places) addKnown(place Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known.Total++
+	if len(p.known.Listed) < maxListedFaults {
+		p.known.Listed = append(p.known.Listed, place)
+	}
 }

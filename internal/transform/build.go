@@ -1,6 +1,10 @@
 package transform
 
-import "github.com/headrace/headrace/native"
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/native"
+)
 
 var filters = map[string]int32{
 	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
@@ -53,7 +57,7 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 			op.I[i] = v[argument].integer(0)
 		}
 	default:
-		return op, &Error{Text: "is in the table but has no op"}
+		return op, &Error{Text: "it is in the table and has no op"}
 	}
 	return op, nil
 }
@@ -62,7 +66,7 @@ func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
 	if len(size) == 2 {
 		if !limit.isNull {
-			return op, &Error{Argument: "max_size", Text: "goes with one number as size, not with height and width"}
+			return op, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d, and size is height and width (expected null, or one number as size)", limit.integer(0))}
 		}
 		op.Kind = native.OpResize
 		op.I[0], op.I[1] = int32(size[0]), int32(size[1])
@@ -75,7 +79,7 @@ func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
 	}
 	op.I[1] = limit.integer(0)
 	if op.I[1] <= op.I[0] {
-		return op, &Error{Argument: "max_size", Text: "must be greater than size"}
+		return op, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than size, which is %d)", op.I[1], op.I[0])}
 	}
 	return op, nil
 }
