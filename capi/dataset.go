@@ -96,13 +96,15 @@ func useDataset(h int64) (*dataset, error) {
 }
 
 func (d *dataset) close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.store != nil {
-		d.store.Close()
-	}
-	d.closed = true
-	d.Release()
+	within(closeGrace, func() {
+		d.mu.Lock() // waits for reads of samples
+		defer d.mu.Unlock()
+		if d.store != nil {
+			d.store.Close()
+		}
+		d.closed = true
+		d.Release()
+	})
 	return nil
 }
 
@@ -138,6 +140,13 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 }
 
 func (d *dataset) openStore() (err error) {
+	// A read that hangs shares the lock for as long; to ask for all of it would stop every other read.
+	d.mu.RLock()
+	ready := d.store != nil || d.closed
+	d.mu.RUnlock()
+	if ready {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.store == nil && !d.closed {

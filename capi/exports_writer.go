@@ -15,7 +15,7 @@ import (
 type writer struct{ *pack.Writer }
 
 func (w writer) close() error {
-	w.Abort()
+	within(clearingGrace, w.Abort)
 	return nil
 }
 

@@ -62,7 +62,8 @@ int32_t hr_abi_version(void);
 /* Closes any handle: dataset, loader, writer (an unfinished writer leaves nothing that opens), job
  * (is cancelled). Batches still held stay valid until hr_release. Closing twice is
  * HR_BAD_HANDLE. Returns within the time one image takes to decode; where a
- * read hangs, after half a second, and the rest is given back when that read ends. */
+ * read hangs, after half a second, and the rest is given back when that read ends. A job or an
+ * unfinished writer, which removes what it had begun, may take five. */
 int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */

@@ -68,9 +68,9 @@ func (j *job) wait(timeout time.Duration) error {
 
 var stillAtWork = &coded{codeTimeout, "the job is still at work"}
 
-// close cancels the job and waits until it has removed what it had begun.
+// close cancels the job and waits until it has removed what it had begun, if that comes soon.
 func (j *job) close() error {
 	j.cancel()
-	<-j.done
+	within(clearingGrace, func() { <-j.done })
 	return nil
 }

@@ -43,8 +43,8 @@ func TestSeekPointsOutsideTheFileOrOverTheLimitAreErrorsThatNameTheRecord(t *tes
 	s, d := openSet(t, want.root, mmap.Options{})
 	b := buffer(t)
 	for text, place := range map[string]catalog.SeekPlace{
-		"max_record_bytes":  {Offset: 16, Length: 1<<20 + 1},
-		"record": {Offset: int64(len(want.seek)), Length: 1},
+		"max_record_bytes": {Offset: 16, Length: 1<<20 + 1},
+		"record":           {Offset: int64(len(want.seek)), Length: 1},
 	} {
 		forged := sample(t, d, 1)
 		forged.Seek = place
