@@ -73,6 +73,9 @@ func openTable(c *PackConfig) (*table, error) {
 	return t, nil
 }
 
+// usualLabel is the column of labels where no other is named.
+const usualLabel = "label"
+
 // chooseColumns finds path, label and key by name; what is left over is kept as fields.
 func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	t.cols, t.cells = cols, make([]any, len(cols))
@@ -81,7 +84,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 		pathName = "path"
 	}
 	if labelName == "" {
-		labelName = "label"
+		labelName = usualLabel
 	}
 	for i, col := range cols {
 		switch col.Name {
@@ -100,8 +103,10 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 		return t.wrong(-1, "there is no column %q (found %s); path_column names another", pathName, columnNames(cols))
 	case cols[t.pathAt].Type != catalog.Str:
 		return t.wrong(-1, "the column %q is of type %s (expected text, for paths)", pathName, cols[t.pathAt].Type)
-	case c.LabelColumn != "" && t.labelAt < 0:
-		return t.wrong(-1, "there is no column %q", labelName)
+	// Without a column of the usual name the samples are unlabelled, as test sets are. Who names
+	// another one means it.
+	case labelName != usualLabel && t.labelAt < 0:
+		return t.wrong(-1, "there is no column %q (found %s)", labelName, columnNames(cols))
 	case t.labelAt >= 0 && cols[t.labelAt].Type != catalog.Int && cols[t.labelAt].Type != catalog.Str:
 		return t.wrong(-1, "the column %q is of type %s (expected whole numbers or names)", labelName, cols[t.labelAt].Type)
 	case t.keyAt >= 0 && cols[t.keyAt].Type != catalog.Str:

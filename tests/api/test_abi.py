@@ -185,8 +185,8 @@ def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> No
         (b"", "empty"),
         (b"{", "configuration"),
         (b"[]", "configuration"),
-        (b'{"path": 3}', "path cannot be a number"),
-        (b'{"pth": "x"}', 'unknown field "pth"'),
+        (b'{"path": 3}', "path is a number (expected a string)"),
+        (b'{"pth": "x"}', 'there is no argument "pth"'),
         (b'{"path": "x"} {}', "more than one"),
         (b"{}", "path is missing"),
         (b'{"path": "a", "paths": []}', "both"),
@@ -221,3 +221,29 @@ def test_a_dataset_may_be_closed_under_its_loader(packed: Path) -> None:
             _lib.library().hr_release(batch.batch, None)
     assert _lib.library().hr_close(int(loader), error) == 0
     assert _lib.library().hr_close(int(loader), error) == 4
+
+
+def test_loans_are_refused_by_a_closed_loader_and_end_with_it(dataset: int) -> None:
+    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    with _opened("hr_loader_open", CONFIG, dataset) as loader:
+        size = _lib.info("hr_loader_info", loader)["slot_bytes"]
+        memory, address = aligned(size)
+        assert library.hr_lend(loader, address, size, 1, error) == 0
+        for tag in (1, -1):  # lent already, and no tag
+            assert failure("hr_lend", loader, address, size, tag)[0] == 5
+        assert library.hr_next(loader, 10_000, batch, error) == 0
+        assert library.hr_release(batch.batch, error) == 0
+    assert failure("hr_lend", loader, address, size, 2)[0] == 4
+    ctypes.memset(address, 0xA5, size)
+    time.sleep(0.05)
+    assert ctypes.string_at(address, size) == b"\xa5" * size  # nobody writes there any more
+    del memory
+
+
+def test_the_event_of_a_closed_loader_is_refused(dataset: int) -> None:
+    descriptor = ctypes.c_int32(-1)
+    with _opened("hr_loader_open", CONFIG, dataset) as loader:
+        assert failure("hr_loader_event", loader, byref(descriptor))[0] == 0
+        assert descriptor.value >= 0
+    assert failure("hr_loader_event", loader, byref(descriptor))[0] == 4
+    assert failure("hr_loader_event", 7, byref(descriptor))[0] == 4
