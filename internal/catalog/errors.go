@@ -94,6 +94,18 @@ func IOError(file, doing string, err error) *Error {
 	return &Error{Kind: KindIO, File: file, Record: -1, Offset: -1, Text: doing, Err: err}
 }
 
+// sizeError is for a file that has not the size the manifest states. Its offset is where a shorter one
+// ends, and where a longer one ought to.
+func sizeError(file, what string, expected, found int64) error {
+	e := &Error{Kind: KindTruncated, File: file, Record: -1, Offset: min(expected, found)}
+	text := what + " is truncated, it ends here"
+	if found > expected {
+		e.Kind, text = KindBadFile, what+" is longer than the manifest says"
+	}
+	e.Text = fault.Differs(text, fmt.Sprintf("%d bytes", expected), found)
+	return e
+}
+
 // FormatError gives an error of package formats its kind.
 func FormatError(file string, err error) error {
 	var p *fs.PathError
