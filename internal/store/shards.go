@@ -137,11 +137,13 @@ func (s *shards) cut(sample catalog.Sample, file *mmap.File) error {
 
 // evict closes n shards that were not used lately (the clock algorithm), with the lock held.
 func (s *shards) evict(n int) {
-	// Two rounds: the first may only find that all were used.
-	for steps := 2 * len(s.list); n > 0 && steps > 0; steps-- {
+	// Two rounds: the first may only find that all were used. Readers go on using them meanwhile, so
+	// both may; the third takes any, or there would be more open than may be.
+	for steps := 3 * len(s.list); n > 0 && steps > 0; steps-- {
 		shard := &s.list[s.hand]
 		s.hand = (s.hand + 1) % len(s.list)
-		if shard.file.Load() == nil || shard.used.Swap(false) {
+		spared := shard.used.Swap(false) && steps > len(s.list)
+		if shard.file.Load() == nil || spared {
 			continue
 		}
 		s.shut(shard)
