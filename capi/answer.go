@@ -34,6 +34,7 @@ func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 	return C.HR_OK
 }
 
+// write fills in the caller's error, where there is one: the code goes back in any case.
 func write(out *C.hr_error, f failure) C.int32_t {
 	if out != nil {
 		out.code = C.int32_t(f.code)
@@ -66,6 +67,8 @@ func configuration(text *C.char, length C.size_t, into any) error {
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
+	// Unknown keys are refused, and so is what stands behind the object: half of a caller's text was
+	// not meant to be ignored.
 	if err := decoder.Decode(into); err != nil {
 		return argument(jsonReason(err))
 	}
@@ -106,6 +109,7 @@ func jsonName(value string) string {
 	return "a " + value
 }
 
+// expectedJSON is the type of an argument in words.
 func expectedJSON(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int32, reflect.Int64:
@@ -131,6 +135,7 @@ func textAnswer(value any, buffer *C.char, capacity C.size_t, need *C.size_t) er
 	return bytesAnswer(append(text, 0), unsafe.Pointer(buffer), capacity, need)
 }
 
+// bytesAnswer says what is needed before it looks at the buffer, so that a caller may ask with none.
 func bytesAnswer(data []byte, buffer unsafe.Pointer, capacity C.size_t, need *C.size_t) error {
 	if need != nil {
 		*need = C.size_t(len(data))

@@ -58,6 +58,7 @@ type coded struct {
 
 func (e *coded) Error() string { return e.text }
 
+// argument is a refusal of what the caller asked for; package fault's Argument makes the text.
 func argument(text string) error { return &coded{codeArgument, text} }
 
 func badHandle(h int64) error {
@@ -78,6 +79,7 @@ func classify(err error) failure {
 		sample  *pipeline.SampleError
 		system  syscall.Errno
 	)
+	// First the weakest: whatever follows knows more, and overrides it.
 	if errors.As(err, &system) {
 		f.code, f.osError = codeIO, int32(system)
 	}
@@ -88,6 +90,7 @@ func classify(err error) failure {
 	if errors.As(err, &pixels) {
 		f.code, f.offset = pixelCodes[pixels.Code], pixels.Offset
 	}
+	// ENOMEM is an errno below, but a caller frees memory for it, and looks for no file.
 	if errors.As(err, &missing) {
 		f.code = codeMemory
 	}
@@ -103,6 +106,7 @@ func classify(err error) failure {
 			f.code = indexCodes[index.Kind]
 		}
 	}
+	// Of a sample the pipeline knows the place best: the decoder counts from the record's first byte.
 	if errors.As(err, &sample) {
 		f.file, f.record, f.offset = sample.File, sample.Record, sample.Offset
 		if f.code == codeInternal {
@@ -136,20 +140,25 @@ var pixelFamilies = map[native.Code]fault.Family{
 	native.Unsupported: fault.Unsupported, native.Limit: fault.Unsupported, native.Internal: fault.Internal,
 }
 
+// indexCodes has every kind: one that were missing would be HR_OK to the caller.
 var indexCodes = map[catalog.ErrorKind]code{
 	catalog.KindInternal: codeInternal, catalog.KindArgument: codeArgument,
 	catalog.KindBadFile: codeBadFile, catalog.KindTruncated: codeTruncated,
 	catalog.KindChecksum: codeChecksum, catalog.KindUnsupported: codeUnsupported,
 	catalog.KindLimit: codeLimit, catalog.KindIO: codeIO, catalog.KindEmpty: codeEmpty,
 	catalog.KindDuplicateKey: codeDuplicateKey, catalog.KindBadImage: codeBadImage,
+	catalog.KindMemory: codeMemory,
 }
 
+// pixelCodes are the codes of the kernel; a bad record is a bad image here, for files have a code of
+// their own.
 var pixelCodes = map[native.Code]code{
 	native.Bad: codeBadImage, native.Truncated: codeTruncated, native.Checksum: codeChecksum,
 	native.Unsupported: codeUnsupported, native.Limit: codeLimit, native.Memory: codeMemory,
 	native.Argument: codeArgument, native.Internal: codeInternal,
 }
 
+// fileCode is for errors of package mmap; what it did not name itself is the system's errno.
 func fileCode(err error) code {
 	for _, known := range []struct {
 		is   error

@@ -35,6 +35,8 @@ type job struct {
 	err     error
 }
 
+// startJob returns at once. A panic of the work ends as the job's error: this goroutine is nobody's
+// call, and would take the process with it.
 func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &job{tracker: pack.NewTracker(), cancel: cancel, done: make(chan struct{})}
@@ -50,6 +52,7 @@ func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 	return j
 }
 
+// wait is bounded by its timeout, never by the work: Python delivers Ctrl-C only between two calls.
 func (j *job) wait(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()

@@ -62,6 +62,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	case c.WorldSize < 0: // 0 is one that was not given
 		return nil, argument(fault.Argument("world_size", c.WorldSize, "at least 1"))
 	}
+	// Order and transforms are checked before a thread or a slot is made: most mistakes are there.
 	samples, err := order.New(order.Config{
 		Seed: c.Seed, Samples: d.Len(), Shuffle: c.Shuffle, BatchSize: c.BatchSize,
 		DropLast: c.DropLast, Rank: c.Rank, WorldSize: c.WorldSize,
@@ -83,9 +84,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch
 	}
+	// Kept as configured: hr_batch describes its fields by them.
 	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
-		plan.Close()
+		plan.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)
 	}
 	return l, nil

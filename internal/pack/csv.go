@@ -42,6 +42,7 @@ func openCSV(file string) (_ tableFile, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before the rows: their numbers may have commas, and the error would be about those.
 	if separator, found := otherSeparator(header); found {
 		return nil, catalog.NewError(catalog.KindBadFile, file, "the header line is one column, %.80q; columns are separated by commas, here it seems by %q",
 			header[0], separator)
@@ -79,7 +80,7 @@ func (c *csvFile) rewind() ([]string, error) {
 
 // read is the next line as cells. The package checks that all lines have as many.
 func (c *csvFile) read() ([]string, error) {
-	c.at = c.r.InputOffset() + c.mark
+	c.at = c.r.InputOffset() + c.mark // the reader began behind the mark
 	record, err := c.r.Read()
 	if err == nil {
 		line, _ := c.r.FieldPos(0)
@@ -150,11 +151,14 @@ func otherSeparator(header []string) (string, bool) {
 	return "", false
 }
 
+// place is where the row begins that was read last: the line for an editor, the byte for a program.
 func (c *csvFile) place() (line, offset int64) { return c.line, c.at }
 
 func (c *csvFile) columns() []catalog.Field { return c.cols }
 func (c *csvFile) close()                   { c.f.Close() }
 
+// next turns a line into cells of the columns' types. The second pass may meet another file than the
+// first: what it decided on is held against every cell.
 func (c *csvFile) next(cells []any) (bool, error) {
 	record, err := c.read()
 	if errors.Is(err, io.EOF) {

@@ -55,6 +55,7 @@ func openTable(c *PackConfig) (*table, error) {
 	if t.below, err = filepath.Abs(t.root); err != nil {
 		return nil, catalog.IOError(t.root, "cannot make it an absolute path", err)
 	}
+	// The whole table before the first image: a mistake in its last row should not cost hours.
 	first, err := t.open()
 	if err != nil {
 		return nil, err
@@ -115,6 +116,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	return nil
 }
 
+// columnNames are quoted: a blank in a header is easily overlooked.
 func columnNames(cols []catalog.Field) string {
 	names := make([]string, len(cols))
 	for i, c := range cols {
@@ -250,6 +252,7 @@ func (t *table) next(it *item) (bool, error) {
 	return true, t.fill(it)
 }
 
+// total is known from the first pass.
 func (t *table) total() int64      { return t.rows }
 func (t *table) classes() []string { return t.names }
 func (t *table) close()            { t.rowsOf.close() }
@@ -265,6 +268,7 @@ func (t *table) fields() []catalog.Field {
 func (t *table) wrong(row int64, format string, a ...any) error {
 	e := catalog.NewError(catalog.KindBadFile, t.file, format, a...)
 	if e.Record = row; row >= 0 {
+		// The table's own row is at hand: fill is called for the row that was read last.
 		line, offset := t.rowsOf.place()
 		e.Offset, e.Text = offset, e.Text+inLine(line)
 	}

@@ -27,8 +27,10 @@ type reader struct {
 	mtime  int64
 }
 
+// readChunk is how much is read at once: large enough that a disk reads in one go.
 const readChunk = 1 << 20
 
+// newReader makes what a worker keeps from one task to the next.
 func newReader(c VerifyConfig, seek bool) (*reader, error) {
 	r := &reader{buffer: make([]byte, readChunk)}
 	if c.Decode || seek {
@@ -37,7 +39,8 @@ func newReader(c VerifyConfig, seek bool) (*reader, error) {
 	return r, nil
 }
 
-// needDecoder makes the decoder at the first record that needs one: of most datasets none does.
+// needDecoder makes the decoder at the first record that needs one: a dataset without seek points and
+// without known faults needs none.
 func (r *reader) needDecoder(c VerifyConfig) (err error) {
 	if r.decode == nil {
 		r.decode, err = newInspector(c.Limits.native(), false)
@@ -140,6 +143,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 		return
 	}
 	if uint64(s.Length) > r.decode.limits.MaxRecordBytes {
+		// Not held in memory, so nothing but its checksum can be said of it anew.
 		if known {
 			p.Found, p.Text = s.Verdict.String(), fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", s.Length, r.decode.limits.MaxRecordBytes)
 			v.places.addKnown(p)
@@ -200,6 +204,8 @@ func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
 		v.note(err)
 		return
 	}
+	// Its bytes are those that were recorded (the checksum held), so this is no fault of the dataset,
+	// and yet whoever trains on it should know.
 	if s.Verdict != catalog.Good {
 		known := p
 		known.Found, known.Text = s.Verdict.String(), again.reason

@@ -21,7 +21,8 @@ const (
 	sizesOfFolder = 32
 )
 
-// oneSize says what gives all images one size; TestEveryTransformThatIsHintedAtGivesOneSize.
+// oneSize says what gives all images one size; TestEveryTransformThatIsHintedAtGivesOneSize tries all
+// of it.
 const oneSize = "Resize((height, width)), CenterCrop, RandomCrop or RandomResizedCrop gives all images one size"
 
 // explainSizes finds the first sample, and the first that comes out in another size, for whoever
@@ -33,6 +34,7 @@ func (c *Config) explainSizes() error {
 		return err
 	}
 	defer s.close()
+	// Two samples say more than one: who sees the second knows at once what the first differs from.
 	var first sized
 	for i := range min(c.Dataset.Len(), sizesOfIndex) {
 		found, ok := s.size(i)
@@ -71,6 +73,7 @@ type sizer struct {
 	read    int
 }
 
+// newSizer has its own store and decoder: the Loader's are not made yet, and will not be.
 func (c *Config) newSizer() (*sizer, error) {
 	files, err := store.Open(c.Dataset, store.Options{Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes)})
 	if err != nil {
@@ -97,6 +100,7 @@ func (s *sizer) size(i int64) (sized, bool) {
 		return sized{}, false
 	}
 	width, height := sample.Width, sample.Height
+	// Only an index has looked into the files.
 	if sample.Verdict == catalog.Unknown {
 		if s.read++; s.read > sizesOfFolder {
 			return sized{}, false

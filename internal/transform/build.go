@@ -6,6 +6,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
+// filters are Pillow's. torchvision's nearest-exact is on PIL images what nearest is.
 var filters = map[string]int32{
 	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
 	"bilinear": native.Bilinear, "hamming": native.Hamming, "bicubic": native.Bicubic,
@@ -21,6 +22,7 @@ var paddingModes = map[string]int32{
 // refuse are arguments that do not go together.
 func build(name string, v map[string]value) (native.Op, *Error) {
 	op := native.Op{Filter: filters[v["interpolation"].text]}
+	// One number stands for both sides.
 	setSize := func() {
 		op.I[0] = int32(v["size"].each(0))
 		op.I[1] = int32(v["size"].each(1))
@@ -62,6 +64,8 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
+// buildResize: torchvision's Resize is two: to a size, and by the shorter side. Its max_size must be
+// greater than the size, not equal to it, as torchvision has it.
 func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
 	if len(size) == 2 {

@@ -33,6 +33,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Every transform but Normalize is one op, in its place: Explain and the draws count on it.
 		if name != "Normalize" {
 			op, err := build(name, values)
 			if err != nil {
@@ -59,7 +60,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	}
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
-		return nil, Explain(list, err)
+		return nil, Explain(list, err) // a combination that no argument's own rule forbids
 	}
 	return plan, nil
 }
@@ -115,6 +116,7 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) 
 	return name, values, nil
 }
 
+// output checks the form of the sample; what each name means stands in native.h.
 func (o Options) output() (native.Output, error) {
 	var out native.Output
 	for _, choice := range []struct {
@@ -128,7 +130,7 @@ func (o Options) output() (native.Output, error) {
 		{"scale", o.Scale, "div", map[string]int32{"div": native.ScaleDiv, "mul": native.ScaleMul}, &out.Scale},
 		{"mode", o.Mode, "exact", map[string]int32{"exact": 0}, new(int32)},
 	} {
-		if choice.value == "" {
+		if choice.value == "" { // not given
 			choice.value = choice.fallback
 		}
 		number, ok := choice.names[choice.value]
