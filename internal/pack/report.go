@@ -33,6 +33,13 @@ type Places struct {
 	Listed []Place `json:"listed"`
 }
 
+func (p *Places) add(place Place) {
+	p.Total++
+	if len(p.Listed) < maxListedFaults {
+		p.Listed = append(p.Listed, place)
+	}
+}
+
 // Place is one thing that is not as it should be.
 type Place struct {
 	File     string `json:"file"`     // shard, index, manifest or image
@@ -57,10 +64,7 @@ type places struct {
 func (p *places) add(place Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all.Total++
-	if len(p.all.Listed) < maxListedFaults {
-		p.all.Listed = append(p.all.Listed, place)
-	}
+	p.all.add(place)
 	p.track.add(0, 0, 1)
 }
 
@@ -68,8 +72,5 @@ func (p *places) add(place Place) {
 func (p *places) addKnown(place Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known.Total++
-	if len(p.known.Listed) < maxListedFaults {
-		p.known.Listed = append(p.known.Listed, place)
-	}
+	p.known.add(place)
 }

@@ -240,18 +240,22 @@ def caught(work: Callable[[], object], kind: type[Exception]) -> str:
     return text
 
 
+def check(entry: tuple[Callable[[Path], object], type[Exception], str], where: Path) -> None:
+    fault, kind, words = entry
+    text = caught(lambda: fault(where), kind)
+    assert re.search(words, text), text
+
+
 @pytest.mark.parametrize("name", OF_FOLDERS)
 def test_a_fault_of_a_folder_is_one_sentence_in_the_one_form(folder: Path, name: str) -> None:
-    fault, kind, words = OF_FOLDERS[name]
-    assert re.search(words, text := caught(lambda: fault(folder), kind)), text
+    check(OF_FOLDERS[name], folder)
 
 
 @pytest.mark.parametrize("name", OF_PACKED)
 def test_a_fault_of_a_packed_dataset_is_one_sentence_in_the_one_form(
     packed: Path, name: str
 ) -> None:
-    fault, kind, words = OF_PACKED[name]
-    assert re.search(words, text := caught(lambda: fault(packed), kind)), text
+    check(OF_PACKED[name], packed)
 
 
 @pytest.mark.parametrize("name", OF_ARGUMENTS)
