@@ -50,6 +50,13 @@ func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 	return j
 }
 
+// finishedJob is one that has nothing left to do: what a writer becomes.
+func finishedJob(result any) *job {
+	j := &job{tracker: pack.NewTracker(), cancel: func() {}, done: make(chan struct{}), result: result}
+	close(j.done)
+	return j
+}
+
 func (j *job) wait(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
