@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from headrace import arguments
 from headrace.dataset import Dataset
 from headrace.loader import Loader
 
@@ -32,7 +33,15 @@ def measure(
     """Loads for ``seconds``, epoch after epoch, and returns rates and the engine's own figures.
 
     The first batch is not counted: it pays for opening files and for the first touch of memory.
+
+    Raises:
+        ArgumentError: an argument is impossible; the sentence names it.
     """
+    batch_size = arguments.integer("batch_size", batch_size, 1)
+    size = arguments.integer("size", size, 1)
+    seconds = arguments.seconds("seconds", seconds)
+    if threads is not None:
+        threads = arguments.integer("threads", threads, 1)
     with Dataset(source) as dataset:
         loader = Loader(
             dataset,

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import headrace as hr
-from conftest import slots_and_shards
+from conftest import engine_threads, slots_and_shards
 from headrace import errors
 
 CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
@@ -117,6 +117,35 @@ def test_held_batches_outlive_their_loader_and_return_when_the_last_view_dies(
     assert len([line for line in slots_and_shards() if "memfd" in line]) == 1
     del part
     assert not [line for line in slots_and_shards() if "memfd" in line]
+
+
+def test_held_arrays_and_their_slices_are_unchanged_after_close(packed: Path) -> None:
+    with loader_of(packed, output="numpy") as made:
+        held = [
+            (images, images[1:3, :, ::2], labels[::-1], images.copy(), labels.copy())
+            for images, labels in made
+        ]
+        list(made)
+    for images, part, turned, copy, numbers in held:
+        assert np.array_equal(images, copy)
+        assert np.array_equal(part, copy[1:3, :, ::2])
+        assert np.array_equal(turned, numbers[::-1])
+    del images, part, turned
+    slices = [entry[1] for entry in held]
+    copies = [entry[3][1:3, :, ::2] for entry in held]
+    held.clear()
+    assert all(np.array_equal(a, b) for a, b in zip(slices, copies, strict=True))
+
+
+def test_decode_threads_have_a_name_and_end_with_their_loader(packed: Path) -> None:
+    with loader_of(packed, num_threads=3) as made:
+        next(iter(made))
+        assert engine_threads() == 3
+    for _ in range(250):
+        if engine_threads() == 0:
+            break
+        time.sleep(0.02)
+    assert engine_threads() == 0
 
 
 def test_slots_come_back_to_the_ring(packed: Path) -> None:
