@@ -62,13 +62,14 @@ def measure(
             begun = time.perf_counter()
             before = loader.stats()
             images = 0
-            while time.perf_counter() - begun < seconds:
+            took = 0.0
+            while took < seconds:
                 for batch, _ in loader:
                     images += len(batch)
                     show(images, -1, 0, 0)
-                    if time.perf_counter() - begun >= seconds:
+                    took = time.perf_counter() - begun
+                    if took >= seconds:
                         break
-            took = time.perf_counter() - begun
             after = loader.stats()
     spent = {name: round(after[name] - before[name], 3) for name in _STAGES}
     return {

@@ -60,7 +60,7 @@ def test_packing_never_replaces_what_is_there_unasked(folder: Path, tmp_path: Pa
 def test_an_interrupted_packing_leaves_nothing(tmp_path: Path) -> None:
     source = plain_tree(tmp_path / "source", 1, 1)
     [image] = source.rglob("*.jpg")
-    for number in range(3000):
+    for number in range(20000):  # seconds of work: more than a busy machine takes to say a word
         os.link(image, image.with_name(f"{number}.jpg"))
 
     def interrupt(*_: int) -> None:
