@@ -224,11 +224,7 @@ def verify(
 
 def _known(found: dict[str, Any]) -> list[str]:
     """Images that were no good already when they were packed, where the result tells of them."""
-    known = found.get("known_faults", found.get("known"))
-    if isinstance(known, list):
-        known = {"total": len(known), "listed": known}
-    if not isinstance(known, dict):
-        return []
+    known = {"total": found.get("known_faults", 0), "listed": found.get("known") or []}
     images = summary.counted(known["total"], "image was", "images were")
     return summary.fault_lines(known, f"{images} faulty when packed:")
 

@@ -160,7 +160,7 @@ def _run(
     arguments.callback("on_progress", on_progress)
     config |= {"job": job, "source": arguments.path("source", source)}
     if num_threads is not None:
-        config["threads"] = arguments.integer("num_threads", num_threads, 1, 65536)
+        config["threads"] = arguments.integer("num_threads", num_threads, 1, 1024)
     given = {name: value for name, value in config.items() if value is not None}
     handle = _lib.opened("hr_job_start", given)
     progress, error = _lib.Progress(), _lib.Error()
