@@ -52,6 +52,13 @@ func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 	return j
 }
 
+// finishedJob is one that has nothing left to do: what a writer becomes.
+func finishedJob(result any) *job {
+	j := &job{tracker: pack.NewTracker(), cancel: func() {}, done: make(chan struct{}), result: result}
+	close(j.done)
+	return j
+}
+
 // wait is bounded by its timeout, never by the work: Python delivers Ctrl-C only between two calls.
 func (j *job) wait(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
