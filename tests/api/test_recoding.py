@@ -175,7 +175,7 @@ def test_reencoding_gives_the_same_files_for_any_number_of_threads(
 def test_impossible_sizes_and_qualities_are_refused_by_name(
     folder: Path, tmp_path: Path, name: str, value: int, range_: str
 ) -> None:
-    wanted = f"{name} is {value}, {range_} was expected"
+    wanted = f"{name}={value}: an int from {range_} was expected"
     with pytest.raises(errors.ArgumentError, match=wanted):
         hr.pack(folder, tmp_path / "p", **{name: value})  # type: ignore[arg-type]
     assert not (tmp_path / "p").exists()
