@@ -264,7 +264,7 @@ def test_the_command_line_says_in_words_what_was_lost(tmp_path: Path) -> None:
     for text in (told_.stdout, told("info", tmp_path / "p").stdout):
         words = " ".join(text.split())
         assert "LOSSY: 6 of 7 images were re-encoded (resize 32, quality 90)" in words
-        assert "1 progressive or arithmetic-coded files became baseline" in words
+        assert "1 progressive or arithmetic-coded file became baseline" in words
     info = json.loads(told("info", tmp_path / "p", "--json").stdout)
     assert (info["reencoded"], info["to_baseline"]) == (6, 1)
     assert "LOSSY" not in told("pack", source, tmp_path / "q").stdout
