@@ -154,7 +154,7 @@ def pack(
     as_json: AsJSON = False,
 ) -> None:
     """Pack an image folder, or a CSV or Parquet list of files, into tar shards with an index."""
-    notice = ["Re-encoding: the packed images are not the originals."]
+    notice = ["Re-encoding: the packed images will not be the originals."]
     if resize is None and quality is None:
         notice.clear()
     with _bar("Packing", as_json) as bar:

@@ -81,6 +81,7 @@ def known(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     """
     if not names:
         return ()
+    names = arguments.each("fields", names, arguments.text)
     own = [field["name"] for field in dataset.info["fields"]]
     for name in names:
         if name not in own and name not in OF_EVERY_SAMPLE:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     OnProgress = Callable[[int, int, int, int], None]
 
+LONGEST_SIDE = 65500  # of a JPEG (docs/limits.md)
 ON_FAULT = ("keep", "raise")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 
@@ -83,7 +84,7 @@ def pack(
     """
     config: dict[str, Any] = {
         **_output(destination, shard_size, seek, overwrite, on_fault),
-        "resize": None if resize is None else arguments.integer("resize", resize, 1),
+        "resize": None if resize is None else arguments.integer("resize", resize, 1, LONGEST_SIDE),
         "quality": None if quality is None else arguments.integer("quality", quality, 1, 100),
         "baseline": arguments.flag("baseline", baseline),
         "allow_empty": arguments.flag("allow_empty", allow_empty),

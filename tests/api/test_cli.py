@@ -116,7 +116,7 @@ def test_a_failure_is_one_sentence_with_the_file(command: str, tmp_path: Path) -
         (["bench", "{packed}", "--batch-size", "0"], "batch_size=0"),
         (["bench", "{packed}", "--threads", "0"], "threads=0"),
         (["pack", "{folder}", "{tmp}/p", "--quality", "500"], "quality=500: an int from 1 to 100"),
-        (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "resize=0"),
+        (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "resize=0: an int from 1 to 65500"),
         (["pack", "{folder}", "{tmp}/p", "--shard-size", "big"], "shard_size='big'"),
         (["pack", "{folder}", "{packed}"], "{packed}"),
         (["info", "{packed}", "--sample", "24"], "sample 24 of a dataset of 24"),

@@ -310,6 +310,8 @@ def test_an_empty_share_of_a_last_step_is_an_empty_batch(packed: Path) -> None:
         ({"rank": 2, "world_size": 2}, "rank"),
         ({"rank": 1}, "world_size"),
         ({"fields": ["caption"]}, "caption"),
+        ({"fields": "index"}, "fields='index' is of type str: a sequence"),
+        ({"fields": 5}, "fields=5"),
         ({"output": "numpy", "dtype": "bfloat16"}, "bfloat16"),
         ({"transform": [{"name": "Sharpen"}]}, "Sharpen"),
         ({"transform": [{"name": "RandomResizedCrop", "sise": 3}]}, "sise"),

@@ -176,7 +176,7 @@ def test_reencoding_gives_the_same_files_for_any_number_of_threads(
 def test_impossible_sizes_and_qualities_are_refused_by_name(
     folder: Path, tmp_path: Path, name: str, value: int, range_: str
 ) -> None:
-    wanted = re.escape(f"{name} is {value} (expected {range_})")
+    wanted = re.escape(f"{name}={value}: an int from {range_} was expected")
     with pytest.raises(errors.ArgumentError, match=wanted):
         hr.pack(folder, tmp_path / "p", **{name: value})  # type: ignore[arg-type]
     assert not (tmp_path / "p").exists()
@@ -265,7 +265,7 @@ def test_the_command_line_says_in_words_what_was_lost(tmp_path: Path) -> None:
     for text in (told_.stdout, told("info", tmp_path / "p").stdout):
         words = " ".join(text.split())
         assert "LOSSY: 6 of 7 images were re-encoded (resize 32, quality 90)" in words
-        assert "1 progressive or arithmetic-coded files became baseline" in words
+        assert "1 progressive or arithmetic-coded file became baseline" in words
     info = json.loads(told("info", tmp_path / "p", "--json").stdout)
     assert (info["reencoded"], info["to_baseline"]) == (6, 1)
     assert "LOSSY" not in told("pack", source, tmp_path / "q").stdout
