@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headrace/headrace/native"
@@ -30,33 +31,46 @@ func (e *Error) Error() string {
 	return name + ": " + e.Text
 }
 
-// Explain says which transform of the list an error of its plan is about. Package native knows ops
-// by their number alone, and that is the transform's place in the list, for only Normalize makes no
-// op and it comes last.
+// Explain says which transform of the list an error of its plan is about, at an image that it does
+// not fit. Package native knows ops by their number alone; RandomCrop's size is the one argument
+// that depends on the image, as it does in torchvision, so the transform is found by that.
 func Explain(list []json.RawMessage, err error) error {
 	var plan *native.Error
 	if !errors.As(err, &plan) || plan.Code != native.Argument {
 		return err
 	}
-	var op int
-	number, text, found := strings.Cut(plan.Text, ": ")
-	if _, scan := fmt.Sscanf(number, "op %d", &op); !found || scan != nil || op < 0 || op >= len(list) {
+	_, text, found := strings.Cut(plan.Text, ": ")
+	if !found || !strings.HasPrefix(plan.Text, "op ") {
 		return err
 	}
-	e := &Error{Index: op, Text: text}
-	var named struct {
-		Name string `json:"name"`
-	}
-	if json.Unmarshal(list[op], &named) == nil {
-		e.Transform = named.Name
-	}
-	// RandomCrop's size is the one argument that depends on the image, as it does in torchvision.
 	var height, width, most, wide int
 	if n, _ := fmt.Sscanf(text, "required crop size %dx%d (height x width) is larger than the image with its padding, %dx%d",
 		&height, &width, &most, &wide); n == 4 {
-		e.Argument = "size"
-		e.Text = fmt.Sprintf("is %dx%d (expected at most %dx%d, height x width of the image with its padding); padding or pad_if_needed makes room",
-			height, width, most, wide)
+		for index, raw := range list {
+			if hasCrop(raw, float64(height), float64(width)) {
+				return &Error{Index: index, Transform: "RandomCrop", Argument: "size",
+					Text: fmt.Sprintf("is %dx%d (expected at most %dx%d, height x width of the image with its padding); padding or pad_if_needed makes room",
+						height, width, most, wide)}
+			}
+		}
 	}
-	return e
+	return errors.New(text) // without a number that is not the user's
+}
+
+// hasCrop reports whether a transform is a RandomCrop of that size, or holds one.
+func hasCrop(raw json.RawMessage, height, width float64) bool {
+	var given struct {
+		Name       string            `json:"name"`
+		Size       json.RawMessage   `json:"size"`
+		Transforms []json.RawMessage `json:"transforms"`
+	}
+	if json.Unmarshal(raw, &given) != nil {
+		return false
+	}
+	if given.Name == "RandomCrop" {
+		size, err := numeric["size"].read(given.Size)
+		v := value{numbers: size}
+		return err == nil && v.each(0) == height && v.each(1) == width
+	}
+	return slices.ContainsFunc(given.Transforms, func(inner json.RawMessage) bool { return hasCrop(inner, height, width) })
 }

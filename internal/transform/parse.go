@@ -33,7 +33,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Every transform but Normalize is one op, in its place: Explain and the draws count on it.
+		// Every transform but Normalize is one op, in its place: the draws count on it.
 		if name != "Normalize" {
 			op, err := build(name, values)
 			if err != nil {

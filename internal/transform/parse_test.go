@@ -72,6 +72,28 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 	}
 }
 
+func TestACropThatDoesNotFitAnImageIsFoundInTheListByItsSize(t *testing.T) {
+	for list, want := range map[string]string{
+		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomVerticalFlip"}, {"name": "RandomCrop", "size": [90, 40]}]`: `transform 2 (RandomCrop): size is 90x40`,
+		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomCrop", "size": 90}]`:                                       `transform 1 (RandomCrop): size is 90x90`,
+	} {
+		var raw []json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(list), &raw))
+		plan, err := parse(t, list, Options{})
+		require.NoError(t, err)
+		for op := range raw {
+			if _, err = plan.Draw(op, native.Key{}, 20, 10); err != nil && op > 0 {
+				break
+			}
+		}
+		require.Error(t, err)
+		assert.ErrorContains(t, Explain(raw, err), want+" (expected at most 10x20, height x width")
+		assert.NotRegexp(t, `^op \d`, Explain(nil, err).Error())
+	}
+	other := &native.Error{Code: native.Bad, Text: "op 1: x"}
+	assert.Equal(t, error(other), Explain(nil, other), "only what an argument is to blame for")
+}
+
 func TestNormalizeNeedsAFloatDType(t *testing.T) {
 	_, err := parse(t, `[{"name": "Normalize", "mean": 0.5, "std": 1}]`, Options{DType: "uint8"})
 	assert.EqualError(t, err, "transform 0 (Normalize): dtype is \"uint8\" (expected a float: the result has fractions)")
