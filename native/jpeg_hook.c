@@ -32,13 +32,13 @@ static bool add_block(hrn_hook *hook, const struct jpeg_decompress_struct *info,
   const JHUFF_TBL *dc = info->dc_huff_tbl_ptrs[c->dc_tbl_no];
   const JHUFF_TBL *ac = info->ac_huff_tbl_ptrs[c->ac_tbl_no];
   if (dc == NULL || ac == NULL) return false;
-  hrn_huffman *our_dc = &hook->dc[c->dc_tbl_no], *our_ac = &hook->ac[c->ac_tbl_no];
+  hrn_dc_table *our_dc = &hook->dc[c->dc_tbl_no];
+  hrn_ac_table *our_ac = &hook->ac[c->ac_tbl_no];
   int block = hook->mcu.blocks++;
   hook->mcu.dc[block] = our_dc;
   hook->mcu.ac[block] = our_ac;
   hook->mcu.component[block] = (uint8_t)component;
-  return hrn_huffman_build(our_dc, dc->bits, dc->huffval, true) &&
-         hrn_huffman_build(our_ac, ac->bits, ac->huffval, false);
+  return hrn_dc_build(our_dc, dc->bits, dc->huffval) && hrn_ac_build(our_ac, ac->bits, ac->huffval);
 }
 
 /* Called once libjpeg has accepted the scan header, so its derived fields are right. Files that

@@ -16,7 +16,8 @@ typedef struct hrn_walk {
 
 /* One scan being decoded. */
 typedef struct hrn_hook {
-  hrn_huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS]; /* kept from image to image */
+  hrn_dc_table dc[NUM_HUFF_TBLS]; /* both kept from image to image */
+  hrn_ac_table ac[NUM_HUFF_TBLS];
   hrn_mcu mcu;
   hrn_scan skip;       /* tables for the MCUs that are passed over */
   const uint8_t *scan; /* entropy-coded bytes up to the record's end */
