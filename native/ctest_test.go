@@ -88,6 +88,8 @@ func TestIrregularEntropyDataGetsLibjpegsVerdictAndPixelsAndNoSeekPoints(t *test
 	runC(t, "irregular")
 }
 
+func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) { runC(t, "unfit") }
+
 func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
 	runC(t, "seek_fuzz", "-n", "50000")
 }
