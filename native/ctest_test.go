@@ -84,6 +84,8 @@ func TestCoefficientsOfAWindowAreThoseOfJpegReadCoefficients(t *testing.T) {
 	}
 }
 
+func TestEveryEntryOfAHuffmanTableIsWhatItsBitsSay(t *testing.T) { runC(t, "tables", "-n", "500") }
+
 func TestSeekPointsComeBackAsPackedAndImpossibleRecordsAreRefused(t *testing.T) {
 	runC(t, "seek_records")
 }
