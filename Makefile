@@ -2,13 +2,15 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel install test demo lint unit race asan fuzz pytest check bench soak clean distclean
+.PHONY: help setup build wheel install test demo lint unit race asan fuzz arm64 baseline libjpeg pytest check \
+  bench soak clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
 PYTHON := .venv/bin/python
 TEST_PYTHON := .build/venv/bin/python
 IMAGES ?=
+SOURCE ?=
 FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
 # Every benchmark and the demo take IMAGES=DIR, an image folder; else the demo's photographs.
@@ -43,6 +45,15 @@ asan: setup ## the C code under address and undefined-behaviour sanitizers
 
 fuzz: setup ## every Go fuzz target for FUZZ_SECONDS (60) each, and 2 million runs of the decoder
 	$(ENV) tools/fuzz.sh $(FUZZ_SECONDS)
+
+arm64: setup ## the code built for arm64, its unit tests under qemu-user
+	$(ENV) tools/arm64.sh
+
+baseline: setup ## that no instruction beyond every x86-64's is needed, under qemu-user
+	$(ENV) tools/baseline.sh
+
+libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (SOURCE=DIR, its source tree)
+	$(ENV) tools/libjpeg.sh "$(SOURCE)"
 
 pytest: install ## the whole-system tests against the installed wheel
 	$(ENV) $(TEST_PYTHON) -m pytest tests --timeout 300 $(PYTEST_ARGS)

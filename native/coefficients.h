@@ -24,7 +24,8 @@
 /* The MCU of the one scan. */
 typedef struct hrn_mcu {
   int32_t blocks;
-  const hrn_huffman *dc[HRN_MAX_BLOCKS], *ac[HRN_MAX_BLOCKS];
+  const hrn_dc_table *dc[HRN_MAX_BLOCKS];
+  const hrn_ac_table *ac[HRN_MAX_BLOCKS];
   uint8_t component[HRN_MAX_BLOCKS];
 } hrn_mcu;
 

@@ -1,7 +1,6 @@
 /* context.c: the memory of one decoding thread, and the limits it keeps. */
 #include "decoder.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,18 +27,6 @@ hrn_limits hrn_default_limits(void) {
       .max_scans = 100,                  /* real files have about 10 */
   };
   return limits;
-}
-
-/* Answers with the code, so that a caller can return it in the same line. A text that is too long
- * is cut, never written past its end. */
-int hrn_fail(hrn_status *status, int code, int64_t offset, const char *format, ...) {
-  va_list arguments;
-  status->code = code;
-  status->offset = offset;
-  va_start(arguments, format);
-  vsnprintf(status->text, sizeof status->text, format, arguments);
-  va_end(arguments);
-  return code;
 }
 
 /* Zeroed memory is a right state for every part: no scratch, no decoder open, no tables. */

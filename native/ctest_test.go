@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -39,10 +40,13 @@ var buildC = sync.OnceValues(func() (string, error) {
 	return build, nil
 })
 
+// runC runs one of them, through an emulator where HEADRACE_CTEST_RUN names one with its arguments.
 func runC(t *testing.T, name string, arguments ...string) {
 	build, err := buildC()
 	require.NoError(t, err, build)
-	output, err := exec.Command(filepath.Join(build, name), arguments...).CombinedOutput()
+	command := append(strings.Fields(os.Getenv("HEADRACE_CTEST_RUN")), filepath.Join(build, name))
+	command = append(command, arguments...)
+	output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 	require.NoError(t, err, string(output))
 	t.Log(string(output))
 }
@@ -80,6 +84,8 @@ func TestCoefficientsOfAWindowAreThoseOfJpegReadCoefficients(t *testing.T) {
 	}
 }
 
+func TestEveryEntryOfAHuffmanTableIsWhatItsBitsSay(t *testing.T) { runC(t, "tables", "-n", "500") }
+
 func TestSeekPointsComeBackAsPackedAndImpossibleRecordsAreRefused(t *testing.T) {
 	runC(t, "seek_records")
 }
@@ -87,6 +93,15 @@ func TestSeekPointsComeBackAsPackedAndImpossibleRecordsAreRefused(t *testing.T) 
 func TestIrregularEntropyDataGetsLibjpegsVerdictAndPixelsAndNoSeekPoints(t *testing.T) {
 	runC(t, "irregular")
 }
+
+func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
+	for _, simd := range []string{"", "scalar"} {
+		t.Setenv("HEADRACE_SIMD", simd)
+		runC(t, "golden")
+	}
+}
+
+func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) { runC(t, "unfit") }
 
 func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
 	runC(t, "seek_fuzz", "-n", "50000")

@@ -1,6 +1,7 @@
 /* inspect.c: what a record is, and whether it is good, without making pixels. */
-#include "decoder.h"
+#include "jpeg_hook.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,
@@ -37,6 +38,20 @@ int hrn_inspect_seek(hrn_context *context, const uint8_t *bytes, size_t length, 
 #define EXPANDED(x) STRING(x)
 
 /* Static archives: what was compiled against is what is linked. */
+#define VERSIONS "libjpeg-turbo " EXPANDED(LIBJPEG_TURBO_VERSION) ", zlib " ZLIB_VERSION
+
+static char versions[160] = VERSIONS;
+
+static void add_refusal(void) {
+  const char *refusal = hrn_hook_refusal();
+  if (refusal != NULL) {
+    snprintf(versions, sizeof versions, VERSIONS "; seek points are not used, libjpeg: %s",
+             refusal);
+  }
+}
+
 const char *hrn_library_versions(void) {
-  return "libjpeg-turbo " EXPANDED(LIBJPEG_TURBO_VERSION) ", zlib " ZLIB_VERSION;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, add_refusal);
+  return versions;
 }

@@ -74,16 +74,19 @@ static int choose_output(hrn_jpeg *jpeg) {
   return HRN_OK;
 }
 
-/* libjpeg-turbo 2 refuses lossless files itself; version 3 decodes them, and what a file is worth
- * must not depend on the library's version. */
-static int refuse_lossless(hrn_context *context) {
+/* libjpeg-turbo 2 itself refuses lossless files and samples of 12 bits; version 3 decodes them, and
+ * what a file is worth must not depend on the library's version. */
+static int refuse_what_is_new(hrn_context *context) {
 #if LIBJPEG_TURBO_VERSION_NUMBER >= 3000000
   hrn_facts facts = {0};
   hrn_jpeg_markers(context->bytes, context->length, &facts);
-  if (facts.process == HRN_PROCESS_LOSSLESS) {
+  const bool lossless = facts.process == HRN_PROCESS_LOSSLESS;
+  const int bits = context->jpeg.info.data_precision;
+  if (lossless || bits != 8) {
     hrn_status *status = context->jpeg.status;
     hrn_jpeg_close(&context->jpeg);
-    return hrn_fail(status, HRN_UNSUPPORTED, -1, "lossless JPEG");
+    if (lossless) return hrn_fail(status, HRN_UNSUPPORTED, -1, "lossless JPEG");
+    return hrn_fail(status, HRN_UNSUPPORTED, -1, "%d-bit JPEG", bits);
   }
 #endif
   (void)context;
@@ -99,7 +102,7 @@ int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn
   }
   hrn_jpeg_open(context);
   jpeg_read_header(&jpeg->info, TRUE);
-  if (refuse_lossless(context) != HRN_OK) return status->code;
+  if (refuse_what_is_new(context) != HRN_OK) return status->code;
   *width = jpeg->info.image_width;
   *height = jpeg->info.image_height;
   if (choose_output(jpeg) != HRN_OK ||

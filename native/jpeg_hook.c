@@ -3,7 +3,7 @@
  * libjpeg-turbo asks its entropy decoder for one MCU at a time, in raster order, with NULL for rows
  * that are skipped. Inverse DCT, upsampling and colour conversion stay its own. The library is not
  * changed: cinfo->entropy begins, in every version from 6b on, with the three members declared
- * here, and hrn_library_check compares the version at start.
+ * here; jpeg_hook_check.c tries at the first use whether the one that is linked keeps to it.
  */
 #include "jpeg_hook.h"
 
@@ -32,18 +32,18 @@ static bool add_block(hrn_hook *hook, const struct jpeg_decompress_struct *info,
   const JHUFF_TBL *dc = info->dc_huff_tbl_ptrs[c->dc_tbl_no];
   const JHUFF_TBL *ac = info->ac_huff_tbl_ptrs[c->ac_tbl_no];
   if (dc == NULL || ac == NULL) return false;
-  hrn_huffman *our_dc = &hook->dc[c->dc_tbl_no], *our_ac = &hook->ac[c->ac_tbl_no];
+  hrn_dc_table *our_dc = &hook->dc[c->dc_tbl_no];
+  hrn_ac_table *our_ac = &hook->ac[c->ac_tbl_no];
   int block = hook->mcu.blocks++;
   hook->mcu.dc[block] = our_dc;
   hook->mcu.ac[block] = our_ac;
   hook->mcu.component[block] = (uint8_t)component;
-  return hrn_huffman_build(our_dc, dc->bits, dc->huffval, true) &&
-         hrn_huffman_build(our_ac, ac->bits, ac->huffval, false);
+  return hrn_dc_build(our_dc, dc->bits, dc->huffval) && hrn_ac_build(our_ac, ac->bits, ac->huffval);
 }
 
 /* Called once libjpeg has accepted the scan header, so its derived fields are right. Files that
  * this refuses lose nothing but time. */
-bool hrn_hook_begin(hrn_context *context) {
+bool hrn_hook_accepts(hrn_context *context) {
   const struct jpeg_decompress_struct *info = &context->jpeg.info;
   if (context->hook == NULL) context->hook = calloc(1, sizeof *context->hook);
   hrn_hook *hook = context->hook;
@@ -74,6 +74,10 @@ bool hrn_hook_begin(hrn_context *context) {
   hook->irregular = false;
   hook->has_seek = false;
   return true;
+}
+
+bool hrn_hook_begin(hrn_context *context) {
+  return hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
 }
 
 /* ---- walking ---------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* jpeg_hook.h: our entropy decoder in the place of libjpeg's, for the MCUs of a window alone. */
-#ifndef HEADRACE_NATIVE_JPEG_ENTROPY_H
-#define HEADRACE_NATIVE_JPEG_ENTROPY_H
+#ifndef HEADRACE_NATIVE_JPEG_HOOK_H
+#define HEADRACE_NATIVE_JPEG_HOOK_H
 
 #include "decoder.h"
 #include "coefficients.h"
@@ -16,7 +16,8 @@ typedef struct hrn_walk {
 
 /* One scan being decoded. */
 typedef struct hrn_hook {
-  hrn_huffman dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS]; /* kept from image to image */
+  hrn_dc_table dc[NUM_HUFF_TBLS]; /* both kept from image to image */
+  hrn_ac_table ac[NUM_HUFF_TBLS];
   hrn_mcu mcu;
   hrn_scan skip;       /* tables for the MCUs that are passed over */
   const uint8_t *scan; /* entropy-coded bytes up to the record's end */
@@ -36,8 +37,13 @@ typedef struct hrn_hook {
   bool irregular; /* the coefficients are not to be trusted: decode anew without us */
 } hrn_hook;
 
+/* jpeg_hook_check.c: why the libjpeg that is linked cannot be hooked, or NULL. Tried once. */
+const char *hrn_hook_refusal(void);
+
 /* After jpeg_start_decompress: whether this scan is one that we read (plain sequential Huffman, 8
- * bits, all components in one scan), with its tables made. */
+ * bits, all components in one scan), with its tables made. hrn_hook_begin, too, answers no where
+ * the library cannot be hooked. */
+bool hrn_hook_accepts(hrn_context *context);
 bool hrn_hook_begin(hrn_context *context);
 
 /* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows

@@ -63,8 +63,10 @@ void hrn_context_free(hrn_context *context);
  * system support; HEADRACE_SIMD=scalar|avx2 forces one (an impossible wish is refused by
  * hrn_simd_error, and scalar is used). */
 const char *hrn_simd_name(void);
-const char *hrn_simd_error(void);       /* NULL, or a sentence that names the bad value */
-const char *hrn_library_versions(void); /* "libjpeg-turbo 2.1.5, zlib 1.2.13" */
+const char *hrn_simd_error(void); /* NULL, or a sentence that names the bad value */
+/* "libjpeg-turbo 2.1.5, zlib 1.2.13"; with the reason behind it where the entropy decoder of this
+ * package, and so seek points, cannot be used with that libjpeg. */
+const char *hrn_library_versions(void);
 
 /* ---- facts ----------------------------------------------------------------------------- */
 

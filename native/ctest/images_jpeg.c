@@ -115,3 +115,10 @@ image_bytes make_jpeg(random_state *r, const jpeg_form *form, enum jpeg_coding c
   free(e.row);
   return (image_bytes){e.bytes, e.length};
 }
+
+image_bytes copy_bytes(const uint8_t *bytes, size_t length) {
+  image_bytes copy = {malloc(length + (length == 0)), length};
+  if (copy.bytes == NULL) abort();
+  if (length > 0) memcpy(copy.bytes, bytes, length);
+  return copy;
+}

@@ -5,8 +5,6 @@
  *
  * Its image format: uint32 width, uint32 height, then RGB rows.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,16 +26,6 @@ hrn_context *hrn_context_new(const hrn_limits *limits) {
 void hrn_context_free(hrn_context *context) {
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) free(context->scratch[name]);
   free(context);
-}
-
-int hrn_fail(hrn_status *status, int code, int64_t offset, const char *format, ...) {
-  va_list arguments;
-  status->code = code;
-  status->offset = offset;
-  va_start(arguments, format);
-  vsnprintf(status->text, sizeof status->text, format, arguments);
-  va_end(arguments);
-  return code;
 }
 
 uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length) {

@@ -25,14 +25,6 @@ static void expect(int truth, const char *what, const char *of) {
   abort();
 }
 
-/* A copy that ends where its allocation ends. */
-static image_bytes exact(const uint8_t *bytes, size_t length) {
-  image_bytes copy = {malloc(length > 0 ? length : 1), length};
-  if (copy.bytes == NULL) abort();
-  memcpy(copy.bytes, bytes, length);
-  return copy;
-}
-
 /* Size and checksum of all pixels; 0 where there are none. */
 static uint32_t pixels(hrn_context *in, const uint8_t *bytes, size_t length) {
   uint32_t size[2];
@@ -81,7 +73,7 @@ static int to_baseline(const image_bytes *file, const char *name) {
   hrn_to_baseline(context, file->bytes, file->length, &made, &status);
   expect(status.code != HRN_INTERNAL, "no internal error", name);
   if (made.bytes == NULL) return 0;
-  const image_bytes copy = exact(made.bytes, made.length);
+  const image_bytes copy = copy_bytes(made.bytes, made.length);
   const hrn_facts after = facts_of(other, copy.bytes, copy.length);
   if (was_good) expect(good(), "a good file becomes a good one", name);
   expect(after.process == HRN_PROCESS_BASELINE, "it is baseline now", name);
@@ -195,7 +187,7 @@ static void markers_and_what_is_behind_eoi_are_kept(void) {
   for (size_t at = second; at != 0; at = find(plain.bytes, plain.length, "\xFF\xDA", 2, at + 2)) {
     last = at;
   }
-  file = exact(plain.bytes, last + 2);
+  file = copy_bytes(plain.bytes, last + 2);
   file.bytes[last + 1] = 0xD9;
   facts_of(context, file.bytes, file.length);
   expect(good(), "such a file is good", "incomplete");
@@ -218,7 +210,7 @@ static void reencode(const image_bytes *file, const char *name) {
   if (was_good) expect(status.code == HRN_OK, "a good image is encoded", name);
   expect((status.code == HRN_OK) == (made.bytes != NULL), "bytes and code agree", name);
   if (made.bytes == NULL) return;
-  const image_bytes copy = exact(made.bytes, made.length);
+  const image_bytes copy = copy_bytes(made.bytes, made.length);
   const hrn_facts after = facts_of(other, copy.bytes, copy.length);
   expect(good() && after.process == HRN_PROCESS_BASELINE, "what is made is good", name);
   expect(after.sampling == HRN_SAMPLING_420 || after.sampling == HRN_SAMPLING_GREY, "4:2:0", name);
@@ -269,7 +261,7 @@ static void damaged_images_give_answers(uint64_t rounds) {
     }
     if (random_below(&r, 8) == 0) file.length = 1 + random_below(&r, file.length);
     mend_png_checksums(&file);
-    const image_bytes copy = exact(file.bytes, file.length);
+    const image_bytes copy = copy_bytes(file.bytes, file.length);
     to_baseline(&copy, "damaged");
     reencode(&copy, "damaged");
     free(copy.bytes);

@@ -1,4 +1,5 @@
-/* reference.c: a plain decode by libjpeg, as its example shows it. */
+/* reference.c: a plain decode by libjpeg, as its example shows it; windows and seek points to
+ * compare with it. */
 #include "reference.h"
 
 #include <setjmp.h>
@@ -83,4 +84,25 @@ int32_t reference_differs(const reference *whole, const hrn_box *box, const hrn_
     }
   }
   return -1;
+}
+
+static int32_t below(random_state *r, int32_t bound) {
+  return (int32_t)random_below(r, (uint64_t)bound);
+}
+
+hrn_box some_box(random_state *r, int32_t width, int32_t height) {
+  hrn_box box = {0, 0, 1 + below(r, width), 1 + below(r, height)};
+  if (below(r, 2)) box.width = 1 + below(r, box.width), box.height = 1 + below(r, box.height);
+  box.left = below(r, width - box.width + 1);
+  box.top = below(r, height - box.height + 1);
+  return box;
+}
+
+image_bytes seek_record(hrn_context *context, const image_bytes *file, uint32_t step) {
+  hrn_facts facts;
+  hrn_status status;
+  const uint8_t *record;
+  size_t length;
+  hrn_inspect_seek(context, file->bytes, file->length, step, &facts, &record, &length, &status);
+  return record != NULL ? copy_bytes(record, length) : (image_bytes){NULL, 0};
 }

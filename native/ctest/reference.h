@@ -22,4 +22,10 @@ void reference_free(reference *whole);
 /* The first row of `image` that is not that of the box in the whole; -1 where there is none. */
 int32_t reference_differs(const reference *whole, const hrn_box *box, const hrn_image *image);
 
+/* Any window of an image; half of them small in both directions. */
+hrn_box some_box(random_state *r, int32_t width, int32_t height);
+
+/* A copy of the seek points that inspection finds; NULL bytes where it finds none. */
+image_bytes seek_record(hrn_context *context, const image_bytes *file, uint32_t step);
+
 #endif

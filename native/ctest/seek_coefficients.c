@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../jpeg_hook.h"
-#include "images.h"
+#include "reference.h"
 
 /* jpegint.h's, as in jpeg_hook.c. */
 struct jpeg_entropy_decoder {
@@ -115,16 +115,8 @@ static void test(hrn_context *context, random_state *r, const image_bytes *file)
   expected e;
   read_expected(&e, file);
   for (int n = 0; n < 6; n++) {
-    hrn_facts facts;
-    hrn_status status;
     image_bytes points = {NULL, 0};
-    const uint8_t *record;
-    if (n > 0) {
-      hrn_inspect_seek(context, file->bytes, file->length, 1 + (uint32_t)random_below(r, 20),
-                       &facts, &record, &points.length, &status);
-      if (record != NULL) points.bytes = malloc(points.length);
-      if (points.bytes != NULL) memcpy(points.bytes, record, points.length);
-    }
+    if (n > 0) points = seek_record(context, file, 1 + (uint32_t)random_below(r, 20));
     compare_window(context, r, file, &points, &e);
     free(points.bytes);
   }

@@ -69,13 +69,6 @@ static void watch(void) {
   setitimer(ITIMER_VIRTUAL, &timer, NULL);
 }
 
-static image_bytes copy_of(const uint8_t *bytes, size_t length) {
-  image_bytes copy = {malloc(length + (length == 0)), length};
-  if (copy.bytes == NULL) abort();
-  if (length > 0) memcpy(copy.bytes, bytes, length);
-  return copy;
-}
-
 /* ---- what the runs start from ---- */
 
 /* Mostly baseline, for the others never look at a record. */
@@ -100,7 +93,7 @@ static void make_subject(random_state *r, subject *s) {
       fail("a whole file", &status);
     }
     s->scan = facts.scan_offset;
-    s->record[i] = copy_of(record, length);
+    s->record[i] = copy_bytes(record, length);
   }
 }
 
@@ -135,7 +128,7 @@ static image_bytes some_file(random_state *r, const subject *s, bool *whole) {
   *whole = kind < 8;
   if (kind == 8) length = random_below(r, length);
   if (kind == 9) length = s->scan + random_below(r, length - s->scan);
-  image_bytes file = copy_of(s->file.bytes, length);
+  image_bytes file = copy_bytes(s->file.bytes, length);
   if (kind >= 9) damage_bytes(r, &file, kind == 15 ? 0 : s->scan);
   return file;
 }
@@ -143,7 +136,7 @@ static image_bytes some_file(random_state *r, const subject *s, bool *whole) {
 /* A record that passes every check of its size for the given one's image, of any content. */
 static image_bytes invented(random_state *r, const image_bytes *like) {
   image_bytes record = {NULL, 0};
-  if (like->length < HRN_SEEK_HEADER) return copy_of(NULL, 0);
+  if (like->length < HRN_SEEK_HEADER) return copy_bytes(NULL, 0);
   const uint8_t *from = like->bytes;
   uint64_t point_bits = random_below(r, 33), bits = point_bits;
   uint8_t header[HRN_SEEK_HEADER];
@@ -173,12 +166,12 @@ static image_bytes some_record(random_state *r, const subject *s, bool *right) {
   *right = kind < 2;
   if (kind == 2) {
     const subject *other = &subjects[random_below(r, IMAGES)];
-    return copy_of(other->record[0].bytes, other->record[0].length);
+    return copy_bytes(other->record[0].bytes, other->record[0].length);
   }
   if (kind == 3) return invented(r, mine);
-  image_bytes record = copy_of(mine->bytes, mine->length);
+  image_bytes record = copy_bytes(mine->bytes, mine->length);
   if (kind == 4 && record.length > 0) {
-    image_bytes cut = copy_of(record.bytes, random_below(r, record.length));
+    image_bytes cut = copy_bytes(record.bytes, random_below(r, record.length));
     free(record.bytes);
     return cut;
   }
@@ -235,7 +228,7 @@ static void inspect(random_state *r, const hrn_plan *plan, const hrn_key *key,
   if (points == NULL) return;
   with_points++;
   if (status.code != HRN_OK || status.warnings != 0) fail("points of an irregular file", &status);
-  image_bytes record = copy_of(points, length);
+  image_bytes record = copy_bytes(points, length);
   const result plain = sample(plan, key, file, NULL, bytes);
   if (!same(plain, sample(plan, key, file, &record, bytes)) || plain.status.warnings != 0) {
     fail("points that inspection found change the pixels", &plain.status);

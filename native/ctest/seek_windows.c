@@ -78,10 +78,7 @@ static void some_windows(hrn_context *context, random_state *r, const subject *s
   hrn_box box = {0, 0, width, height};
   compare(context, s, &box);
   for (long n = 0; n < windows; n++) {
-    box = (hrn_box){0, 0, 1 + below(r, width), 1 + below(r, height)};
-    if (n % 2 == 0) box.width = 1 + below(r, box.width), box.height = 1 + below(r, box.height);
-    box.left = below(r, width - box.width + 1);
-    box.top = below(r, height - box.height + 1);
+    box = some_box(r, width, height);
     compare(context, s, &box);
   }
 }
@@ -104,16 +101,10 @@ static void test(hrn_context *context, random_state *r, subject *s, long windows
     s->seeks = s->step != 0 && s->hooked;
     s->record = (image_bytes){NULL, 0};
     if (s->step != 0) {
-      hrn_facts facts;
-      hrn_status status;
-      const uint8_t *record;
-      hrn_inspect_seek(context, s->file.bytes, s->file.length, s->step, &facts, &record,
-                       &s->record.length, &status);
-      if ((record != NULL) != s->hooked) complain(s, &(hrn_box){0}, "points found", record != NULL);
-      if (record == NULL) continue;
-      s->record.bytes = malloc(s->record.length);
-      if (s->record.bytes == NULL) abort();
-      memcpy(s->record.bytes, record, s->record.length);
+      s->record = seek_record(context, &s->file, s->step);
+      const bool found = s->record.bytes != NULL;
+      if (found != s->hooked) complain(s, &(hrn_box){0}, "points found", found);
+      if (!found) continue;
       with_points++;
     }
     if (s->whole.width <= EXHAUSTIVE && s->whole.height <= EXHAUSTIVE) {

@@ -1,0 +1,59 @@
+/* unfit.c: a libjpeg that the hook does not fit is left to decode alone, and says so.
+ *
+ * The linker puts a decoder that spoils one coefficient between the hook and its own (--wrap), as a
+ * library would that hands over its blocks otherwise: the hook's check must notice, and no pixel of
+ * any window be wrong.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../jpeg_hook.h"
+#include "reference.h"
+
+static int spoilt;
+
+void __real_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second);
+void __wrap_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second) {
+  /* The last MCU's, which is always inside the window. */
+  int16_t *const block =
+      second->blocks + (size_t)(second->mcus - 1) * (size_t)mcu->blocks * HRN_BLOCK;
+  __real_hrn_decode_segments(mcu, first, second);
+  block[1] = (int16_t)(block[1] + 40);
+  spoilt++;
+}
+
+int main(void) {
+  static const char expected[] = "seek points are not used, libjpeg: its pixels differ";
+  random_state r = random_seeded(1);
+  hrn_context *context = hrn_context_new(NULL);
+  int different = strstr(hrn_library_versions(), expected) == NULL;
+  if (different) printf("not noticed: %s\n", hrn_library_versions());
+  if (spoilt == 0) printf("the check did not use seek points\n"), different++;
+  spoilt = 0;
+  for (int n = 0; n < 40; n++) {
+    image_bytes file =
+        make_jpeg(&r, &jpeg_forms[n % jpeg_form_count], CODING_BASELINE, 0, 150, 90, 80);
+    if (file.length == 0) continue;
+    reference whole = reference_decode(&file);
+    const hrn_box box = {20, 30, 100, 50};
+    hrn_image image;
+    hrn_status status;
+    uint32_t width, height;
+    image_bytes record = seek_record(context, &file, 8);
+    hrn_decode_header(context, file.bytes, file.length, &width, &height, &status);
+    hrn_decode_seek(context, record.bytes, record.length);
+    hrn_decode_window(context, &box, &image, &status);
+    if (status.code != HRN_OK || reference_differs(&whole, &box, &image) >= 0) {
+      printf("%s: code %d or other pixels\n", jpeg_forms[n % jpeg_form_count].name, status.code);
+      different++;
+    }
+    reference_free(&whole);
+    free(record.bytes);
+    free(file.bytes);
+  }
+  if (spoilt != 0) printf("the hook was used %d times\n", spoilt), different++;
+  hrn_context_free(context);
+  printf("%d statements failed\n", different);
+  return different != 0;
+}

@@ -1,0 +1,142 @@
+/* jpeg_hook_check.c: whether the hook of jpeg_hook.c fits the libjpeg that is linked.
+ *
+ * The hook counts on what no header promises: the head of the entropy decoder's struct, and when
+ * libjpeg asks for which MCU. So before the first use a small image of every alignment that matters
+ * is written with that library, and decoded once without the hook and once with it, a window of it
+ * with rows and columns skipped. Anything but the same bytes, from calls for every MCU, and the
+ * library keeps its own decoder: slower, the pixels right.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jpeg_hook.h"
+
+/* Neither a whole number of MCUs, nor of points a row. */
+enum { WIDTH = 203, HEIGHT = 75, LEFT = 34, RIGHT = 181, TOP = 21, BOTTOM = 61 };
+
+/* 2.1.4 is the first release whose cropped decode is free of known errors; of version 4 nothing is
+ * known. */
+#define OLDEST 2001004
+#define NEWEST 3999999
+
+typedef struct sample {
+  hrn_context *context;
+  uint8_t *pixels[2]; /* decoded by libjpeg alone; with the hook */
+  size_t stride;
+  uint8_t *record; /* seek points */
+  size_t record_length;
+  bool complete; /* the hook was asked for each MCU */
+  hrn_status status;
+} sample;
+
+/* Slopes with some noise: coefficients of all sizes, long codes among them. */
+static void write_pixels(uint8_t *row, uint32_t y) {
+  for (uint32_t x = 0; x < WIDTH; x++) {
+    const uint32_t noise = (x * 2654435761u + y * 40503u) >> 13;
+    row[4 * x] = (uint8_t)(x + y + (noise & 31));
+    row[4 * x + 1] = (uint8_t)(x * y / 8);
+    row[4 * x + 2] = (uint8_t)(x / 16 % 2 == y / 16 % 2 ? 255 : noise & 7);
+    row[4 * x + 3] = 0;
+  }
+}
+
+/* As encode.c writes files: baseline, 4:2:0. */
+static void encode(sample *s) {
+  hrn_encoder *encoder = &s->context->encoder;
+  j_compress_ptr info = &encoder->info;
+  uint8_t row[4 * WIDTH];
+  JSAMPROW rows = row;
+  s->context->jpeg.status = &s->status;
+  if (setjmp(s->context->jpeg.escape) != 0) return;
+  hrn_jpeg_errors_init(&s->context->jpeg);
+  hrn_encoder_open(s->context);
+  info->image_width = WIDTH;
+  info->image_height = HEIGHT;
+  info->input_components = 4;
+  info->in_color_space = JCS_EXT_RGBX;
+  jpeg_set_defaults(info);
+  jpeg_set_quality(info, 90, TRUE);
+  jpeg_start_compress(info, TRUE);
+  while (info->next_scanline < HEIGHT) {
+    write_pixels(row, info->next_scanline);
+    jpeg_write_scanlines(info, &rows, 1);
+  }
+  jpeg_finish_compress(info);
+  hrn_encoder_close(encoder);
+}
+
+static void find_points(sample *s) {
+  const hrn_encoder *file = &s->context->encoder;
+  const uint8_t *record;
+  hrn_facts facts;
+  hrn_inspect_seek(s->context, file->bytes, file->length, HRN_SEEK_STEP, &facts, &record,
+                   &s->record_length, &s->status);
+  if (record != NULL) s->record = malloc(s->record_length);
+  if (s->record != NULL) memcpy(s->record, record, s->record_length);
+}
+
+/* The window, as jpeg.c reads one. */
+static void decode(sample *s, bool hooked) {
+  hrn_context *context = s->context;
+  struct jpeg_decompress_struct *info = &context->jpeg.info;
+  const hrn_encoder *file = &context->encoder;
+  JDIMENSION first = LEFT, columns = RIGHT - LEFT;
+  uint32_t width, height;
+  hrn_decode_header(context, file->bytes, file->length, &width, &height, &s->status);
+  hrn_decode_seek(context, s->record, s->record_length);
+  if (s->status.code != HRN_OK || setjmp(context->jpeg.escape) != 0) return;
+  hrn_jpeg_start(context);
+  if (hooked && !hrn_hook_accepts(context)) return;
+  jpeg_crop_scanline(info, &first, &columns);
+  if (hooked && hrn_hook_install(context, first, columns, BOTTOM, &s->status) != HRN_OK) return;
+  jpeg_skip_scanlines(info, TOP);
+  s->stride = (size_t)columns * 4;
+  s->pixels[hooked] = calloc(BOTTOM - TOP, s->stride);
+  while (s->pixels[hooked] != NULL && info->output_scanline < BOTTOM) {
+    JSAMPROW row = s->pixels[hooked] + (info->output_scanline - TOP) * s->stride;
+    jpeg_read_scanlines(info, &row, 1);
+  }
+  const hrn_hook *hook = context->hook;
+  if (hooked) {
+    s->complete =
+        hook->has_seek && !hook->irregular && hook->column == 0 && hook->row > hook->last_row;
+  }
+}
+
+static const char *refusal;
+
+static void check(void) {
+  sample s = {.context = hrn_context_new(NULL)};
+  refusal = "its check failed"; /* for want of memory, if anything */
+  if (s.context == NULL) return;
+  encode(&s);
+  if (s.status.code == HRN_OK) find_points(&s);
+  if (s.record != NULL) decode(&s, false);
+  if (s.pixels[0] != NULL) decode(&s, true);
+  if (s.pixels[0] != NULL && s.pixels[1] != NULL && s.status.code == HRN_OK) {
+    refusal = NULL;
+    if (!s.complete) refusal = "it does not ask for every MCU in turn";
+    if (memcmp(s.pixels[0], s.pixels[1], s.stride * (BOTTOM - TOP)) != 0) {
+      refusal = "its pixels differ";
+    }
+  }
+  free(s.record);
+  free(s.pixels[0]);
+  free(s.pixels[1]);
+  hrn_context_free(s.context);
+}
+
+static void check_once(void) {
+  if (LIBJPEG_TURBO_VERSION_NUMBER < OLDEST || LIBJPEG_TURBO_VERSION_NUMBER > NEWEST) {
+    refusal = "its version is not one that was tested";
+  } else {
+    check();
+  }
+}
+
+const char *hrn_hook_refusal(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, check_once);
+  return refusal;
+}
