@@ -8,6 +8,8 @@ int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
   hrn_scratch_begin(context);
   context->codec = HRN_CODEC_UNKNOWN;
   context->seek = NULL;
+  context->fast = false;
+  context->denominator = 1;
   context->bytes = bytes;
   context->length = length;
   if (length > context->limits.max_record_bytes) {
@@ -44,12 +46,23 @@ void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
   context->seek_length = length;
 }
 
+int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
+  context->fast = true;
+  /* A reduced inverse DCT is libjpeg's; other formats have nothing to leave out. */
+  context->denominator = context->codec == HRN_CODEC_JPEG ? (uint32_t)denominator : 1;
+  return (int32_t)context->denominator;
+}
+
+static uint64_t reduced(const hrn_context *context, uint32_t side) {
+  return ((uint64_t)side + context->denominator - 1) / context->denominator;
+}
+
 /* The caller's geometry is ours as well, so a window outside is our mistake and not the file's; it
  * is refused all the same, in 64 bits, before a decoder sees it. */
 static bool inside(const hrn_context *context, const hrn_box *box) {
   return box->left >= 0 && box->top >= 0 && box->width >= 1 && box->height >= 1 &&
-         (uint64_t)box->left + (uint64_t)box->width <= context->width &&
-         (uint64_t)box->top + (uint64_t)box->height <= context->height;
+         (uint64_t)box->left + (uint64_t)box->width <= reduced(context, context->width) &&
+         (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->height);
 }
 
 int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,

@@ -51,7 +51,9 @@ struct hrn_context {
   const uint8_t *bytes; /* of the record in progress */
   size_t length;
   uint32_t width, height;
-  uint8_t codec; /* enum hrn_codec, unknown until a header was read */
+  uint8_t codec;        /* enum hrn_codec, unknown until a header was read */
+  bool fast;            /* hrn_decode_fast was asked for */
+  uint32_t denominator; /* of the windows' scale; 1 unless `fast` */
   hrn_jpeg jpeg;
   hrn_png png;
   hrn_encoder encoder;

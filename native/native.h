@@ -182,8 +182,13 @@ enum hrn_scale { /* uint8 to float: v1 ToTensor divides by 255, v2 ToDtype multi
                  HRN_SCALE_MUL = 1
 };
 
+enum hrn_mode {
+  HRN_EXACT = 0, /* every byte as Pillow 13 and torchvision give it */
+  HRN_FAST = 1   /* close to that (docs/exactness.md), and as deterministic */
+};
+
 typedef struct hrn_output {
-  int32_t dtype, layout, scale;
+  int32_t dtype, layout, scale, mode;
   int32_t normalize;     /* 0 or 1 */
   float mean[3], std[3]; /* as torchvision holds them: float32 */
 } hrn_output;
