@@ -21,9 +21,10 @@ int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
 
 /* Reads sizes and checks them against max_pixels, before any memory depends on them. */
 static int read_header(hrn_context *context, uint8_t codec, hrn_status *status) {
-  return codec == HRN_CODEC_JPEG
-             ? hrn_jpeg_header(context, &context->width, &context->height, status)
-             : hrn_png_header(context, &context->width, &context->height, status);
+  uint32_t *width = &context->width, *height = &context->height;
+  if (codec == HRN_CODEC_JPEG) return hrn_jpeg_header(context, width, height, status);
+  if (codec == HRN_CODEC_PNG) return hrn_png_header(context, width, height, status);
+  return hrn_ppm_header(context, width, height, status);
 }
 
 int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
@@ -75,12 +76,12 @@ int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image
     return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of %u x %u pixels",
                     box->left, box->top, box->width, box->height, context->width, context->height);
   }
-  bool jpeg = context->codec == HRN_CODEC_JPEG;
+  if (context->codec == HRN_CODEC_PNG) return hrn_png_window(context, box, image, status);
+  if (context->codec == HRN_CODEC_PPM) return hrn_ppm_window(context, box, image, status);
   /* A window consumes libjpeg's place in the record. A second one begins again. */
-  if (jpeg && !context->jpeg.created) {
+  if (!context->jpeg.created) {
     int code = read_header(context, context->codec, status);
     if (code != HRN_OK) return code;
   }
-  return jpeg ? hrn_jpeg_window(context, box, image, status)
-              : hrn_png_window(context, box, image, status);
+  return hrn_jpeg_window(context, box, image, status);
 }

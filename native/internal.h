@@ -46,7 +46,8 @@ void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes
 /* After a sample: gives back what is too large to be held for nothing. */
 void hrn_scratch_end(hrn_context *context);
 
-/* ---- decode (decode.c joins jpeg.c and png.c) ------------------------------------------- */
+/* ---- decode (decode.c joins jpeg.c, png.c and ppm.c) -------------------------------------------
+ */
 
 /* Reads the header of whatever the bytes are and checks the limits; leaves the context ready for
  * hrn_decode_window on the same bytes. */

@@ -117,6 +117,9 @@ int main(int count, char **arguments) {
       file = make_png(&r, pair[0], pair[1], n / 28 % 2, (uint32_t)width, (uint32_t)height);
       compare(context, &r, &file, "PNG", 0, width, height, windows);
       free(file.bytes);
+      file = make_ppm(&r, n % 8 ? 3 : 1, n % 16 == 0, (uint32_t)width, (uint32_t)height);
+      compare(context, &r, &file, "PPM", 0, width, height, windows);
+      free(file.bytes);
     }
   }
   hrn_context_free(context);
