@@ -71,6 +71,22 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, const hrn_stag
   return HRN_OK;
 }
 
+/* HRN_FAST: the encoded image in the smallest of libjpeg's sizes that is no smaller than the
+ * result, and weights of fewer bits. Nearest shows single pixels, which a smaller image has not
+ * got. */
+static void make_fast(hrn_context *context, hrn_stage *stages, int32_t count) {
+  hrn_stage *first = &stages[0];
+  int32_t denominator = 1;
+  if (first->resizes && first->filter != HRN_NEAREST) {
+    while (denominator < 8 && first->x.box_length / denominator / 2 >= first->x.resized &&
+           first->y.box_length / denominator / 2 >= first->y.resized) {
+      denominator *= 2;
+    }
+  }
+  first->denominator = hrn_decode_fast(context, denominator);
+  for (int32_t s = 0; s < count; s++) stages[s].bits = HRN_FAST_BITS;
+}
+
 static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job,
                   hrn_status *status) {
   hrn_status_clear(status);
@@ -112,6 +128,7 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
                     last->x.length, last->y.length, (unsigned long long)bytes,
                     (unsigned long long)job->capacity);
   }
+  if (plan->output.mode == HRN_FAST) make_fast(context, stages, count);
   return run_stages(context, plan, stages, count, job->destination, status);
 }
 

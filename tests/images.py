@@ -63,8 +63,12 @@ def jpeg(
     restart: int = 0,
     flags: tuple[str, ...] = (),
     seed: int = 0,
+    samples: Pixels | None = None,
 ) -> bytes:
-    """A JPEG of the stored colour space `colour`: grey, ycc, rgb, cmyk or ycck."""
+    """A JPEG of the stored colour space `colour`: grey, ycc, rgb, cmyk or ycck.
+
+    `samples` are its pixels (height x width x channels) in place of those that `seed` makes.
+    """
     channels = {"grey": 1, "ycc": 3, "rgb": 3, "cmyk": 4, "ycck": 4}[colour]
     factors = {"grey": "1x1", "ycc": SAMPLINGS[sampling]}.get(colour, "1x1,1x1,1x1,1x1")
     if colour == "ycck":
@@ -72,7 +76,7 @@ def jpeg(
     command = [str(_encoder()), str(width), str(height), colour, str(quality), factors]
     return subprocess.run(
         [*command, str(restart), *flags],
-        input=pixels(width, height, channels, seed).tobytes(),
+        input=(pixels(width, height, channels, seed) if samples is None else samples).tobytes(),
         stdout=subprocess.PIPE,
         check=True,
     ).stdout

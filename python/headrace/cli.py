@@ -148,6 +148,12 @@ def pack(
     baseline: Annotated[
         bool, typer.Option(help="Rewrite progressive JPEGs as baseline, which loses nothing.")
     ] = False,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw", help="Store decoded pixels: the fastest to load, several times larger."
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace a packed dataset.")] = False,
     no_seek: NoSeek = False,
     threads: Threads = None,
@@ -171,6 +177,7 @@ def pack(
             resize=resize,
             quality=quality,
             baseline=baseline,
+            raw=raw,
             overwrite=overwrite,
             seek=not no_seek,
             num_threads=threads,

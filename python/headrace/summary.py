@@ -108,4 +108,9 @@ def recoding(found: Mapping[str, Any]) -> list[str]:
             f"{counted(found['to_baseline'], 'progressive or arithmetic-coded file')} "
             "became baseline; nothing was lost by it."
         )
+    if raw := found.get("raw"):
+        said.append(
+            f"{counted(raw['images'], 'image')} stored as pixels: {raw['bytes'] / 1e6:,.1f} MB, "
+            f"{raw['bytes'] / raw['from_bytes']:.2f} times the bytes of the files before."
+        )
     return said

@@ -13,36 +13,52 @@ from torchvision.transforms import functional as torchvision
 
 import headrace as hr
 import images
+from draws import some_boxes
 
 pytestmark = pytest.mark.skipif(
     int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
 )
 
 FILTERS = ["nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"]
+# One pixel, one row, one column, less than an MCU, edges inside an MCU, a whole number of them.
+SMALL = [(1, 1), (2, 1), (1, 9), (3, 2), (7, 5), (8, 8), (17, 33), (33, 16), (64, 48)]
 
 
-def crops(width: int, height: int, count: int, seed: int) -> list[tuple[int, int, int, int]]:
-    """Windows as top, left, height, width: corners, edges, single pixels and anything between."""
+def differing(data: bytes, boxes: list[tuple[int, int, int, int]], seed: int) -> list[object]:
+    """The boxes whose pixels are not torchvision's with one of the filters, up- or downscaled."""
+    whole = Image.open(io.BytesIO(data)).convert("RGB")
     random = np.random.default_rng(seed)
-    found = [(0, 0, height, width), (0, 0, 1, 1), (height - 1, width - 1, 1, 1)]
-    while len(found) < count:
-        h, w = int(random.integers(1, height + 1)), int(random.integers(1, width + 1))
-        top, left = int(random.integers(height - h + 1)), int(random.integers(width - w + 1))
-        found.append((top, left, h, w))
+    found: list[object] = []
+    for number, box in enumerate(boxes):
+        for interpolation in FILTERS:
+            # Down and up, in both directions, so that both pass orders of Pillow 13 occur.
+            size = [max(1, round(side * 2 ** random.uniform(-3, 1.5))) for side in box[2:]]
+            flip = bool(number % 2)
+            expected = torchvision.resized_crop(whole, *box, size, InterpolationMode(interpolation))
+            expected = torchvision.hflip(expected) if flip else expected
+            made = hr.functional.resized_crop(data, *box, size, interpolation, hflip=flip)
+            if not np.array_equal(made, np.asarray(expected)):
+                found.append((box, size, interpolation, flip))
     return found
 
 
 @pytest.mark.parametrize("name", sorted(images.every_jpeg(8, 8)))
-def test_a_crop_of_this_kind_of_jpeg_is_torchvisions(name: str) -> None:
+def test_a_crop_of_this_kind_of_jpeg_is_torchvisions_with_every_filter(name: str) -> None:
     width, height = 149, 107
     data = images.every_jpeg(width, height)[name]
-    whole = Image.open(io.BytesIO(data)).convert("RGB")
-    for number, box in enumerate(crops(width, height, 25, seed=len(name))):
-        flip = bool(number % 2)
-        expected = torchvision.resized_crop(whole, *box, [32, 40])
-        expected = torchvision.hflip(expected) if flip else expected
-        found = hr.functional.resized_crop(data, *box, (32, 40), hflip=flip)
-        assert np.array_equal(found, np.asarray(expected)), (box, flip)
+    assert differing(data, some_boxes(width, height, 24, len(name)), len(name)) == []
+
+
+@pytest.mark.parametrize("size", SMALL, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_crops_of_small_jpegs_of_every_kind_are_torchvisions(size: tuple[int, int]) -> None:
+    for name, data in images.every_jpeg(*size).items():
+        assert differing(data, some_boxes(*size, 7, len(name)), len(name)) == [], name
+
+
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+def test_crops_of_every_kind_of_png_are_torchvisions() -> None:
+    for name, data in images.every_png(61, 83).items():
+        assert differing(data, some_boxes(61, 83, 7, len(name)), len(name)) == [], name
 
 
 @pytest.mark.parametrize("interpolation", FILTERS)
@@ -51,8 +67,7 @@ def test_a_resize_with_this_filter_is_pillows(interpolation: str) -> None:
     data = images.jpeg(width, height, "4:2:0")
     whole = Image.open(io.BytesIO(data)).convert("RGB")
     random = np.random.default_rng(5)
-    for box in crops(width, height, 60, seed=7):
-        # Down and up, in both directions, so that both pass orders of Pillow 13 occur.
+    for box in some_boxes(width, height, 60, seed=7):
         size = [int(n) for n in random.integers(1, 260, 2)]
         expected = torchvision.resized_crop(whole, *box, size, InterpolationMode(interpolation))
         found = hr.functional.resized_crop(data, *box, size, interpolation)

@@ -1,15 +1,9 @@
-"""RandomResizedCrop, RandomCrop and the flips: torchvision's pixels for replayed parameters.
-
-The draws are Philox 4x64-10 with key (seed, epoch) and counter (block, op, draw, sample), a promise
-of native/native.h; NumPy has the same generator, so a test can know what was drawn.
-"""
+"""RandomResizedCrop, RandomCrop and the flips: torchvision's pixels for replayed parameters."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
-import numpy as np
 import PIL
 import pytest
 import torch
@@ -19,46 +13,13 @@ from torchvision.transforms import functional as torchvision
 
 import headrace as hr
 import images
+from draws import below, resized_crop_box, uniform, words
 
 pytestmark = pytest.mark.skipif(
     int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
 )
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-def words(seed: int, epoch: int, sample: int, op: int, block: int) -> list[int]:
-    """The four words of one block."""
-    counter = block | op << 64 | sample << 192
-    # NumPy steps the counter before it makes a block.
-    generator = np.random.Philox(counter=(counter - 1) % 2**256, key=seed | epoch << 64)
-    return [int(word) for word in generator.random_raw(4)]
-
-
-def uniform(word: int) -> float:
-    return (word >> 11) * 2.0**-53
-
-
-def below(word: int, n: int) -> int:
-    return word * n >> 64
-
-
-def resized_crop_box(width: int, height: int, draw) -> tuple[int, int, int, int]:
-    """torchvision's get_params with its defaults, from the words of `draw(block)`."""
-    for block in range(10):
-        word = draw(block)
-        area = width * height * (0.08 + (1.0 - 0.08) * uniform(word[0]))
-        low, high = math.log(3 / 4), math.log(4 / 3)
-        ratio = math.exp(low + (high - low) * uniform(word[1]))
-        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-        if 0 < w <= width and 0 < h <= height:
-            return below(word[2], height - h + 1), below(word[3], width - w + 1), h, w
-    w, h = width, height
-    if width / height < 3 / 4:
-        h = round(width / (3 / 4))
-    elif width / height > 4 / 3:
-        w = round(height * (4 / 3))
-    return (height - h) // 2, (width - w) // 2, h, w
 
 
 @pytest.fixture(scope="module")
