@@ -29,25 +29,23 @@ var errEncodeClosed = errors.New("native: encoding on a closed context")
 // Pillow's bilinear filter where e asks for it, and encoded at a quality. The error is an *Error.
 // `to` may be the memory that data points to, for the image is made before it is copied.
 func (c *Context) Reencode(data unsafe.Pointer, length int64, e Encoding, to []byte) ([]byte, error) {
-	if length < 0 {
-		return nil, &Error{Code: Argument, Offset: -1, Text: "negative record length"}
-	}
-	if c.c == nil {
-		return nil, errEncodeClosed
-	}
-	var made C.hrn_encoded
-	var status C.hrn_status
-	C.hrn_reencode(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
-		C.int32_t(e.Quality), C.int32_t(e.Orientation), &made, &status)
-	if err := failure(&status); err != nil {
-		return nil, err
-	}
-	return append(to, unsafe.Slice((*byte)(made.bytes), int(made.length))...), nil
+	return c.written(length, to, func(made *C.hrn_encoded, status *C.hrn_status) {
+		C.hrn_reencode(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
+			C.int32_t(e.Quality), C.int32_t(e.Orientation), made, status)
+	})
 }
 
 // ToPPM appends to `to` the image at data as a binary PPM: every pixel as a decode gives it, after
 // e.Shorter as in Reencode; e.Quality has no meaning. The error and `to` are as there.
 func (c *Context) ToPPM(data unsafe.Pointer, length int64, e Encoding, to []byte) ([]byte, error) {
+	return c.written(length, to, func(made *C.hrn_encoded, status *C.hrn_status) {
+		C.hrn_to_ppm(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
+			C.int32_t(e.Orientation), made, status)
+	})
+}
+
+// written appends what write makes of a record of that length.
+func (c *Context) written(length int64, to []byte, write func(*C.hrn_encoded, *C.hrn_status)) ([]byte, error) {
 	if length < 0 {
 		return nil, &Error{Code: Argument, Offset: -1, Text: "negative record length"}
 	}
@@ -56,8 +54,7 @@ func (c *Context) ToPPM(data unsafe.Pointer, length int64, e Encoding, to []byte
 	}
 	var made C.hrn_encoded
 	var status C.hrn_status
-	C.hrn_to_ppm(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
-		C.int32_t(e.Orientation), &made, &status)
+	write(&made, &status)
 	if err := failure(&status); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import functools
 import shutil
 import struct
 import subprocess
+import tarfile
 import tempfile
 import zlib
 from pathlib import Path
@@ -205,3 +206,16 @@ def every_png(width: int, height: int) -> dict[str, bytes]:
     files["rgb-transparent"] = png(width, height, 2, transparent=b"\0\x10\0\x20\0\x30")
     files["palette-transparent"] = png(width, height, 3, transparent=b"\x00\x80\xff")
     return files
+
+
+def members(dataset: Path) -> dict[str, bytes]:
+    """The images in a packed dataset's shards, by name; "class/" is left off in front."""
+    found = {}
+    for shard in sorted(dataset.glob("*.tar")):
+        with tarfile.open(shard) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                assert file is not None
+                if not member.name.endswith(".cls"):
+                    found[member.name.removeprefix("class/")] = file.read()
+    return found

@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +17,13 @@ from torchvision.transforms import functional
 
 import headrace as hr
 from headrace import errors
-from images import every_jpeg, every_png, jpeg, pixels, plain_tree, write_tree
+from images import every_jpeg, every_png, jpeg, members, pixels, plain_tree, write_tree
 
 ORIENTATION = 0x0112
 
 
 def rgb(data: bytes) -> NDArray[np.uint8]:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-
-
-def stored(dataset: Path) -> dict[str, bytes]:
-    found = {}
-    for shard in sorted(dataset.glob("*.tar")):
-        with tarfile.open(shard) as tar:
-            for member in tar:
-                file = tar.extractfile(member)
-                assert file is not None
-                if not member.name.endswith(".cls"):
-                    found[member.name.removeprefix("class/")] = file.read()
-    return found
 
 
 def ppm(header: bytes, image: NDArray[np.uint8]) -> bytes:
@@ -99,7 +86,7 @@ def packed(tmp_path: Path, files: dict[str, bytes], **options: Any) -> dict[str,
     write_tree(tmp_path / "source", {f"class/{name}": data for name, data in files.items()})
     hr.pack(tmp_path / "source", tmp_path / "p", raw=True, **options)
     assert hr.verify(tmp_path / "p", decode=True)["ok"]
-    return stored(tmp_path / "p")
+    return members(tmp_path / "p")
 
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")

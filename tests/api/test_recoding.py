@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from torchvision.transforms import functional
 
 import headrace as hr
 from headrace import errors
-from images import SAMPLINGS, every_jpeg, every_png, jpeg, plain_tree, png, write_tree
+from images import SAMPLINGS, every_jpeg, every_png, jpeg, members, plain_tree, png, write_tree
 
 ORIENTATION = 0x0112
 
@@ -37,19 +36,7 @@ def packed(tmp_path: Path, files: dict[str, bytes], **options: Any) -> dict[str,
     write_tree(tmp_path / "source", {f"class/{name}": data for name, data in files.items()})
     hr.pack(tmp_path / "source", tmp_path / "p", **options)
     assert hr.verify(tmp_path / "p", decode=True)["ok"]
-    return stored(tmp_path / "p")
-
-
-def stored(dataset: Path) -> dict[str, bytes]:
-    found = {}
-    for shard in sorted(dataset.glob("*.tar")):
-        with tarfile.open(shard) as tar:
-            for member in tar:
-                file = tar.extractfile(member)
-                assert file is not None
-                if not member.name.endswith(".cls"):
-                    found[member.name.removeprefix("class/")] = file.read()
-    return found
+    return members(tmp_path / "p")
 
 
 def as_pillow(data: bytes, resize: int | None, quality: int) -> bytes:

@@ -5,7 +5,7 @@
 A case is a picture of integers alone, encoded, and crops of it through Pillow and torchvision and
 through Headrace. Two hashes are kept: of the encoded file, and of the pixels. So when a case
 changes, it is known which of three moved: the encoder that made the file, Pillow and torchvision,
-or Headrace. Rewrite the file only when Pillow's pixels changed on purpose, and say so in CHANGELOG.
+or Headrace. Rewrite the file only when Pillow's pixels changed, and say so in CHANGELOG.md.
 """
 
 from __future__ import annotations
