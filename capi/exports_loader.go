@@ -5,7 +5,10 @@ package main
 */
 import "C"
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 //export goLoaderOpen
 func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
@@ -39,6 +42,32 @@ func goSeek(handle C.hr_handle, epoch, step C.int64_t, out *C.hr_error) C.int32_
 	})
 }
 
+//export goSubmit
+func goSubmit(handle C.hr_handle, indices *C.int64_t, draws *C.uint64_t, length C.size_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		if indices == nil {
+			if length != 0 || draws != nil {
+				return argument("indices is NULL with a length of %d; only NULL, NULL and 0 end the epoch", uint64(length))
+			}
+			return planError(l.EndEpoch())
+		}
+		if length > 1<<40 {
+			return argument("length is %d, which is no size of a batch", uint64(length))
+		}
+		// Copied: the caller may reuse its arrays at once.
+		chosen := slices.Clone(unsafe.Slice((*int64)(indices), int(length)))
+		var numbers []uint64
+		if draws != nil {
+			numbers = slices.Clone(unsafe.Slice((*uint64)(draws), int(length)))
+		}
+		return planError(l.Submit(chosen, numbers))
+	})
+}
+
 //export goNext
 func goNext(handle C.hr_handle, timeoutMs C.int64_t, into *C.hr_batch, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
@@ -61,7 +90,7 @@ func (l *loader) describe(b batch, into *C.hr_batch) {
 	into.epoch, into.step = C.int64_t(b.Epoch), C.int64_t(b.Step)
 	into.length, into.tag = C.int64_t(b.Length), C.int64_t(b.Slot.Tag())
 	into.replaced, into.field_count = C.int32_t(b.Replaced), 3
-	at := l.Layout()
+	at := b.Layout()
 	height, width := int64(at.Height), int64(at.Width)
 	shape := [4]int64{b.Length, 3, height, width}
 	if l.layout == "NHWC" {

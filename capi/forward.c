@@ -86,6 +86,12 @@ int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t step, hr_error *error) 
   return goSeek(loader, epoch, step, error);
 }
 
+int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draws, size_t length,
+                  hr_error *error) {
+  REFUSE_FORKED(error);
+  return goSubmit(loader, (int64_t *)indices, (uint64_t *)draws, length, error);
+}
+
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error) {
   REFUSE_FORKED(error);
   return goNext(loader, timeout_ms, batch, error);

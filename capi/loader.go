@@ -13,6 +13,7 @@ import (
 
 // loaderConfig is the configuration of hr_loader_open.
 type loaderConfig struct {
+	Order       string            `json:"order"`
 	BatchSize   int64             `json:"batch_size"`
 	Shuffle     bool              `json:"shuffle"`
 	Seed        uint64            `json:"seed"`
@@ -31,6 +32,12 @@ type loaderConfig struct {
 	Epoch       int64             `json:"epoch"`
 	ReadDelayMs int64             `json:"read_delay_ms"`
 }
+
+// The values of "order": who says which samples a batch has.
+const (
+	orderEpoch     = "epoch"
+	orderSubmitted = "submitted"
+)
 
 var policies = map[string]pipeline.Policy{
 	"": pipeline.Raise, "raise": pipeline.Raise, "replace": pipeline.Replace,
@@ -51,6 +58,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, argument("on_error is %q; \"raise\" or \"replace\" was expected", c.OnError)
 	case c.Prefetch != nil && *c.Prefetch < 1:
 		return nil, argument("prefetch is %d; at least 1 was expected", *c.Prefetch)
+	case c.Order != "" && c.Order != orderEpoch && c.Order != orderSubmitted:
+		return nil, argument("order is %q; %q or %q was expected", c.Order, orderEpoch, orderSubmitted)
+	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.WorldSize > 1):
+		return nil, argument("order is %q, so shuffle, drop_last and world_size are the caller's business", c.Order)
 	case c.NumThreads < 0 || c.ReadAhead < 0 || c.ReadDelayMs < 0:
 		return nil, argument("num_threads is %d, read_ahead %d, read_delay_ms %d; none may be negative", c.NumThreads, c.ReadAhead, c.ReadDelayMs)
 	}
@@ -67,8 +78,9 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	}
 	config := pipeline.Config{
 		Dataset: d.Dataset, Plan: plan, Order: samples,
-		Store: mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
-		Epoch: c.Epoch, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
+		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
+		Submitted: c.Order == orderSubmitted,
+		Epoch:     c.Epoch, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 	}
 	if c.Prefetch != nil {

@@ -26,6 +26,7 @@ type Config struct {
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
+	Submitted   bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
 	Epoch, Step int64 // where the stream begins
 	Threads     int   // decode workers; DefaultThreads
 	Prefetch    int   // batches; 2
@@ -79,7 +80,7 @@ func (c *Config) complete() error {
 			return fmt.Errorf("pipeline: %s %d is not in [1, %d]", n.name, n.value, n.most)
 		}
 	}
-	return checkPlace(c.Order, c.Epoch, c.Step)
+	return c.checkPlace(c.Epoch, c.Step)
 }
 
 // window is how many undelivered batches may be open. Two at least: with one, all workers but
@@ -93,12 +94,16 @@ func (c *Config) slots() int { return c.window() + 2 }
 
 // checkPlace refuses places outside the stream. The step after the last one is inside: it is where
 // a loop stands that has read all batches of an epoch and was not yet told of its end.
-func checkPlace(o *order.Order, epoch, step int64) error {
+func (c *Config) checkPlace(epoch, step int64) error {
 	if epoch < 0 || epoch > maxEpoch {
 		return fmt.Errorf("pipeline: epoch %d is not in [0, %d]", epoch, int64(maxEpoch))
 	}
-	if step < 0 || step > o.Steps() {
-		return fmt.Errorf("pipeline: step %d is not in [0, %d], the steps of an epoch", step, o.Steps())
+	most := c.Order.Steps()
+	if c.Submitted {
+		most = maxEpoch // only the caller knows how long an epoch is
+	}
+	if step < 0 || step > most {
+		return fmt.Errorf("pipeline: step %d is not in [0, %d], the steps of an epoch", step, most)
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
 	defer context.Close()
 	w := &worker{loader: l, context: context}
 	defer w.buffer.Free()
-	d := newDraft(l.stream, 0, 0, 0, 4, false) // a mistake: it has no slot
+	d := newDraft(l.stream, 0, 0, 0, 4) // a mistake: it has no slot
 	w.fill(task{draft: d, i: 2})
 	var fault *SampleError
 	require.ErrorAs(t, d.fault, &fault)

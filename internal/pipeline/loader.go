@@ -10,7 +10,6 @@ import (
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/native"
-	"github.com/headrace/headrace/pinned"
 )
 
 var (
@@ -25,10 +24,10 @@ var (
 // Loader is an endless stream of batches. Its methods may be called from any goroutine.
 type Loader struct {
 	config Config
-	layout Layout
+	room         // of batches up to the usual size
+	long   *room // of longer ones that were submitted, nil before the first; with the lock held
 	order  *order.Order
 	store  *store.Store
-	pool   *pinned.Pool
 	begun  time.Time
 
 	pace    pace
@@ -58,19 +57,14 @@ func Open(c Config) (*Loader, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	layout, err := newLayout(c.Plan, c.Order.Config().BatchSize)
+	usual, err := newRoom(&c, c.Order.Config().BatchSize)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{config: c, layout: layout, order: c.Order, begun: time.Now(),
+	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(),
 		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
 	l.work.L = &l.mu
 	l.ahead.init(l)
-	// One slot more than the window: the consumer holds a batch while the window is filled.
-	keep := c.slots()
-	if l.pool, err = pinned.NewPool(pinned.Options{SlotBytes: layout.SlotBytes, Keep: keep, NoMemfd: c.NoMemfd}); err != nil {
-		return nil, err
-	}
 	// Contexts are made here and not by the threads that use them, so that a shortage is an error
 	// of Open and not of some batch.
 	for range c.Threads {
@@ -102,11 +96,16 @@ func (l *Loader) closeContexts() {
 	}
 }
 
-// Layout says where the fields of every batch lie.
+// Layout says where the fields of a batch lie; a longer one that was submitted has its own.
 func (l *Loader) Layout() Layout { return l.layout }
 
-// Steps is the number of batches in an epoch.
-func (l *Loader) Steps() int64 { return l.order.Steps() }
+// Steps is the number of batches in an epoch, -1 where the caller submits them.
+func (l *Loader) Steps() int64 {
+	if l.config.Submitted {
+		return -1
+	}
+	return l.order.Steps()
+}
 
 // Lend gives memory for one batch; see pinned.Pool.Lend.
 func (l *Loader) Lend(memory unsafe.Pointer, bytes, tag int64) error {
@@ -130,8 +129,12 @@ func (l *Loader) Close() {
 		close(l.closed)
 		l.event.close()
 	}
+	long := l.long
 	l.mu.Unlock()
 	l.pool.Close() // what is in use stays until it is released
+	if long != nil {
+		long.pool.Close()
+	}
 	select {
 	case <-l.gone:
 	case <-time.After(closeGrace):

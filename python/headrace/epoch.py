@@ -10,6 +10,7 @@ from headrace import _lib
 from headrace.errors import HeadraceError, WaitTimeoutError
 
 if TYPE_CHECKING:
+    from headrace.feed import Feed
     from headrace.loader import Loader
 
 
@@ -23,7 +24,9 @@ class Epoch:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._number = -1  # of the iteration begun, -1 before
-        self._handle = self._epoch = self._step = self._steps = self._step_samples = 0
+        self._handle = self._epoch = self._step = self._step_samples = 0
+        self._steps: float = 0
+        self._feed: Feed | None = None
         self._slice_ms = _lib.SLICE_MS
         self._receive: Any = None
         self._batch = _lib.Batch()
@@ -38,6 +41,8 @@ class Epoch:
         if self._number != loader.iteration:
             self._begin()
         step = self._step
+        if self._feed is not None:
+            self._steps = self._feed.fill(step)
         if step >= self._steps:
             raise StopIteration
         batch = self._batch
@@ -65,6 +70,7 @@ class Epoch:
         loader = self._loader
         self._handle, self._epoch, self._step = loader.begin()
         self._steps, self._step_samples = loader.steps, loader.step_samples
+        self._feed = loader.begin_feed(self._handle, self._epoch, self._step)
         self._receive = _lib.library().hr_next
         if loader.timeout is not None:
             self._slice_ms = min(self._slice_ms, math.ceil(loader.timeout * 1000))

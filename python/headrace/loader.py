@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, ranks, views
+from headrace import _lib, feed, ranks, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
@@ -51,7 +51,10 @@ class Loader:
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
         rank, world_size: this process's part; None: from torch.distributed or the environment.
         on_error: "raise", or "replace" a bad sample by another one and say so in ``report()``.
-        device, sampler, window: parts of later versions, refused until then.
+        sampler: any iterable of sample numbers, or a function that makes one, in the place of
+            ``shuffle``. Iterated anew each epoch, after ``set_epoch(epoch)`` where it has that. It
+            is the order of all ranks together, unless it shards itself (``num_replicas``).
+        device, window: parts of later versions, refused until then.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
@@ -84,7 +87,7 @@ class Loader:
         world_size: int | None = None,
         on_error: str = "raise",
     ) -> None:
-        _refuse_later_parts(shuffle=shuffle, device=device, sampler=sampler, window=window)
+        _refuse_later_parts(shuffle=shuffle, device=device, window=window)
         refuse_fast(mode)
         for name, value, allowed in (
             ("dtype", dtype, views.DTYPES),
@@ -95,18 +98,24 @@ class Loader:
                 raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
         if timeout is not None and not timeout > 0:
             raise ArgumentError(f"timeout={timeout!r}: it is in seconds and more than 0, or None")
+        if sampler is not None:
+            feed.check(sampler)
+            if shuffle:
+                raise ArgumentError("sampler and shuffle exclude each other")
         self._owns_dataset = not isinstance(dataset, Dataset)
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.timeout = timeout
         self.seed = seed
+        self.sampler = sampler
         self._fields = batch_fields.known(self.dataset, fields or ())
         self._view = views.viewer(output, dtype, layout == "channels_last", bool(self._fields))
         self._config: dict[str, Any] = {
             "batch_size": batch_size,
             "shuffle": bool(shuffle),
-            "drop_last": drop_last,
+            "order": "epoch" if sampler is None else "submitted",
+            "drop_last": drop_last and sampler is None,
             "transform": [_as_dict(step) for step in transform or ()],
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
@@ -135,10 +144,12 @@ class Loader:
             if self._engine is not None:
                 self._engine.close()
             config = dict(self._config, epoch=self.position.place[0], seed=self.seed)
-            config["rank"], config["world_size"] = wanted[:2]
+            if self.sampler is None:
+                config["rank"], config["world_size"] = wanted[:2]
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
             self._opened_for = wanted
-            self.steps = int(self._info()["steps"])
+            if self.sampler is None:
+                self.steps = int(self._info()["steps"])
         return self._engine.value
 
     def _info(self) -> dict[str, Any]:
@@ -151,9 +162,16 @@ class Loader:
         return self.batch_size * self._opened_for[1]
 
     def __len__(self) -> int:
-        """Batches an epoch, the same on all ranks."""
+        """Batches an epoch, the same on all ranks.
+
+        Raises:
+            TypeError: the sampler has no length.
+        """
         self._open()
-        return self.steps
+        if self.sampler is None:
+            return self.steps
+        shares = 1 if feed.shards_itself(self.sampler) else self._opened_for[1]
+        return feed.steps(self.sampler, self.batch_size * shares, self.drop_last)
 
     def __iter__(self) -> Epoch:
         return Epoch(self)
@@ -165,6 +183,15 @@ class Loader:
         _lib.call("hr_seek", handle, epoch, step)
         self.iteration += 1
         return handle, epoch, step
+
+    def begin_feed(self, handle: int, epoch: int, step: int) -> feed.Feed | None:
+        """What submits the batches of the iteration begun; None where the engine has an order."""
+        if self.sampler is None:
+            return None
+        part = (0, 1) if feed.shards_itself(self.sampler) else self._opened_for[:2]
+        place = (epoch, step * self.batch_size * part[1])
+        ahead = (self._config["prefetch"], self._config["read_ahead"])
+        return feed.Feed(self.sampler, handle, place, part, self.batch_size, self.drop_last, ahead)
 
     def view(self, batch: _lib.Batch) -> tuple[Any, ...]:
         """The tensors of a batch that was received."""
@@ -194,7 +221,7 @@ class Loader:
             "version": STATE_VERSION,
             "fingerprint": self.dataset.fingerprint,
             "samples": len(self.dataset),
-            "shuffle": self._config["shuffle"],
+            "shuffle": "sampler" if self.sampler is not None else self._config["shuffle"],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -212,7 +239,7 @@ class Loader:
         if not all(type(number) is int and number >= 0 for number in numbers):
             raise ArgumentError(f"the state has seed, epoch and position {numbers}")
         seed, epoch, position = numbers
-        if position > len(self.dataset):
+        if position > len(self.dataset) and self.sampler is None:
             raise ArgumentError(f"the state's position {position} is behind the last sample")
         self.seed = seed
         self.position.go_to(epoch, position)
@@ -239,11 +266,10 @@ class Loader:
         self.close()
 
 
-def _refuse_later_parts(shuffle: bool | str, device: Any, sampler: Any, window: Any) -> None:
+def _refuse_later_parts(shuffle: bool | str, device: Any, window: Any) -> None:
     later = {
         f"shuffle={shuffle!r}": not isinstance(shuffle, bool),
         f"device={device!r}": device is not None and str(device) != "cpu",
-        "sampler": sampler is not None,
         "window": window is not None,
     }
     for name, asked in later.items():
