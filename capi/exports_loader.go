@@ -32,13 +32,13 @@ func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.h
 }
 
 //export goSeek
-func goSeek(handle C.hr_handle, epoch, step C.int64_t, out *C.hr_error) C.int32_t {
+func goSeek(handle C.hr_handle, epoch, position C.int64_t, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
 		l, err := find[*loader](&handles, int64(handle), nil)
 		if err != nil {
 			return err
 		}
-		return planError(l.SeekTo(int64(epoch), int64(step)))
+		return planError(l.SeekTo(int64(epoch), int64(position)))
 	})
 }
 

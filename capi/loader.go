@@ -16,6 +16,9 @@ type loaderConfig struct {
 	Order       string            `json:"order"`
 	BatchSize   int64             `json:"batch_size"`
 	Shuffle     bool              `json:"shuffle"`
+	Window      int64             `json:"window"`
+	Sampler     *samplerConfig    `json:"sampler"`
+	Pad         bool              `json:"pad"`
 	Seed        uint64            `json:"seed"`
 	DropLast    bool              `json:"drop_last"`
 	Transform   []json.RawMessage `json:"transform"`
@@ -30,6 +33,7 @@ type loaderConfig struct {
 	WorldSize   int64             `json:"world_size"`
 	OnError     string            `json:"on_error"`
 	Epoch       int64             `json:"epoch"`
+	Position    int64             `json:"position"`
 	ReadDelayMs int64             `json:"read_delay_ms"`
 }
 
@@ -48,6 +52,7 @@ type loader struct {
 	*pipeline.Loader
 	dtype  elementType
 	layout string
+	length int64 // places of an epoch
 	config loaderConfig
 }
 
@@ -60,14 +65,18 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, argument("prefetch is %d; at least 1 was expected", *c.Prefetch)
 	case c.Order != "" && c.Order != orderEpoch && c.Order != orderSubmitted:
 		return nil, argument("order is %q; %q or %q was expected", c.Order, orderEpoch, orderSubmitted)
-	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.WorldSize > 1):
-		return nil, argument("order is %q, so shuffle, drop_last and world_size are the caller's business", c.Order)
+	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.Pad || c.Sampler != nil || c.WorldSize > 1):
+		return nil, argument("order is %q, so shuffle, sampler, drop_last, pad and world_size are the caller's business", c.Order)
 	case c.NumThreads < 0 || c.ReadAhead < 0 || c.ReadDelayMs < 0:
 		return nil, argument("num_threads is %d, read_ahead %d, read_delay_ms %d; none may be negative", c.NumThreads, c.ReadAhead, c.ReadDelayMs)
 	}
+	selection, err := c.Sampler.selection(d)
+	if err != nil {
+		return nil, planError(err)
+	}
 	samples, err := order.New(order.Config{
-		Seed: c.Seed, Samples: d.Len(), Shuffle: c.Shuffle, BatchSize: c.BatchSize,
-		DropLast: c.DropLast, Rank: c.Rank, WorldSize: c.WorldSize,
+		Seed: c.Seed, Samples: d.Len(), Selection: selection, Shuffle: c.Shuffle, Window: c.Window,
+		BatchSize: c.BatchSize, DropLast: c.DropLast, Pad: c.Pad, Rank: c.Rank, WorldSize: c.WorldSize,
 	})
 	if err != nil {
 		return nil, planError(err)
@@ -80,13 +89,13 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Dataset: d.Dataset, Plan: plan, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted,
-		Epoch:     c.Epoch, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
+		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 	}
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch
 	}
-	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, config: c}
+	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, length: samples.Length(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
 		plan.Close()
 		return nil, planError(err)

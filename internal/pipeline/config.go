@@ -26,15 +26,15 @@ type Config struct {
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
-	Submitted   bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
-	Epoch, Step int64 // where the stream begins
-	Threads     int   // decode workers; DefaultThreads
-	Prefetch    int   // batches; 2
-	ReadAhead   int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
-	OnError     Policy
-	VerifyCRC   bool
-	Limits      native.Limits
-	NoMemfd     bool // slots without memfd, as where it is refused
+	Submitted       bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
+	Epoch, Position int64 // where the stream begins, as in SeekTo
+	Threads         int   // decode workers; DefaultThreads
+	Prefetch        int   // batches; 2
+	ReadAhead       int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
+	OnError         Policy
+	VerifyCRC       bool
+	Limits          native.Limits
+	NoMemfd         bool // slots without memfd, as where it is refused
 }
 
 const (
@@ -80,7 +80,7 @@ func (c *Config) complete() error {
 			return fmt.Errorf("pipeline: %s %d is not in [1, %d]", n.name, n.value, n.most)
 		}
 	}
-	return c.checkPlace(c.Epoch, c.Step)
+	return c.checkPlace(c.Epoch, c.Position)
 }
 
 // window is how many undelivered batches may be open. Two at least: with one, all workers but
@@ -92,18 +92,18 @@ func (c *Config) window() int { return max(2, c.Prefetch) }
 // whenever timing wants it, and memory grows long after the start.
 func (c *Config) slots() int { return c.window() + 2 }
 
-// checkPlace refuses places outside the stream. The step after the last one is inside: it is where
-// a loop stands that has read all batches of an epoch and was not yet told of its end.
-func (c *Config) checkPlace(epoch, step int64) error {
+// checkPlace refuses places outside the stream. The position after the last one is inside: it is
+// where a loop stands that has read all batches of an epoch and was not yet told of its end.
+func (c *Config) checkPlace(epoch, position int64) error {
 	if epoch < 0 || epoch > maxEpoch {
 		return fmt.Errorf("pipeline: epoch %d is not in [0, %d]", epoch, int64(maxEpoch))
 	}
-	most := c.Order.Steps()
+	most := c.Order.Length()
 	if c.Submitted {
 		most = maxEpoch // only the caller knows how long an epoch is
 	}
-	if step < 0 || step > most {
-		return fmt.Errorf("pipeline: step %d is not in [0, %d], the steps of an epoch", step, most)
+	if position < 0 || position > most {
+		return fmt.Errorf("pipeline: position %d is not in [0, %d], the samples of an epoch", position, most)
 	}
 	return nil
 }

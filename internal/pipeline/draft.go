@@ -13,6 +13,7 @@ type draft struct {
 	next         *draft // in the stream, nil until it is planned
 	epoch, step  int64
 	first, count int64      // global positions of its samples
+	after        int64      // the position behind the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
 	ends         int        // so many epochs end behind it
 
@@ -51,8 +52,7 @@ func (d *draft) sample(i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)
 	}
-	// A sample comes once an epoch, so its draw has no number.
-	return d.stream.order.At(d.epoch, d.first+i), 0
+	return d.stream.order.At(d.epoch, d.first+i)
 }
 
 // claim hands out the next sample, to be finished by the caller.

@@ -81,7 +81,7 @@ func Open(c Config) (*Loader, error) {
 	}
 	// From here on nothing fails, and the plan and a reference on the data set are the Loader's.
 	c.Dataset.Retain()
-	l.move(c.Epoch, c.Step)
+	l.move(c.Epoch, c.Position)
 	for _, w := range l.workers {
 		l.group.Go(w.run)
 	}

@@ -118,20 +118,22 @@ func (l *Loader) take() (*Batch, error) {
 		loader: l, layout: &d.room.layout}, nil
 }
 
-// Position says where the stream stands: the next batch to deliver, the first of the next epoch
-// after the last of one.
-func (l *Loader) Position() (epoch, step int64) {
+// Position says where the stream stands, as SeekTo takes it: at the next batch to deliver, the first
+// of the next epoch after the last of one.
+func (l *Loader) Position() (epoch, position int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stream.epoch, l.stream.step
+	return l.stream.epoch, l.stream.position
 }
 
-// SeekTo says where the next Next goes on: `step` batches into `epoch`. For the place where the
-// stream already stands everything prefetched is kept, of the next epoch too; else work begins
-// anew there, and what is in the decoders is dropped when it is done. Whatever was submitted is
-// always dropped: the next batch to be submitted is number `step` of `epoch`.
-func (l *Loader) SeekTo(epoch, step int64) error {
-	if err := l.config.checkPlace(epoch, step); err != nil {
+// SeekTo says where the next Next goes on: behind so many samples of an epoch, of all ranks
+// together. That need not be a multiple of a step: the samples before may have been taken in steps
+// of another size. For the place where the stream already stands everything prefetched is kept, of
+// the next epoch too; else work begins anew there, and what is in the decoders is dropped when it is
+// done. Whatever was submitted is always dropped: the next batch to be submitted is number
+// `position` of `epoch`.
+func (l *Loader) SeekTo(epoch, position int64) error {
+	if err := l.config.checkPlace(epoch, position); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -141,16 +143,16 @@ func (l *Loader) SeekTo(epoch, step int64) error {
 	}
 	l.stalls.drop()
 	s := l.stream
-	e, p, ends := normalise(l.order, epoch, step)
+	e, p, ends := normalise(l.order, epoch, position)
 	// Seeking to where an error stands is how a caller tries again.
 	faulty := len(s.drafts) > 0 && s.drafts[0].fault != nil
-	if s.epoch == e && s.step == p && !faulty && !s.submitted {
+	if s.epoch == e && s.position == p && !faulty && !s.submitted {
 		s.ends = ends
 		l.notify()
 		return nil
 	}
 	l.cancel(s)
-	l.move(epoch, step)
+	l.move(epoch, position)
 	l.work.Broadcast()
 	l.ahead.wake()
 	l.notify()
@@ -158,8 +160,8 @@ func (l *Loader) SeekTo(epoch, step int64) error {
 }
 
 // move makes a stream from a place on the current one.
-func (l *Loader) move(epoch, step int64) {
-	l.stream = newStream(l.order, l.config.Submitted, epoch, step)
+func (l *Loader) move(epoch, position int64) {
+	l.stream = newStream(l.order, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)
 }
 

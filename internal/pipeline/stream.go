@@ -19,21 +19,22 @@ type stream struct {
 	// Where samples are handed out: the first draft that may have unclaimed ones.
 	claiming atomic.Pointer[draft]
 
-	epoch, step         int64 // the next to deliver
-	planEpoch, planStep int64 // the next to plan, or to be submitted
-	ends                int   // so many answers before that delivery are ErrEnd
-	opening             bool  // a worker is getting a slot
-	cancelled           atomic.Bool
+	// Positions count the samples of an epoch over all ranks; of submitted batches, the batches.
+	epoch, position         int64 // the next to deliver
+	planEpoch, planPosition int64 // the next to plan, or to be submitted
+	ends                    int   // so many answers before that delivery are ErrEnd
+	opening                 bool  // a worker is getting a slot
+	cancelled               atomic.Bool
 }
 
-// newStream begins at a place that checkPlace has passed. The step after the last one of an epoch
-// is the first of the next, with the end still to be told.
-func newStream(o *order.Order, submitted bool, epoch, step int64) *stream {
-	s := &stream{order: o, submitted: submitted, epoch: epoch, step: step}
+// newStream begins at a place that checkPlace has passed. The end of an epoch is the beginning of
+// the next, with the end still to be told.
+func newStream(o *order.Order, submitted bool, epoch, position int64) *stream {
+	s := &stream{order: o, submitted: submitted, epoch: epoch, position: position}
 	if !submitted {
-		s.epoch, s.step, s.ends = normalise(o, epoch, step)
+		s.epoch, s.position, s.ends = normalise(o, epoch, position)
 	}
-	s.planEpoch, s.planStep = s.epoch, s.step
+	s.planEpoch, s.planPosition = s.epoch, s.position
 	// An epoch without steps plans nothing, for ever: Next only counts its ends.
 	if !s.hollow() && !submitted {
 		s.claiming.Store(s.plan())
@@ -46,11 +47,11 @@ func (s *stream) hollow() bool { return !s.submitted && s.order.Steps() == 0 }
 
 // normalise makes one place of the end of an epoch and the beginning of the next; ends says how
 // many ends are still to be told.
-func normalise(o *order.Order, epoch, step int64) (e, p int64, ends int) {
-	if steps := o.Steps(); steps > 0 && step == steps {
+func normalise(o *order.Order, epoch, position int64) (e, p int64, ends int) {
+	if o.Steps() > 0 && o.Ended(position) {
 		return epoch + 1, 0, 1
 	}
-	return epoch, step, 0
+	return epoch, position, 0
 }
 
 // plan appends the next draft; nil when the caller has submitted no more.
@@ -58,12 +59,10 @@ func (s *stream) plan() *draft {
 	var d *draft
 	switch {
 	case !s.submitted:
-		first, count := s.order.Batch(s.planStep)
-		d = newDraft(s, s.planEpoch, s.planStep, first, count)
-		if s.planStep++; s.planStep == s.order.Steps() {
-			s.planEpoch, s.planStep = s.planEpoch+1, 0
-			d.ends = 1
-		}
+		first, count, next := s.order.Batch(s.planPosition)
+		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
+		d.after = next
+		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
 	case len(s.waiting) > 0:
 		d = s.waiting[0]
 		s.waiting[0] = nil // the array outlives the slice
@@ -128,9 +127,9 @@ func (s *stream) pop() *draft {
 	s.drafts[0] = nil // the array outlives the slice, and would keep the draft
 	s.drafts = s.drafts[1:]
 	s.opened--
-	s.epoch, s.step, s.ends = d.epoch, d.step+1, d.ends
+	s.epoch, s.position, s.ends = d.epoch, d.after, d.ends
 	if d.ends > 0 {
-		s.epoch, s.step = d.epoch+int64(d.ends), 0
+		s.epoch, s.position = d.epoch+int64(d.ends), 0
 	}
 	if s.submitted {
 		s.held -= d.count

@@ -58,9 +58,10 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	case ahead > 0 && s.held+count > maxWaitingSamples:
 		return fmt.Errorf("pipeline: %w: %d samples wait and %d more were submitted, of at most %d", ErrFull, s.held, count, maxWaitingSamples)
 	}
-	d := newDraft(s, s.planEpoch, s.planStep, 0, count)
+	d := newDraft(s, s.planEpoch, s.planPosition, 0, count)
 	d.chosen = &selection{indices, draws}
-	s.planStep++
+	s.planPosition++
+	d.after = s.planPosition
 	s.held += count
 	s.waiting = append(s.waiting, d)
 	if s.claiming.Load() == nil {
@@ -81,7 +82,7 @@ func (l *Loader) EndEpoch() error {
 		return err
 	}
 	defer l.mu.Unlock()
-	s.planEpoch, s.planStep = s.planEpoch+1, 0
+	s.planEpoch, s.planPosition = s.planEpoch+1, 0
 	switch {
 	case len(s.waiting) > 0:
 		s.waiting[len(s.waiting)-1].ends++
@@ -89,7 +90,7 @@ func (l *Loader) EndEpoch() error {
 		s.drafts[len(s.drafts)-1].ends++
 	default: // everything was delivered
 		s.ends++
-		s.epoch, s.step = s.planEpoch, 0
+		s.epoch, s.position = s.planEpoch, 0
 		l.notify()
 	}
 	return nil

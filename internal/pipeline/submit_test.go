@@ -21,12 +21,13 @@ func submitting(batch int64, c Config) settings {
 // submitEpoch submits what another loader does by itself.
 func submitEpoch(t *testing.T, l *Loader, o *order.Order, epoch int64) {
 	t.Helper()
-	for step := range o.Steps() {
-		first, count := o.Batch(step)
+	for at := int64(0); !o.Ended(at); {
+		first, count, next := o.Batch(at)
 		indices := make([]int64, count)
 		for i := range indices {
-			indices[i] = o.At(epoch, first+int64(i))
+			indices[i], _ = o.At(epoch, first+int64(i))
 		}
+		at = next
 		require.NoError(t, l.Submit(indices, nil))
 	}
 	require.NoError(t, l.EndEpoch())

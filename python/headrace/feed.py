@@ -77,9 +77,10 @@ class Feed:
         self._rank, self._world_size = part
         self._batch_size, self._drop_last, self._handle = batch_size, drop_last, handle
         self._step_samples = batch_size * self._world_size
-        self.submitted = self._position // self._step_samples
+        self.submitted = 0
         prefetch, samples = ahead
         self._ahead = prefetch + 2 + -(-max(samples, _SAMPLES_AHEAD) // batch_size)
+        self._chosen: list[Any] | None = None  # of the next step
         self._failure: Exception | None = None
         self._ended = False
         set_epoch = getattr(sampler, "set_epoch", None)
@@ -90,7 +91,7 @@ class Feed:
         self._indices: Iterator[Any] = itertools.islice(iter(made), self._position, None)
 
     def fill(self, delivered: int) -> float:
-        """Submits as many batches as may wait, and says at which step the epoch ends, if known.
+        """Submits as many batches as may wait, and says how many there are in all, if known.
 
         Raises:
             Exception: what the sampler raised, after all batches before were delivered.
@@ -109,9 +110,18 @@ class Feed:
             raise self._failure
         return math.inf if not self._ended or self._failure is not None else self.submitted
 
+    def head(self) -> list[int]:
+        """The first samples of all ranks from here on, to compare with the other ranks."""
+        return [_index(value) for value in self._read()[:16]]
+
+    def _read(self) -> list[Any]:
+        if self._chosen is None:
+            self._chosen = list(itertools.islice(self._indices, self._step_samples))
+        return self._chosen
+
     def _submit(self) -> bool:
         """Submits the next step's batch; false where there is none."""
-        chosen = list(itertools.islice(self._indices, self._step_samples))
+        chosen = self._read()
         count = len(chosen)
         if count == 0 or (count < self._step_samples and self._drop_last):
             return False
@@ -119,6 +129,7 @@ class Feed:
         indices = array.array("q", map(_index, chosen[first : first + length]))
         draws = array.array("Q", range(self._position + first, self._position + first + length))
         _lib.submit(self._handle, indices, draws)
+        self._chosen = None
         self._position += count
         self.submitted += 1
         return True
