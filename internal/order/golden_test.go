@@ -26,11 +26,7 @@ func TestOrderIsThatOfTheGoldenVectors(t *testing.T) {
 	} {
 		o := mustOrder(t, Config{Seed: c.seed, Samples: c.count, BatchSize: 1, Shuffle: true})
 		fmt.Fprintf(&text, "%d %d %d:", c.seed, c.epoch, c.count)
-		for position := range min(16, c.count) {
-			sample, _ := o.At(c.epoch, position)
-			fmt.Fprintf(&text, " %d", sample)
-		}
-		text.WriteByte('\n')
+		writeFirst(&text, o, c.epoch)
 	}
 	requireGolden(t, "testdata/golden.txt", text.String())
 }
@@ -47,11 +43,7 @@ func TestWindowedOrderIsThatOfTheGoldenVectors(t *testing.T) {
 	} {
 		o := mustOrder(t, Config{Seed: c.seed, Samples: c.count, BatchSize: 1, Shuffle: true, Window: c.window})
 		fmt.Fprintf(&text, "%d %d %d %d:", c.seed, c.epoch, c.count, c.window)
-		for position := range min(16, c.count) {
-			sample, _ := o.At(c.epoch, position)
-			fmt.Fprintf(&text, " %d", sample)
-		}
-		text.WriteByte('\n')
+		writeFirst(&text, o, c.epoch)
 	}
 	requireGolden(t, "testdata/golden_window.txt", text.String())
 }
@@ -72,14 +64,19 @@ func TestWeightedOrderIsThatOfTheGoldenVectors(t *testing.T) {
 		for _, s := range []*Selection{weighted, balanced} {
 			o := mustOrder(t, Config{Seed: c.seed, Samples: s.samples, Selection: s, BatchSize: 1, Shuffle: true})
 			fmt.Fprintf(&text, "%d %d %d:", c.seed, c.epoch, c.draws)
-			for position := range int64(16) {
-				sample, _ := o.At(c.epoch, position)
-				fmt.Fprintf(&text, " %d", sample)
-			}
-			text.WriteByte('\n')
+			writeFirst(&text, o, c.epoch)
 		}
 	}
 	requireGolden(t, "testdata/golden_weighted.txt", text.String())
+}
+
+// writeFirst ends a line with the samples at the first 16 positions.
+func writeFirst(text *strings.Builder, o *Order, epoch int64) {
+	for position := range min(16, o.Length()) {
+		sample, _ := o.At(epoch, position)
+		fmt.Fprintf(text, " %d", sample)
+	}
+	text.WriteByte('\n')
 }
 
 func requireGolden(t *testing.T, path, text string) {

@@ -22,7 +22,7 @@ func TestEverySampleComesExactlyOnceOverAllRanks(t *testing.T) {
 				for _, drop := range []bool{false, true} {
 					requireExactlyOnce(t, Config{Samples: n, WorldSize: world, BatchSize: batch, DropLast: drop})
 					for _, window := range []int64{0, 1, 16, 1000} {
-						if n > 1000 && window > 0 && window < 1000 {
+						if n > 1000 && window > 0 {
 							continue // TestWindowedOrderIsABijectionExhaustively has these
 						}
 						requireExactlyOnce(t, Config{Samples: n, WorldSize: world, BatchSize: batch, Shuffle: true, Window: window, DropLast: drop})
@@ -52,8 +52,9 @@ func requireExactlyOnce(t *testing.T, c Config) {
 			at = next
 			for position := first; position < first+count; position++ {
 				sample, draw := o.At(5, position)
-				require.Zero(t, draw)
-				require.False(t, seen[sample], "sample %d twice: %+v", sample, c)
+				if seen[sample] || draw != 0 { // not require: with millions of calls it takes a minute
+					t.Fatalf("sample %d twice, or draw %d is not 0: %+v", sample, draw, c)
+				}
 				seen[sample] = true
 				delivered++
 			}

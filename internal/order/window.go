@@ -1,8 +1,9 @@
 package order
 
 // blocksPerWindow is how many blocks of neighbours a window mixes. More mix better, fewer read
-// longer stretches: bench/shuffle_quality measures it.
-const blocksPerWindow = 256
+// longer stretches: bench/shuffle_quality measures it: the number of a class in a
+// batch varies by 1 + batch/blocksPerWindow of what a full shuffle has, whatever the window.
+const blocksPerWindow = 1024
 
 // windows is a shuffle for storage that wants to be read in stretches. Blocks of neighbouring
 // samples are permuted, and the sequence of samples that this gives is cut into windows, each of
@@ -81,4 +82,27 @@ func (w *windows) blocked(key epochKey, place uint64) uint64 {
 		x -= w.short
 	}
 	return x
+}
+
+// Block is the stretch of neighbours that the sample at a position of a windowed order lies in, and
+// the number of the window: all of it that belongs to the window is read within that. ok is false
+// where samples are not read in stretches.
+func (o *Order) Block(epoch, position int64) (first, count, window int64, ok bool) {
+	if o.config.Window == 0 || o.config.Selection != nil || position < 0 || position >= o.length {
+		return 0, 0, 0, false
+	}
+	w, key := &o.window, o.windowKey(epoch)
+	sample, _ := o.At(epoch, position)
+	place := (uint64(sample) + w.n - w.shift(key)) % w.n
+	inside := place % w.block
+	size := min(w.block, w.n-(place-inside))
+	begin := (uint64(sample) + w.n - inside) % w.n
+	// A block may run over the end of the set: the part that the sample is in.
+	switch {
+	case begin+size <= w.n:
+		return int64(begin), int64(size), position / int64(w.window), true
+	case uint64(sample) >= begin:
+		return int64(begin), int64(w.n - begin), position / int64(w.window), true
+	}
+	return 0, int64(begin + size - w.n), position / int64(w.window), true
 }

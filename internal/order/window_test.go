@@ -17,7 +17,9 @@ func TestWindowedOrderIsABijectionExhaustively(t *testing.T) {
 			seen := make([]bool, n)
 			for position := range n {
 				sample, _ := o.At(4, position)
-				require.False(t, seen[sample], "n=%d window=%d: %d comes twice", n, window, sample)
+				if seen[sample] {
+					t.Fatalf("n=%d window=%d: %d comes twice", n, window, sample)
+				}
 				seen[sample] = true
 				if position%max(1, n/5000) == 0 {
 					require.Equal(t, position, o.Position(4, sample), "n=%d window=%d", n, window)
@@ -72,7 +74,7 @@ func TestAWindowReadsAFewStretchesOfNeighbours(t *testing.T) {
 }
 
 func TestBlocksBeginElsewhereInEveryEpoch(t *testing.T) {
-	o := mustOrder(t, Config{Samples: 100_000, BatchSize: 1, Shuffle: true, Window: 10_000})
+	o := mustOrder(t, Config{Samples: 100_000, BatchSize: 1, Shuffle: true, Window: 100_000})
 	begins := map[uint64]bool{}
 	for epoch := range int64(20) {
 		begins[o.window.shift(o.windowKey(epoch))%o.window.block] = true
@@ -116,4 +118,30 @@ func TestWindowedEpochsAndSeedsGiveIndependentOrders(t *testing.T) {
 			requireUniform(t, observed)
 		}
 	}
+}
+
+func TestTheBlockOfAPositionHoldsItsSampleAndItsWindowsOthers(t *testing.T) {
+	for _, n := range []int64{1, 2000, 10_007} {
+		o := mustOrder(t, Config{Seed: 5, Samples: n, BatchSize: 1, Shuffle: true, Window: 9 * blocksPerWindow})
+		for epoch := range int64(3) {
+			blocks := map[int64]int64{}
+			for position := range n {
+				sample, _ := o.At(epoch, position)
+				first, count, window, ok := o.Block(epoch, position)
+				require.True(t, ok)
+				require.Equal(t, position/(9*blocksPerWindow), window)
+				require.True(t, 0 <= first && first <= sample && sample < first+count && first+count <= n)
+				require.LessOrEqual(t, count, int64(9))
+				blocks[first] = count
+			}
+			all := int64(0)
+			for _, count := range blocks {
+				all += count
+			}
+			require.Equal(t, n, all, "blocks do not overlap and leave nothing out")
+		}
+	}
+	o := mustOrder(t, Config{Samples: 10, BatchSize: 1, Shuffle: true})
+	_, _, _, ok := o.Block(0, 0)
+	require.False(t, ok)
 }

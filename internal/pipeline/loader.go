@@ -35,16 +35,17 @@ type Loader struct {
 	readers counters // of all readers, with the lock held
 	ahead   readAhead
 
-	mu       sync.Mutex
-	work     sync.Cond // workers sleep here
-	idle     int       // so many of them
-	stream   *stream
-	current  atomic.Pointer[stream] // the same, for workers on their way past the lock
-	closing  bool
-	reserved bool // the memory of the window is being made, or was
-	event    event
-	report   report
-	stalls   stalls
+	mu        sync.Mutex
+	work      sync.Cond // workers sleep here
+	idle      int       // so many of them
+	stream    *stream
+	current   atomic.Pointer[stream] // the same, for workers on their way past the lock
+	closing   bool
+	reserved  bool // the memory of the window is being made, or was
+	event     event
+	report    report
+	stretches stretches
+	stalls    stalls
 
 	ready  chan struct{} // holds one token when a waiting Next should look again
 	closed chan struct{} // closed by Close

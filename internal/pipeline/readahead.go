@@ -136,6 +136,7 @@ func (a *readAhead) admit() *record {
 	// Outside the lock: the first touch of a part of the index validates it.
 	l.mu.Unlock()
 	index, _ := r.draft.sample(r.i)
+	l.willNeed(r.draft, r.i)
 	r.sample, r.err = l.config.Dataset.Sample(index)
 	length := r.sample.Length
 	if length == catalog.UnknownLength {

@@ -33,6 +33,9 @@ func (w *worker) fill(t task) {
 	}
 	l := w.loader
 	index, draw := d.sample(t.i)
+	if t.record == nil {
+		l.willNeed(d, t.i)
+	}
 	record = index
 	fault := w.produce(d, t.i, index, draw, t.record)
 	if fault == nil {

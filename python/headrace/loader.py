@@ -63,7 +63,7 @@ class Loader:
             ``set_epoch(epoch)`` where it has that, and replayed to its place on resume. It is the
             order of all ranks together, unless it shards itself (``num_replicas``).
         window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
-            256 stretches of neighbours.
+            1,024 stretches of neighbours.
         device: a part of later versions, refused until then.
 
     Raises:
