@@ -160,11 +160,11 @@ typedef struct hr_field {
 
 #define HR_MAX_FIELDS 4
 typedef struct hr_batch {
-  hr_handle batch; /* for hr_release */
-  int64_t epoch, step;
-  int64_t length;   /* samples */
-  int64_t tag;      /* of the lent memory it lies in, -1 for the ring's own */
-  int32_t replaced; /* samples replaced by a substitute (on_error) */
+  hr_handle batch;     /* for hr_release */
+  int64_t epoch, step; /* the step that its place lies in: position / (batch_size * world_size) */
+  int64_t length;      /* samples */
+  int64_t tag;         /* of the lent memory it lies in, -1 for the ring's own */
+  int32_t replaced;    /* samples replaced by a substitute (on_error) */
   int32_t field_count;
   hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
 } hr_batch;

@@ -56,7 +56,9 @@ class Loader:
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
-        rank, world_size: this process's part; None: from torch.distributed or the environment.
+        rank, world_size: this process's part; None: from torch.distributed or the environment. All
+            ranks of a process group then begin every iteration together and compare what the order
+            depends on; to read on one of them alone, say ``rank=0, world_size=1``.
         on_error: "raise", or "replace" a bad sample by another one and say so in ``report()``.
         sampler: one of ``headrace.samplers``; or any iterable of sample numbers, or a function that
             makes one, in the place of ``shuffle``. That is iterated anew each epoch, after

@@ -138,3 +138,31 @@ def test_ranks_with_different_datasets_are_told(packed: Path, folder: Path, tmp_
     ]
     answers = [process.communicate(timeout=120)[0] for process in running]
     assert all("fingerprint" in json.loads(answer) for answer in answers), answers
+
+
+ALONE = """
+    import sys, time
+    import headrace as hr
+    import torch.distributed as dist
+    from headrace import ranks
+
+    path, store, rank = sys.argv[1:]
+    ranks.AGREE_TIMEOUT_S = 2
+    dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=2)
+    ranks.agree({"seed": 1})  # makes the group, which takes both
+    if rank == "0":
+        with hr.Loader(path, 4, transform=[hr.transforms.Resize((8, 8))]) as loader:
+            begun = time.monotonic()
+            try:
+                next(iter(loader))
+            except hr.errors.WaitTimeoutError as error:
+                print(time.monotonic() - begun < 10, error)
+    else:
+        time.sleep(8)
+"""
+
+
+def test_a_rank_that_does_not_come_is_no_hang(packed: Path, tmp_path: Path) -> None:
+    running = [processes.start(ALONE, packed, tmp_path / "store", rank) for rank in range(2)]
+    answers = [process.communicate(timeout=120) for process in running]
+    assert answers[0][0].startswith("True the ranks did not all begin an epoch within 2 s"), answers
