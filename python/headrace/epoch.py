@@ -45,6 +45,7 @@ class Epoch:
         if self._feed is not None:
             self._steps = self._feed.fill(step)
         if step >= self._steps:
+            loader.position.end(self._epoch)
             raise StopIteration
         batch = self._batch
         # A batch is still here where Ctrl-C came between its arrival and its delivery.
@@ -73,8 +74,6 @@ class Epoch:
         self._step_samples = loader.step_samples
         if self._feed is None:
             self._steps = loader.steps_from(self._origin)
-            if not self._steps:  # what is left is less than a step, and drop_last drops it
-                loader.position.finish(self._epoch)
         self._receive = _lib.library().hr_next
         if loader.timeout is not None:
             self._slice_ms = min(self._slice_ms, math.ceil(loader.timeout * 1000))

@@ -17,6 +17,8 @@ Sampler = Iterable[Any] | Callable[[], Iterable[Any]]
 
 # Samples under way at least, for storage that is slow: as many as the engine reads ahead by itself.
 _SAMPLES_AHEAD = 64
+# What hr_submit takes ahead of the consumer.
+_MOST_BATCHES, _MOST_SAMPLES = 4096, 1 << 24
 
 
 def check(sampler: Any) -> None:
@@ -79,7 +81,8 @@ class Feed:
         self._step_samples = batch_size * self._world_size
         self.submitted = 0
         prefetch, samples = ahead
-        self._ahead = prefetch + 2 + -(-max(samples, _SAMPLES_AHEAD) // batch_size)
+        wanted = prefetch + 2 + -(-max(samples, _SAMPLES_AHEAD) // batch_size)
+        self._ahead = max(1, min(wanted, _MOST_BATCHES, _MOST_SAMPLES // batch_size))
         self._chosen: list[Any] | None = None  # of the next step
         self._failure: Exception | None = None
         self._ended = False

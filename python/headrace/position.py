@@ -30,6 +30,11 @@ class Position:
         if self._next is None:
             self._next = self.place
 
+    def end(self, epoch: int) -> None:
+        """Notes that an epoch under way has no more batches, where its last one did not know it."""
+        if self._next is None and self.place[0] == epoch:
+            self.finish(epoch)
+
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one; a place already waiting in that epoch is kept."""
         if self._next is None or self._next[0] != epoch:

@@ -193,6 +193,22 @@ def test_what_is_no_sample_number_is_named(packed: Path, index: Any) -> None:
             next(iterator)
 
 
+def test_no_setting_submits_more_than_may_wait(packed: Path) -> None:
+    settings = {"batch_size": 1, "prefetch": 1024, "read_ahead": 4096}
+    chosen = [i % COUNT for i in range(5000)]
+    with loader(packed, chosen, transform=[hr.transforms.Resize((1, 1))], **settings) as source:
+        assert indices(source) == chosen
+
+
+def test_a_state_at_the_end_of_a_sampler_goes_on_with_the_next_epoch(packed: Path) -> None:
+    with loader(packed, Shuffled()) as source:
+        state = {**source.state_dict(), "epoch": 3, "position": 30}
+        source.load_state_dict(state)
+        assert indices(source) == []
+        assert source.state_dict()["epoch"] == 4
+        assert indices(source) == made(4)
+
+
 def test_what_cannot_be_iterated_every_epoch_is_refused(packed: Path) -> None:
     with pytest.raises(ArgumentError, match="used up"):
         loader(packed, iter([1, 2]))
