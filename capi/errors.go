@@ -97,6 +97,9 @@ func classify(err error) failure {
 	if errors.Is(err, pipeline.ErrClosed) || errors.Is(err, pinned.ErrClosed) {
 		f.code = codeClosed
 	}
+	if errors.Is(err, pipeline.ErrFull) {
+		f.code = codeLimit
+	}
 	if errors.As(err, &index) {
 		f.file, f.record = index.File, index.Record
 		if index.Offset >= 0 {

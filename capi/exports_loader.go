@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -33,13 +34,39 @@ func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.h
 }
 
 //export goSeek
-func goSeek(handle C.hr_handle, epoch, step C.int64_t, out *C.hr_error) C.int32_t {
+func goSeek(handle C.hr_handle, epoch, position C.int64_t, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
 		l, err := find[*loader](&handles, int64(handle), nil)
 		if err != nil {
 			return err
 		}
-		return planError(l.SeekTo(int64(epoch), int64(step)))
+		return planError(l.SeekTo(int64(epoch), int64(position)))
+	})
+}
+
+//export goSubmit
+func goSubmit(handle C.hr_handle, indices *C.int64_t, draws *C.uint64_t, length C.size_t, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		l, err := find[*loader](&handles, int64(handle), nil)
+		if err != nil {
+			return err
+		}
+		if indices == nil {
+			if length != 0 || draws != nil {
+				return argument(fault.Argument("length", uint64(length), "0 with indices of NULL, which ends the epoch"))
+			}
+			return planError(l.EndEpoch())
+		}
+		if length > 1<<40 {
+			return argument(fault.Argument("length", uint64(length), "the samples of a batch"))
+		}
+		// Copied: the caller may reuse its arrays at once.
+		chosen := slices.Clone(unsafe.Slice((*int64)(indices), int(length)))
+		var numbers []uint64
+		if draws != nil {
+			numbers = slices.Clone(unsafe.Slice((*uint64)(draws), int(length)))
+		}
+		return planError(l.Submit(chosen, numbers))
 	})
 }
 
@@ -65,7 +92,7 @@ func (l *loader) describe(b batch, into *C.hr_batch) {
 	into.epoch, into.step = C.int64_t(b.Epoch), C.int64_t(b.Step)
 	into.length, into.tag = C.int64_t(b.Length), C.int64_t(b.Slot.Tag())
 	into.replaced, into.field_count = C.int32_t(b.Replaced), 3
-	at := l.Layout()
+	at := b.Layout()
 	height, width := int64(at.Height), int64(at.Width)
 	shape := [4]int64{b.Length, 3, height, width}
 	if l.layout == "NHWC" {

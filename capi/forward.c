@@ -81,9 +81,15 @@ int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_
   return goLoaderOpen(dataset, TEXT(config), length, loader, error);
 }
 
-int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t step, hr_error *error) {
+int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t position, hr_error *error) {
   REFUSE_FORKED(error);
-  return goSeek(loader, epoch, step, error);
+  return goSeek(loader, epoch, position, error);
+}
+
+int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draws, size_t length,
+                  hr_error *error) {
+  REFUSE_FORKED(error);
+  return goSubmit(loader, (int64_t *)indices, (uint64_t *)draws, length, error);
 }
 
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error) {

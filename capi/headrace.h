@@ -103,19 +103,50 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
 
 /* ---- loaders ---------------------------------------------------------------------------- */
 
-/* config: {"batch_size", "shuffle", "seed", "drop_last", "transform": [...], "dtype":
- * "uint8"|"float16"| "bfloat16"|"float32", "layout": "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
- * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch" (batches, at least
- * 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error": "raise"|"replace",
- * "epoch", "read_delay_ms" (for tests: every read waits so long)}. The dataset's handle may be
- * closed afterwards; the loader keeps what it needs. Work begins at once, so that the first batch
- * is under way before the first hr_next. */
+/* config: {"batch_size", "shuffle", "window" (samples that shuffling mixes with one another; 0:
+ * all), "sampler", "seed", "drop_last", "pad" (repeat samples until the last step is equally long
+ * on all ranks), "transform": [...], "dtype": "uint8"|"float16"|"bfloat16"|"float32", "layout":
+ * "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
+ * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
+ * (batches, at least 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error":
+ * "raise"|"replace", "epoch" and "position" (where the stream begins, as in hr_seek), "order":
+ * "epoch" (the default)|"submitted" (see hr_submit), "read_delay_ms" (for tests: every read waits
+ * so long)}. The dataset's handle may be closed afterwards; the loader keeps what it needs. Work
+ * begins at once, so that the first batch is under way before the first hr_next.
+ *
+ * sampler: which samples an epoch has. A part is {"indices": [...]} or {"first", "stride",
+ * "count"}.
+ *   {"kind": "subset", ...a part}: those, each once an epoch.
+ *   {"kind": "weighted", "weights": [one a sample], "length"}: in proportion to their weights.
+ *   {"kind": "class_balanced", "length"}: equally many of each label.
+ *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion.
+ * All but the first need "shuffle" and draw "length" samples an epoch (as many as the dataset has):
+ * each as often as its share says, rounded up or down. */
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error);
 
-/* Says where the next hr_next goes on: `step` batches into `epoch`. What was prefetched
- * for another place is dropped; for the place already under way it is kept. */
-int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t step, hr_error *error);
+/* Says where the next hr_next goes on: behind the first `position` samples of `epoch`, of all ranks
+ * together. The batches from there on are those of an epoch that begins at that position, so the
+ * samples before may have been taken with another batch size or world size. With "order":
+ * "submitted" it is the number of the next batch. What was prefetched for another place is dropped;
+ * for the place already under way it is kept. */
+int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t position, hr_error *error);
+
+/* Appends a batch to a loader of "order": "submitted": the samples `indices` of the dataset, in
+ * this order, which hr_next delivers behind those submitted before. `draws` (NULL: all 0) are their
+ * draw numbers: they are in the key of every augmentation, so that a sample that comes twice in an
+ * epoch is augmented differently where they differ. `length` is the number of samples: one longer
+ * than "batch_size" gets memory made for it, 0 with indices that are not NULL is an empty batch.
+ * Both arrays are copied. An index outside the dataset is HR_ARGUMENT that names it, and nothing is
+ * appended.
+ *
+ * NULL, NULL, 0 ends the epoch: hr_next gives HR_END there, once, and what is submitted next
+ * belongs to the next epoch. hr_seek(epoch, number) drops all that was submitted; the next batch
+ * has that number in that epoch. At most 4,096 batches, and 16,777,216 samples unless in one batch,
+ * may wait undelivered: one more is HR_LIMIT. While nothing waits, hr_next runs into its timeout.
+ */
+int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draws, size_t length,
+                  hr_error *error);
 
 /* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
 typedef struct hr_field {
@@ -132,11 +163,11 @@ typedef struct hr_field {
 
 #define HR_MAX_FIELDS 4
 typedef struct hr_batch {
-  hr_handle batch; /* for hr_release */
-  int64_t epoch, step;
-  int64_t length;   /* samples */
-  int64_t tag;      /* of the lent memory it lies in, -1 for the ring's own */
-  int32_t replaced; /* samples replaced by a substitute (on_error) */
+  hr_handle batch;     /* for hr_release */
+  int64_t epoch, step; /* the step that its place lies in: position / (batch_size * world_size) */
+  int64_t length;      /* samples */
+  int64_t tag;         /* of the lent memory it lies in, -1 for the ring's own */
+  int32_t replaced;    /* samples replaced by a substitute (on_error) */
   int32_t field_count;
   hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
 } hr_batch;
@@ -155,7 +186,8 @@ int32_t hr_release(hr_handle batch, hr_error *error);
  * the loader closed. While memory is lent, batches are written there first. */
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error);
 
-/* JSON: {"steps": batches an epoch, "slot_bytes", "threads", "sample": {"width","height"}, "stats":
+/* JSON: {"steps": batches an epoch (-1 where they are submitted), "length": its samples,
+ * "slot_bytes", "threads", "sample": {"width","height"}, "stats":
  * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. */
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error);

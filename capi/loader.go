@@ -14,8 +14,12 @@ import (
 
 // loaderConfig is the configuration of hr_loader_open.
 type loaderConfig struct {
+	Order       string            `json:"order"`
 	BatchSize   int64             `json:"batch_size"`
 	Shuffle     bool              `json:"shuffle"`
+	Window      int64             `json:"window"`
+	Sampler     *samplerConfig    `json:"sampler"`
+	Pad         bool              `json:"pad"`
 	Seed        uint64            `json:"seed"`
 	DropLast    bool              `json:"drop_last"`
 	Transform   []json.RawMessage `json:"transform"`
@@ -30,8 +34,15 @@ type loaderConfig struct {
 	WorldSize   int64             `json:"world_size"`
 	OnError     string            `json:"on_error"`
 	Epoch       int64             `json:"epoch"`
+	Position    int64             `json:"position"`
 	ReadDelayMs int64             `json:"read_delay_ms"`
 }
+
+// The values of "order": who says which samples a batch has.
+const (
+	orderEpoch     = "epoch"
+	orderSubmitted = "submitted"
+)
 
 var policies = map[string]pipeline.Policy{
 	"": pipeline.Raise, "raise": pipeline.Raise, "replace": pipeline.Replace,
@@ -42,6 +53,7 @@ type loader struct {
 	*pipeline.Loader
 	dtype  elementType
 	layout string
+	length int64 // places of an epoch
 	config loaderConfig
 }
 
@@ -53,6 +65,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	// Where 0 has a meaning the pipeline gets it as such; the rest of each range is its business.
 	case c.Prefetch != nil && *c.Prefetch < 1:
 		return nil, argument(fault.Argument("prefetch", *c.Prefetch, "at least 1"))
+	case c.Order != "" && c.Order != orderEpoch && c.Order != orderSubmitted:
+		return nil, argument(fault.Argument("order", c.Order, `"epoch" or "submitted"`))
+	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.Pad || c.Sampler != nil || c.WorldSize > 1):
+		return nil, argument(fault.Argument("order", c.Order, "without shuffle, sampler, drop_last, pad and world_size, which are the caller's business"))
 	case c.NumThreads < 0:
 		return nil, argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
 	case c.ReadAhead < 0:
@@ -63,9 +79,13 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, argument(fault.Argument("world_size", c.WorldSize, "at least 1"))
 	}
 	// Order and transforms are checked before a thread or a slot is made: most mistakes are there.
+	selection, err := c.Sampler.selection(d)
+	if err != nil {
+		return nil, planError(err)
+	}
 	samples, err := order.New(order.Config{
-		Seed: c.Seed, Samples: d.Len(), Shuffle: c.Shuffle, BatchSize: c.BatchSize,
-		DropLast: c.DropLast, Rank: c.Rank, WorldSize: c.WorldSize,
+		Seed: c.Seed, Samples: d.Len(), Selection: selection, Shuffle: c.Shuffle, Window: c.Window,
+		BatchSize: c.BatchSize, DropLast: c.DropLast, Pad: c.Pad, Rank: c.Rank, WorldSize: c.WorldSize,
 	})
 	if err != nil {
 		return nil, planError(err)
@@ -76,8 +96,9 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	}
 	config := pipeline.Config{
 		Dataset: d.Dataset, Plan: plan, Order: samples,
-		Store: mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
-		Epoch: c.Epoch, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
+		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
+		Submitted: c.Order == orderSubmitted,
+		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.Explain(c.Transform, err) },
 	}
@@ -85,7 +106,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		config.Prefetch = *c.Prefetch
 	}
 	// Kept as configured: hr_batch describes its fields by them.
-	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, config: c}
+	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, length: samples.Length(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
 		plan.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)

@@ -10,6 +10,7 @@ import (
 type (
 	loaderSummary struct {
 		Steps     int64       `json:"steps"`
+		Length    int64       `json:"length"`
 		SlotBytes int64       `json:"slot_bytes"`
 		Threads   int         `json:"threads"`
 		Sample    sampleSize  `json:"sample"`
@@ -22,9 +23,9 @@ type (
 		Height uint32 `json:"height"`
 	}
 	loaderState struct {
-		Seed  uint64 `json:"seed"`
-		Epoch int64  `json:"epoch"`
-		Step  int64  `json:"step"`
+		Seed     uint64 `json:"seed"`
+		Epoch    int64  `json:"epoch"`
+		Position int64  `json:"position"`
 	}
 	statsJSON struct {
 		ImagesPerSecond float64 `json:"images_per_second"`
@@ -64,13 +65,13 @@ type (
 
 func (l *loader) summary() loaderSummary {
 	layout := l.Layout()
-	epoch, step := l.Position()
+	epoch, position := l.Position()
 	stats := l.Stats()
 	answer := loaderSummary{
-		Steps: l.Steps(), SlotBytes: layout.SlotBytes, Threads: stats.Threads,
+		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Threads: stats.Threads,
 		Sample: sampleSize{layout.Width, layout.Height},
 		Stats:  statistics(stats), Report: []replaced{},
-		State: loaderState{l.config.Seed, epoch, step},
+		State: loaderState{l.config.Seed, epoch, position},
 	}
 	for _, r := range l.Report() {
 		line := replaced{r.Epoch, r.Step, r.Place, r.Index, r.Key, r.Substitute, r.Warnings, ""}

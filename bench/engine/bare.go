@@ -103,7 +103,7 @@ func (b *bare) loop(n int64) error {
 func (b *bare) sample(context *native.Context, position int64) error {
 	steps := b.order.Steps() * *batch // what one epoch delivers
 	epoch := position / steps
-	index := b.order.At(epoch, position%steps)
+	index, _ := b.order.At(epoch, position%steps)
 	sample, record := &b.samples[index], b.records[index]
 	var crc *uint32
 	if sample.HasCRC {

@@ -145,7 +145,7 @@ func decode(plan *native.Plan, visits *order.Order, records []record,
 	for !stop.Load() {
 		position := next.Add(1) - 1
 		epoch := position / int64(len(records))
-		sample := visits.At(epoch, position%int64(len(records)))
+		sample, _ := visits.At(epoch, position%int64(len(records)))
 		record := &records[sample]
 		key := native.Key{Epoch: uint64(epoch), Sample: uint64(sample)}
 		place := batch[position%batchSize*sampleBytes:][:sampleBytes]

@@ -11,10 +11,13 @@ const maxSamples = 1 << 62
 // Config describes the order of one loader on one rank.
 type Config struct {
 	Seed      uint64
-	Samples   int64 // in the data set
-	Shuffle   bool  // false: position p is sample p in every epoch
-	BatchSize int64 // samples a batch, on one rank
-	DropLast  bool  // leave out the last, partial step
+	Samples   int64      // in the data set
+	Selection *Selection // of them; nil: every one, once
+	Shuffle   bool       // false: position p is entry p of the selection in every epoch
+	Window    int64      // with Shuffle: positions that are mixed with one another; 0: all
+	BatchSize int64      // samples a batch, on one rank
+	DropLast  bool       // leave out the last, partial step
+	Pad       bool       // repeat samples until the last step is equally long on all ranks
 	Rank      int64
 	WorldSize int64 // 0 is taken as 1
 	Streams   int64 // independent readers the order is made for; 0 is taken as 1, the only one yet
@@ -23,9 +26,9 @@ type Config struct {
 // Order is immutable.
 type Order struct {
 	config Config
+	length int64 // places of an epoch
 	global int64 // samples a step, over all ranks
-	full   int64 // steps in which every rank gets a whole batch
-	tail   int64 // samples of the step after them
+	window windows
 }
 
 // New checks the configuration; its errors name the field that is impossible.
@@ -38,68 +41,88 @@ func New(c Config) (*Order, error) {
 		return nil, fmt.Errorf("batch_size is %d (expected at least 1)", c.BatchSize)
 	case c.Rank < 0 || c.Rank >= c.WorldSize:
 		return nil, fmt.Errorf("rank is %d (expected 0 to %d, less than world_size)", c.Rank, c.WorldSize-1)
-	case c.BatchSize > math.MaxInt64/c.WorldSize:
-		return nil, fmt.Errorf("batch_size is %d (expected at most %d with a world_size of %d)", c.BatchSize, math.MaxInt64/c.WorldSize, c.WorldSize)
+	case c.BatchSize > math.MaxInt64/2/c.WorldSize:
+		return nil, fmt.Errorf("batch_size is %d (expected at most %d with a world_size of %d)", c.BatchSize, math.MaxInt64/2/c.WorldSize, c.WorldSize)
 	case c.Streams != 1:
 		return nil, fmt.Errorf("streams is %d (expected 1)", c.Streams)
+	case c.Window < 0:
+		return nil, fmt.Errorf("window is %d (expected at least 0, the samples that shuffling mixes)", c.Window)
+	case c.Window > 0 && !c.Shuffle:
+		return nil, fmt.Errorf("window is %d without shuffle (expected 0)", c.Window)
+	case c.Pad && c.DropLast:
+		return nil, fmt.Errorf("pad makes the last step whole and drop_last leaves it out (expected one of them)")
 	}
-	global := c.BatchSize * c.WorldSize
-	return &Order{config: c, global: global, full: c.Samples / global, tail: c.Samples % global}, nil
+	o := &Order{config: c, length: c.Samples, global: c.BatchSize * c.WorldSize}
+	if s := c.Selection; s != nil {
+		if s.samples != c.Samples {
+			return nil, fmt.Errorf("the sampler selects from %d samples (expected %d, as many as the dataset has)", s.samples, c.Samples)
+		}
+		o.length = s.length
+		if s.Repeats() && (c.Window > 0 || !c.Shuffle) {
+			return nil, fmt.Errorf("a weighted sampler draws from all of its samples (expected shuffle without a window)")
+		}
+	}
+	if c.Window > 0 {
+		o.window = newWindows(c.Window, o.length)
+	}
+	return o, nil
 }
 
 // Config is what the order was made from, with its defaults filled in.
 func (o *Order) Config() Config { return o.config }
 
-// Steps is the number of batches in an epoch, equal on all ranks: ranks that train together
-// stop together, so a rank may have an empty batch in the last step.
-func (o *Order) Steps() int64 {
-	if o.tail > 0 && !o.config.DropLast {
-		return o.full + 1
+// Length is the number of places in an epoch, over all ranks; padding not counted.
+func (o *Order) Length() int64 { return o.length }
+
+// At is the sample at a global position of an epoch, and the number of its draw: 0, unless a sample
+// may come twice in an epoch. Like an index outside a slice, a position outside the epoch panics.
+func (o *Order) At(epoch, position int64) (sample int64, draw uint64) {
+	// Padding begins the order again, as torch's DistributedSampler does.
+	if position >= o.length && o.config.Pad && o.length > 0 {
+		draw, position = uint64(position), position%o.length
 	}
-	return o.full
+	o.check("position", position, o.length)
+	s := o.config.Selection
+	if s != nil && s.Repeats() {
+		draw = uint64(position)
+	}
+	place := uint64(position)
+	switch {
+	case o.config.Window > 0:
+		place = o.window.at(o.windowKey(epoch), place)
+	case o.config.Shuffle:
+		p := o.shuffle(epoch)
+		place = p.at(place)
+	}
+	if s == nil {
+		return int64(place), draw
+	}
+	return s.at(place, uint64(epoch), o.config.Seed), draw
 }
 
-// Batch says which global positions are this rank's part of a step: [first, first+count). The
-// samples of a partial last step are split as evenly as they can be, lower ranks first.
-func (o *Order) Batch(step int64) (first, count int64) {
-	rank := o.config.Rank
-	if step < o.full {
-		return step*o.global + rank*o.config.BatchSize, o.config.BatchSize
-	}
-	share, extra := o.tail/o.config.WorldSize, o.tail%o.config.WorldSize
-	first = o.full*o.global + rank*share + min(rank, extra)
-	if rank < extra {
-		share++
-	}
-	return first, share
-}
-
-// At is the sample at a global position of an epoch. Like an index outside a slice, a position
-// outside [0, Samples) panics.
-func (o *Order) At(epoch, position int64) int64 {
-	o.check("position", position)
-	if !o.config.Shuffle {
-		return position
-	}
-	p := o.shuffle(epoch)
-	return int64(p.at(uint64(position)))
-}
-
-// Position is the inverse of At: where in an epoch a sample comes.
+// Position is the inverse of At where every sample comes once: where in an epoch a sample comes.
 func (o *Order) Position(epoch, sample int64) int64 {
-	o.check("sample", sample)
-	if !o.config.Shuffle {
-		return sample
+	o.check("sample", sample, o.config.Samples)
+	switch {
+	case o.config.Selection != nil:
+		panic("a selection has no inverse")
+	case o.config.Window > 0:
+		return int64(o.window.inverse(o.windowKey(epoch), uint64(sample)))
+	case o.config.Shuffle:
+		p := o.shuffle(epoch)
+		return int64(p.inverse(uint64(sample)))
 	}
-	p := o.shuffle(epoch)
-	return int64(p.inverse(uint64(sample)))
+	return sample
 }
 
 // Substitute is another sample to deliver in the place of a faulty one. Attempts 0, 1, ... of
-// one sample give different samples until all others were named, scattered over the data set
+// one sample give different samples until all others of the selection were named, scattered over it
 // because faults come in neighbours (a damaged shard). A set of one has no other: -1.
 func (o *Order) Substitute(epoch, sample, attempt int64) int64 {
-	o.check("sample", sample)
+	o.check("sample", sample, o.config.Samples)
+	if s := o.config.Selection; s != nil {
+		return o.substituteOf(s, epoch, sample, attempt)
+	}
 	others := o.config.Samples - 1
 	if others < 1 {
 		return -1
@@ -112,19 +135,42 @@ func (o *Order) Substitute(epoch, sample, attempt int64) int64 {
 	return substitute
 }
 
+// substituteOf keeps to the selection: a training run must not meet what was set apart.
+func (o *Order) substituteOf(s *Selection, epoch, sample, attempt int64) int64 {
+	entries := s.entries()
+	if entries < 2 {
+		return -1
+	}
+	p := newPermutation(entries, substituteKey, o.config.Seed, uint64(epoch), uint64(sample))
+	last := entries - 1
+	substitute := s.entry(p.at(uint64(attempt) % last))
+	if substitute == sample { // where the last one, which no attempt reaches, is not
+		substitute = s.entry(p.at(last))
+	}
+	return substitute
+}
+
 // What a permutation is for is the first word of its key, so that no two uses share one.
 const (
 	shuffleKey    = 1
 	substituteKey = 2
+	blockKey      = 3
+	windowKey     = 4
+	shiftKey      = 5
+	drawKey       = 6
+	groupKey      = 7
 )
 
 func (o *Order) shuffle(epoch int64) permutation {
-	c := &o.config
-	return newPermutation(uint64(c.Samples), shuffleKey, c.Seed, uint64(epoch), uint64(c.Streams))
+	return newPermutation(uint64(o.length), shuffleKey, o.config.Seed, uint64(epoch), uint64(o.config.Streams))
 }
 
-func (o *Order) check(what string, value int64) {
-	if uint64(value) >= uint64(o.config.Samples) {
-		panic(fmt.Sprintf("the order has no %s %d of %d", what, value, o.config.Samples))
+func (o *Order) windowKey(epoch int64) epochKey {
+	return epochKey{o.config.Seed, uint64(epoch), uint64(o.config.Streams)}
+}
+
+func (o *Order) check(what string, value, below int64) {
+	if uint64(value) >= uint64(below) {
+		panic(fmt.Sprintf("the order has no %s %d of %d", what, value, below))
 	}
 }

@@ -26,14 +26,15 @@ type Config struct {
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
-	Epoch, Step int64 // where the stream begins
-	Threads     int   // decode workers; DefaultThreads
-	Prefetch    int   // batches; 2
-	ReadAhead   int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
-	OnError     Policy
-	VerifyCRC   bool
-	Limits      native.Limits
-	NoMemfd     bool // slots without memfd, as where it is refused
+	Submitted       bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
+	Epoch, Position int64 // where the stream begins, as in SeekTo
+	Threads         int   // decode workers; DefaultThreads
+	Prefetch        int   // batches; 2
+	ReadAhead       int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
+	OnError         Policy
+	VerifyCRC       bool
+	Limits          native.Limits
+	NoMemfd         bool // slots without memfd, as where it is refused
 	// Explain puts the user's name of a transform into what the plan says of an image; may be nil.
 	Explain func(error) error
 }
@@ -81,7 +82,7 @@ func (c *Config) complete() error {
 			return catalog.NewError(catalog.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)
 		}
 	}
-	return checkPlace(c.Order, c.Epoch, c.Step)
+	return c.checkPlace(c.Epoch, c.Position)
 }
 
 // window is how many undelivered batches may be open. Two at least: with one, all workers but
@@ -93,14 +94,18 @@ func (c *Config) window() int { return max(2, c.Prefetch) }
 // whenever timing wants it, and memory grows long after the start.
 func (c *Config) slots() int { return c.window() + 2 }
 
-// checkPlace refuses places outside the stream. The step after the last one is inside: it is where
-// a loop stands that has read all batches of an epoch and was not yet told of its end.
-func checkPlace(o *order.Order, epoch, step int64) error {
+// checkPlace refuses places outside the stream. The position after the last one is inside: it is
+// where a loop stands that has read all batches of an epoch and was not yet told of its end.
+func (c *Config) checkPlace(epoch, position int64) error {
 	if epoch < 0 || epoch > maxEpoch {
 		return catalog.NewError(catalog.KindArgument, "", "epoch is %d (expected 0 to %d)", epoch, int64(maxEpoch))
 	}
-	if step < 0 || step > o.Steps() {
-		return catalog.NewError(catalog.KindArgument, "", "step is %d (expected 0 to %d, the steps of an epoch)", step, o.Steps())
+	most := c.Order.Length()
+	if c.Submitted {
+		most = maxEpoch // only the caller knows how long an epoch is
+	}
+	if position < 0 || position > most {
+		return catalog.NewError(catalog.KindArgument, "", "position is %d (expected 0 to %d, the samples of an epoch)", position, most)
 	}
 	return nil
 }

@@ -3,7 +3,8 @@
 //	order -> (read ahead) -> decode threads -> slots -> batches, delivered in order
 //
 // A Loader is an endless stream of batches that runs over from one epoch into the next. It works
-// ahead of the consumer by `prefetch` batches and never by more, and SeekTo moves it.
+// ahead of the consumer by `prefetch` batches and never by more, and SeekTo moves it. Or, in a
+// Loader opened for it, the caller submits every batch and its end of every epoch.
 //
 // # Who does what
 //

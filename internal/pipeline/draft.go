@@ -12,8 +12,10 @@ type draft struct {
 	stream       *stream
 	next         *draft // in the stream, nil until it is planned
 	epoch, step  int64
-	first, count int64 // global positions of its samples
-	last         bool  // of its epoch
+	first, count int64      // global positions of its samples
+	after        int64      // the position behind the step, of all ranks
+	chosen       *selection // its samples where the caller chose them, else nil
+	ends         int        // so many epochs end behind it
 
 	// The counters have cache lines of their own: every worker writes them for every sample,
 	// and reads the fields around them.
@@ -24,6 +26,7 @@ type draft struct {
 	_         [56]byte
 
 	// Written before open is set, read by whoever has seen it set.
+	room *room
 	slot *pinned.Slot
 	base unsafe.Pointer
 	open atomic.Bool
@@ -38,10 +41,18 @@ type draft struct {
 	done    bool
 }
 
-func newDraft(s *stream, epoch, step, first, count int64, last bool) *draft {
-	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count, last: last}
+func newDraft(s *stream, epoch, step, first, count int64) *draft {
+	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count}
 	d.remaining.Store(count + 1)
 	return d
+}
+
+// sample says which sample of the data set comes i-th, and its draw number.
+func (d *draft) sample(i int64) (index int64, draw uint64) {
+	if d.chosen != nil {
+		return d.chosen.at(i)
+	}
+	return d.stream.order.At(d.epoch, d.first+i)
 }
 
 // claim hands out the next sample, to be finished by the caller.

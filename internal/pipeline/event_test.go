@@ -26,7 +26,7 @@ func TestTheEventIsNotReadableBeforeTheFirstBatchIsReady(t *testing.T) {
 }
 
 func TestAnErrorKeepsTheEventReadableUntilSeek(t *testing.T) {
-	l := open(t, faulty(t), settings{order.Config{BatchSize: 4}, Config{Threads: 2, VerifyCRC: true, Step: 4}})
+	l := open(t, faulty(t), settings{order.Config{BatchSize: 4}, Config{Threads: 2, VerifyCRC: true, Position: 16}})
 	fd, err := l.EventFD()
 	require.NoError(t, err)
 	for range 3 {
@@ -35,7 +35,7 @@ func TestAnErrorKeepsTheEventReadableUntilSeek(t *testing.T) {
 		var fault *SampleError
 		require.ErrorAs(t, err, &fault)
 	}
-	require.NoError(t, l.SeekTo(0, 5))
+	require.NoError(t, l.SeekTo(0, 20))
 	require.True(t, readable(t, fd, waitLong))
 	b, err := l.Next(0)
 	require.NoError(t, err)

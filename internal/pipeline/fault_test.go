@@ -47,7 +47,7 @@ func TestAFaultySampleIsAnErrorWhereItsBatchWouldHaveComeAndStaysUntilSeek(t *te
 		epoch, step := l.Position()
 		require.NoError(t, l.SeekTo(epoch, step), "the same place anew")
 		requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
-		require.NoError(t, l.SeekTo(0, 5))
+		require.NoError(t, l.SeekTo(0, 20))
 		for step := int64(5); step < 7; step++ {
 			b, err := next(t, l)
 			require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestAFaultThatWasReadAheadIsTheSame(t *testing.T) {
 	s := settings{order.Config{BatchSize: 4}, Config{Threads: 2, VerifyCRC: true}}
 	s.Store.ReadDelay = 10 * time.Millisecond
 	l := open(t, faulty(t), s)
-	require.NoError(t, l.SeekTo(0, 3))
+	require.NoError(t, l.SeekTo(0, 12))
 	b, err := next(t, l)
 	require.NoError(t, err)
 	require.NoError(t, b.Release())
@@ -186,7 +186,7 @@ func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
 	defer context.Close()
 	w := &worker{loader: l, context: context}
 	defer w.buffer.Free()
-	d := newDraft(l.stream, 0, 0, 0, 4, false) // a mistake: it has no slot
+	d := newDraft(l.stream, 0, 0, 0, 4) // a mistake: it has no slot
 	w.fill(task{draft: d, i: 2})
 	var fault *SampleError
 	require.ErrorAs(t, d.fault, &fault)

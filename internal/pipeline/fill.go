@@ -1,13 +1,19 @@
 package pipeline
 
+import "github.com/headrace/headrace/pinned"
+
 // open gives a draft its slot, with the lock held; getting the memory may take milliseconds, so
 // the lock is free meanwhile.
 func (l *Loader) open(d *draft) {
 	s := d.stream
 	s.opened++
 	s.opening, d.opening = true, true
+	room, err := l.roomFor(d.count)
+	var slot *pinned.Slot
 	l.mu.Unlock()
-	slot, err := l.pool.Acquire()
+	if err == nil {
+		slot, err = room.pool.Acquire()
+	}
 	l.mu.Lock()
 	s.opening = false
 	if err != nil {
@@ -17,7 +23,7 @@ func (l *Loader) open(d *draft) {
 		l.finish(d, d.revoke()+l.forget(d))
 	} else {
 		// open is stored last: a worker that sees it set sees the slot too.
-		d.slot, d.base = slot, slot.Pointer()
+		d.room, d.slot, d.base = room, slot, slot.Pointer()
 		d.open.Store(true)
 		for _, r := range d.early {
 			l.ahead.hand(r)
@@ -33,6 +39,7 @@ func (l *Loader) open(d *draft) {
 // cancel ends a stream, with the lock held. What workers are at runs to its end.
 func (l *Loader) cancel(s *stream) {
 	s.cancelled.Store(true)
+	s.waiting = nil // nobody has begun with them
 	for _, d := range s.drafts {
 		left := d.revoke() + l.forget(d)
 		if !d.opening {

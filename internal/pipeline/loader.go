@@ -10,7 +10,6 @@ import (
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/native"
-	"github.com/headrace/headrace/pinned"
 )
 
 var (
@@ -25,10 +24,10 @@ var (
 // Loader is an endless stream of batches. Its methods may be called from any goroutine.
 type Loader struct {
 	config Config
-	layout Layout
+	room         // of batches up to the usual size
+	long   *room // of longer ones that were submitted, nil before the first; with the lock held
 	order  *order.Order
 	store  *store.Store
-	pool   *pinned.Pool
 	begun  time.Time
 
 	pace    pace
@@ -36,16 +35,17 @@ type Loader struct {
 	readers counters // of all readers, with the lock held
 	ahead   readAhead
 
-	mu       sync.Mutex
-	work     sync.Cond // workers sleep here
-	idle     int       // so many of them
-	stream   *stream
-	current  atomic.Pointer[stream] // the same, for workers on their way past the lock
-	closing  bool
-	reserved bool // the memory of the window is being made, or was
-	event    event
-	report   report
-	stalls   stalls
+	mu        sync.Mutex
+	work      sync.Cond // workers sleep here
+	idle      int       // so many of them
+	stream    *stream
+	current   atomic.Pointer[stream] // the same, for workers on their way past the lock
+	closing   bool
+	reserved  bool // the memory of the window is being made, or was
+	event     event
+	report    report
+	stretches stretches
+	stalls    stalls
 
 	ready  chan struct{} // holds one token when a waiting Next should look again
 	closed chan struct{} // closed by Close
@@ -58,22 +58,17 @@ func Open(c Config) (*Loader, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	layout, err := newLayout(c.Plan, c.Order.Config().BatchSize)
+	usual, err := newRoom(&c, c.Order.Config().BatchSize)
 	if errors.Is(err, errSizes) {
 		return nil, c.explainSizes()
 	}
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{config: c, layout: layout, order: c.Order, begun: time.Now(),
+	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(),
 		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
 	l.work.L = &l.mu
 	l.ahead.init(l)
-	// One slot more than the window: the consumer holds a batch while the window is filled.
-	keep := c.slots()
-	if l.pool, err = pinned.NewPool(pinned.Options{SlotBytes: layout.SlotBytes, Keep: keep, NoMemfd: c.NoMemfd}); err != nil {
-		return nil, err
-	}
 	// Contexts are made here and not by the threads that use them, so that a shortage is an error
 	// of Open and not of some batch.
 	for range c.Threads {
@@ -92,7 +87,7 @@ func Open(c Config) (*Loader, error) {
 	}
 	// From here on nothing fails, and the plan and a reference on the data set are the Loader's.
 	c.Dataset.Retain()
-	l.move(c.Epoch, c.Step)
+	l.move(c.Epoch, c.Position)
 	for _, w := range l.workers {
 		l.group.Go(w.run)
 	}
@@ -107,11 +102,16 @@ func (l *Loader) closeContexts() {
 	}
 }
 
-// Layout says where the fields of every batch lie.
+// Layout says where the fields of a batch lie; a longer one that was submitted has its own.
 func (l *Loader) Layout() Layout { return l.layout }
 
-// Steps is the number of batches in an epoch.
-func (l *Loader) Steps() int64 { return l.order.Steps() }
+// Steps is the number of batches in an epoch, -1 where the caller submits them.
+func (l *Loader) Steps() int64 {
+	if l.config.Submitted {
+		return -1
+	}
+	return l.order.Steps()
+}
 
 // Lend gives memory for one batch; see pinned.Pool.Lend.
 func (l *Loader) Lend(memory unsafe.Pointer, bytes, tag int64) error {
@@ -135,8 +135,12 @@ func (l *Loader) Close() {
 		close(l.closed)
 		l.event.close()
 	}
+	long := l.long
 	l.mu.Unlock()
 	l.pool.Close() // what is in use stays until it is released
+	if long != nil {
+		long.pool.Close()
+	}
 	select {
 	case <-l.gone:
 	case <-time.After(closeGrace):

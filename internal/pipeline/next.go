@@ -15,20 +15,25 @@ type Batch struct {
 	Length      int64 // samples; on one rank of several the last batch may have none
 	Replaced    int32 // samples that are substitutes
 	loader      *Loader
+	layout      *Layout
 	released    atomic.Bool
 }
 
 // Images is where the first sample lies.
 func (b *Batch) Images() unsafe.Pointer { return b.Slot.Pointer() }
 
+// Layout says where the batch's fields lie: as in every batch, unless it is a longer one that was
+// submitted.
+func (b *Batch) Layout() Layout { return *b.layout }
+
 // Labels are those of the samples in the slot, valid until Release.
 func (b *Batch) Labels() []int64 {
-	return int64s(b.Slot.Pointer(), b.loader.layout.LabelsOffset, b.Length)
+	return int64s(b.Slot.Pointer(), b.layout.LabelsOffset, b.Length)
 }
 
 // Indices say which sample of the data set each is: that of the substitute where one was taken.
 func (b *Batch) Indices() []int64 {
-	return int64s(b.Slot.Pointer(), b.loader.layout.IndicesOffset, b.Length)
+	return int64s(b.Slot.Pointer(), b.layout.IndicesOffset, b.Length)
 }
 
 // Release gives the memory back, also after the Loader was closed. Again is harmless.
@@ -81,11 +86,11 @@ func (l *Loader) take() (*Batch, error) {
 	switch {
 	case l.closing:
 		return nil, ErrClosed
-	case l.order.Steps() == 0:
+	case s.hollow():
 		s.epoch++
 		return nil, ErrEnd
-	case s.ended:
-		s.ended = false
+	case s.ends > 0:
+		s.ends--
 		l.notify()
 		return nil, ErrEnd
 	}
@@ -109,22 +114,26 @@ func (l *Loader) take() (*Batch, error) {
 	l.ahead.wake()
 	l.notify()
 	l.stalls.end(d.count)
-	return &Batch{Slot: d.slot, Epoch: d.epoch, Step: d.step, Length: d.count, Replaced: replaced, loader: l}, nil
+	return &Batch{Slot: d.slot, Epoch: d.epoch, Step: d.step, Length: d.count, Replaced: replaced,
+		loader: l, layout: &d.room.layout}, nil
 }
 
-// Position says where the stream stands: the next batch to deliver, the first of the next epoch
-// after the last of one.
-func (l *Loader) Position() (epoch, step int64) {
+// Position says where the stream stands, as SeekTo takes it: at the next batch to deliver, the first
+// of the next epoch after the last of one.
+func (l *Loader) Position() (epoch, position int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stream.epoch, l.stream.step
+	return l.stream.epoch, l.stream.position
 }
 
-// SeekTo says where the next Next goes on: `step` batches into `epoch`. For the place where the
-// stream already stands everything prefetched is kept, of the next epoch too; else work begins
-// anew there, and what is in the decoders is dropped when it is done.
-func (l *Loader) SeekTo(epoch, step int64) error {
-	if err := checkPlace(l.order, epoch, step); err != nil {
+// SeekTo says where the next Next goes on: behind so many samples of an epoch, of all ranks
+// together. That need not be a multiple of a step: the samples before may have been taken in steps
+// of another size. For the place where the stream already stands everything prefetched is kept, of
+// the next epoch too; else work begins anew there, and what is in the decoders is dropped when it is
+// done. Whatever was submitted is always dropped: the next batch to be submitted is number
+// `position` of `epoch`.
+func (l *Loader) SeekTo(epoch, position int64) error {
+	if err := l.config.checkPlace(epoch, position); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -134,16 +143,16 @@ func (l *Loader) SeekTo(epoch, step int64) error {
 	}
 	l.stalls.drop()
 	s := l.stream
-	e, p, ended := normalise(l.order, epoch, step)
+	e, p, ends := normalise(l.order, epoch, position)
 	// Seeking to where an error stands is how a caller tries again.
 	faulty := len(s.drafts) > 0 && s.drafts[0].fault != nil
-	if s.epoch == e && s.step == p && !faulty {
-		s.ended = ended
+	if s.epoch == e && s.position == p && !faulty && !s.submitted {
+		s.ends = ends
 		l.notify()
 		return nil
 	}
 	l.cancel(s)
-	l.move(epoch, step)
+	l.move(epoch, position)
 	l.work.Broadcast()
 	l.ahead.wake()
 	l.notify()
@@ -151,8 +160,8 @@ func (l *Loader) SeekTo(epoch, step int64) error {
 }
 
 // move makes a stream from a place on the current one.
-func (l *Loader) move(epoch, step int64) {
-	l.stream = newStream(l.order, epoch, step)
+func (l *Loader) move(epoch, position int64) {
+	l.stream = newStream(l.order, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)
 }
 
@@ -160,7 +169,7 @@ func (l *Loader) move(epoch, step int64) {
 // with the lock held.
 func (l *Loader) notify() {
 	s := l.stream
-	ready := l.closing || s.ended || s.head() != nil || l.order.Steps() == 0
+	ready := l.closing || s.ends > 0 || s.head() != nil || s.hollow()
 	// One token is enough for any number of waiters: whoever takes a batch comes by here again,
 	// and so passes the token on while there is more to take.
 	if ready {

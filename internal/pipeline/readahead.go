@@ -135,7 +135,8 @@ func (a *readAhead) admit() *record {
 	a.reading++
 	// Outside the lock: the first touch of a part of the index validates it.
 	l.mu.Unlock()
-	index := l.order.At(r.draft.epoch, r.draft.first+r.i)
+	index, _ := r.draft.sample(r.i)
+	l.willNeed(r.draft, r.i)
 	r.sample, r.err = l.config.Dataset.Sample(index)
 	length := r.sample.Length
 	if length == catalog.UnknownLength {

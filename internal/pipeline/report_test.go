@@ -46,7 +46,7 @@ func TestBatchesThatWereNotDeliveredAreNotReported(t *testing.T) {
 	l := open(t, faulty(t), settings{order.Config{BatchSize: 4}, Config{OnError: Replace, VerifyCRC: true, Prefetch: 8}})
 	require.Eventually(t, func() bool { return l.Stats().Ready == 8 }, waitLong, waitShort)
 	require.Empty(t, l.Report())
-	require.NoError(t, l.SeekTo(0, 9))
+	require.NoError(t, l.SeekTo(0, 36))
 	b, err := next(t, l)
 	require.NoError(t, err)
 	require.NoError(t, b.Release())

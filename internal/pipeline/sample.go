@@ -20,11 +20,11 @@ const substitutes = 16
 // an error.
 func (w *worker) fill(t task) {
 	d := t.draft
-	index := int64(-1)
+	record := int64(-1)
 	defer func() {
 		// A mistake of ours ends this batch, never the process.
 		if p := recover(); p != nil {
-			w.loader.fail(t, &SampleError{Code: catalog.KindInternal, Record: index, Offset: -1,
+			w.loader.fail(t, &SampleError{Code: catalog.KindInternal, Record: record, Offset: -1,
 				Text: fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())})
 		}
 	}()
@@ -33,8 +33,12 @@ func (w *worker) fill(t task) {
 		return
 	}
 	l := w.loader
-	index = l.order.At(d.epoch, d.first+t.i)
-	failed := w.produce(d, t.i, index, t.record)
+	index, draw := d.sample(t.i)
+	if t.record == nil {
+		l.willNeed(d, t.i)
+	}
+	record = index
+	failed := w.produce(d, t.i, index, draw, t.record)
 	if failed == nil {
 		return
 	}
@@ -55,7 +59,7 @@ func (w *worker) fill(t task) {
 			continue
 		}
 		tried++
-		if w.produce(d, t.i, substitute, nil) == nil {
+		if w.produce(d, t.i, substitute, draw, nil) == nil {
 			l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
 				Substitute: substitute, Err: failed})
 			return
@@ -66,7 +70,7 @@ func (w *worker) fill(t task) {
 }
 
 // produce reads and decodes sample `index` into place i of the draft.
-func (w *worker) produce(d *draft, i, index int64, r *record) *SampleError {
+func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *SampleError {
 	l := w.loader
 	began := time.Now()
 	var sample catalog.Sample
@@ -103,17 +107,16 @@ func (w *worker) produce(d *draft, i, index int64, r *record) *SampleError {
 	if l.config.VerifyCRC && sample.HasCRC {
 		crc = &sample.CRC32C
 	}
-	// No draw number: a sample comes once an epoch, and a substitute looks the same as in its own
-	// place.
-	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index)}
+	// Without a draw number a substitute looks the same as in its own place.
+	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
 	warnings, err := w.context.Sample(l.config.Plan, view.Pointer, view.Length, points(seek, sample), key, crc,
 		unsafe.Add(d.base, place), uint64(l.layout.SampleBytes))
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
 	// The label goes with the pixels, never with the place: both are those of this sample.
-	int64s(d.base, l.layout.LabelsOffset, l.layout.BatchSize)[i] = sample.Label
-	int64s(d.base, l.layout.IndicesOffset, l.layout.BatchSize)[i] = index
+	int64s(d.base, d.room.layout.LabelsOffset, d.count)[i] = sample.Label
+	int64s(d.base, d.room.layout.IndicesOffset, d.count)[i] = index
 	w.images.Add(1)
 	if warnings > 0 || sample.Verdict == catalog.Warnings {
 		w.warned(d, i, index, warnings)

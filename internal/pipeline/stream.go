@@ -9,49 +9,66 @@ import (
 // stream is everything that was begun since the last SeekTo. All fields but the atomic ones belong
 // to the Loader's lock.
 type stream struct {
-	order  *order.Order
-	drafts []*draft // not delivered, in order
-	opened int      // so many of them are open or being opened
+	order     *order.Order
+	submitted bool     // the caller chooses the batches
+	waiting   []*draft // submitted and not yet planned
+	held      int64    // samples of the batches that were submitted and are not delivered
+	drafts    []*draft // not delivered, in order
+	opened    int      // so many of them are open or being opened
 
 	// Where samples are handed out: the first draft that may have unclaimed ones.
 	claiming atomic.Pointer[draft]
 
-	epoch, step         int64 // the next to deliver
-	planEpoch, planStep int64 // the next to plan
-	ended               bool  // the answer before that delivery is ErrEnd
-	opening             bool  // a worker is getting a slot
-	cancelled           atomic.Bool
+	// Positions count the samples of an epoch over all ranks; of submitted batches, the batches.
+	epoch, position         int64 // the next to deliver
+	planEpoch, planPosition int64 // the next to plan, or to be submitted
+	ends                    int   // so many answers before that delivery are ErrEnd
+	opening                 bool  // a worker is getting a slot
+	cancelled               atomic.Bool
 }
 
-// newStream begins at a place that checkPlace has passed. The step after the last one of an epoch
-// is the first of the next, with the end still to be told.
-func newStream(o *order.Order, epoch, step int64) *stream {
-	s := &stream{order: o}
-	s.epoch, s.step, s.ended = normalise(o, epoch, step)
-	s.planEpoch, s.planStep = s.epoch, s.step
+// newStream begins at a place that checkPlace has passed. The end of an epoch is the beginning of
+// the next, with the end still to be told.
+func newStream(o *order.Order, submitted bool, epoch, position int64) *stream {
+	s := &stream{order: o, submitted: submitted, epoch: epoch, position: position}
+	if !submitted {
+		s.epoch, s.position, s.ends = normalise(o, epoch, position)
+	}
+	s.planEpoch, s.planPosition = s.epoch, s.position
 	// An epoch without steps plans nothing, for ever: Next only counts its ends.
-	if o.Steps() > 0 {
+	if !s.hollow() && !submitted {
 		s.claiming.Store(s.plan())
 	}
 	return s
 }
 
-// normalise makes one place of the end of an epoch and the beginning of the next; ended says that
-// the end is still to be told.
-func normalise(o *order.Order, epoch, step int64) (int64, int64, bool) {
-	if steps := o.Steps(); steps > 0 && step == steps {
-		return epoch + 1, 0, true
+// hollow: every epoch ends without a batch.
+func (s *stream) hollow() bool { return !s.submitted && s.order.Steps() == 0 }
+
+// normalise makes one place of the end of an epoch and the beginning of the next; ends says how
+// many ends are still to be told.
+func normalise(o *order.Order, epoch, position int64) (e, p int64, ends int) {
+	if o.Steps() > 0 && o.Ended(position) {
+		return epoch + 1, 0, 1
 	}
-	return epoch, step, false
+	return epoch, position, 0
 }
 
-// plan appends the next draft.
+// plan appends the next draft; nil when the caller has submitted no more.
 func (s *stream) plan() *draft {
-	first, count := s.order.Batch(s.planStep)
-	last := s.planStep+1 == s.order.Steps()
-	d := newDraft(s, s.planEpoch, s.planStep, first, count, last)
-	if s.planStep++; last {
-		s.planEpoch, s.planStep = s.planEpoch+1, 0
+	var d *draft
+	switch {
+	case !s.submitted:
+		first, count, next := s.order.Batch(s.planPosition)
+		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
+		d.after = next
+		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
+	case len(s.waiting) > 0:
+		d = s.waiting[0]
+		s.waiting[0] = nil // the array outlives the slice
+		s.waiting = s.waiting[1:]
+	default:
+		return nil
 	}
 	s.drafts = append(s.drafts, d)
 	return d
@@ -69,7 +86,9 @@ func (s *stream) advance(most int) bool {
 		if len(s.drafts) >= most {
 			return false
 		}
-		next = s.plan()
+		if next = s.plan(); next == nil {
+			return false
+		}
 		d.next = next
 	}
 	s.claiming.Store(next)
@@ -89,6 +108,11 @@ func (s *stream) unopened(window int) *draft {
 	return d
 }
 
+// wanting: all that was submitted is in work or complete.
+func (s *stream) wanting() bool {
+	return s.submitted && len(s.waiting) == 0 && s.opened == len(s.drafts)
+}
+
 // head is the next draft to deliver, if it is complete.
 func (s *stream) head() *draft {
 	if len(s.drafts) > 0 && s.drafts[0].done {
@@ -103,6 +127,12 @@ func (s *stream) pop() *draft {
 	s.drafts[0] = nil // the array outlives the slice, and would keep the draft
 	s.drafts = s.drafts[1:]
 	s.opened--
-	s.epoch, s.step, s.ended = normalise(s.order, d.epoch, d.step+1)
+	s.epoch, s.position, s.ends = d.epoch, d.after, d.ends
+	if d.ends > 0 {
+		s.epoch, s.position = d.epoch+int64(d.ends), 0
+	}
+	if s.submitted {
+		s.held -= d.count
+	}
 	return d
 }

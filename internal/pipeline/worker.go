@@ -117,9 +117,10 @@ func (l *Loader) claim() (task, bool) {
 // out to readers, else for the consumer to take a batch.
 func (w *worker) sleep() {
 	l := w.loader
-	// With the window full and nothing in the readers' hands only the consumer can help.
+	// With the window full, or nothing more submitted, and nothing in the readers' hands only the
+	// consumer can help.
 	waited := &w.slotWait
-	if l.stream.opened < l.config.window() || l.ahead.reading > 0 {
+	if (l.stream.opened < l.config.window() && !l.stream.wanting()) || l.ahead.reading > 0 {
 		waited = &w.readWait
 	}
 	began := time.Now()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace import functional, transforms
+    from headrace import functional, samplers, transforms
     from headrace.dataset import Dataset, Sample
     from headrace.loader import Loader
     from headrace.torch import IterableDataset
@@ -28,6 +28,7 @@ __all__ = [
     "functional",
     "index",
     "pack",
+    "samplers",
     "transforms",
     "verify",
 ]
@@ -45,7 +46,7 @@ _HOMES = {
     "pack": "writing",
     "verify": "writing",
 }
-_MODULES = ("errors", "functional", "transforms")
+_MODULES = ("errors", "functional", "samplers", "transforms")
 
 
 def __getattr__(name: str) -> Any:

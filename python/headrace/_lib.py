@@ -6,6 +6,7 @@ merely importing Headrace must not take that from a program; see ``capi/forward.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import json
 import math
@@ -135,6 +136,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     ),
     "hr_loader_open": (_HANDLE, c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
     "hr_seek": (_HANDLE, c_int64, c_int64, _ERROR),
+    "hr_submit": (_HANDLE, POINTER(c_int64), POINTER(c_uint64), c_size_t, _ERROR),
     "hr_next": (_HANDLE, c_int64, POINTER(Batch), _ERROR),
     "hr_release": (_HANDLE, _ERROR),
     "hr_lend": (_HANDLE, c_void_p, c_uint64, c_int64, _ERROR),
@@ -201,6 +203,14 @@ def call(name: str, *arguments: Any) -> None:
     error = Error()
     if getattr(library(), name)(*arguments, byref(error)):
         raise error.exception()
+
+
+def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> None:
+    """Calls ``hr_submit`` with an array of int64 and one of uint64, equally long."""
+    count = len(indices)
+    # One element at least: an empty array has no address, and NULL would end the epoch.
+    numbers = (c_int64 * max(count, 1))(*indices)
+    call("hr_submit", loader, numbers, (c_uint64 * max(count, 1))(*draws), count)
 
 
 class Handle:

@@ -10,6 +10,7 @@ from headrace import _lib
 from headrace.errors import HeadraceError, WaitTimeoutError
 
 if TYPE_CHECKING:
+    from headrace.feed import Feed
     from headrace.loader import Loader
 
 
@@ -23,7 +24,10 @@ class Epoch:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._number = -1  # of the iteration begun, -1 before
-        self._handle = self._epoch = self._step = self._steps = self._step_samples = 0
+        self._handle = self._epoch = self._origin = self._step_samples = 0
+        self._step = 0  # batches of this iteration, and how many there are
+        self._steps: float = 0
+        self._feed: Feed | None = None
         self._slice_ms = _lib.SLICE_MS
         self._receive: Any = None
         self._batch = _lib.Batch()
@@ -38,7 +42,10 @@ class Epoch:
         if self._number != loader.iteration:
             self._begin()
         step = self._step
+        if self._feed is not None:
+            self._steps = self._feed.fill(step)
         if step >= self._steps:
+            loader.position.end(self._epoch)
             raise StopIteration
         batch = self._batch
         # A batch is still here where Ctrl-C came between its arrival and its delivery.
@@ -49,7 +56,7 @@ class Epoch:
         parts = loader.view(batch)
         self._step = step = step + 1
         if step < self._steps:
-            loader.position.reach(self._epoch, step * self._step_samples)
+            loader.position.reach(self._epoch, self._origin + step * self._step_samples)
         else:
             loader.position.finish(self._epoch)
         return parts
@@ -63,8 +70,10 @@ class Epoch:
                 "make a second loader to go over a dataset twice at once"
             )
         loader = self._loader
-        self._handle, self._epoch, self._step = loader.begin()
-        self._steps, self._step_samples = loader.steps, loader.step_samples
+        self._handle, self._epoch, self._origin, self._feed = loader.begin()
+        self._step_samples = loader.step_samples
+        if self._feed is None:
+            self._steps = loader.steps_from(self._origin)
         self._receive = _lib.library().hr_next
         if loader.timeout is not None:
             self._slice_ms = min(self._slice_ms, math.ceil(loader.timeout * 1000))

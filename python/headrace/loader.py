@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, ranks, views
+from headrace import _lib, feed, ranks, samplers, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
@@ -15,6 +16,7 @@ from headrace.position import Position
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
 STATE_VERSION = 1
+DEFAULT_WINDOW = 16384
 
 
 class Loader:
@@ -30,9 +32,14 @@ class Loader:
     Args:
         dataset: a ``Dataset``, or the path of one.
         batch_size: samples a batch, on this rank.
-        shuffle: a new order each epoch, all of the dataset mixed.
+        shuffle: a new order each epoch: True: all of the dataset mixed. "window": blocks of
+            neighbours mixed, and then all samples of a window, for storage that is slow at random
+            reads.
         seed: what order and augmentations are drawn from.
         drop_last: leave a last, smaller batch out.
+        pad: repeat samples until the last batch is equally long on all ranks, as
+            ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
+            they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
             come out of it in one size.
         dtype: of the images: "float32", "float16", "bfloat16" or "uint8". A float without
@@ -48,9 +55,17 @@ class Loader:
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
-        rank, world_size: this process's part; None: from torch.distributed or the environment.
+        rank, world_size: this process's part; None: from torch.distributed or the environment. All
+            ranks of a process group then begin every iteration together and compare what the order
+            depends on; to read on one of them alone, say ``rank=0, world_size=1``.
         on_error: "raise", or "replace" a bad sample by another one and say so in ``report()``.
-        device, sampler, window: parts of later versions, refused until then.
+        sampler: one of ``headrace.samplers``; or any iterable of sample numbers, or a function that
+            makes one, in the place of ``shuffle``. That is iterated anew each epoch, after
+            ``set_epoch(epoch)`` where it has that, and replayed to its place on resume. It is the
+            order of all ranks together, unless it shards itself (``num_replicas``).
+        window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
+            1,024 stretches of neighbours.
+        device: a part of later versions, refused until then.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
@@ -65,6 +80,7 @@ class Loader:
         shuffle: bool | str = False,
         seed: int = 0,
         drop_last: bool = False,
+        pad: bool = False,
         transform: Sequence[Any] | None = None,
         dtype: str = "float32",
         layout: str = "NCHW",
@@ -83,7 +99,7 @@ class Loader:
         world_size: int | None = None,
         on_error: str = "raise",
     ) -> None:
-        _refuse_later_parts(shuffle=shuffle, device=device, sampler=sampler, window=window)
+        _refuse_later_parts(device=device)
         for name, value, allowed in (
             ("dtype", dtype, views.DTYPES),
             ("layout", layout, LAYOUTS),
@@ -93,18 +109,27 @@ class Loader:
                 raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
         if timeout is not None and not timeout > 0:
             raise ArgumentError(f"timeout={timeout!r}: it is in seconds and more than 0, or None")
+        drawn = isinstance(sampler, samplers.Sampler)
+        if sampler is not None and not drawn:
+            feed.check(sampler)
+            if shuffle or pad:
+                raise ArgumentError("a sampler of one's own excludes shuffle and pad")
         self._owns_dataset = not isinstance(dataset, Dataset)
         self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.timeout = timeout
         self.seed = seed
+        self.sampler = sampler
+        self._own_order = sampler is None or drawn
         self._fields = batch_fields.known(self.dataset, fields or ())
         self._view = views.viewer(output, dtype, layout == "channels_last", bool(self._fields))
         self._config: dict[str, Any] = {
             "batch_size": batch_size,
-            "shuffle": bool(shuffle),
-            "drop_last": drop_last,
+            **_order(shuffle, window, sampler if drawn else None),
+            "order": "epoch" if self._own_order else "submitted",
+            "drop_last": drop_last and self._own_order,
+            "pad": pad,
             "transform": [_as_dict(step) for step in transform or ()],
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
@@ -118,7 +143,7 @@ class Loader:
         self._part = (rank, world_size)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
-        self.steps = 0
+        self._steps = self._length = 0  # of an epoch of Headrace's own order
         self._engine: _lib.Handle | None = None
         self._opened_for: tuple[int, int, int] = (0, 0, 0)
         # Opened now: an impossible transform is refused here, and the first batch is under way.
@@ -132,11 +157,16 @@ class Loader:
         if self._engine is None or self._opened_for != wanted:
             if self._engine is not None:
                 self._engine.close()
-            config = dict(self._config, epoch=self.position.place[0], seed=self.seed)
-            config["rank"], config["world_size"] = wanted[:2]
+            config = dict(self._config, seed=self.seed)
+            config["epoch"], position = self.position.place
+            if self._own_order:
+                config["rank"], config["world_size"] = wanted[:2]
+                config["position"] = position
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
             self._opened_for = wanted
-            self.steps = int(self._info()["steps"])
+            if self._own_order:
+                info = self._info()
+                self._steps, self._length = info["steps"], info["length"]
         return self._engine.value
 
     def _info(self) -> dict[str, Any]:
@@ -149,20 +179,78 @@ class Loader:
         return self.batch_size * self._opened_for[1]
 
     def __len__(self) -> int:
-        """Batches an epoch, the same on all ranks."""
+        """Batches an epoch, the same on all ranks.
+
+        Raises:
+            TypeError: the sampler has no length.
+        """
         self._open()
-        return self.steps
+        if self._own_order:
+            return self._steps
+        return feed.steps(self.sampler, self.batch_size * self._shares(), self.drop_last)
 
     def __iter__(self) -> Epoch:
         return Epoch(self)
 
-    def begin(self) -> tuple[int, int, int]:
-        """Moves the engine to where the next iteration begins: (handle, epoch, step)."""
+    def _shares(self) -> int:
+        """How many ranks the order is split between."""
+        return 1 if feed.shards_itself(self.sampler) else self._opened_for[1]
+
+    def steps_from(self, position: int) -> int:
+        """Batches of an epoch of Headrace's own order that begins behind so many samples."""
+        whole, rest = divmod(max(0, self._length - position), self.step_samples)
+        return whole + (rest > 0 and not self.drop_last)
+
+    def begin(self) -> tuple[int, int, int, feed.Feed | None]:
+        """Moves the engine to where the next iteration begins.
+
+        Returns:
+            handle, epoch, position, and where the samples are a user's choice what submits them.
+
+        Raises:
+            ArgumentError: the ranks do not agree on the order.
+        """
         handle = self._open()
-        epoch, step = self.position.begin(self.step_samples)
-        _lib.call("hr_seek", handle, epoch, step)
+        epoch, position = self.position.begin()
+        chosen = None
+        number = position
+        if not self._own_order:
+            chosen = self._begin_feed(handle, epoch, position)
+            number //= self.step_samples
+        if self._part == (None, None):
+            ranks.agree(self._agreement(epoch, position, chosen))
+        _lib.call("hr_seek", handle, epoch, number)
         self.iteration += 1
-        return handle, epoch, step
+        return handle, epoch, position, chosen
+
+    def _begin_feed(self, handle: int, epoch: int, position: int) -> feed.Feed:
+        rank, world_size, _ = self._opened_for
+        if self._shares() < world_size:  # each rank has a sampler of its own
+            position, rest = divmod(position, world_size)
+            if rest:
+                raise ArgumentError(
+                    f"the state stands behind {position * world_size + rest} samples, which "
+                    f"world_size={world_size} samplers that shard themselves cannot have taken"
+                )
+            rank, world_size = 0, 1
+        return feed.Feed(
+            self.sampler,
+            handle,
+            (epoch, position),
+            (rank, world_size),
+            self.batch_size,
+            self.drop_last,
+            (self._config["prefetch"], self._config["read_ahead"]),
+        )
+
+    def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
+        """All that the order depends on; scripts that seed each rank differently meet it here."""
+        facts = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
+        facts["batch_size"], facts["drop_last"] = self.batch_size, self.drop_last
+        facts["pad"] = self._config["pad"]
+        if chosen is not None and not feed.shards_itself(self.sampler):
+            facts["first samples of the sampler"] = chosen.head()
+        return facts
 
     def view(self, batch: _lib.Batch) -> tuple[Any, ...]:
         """The tensors of a batch that was received."""
@@ -188,12 +276,19 @@ class Loader:
         return {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
 
     def _order(self) -> dict[str, Any]:
-        return {
+        config = self._config
+        found = {
             "version": STATE_VERSION,
             "fingerprint": self.dataset.fingerprint,
             "samples": len(self.dataset),
-            "shuffle": self._config["shuffle"],
+            "shuffle": config["shuffle"] if self._own_order else "sampler",
         }
+        if config["window"]:
+            found["window"] = config["window"]
+        if config["sampler"]:
+            text = _lib.to_text(config["sampler"])
+            found["sampler"] = hashlib.sha256(text).hexdigest()[:32]
+        return found
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, where a ``state_dict`` stood.
@@ -201,16 +296,22 @@ class Loader:
         Raises:
             ArgumentError: the state is of another dataset or order, or is none.
         """
-        for name, mine in self._order().items():
-            if state.get(name) != mine:
+        mine = self._order()
+        if state.get("fingerprint") != mine["fingerprint"]:
+            raise ArgumentError(
+                f"the state is of another dataset: its fingerprint is "
+                f"{state.get('fingerprint')!r}, that of {self.dataset} {mine['fingerprint']!r}"
+            )
+        for name in ("version", "samples", "shuffle", "window", "sampler"):
+            if state.get(name) != mine.get(name):
                 raise ArgumentError(
-                    f"the state has {name}={state.get(name)!r}, the loader {mine!r}"
+                    f"the state has {name}={state.get(name)!r}, the loader {mine.get(name)!r}"
                 )
         numbers: list[Any] = [state.get(name) for name in ("seed", "epoch", "position")]
         if not all(type(number) is int and number >= 0 for number in numbers):
             raise ArgumentError(f"the state has seed, epoch and position {numbers}")
         seed, epoch, position = numbers
-        if position > len(self.dataset):
+        if position > self._length and self._own_order:
             raise ArgumentError(f"the state's position {position} is behind the last sample")
         self.seed = seed
         self.position.go_to(epoch, position)
@@ -237,16 +338,29 @@ class Loader:
         self.close()
 
 
-def _refuse_later_parts(shuffle: bool | str, device: Any, sampler: Any, window: Any) -> None:
-    later = {
-        f"shuffle={shuffle!r}": not isinstance(shuffle, bool),
-        f"device={device!r}": device is not None and str(device) != "cpu",
-        "sampler": sampler is not None,
-        "window": window is not None,
+def _refuse_later_parts(device: Any) -> None:
+    if device is not None and str(device) != "cpu":
+        raise UnsupportedError(f"device={device!r} is not yet part of this version")
+
+
+def _order(
+    shuffle: bool | str, window: int | None, sampler: samplers.Sampler | None
+) -> dict[str, Any]:
+    """The parts of the configuration that say in which order the engine goes."""
+    if shuffle not in (False, True, "window"):
+        raise ArgumentError(f"shuffle={shuffle!r} is none of False, True and 'window'")
+    if window is not None and (shuffle != "window" or window < 1):
+        raise ArgumentError(
+            f"window={window}: it is the number of samples that shuffle='window' mixes"
+        )
+    if shuffle == "window" and window is None:
+        window = DEFAULT_WINDOW
+    drawn = sampler is not None and not isinstance(sampler, samplers.Subset)
+    return {
+        "shuffle": bool(shuffle) or drawn,  # a draw has no other order
+        "window": window or 0,
+        "sampler": sampler and sampler.to_dict(),
     }
-    for name, asked in later.items():
-        if asked:
-            raise UnsupportedError(f"{name} is not yet part of this version")
 
 
 def _as_dict(step: Any) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.errors import ArgumentError
-
 
 class Position:
     """The place reached, and the place where the next iteration begins.
@@ -17,21 +15,10 @@ class Position:
         self.place = (0, 0)
         self._next: tuple[int, int] | None = (0, 0)  # None: the epoch after the place reached
 
-    def begin(self, step_samples: int) -> tuple[int, int]:
-        """Starts an iteration and returns its ``(epoch, step)``.
-
-        Raises:
-            ArgumentError: the place is inside a step of ``step_samples`` samples.
-        """
-        epoch, samples = self._next or (self.place[0] + 1, 0)
-        step, rest = divmod(samples, step_samples)
-        if rest:
-            raise ArgumentError(
-                f"the state stands at sample {samples} of its epoch, which is no whole number of "
-                f"steps of {step_samples} samples (batch_size * world_size)"
-            )
-        self.place, self._next = (epoch, samples), None
-        return epoch, step
+    def begin(self) -> tuple[int, int]:
+        """Starts an iteration and returns its place."""
+        self.place, self._next = self._next or (self.place[0] + 1, 0), None
+        return self.place
 
     def reach(self, epoch: int, samples: int) -> None:
         """Notes how far an iteration has come."""
@@ -42,6 +29,11 @@ class Position:
         self.place = (epoch + 1, 0)
         if self._next is None:
             self._next = self.place
+
+    def end(self, epoch: int) -> None:
+        """Notes that an epoch under way has no more batches, where its last one did not know it."""
+        if self._next is None and self.place[0] == epoch:
+            self.finish(epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one; a place already waiting in that epoch is kept."""

@@ -9,6 +9,7 @@ import pytest
 
 import headrace as hr
 import images
+import processes
 
 COUNT = 117
 
@@ -150,21 +151,29 @@ def test_after_a_break_the_next_epoch_is_whole(packed: Path, stop: int) -> None:
     assert second == keys(packed, shuffle=True, epoch=1)
 
 
-@pytest.mark.parametrize("saved_at", range(16))
-def test_a_loader_goes_on_from_a_saved_state_at_every_batch(packed: Path, saved_at: int) -> None:
-    def loader(threads: int) -> hr.Loader:
-        options = {"batch_size": 8, "shuffle": True, "seed": 3, "transform": augmented()}
-        return hr.Loader(packed, output="numpy", num_threads=threads, **options)
+EVERY_WAY = """
+    import sys
+    from pathlib import Path
+    import headrace as hr
+    sys.path.insert(0, sys.argv[2])
+    from test_stream import stream_hash
 
-    with loader(2) as whole:
-        expected = [batch.tobytes() for batch, _ in whole]
-    with loader(1) as first:
-        iterator = iter(first)
-        found = [next(iterator)[0].tobytes() for _ in range(saved_at)]
-        state = first.state_dict()
-    with loader(3) as second:
-        second.load_state_dict(state)
-        found += [batch.tobytes() for batch, _ in second]
-    if saved_at == len(expected):  # the state was the start of the next epoch
-        found = found[: len(expected)]
-    assert found == expected
+    for backend in ("mmap", "pread"):
+        with hr.Dataset(sys.argv[1], backend=backend) as dataset:
+            for threads in (1, 2, 3, 7, 16):
+                for prefetch in (1, 2, 8):
+                    options = {"num_threads": threads, "prefetch": prefetch, "epochs": 1}
+                    print(stream_hash(dataset, **options))
+"""
+
+
+def test_one_hash_for_any_threads_prefetch_backend_and_instruction_set(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = []
+    for kernels in ("scalar", ""):  # "": the best that this CPU has
+        monkeypatch.setenv("HEADRACE_SIMD", kernels)
+        out = processes.run(EVERY_WAY, packed, Path(__file__).parent, timeout=300)
+        hashes += out.split()
+    assert len(hashes) == 2 * 2 * 5 * 3
+    assert len(set(hashes)) == 1

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/order"
+)
+
+// samplerConfig is the "sampler" of a loader: which samples an epoch draws from, and how often.
+type samplerConfig struct {
+	Kind string `json:"kind"`
+	partConfig
+	Parts   []partConfig `json:"parts"`
+	Weights []float64    `json:"weights"`
+	Length  *int64       `json:"length"` // draws an epoch; as many as the dataset has samples
+}
+
+// partConfig is a list of samples, or `count` of them from `first` in steps of `stride`.
+type partConfig struct {
+	Indices []int64 `json:"indices"`
+	First   int64   `json:"first"`
+	Stride  int64   `json:"stride"`
+	Count   int64   `json:"count"`
+}
+
+func (p *partConfig) part() order.Part {
+	return order.Part{List: p.Indices, First: p.First, Stride: p.Stride, Count: p.Count}
+}
+
+// selection builds what the order draws from; nil, every sample once, without a sampler.
+func (c *samplerConfig) selection(d *dataset) (*order.Selection, error) {
+	if c == nil {
+		return nil, nil
+	}
+	length := d.Len()
+	if c.Length != nil {
+		length = *c.Length
+	}
+	switch c.Kind {
+	case "subset":
+		return order.Subset(d.Len(), c.part())
+	case "weighted":
+		if int64(len(c.Weights)) != d.Len() {
+			return nil, argument(fmt.Sprintf("sampler has %d weights (expected %d, one a sample)", len(c.Weights), d.Len()))
+		}
+		return order.Weighted(c.Weights, length)
+	case "class_balanced":
+		labels := make([]int64, d.Len())
+		for i := range labels {
+			sample, err := d.Sample(int64(i))
+			if err != nil {
+				return nil, err
+			}
+			labels[i] = sample.Label
+		}
+		return order.Balanced(labels, length)
+	case "mix":
+		parts := make([]order.Part, len(c.Parts))
+		for i := range c.Parts {
+			parts[i] = c.Parts[i].part()
+		}
+		return order.Mix(d.Len(), parts, c.Weights, length)
+	}
+	return nil, argument(fault.Argument("sampler kind", c.Kind, `"subset", "weighted", "class_balanced" or "mix"`))
+}

@@ -1,0 +1,41 @@
+package order
+
+// Steps is the number of batches in an epoch, equal on all ranks: ranks that train together
+// stop together, so without padding a rank may have an empty batch in the last step.
+func (o *Order) Steps() int64 {
+	if o.config.DropLast {
+		return o.length / o.global
+	}
+	return o.length/o.global + min(1, o.length%o.global)
+}
+
+// Ended: no step begins at this position of an epoch, or behind it.
+func (o *Order) Ended(position int64) bool {
+	left := o.length - position
+	return left <= 0 || (o.config.DropLast && left < o.global)
+}
+
+// Batch says which positions are this rank's part of the step that begins at a position:
+// [first, first+count), and where the next step begins. The samples of a last step that is not
+// whole are split as evenly as they can be, lower ranks first. Steps need not begin at multiples of
+// their size: an epoch may have been begun with another world size, and goes on where that ended.
+func (o *Order) Batch(position int64) (first, count, next int64) {
+	rank, world := o.config.Rank, o.config.WorldSize
+	left := o.length - position
+	if left >= o.global {
+		return position + rank*o.config.BatchSize, o.config.BatchSize, position + o.global
+	}
+	if o.config.Pad {
+		// Less than a batch a rank, for BatchSize*WorldSize is a multiple of WorldSize.
+		left = (left + world - 1) / world * world
+	}
+	share, extra := left/world, left%world
+	first = position + rank*share + min(rank, extra)
+	if rank < extra {
+		share++
+	}
+	return first, share, o.length
+}
+
+// Step is the number of the step that a position lies in.
+func (o *Order) Step(position int64) int64 { return position / o.global }

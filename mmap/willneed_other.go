@@ -1,0 +1,5 @@
+//go:build !linux
+
+package mmap
+
+func willNeed(int, int64, int64) {}

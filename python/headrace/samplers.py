@@ -1,0 +1,123 @@
+"""Which samples an epoch has, and how often: data that the engine draws by.
+
+For ``Loader(sampler=...)``. Nothing is iterated in Python and nothing but a position needs saving,
+so a loader with one of these resumes at once, and with any number of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.errors import ArgumentError
+
+Samples = range | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some samples, each once an epoch; in this order, or shuffled where the loader shuffles.
+
+    Args:
+        indices: sample numbers, none of them twice. A ``range`` takes no memory.
+    """
+
+    indices: Samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``hr_loader_open`` takes it."""
+        return {"kind": "subset", **_part(self.indices)}
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Samples that come as often as their share of the draws says, rounded up or down.
+
+    Always shuffled; the number of a sample's draw is its place in the epoch, so that one that comes
+    twice is augmented differently.
+    """
+
+
+@dataclass(frozen=True)
+class Weighted(_Drawn):
+    """Samples in proportion to their weights.
+
+    Args:
+        weights: one a sample of the dataset, 0 or more. They need not add up to anything.
+        length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
+
+    With equal weights and no length every sample comes exactly once, and one whose share is below
+    one comes at most once: there is no need to say with or without replacement.
+    """
+
+    weights: Sequence[float]
+    length: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``hr_loader_open`` takes it."""
+        return {"kind": "weighted", "weights": _floats(self.weights), **_length(self.length)}
+
+
+@dataclass(frozen=True)
+class ClassBalanced(_Drawn):
+    """Equally many samples of every label, and the samples of a label equally often.
+
+    Args:
+        length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
+    """
+
+    length: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``hr_loader_open`` takes it."""
+        return {"kind": "class_balanced", **_length(self.length)}
+
+
+@dataclass(frozen=True)
+class Mix(_Drawn):
+    """Parts of a dataset in proportion to their weights, and the samples of a part equally often.
+
+    Several datasets are mixed as parts of one: pack or index them together.
+
+    Args:
+        parts: the sample numbers of each part, best as ``range``. A sample may be in several.
+        weights: one a part, 0 or more.
+        length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
+    """
+
+    parts: Sequence[Samples]
+    weights: Sequence[float]
+    length: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``hr_loader_open`` takes it."""
+        return {
+            "kind": "mix",
+            "parts": [_part(part) for part in self.parts],
+            "weights": _floats(self.weights),
+            **_length(self.length),
+        }
+
+
+Sampler = Subset | Weighted | ClassBalanced | Mix
+
+
+def _part(samples: Samples) -> dict[str, Any]:
+    if isinstance(samples, range):
+        return {"first": samples.start, "stride": samples.step, "count": len(samples)}
+    try:
+        return {"indices": [int(index) for index in samples]}
+    except (TypeError, ValueError):
+        raise ArgumentError(f"sampler: {samples!r} are no sample numbers") from None
+
+
+def _floats(weights: Sequence[float]) -> list[float]:
+    try:
+        return [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise ArgumentError(f"sampler: {weights!r} are no weights") from None
+
+
+def _length(length: int | None) -> dict[str, int]:
+    return {} if length is None else {"length": length}

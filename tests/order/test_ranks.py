@@ -1,0 +1,168 @@
+"""Ranks: equal steps, exact shares, padding, and agreement before an epoch begins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.utils.data
+
+import headrace as hr
+import images
+import processes
+
+COUNT = 29
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("ranks")
+    hr.pack(images.plain_tree(root / "photos", COUNT), root / "photos.hr")
+    return root / "photos.hr"
+
+
+def parts(packed: Path, world_size: int, batch_size: int, **options: Any) -> list[list[list[int]]]:
+    """The sample numbers of each rank's batches."""
+    found = []
+    for rank in range(world_size):
+        with hr.Loader(
+            packed,
+            batch_size,
+            transform=[hr.transforms.Resize((8, 8))],
+            fields=["index"],
+            rank=rank,
+            world_size=world_size,
+            num_threads=1,
+            **options,
+        ) as loader:
+            batches = [fields["index"].tolist() for _, _, fields in loader]
+            assert len(batches) == len(loader)
+            found.append(batches)
+    return found
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 8, 16])
+@pytest.mark.parametrize("batch_size", [1, 3, 10])
+def test_an_evaluation_has_every_sample_once_in_equally_many_steps(
+    packed: Path, world_size: int, batch_size: int
+) -> None:
+    ranks = parts(packed, world_size, batch_size)
+    step_samples = world_size * batch_size
+    assert {len(batches) for batches in ranks} == {-(-COUNT // step_samples)}
+    for step in range(len(ranks[0])):
+        together = [index for batches in ranks for index in batches[step]]
+        begin = step * step_samples
+        assert together == list(range(begin, min(begin + step_samples, COUNT)))
+        sizes = [len(batches[step]) for batches in ranks]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4, 8, 16])
+def test_padding_repeats_samples_as_often_as_distributed_sampler_does(
+    packed: Path, world_size: int
+) -> None:
+    ranks = parts(packed, world_size, 3, pad=True)
+    counts = [sum(map(len, batches)) for batches in ranks]
+    samplers = [
+        torch.utils.data.DistributedSampler(range(COUNT), world_size, rank, shuffle=False)
+        for rank in range(world_size)
+    ]
+    assert counts == [len(sampler) for sampler in samplers]
+    ours = sorted(i for batches in ranks for batch in batches for i in batch)
+    assert ours == sorted(i for sampler in samplers for i in sampler)
+    assert all(len({len(batches[s]) for batches in ranks}) == 1 for s in range(len(ranks[0])))
+
+
+RANK = """
+    import json, os, sys
+    import headrace as hr
+    import torch.distributed as dist
+
+    path, store, world_size, rank, options = sys.argv[1:]
+    loader = hr.Loader(path, 4, transform=[hr.transforms.Resize((8, 8))], fields=["index"],
+                       num_threads=1, **eval(options))
+    dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank),
+                            world_size=int(world_size))
+    found = []
+    try:
+        for epoch in range(2):
+            found += [i for _, _, fields in loader for i in fields["index"].tolist()]
+        print(json.dumps(found))
+    except hr.HeadraceError as error:
+        print(json.dumps(str(error)))
+    loader.close()
+    dist.destroy_process_group()
+"""
+
+
+def together(packed: Path, store: Path, *options: str) -> list[Any]:
+    """What each of some processes in one group printed, for its own options."""
+    running = [
+        processes.start(RANK, packed, store, len(options), rank, each)
+        for rank, each in enumerate(options)
+    ]
+    answers = [process.communicate(timeout=120) for process in running]
+    assert all(process.returncode == 0 for process in running), answers
+    return [json.loads(out) for out, _ in answers]
+
+
+def test_ranks_of_a_process_group_share_an_epoch(packed: Path, tmp_path: Path) -> None:
+    ranks = together(packed, tmp_path / "store", *["{'shuffle': True, 'seed': 4}"] * 2)
+    assert sorted(ranks[0] + ranks[1]) == sorted(2 * list(range(COUNT)))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["{'shuffle': True, 'seed': 4}", "{'shuffle': True, 'seed': 5}"],
+            "seed is 4 on rank 0 and 5 on rank 1",
+        ),
+        (["{'shuffle': True}", "{}"], "shuffle is True on rank 0 and False on rank 1"),
+        (["{'sampler': [1, 2, 3]}", "{'sampler': [3, 2, 1]}"], "[1, 2, 3] on rank 0 and [3, 2, 1]"),
+    ],
+)
+def test_ranks_that_do_not_agree_are_told_both_sides(
+    packed: Path, tmp_path: Path, options: list[str], words: str
+) -> None:
+    for answer in together(packed, tmp_path / "store", *options):
+        assert words in answer
+
+
+def test_ranks_with_different_datasets_are_told(packed: Path, folder: Path, tmp_path: Path) -> None:
+    running = [
+        processes.start(RANK, path, tmp_path / "store", 2, rank, "{}")
+        for rank, path in enumerate((packed, folder))
+    ]
+    answers = [process.communicate(timeout=120)[0] for process in running]
+    assert all("fingerprint" in json.loads(answer) for answer in answers), answers
+
+
+ALONE = """
+    import sys, time
+    import headrace as hr
+    import torch.distributed as dist
+    from headrace import ranks
+
+    path, store, rank = sys.argv[1:]
+    ranks.AGREE_TIMEOUT_S = 2
+    dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=2)
+    ranks.agree({"seed": 1})  # makes the group, which takes both
+    if rank == "0":
+        with hr.Loader(path, 4, transform=[hr.transforms.Resize((8, 8))]) as loader:
+            begun = time.monotonic()
+            try:
+                next(iter(loader))
+            except hr.errors.WaitTimeoutError as error:
+                print(time.monotonic() - begun < 10, error)
+    else:
+        time.sleep(8)
+"""
+
+
+def test_a_rank_that_does_not_come_is_no_hang(packed: Path, tmp_path: Path) -> None:
+    running = [processes.start(ALONE, packed, tmp_path / "store", rank) for rank in range(2)]
+    answers = [process.communicate(timeout=120) for process in running]
+    assert answers[0][0].startswith("True the ranks did not all begin an epoch within 2 s"), answers

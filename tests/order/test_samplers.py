@@ -1,0 +1,118 @@
+"""Headrace's own samplers and windowed shuffling, through the loader."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+import images
+from headrace.errors import ArgumentError
+
+COUNT, CLASSES = 60, 4
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("samplers")
+    hr.pack(images.plain_tree(root / "photos", COUNT, CLASSES), root / "photos.hr")
+    return root / "photos.hr"
+
+
+def loader(packed: Path, **options: Any) -> hr.Loader:
+    settings = {"batch_size": 8, "transform": [hr.transforms.RandomResizedCrop(16)]}
+    return hr.Loader(packed, fields=["index"], output="numpy", **{**settings, **options})
+
+
+def indices(source: hr.Loader) -> list[int]:
+    return [int(index) for _, _, fields in source for index in fields["index"]]
+
+
+def test_windowed_shuffling_gives_every_sample_once_in_a_new_order_each_epoch(packed: Path) -> None:
+    with loader(packed, shuffle="window", window=20) as source:
+        first, second = indices(source), indices(source)
+    assert sorted(first) == sorted(second) == list(range(COUNT))
+    assert first != second
+    assert first != sorted(first)
+
+
+def test_a_subset_comes_in_its_order_or_shuffled(packed: Path) -> None:
+    for chosen in (range(50, 3, -4), [9, 2, 40], np.array([9, 2, 40])):
+        subset = hr.samplers.Subset(chosen)
+        with loader(packed, sampler=subset) as source:
+            assert indices(source) == list(chosen)
+            assert len(source) == -(-len(chosen) // 8)
+        for shuffle in (True, "window"):
+            with loader(packed, sampler=subset, shuffle=shuffle) as source:
+                first, second = indices(source), indices(source)
+                assert sorted(first) == sorted(second) == sorted(chosen)
+
+
+def test_weighted_samples_come_as_often_as_their_share(packed: Path) -> None:
+    weights = [0.0] * 30 + [1.0] * 20 + [3.5] * 10
+    with loader(packed, sampler=hr.samplers.Weighted(weights, 1100)) as source:
+        counts = Counter(indices(source))
+        assert len(source) == 138
+    assert sum(counts.values()) == 1100
+    for sample, weight in enumerate(weights):
+        assert counts[sample] == pytest.approx(20 * weight, abs=1)
+
+
+def test_equal_weights_give_every_sample_once(packed: Path) -> None:
+    with loader(packed, sampler=hr.samplers.Weighted([0.3] * COUNT)) as source:
+        assert sorted(indices(source)) == list(range(COUNT))
+
+
+def test_a_sample_that_is_drawn_twice_is_augmented_differently(packed: Path) -> None:
+    weights = [1.0] + [0.0] * (COUNT - 1)
+    with loader(packed, sampler=hr.samplers.Weighted(weights, 8)) as source:
+        pixels = [image.tobytes() for batch, _, _ in source for image in batch]
+    assert len(set(pixels)) == 8
+
+
+def test_class_balanced_has_equally_many_of_each_label(tmp_path: Path) -> None:
+    tree = images.plain_tree(tmp_path / "photos", 40, 4)
+    for name in ("class0", "class1"):
+        for path in sorted((tree / name).iterdir())[1:]:
+            path.unlink()
+    with loader(tree, sampler=hr.samplers.ClassBalanced(200)) as source:
+        labels = [int(label) for _, batch, _ in source for label in batch]
+    assert Counter(labels) == dict.fromkeys(range(4), 50)
+
+
+def test_a_mix_has_its_parts_in_proportion_over_all_ranks(packed: Path) -> None:
+    mix = hr.samplers.Mix([range(10), range(10, 60), [59]], [0.25, 0.5, 0.25], 400)
+    found = []
+    for rank in range(3):
+        with loader(packed, sampler=mix, rank=rank, world_size=3) as source:
+            found += indices(source)
+    counts = Counter(found)
+    assert sum(counts[i] for i in range(10)) == 100
+    assert counts[59] == pytest.approx(104, abs=1)
+
+
+def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
+    samplers = hr.samplers
+    for options, words in (
+        ({"sampler": samplers.Subset([COUNT])}, f"sample {COUNT}"),
+        ({"sampler": samplers.Subset([1, 1])}, "twice"),
+        ({"sampler": samplers.Subset("ab")}, "no sample numbers"),
+        ({"sampler": samplers.Weighted([1.0])}, "1 weights"),
+        ({"sampler": samplers.Weighted([-1.0] * COUNT)}, "weight 0 is -1"),
+        ({"sampler": samplers.Weighted([float("nan")] * COUNT)}, "finite"),
+        ({"sampler": samplers.Mix([range(3)], [1, 2])}, "1 parts have 2 weights"),
+        ({"sampler": samplers.ClassBalanced(-1)}, "-1"),
+        ({"sampler": samplers.ClassBalanced(), "shuffle": "window"}, "window"),
+        ({"shuffle": "windows"}, "windows"),
+        ({"window": 8}, "window"),
+        ({"shuffle": True, "window": 8}, "window"),
+        ({"shuffle": "window", "window": 0}, "window"),
+        ({"pad": True, "drop_last": True}, "drop_last"),
+        ({"pad": True, "sampler": [1]}, "pad"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            loader(packed, **options)
