@@ -14,6 +14,7 @@ import torch.utils.data
 from headrace.batches import Engine, Pool, Recipe
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
+from headrace.generators import Tracker
 from headrace.iteration import Iteration, Place
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, translate
@@ -110,6 +111,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self.resume: Place | None = None
         self.next_epoch = 0
         self.base_seed: int | None = None
+        self.tracker = Tracker()
         self._native = True  # not left to torch's loader by the latest iteration
         super().__init__(
             dataset,
@@ -231,11 +233,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # To another process go the arguments and the place, not the engine.
-        return self.__dict__ | {"_samples": None, "_spare": None, "_alive": None}
+        return self.__dict__ | {"_samples": None, "_spare": None, "_alive": None, "tracker": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._alive = weakref.WeakSet()
+        self._alive, self.tracker = weakref.WeakSet(), Tracker()
 
     # ---- state -------------------------------------------------------------------------------
 
@@ -250,10 +252,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
 
-        The sampler is iterated to that place. With ``shuffle=False``, with ``shuffle=True`` and no
-        ``generator``, and with samplers that have ``set_epoch``, its order is that of the state.
-        Any other sampler, and a ``generator``, have to be as they were when that epoch began.
-        A sampler whose ``set_epoch`` then chooses another epoch begins that from its start.
+        The sampler is iterated to that place. The order is that of the state with ``shuffle`` or
+        without, with torch's samplers that have a generator (which is put back to where it stood),
+        and with samplers that have ``set_epoch``, unless that chooses another epoch, which then
+        begins from its start. Any other sampler has to be as it was when its epoch began.
 
         Raises:
             ArgumentError: the state is of another dataset, or is none.
@@ -266,9 +268,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 )
         numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
         for name, value in numbers.items():
-            optional = value is None and name not in ("epoch", "batches")
-            if not optional and (type(value) is not int or value < 0):
-                raise ArgumentError(f"the state has {name}={value!r}, which is no count")
+            if value is None and name not in ("epoch", "batches"):
+                continue
+            counts = value if name == "generator" and isinstance(value, list) else [value]
+            # A seed of torch's may be negative.
+            if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
+                counts[-1] < 0 or len(counts) != (2 if name == "generator" else 1)
+            ):
+                raise ArgumentError(f"the state has {name}={value!r}, which is none")
         place = Place(**numbers)
         self.place, self.resume = place, replace(place)
         self.next_epoch = place.epoch

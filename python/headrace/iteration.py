@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 import torch.utils.data
-from torch.utils.data import BatchSampler, RandomSampler, default_collate
+from torch.utils.data import (
+    BatchSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    default_collate,
+)
 
 from headrace.batches import Engine, Pool, Recipe, TimedOut
 from headrace.errors import ArgumentError
+from headrace.generators import go_to
 
 if TYPE_CHECKING:
     from headrace.dataloader import DataLoader
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 _pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
 # hr_seek's epochs end here; a torch seed has one bit more.
 _EPOCHS = 2**62
+# Samplers of torch that draw with their first index and not before.
+_LAZY = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 _MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
 
 
@@ -35,6 +44,7 @@ class Place:
     batches: int = 0  # handed out in it
     base_seed: int | None = None  # torch's for its workers, here for augmentations
     order_seed: int | None = None  # of a RandomSampler without a generator
+    generator: list[int] | None = None  # where a sampler's generator stood: generators.Tracker
     sampler_epoch: int | None = None  # of a sampler with set_epoch
 
 
@@ -135,10 +145,23 @@ class Iteration:
         if place.base_seed is None:
             place.base_seed = loader.base_seed
         loader.base_seed = place.base_seed  # which persistent workers go on with
-        base = sampler.sampler if type(sampler) is BatchSampler else sampler
+        base: Any = sampler.sampler if type(sampler) is BatchSampler else sampler
         if type(base) is RandomSampler and base.generator is None:
             return self._seeded(sampler, base)
+        if type(base) in _LAZY and base.generator is not None:
+            return self._tracked(indices, base.generator)
         return indices
+
+    def _tracked(self, indices: Iterator[Any], generator: torch.Generator) -> Iterator[Any]:
+        """What a sampler with a generator yields, whose place is noted for a resume, or resumed.
+
+        Such a sampler draws first when it is asked for its first index.
+        """
+        if self._place.generator is None:
+            self._place.generator = self._loader.tracker.place(generator)
+        else:
+            go_to(generator, *self._place.generator)
+        yield from indices
 
     def _seeded(self, sampler: Any, base: RandomSampler) -> Iterator[Any]:
         """What a RandomSampler without a generator yields, its one draw noted for a resume.

@@ -280,6 +280,7 @@ def test_with_seed_augmentations_are_of_seed_epoch_and_sample_alone(
 # ---- resume ------------------------------------------------------------------------------------
 
 RESUMED = ["sequential", "drop_last", "shuffle", "with replacement", "distributed", "a list"]
+RESUMED += ["shuffle by a generator", "replacement by a generator", "weighted by a generator"]
 RESUMED += ["batch sampler", "list of batches", "no batches, shuffled"]
 
 
@@ -303,6 +304,7 @@ def test_a_loader_goes_on_from_a_saved_state_at_every_batch(
     for batch in whole:
         found += stream(iter([batch]))
         states.append(whole.state_dict())
+    third = [labels_of(batch) for batch in whole]
     for done, state in enumerate(states):
         text = json.dumps(state)
         assert len(text) <= 1024
@@ -315,6 +317,29 @@ def test_a_loader_goes_on_from_a_saved_state_at_every_batch(
             iter(resumed)  # looked at and thrown away, as trainers do
             assert stream(iter(resumed)) == found[done:]
             assert resumed.state_dict()["epoch"] == 2
+        if name.endswith("by a generator") and done == 2:
+            # And so on: augmentations are of the global generator, which is the script's.
+            assert [labels_of(batch) for batch in resumed] == third
+
+
+@pytest.mark.parametrize("draws", [0, 1, 623, 624, 625, 5000])
+def test_a_generator_is_put_back_to_where_it_stood_however_far_that_is(
+    numbered: datasets.ImageFolder, draws: int
+) -> None:
+    def loader() -> hr.DataLoader:
+        return hr.DataLoader(numbered, 8, shuffle=True, generator=torch.Generator())
+
+    first = loader()
+    first.generator.manual_seed(99)
+    torch.empty(draws, dtype=torch.int32).random_(generator=first.generator)
+    iterator = iter(first)
+    next(iterator)
+    state = first.state_dict()
+    expected = [labels_of(batch) for batch in iterator]
+    second = loader()
+    second.load_state_dict(state)
+    assert [labels_of(batch) for batch in second] == expected
+    assert second.generator.get_state().equal(first.generator.get_state())
 
 
 def test_set_epoch_with_another_epoch_than_the_states_begins_that_one(
