@@ -24,6 +24,7 @@ type decodeConfig struct {
 	Seed      uint64            `json:"seed"`
 	Epoch     uint64            `json:"epoch"`
 	Sample    uint64            `json:"sample"`
+	Draw      uint64            `json:"draw"`
 }
 
 //export goDecode
@@ -61,7 +62,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if capacity == 0 {
 			return nil
 		}
-		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample}
+		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
 		_, err = context.Sample(plan, source, size, native.Seek{}, key, nil, into, uint64(capacity))
 		return planError(transform.Explain(c.Transform, err))
 	})

@@ -13,18 +13,22 @@ from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace import functional, samplers, transforms
+    from headrace.dataloader import DataLoader
     from headrace.dataset import Dataset, Sample
     from headrace.loader import Loader
     from headrace.torch import IterableDataset
+    from headrace.translate import from_torchvision
     from headrace.writing import Writer, index, pack, verify
 
 __all__ = [
+    "DataLoader",
     "Dataset",
     "HeadraceError",
     "IterableDataset",
     "Loader",
     "Sample",
     "Writer",
+    "from_torchvision",
     "functional",
     "index",
     "pack",
@@ -37,10 +41,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DataLoader": "dataloader",
     "Dataset": "dataset",
     "Sample": "dataset",
     "Loader": "loader",
     "IterableDataset": "torch",
+    "from_torchvision": "translate",
     "Writer": "writing",
     "index": "writing",
     "pack": "writing",

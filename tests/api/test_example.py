@@ -1,9 +1,10 @@
-"""examples/epoch.c: the C program of the documentation, compiled and run."""
+"""The examples: epoch.c compiled and run, one_import.py run."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,14 @@ def test_the_example_says_what_is_wrong(epoch: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("epoch: open dataset: ")
     assert "no such" in done.stderr
+
+
+def test_the_loop_that_changed_one_import_line_trains(folder: Path) -> None:
+    program = SOURCE.with_name("one_import.py")
+    command = [sys.executable, str(program), str(folder), "--batch-size", "6"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert "RandomResizedCrop(size=64" in done.stdout
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([0-9.]+)", done.stdout)]
+    assert len(losses) == 2
+    assert all(0 < loss < 10 for loss in losses)
+    assert done.stderr == ""

@@ -1,0 +1,306 @@
+"""torch's DataLoader, with the same arguments, batches and order of samples, run by the engine."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+import torch.utils.data
+
+from headrace.batches import Engine, Pool, Recipe
+from headrace.dataset import Dataset
+from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
+from headrace.generators import Tracker
+from headrace.iteration import Iteration, Place
+from headrace.samples import Contents, Samples
+from headrace.translate import Translation, translate
+
+STATE_VERSION = 1
+
+
+class DataLoader(torch.utils.data.DataLoader[Any]):
+    """``torch.utils.data.DataLoader`` for image folders and packed sets, without worker processes.
+
+    Takes torch's arguments, has its attributes and gives its batches: the same samples in the same
+    order for the same torch seed, ``[images, labels]`` as ``default_collate`` makes them. The
+    images are decoded and transformed by native threads where
+
+    - the dataset is torchvision's ``ImageFolder`` or ``DatasetFolder`` (or a subclass that leaves
+      ``__getitem__`` alone) with the default loader and no ``target_transform``, or a
+      ``headrace.Dataset``, or ``Subset``s and ``ConcatDataset``s of them; its files are JPEG or
+      PNG; ``samples`` says which, also where it was edited; and
+    - its ``transform`` is a ``Compose`` of transforms that ``headrace.from_torchvision`` knows. It
+      is looked at anew by each ``iter``.
+
+    Where a ``Compose`` begins with such transforms and goes on with others, the first part runs
+    natively and the others in Python threads, which share the process's random generators; one
+    warning names the first of them. Where nothing can be done natively, torch's own loader runs
+    and one warning says why.
+
+    What arguments mean here:
+
+    - ``num_workers``: decoding threads; 0: as many as affinity and cgroups allow. No processes.
+    - ``prefetch_factor``: batches that are made ahead, 2 by default. Indices are drawn
+      ``prefetch_factor * max(num_workers, 1)`` batches ahead, as torch draws them.
+    - ``timeout``: seconds that a batch may take, also with ``num_workers=0``.
+    - ``pin_memory``: batches are copied to pinned memory when they are handed out; nothing where
+      torch finds no accelerator.
+    - ``persistent_workers``: the threads stay from epoch to epoch anyway; as in torch, the base
+      seed is then drawn once.
+    - ``worker_init_fn``, ``multiprocessing_context``, ``pin_memory_device``: checked as torch
+      checks them, and without effect, for there are no processes. ``in_order=False``: batches come
+      in order all the same.
+
+    Several iterators may be alive at once; each beyond the first has threads of its own.
+
+    Args:
+        strict: raise instead of handing anything to Python or to torch's loader.
+        seed: what augmentations are drawn from, with the number of the epoch; None: from torch's
+            base seed, so that ``torch.manual_seed`` or ``generator`` repeats them.
+        transform: only for a ``headrace.Dataset``, which has none of its own: a ``Compose``, or a
+            list of ``headrace.transforms`` (float32 images).
+        mode: "exact": torchvision's pixels.
+        on_error: "raise", or "replace" a bad image by another sample.
+
+    Raises:
+        UnsupportedError: with ``strict``, when it is made or iterated.
+        ArgumentError: an argument of Headrace's is impossible. Torch's are refused as torch does.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        *,
+        strict: bool = False,
+        seed: int | None = None,
+        transform: Any = None,
+        mode: str = "exact",
+        on_error: str = "raise",
+        **options: Any,
+    ) -> None:
+        if seed is not None and (type(seed) is not int or not 0 <= seed < 2**64):
+            raise ArgumentError(f"seed={seed!r}: it is a whole number from 0 to 2**64 - 1, or None")
+        if transform is not None and not isinstance(dataset, Dataset):
+            raise ArgumentError(
+                "transform= is for a headrace.Dataset; other datasets have one of their own"
+            )
+        self.strict, self.seed, self.transform = strict, seed, transform
+        self.mode, self.on_error = mode, on_error
+        self._samples: Samples | None = None
+        self._spare: Engine | None = None
+        self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
+        self._warned: set[str] = set()
+        # What iterations leave for the next one, and for state_dict.
+        self.place = Place()
+        self.resume: Place | None = None
+        self.next_epoch = 0
+        self.base_seed: int | None = None
+        self.tracker = Tracker()
+        self._native = True  # not left to torch's loader by the latest iteration
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            num_workers,
+            collate_fn,
+            pin_memory,
+            drop_last,
+            timeout,
+            worker_init_fn,
+            multiprocessing_context,
+            generator,
+            **options,
+        )
+        if strict:
+            self._recipe()
+
+    def check_worker_number_rationality(self) -> None:
+        """torch's advice on processes, which only its own loader starts."""
+        if not self._native:
+            super().check_worker_number_rationality()
+
+    # ---- what runs where ---------------------------------------------------------------------
+
+    def _recipe(self) -> Recipe:
+        """What is to be made of which samples, as things stand now.
+
+        Raises:
+            UnsupportedError: the engine cannot; or it cannot do all of it, and ``strict`` is set.
+        """
+        contents = Contents(self.dataset)
+        if self._samples is None or not self._samples.contents.same_as(contents):
+            self._samples = Samples(contents)
+        made = self._translation(contents)
+        if made.rest and self.strict:
+            raise UnsupportedError(f"strict=True, and {made.obstacle}")
+        return Recipe(
+            samples=self._samples,
+            translation=made,
+            num_threads=self.num_workers,
+            prefetch=max(1, 2 if self.prefetch_factor is None else self.prefetch_factor),
+            seed=self.seed or 0,
+            mode=self.mode,
+            on_error=self.on_error,
+        )
+
+    def _translation(self, contents: Contents) -> Translation:
+        if self.transform is not None:
+            pipelines = [self.transform]
+        else:
+            pipelines = [getattr(source, "transform", None) for source in contents.sources]
+        first, *others = map(translate, pipelines)
+        for pipeline, other in zip(pipelines[1:], others, strict=True):
+            same = other.keywords == first.keywords and other.gives == first.gives
+            if not same or (first.rest and pipeline is not pipelines[0]):
+                raise UnsupportedError("its parts have different transforms")
+        if first.rest and not first:
+            raise UnsupportedError(f"of its transforms, {first.obstacle}")
+        return first
+
+    def __iter__(self) -> Any:
+        try:
+            recipe = self._recipe()
+        except UnsupportedError as failure:
+            if self.strict:
+                raise
+            self._warn(
+                f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
+                "an error)"
+            )
+            self._native = False
+            return super().__iter__()
+        self._native = True
+        if recipe.translation.rest:
+            self._warn(
+                f"{recipe.translation.obstacle}; it and what follows run in Python threads "
+                "(strict=True makes this an error)"
+            )
+        return Iteration(self, recipe)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(f"headrace.DataLoader: {text}", stacklevel=3)
+
+    def take(self, recipe: Recipe) -> Engine | Pool:
+        """Something that makes batches: the engine of the last epoch where it still serves."""
+        made, spare = recipe.translation, self._spare
+        self._spare = None
+        # Batches are made whole where all images come out in one size; else one by one.
+        whole = made.gives != "PIL image" and made.size is not None and not made.rest
+        if spare is not None and whole and spare.recipe.same_as(recipe):
+            return spare
+        if spare is not None:
+            spare.close()
+        taken = Engine(recipe) if whole else Pool(recipe)
+        self._alive.add(taken)
+        return taken
+
+    def give_back(self, engine: Engine | Pool) -> None:
+        """Keeps an engine for the next epoch, unless there is one already."""
+        if isinstance(engine, Engine) and self._spare is None:
+            try:
+                engine.begin(0)
+                self._spare = engine
+                return
+            except HeadraceError:  # it was closed, or belongs to the parent of a forked process
+                pass
+        engine.close()
+
+    def close(self) -> None:
+        """Stops the threads. Batches that are held stay valid; a new ``iter`` starts new ones."""
+        for engine in list(self._alive):
+            engine.close()
+        self._spare = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To another process go the arguments and the place, not the engine.
+        return self.__dict__ | {"_samples": None, "_spare": None, "_alive": None, "tracker": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._alive, self.tracker = weakref.WeakSet(), Tracker()
+
+    # ---- state -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest iteration stands, counted in batches handed out: small, JSON takes it.
+
+        Raises:
+            UnsupportedError: torch's own loader reads the dataset, and it has no state.
+        """
+        return {**self._identity(), **asdict(self.place)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
+
+        The sampler is iterated to that place. The order is that of the state with ``shuffle`` or
+        without, with torch's samplers that have a generator (which is put back to where it stood),
+        and with samplers that have ``set_epoch``, unless that chooses another epoch, which then
+        begins from its start. Any other sampler has to be as it was when its epoch began.
+
+        Raises:
+            ArgumentError: the state is of another dataset, or is none.
+            UnsupportedError: as ``state_dict``.
+        """
+        for name, mine in self._identity().items():
+            if state.get(name) != mine:
+                raise ArgumentError(
+                    f"the state has {name}={state.get(name)!r}, the loader {mine!r}"
+                )
+        numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
+        for name, value in numbers.items():
+            if value is None and name not in ("epoch", "batches"):
+                continue
+            counts = value if name == "generator" and isinstance(value, list) else [value]
+            # A seed of torch's may be negative.
+            if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
+                counts[-1] < 0 or len(counts) != (2 if name == "generator" else 1)
+            ):
+                raise ArgumentError(f"the state has {name}={value!r}, which is none")
+        place = Place(**numbers)
+        self.place, self.resume = place, replace(place)
+        self.next_epoch = place.epoch
+        sampler = self.epoch_sampler
+        if sampler is not None and place.sampler_epoch is not None:
+            sampler.set_epoch(place.sampler_epoch)
+
+    def _identity(self) -> dict[str, Any]:
+        """What a state and the loader that takes it have in common."""
+        if self._samples is None or not self._native:
+            try:
+                self._recipe()
+            except UnsupportedError as failure:
+                raise UnsupportedError(
+                    f"torch's own DataLoader reads this dataset, and it has no state: {failure}"
+                ) from None
+        assert self._samples is not None
+        fingerprint = self._samples.fingerprint
+        return {"version": STATE_VERSION, "fingerprint": fingerprint, "seed": self.seed}
+
+    @property
+    def epoch_sampler(self) -> Any:
+        """The sampler whose order ``set_epoch`` chooses, or None."""
+        inner = getattr(self.batch_sampler, "sampler", None)
+        for sampler in (self.sampler, self.batch_sampler, inner):
+            if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
+                return sampler
+        return None

@@ -1,0 +1,255 @@
+"""One pass over a ``DataLoader``: its sampler's indices in, its batches out."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.utils.data
+from torch.utils.data import (
+    BatchSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    default_collate,
+)
+
+from headrace.batches import Engine, Pool, Recipe, TimedOut
+from headrace.errors import ArgumentError
+from headrace.generators import go_to
+
+if TYPE_CHECKING:
+    from headrace.dataloader import DataLoader
+
+# Goes into lists, tuples, mappings and whatever has a pin_memory() of its own.
+_pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
+# hr_seek's epochs end here; a torch seed has one bit more.
+_EPOCHS = 2**62
+# Samplers of torch that draw with their first index and not before.
+_LAZY = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+_MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
+
+
+@dataclass
+class Place:
+    """How far an iteration has come, and what it was drawn from."""
+
+    epoch: int = 0  # iterations before it
+    batches: int = 0  # handed out in it
+    base_seed: int | None = None  # torch's for its workers, here for augmentations
+    order_seed: int | None = None  # of a RandomSampler without a generator
+    generator: list[int] | None = None  # where a sampler's generator stood: generators.Tracker
+    sampler_epoch: int | None = None  # of a sampler with set_epoch
+
+
+class _Chosen(NamedTuple):
+    """A batch that the sampler chose and nobody has received yet, or what it raised instead."""
+
+    rows: list[int]
+    error: Exception | None = None
+
+
+class Iteration:
+    """The iterator of a ``DataLoader``.
+
+    Sampler and generators are asked in torch's sequence, so that the order of samples and the state
+    in which generators are left are those of torch's loader.
+    """
+
+    def __init__(self, loader: DataLoader, recipe: Recipe) -> None:
+        self._loader = loader
+        self._place, self._resumed = self._start()
+        self._skip = self._place.batches
+        # How often each row came: its draw number.
+        self._seen = np.zeros(len(recipe.samples.dataset), np.uint32)
+        self._rows = recipe.samples.rows
+        self._chosen: collections.deque[_Chosen] = collections.deque()
+        self._chose_all = False
+        self._indices = self._begin()
+        ahead = recipe.prefetch * max(1, loader.num_workers)
+        self._ahead = min(_MOST_AHEAD, ahead)
+        self._maker = loader.take(recipe)
+        self._finish = weakref.finalize(self, _give_back, weakref.ref(loader), self._maker)
+        self._finish.atexit = False
+        self._maker.begin(self._draw_epoch())
+        # torch asks the sampler now where it has workers, and else with the first batch.
+        if loader.num_workers:
+            self._choose()
+
+    def __iter__(self) -> Iteration:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        self._choose()
+        if not self._chosen:
+            self._finish()
+            raise StopIteration
+        loader, error = self._loader, self._chosen[0].error
+        if error is not None:
+            self._chosen.popleft()
+            raise error
+        try:
+            received = self._maker.receive(loader.timeout)
+        except TimedOut:  # it is still to come
+            raise
+        except Exception:
+            self._advance()
+            raise
+        self._advance()
+        batch = self._collated(received)
+        if loader.pin_memory and torch.cuda.is_available():
+            batch = _pinned(batch)
+        return batch
+
+    def _collated(self, received: Any) -> Any:
+        loader, collate = self._loader, self._loader.collate_fn
+        if isinstance(self._maker, Engine):
+            images, labels = received
+            if collate is default_collate and len(labels):
+                return [images, labels]
+            received = self._maker.samples(images, labels)
+        return collate(received if loader.batch_sampler is not None else received[0])
+
+    # ---- where it begins ---------------------------------------------------------------------
+
+    def _start(self) -> tuple[Place, Place | None]:
+        loader, sampler = self._loader, self._loader.epoch_sampler
+        epoch = None if sampler is None else sampler.epoch
+        resume = loader.resume
+        if resume is not None and resume.sampler_epoch in (None, epoch):
+            return replace(resume, sampler_epoch=epoch), resume
+        return Place(epoch=loader.next_epoch, sampler_epoch=epoch), resume
+
+    def _begin(self) -> Iterator[Any]:
+        """The indices to come, and the base seed: torch's ``_BaseDataLoaderIter.__init__``."""
+        loader, place = self._loader, self._place
+        sampler: Any = loader.batch_sampler
+        if sampler is None:
+            sampler = loader.sampler
+        indices: Iterator[Any] = iter(sampler)
+        if loader.base_seed is None or not loader.persistent_workers:
+            drawn = torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+            loader.base_seed = int(drawn.item())
+            if loader.num_workers:
+                # Its iterator with workers resets itself when it is made, and so begins twice.
+                indices = iter(sampler)
+        if place.base_seed is None:
+            place.base_seed = loader.base_seed
+        loader.base_seed = place.base_seed  # which persistent workers go on with
+        base: Any = sampler.sampler if type(sampler) is BatchSampler else sampler
+        if type(base) is RandomSampler and base.generator is None:
+            return self._seeded(sampler, base)
+        if type(base) in _LAZY and base.generator is not None:
+            return self._tracked(indices, base.generator)
+        return indices
+
+    def _tracked(self, indices: Iterator[Any], generator: torch.Generator) -> Iterator[Any]:
+        """What a sampler with a generator yields, whose place is noted for a resume, or resumed.
+
+        Such a sampler draws first when it is asked for its first index.
+        """
+        if self._place.generator is None:
+            self._place.generator = self._loader.tracker.place(generator)
+        else:
+            go_to(generator, *self._place.generator)
+        yield from indices
+
+    def _seeded(self, sampler: Any, base: RandomSampler) -> Iterator[Any]:
+        """What a RandomSampler without a generator yields, its one draw noted for a resume.
+
+        It seeds a generator of its own with a number drawn from the global one when its first
+        index is asked for; ours is drawn in that moment, too.
+        """
+        drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        if self._place.order_seed is None:
+            self._place.order_seed = drawn
+        twin = copy.copy(base)
+        twin.generator = torch.Generator()
+        twin.generator.manual_seed(self._place.order_seed)
+        if base is not sampler:
+            whole = copy.copy(sampler)
+            whole.sampler = twin
+            yield from whole
+        else:
+            yield from twin
+
+    def _draw_epoch(self) -> int:
+        """The epoch of the augmentations' key; its seed is the loader's."""
+        loader, place = self._loader, self._place
+        if loader.seed is not None:
+            return place.epoch
+        assert place.base_seed is not None
+        # Persistent workers keep the base seed, and must not repeat their draws.
+        passed = place.epoch if loader.persistent_workers else 0
+        return (place.base_seed + passed * 0x9E3779B97F4A7C15) % _EPOCHS
+
+    # ---- how it goes on ----------------------------------------------------------------------
+
+    def _choose(self) -> None:
+        """Asks the sampler for batches until as many are under way as may be."""
+        while not self._chose_all and len(self._chosen) < self._ahead:
+            try:
+                chosen = self._next_rows()
+            except StopIteration:
+                self._chose_all = True
+                if self._skip:
+                    raise ArgumentError(
+                        f"the state stands {self._place.batches} batches into an epoch that the "
+                        "sampler ends before"
+                    ) from None
+            except Exception as error:  # its turn comes behind the batches before it
+                self._chose_all = True
+                self._chosen.append(_Chosen([], error))
+            else:
+                draws = self._draws(chosen)
+                if self._skip:
+                    self._skip -= 1
+                else:
+                    self._maker.submit(chosen, draws)
+                    self._chosen.append(_Chosen(chosen))
+
+    def _next_rows(self) -> list[int]:
+        chosen: Iterable[Any] = next(self._indices)
+        return self._rows(chosen if self._loader.batch_sampler is not None else [chosen])
+
+    def _draws(self, rows: list[int]) -> list[int]:
+        seen = self._seen
+        if len(set(rows)) == len(rows):
+            draws: list[int] = seen[rows].tolist() if rows else []
+            seen[rows] += 1
+            return draws
+        draws = []
+        for row in rows:
+            draws.append(int(seen[row]))
+            seen[row] += 1
+        return draws
+
+    def _advance(self) -> None:
+        """Notes that a batch was handed out."""
+        loader, place = self._loader, self._place
+        self._chosen.popleft()
+        self._choose()
+        place.batches += 1
+        loader.place = place
+        loader.next_epoch = max(loader.next_epoch, place.epoch + 1)
+        if self._resumed is not None and loader.resume is self._resumed:
+            loader.resume = None
+        if self._chose_all and not self._chosen:
+            loader.place = Place(epoch=place.epoch + 1)
+
+
+def _give_back(loader: weakref.ref[DataLoader], maker: Engine | Pool) -> None:
+    owner = loader()
+    if owner is None:
+        maker.close()
+    else:
+        owner.give_back(maker)

@@ -1,0 +1,206 @@
+"""Which samples a torch dataset consists of, where Headrace can read them itself.
+
+Looked at from outside: torchvision's folders, torch's ``Subset`` and ``ConcatDataset`` of them
+however nested, and ``headrace.Dataset``. Only what behaves as its class says is taken: a class that
+makes its samples in its own way is read by torch's loader. torchvision is never imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import operator
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.dataset import Dataset
+from headrace.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+
+# What the engine decodes. It goes by content, but files of another kind should not come as a
+# surprise in the middle of an epoch.
+_EXTENSIONS = (".jpg", ".jpeg", ".png")
+
+
+class Contents:
+    """The folders and packed sets behind a dataset, and which of their samples it has.
+
+    Attributes:
+        sources: each folder (torchvision's object) or ``headrace.Dataset``, once.
+        total: how many samples they have together.
+        lists: what ``samples`` of each folder was; empty for a ``headrace.Dataset``.
+        rows: by index of the dataset, the sample's number among those of all sources together.
+
+    Raises:
+        UnsupportedError: something in it is not read by Headrace; the clause says what.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.sources: list[Any] = []
+        self.lists: list[list[Any]] = []
+        self._begins: list[int] = []
+        self.total = 0
+        self.rows: Rows = self._rows(dataset)
+
+    def same_as(self, other: Contents) -> bool:
+        """Whether nothing was exchanged, added, removed or relabelled."""
+        return (
+            len(self.sources) == len(other.sources)
+            and all(map(operator.is_, self.sources, other.sources))
+            and self.lists == other.lists
+            and np.array_equal(self.rows, other.rows)
+        )
+
+    def _rows(self, dataset: Any) -> Rows:
+        if isinstance(dataset, Dataset):
+            return self._source(dataset, [], len(dataset))
+        readers: tuple[tuple[str, str, Callable[[Any], Rows]], ...] = (
+            ("torchvision.datasets", "DatasetFolder", self._folder),
+            ("torch.utils.data", "Subset", self._subset),
+            ("torch.utils.data", "ConcatDataset", self._concatenation),
+        )
+        kind = type(dataset).__name__
+        for module, name, read in readers:
+            base = getattr(sys.modules.get(module), name, None)
+            if base is None or not isinstance(dataset, base):
+                continue
+            for method in ("__getitem__", "__getitems__", "__len__"):
+                if getattr(type(dataset), method, None) is not getattr(base, method, None):
+                    raise UnsupportedError(f"{kind} has a {method} of its own")
+            return read(dataset)
+        raise UnsupportedError(f"{kind} is not one of the datasets that Headrace reads")
+
+    def _source(self, source: Any, samples: list[Any], length: int) -> Rows:
+        for begin, known in zip(self._begins, self.sources, strict=True):
+            if known is source:
+                return np.arange(begin, begin + length)
+        begin, self.total = self.total, self.total + length
+        self.sources.append(source)
+        self.lists.append(samples)
+        self._begins.append(begin)
+        return np.arange(begin, begin + length)
+
+    def _folder(self, folder: Any) -> Rows:
+        kind, datasets = type(folder).__name__, sys.modules["torchvision.datasets.folder"]
+        if folder.loader not in (datasets.default_loader, datasets.pil_loader):
+            raise UnsupportedError(f"{kind} has a loader of its own")
+        if sys.modules["torchvision"].get_image_backend() != "PIL":
+            raise UnsupportedError("torchvision's image backend is not PIL")
+        if folder.target_transform is not None:
+            raise UnsupportedError(f"{kind} has a target_transform")
+        # A copy, against which the next iteration compares: the list itself may be edited.
+        try:
+            samples = [pair if type(pair) is tuple else tuple(pair) for pair in folder.samples]
+        except TypeError:
+            raise UnsupportedError(f"{kind} has samples that are not pairs") from None
+        return self._source(folder, samples, len(samples))
+
+    def _subset(self, subset: Any) -> Rows:
+        whole, chosen = self._rows(subset.dataset), np.asarray(subset.indices)
+        if not chosen.size:
+            return whole[:0]
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise UnsupportedError("a Subset has indices that are no whole numbers")
+        if chosen.min() < -len(whole) or chosen.max() >= len(whole):
+            raise UnsupportedError("a Subset has indices outside its dataset")
+        rows: Rows = whole[chosen]
+        return rows
+
+    def _concatenation(self, concatenation: Any) -> Rows:
+        parts = [self._rows(part) for part in concatenation.datasets]
+        if np.cumsum([len(part) for part in parts]).tolist() != concatenation.cumulative_sizes:
+            raise UnsupportedError("a part of a ConcatDataset has changed its length")
+        return np.concatenate(parts)
+
+
+class Samples:
+    """The samples of a dataset, opened.
+
+    Attributes:
+        contents: what was found in it.
+        dataset: where they are read; its rows are those of ``contents``.
+        labels: by row; None where only ``dataset`` knows them.
+
+    Raises:
+        UnsupportedError: the engine cannot read some of them; the clause says which.
+    """
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.labels: list[int] | None = None
+        packed = [source for source in contents.sources if isinstance(source, Dataset)]
+        if packed:
+            if len(contents.sources) > 1:
+                raise UnsupportedError("it joins several datasets that are not image folders")
+            self.dataset: Dataset = packed[0]
+            return
+        if not contents.total:
+            raise UnsupportedError("it is empty")
+        paths, self.labels = _checked(sample for part in contents.lists for sample in part)
+        self.dataset = Dataset.from_files(paths, self.labels)
+
+    def __len__(self) -> int:
+        return len(self.contents.rows)
+
+    def rows(self, indices: Iterable[Any]) -> list[int]:
+        """The rows of some indices, which count from the end where they are negative.
+
+        Raises:
+            IndexError, TypeError: an index is outside the dataset, or is none.
+        """
+        length = len(self)
+        numbers = [operator.index(index) for index in indices]
+        for number in numbers:
+            if not -length <= number < length:
+                raise IndexError(f"index {number} is outside a dataset of {length} samples")
+        found: list[int] = self.contents.rows[numbers].tolist() if numbers else []
+        return found
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A short text that differs when the samples or their labels do.
+
+        A folder's files count by their place below its root, which may be another one elsewhere.
+        """
+        digest = hashlib.sha256(self.contents.rows.tobytes())
+        for source, samples in zip(self.contents.sources, self.contents.lists, strict=True):
+            if isinstance(source, Dataset):
+                digest.update(source.fingerprint.encode())
+                continue
+            root = os.path.join(os.fspath(source.root), "")
+            for path, label in samples:
+                digest.update(f"{os.fspath(path).removeprefix(root)}\0{label}\0".encode())
+        return digest.hexdigest()[:32]
+
+
+def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:
+    """The paths and labels of a folder's samples.
+
+    Raises:
+        UnsupportedError: one of them is not what the engine takes as such.
+    """
+    paths, labels = [], []
+    for sample in samples:
+        try:
+            path, label = sample
+            path = os.fspath(path)
+            # Names that are no UTF-8 cannot go through JSON.
+            known = isinstance(path, str) and path.encode() and path.lower().endswith(_EXTENSIONS)
+        except (TypeError, ValueError):
+            raise UnsupportedError(f"the sample {sample!r} is not a path and a label") from None
+        if not known:
+            raise UnsupportedError(f"{path} is not a JPEG or PNG by its name")
+        # Exactly int: a bool or a NumPy number would be collated to another dtype.
+        if type(label) is not int or not 0 <= label < 2**31:
+            raise UnsupportedError(f"the label of {path} is {label!r}, no class number")
+        paths.append(path)
+        labels.append(label)
+    return paths, labels

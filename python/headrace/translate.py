@@ -1,0 +1,380 @@
+"""torchvision's transforms, v1 and v2, as ``headrace.transforms``.
+
+A transform is translated only where equal parameters give equal bytes. Whatever is not known to do
+so (another class, a subclass, an argument that the engine has no equal for, a resize of a tensor
+instead of a PIL image) ends the translation there and is left to Python.
+
+torchvision is never imported: whoever has one of its transforms has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from headrace import transforms
+from headrace.errors import UnsupportedError
+
+# The public modules whose classes of a name are known; a subclass may do anything.
+_VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
+_FILTERS = ("nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos")
+_PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
+_MOST_STEPS = 32  # the engine's own limit, docs/limits.md
+
+
+class Translation(list[Any]):
+    """The ``headrace.transforms`` that stand for a torchvision pipeline, in order.
+
+    Attributes:
+        dtype: of the result: "float32", "float16", "bfloat16" or "uint8".
+        scale: "div" where bytes were divided by 255 (ToTensor), "mul" where they were multiplied
+            by 1/255 (v2.ToDtype).
+        gives: what torchvision has in hand at this place: "PIL image", "tensor" or
+            "tv_tensors.Image".
+        size: height and width of every result, or None where they follow from the image.
+        rest: the transforms behind that have no translation; empty for ``from_torchvision``.
+        reason: why the first of them has none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtype = "uint8"
+        self.scale = "div"
+        self.gives = "PIL image"
+        self.size: tuple[int, int] | None = None
+        self.rest: list[Any] = []
+        self.reason = ""
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of ``hr.Loader`` that say the same: transform, dtype and scale."""
+        return {"transform": list(self), "dtype": self.dtype, "scale": self.scale}
+
+    @property
+    def obstacle(self) -> str:
+        """The first transform without translation, and why, as a clause."""
+        return f"{type(self.rest[0]).__name__} has no translation: {self.reason}"
+
+    def __repr__(self) -> str:
+        lines = [f"    {step!r}," for step in self]
+        lines += [f"    # then in Python: {op!r}" for op in self.rest]
+        body = "\n".join(["[", *lines, "]"]) if lines else "[]"
+        return f"{body} dtype={self.dtype!r} scale={self.scale!r}"
+
+
+def from_torchvision(compose: Any) -> Translation:
+    """A torchvision pipeline as the transforms that the engine runs instead.
+
+    Args:
+        compose: a ``Compose`` of ``torchvision.transforms`` or ``torchvision.transforms.v2``, a
+            ``torch.nn.Sequential`` of them, or one of them alone.
+
+    Returns:
+        a list of ``headrace.transforms``, with ``dtype`` and ``scale`` beside it:
+        ``hr.Loader(path, **hr.from_torchvision(compose).keywords)``. Its ``repr`` shows them. A
+        pipeline that ends in a PIL image gives the same values as uint8.
+
+    Raises:
+        UnsupportedError: a transform has no translation; the sentence names it and says why.
+    """
+    found = translate(compose)
+    if found.rest:
+        raise UnsupportedError(found.obstacle)
+    return found
+
+
+def translate(pipeline: Any) -> Translation:
+    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
+    if isinstance(pipeline, Translation):
+        return pipeline
+    if isinstance(pipeline, list | tuple):
+        return _of_steps(pipeline)
+    reader = _Reader()
+    ops = list(_flat(pipeline))
+    for number, op in enumerate(ops):
+        reason = reader.read(op)
+        if reason:
+            reader.made.rest, reader.made.reason = ops[number:], reason
+            break
+    return reader.finish()
+
+
+def _of_steps(steps: Sequence[Any]) -> Translation:
+    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32."""
+    made = Translation()
+    made.extend(steps)
+    made.dtype, made.gives = "float32", "tensor"
+    return made
+
+
+def _flat(op: Any) -> Iterator[Any]:
+    """The transforms of a pipeline in the order in which they run."""
+    if op is None:
+        return
+    name, _ = _known(op)
+    if name == "Compose":
+        for part in op.transforms:
+            yield from _flat(part)
+    elif type(op) is getattr(sys.modules.get("torch.nn"), "Sequential", None):
+        for part in op:
+            yield from _flat(part)
+    else:
+        yield op
+
+
+def _known(op: Any) -> tuple[str, int]:
+    """The name and version of a torchvision class, or ("", 0) for anything else."""
+    kind = type(op)
+    for module, version in _VERSIONS.items():
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return kind.__name__, version
+    return "", 0
+
+
+class _Reader:
+    """Follows what an image is at each transform, and notes the steps that do the same.
+
+    The methods are named as the transforms; each answers "" or why it has no translation.
+    """
+
+    def __init__(self) -> None:
+        self.made = Translation()
+        self._version = 0
+        # "PIL", or the dtype of the tensor that the image has become.
+        self._stage = "PIL"
+        self._normalize: transforms.Normalize | None = None
+
+    def read(self, op: Any) -> str:
+        name, self._version = _known(op)
+        method = getattr(self, f"_{name}", None) if name else None
+        if method is None:
+            return "Headrace has no such transform"
+        if self._version == 1 and self.made.gives == "tv_tensors.Image":
+            return "v1 behind v2's ToImage"
+        if len(self.made) + (self._normalize is not None) >= _MOST_STEPS:
+            return f"it is behind {_MOST_STEPS} others, the most that the engine takes"
+        try:
+            reason: str = method(op)
+        except (AttributeError, TypeError, ValueError, OverflowError) as failure:
+            return f"its arguments are not understood ({failure})"
+        return reason
+
+    def finish(self) -> Translation:
+        made = self.made
+        if self._stage != "PIL":
+            made.dtype = self._stage
+        if self._normalize:
+            made.append(self._normalize)
+        return made
+
+    # ---- where the pixels go -----------------------------------------------------------------
+
+    def _Resize(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return self._tensor_resize("")
+        size, most = _integers(op.size), op.max_size
+        if not size or len(size) > 2 or min(size) < 1:
+            return f"size={op.size!r}"
+        if most is not None and (len(size) == 2 or type(most) is not int or most <= size[0]):
+            return f"size={op.size!r} with max_size={most!r}"
+        interpolation = _interpolation(op)
+        if not interpolation:
+            return f"interpolation={op.interpolation!r}"
+        both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
+        self.made.append(transforms.Resize(both, interpolation, most))
+        if len(size) == 2:
+            self.made.size = (size[0], size[1])
+        elif self.made.size:
+            self.made.size = _shorter_side(self.made.size, size[0], most)
+        return ""
+
+    def _RandomResizedCrop(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return self._tensor_resize("a part of ")
+        size, interpolation = _pair(op.size), _interpolation(op)
+        if not interpolation:
+            return f"interpolation={op.interpolation!r}"
+        for name in ("scale", "ratio"):
+            low, high = getattr(op, name)
+            if not 0 < low <= high < float("inf"):
+                return f"{name}={getattr(op, name)!r}"
+        scale, ratio = _numbers(op.scale), _numbers(op.ratio)
+        self.made.append(transforms.RandomResizedCrop(_short(size), scale, ratio, interpolation))
+        self.made.size = size
+        return ""
+
+    def _CenterCrop(self, op: Any) -> str:
+        size, now = _pair(op.size), self.made.size
+        # It pads an image that is too small with 0, and 0 is black only before Normalize.
+        if self._normalize and not (now and now[0] >= size[0] and now[1] >= size[1]):
+            return "it may pad with 0, which is not black behind Normalize"
+        self.made.append(transforms.CenterCrop(_short(size)))
+        self.made.size = size
+        return ""
+
+    def _RandomCrop(self, op: Any) -> str:
+        size, padding = _pair(op.size), op.padding
+        if padding is not None:
+            padding = _integers(padding)
+            if self._version == 2:  # kept as left, right, top, bottom
+                padding = [padding[side] for side in (0, 2, 1, 3)]
+            if len(padding) not in (1, 2, 4) or min(padding) < 0:
+                return f"padding={op.padding!r}"
+        step = transforms.RandomCrop(_short(size))
+        if padding is not None or op.pad_if_needed:
+            reason = self._padding(op)
+            if reason:
+                return reason
+            needed = bool(op.pad_if_needed)
+            step = transforms.RandomCrop(_short(size), padding, needed, op.fill, op.padding_mode)
+        self.made.append(step)
+        self.made.size = size
+        return ""
+
+    def _padding(self, op: Any) -> str:
+        """Why the padding of a RandomCrop has no equal, or ""."""
+        fill, mode = op.fill, op.padding_mode
+        if self._stage != "PIL":
+            return "it pads a tensor, whose fill is on another scale than a PIL image's"
+        if mode not in _PADDING_MODES:
+            return f"padding_mode={mode!r}"
+        if self._version == 2 and op.pad_if_needed and mode != "constant":
+            # v2 pads once by both amounts, v1 and the engine twice: mirrored, that differs.
+            return f"pad_if_needed with padding_mode={mode!r} in v2"
+        one = type(fill) is int and 0 <= fill <= 255
+        three = self._version == 1 and isinstance(fill, tuple) and len(fill) == 3
+        if not one and not (three and all(type(n) is int and 0 <= n <= 255 for n in fill)):
+            return f"fill={fill!r}"
+        return ""
+
+    def _RandomHorizontalFlip(self, op: Any) -> str:
+        return self._flip(transforms.RandomHorizontalFlip, op.p)
+
+    def _RandomVerticalFlip(self, op: Any) -> str:
+        return self._flip(transforms.RandomVerticalFlip, op.p)
+
+    def _flip(self, kind: type, p: Any) -> str:
+        if not 0 <= p <= 1:
+            return f"p={p!r}"
+        self.made.append(kind(float(p)))
+        return ""
+
+    def _Identity(self, op: Any) -> str:
+        return ""
+
+    @staticmethod
+    def _tensor_resize(what: str) -> str:
+        return (
+            f"here it resizes {what}a tensor, which torchvision rounds otherwise than a PIL image; "
+            "in front of ToImage or ToTensor it has one"
+        )
+
+    # ---- what a pixel is ---------------------------------------------------------------------
+
+    def _ToTensor(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return "the image is a tensor already"
+        self._stage, self.made.gives, self.made.scale = "float32", "tensor", "div"
+        return ""
+
+    def _PILToTensor(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return "the image is a tensor already"
+        self._stage, self.made.gives = "uint8", "tensor"
+        return ""
+
+    def _ToImage(self, op: Any) -> str:
+        if self._stage == "PIL":
+            self._stage = "uint8"
+        self.made.gives = "tv_tensors.Image"
+        return ""
+
+    def _ToPureTensor(self, op: Any) -> str:
+        if self._stage != "PIL":
+            self.made.gives = "tensor"
+        return ""
+
+    def _ToDtype(self, op: Any) -> str:
+        return self._cast(op.dtype, "mul" if op.scale else "")
+
+    def _ConvertImageDtype(self, op: Any) -> str:
+        # v1 divides by 255, v2 multiplies by its inverse: they differ in half of all values.
+        return self._cast(op.dtype, "div" if self._version == 1 else "mul")
+
+    def _cast(self, dtype: Any, scale: str) -> str:
+        """To another dtype; `scale` says how bytes become 0 to 1, "" that they do not."""
+        wanted = str(dtype).removeprefix("torch.")
+        if self._stage == "PIL":
+            return "the image is no tensor yet"
+        if wanted == self._stage:
+            return ""
+        if wanted not in ("float32", "float16", "bfloat16") or isinstance(dtype, dict):
+            return f"dtype={dtype!r}"
+        if self._stage == "uint8":
+            if not scale:
+                return "scale=False leaves values from 0 to 255 in a float"
+            if wanted != "float32" and scale != "mul":
+                return f"dtype={dtype!r} straight from bytes"
+            self.made.scale = scale
+        elif self._stage != "float32":
+            return f"dtype={dtype!r} from {self._stage}"
+        self._stage = wanted
+        return ""
+
+    def _Normalize(self, op: Any) -> str:
+        if self._stage != "float32":
+            return f"the image is {self._stage} here, not float32"
+        if self._normalize:
+            return "it is the second of its kind"
+        mean, std = _numbers(op.mean), _numbers(op.std)
+        if len(mean) not in (1, 3) or len(std) not in (1, 3):
+            return f"mean={op.mean!r}, std={op.std!r}"
+        if any(abs(n) < 1e-30 for n in std):
+            return f"std={op.std!r}"
+        # Last in the engine. Flips and crops behind it move finished pixels, so they may go first.
+        self._normalize = transforms.Normalize(mean, std)
+        return ""
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    """A number or any sequence, array or tensor of numbers as a tuple."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    listed = value if isinstance(value, Sequence) else [value]
+    return tuple(float(number) for number in listed)
+
+
+def _integers(value: Any) -> list[int]:
+    """An integer or a sequence of them as a list; empty where something else is in it."""
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed if all(type(number) is int for number in listed) else []
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    """A height and a width, both at least 1."""
+    size = _integers(value)
+    size = size * 2 if len(size) == 1 else size
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(f"size={value!r}")
+    return size[0], size[1]
+
+
+def _short(size: tuple[int, int]) -> Any:
+    """A square as the one number that people write."""
+    return size[0] if size[0] == size[1] else size
+
+
+def _interpolation(op: Any) -> str:
+    """The name of a filter, from a name, an InterpolationMode or Pillow's number; "" if unknown."""
+    name = transforms._plain("interpolation", op.interpolation)
+    return name if name in _FILTERS else ""
+
+
+def _shorter_side(now: tuple[int, int], shorter: int, longest: int | None) -> tuple[int, int]:
+    """What Resize with one number makes of a height and width, by torchvision's rounding."""
+    low, high = min(now), max(now)
+    new_low, new_high = shorter, int(shorter * high / low)
+    if longest is not None and new_high > longest:
+        new_low, new_high = int(longest * new_low / new_high), longest
+    return (new_low, new_high) if now[0] <= now[1] else (new_high, new_low)
