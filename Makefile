@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel install test demo lint unit race asan fuzz pytest check bench soak clean distclean
+.PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz pytest check bench soak clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 PHOTOGRAPHS := $(or $(IMAGES),.build/demo/photographs)
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup: ## install what is missing: compiler and headers (apt-get), .venv, Go, linters
 	@tools/setup.sh
@@ -45,7 +45,7 @@ fuzz: setup ## every Go fuzz target for FUZZ_SECONDS (60) each, and 2 million ru
 	$(ENV) tools/fuzz.sh $(FUZZ_SECONDS)
 
 pytest: install ## the whole-system tests against the installed wheel
-	$(ENV) $(TEST_PYTHON) -m pytest tests --timeout 300 $(PYTEST_ARGS)
+	$(ENV) $(TEST_PYTHON) -m pytest tests --ignore tests/frameworks --timeout 300 $(PYTEST_ARGS)
 
 check: lint unit ## the quick ones: linters and Go tests
 
@@ -54,6 +54,9 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory pytest
+
+test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
+	$(ENV) tools/frameworks.sh
 
 demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

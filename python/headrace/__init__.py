@@ -42,7 +42,7 @@ _HOMES = {
     "pack": "writing",
     "verify": "writing",
 }
-_MODULES = ("errors", "functional", "transforms")
+_MODULES = ("errors", "functional", "torch", "transforms")
 
 
 def __getattr__(name: str) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, ranks, views
+from headrace import _lib, devices, lending, ranks, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
@@ -51,7 +51,11 @@ class Loader:
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
         rank, world_size: this process's part; None: from torch.distributed or the environment.
         on_error: "raise", or "replace" a bad sample by another one and say so in ``report()``.
-        device, sampler, window: parts of later versions, refused until then.
+        pin_memory: batches in memory of PyTorch's pinned allocator. Without an accelerator PyTorch
+            cannot pin: then one warning, and ordinary memory.
+        device: a CUDA device that batches are copied to, ahead and on a stream of their own;
+            implies ``pin_memory``. None or "cpu": they stay.
+        sampler, window: parts of later versions, refused until then.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
@@ -76,6 +80,7 @@ class Loader:
         prefetch: int = 2,
         read_ahead: int | None = None,
         timeout: float | None = None,
+        pin_memory: bool = False,
         device: Any = None,
         sampler: Any = None,
         fields: Sequence[str] | None = None,
@@ -84,7 +89,8 @@ class Loader:
         world_size: int | None = None,
         on_error: str = "raise",
     ) -> None:
-        _refuse_later_parts(shuffle=shuffle, device=device, sampler=sampler, window=window)
+        _refuse_later_parts(shuffle=shuffle, sampler=sampler, window=window)
+        self._device = devices.resolve(device)
         refuse_fast(mode)
         for name, value, allowed in (
             ("dtype", dtype, views.DTYPES),
@@ -102,7 +108,9 @@ class Loader:
         self.timeout = timeout
         self.seed = seed
         self._fields = batch_fields.known(self.dataset, fields or ())
-        self._view = views.viewer(output, dtype, layout == "channels_last", bool(self._fields))
+        form = (output, dtype, layout == "channels_last", bool(self._fields))
+        self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
+        self._view = views.viewer(*form, self._lender)
         self._config: dict[str, Any] = {
             "batch_size": batch_size,
             "shuffle": bool(shuffle),
@@ -138,7 +146,10 @@ class Loader:
             config["rank"], config["world_size"] = wanted[:2]
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
             self._opened_for = wanted
-            self.steps = int(self._info()["steps"])
+            info = self._info()
+            self.steps = int(info["steps"])
+            if self._lender is not None:
+                self._lender.serve(self._engine, int(info["slot_bytes"]), config["prefetch"])
         return self._engine.value
 
     def _info(self) -> dict[str, Any]:
@@ -155,7 +166,9 @@ class Loader:
         self._open()
         return self.steps
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> Iterator[Any]:
+        if self._device is not None:
+            return devices.Copies(self, Epoch(self), self._device)
         return Epoch(self)
 
     def begin(self) -> tuple[int, int, int]:
@@ -239,10 +252,9 @@ class Loader:
         self.close()
 
 
-def _refuse_later_parts(shuffle: bool | str, device: Any, sampler: Any, window: Any) -> None:
+def _refuse_later_parts(shuffle: bool | str, sampler: Any, window: Any) -> None:
     later = {
         f"shuffle={shuffle!r}": not isinstance(shuffle, bool),
-        f"device={device!r}": device is not None and str(device) != "cpu",
         "sampler": sampler is not None,
         "window": window is not None,
     }

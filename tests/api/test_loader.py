@@ -301,7 +301,6 @@ def test_the_impossible_is_refused_by_name_when_the_loader_is_made(
     [
         {"shuffle": "window"},
         {"window": 8},
-        {"device": "cuda"},
         {"sampler": [1, 2]},
         {"mode": "fast"},
     ],

@@ -1,0 +1,58 @@
+"""Plain PyTorch under torchrun: DistributedDataParallel over gloo."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from frameworks_support import EXAMPLES, torchrun
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_train_together_on_different_photographs(photographs: Path, ranks: int) -> None:
+    process = torchrun(ranks, EXAMPLES / "torch_ddp.py", photographs)
+    out, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err
+    lines = re.findall(r"epoch \d: (\d+) photographs, (\d+) different, loss ([\d.]+)", out)
+    assert [line[:2] for line in lines] == [("256", "256")] * 3, out
+    assert float(lines[2][2]) < 0.95 * float(lines[0][2])
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(name))
+    return found
+
+
+def test_a_killed_rank_ends_the_others_and_leaves_nothing(photographs: Path) -> None:
+    before = sorted(Path("/dev/shm").iterdir())
+    process = torchrun(2, EXAMPLES / "torch_ddp.py", photographs, "--epochs", 10_000)
+    assert process.stdout is not None
+    while "epoch 1:" not in process.stdout.readline():
+        assert process.poll() is None
+    ranks = [
+        pid
+        for pid in members(process.pid)
+        if b"RANK=1\0" in Path(f"/proc/{pid}/environ").read_bytes()
+    ]
+    assert ranks
+    for pid in ranks:
+        os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    deadline = time.monotonic() + 10
+    while members(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert members(process.pid) == []
+    assert sorted(Path("/dev/shm").iterdir()) == before
