@@ -145,6 +145,9 @@ class Loader:
             config = dict(self._config, epoch=self.position.place[0], seed=self.seed)
             config["rank"], config["world_size"] = wanted[:2]
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
+            # At exit the process gives everything back by itself: a read that does not end is not
+            # waited for, and no thread that still iterates is told of a loader that was closed.
+            self._engine.close.atexit = False
             self._opened_for = wanted
             info = self._info()
             self.steps = int(info["steps"])

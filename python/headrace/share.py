@@ -14,6 +14,7 @@ from multiprocessing import context, reduction
 from typing import Any
 
 from headrace import ranks
+from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
 from headrace.position import Position
 
@@ -66,7 +67,14 @@ class Share:
     """The batches of one worker of several: iterated, saved and loaded as a ``Loader`` is."""
 
     def __init__(self, worker: int, workers: int, arguments: Mapping[str, Any]) -> None:
-        """Takes the arguments of ``Loader``, all by name."""
+        """Takes the arguments of ``Loader``, all by name.
+
+        Raises:
+            UnsupportedError: the order is not one that can be split without knowing all of it.
+        """
+        for name in ("sampler", "pad"):
+            if arguments.get(name):
+                raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")
         part = ranks.resolve(arguments.get("rank"), arguments.get("world_size"))
         rank, world_size = part
         own = dict(arguments, rank=rank, world_size=world_size)
@@ -95,7 +103,13 @@ class Share:
         return self._whole_rounds + self._has_rest
 
     def __iter__(self) -> Iterator[Any]:
-        epoch, round_number = self.position.begin(self._round_samples)
+        epoch, samples = self.position.begin(1)
+        round_number, rest = divmod(samples, self._round_samples)
+        if rest:
+            raise ArgumentError(
+                f"the state stands at sample {samples} of its epoch, which is no whole number of "
+                f"rounds of {self._round_samples} samples (batch_size * world_size * num_workers)"
+            )
         if round_number < self._whole_rounds:
             self._rounds.position.go_to(epoch, round_number * self._round_samples)
             for batch in self._rounds:

@@ -6,10 +6,10 @@ import statistics
 from pathlib import Path
 
 import pytest
+import repeat
 
 import images
 import processes
-import repeat
 
 HERE = Path(__file__).parent
 COMMON = f"""
