@@ -15,7 +15,7 @@ import processes
 # One process for all cases, which never uses Headrace itself: `run` forks a child for each. A case
 # is [batch_size, workers, epochs, options of the loader and of the DataLoader].
 CASES = """
-    import json, multiprocessing, os, sys
+    import gc, json, multiprocessing, os, sys
     import torch
     import headrace as hr
     import headrace.torch
@@ -50,6 +50,7 @@ CASES = """
                 answer = epochs(*case)
             except Exception as error:
                 answer = repr(error)
+            gc.collect()  # of a DataLoader that failed, so that its workers end
             with os.fdopen(theirs, "w") as out:
                 json.dump(answer, out)
             sys.stderr.flush()

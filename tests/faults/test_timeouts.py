@@ -77,7 +77,7 @@ def test_hr_job_wait_returns_within_a_tenth_of_a_second_of_its_timeout(
     for number in range(8000):
         os.link(first, folder / "a" / f"{number}.jpg")
     config = {"job": "pack", "source": str(folder), "destination": str(tmp_path / "packed.hr")}
-    job = _lib.opened("hr_job_start", {**config, "num_threads": 1})
+    job = _lib.opened("hr_job_start", {**config, "threads": 1})
     progress, error = _lib.Progress(), _lib.Error()
 
     def call() -> None:

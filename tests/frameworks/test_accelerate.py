@@ -24,7 +24,7 @@ def test_a_state_saved_in_mid_epoch_goes_on_with_the_very_next_batch(
     assert resumed_losses == losses[40:]
 
 
-def test_two_processes_gather_each_photograph_once_an_epoch(
+def test_two_processes_get_accelerates_shares_and_gather_each_photograph_once_an_epoch(
     photographs: Path, tmp_path: Path
 ) -> None:
     def run(**options: Any) -> list[list[int]]:
@@ -35,7 +35,11 @@ def test_two_processes_gather_each_photograph_once_an_epoch(
         assert process.returncode == 0, err
         name = f"{options.get('resume', False)}-%d.json"
         found = [json.loads((tmp_path / (name % rank)).read_text()) for rank in range(2)]
-        assert found[0] == found[1]
+        assert found[0][:2] == found[1][:2]
+        for _losses, _seen, ours, theirs in found:
+            assert ours == theirs
+            assert len(ours) == 16
+        assert found[0][2] != found[1][2]
         return list(found[0][1])
 
     seen = run(save_at=20)
