@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 PHOTOGRAPHS := $(or $(IMAGES),.build/demo/photographs)
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-zA-Z0-9_-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 setup: ## install what is missing: compiler and headers (apt-get), .venv, Go, linters
 	@tools/setup.sh

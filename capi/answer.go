@@ -11,8 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime/debug"
+	"strings"
 	"unsafe"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // answer runs the work of one export and turns what it returns, or the panic it ends in, into the
@@ -21,7 +25,7 @@ func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 	defer func() {
 		if p := recover(); p != nil {
 			text := fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())
-			result = write(out, failure{code: codeInternal, record: -1, offset: -1, text: text})
+			result = write(out, failure{code: codeInternal, record: -1, offset: -1, text: fault.Sentence(fault.Place{Record: -1, Offset: -1}, fault.Internal, text)})
 		}
 	}()
 	if err := work(); err != nil {
@@ -30,6 +34,7 @@ func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 	return C.HR_OK
 }
 
+// write fills in the caller's error, where there is one: the code goes back in any case.
 func write(out *C.hr_error, f failure) C.int32_t {
 	if out != nil {
 		out.code = C.int32_t(f.code)
@@ -57,26 +62,68 @@ func copyText(destination []C.char, text string) {
 // configuration reads a caller's JSON strictly: a misspelt argument must not be a silent default.
 func configuration(text *C.char, length C.size_t, into any) error {
 	if text == nil || length == 0 {
-		return argument("the configuration is empty; it has to be a JSON object")
+		return argument("the configuration is empty (expected a JSON object)")
 	}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
+	// Unknown keys are refused, and so is what stands behind the object: half of a caller's text was
+	// not meant to be ignored.
 	if err := decoder.Decode(into); err != nil {
-		return argument("configuration: %s", jsonReason(err))
+		return argument(jsonReason(err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return argument("configuration: more than one JSON value")
+		return argument("the configuration has more than one JSON value (expected one object)")
 	}
 	return nil
 }
 
+// jsonReason says in a caller's terms what encoding/json found: arguments, not fields and types of
+// Go.
 func jsonReason(err error) string {
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		return fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value)
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return fault.Argument("the configuration", jsonName(wrong.Value), "a JSON object")
+	case errors.As(err, &wrong):
+		return wrong.Field + " is " + jsonName(wrong.Value) + " (expected " + expectedJSON(wrong.Type) + ")"
 	}
-	return string(bytes.TrimPrefix([]byte(err.Error()), []byte("json: ")))
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if name, found := strings.CutPrefix(text, "unknown field "); found {
+		return "there is no argument " + name
+	}
+	return "the configuration is no JSON: " + text
+}
+
+// jsonName makes "a number" of "number" and "2.5" of "number 2.5".
+func jsonName(value string) string {
+	switch value {
+	case "array", "object":
+		return "an " + value
+	case "bool":
+		return "true or false"
+	}
+	if number, found := strings.CutPrefix(value, "number "); found {
+		return number
+	}
+	return "a " + value
+}
+
+// expectedJSON is the type of an argument in words.
+func expectedJSON(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "a whole number of at most 64 bits"
+	case reflect.Uint32, reflect.Uint64:
+		return fmt.Sprintf("a whole number from 0 to 2^%d - 1", t.Bits())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
 }
 
 // textAnswer copies JSON to the caller's buffer, whole or not at all.
@@ -88,6 +135,7 @@ func textAnswer(value any, buffer *C.char, capacity C.size_t, need *C.size_t) er
 	return bytesAnswer(append(text, 0), unsafe.Pointer(buffer), capacity, need)
 }
 
+// bytesAnswer says what is needed before it looks at the buffer, so that a caller may ask with none.
 func bytesAnswer(data []byte, buffer unsafe.Pointer, capacity C.size_t, need *C.size_t) error {
 	if need != nil {
 		*need = C.size_t(len(data))

@@ -20,7 +20,7 @@ func TestPanicInAnExportIsACodeAndNotTheEndOfTheProcess(t *testing.T) {
 
 func TestAnswerIsTheCodeOfTheError(t *testing.T) {
 	assert.EqualValues(t, 0, answer(nil, func() error { return nil }))
-	assert.EqualValues(t, codeArgument, answer(nil, func() error { return argument("x is %d", 3) }))
+	assert.EqualValues(t, codeArgument, answer(nil, func() error { return argument("x is 3") }))
 	assert.EqualValues(t, codeTimeout, answer(nil, func() error { return timedOut }))
 	assert.EqualValues(t, codeInternal, answer(nil, func() error { return errors.New("odd") }))
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -68,13 +69,13 @@ type dataset struct {
 func openDataset(c datasetConfig) (*dataset, error) {
 	backend, ok := backends[c.Backend]
 	if !ok {
-		return nil, argument("backend is %q; \"auto\", \"mmap\" or \"pread\" was expected", c.Backend)
+		return nil, argument(fault.Argument("backend", c.Backend, `"auto", "mmap" or "pread"`))
 	}
 	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits()}
 	var err error
 	switch {
 	case c.Path != "" && c.Paths != nil:
-		return nil, argument("path and paths are both given")
+		return nil, argument("path and paths are both given (expected one of them)")
 	case c.Paths != nil:
 		d.Dataset, err = catalog.FromFiles(c.Paths, c.Labels, c.Classes)
 	case c.Path != "":
@@ -95,13 +96,15 @@ func useDataset(h int64) (*dataset, error) {
 }
 
 func (d *dataset) close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.store != nil {
-		d.store.Close()
-	}
-	d.closed = true
-	d.Release()
+	within(closeGrace, func() {
+		d.mu.Lock() // waits for reads of samples
+		defer d.mu.Unlock()
+		if d.store != nil {
+			d.store.Close()
+		}
+		d.closed = true
+		d.Release()
+	})
 	return nil
 }
 
@@ -129,17 +132,25 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 	data := view.Bytes()
 	if found := native.CRC32C(0, data); d.verifyCRC && s.HasCRC && found != s.CRC32C {
 		path, _ := d.Path(i)
-		return &catalog.Error{Kind: catalog.KindChecksum, File: path, Record: i, Offset: s.Offset,
-			Text: fmt.Sprintf("CRC-32C is %08x, %08x was expected", found, s.CRC32C)}
+		key, _ := d.Key(i)
+		return &catalog.Error{Kind: catalog.KindChecksum, File: path, Record: i, Key: key, Offset: s.Offset,
+			Text: fault.Differs("the record's CRC-32C differs", fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", found))}
 	}
 	return take(data)
 }
 
 func (d *dataset) openStore() (err error) {
+	// A read that hangs shares the lock for as long; to ask for all of it would stop every other read.
+	d.mu.RLock()
+	ready := d.store != nil || d.closed
+	d.mu.RUnlock()
+	if ready {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.store == nil && !d.closed {
-		d.store, err = store.Open(d.Dataset, mmap.Options{Backend: mmap.Pread}, int64(d.limits.MaxRecordBytes))
+		d.store, err = store.Open(d.Dataset, store.Options{Options: mmap.Options{Backend: mmap.Pread}, MaxRecordBytes: int64(d.limits.MaxRecordBytes)})
 	}
 	return err
 }

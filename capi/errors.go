@@ -8,9 +8,11 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -56,9 +58,8 @@ type coded struct {
 
 func (e *coded) Error() string { return e.text }
 
-func argument(format string, values ...any) error {
-	return &coded{codeArgument, fmt.Sprintf(format, values...)}
-}
+// argument is a refusal of what the caller asked for; package fault's Argument makes the text.
+func argument(text string) error { return &coded{codeArgument, text} }
 
 func badHandle(h int64) error {
 	return &coded{codeBadHandle, fmt.Sprintf("%#x is no open handle of this kind: it was closed, or never was one", h)}
@@ -78,6 +79,7 @@ func classify(err error) failure {
 		sample  *pipeline.SampleError
 		system  syscall.Errno
 	)
+	// First the weakest: whatever follows knows more, and overrides it.
 	if errors.As(err, &system) {
 		f.code, f.osError = codeIO, int32(system)
 	}
@@ -88,10 +90,11 @@ func classify(err error) failure {
 	if errors.As(err, &pixels) {
 		f.code, f.offset = pixelCodes[pixels.Code], pixels.Offset
 	}
+	// ENOMEM is an errno below, but a caller frees memory for it, and looks for no file.
 	if errors.As(err, &missing) {
 		f.code = codeMemory
 	}
-	if errors.Is(err, pipeline.ErrClosed) {
+	if errors.Is(err, pipeline.ErrClosed) || errors.Is(err, pinned.ErrClosed) {
 		f.code = codeClosed
 	}
 	if errors.As(err, &index) {
@@ -103,6 +106,7 @@ func classify(err error) failure {
 			f.code = indexCodes[index.Kind]
 		}
 	}
+	// Of a sample the pipeline knows the place best: the decoder counts from the record's first byte.
 	if errors.As(err, &sample) {
 		f.file, f.record, f.offset = sample.File, sample.Record, sample.Offset
 		if f.code == codeInternal {
@@ -112,23 +116,49 @@ func classify(err error) failure {
 	if errors.As(err, &own) {
 		f.code = own.code
 	}
+	f.text = sentence(err, f)
 	return f
 }
 
+// sentence is the error's own where its type makes one in the form of package fault. What a decoder
+// said without a file, and what none of our packages made, get theirs here.
+func sentence(err error, f failure) string {
+	nowhere := fault.Place{Record: fault.None, Offset: fault.None}
+	if e, ok := err.(*native.Error); ok {
+		nowhere.Offset = e.Offset
+		return fault.Sentence(nowhere, pixelFamilies[e.Code], e.Text)
+	}
+	if f.code == codeInternal && !strings.Contains(err.Error(), string(fault.Internal)+": ") {
+		return fault.Sentence(nowhere, fault.Internal, err.Error()+"; please report this")
+	}
+	return err.Error()
+}
+
+// pixelFamilies are those of the kernel's codes; a caller's argument and short memory have none.
+var pixelFamilies = map[native.Code]fault.Family{
+	native.Bad: fault.Bad, native.Truncated: fault.Bad, native.Checksum: fault.Bad,
+	native.Unsupported: fault.Unsupported, native.Limit: fault.Unsupported, native.Internal: fault.Internal,
+}
+
+// indexCodes has every kind: one that were missing would be HR_OK to the caller.
 var indexCodes = map[catalog.ErrorKind]code{
 	catalog.KindInternal: codeInternal, catalog.KindArgument: codeArgument,
 	catalog.KindBadFile: codeBadFile, catalog.KindTruncated: codeTruncated,
 	catalog.KindChecksum: codeChecksum, catalog.KindUnsupported: codeUnsupported,
 	catalog.KindLimit: codeLimit, catalog.KindIO: codeIO, catalog.KindEmpty: codeEmpty,
 	catalog.KindDuplicateKey: codeDuplicateKey, catalog.KindBadImage: codeBadImage,
+	catalog.KindMemory: codeMemory,
 }
 
+// pixelCodes are the codes of the kernel; a bad record is a bad image here, for files have a code of
+// their own.
 var pixelCodes = map[native.Code]code{
 	native.Bad: codeBadImage, native.Truncated: codeTruncated, native.Checksum: codeChecksum,
 	native.Unsupported: codeUnsupported, native.Limit: codeLimit, native.Memory: codeMemory,
 	native.Argument: codeArgument, native.Internal: codeInternal,
 }
 
+// fileCode is for errors of package mmap; what it did not name itself is the system's errno.
 func fileCode(err error) code {
 	for _, known := range []struct {
 		is   error
@@ -151,5 +181,6 @@ func planError(err error) error {
 	if err == nil || classify(err).code != codeInternal {
 		return err
 	}
-	return argument("%s", err)
+	// A mistake of the library's own is not the caller's: only errors without a type come by here.
+	return argument(err.Error())
 }

@@ -57,6 +57,19 @@ func TestEveryCodeOfTheKernelHasOneHere(t *testing.T) {
 	assert.Equal(t, codeBadImage, classify(&native.Error{Code: native.Bad}).code)
 }
 
+func TestEveryKindOfTheCatalogHasACodeHere(t *testing.T) {
+	for kind := catalog.KindInternal; kind <= catalog.KindMemory; kind++ {
+		assert.NotZero(t, classify(&catalog.Error{Kind: kind, Record: -1, Offset: -1, Text: "x"}).code, "kind %d", kind)
+	}
+}
+
+func TestADecodersWordGetsItsFamilyAndAStrangersErrorIsInternal(t *testing.T) {
+	assert.Equal(t, "at byte 9: bad: x", classify(&native.Error{Code: native.Truncated, Offset: 9, Text: "x"}).text)
+	assert.Equal(t, "unsupported: x", classify(&native.Error{Code: native.Limit, Offset: -1, Text: "x"}).text)
+	assert.Equal(t, "x", classify(&native.Error{Code: native.Argument, Offset: -1, Text: "x"}).text)
+	assert.Equal(t, "internal: odd; please report this", classify(errors.New("odd")).text)
+}
+
 func TestMissingFileCarriesItsErrno(t *testing.T) {
 	err := catalog.IOError("gone", "cannot open", &fs.PathError{Op: "open", Path: "gone", Err: syscall.ENOENT})
 	f := classify(err)

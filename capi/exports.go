@@ -5,6 +5,34 @@ package main
 */
 import "C"
 
+import "time"
+
+// How long hr_close waits for what an object still has under way. A read that hangs cannot be
+// interrupted, and half a second is what somebody who pressed Ctrl-C will wait; jobs and writers get
+// longer, for they remove what they had begun, and a sync of a shard may be under way. What is not
+// done by then goes on by itself and gives everything back when it ends.
+const (
+	closeGrace    = 500 * time.Millisecond
+	clearingGrace = 5 * time.Second
+)
+
+// within runs work and waits for it so long at most. Its panics are its own: there is nobody left to
+// tell, and they must not end the process.
+func within(grace time.Duration, work func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		work()
+	}()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
 //export goClose
 func goClose(handle C.hr_handle, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {

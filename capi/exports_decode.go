@@ -52,7 +52,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		}
 		made, err := plan.Size(facts.Width, facts.Height)
 		if err != nil {
-			return err
+			return transform.Explain(c.Transform, err)
 		}
 		if result != nil {
 			result.width, result.height = C.uint32_t(made.Width), C.uint32_t(made.Height)
@@ -63,6 +63,6 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		}
 		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample}
 		_, err = context.Sample(plan, source, size, native.Seek{}, key, nil, into, uint64(capacity))
-		return err
+		return planError(transform.Explain(c.Transform, err))
 	})
 }

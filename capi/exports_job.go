@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
 )
 
@@ -46,7 +47,7 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 		err := configuration(config, length, &c)
 		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, c.VerifyConfig, t) }, err
 	}
-	return nil, argument("job is %q; \"pack\", \"index\" or \"verify\" was expected", named.Job)
+	return nil, argument(fault.Argument("job", named.Job, `"pack", "index" or "verify"`))
 }
 
 //export goJobWait

@@ -5,7 +5,11 @@ package main
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/fault"
+)
 
 //export goLoaderOpen
 func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
@@ -110,7 +114,7 @@ func goLend(handle C.hr_handle, memory unsafe.Pointer, size C.uint64_t, tag C.in
 			return err
 		}
 		if size > 1<<62 {
-			return argument("bytes is %d, which is no size of memory", uint64(size))
+			return argument(fault.Argument("bytes", uint64(size), "a size of memory"))
 		}
 		return planError(l.Lend(memory, int64(size), int64(tag)))
 	})

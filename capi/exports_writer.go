@@ -15,7 +15,7 @@ import (
 type writer struct{ *pack.Writer }
 
 func (w writer) close() error {
-	w.Abort()
+	within(clearingGrace, w.Abort)
 	return nil
 }
 
@@ -57,7 +57,10 @@ func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
 		}
 		// Closed whatever comes of it: what could not be finished leaves nothing.
 		handles.remove(int64(handle))
-		_, err = w.Finish()
+		summary, err := w.Finish()
+		if err == nil {
+			handles.put(int64(handle), finishedJob(summary))
+		}
 		return err
 	})
 }

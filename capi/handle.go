@@ -27,6 +27,13 @@ func (t *handleTable) add(o object) int64 {
 	return h
 }
 
+// put gives a handle that was removed another object to stand for.
+func (t *handleTable) put(h int64, o object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.objects[h] = o
+}
+
 // remove takes the object out of the table: whoever gets it is the one to close it.
 func (t *handleTable) remove(h int64) (object, bool) {
 	t.mu.Lock()

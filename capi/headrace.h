@@ -62,7 +62,8 @@ int32_t hr_abi_version(void);
 /* Closes any handle: dataset, loader, writer (an unfinished writer leaves nothing that opens), job
  * (is cancelled). Batches still held stay valid until hr_release. Closing twice is
  * HR_BAD_HANDLE. Returns within the time one image takes to decode; where a
- * read hangs, after half a second, and the rest is given back when that read ends. */
+ * read hangs, after half a second, and the rest is given back when that read ends. A job or an
+ * unfinished writer, which removes what it had begun, may take five. */
 int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */
@@ -192,7 +193,9 @@ int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_
 int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
                       const char *fields, size_t fields_length, hr_error *error);
 
-/* Makes the dataset visible, whole, and closes the writer. */
+/* Makes the dataset visible, whole. The writer takes no more samples whatever comes of it; after
+ * HR_OK its handle stands for a finished job, so that hr_job_result has the summary that packing
+ * gives, and is the caller's to hr_close. */
 int32_t hr_writer_finish(hr_handle writer, hr_error *error);
 
 #ifdef __cplusplus

@@ -35,6 +35,8 @@ type job struct {
 	err     error
 }
 
+// startJob returns at once. A panic of the work ends as the job's error: this goroutine is nobody's
+// call, and would take the process with it.
 func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &job{tracker: pack.NewTracker(), cancel: cancel, done: make(chan struct{})}
@@ -50,6 +52,14 @@ func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 	return j
 }
 
+// finishedJob is one that has nothing left to do: what a writer becomes.
+func finishedJob(result any) *job {
+	j := &job{tracker: pack.NewTracker(), cancel: func() {}, done: make(chan struct{}), result: result}
+	close(j.done)
+	return j
+}
+
+// wait is bounded by its timeout, never by the work: Python delivers Ctrl-C only between two calls.
 func (j *job) wait(timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -68,9 +78,9 @@ func (j *job) wait(timeout time.Duration) error {
 
 var stillAtWork = &coded{codeTimeout, "the job is still at work"}
 
-// close cancels the job and waits until it has removed what it had begun.
+// close cancels the job and waits until it has removed what it had begun, if that comes soon.
 func (j *job) close() error {
 	j.cancel()
-	<-j.done
+	within(clearingGrace, func() { <-j.done })
 	return nil
 }

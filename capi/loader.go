@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/internal/transform"
@@ -48,12 +49,20 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	policy, ok := policies[c.OnError]
 	switch {
 	case !ok:
-		return nil, argument("on_error is %q; \"raise\" or \"replace\" was expected", c.OnError)
+		return nil, argument(fault.Argument("on_error", c.OnError, `"raise" or "replace"`))
+	// Where 0 has a meaning the pipeline gets it as such; the rest of each range is its business.
 	case c.Prefetch != nil && *c.Prefetch < 1:
-		return nil, argument("prefetch is %d; at least 1 was expected", *c.Prefetch)
-	case c.NumThreads < 0 || c.ReadAhead < 0 || c.ReadDelayMs < 0:
-		return nil, argument("num_threads is %d, read_ahead %d, read_delay_ms %d; none may be negative", c.NumThreads, c.ReadAhead, c.ReadDelayMs)
+		return nil, argument(fault.Argument("prefetch", *c.Prefetch, "at least 1"))
+	case c.NumThreads < 0:
+		return nil, argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
+	case c.ReadAhead < 0:
+		return nil, argument(fault.Argument("read_ahead", c.ReadAhead, "at least 1, or 0 for as many as the storage needs"))
+	case c.ReadDelayMs < 0 || c.ReadDelayMs > 60_000:
+		return nil, argument(fault.Argument("read_delay_ms", c.ReadDelayMs, "0 to 60000"))
+	case c.WorldSize < 0: // 0 is one that was not given
+		return nil, argument(fault.Argument("world_size", c.WorldSize, "at least 1"))
 	}
+	// Order and transforms are checked before a thread or a slot is made: most mistakes are there.
 	samples, err := order.New(order.Config{
 		Seed: c.Seed, Samples: d.Len(), Shuffle: c.Shuffle, BatchSize: c.BatchSize,
 		DropLast: c.DropLast, Rank: c.Rank, WorldSize: c.WorldSize,
@@ -70,13 +79,15 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Store: mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Epoch: c.Epoch, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
+		Explain: func(err error) error { return transform.Explain(c.Transform, err) },
 	}
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch
 	}
+	// Kept as configured: hr_batch describes its fields by them.
 	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
-		plan.Close()
+		plan.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)
 	}
 	return l, nil

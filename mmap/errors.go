@@ -3,7 +3,8 @@ package mmap
 import (
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // What can be wrong with a file. Each comes wrapped in an *Error that says where.
@@ -33,20 +34,28 @@ const none = -1
 
 // Error says which operation failed on which file, and where. Offset is where the range begins.
 // Expected and Found are sizes of the file in bytes (for ErrStale by time: nanoseconds, and Op
-// is "mtime"; for ErrMemory: Expected is the size asked for), -1 where unknown.
+// is opTime; for ErrMemory: Expected is the size asked for), -1 where unknown.
 type Error struct {
 	Op, Path                string
 	Offset, Expected, Found int64
 	Err                     error
 }
 
+// Error is the sentence; package fault says its form.
 func (e *Error) Error() string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s %s", e.Op, e.Path)
-	if e.Offset >= 0 {
-		fmt.Fprintf(&s, " at offset %d", e.Offset)
+	return fault.Sentence(fault.Place{File: e.Path, Record: none, Offset: e.Offset}, e.family(), "cannot "+e.Op+" it: "+e.Reason())
+}
+
+// family: the bytes are not those that were promised, or they are and this machine cannot read
+// them so; everything else is the system's refusal.
+func (e *Error) family() fault.Family {
+	switch {
+	case errors.Is(e.Err, ErrTruncated), errors.Is(e.Err, ErrBounds), errors.Is(e.Err, ErrStale), errors.Is(e.Err, ErrNotRegular):
+		return fault.Bad
+	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrNoPopulate):
+		return fault.Unsupported
 	}
-	return s.String() + ": " + e.Reason()
+	return fault.Unnamed
 }
 
 // Reason is the text without operation, path and offset.
@@ -70,6 +79,6 @@ func (e *Error) Unwrap() error { return e.Err }
 const (
 	opOpen  = "open"
 	opRead  = "read"
-	opTime  = "mtime"
-	opAlloc = "allocate for"
+	opTime  = "use" // of a file whose time is another
+	opAlloc = "allocate memory for"
 )

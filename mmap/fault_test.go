@@ -56,7 +56,7 @@ func TestFileEmptiedWhileOpenIsTruncated(t *testing.T) {
 		require.NoError(t, emptied.Close())
 		_, err = f.Read(b, 100, 1000)
 		assert.Equal(t, &Error{opRead, path, 100, 1100, 0, ErrTruncated}, err)
-		assert.EqualError(t, err, "read "+path+" at offset 100: file is truncated (expected 1100 bytes, found 0)")
+		assert.EqualError(t, err, path+": at byte 100: bad: cannot read it: file is truncated (expected 1100 bytes, found 0)")
 	})
 }
 

@@ -17,23 +17,23 @@ func TestInjectedFaultsAreNamedOrSurvived(t *testing.T) {
 		want            string // "ok", or a part of the error
 	}{
 		{"pread", "pread64:error=EIO:when=1..3", "ok"},
-		{"pread", "pread64:error=EIO", "at offset 4000: input/output error"},
+		{"pread", "pread64:error=EIO", "at byte 4000: cannot read it: input/output error"},
 		{"pread", "pread64:error=EINTR:when=1..20", "ok"},
-		{"pread", "pread64:error=EACCES", "at offset 4000: permission denied"},
+		{"pread", "pread64:error=EACCES", "at byte 4000: cannot read it: permission denied"},
 		{"pread", "pread64:retval=0", "file is truncated (expected 44000 bytes, found 4000)"},
 		{"pread", "mmap:error=ENOMEM:when=1", "not enough memory (40000 bytes)"},
 		{"mmap", "madvise:error=EINTR:when=1..20", "ok"},
 		{"mmap", "madvise:error=EAGAIN:when=1..5", "ok"},
 		{"mmap", "madvise:error=EAGAIN", "resource temporarily unavailable"},
-		{"mmap", "madvise:error=ENOMEM", "at offset 4000: not enough memory"},
-		{"mmap", "madvise:error=EHWPOISON", "at offset 4000: hardware memory error"},
+		{"mmap", "madvise:error=ENOMEM", "at byte 4000: cannot read it: not enough memory"},
+		{"mmap", "madvise:error=EHWPOISON", "at byte 4000: cannot read it: hardware memory error"},
 		// A page that cannot be mapped but can be read; and one that cannot be read either.
 		{"mmap", "madvise:error=EFAULT", "ok"},
-		{"mmap", "madvise:error=EFAULT;pread64:error=EIO", "at offset 4000: input/output error"},
+		{"mmap", "madvise:error=EFAULT;pread64:error=EIO", "at byte 4000: cannot read it: input/output error"},
 		{"mmap", "madvise:error=EFAULT;pread64:error=EIO:when=1..2", "ok"},
 		{"mmap", "fstat:error=EIO", "input/output error"},
 		{"whole", "pread64:error=EIO:when=1..3", "ok"},
-		{"whole", "pread64:error=EIO", "at offset 0: input/output error"},
+		{"whole", "pread64:error=EIO", "at byte 0: cannot read it: input/output error"},
 		{"whole", "openat:error=EMFILE:when=1", "too many open files"},
 		{"whole", "openat:error=EINTR:when=1..5", "ok"},
 		{"whole", "fstat:error=EINTR:when=1..5", "ok"},
@@ -58,7 +58,7 @@ func TestKernelWithoutPopulateGetsPread(t *testing.T) {
 	for child, want := range map[string]string{
 		"choose":  "pread",
 		"index":   "ok",
-		"insists": "map " + path + ": " + ErrNoPopulate.Error(),
+		"insists": path + ": unsupported: cannot map it: " + ErrNoPopulate.Error(),
 	} {
 		assert.Equal(t, want, inject.Run(t, "TestFaultChild", child+":"+path, "madvise:error=EINVAL"))
 	}

@@ -6,16 +6,14 @@ import gc
 import multiprocessing.resource_tracker
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import headrace as hr
 from images import plain_tree
-
-DEADLINE_S = 5.0  # threads and slots end soon after close(), not before it returns
+from timing import eventually
 
 
 def descriptors() -> dict[str, str]:
@@ -39,14 +37,17 @@ def children() -> str:
 
 
 def engine_threads() -> int:
-    """Threads that decode or read, by the names they have; the Go runtime's own stay for ever."""
+    """Decode threads, by the name they have; the Go runtime's own stay for ever.
+
+    Readers are goroutines, whose end the tests of internal/pipeline see.
+    """
     count = 0
     for task in os.listdir("/proc/self/task"):
         try:
             name = Path(f"/proc/self/task/{task}/comm").read_text()
         except OSError:
             continue
-        count += name.startswith("headrace")
+        count += name == "headrace-decode\n"
     return count
 
 
@@ -69,17 +70,7 @@ def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> None:
         root, 2, transform=[{"name": "CenterCrop", "size": 8}], output="numpy"
     ) as loader:
         list(loader)
-    _settle(lambda: None if not slots_and_shards() else "slots")
-
-
-def _settle(problem: Callable[[], str | None]) -> str | None:
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        gc.collect()
-        left = problem()
-        if left is None or time.monotonic() > deadline:
-            return left
-        time.sleep(0.02)
+    eventually(lambda: not slots_and_shards())
 
 
 @pytest.fixture(autouse=True)
@@ -88,18 +79,14 @@ def _empty_world(_runtime_started: None) -> Iterator[None]:
     before = world()
     yield
 
-    def problem() -> str | None:
+    if not eventually(lambda: world() == before):
         after = world()
         left = [
             f"{name} before the test: {was}\n{name} after it: {after[name]}"
             for name, was in before.items()
             if after[name] != was
         ]
-        return "\n".join(left) or None
-
-    left = _settle(problem)
-    if left is not None:
-        pytest.fail(f"the test left something behind\n{left}")
+        pytest.fail("\n".join(["the test left something behind", *left]))
 
 
 @pytest.fixture(scope="session")

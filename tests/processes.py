@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def run(code: str, *arguments: object, prefix: tuple[str, ...] = (), timeout: fl
         pytest.fail(f"still running after {timeout} s\n{out}\n{err}")
     assert process.returncode == 0, f"status {process.returncode}\n{out}\n{err}"
     return out
+
+
+def left_in_dev_shm(work: Callable[[], object]) -> Iterator[str]:
+    """What three runs of `work` left there, each; other programs' files may come at any time."""
+    for _ in range(3):
+        before = set(os.listdir("/dev/shm"))
+        work()
+        yield " ".join(sorted(set(os.listdir("/dev/shm")) - before))
 
 
 def in_mount_namespace(*steps: str) -> tuple[str, ...]:

@@ -50,18 +50,25 @@ find_python() { # a version manager's stand-in may be on the PATH and yet not ru
 }
 
 make_venv() {
-  local python
+  local python package
   python=$(find_python)
   say "making .venv with $python"
   rm -rf .venv
   "$python" -m venv .venv >.build/venv.log 2>&1 && return
-  # Debian's python3 lacks ensurepip until python3-venv is installed.
+  # Debian's python3 lacks ensurepip until python3-venv is installed; there are ways without root.
   rm -rf .venv
   if command -v uv >/dev/null; then uv venv --quiet --seed --python "$python" .venv && return; fi
   if "$python" -m virtualenv --quiet .venv 2>/dev/null; then return; fi
+  if "$python" -m pip --version >/dev/null 2>&1; then
+    rm -rf .venv
+    "$python" -m venv --without-pip .venv >>.build/venv.log 2>&1 &&
+      "$python" -m pip --python .venv/bin/python install --quiet --disable-pip-version-check pip \
+        >>.build/venv.log 2>&1 && return
+  fi
   rm -rf .venv
-  apt_install python3-venv
-  "$python" -m venv .venv || die "python3 -m venv failed; $python may need its own venv package."
+  package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+  apt_install "$package"
+  "$python" -m venv .venv || die "$python -m venv failed although $package is installed."
 }
 
 if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then make_venv; fi

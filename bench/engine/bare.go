@@ -46,7 +46,7 @@ func newBare(d *catalog.Dataset, o *order.Order) (*bare, error) {
 		return nil, err
 	}
 	limits := native.DefaultLimits()
-	s, err := store.Open(d, mmap.Options{Backend: storage().Backend}, int64(limits.MaxRecordBytes))
+	s, err := store.Open(d, store.Options{Options: mmap.Options{Backend: storage().Backend}, MaxRecordBytes: int64(limits.MaxRecordBytes)})
 	if err != nil {
 		return nil, err
 	}

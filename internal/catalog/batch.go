@@ -77,7 +77,7 @@ func (x *index) load(n int) (*batch, error) {
 	}
 	b := &batch{first: int64(n) * RowsPerBatch}
 	if rows := min(RowsPerBatch, x.manifest.Rows-b.first); int64(r.rows) != rows {
-		return nil, bad("it has %d rows, %d were expected", r.rows, rows)
+		return nil, bad("it has %d rows (expected %d)", r.rows, rows)
 	}
 	for _, c := range x.columns {
 		col, err := readColumn(r, c.Type)
@@ -116,7 +116,7 @@ func (b *batch) check(x *index) (int64, error) {
 		v := Verdict(b.verdict[n])
 		switch {
 		case v == Unknown || v >= verdicts:
-			return i, fmt.Errorf("the verdict is %d, 1 to %d were expected", v, verdicts-1)
+			return i, fmt.Errorf("the verdict is %d (expected 1 to %d)", v, verdicts-1)
 		case classes > 0 && (b.label[n] < NoLabel || b.label[n] >= classes):
 			return i, fmt.Errorf("the label is %d, there are %d classes", b.label[n], classes)
 		case (v == Good || v == Warnings) && (b.length[n] == 0 || b.width[n] == 0 || b.height[n] == 0):

@@ -172,6 +172,6 @@ func sliceOf[T any](c *column) []T {
 func init() {
 	one := uint16(1)
 	if *(*byte)(unsafe.Pointer(&one)) != 1 || math.MaxInt < math.MaxInt64 {
-		panic("catalog: only little-endian machines of 64 bits are supported")
+		panic("only little-endian machines of 64 bits are supported")
 	}
 }

@@ -27,13 +27,13 @@ var dtypes = map[string]arrow.FixedWidthDataType{
 // CheckFields refuses descriptions of fields that could not be stored.
 func CheckFields(fields []Field) error {
 	if len(fields) > maxFields {
-		return fmt.Errorf("there are %d fields, at most %d are taken", len(fields), maxFields)
+		return fmt.Errorf("there are %d fields (expected at most %d)", len(fields), maxFields)
 	}
 	seen := make(map[string]bool, len(fields))
 	for i, f := range fields {
 		switch {
 		case f.Name == "" || len(f.Name) > maxFieldName || !utf8.ValidString(f.Name) || strings.IndexByte(f.Name, 0) >= 0:
-			return fmt.Errorf("fields[%d].name is %.80q, 1 to %d bytes of UTF-8 were expected", i, f.Name, maxFieldName)
+			return fmt.Errorf("fields[%d].name is %.80q (expected 1 to %d bytes of UTF-8)", i, f.Name, maxFieldName)
 		case seen[f.Name]:
 			return fmt.Errorf("field %q stands there twice", f.Name)
 		case f.Type == ArrayType:
@@ -56,7 +56,7 @@ func CheckFields(fields []Field) error {
 // elements is the product of a shape. It is kept below 2^31, Arrow's bound for a list.
 func elements(shape []int64) (int64, error) {
 	if len(shape) > maxArrayDims {
-		return 0, fmt.Errorf("a shape of %d dimensions, at most %d are taken", len(shape), maxArrayDims)
+		return 0, fmt.Errorf("a shape of %d dimensions (expected at most %d)", len(shape), maxArrayDims)
 	}
 	n := int64(1)
 	for _, d := range shape { // two factors below 2^31: the product cannot overflow

@@ -32,7 +32,7 @@ func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, erro
 		return nil, NewError(KindEmpty, "", "no paths were given")
 	}
 	if labels != nil && len(labels) != len(paths) {
-		return nil, NewError(KindArgument, "", "labels: %d were given for %d paths", len(labels), len(paths))
+		return nil, NewError(KindArgument, "", "labels has %d entries (expected %d, one for each of paths)", len(labels), len(paths))
 	}
 	files := &givenFiles{}
 	if labels != nil {
@@ -40,13 +40,13 @@ func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, erro
 	}
 	for i, p := range paths {
 		if p == "" || len(p) > formats.MaxNameBytes || strings.IndexByte(p, 0) >= 0 {
-			return nil, NewError(KindArgument, "", "paths[%d]: a path has 1 to %d bytes and no NUL", i, formats.MaxNameBytes)
+			return nil, NewError(KindArgument, "", "paths[%d] is %.80q (expected 1 to %d bytes without NUL)", i, p, formats.MaxNameBytes)
 		}
 		files.names.Append(p)
 	}
 	for i, label := range labels {
 		if len(classes) > 0 && (label < 0 || label >= int64(len(classes))) {
-			return nil, NewError(KindArgument, paths[i], "labels[%d] is %d; there are %d classes", i, label, len(classes))
+			return nil, NewError(KindArgument, paths[i], "labels[%d] is %d (expected 0 to %d, there are %d classes)", i, label, len(classes)-1, len(classes))
 		}
 	}
 	d := &Dataset{kind: Listed, rows: files.Len(), files: files, classes: append([]string(nil), classes...)}

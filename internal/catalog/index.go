@@ -13,6 +13,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -97,12 +98,8 @@ func newIndex(file string, m *Manifest, mapped []byte) (*index, error) {
 	if m.Kind == Indexed.String() {
 		x.kind = Indexed
 	}
-	if int64(len(x.mapped)) != m.Index.Size {
-		kind := KindBadFile
-		if int64(len(x.mapped)) < m.Index.Size {
-			kind = KindTruncated
-		}
-		return nil, NewError(kind, file, "the index has %d bytes, the manifest says %d", len(x.mapped), m.Index.Size)
+	if found := int64(len(x.mapped)); found != m.Index.Size {
+		return nil, sizeError(file, "the index", m.Index.Size, found)
 	}
 	if err := x.guard(x.readEnds); err != nil {
 		return nil, err
@@ -161,7 +158,7 @@ func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	}
 	if found := crc32.Checksum(part, castagnoli); found != crc {
 		return &Error{Kind: KindChecksum, File: x.file, Record: -1, Offset: offset,
-			Text: fmt.Sprintf("%s has the checksum %08x, the manifest says %08x", what, found, crc)}
+			Text: fault.Differs("the checksum of "+what+" differs", fmt.Sprintf("%08x", crc), fmt.Sprintf("%08x", found))}
 	}
 	return nil
 }

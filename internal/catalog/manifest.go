@@ -84,13 +84,13 @@ type BatchInfo struct {
 func (m *Manifest) check() error {
 	switch {
 	case m.Format != formatName:
-		return fmt.Errorf("format is %.40q, %q was expected", m.Format, formatName)
+		return fmt.Errorf("format is %.40q (expected %q)", m.Format, formatName)
 	case m.Version < 1 || m.MinReader < 1 || m.MinReader > m.Version:
 		return fmt.Errorf("version %d with min_reader %d is impossible", m.Version, m.MinReader)
 	case m.Kind != Packed.String() && m.Kind != Indexed.String():
-		return fmt.Errorf("kind is %.40q, %q or %q was expected", m.Kind, Packed, Indexed)
+		return fmt.Errorf("kind is %.40q (expected %q or %q)", m.Kind, Packed, Indexed)
 	case m.RowsPerBatch != RowsPerBatch:
-		return fmt.Errorf("rows_per_batch is %d, %d was expected", m.RowsPerBatch, RowsPerBatch)
+		return fmt.Errorf("rows_per_batch is %d (expected %d)", m.RowsPerBatch, RowsPerBatch)
 	case m.Rows < 0 || m.Bytes < 0:
 		return fmt.Errorf("rows is %d and bytes is %d, neither can be negative", m.Rows, m.Bytes)
 	case m.Kind == Indexed.String() && len(m.Shards) > 0:
@@ -113,7 +113,7 @@ func (m *Manifest) checkShards() error {
 	for i, s := range m.Shards {
 		switch {
 		case !plainName(s.Name) || !strings.HasSuffix(s.Name, ".tar"):
-			return fmt.Errorf("shards[%d].name is %.80q, a plain name that ends in .tar was expected", i, s.Name)
+			return fmt.Errorf("shards[%d].name is %.80q (expected a plain name that ends in .tar)", i, s.Name)
 		case names[s.Name]:
 			return fmt.Errorf("shards[%d].name is %q, which stands there twice", i, s.Name)
 		case s.Size < 0 || s.Rows < 1 || s.Rows > m.Rows-rows:
@@ -132,7 +132,7 @@ func (m *Manifest) checkShards() error {
 func (m *Manifest) checkIndex() error {
 	x := &m.Index
 	if !plainName(x.Name) || !strings.HasPrefix(x.Name, indexPrefix) {
-		return fmt.Errorf("index.name is %.80q, %q was expected", x.Name, IndexFileName(0))
+		return fmt.Errorf("index.name is %.80q (expected %q)", x.Name, IndexFileName(0))
 	}
 	if want := (m.Rows + RowsPerBatch - 1) / RowsPerBatch; int64(len(x.Batches)) != want {
 		return fmt.Errorf("index.batches has %d entries, %d rows need %d", len(x.Batches), m.Rows, want)
@@ -149,7 +149,7 @@ func (m *Manifest) checkIndex() error {
 		at += b.Length
 	}
 	if x.Batches[0].Offset > maxTailBytes || x.Size-at > maxTailBytes {
-		return fmt.Errorf("index.batches leave %d bytes of schema and %d of footer, at most %d are taken", x.Batches[0].Offset, x.Size-at, maxTailBytes)
+		return fmt.Errorf("index.batches leave %d bytes of schema and %d of footer (expected at most %d)", x.Batches[0].Offset, x.Size-at, maxTailBytes)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (m *Manifest) checkFields() error {
 	}
 	for i, c := range m.Classes {
 		if len(c) > formats.MaxNameBytes {
-			return fmt.Errorf("classes[%d] has %d bytes, at most %d are taken", i, len(c), formats.MaxNameBytes)
+			return fmt.Errorf("classes[%d] has %d bytes (expected at most %d)", i, len(c), formats.MaxNameBytes)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func DecodeManifest(file string, data []byte) (*Manifest, error) {
 	found := fmt.Sprintf(tailFormat, crc32.Checksum(body, castagnoli))
 	if string(data[len(body):]) != found {
 		return nil, &Error{Kind: KindChecksum, File: file, Record: -1, Offset: int64(len(body)),
-			Text: fmt.Sprintf("the manifest's checksum is not %08x, that of the bytes before it", crc32.Checksum(body, castagnoli))}
+			Text: fmt.Sprintf("the manifest's checksum is not that of the bytes before it (expected %08x)", crc32.Checksum(body, castagnoli))}
 	}
 	if err := m.check(); err != nil {
 		return nil, NewError(KindBadFile, file, "the manifest is wrong: %v", err)

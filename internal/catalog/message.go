@@ -64,13 +64,13 @@ func checkSchema(head []byte, want []arrow.Field) error {
 			return
 		}
 		if name := f.text(fieldName); name != want[i].Name {
-			err = fmt.Errorf("column %d is %.80q, %q was expected", i, name, want[i].Name)
+			err = fmt.Errorf("column %d is %.80q (expected %q)", i, name, want[i].Name)
 		} else if !isType(f, want[i].Type) {
 			err = fmt.Errorf("column %q is not of type %s", name, want[i].Type)
 		}
 	})
 	if err == nil && found < len(want) {
-		err = fmt.Errorf("there are %d columns, at least %d were expected", found, len(want))
+		err = fmt.Errorf("there are %d columns (expected at least %d)", found, len(want))
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func openBatch(data []byte) (*batchReader, error) {
 	r := &batchReader{body: body}
 	length := batch.i64(batchLength)
 	if length < 1 || length > RowsPerBatch {
-		return nil, fmt.Errorf("it has %d rows, 1 to %d were expected", length, RowsPerBatch)
+		return nil, fmt.Errorf("it has %d rows (expected 1 to %d)", length, RowsPerBatch)
 	}
 	r.rows = int(length)
 	r.nodes, _, _ = batch.vector(batchNodes, 16)
@@ -157,7 +157,7 @@ func (r *batchReader) node(entries int) {
 	n, nulls := flatI64(r.nodes, 0), flatI64(r.nodes, 8)
 	r.nodes = r.nodes[16:]
 	if n != int64(entries) || nulls != 0 {
-		r.fail("%d entries and %d nulls, %d entries without nulls were expected", n, nulls, entries)
+		r.fail("%d entries and %d nulls (expected %d entries without nulls)", n, nulls, entries)
 	}
 }
 

@@ -59,7 +59,7 @@ func (m *Manifest) checkSeek() error {
 	case s == nil:
 		return nil
 	case !plainName(s.Name) || !strings.HasPrefix(s.Name, seekPrefix):
-		return fmt.Errorf("seek.name is %.80q, %q was expected", s.Name, SeekFileName(0))
+		return fmt.Errorf("seek.name is %.80q (expected %q)", s.Name, SeekFileName(0))
 	case s.Size <= SeekHeadBytes || s.Samples < 1 || s.Samples > m.Rows:
 		return fmt.Errorf("seek has %d bytes with points of %d samples of %d", s.Size, s.Samples, m.Rows)
 	}
@@ -112,11 +112,7 @@ func openSeek(path string, m *Manifest) (*mmap.File, error) {
 
 func checkSeekFile(f *mmap.File, size int64) error {
 	if found := f.Size(); found != size {
-		kind := KindBadFile
-		if found < size {
-			kind = KindTruncated
-		}
-		return NewError(kind, f.Path(), "the seek file has %d bytes, the manifest says %d", found, size)
+		return sizeError(f.Path(), "the seek file", size, found)
 	}
 	var b mmap.Buffer
 	defer b.Free()

@@ -101,16 +101,16 @@ func (w *Writer) Append(r *Row) error {
 // encode appends one row to the columns, in the order of columnsOf.
 func (w *Writer) encode(r *Row) error {
 	if r.Length < 0 || r.Length > math.MaxUint32 {
-		return fmt.Errorf("the image has %d bytes, at most %d are taken", r.Length, uint32(math.MaxUint32))
+		return fmt.Errorf("the image has %d bytes (expected at most %d)", r.Length, uint32(math.MaxUint32))
 	}
 	if r.Seek.Length < 0 || r.Seek.Length > math.MaxUint32 {
-		return fmt.Errorf("the seek points have %d bytes, at most %d are taken", r.Seek.Length, uint32(math.MaxUint32))
+		return fmt.Errorf("the seek points have %d bytes (expected at most %d)", r.Seek.Length, uint32(math.MaxUint32))
 	}
 	if err := checkName("key", []byte(r.Key)); err != nil {
 		return err
 	}
 	if len(r.Fields) != len(w.fields) {
-		return fmt.Errorf("the sample has %d fields, %d were expected", len(r.Fields), len(w.fields))
+		return fmt.Errorf("the sample has %d fields (expected %d)", len(r.Fields), len(w.fields))
 	}
 	c := w.columns
 	u32 := func(i int, v uint32) { c[i].values = binary.LittleEndian.AppendUint32(c[i].values, v) }

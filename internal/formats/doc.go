@@ -4,7 +4,10 @@
 // or batches.
 package formats
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // The ways in which a container can be wrong. Errors of this package wrap one of them, or an
 // *fs.PathError where the operating system refused.
@@ -15,3 +18,19 @@ var (
 	ErrUnsupported = errors.New("unsupported") // valid, but not read here; the text names the kind
 	ErrLimit       = errors.New("limit")       // a limit was met; the text names it and both numbers
 )
+
+// Reason is the text of an error of this package without the place, which a WalkError has apart,
+// and without the word of the sentinel it wraps: the caller's own kind says that.
+func Reason(err error) string {
+	var walk *WalkError
+	if errors.As(err, &walk) {
+		err = walk.Err
+	}
+	text := err.Error()
+	for _, sentinel := range []error{ErrEmpty, ErrBad, ErrTruncated, ErrUnsupported, ErrLimit} {
+		if errors.Is(err, sentinel) {
+			text = strings.TrimPrefix(text, sentinel.Error()+": ")
+		}
+	}
+	return text
+}

@@ -134,7 +134,7 @@ func (w *TarWalker) read(b []byte, at int64) error {
 // extra reads the content of a header that describes the member behind it: its name, if any.
 func (w *TarWalker) extra(kind byte, at, size int64) (string, error) {
 	if size > maxPaxBytes {
-		return "", fmt.Errorf("%w: an extended header of %d bytes, at most %d are read", ErrLimit, size, maxPaxBytes)
+		return "", fmt.Errorf("%w: an extended header of %d bytes (expected at most %d)", ErrLimit, size, maxPaxBytes)
 	}
 	content := make([]byte, size)
 	if err := w.read(content, at); err != nil {
@@ -188,7 +188,7 @@ func headerName(block []byte) string {
 func checkMemberName(name string) error {
 	switch {
 	case len(name) > MaxNameBytes:
-		return fmt.Errorf("%w: a name of %d bytes, at most %d are taken", ErrLimit, len(name), MaxNameBytes)
+		return fmt.Errorf("%w: a name of %d bytes (expected at most %d)", ErrLimit, len(name), MaxNameBytes)
 	case strings.IndexByte(name, 0) >= 0 || !filepath.IsLocal(name):
 		return fmt.Errorf("%w: the name %.80q leads out of the archive", ErrBad, name)
 	}

@@ -29,7 +29,7 @@ func walkClass(root, class string) ([]directory, error) {
 // descend lists one directory, then those in it. The caller sorts: os.walk's order is its own.
 func descend(root, path string, ancestors []string, dirs *[]directory) error {
 	if len(path) > MaxNameBytes {
-		return fmt.Errorf("%w: a path below %s has %d bytes, at most %d are taken", ErrLimit, root, len(path), MaxNameBytes)
+		return fmt.Errorf("%w: a path below %s has %d bytes (expected at most %d)", ErrLimit, root, len(path), MaxNameBytes)
 	}
 	full := root + "/" + path
 	entries, err := os.ReadDir(full)

@@ -33,15 +33,15 @@ func New(c Config) (*Order, error) {
 	c.WorldSize, c.Streams = max(c.WorldSize, 1), max(c.Streams, 1)
 	switch {
 	case c.Samples < 0 || c.Samples > maxSamples:
-		return nil, fmt.Errorf("order: %d samples are not in [0, 2^62]", c.Samples)
+		return nil, fmt.Errorf("the dataset has %d samples (expected 0 to 2^62)", c.Samples)
 	case c.BatchSize < 1:
-		return nil, fmt.Errorf("order: batch size %d is not positive", c.BatchSize)
+		return nil, fmt.Errorf("batch_size is %d (expected at least 1)", c.BatchSize)
 	case c.Rank < 0 || c.Rank >= c.WorldSize:
-		return nil, fmt.Errorf("order: rank %d is not in [0, %d)", c.Rank, c.WorldSize)
+		return nil, fmt.Errorf("rank is %d (expected 0 to %d, less than world_size)", c.Rank, c.WorldSize-1)
 	case c.BatchSize > math.MaxInt64/c.WorldSize:
-		return nil, fmt.Errorf("order: batch size %d times world size %d overflows", c.BatchSize, c.WorldSize)
+		return nil, fmt.Errorf("batch_size is %d (expected at most %d with a world_size of %d)", c.BatchSize, math.MaxInt64/c.WorldSize, c.WorldSize)
 	case c.Streams != 1:
-		return nil, fmt.Errorf("order: %d streams are not supported, only 1", c.Streams)
+		return nil, fmt.Errorf("streams is %d (expected 1)", c.Streams)
 	}
 	global := c.BatchSize * c.WorldSize
 	return &Order{config: c, global: global, full: c.Samples / global, tail: c.Samples % global}, nil
@@ -125,6 +125,6 @@ func (o *Order) shuffle(epoch int64) permutation {
 
 func (o *Order) check(what string, value int64) {
 	if uint64(value) >= uint64(o.config.Samples) {
-		panic(fmt.Sprintf("order: %s %d is not in [0, %d)", what, value, o.config.Samples))
+		panic(fmt.Sprintf("the order has no %s %d of %d", what, value, o.config.Samples))
 	}
 }

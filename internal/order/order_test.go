@@ -121,10 +121,10 @@ func TestImpossibleConfigurationsAreRefusedByName(t *testing.T) {
 	}{
 		{Config{Samples: -1, BatchSize: 1}, "samples"},
 		{Config{Samples: maxSamples + 1, BatchSize: 1}, "samples"},
-		{Config{Samples: 1}, "batch size"},
+		{Config{Samples: 1}, "batch_size"},
 		{Config{Samples: 1, BatchSize: 1, Rank: 2, WorldSize: 2}, "rank"},
 		{Config{Samples: 1, BatchSize: 1, Rank: -1}, "rank"},
-		{Config{Samples: 1, BatchSize: math.MaxInt64/2 + 1, WorldSize: 2}, "overflows"},
+		{Config{Samples: 1, BatchSize: math.MaxInt64/2 + 1, WorldSize: 2}, "batch_size"},
 		{Config{Samples: 1, BatchSize: 1, Streams: 2}, "streams"},
 	} {
 		_, err := New(c.config)

@@ -92,7 +92,7 @@ func checkFaultPolicy(policy string) error {
 	case "", KeepFaults, RaiseFaults:
 		return nil
 	}
-	return catalog.NewError(catalog.KindArgument, "", "on_fault is %.40q, %q or %q was expected", policy, KeepFaults, RaiseFaults)
+	return catalog.NewError(catalog.KindArgument, "", "on_fault is %.40q (expected %q or %q)", policy, KeepFaults, RaiseFaults)
 }
 
 // Summary is what a finished job says.

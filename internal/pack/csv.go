@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -21,6 +22,9 @@ type csvFile struct {
 	r    *csv.Reader
 	cols []catalog.Field
 	row  int64
+	line int64 // where the row read last begins
+	at   int64
+	mark int64 // bytes of the byte order mark
 }
 
 // openCSV reads the file once for the types of its columns.
@@ -37,6 +41,11 @@ func openCSV(file string) (_ tableFile, err error) {
 	header, err := c.rewind()
 	if err != nil {
 		return nil, err
+	}
+	// Before the rows: their numbers may have commas, and the error would be about those.
+	if separator, found := otherSeparator(header); found {
+		return nil, catalog.NewError(catalog.KindBadFile, file, "the header line is one column, %.80q; columns are separated by commas, here it seems by %q",
+			header[0], separator)
 	}
 	if err := c.infer(header); err != nil {
 		return nil, err
@@ -57,6 +66,7 @@ func (c *csvFile) rewind() ([]string, error) {
 	}
 	b := bufio.NewReaderSize(c.f, 1<<18)
 	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" { // spreadsheets put a byte order mark
+		c.mark = 3
 		b.Discard(3)
 	}
 	c.r, c.row = csv.NewReader(b), 0
@@ -70,13 +80,22 @@ func (c *csvFile) rewind() ([]string, error) {
 
 // read is the next line as cells. The package checks that all lines have as many.
 func (c *csvFile) read() ([]string, error) {
+	c.at = c.r.InputOffset() + c.mark // the reader began behind the mark
 	record, err := c.r.Read()
-	if err == nil || errors.Is(err, io.EOF) {
-		return record, err
+	if err == nil {
+		line, _ := c.r.FieldPos(0)
+		c.line = int64(line)
+		return record, nil
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, err
 	}
 	var p *csv.ParseError
 	if errors.As(err, &p) {
-		return nil, catalog.NewError(catalog.KindBadFile, c.file, "%v", err)
+		// The package's own sentence has its name for the line in front.
+		e := catalog.NewError(catalog.KindBadFile, c.file, "line %d: %v", p.Line, p.Err)
+		e.Offset = c.at
+		return nil, e
 	}
 	return nil, catalog.IOError(c.file, "cannot read the manifest", err)
 }
@@ -119,9 +138,27 @@ func (c *csvFile) infer(header []string) error {
 	return nil
 }
 
+// otherSeparator is a hint for a header that is one column: spreadsheets of half the world write
+// semicolons, for their comma is in numbers.
+func otherSeparator(header []string) (string, bool) {
+	if len(header) == 1 {
+		for _, separator := range []string{";", "\t", "|"} {
+			if strings.Contains(header[0], separator) {
+				return separator, true
+			}
+		}
+	}
+	return "", false
+}
+
+// place is where the row begins that was read last: the line for an editor, the byte for a program.
+func (c *csvFile) place() (line, offset int64) { return c.line, c.at }
+
 func (c *csvFile) columns() []catalog.Field { return c.cols }
 func (c *csvFile) close()                   { c.f.Close() }
 
+// next turns a line into cells of the columns' types. The second pass may meet another file than the
+// first: what it decided on is held against every cell.
 func (c *csvFile) next(cells []any) (bool, error) {
 	record, err := c.read()
 	if errors.Is(err, io.EOF) {
@@ -135,7 +172,7 @@ func (c *csvFile) next(cells []any) (bool, error) {
 			break // the file changed between two openings; the row count will tell
 		}
 		if cells[i], err = c.cell(i, cell); err != nil {
-			return false, &catalog.Error{Kind: catalog.KindBadFile, File: c.file, Record: c.row, Offset: -1, Text: "a cell changed its type while the manifest was read", Err: err}
+			return false, &catalog.Error{Kind: catalog.KindBadFile, File: c.file, Record: c.row, Offset: c.at, Text: fmt.Sprintf("line %d: a cell changed its type while the manifest was read", c.line)}
 		}
 	}
 	c.row++

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -59,20 +60,20 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	// O_NONBLOCK: a FIFO named like an image must not hang the job; regular files ignore it.
 	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return buffer, recordError(r, catalog.KindIO, "cannot open", err)
+		return buffer, recordError(r, catalog.KindIO, "cannot open it", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return buffer, recordError(r, catalog.KindIO, "cannot stat", err)
+		return buffer, recordError(r, catalog.KindIO, "cannot look at it", err)
 	}
 	if !info.Mode().IsRegular() {
-		return buffer, recordError(r, catalog.KindIO, "this is no regular file", nil)
+		return buffer, recordError(r, catalog.KindBadFile, "this is no regular file", nil)
 	}
 	// Taken before the bytes: a file that changes afterwards shows a later time than the index.
 	r.length, r.mtimeNs = info.Size(), info.ModTime().UnixNano()
 	if r.length > maxRecordBytes {
-		return buffer, recordError(r, catalog.KindLimit, fmt.Sprintf("the file has %d bytes, at most %d are taken", r.length, int64(maxRecordBytes)), nil)
+		return buffer, recordError(r, catalog.KindLimit, fault.Differs("the file is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
 	}
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, f)
@@ -105,7 +106,7 @@ func (in *inspector) oversized(r *record, f *os.File) error {
 		return recordError(r, catalog.KindIO, "the file cannot be read, or changed meanwhile", err)
 	}
 	r.facts.CRC32C, r.verdict, r.offset = sum.Sum32(), catalog.Limit, -1
-	r.reason = fmt.Sprintf("max_record_bytes: the file has %d bytes, the limit is %d", r.length, in.limits.MaxRecordBytes)
+	r.reason = fmt.Sprintf("the file has %d bytes, max_record_bytes is %d", r.length, in.limits.MaxRecordBytes)
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (in *inspector) inspect(r *record) error {
 	}
 	var e *native.Error
 	if !errors.As(err, &e) {
-		return recordError(r, catalog.KindInternal, "cannot inspect", err)
+		return recordError(r, catalog.KindInternal, "cannot inspect it", err)
 	}
 	r.reason, r.offset = e.Text, e.Offset
 	switch e.Code {
@@ -163,13 +164,12 @@ func (in *inspector) inspect(r *record) error {
 	return nil
 }
 
-// recordError names the file, or the key of a sample that has none.
+// recordError names the file, the sample, and of a manifest's the row, for there the mistake may be.
 func recordError(r *record, kind catalog.ErrorKind, text string, err error) error {
-	file := r.path
-	if file == "" {
-		file = r.key
+	if r.from.manifest != "" {
+		text += ", named by " + r.from.String()
 	}
-	return &catalog.Error{Kind: kind, File: file, Record: r.seq, Offset: -1, Text: text, Err: err}
+	return &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: -1, Text: text, Err: err}
 }
 
 // faulty reports whether a verdict belongs in the list of faults: warnings do, for whoever

@@ -66,7 +66,7 @@ func newOutput(destination string, shardBytes int64, overwrite bool) (*output, e
 		shardBytes = defaultShardBytes
 	}
 	if shardBytes < minShardBytes {
-		return nil, catalog.NewError(catalog.KindArgument, "", "shard_bytes is %d, at least %d are needed", shardBytes, minShardBytes)
+		return nil, catalog.NewError(catalog.KindArgument, "", "shard_bytes is %d (expected at least %d)", shardBytes, minShardBytes)
 	}
 	p, err := newPartial(destination, overwrite)
 	if err != nil {
@@ -128,8 +128,7 @@ func faultError(r *record) error {
 	if !ok {
 		kind = catalog.KindBadImage
 	}
-	f := r.fault()
-	return &catalog.Error{Kind: kind, File: f.File, Record: f.Record, Offset: f.Offset, Text: f.Reason}
+	return &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: r.offset, Text: r.reason}
 }
 
 // finish makes the dataset visible: index, manifest, directory, in this order.

@@ -119,6 +119,8 @@ func unsignedLong(t parquet.Type) bool {
 	return false
 }
 
+func (p *parquetFile) place() (line, offset int64) { return 0, -1 }
+
 func (p *parquetFile) columns() []catalog.Field { return p.cols }
 
 func (p *parquetFile) close() {

@@ -30,7 +30,7 @@ func (c *RecodeOptions) check() error {
 		most  int32
 	}{{"resize", c.Resize, maxResize}, {"quality", c.Quality, 100}} {
 		if o.value != nil && (*o.value < 1 || *o.value > o.most) {
-			return catalog.NewError(catalog.KindArgument, "", "%s is %d, 1 to %d was expected", o.name, *o.value, o.most)
+			return catalog.NewError(catalog.KindArgument, "", "%s is %d (expected 1 to %d)", o.name, *o.value, o.most)
 		}
 	}
 	return nil

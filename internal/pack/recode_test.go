@@ -90,10 +90,10 @@ func TestAnImageThatWouldExceedTheRecordLimitKeepsItsBytes(t *testing.T) {
 func TestImpossibleRecodingIsRefusedByName(t *testing.T) {
 	src := testFolder(t, 1)
 	for want, options := range map[string]RecodeOptions{
-		"resize is 0, 1 to 65500 was expected":     {Resize: number(0)},
-		"resize is 70000, 1 to 65500 was expected": {Resize: number(70000)},
-		"quality is -3, 1 to 100 was expected":     {Quality: number(-3)},
-		"quality is 101, 1 to 100 was expected":    {Resize: number(8), Quality: number(101)},
+		"resize is 0 (expected 1 to 65500)":     {Resize: number(0)},
+		"resize is 70000 (expected 1 to 65500)": {Resize: number(70000)},
+		"quality is -3 (expected 1 to 100)":     {Quality: number(-3)},
+		"quality is 101 (expected 1 to 100)":    {Resize: number(8), Quality: number(101)},
 	} {
 		parent := t.TempDir()
 		c := PackConfig{Source: src, Destination: filepath.Join(parent, "out"), RecodeOptions: options}

@@ -21,12 +21,23 @@ type Report struct {
 	Seconds     float64 `json:"seconds"`
 	Fingerprint string  `json:"fingerprint"`
 	Faults      Places  `json:"faults"`
+	// Samples that were no good image when they were packed or indexed, and are so still: their bytes
+	// are as recorded, so they are no faults of the dataset, and OK is not about them.
+	KnownFaults int64   `json:"known_faults"`
+	Known       []Place `json:"known"` // the first of them; Found is the verdict, Text the reason
 }
 
 // Places lists what is wrong, up to a bound, and counts all of it.
 type Places struct {
 	Total  int64   `json:"total"`
 	Listed []Place `json:"listed"`
+}
+
+func (p *Places) add(place Place) {
+	p.Total++
+	if len(p.Listed) < maxListedFaults {
+		p.Listed = append(p.Listed, place)
+	}
 }
 
 // Place is one thing that is not as it should be.
@@ -44,15 +55,22 @@ type Place struct {
 type places struct {
 	mu    sync.Mutex
 	all   Places
+	known Places
 	track *Tracker
 }
+
+// add takes what is not as it was recorded.
 
 func (p *places) add(place Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all.Total++
-	if len(p.all.Listed) < maxListedFaults {
-		p.all.Listed = append(p.all.Listed, place)
-	}
+	p.all.add(place)
 	p.track.add(0, 0, 1)
+}
+
+// addKnown takes what is as it was recorded, and was no good then.
+func (p *places) addKnown(place Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known.add(place)
 }

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -18,6 +19,20 @@ type item struct {
 	label  int64
 	hasCls bool // the label was given, so the shard says it too
 	fields []any
+	from   row // of a manifest
+}
+
+// row is the place in a manifest that names a sample.
+type row struct {
+	manifest     string // empty for samples of folders and writers
+	number, line int64  // from 0 among the rows, and from 1 among the lines of a CSV; 0 in Parquet
+}
+
+func (r row) String() string {
+	if r.line == 0 {
+		return fmt.Sprintf("row %d of %s", r.number, r.manifest)
+	}
+	return fmt.Sprintf("row %d, line %d of %s", r.number, r.line, r.manifest)
 }
 
 // source yields samples in the order of the dataset. It is used by one goroutine at a time.
@@ -66,9 +81,10 @@ func (f *folder) checkKeys() error {
 	return nil
 }
 
+// duplicate names both: which of them is to have another name is for a person to say.
 func duplicate(key, first, second string, record int64) error {
-	e := catalog.NewError(catalog.KindDuplicateKey, second, "the key %q is that of %s already", key, first)
-	e.Record = record
+	e := catalog.NewError(catalog.KindDuplicateKey, second, "two samples of one key, %s has it already", first)
+	e.Record, e.Key = record, key
 	return e
 }
 

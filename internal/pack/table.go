@@ -1,8 +1,8 @@
 package pack
 
 import (
+	"fmt"
 	"math"
-	"path"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -17,6 +17,7 @@ import (
 type tableFile interface {
 	columns() []catalog.Field
 	next(cells []any) (more bool, err error) // fills one cell a column; types as columns says
+	place() (line, offset int64)             // of the row that next read; 0 and -1 in Parquet
 	close()
 }
 
@@ -28,7 +29,8 @@ type table struct {
 	root   string
 	rows   int64
 	open   func() (tableFile, error)
-	rowsOf tableFile // of the second pass
+	below  string    // root as an absolute path
+	rowsOf tableFile // of the pass under way
 
 	cols                   []catalog.Field
 	pathAt, labelAt, keyAt int // column numbers, -1 where absent
@@ -49,11 +51,17 @@ func openTable(c *PackConfig) (*table, error) {
 	if strings.EqualFold(filepath.Ext(c.Source), ".parquet") {
 		t.open = func() (tableFile, error) { return openParquet(c.Source) }
 	}
+	var err error
+	if t.below, err = filepath.Abs(t.root); err != nil {
+		return nil, catalog.IOError(t.root, "cannot make it an absolute path", err)
+	}
+	// The whole table before the first image: a mistake in its last row should not cost hours.
 	first, err := t.open()
 	if err != nil {
 		return nil, err
 	}
 	defer first.close()
+	t.rowsOf = first
 	if err := t.chooseColumns(first.columns(), c); err != nil {
 		return nil, err
 	}
@@ -66,6 +74,9 @@ func openTable(c *PackConfig) (*table, error) {
 	return t, nil
 }
 
+// usualLabel is the column of labels where no other is named.
+const usualLabel = "label"
+
 // chooseColumns finds path, label and key by name; what is left over is kept as fields.
 func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	t.cols, t.cells = cols, make([]any, len(cols))
@@ -74,7 +85,7 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 		pathName = "path"
 	}
 	if labelName == "" {
-		labelName = "label"
+		labelName = usualLabel
 	}
 	for i, col := range cols {
 		switch col.Name {
@@ -90,17 +101,28 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	}
 	switch {
 	case t.pathAt < 0:
-		return t.wrong(-1, "there is no column %q", pathName)
+		return t.wrong(-1, "there is no column %q (found %s); path_column names another", pathName, columnNames(cols))
 	case cols[t.pathAt].Type != catalog.Str:
-		return t.wrong(-1, "the column %q is of type %s, paths are text", pathName, cols[t.pathAt].Type)
-	case c.LabelColumn != "" && t.labelAt < 0:
-		return t.wrong(-1, "there is no column %q", labelName)
+		return t.wrong(-1, "the column %q is of type %s (expected text, for paths)", pathName, cols[t.pathAt].Type)
+	// Without a column of the usual name the samples are unlabelled, as test sets are. Who names
+	// another one means it.
+	case labelName != usualLabel && t.labelAt < 0:
+		return t.wrong(-1, "there is no column %q (found %s)", labelName, columnNames(cols))
 	case t.labelAt >= 0 && cols[t.labelAt].Type != catalog.Int && cols[t.labelAt].Type != catalog.Str:
-		return t.wrong(-1, "the column %q is of type %s, labels are whole numbers or names", labelName, cols[t.labelAt].Type)
+		return t.wrong(-1, "the column %q is of type %s (expected whole numbers or names)", labelName, cols[t.labelAt].Type)
 	case t.keyAt >= 0 && cols[t.keyAt].Type != catalog.Str:
-		return t.wrong(-1, "the column \"key\" is of type %s, keys are text", cols[t.keyAt].Type)
+		return t.wrong(-1, "the column \"key\" is of type %s (expected text)", cols[t.keyAt].Type)
 	}
 	return nil
+}
+
+// columnNames are quoted: a blank in a header is easily overlooked.
+func columnNames(cols []catalog.Field) string {
+	names := make([]string, len(cols))
+	for i, c := range cols {
+		names[i] = strconv.Quote(c.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // survey reads the table once for class names, duplicate keys and the number of rows.
@@ -120,7 +142,10 @@ func (t *table) survey(f tableFile) error {
 			return err
 		}
 		if first, ok := keys.add(it.key, it.seq); !ok {
-			return duplicate(it.key, "row "+strconv.FormatInt(first, 10), t.file+" row "+strconv.FormatInt(it.seq, 10), it.seq)
+			line, offset := f.place()
+			e := duplicate(it.key, "row "+strconv.FormatInt(first, 10), t.file, it.seq).(*catalog.Error)
+			e.Offset, e.Text = offset, e.Text+inLine(line)+"; a column \"key\" gives keys of your own"
+			return e
 		}
 		if name, ok := t.labelName(); ok {
 			classes[name] = true
@@ -139,6 +164,22 @@ func (t *table) survey(f tableFile) error {
 		t.number[name] = int64(i)
 	}
 	return nil
+}
+
+// upKey stands in a key for each directory that a relative path goes up. A key names files wherever
+// a sample is written out again, and ".." would lead out of the folder there; left out, "../a.jpg"
+// and "a.jpg" would be one key.
+const upKey = "@up"
+
+// tableKey makes a key of a clean path.
+func tableKey(rel string) string {
+	key := strings.TrimPrefix(formats.Key(filepath.ToSlash(rel)), "/")
+	up := 0
+	for strings.HasPrefix(key, "../") {
+		key = key[len("../"):]
+		up++
+	}
+	return strings.Repeat(upKey+"/", up) + key
 }
 
 // labelName is the label of the row in cells, where labels are names.
@@ -161,19 +202,21 @@ func (t *table) fill(it *item) error {
 	it.path, it.rel = name, name
 	// An absolute path below the root gets the key its relative form would have.
 	if filepath.IsAbs(name) {
-		if below, err := filepath.Rel(t.root, name); err == nil && filepath.IsLocal(below) {
+		if below, err := filepath.Rel(t.below, name); err == nil && filepath.IsLocal(below) {
 			it.rel = below
 		}
 	} else {
 		it.path = filepath.Join(t.root, name)
 	}
-	it.key = formats.TextName(strings.TrimPrefix(formats.Key(path.Clean(it.rel)), "/"))
+	it.key = formats.TextName(tableKey(it.rel))
 	if t.keyAt >= 0 {
 		it.key, _ = t.cells[t.keyAt].(string)
 	}
 	if it.key == "" || len(it.key) > formats.MaxNameBytes || strings.IndexByte(it.key, 0) >= 0 {
 		return t.wrong(it.seq, "the key %.80q has not 1 to %d bytes without NUL", it.key, formats.MaxNameBytes)
 	}
+	line, _ := t.rowsOf.place()
+	it.from = row{t.file, it.seq, line}
 	it.label, it.hasCls = catalog.NoLabel, t.labelAt >= 0
 	if t.labelAt >= 0 {
 		switch v := t.cells[t.labelAt].(type) {
@@ -209,6 +252,7 @@ func (t *table) next(it *item) (bool, error) {
 	return true, t.fill(it)
 }
 
+// total is known from the first pass.
 func (t *table) total() int64      { return t.rows }
 func (t *table) classes() []string { return t.names }
 func (t *table) close()            { t.rowsOf.close() }
@@ -223,8 +267,20 @@ func (t *table) fields() []catalog.Field {
 // wrong is an error of the manifest's row, or of the whole with -1.
 func (t *table) wrong(row int64, format string, a ...any) error {
 	e := catalog.NewError(catalog.KindBadFile, t.file, format, a...)
-	e.Record = row
+	if e.Record = row; row >= 0 {
+		// The table's own row is at hand: fill is called for the row that was read last.
+		line, offset := t.rowsOf.place()
+		e.Offset, e.Text = offset, e.Text+inLine(line)
+	}
 	return e
+}
+
+// inLine is how an editor finds a row of a CSV.
+func inLine(line int64) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", in line %d", line)
 }
 
 // missing is what an empty cell means: nothing is a text and not a number; a whole number

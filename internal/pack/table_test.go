@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -65,17 +66,75 @@ func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
 		"path,label\n":                         {catalog.KindEmpty, "no rows"},
 		"file,label\nimg/a.jpg,1\n":            {catalog.KindBadFile, `no column "path"`},
 		"path,label\nimg/a.jpg,1.5\n":          {catalog.KindBadFile, "whole numbers or names"},
-		"path,label\nimg/a.jpg\n":              {catalog.KindBadFile, "wrong number of fields"},
-		"path,label\nimg/a.jpg,1\nimg/a.png,2": {catalog.KindDuplicateKey, "row 0"},
-		"path,label\n,1\n":                     {catalog.KindBadFile, "record 0"},
-		"path,label\nimg/nowhere.jpg,1\n":      {catalog.KindIO, "nowhere.jpg"},
-		"path,x,x\nimg/a.jpg,1,2\n":            {catalog.KindBadFile, "twice"},
+		"path,label\nimg/a.jpg\n":              {catalog.KindBadFile, "at byte 11: bad: line 2: wrong number of fields"},
+		"path,label\nimg/a.jpg,1\nimg/a.png,2": {catalog.KindDuplicateKey, "record 1 (img/a) at byte 23: bad: two samples of one key, row 0 has it already, in line 3"},
+		"path,label\n,1\n":                     {catalog.KindBadFile, "record 0 at byte 11: bad: the path \"\" has not"},
+		"path;label\nimg/a.jpg;1\n":            {catalog.KindBadFile, `columns are separated by commas, here it seems by ";"`},
+		"path;label\nimg/a.jpg;1,5\n":          {catalog.KindBadFile, `here it seems by ";"`},
+		"path\tlabel\nimg/a.jpg\t1\n":          {catalog.KindBadFile, `here it seems by "\t"`},
+		"\xef\xbb\xbfpath,label\nimg/a.jpg,1\n\"img/\nb.jpg\",2\n,3\n": {catalog.KindBadFile, "record 2 at byte 41: bad: the path \"\" has not 1 to 4096 bytes without NUL, in line 5"},
+		"path,x,x\nimg/a.jpg,1,2\n":                                    {catalog.KindBadFile, "twice"},
 	} {
 		put(t, root, "list.csv", []byte(text))
 		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), Destination: filepath.Join(t.TempDir(), "x")}, nil)
 		require.Equal(t, want.kind, kindOf(err), "%q: %v", text, err)
 		require.ErrorContains(t, err, want.text)
 	}
+}
+
+func TestAFileThatIsMissingIsNamedWithTheRowOfTheManifestThatNamesIt(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	type parquetRow struct {
+		Path string `parquet:"path"`
+	}
+	put(t, root, "list.csv", []byte("path,note\nimg/a.jpg,\"two\nlines\"\nimg/nowhere.jpg,\n"))
+	require.NoError(t, parquet.WriteFile(filepath.Join(root, "list.parquet"), []parquetRow{{"img/a.jpg"}, {"img/nowhere.jpg"}}))
+	for name, place := range map[string]string{"list.csv": "row 1, line 4 of ", "list.parquet": "row 1 of "} {
+		list, dst := filepath.Join(root, name), filepath.Join(t.TempDir(), "x")
+		_, err := Pack(context.Background(), PackConfig{Source: list, Destination: dst}, nil)
+		var e *catalog.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, catalog.KindIO, e.Kind)
+		require.Equal(t, filepath.Join(root, "img/nowhere.jpg"), e.File)
+		require.EqualError(t, err, e.File+": record 1 (img/nowhere): cannot open it, named by "+place+list+": no such file or directory")
+		requireNothing(t, filepath.Dir(dst))
+	}
+}
+
+func TestAManifestWithoutLabelsGivesUnlabelledSamples(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "list.csv", []byte("path,score\nimg/a.jpg,1\nimg/b.jpg,2\n"))
+	dst, s := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
+	require.Zero(t, s.Classes)
+	d := open(t, dst)
+	for i := range int64(2) {
+		s, err := d.Sample(i)
+		require.NoError(t, err)
+		require.EqualValues(t, catalog.NoLabel, s.Label)
+	}
+	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
+	// A column that was asked for by name and is not there is a mistake, not unlabelled data.
+	_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), LabelColumn: "class",
+		Destination: filepath.Join(t.TempDir(), "x")}, nil)
+	require.ErrorContains(t, err, `no column "class"`)
+}
+
+func TestPathsThatGoUpGetKeysThatDoNotAndStayApart(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "lists/img/a.jpg", testJPEG(7))
+	put(t, root, "lists/list.csv", []byte("path\n../img/a.jpg\nimg/a.jpg\n./sub/../../img/b.jpg\n"+filepath.Join(root, "lists")+"/../img/c.png\n"))
+	dst, s := packed(t, PackConfig{Source: filepath.Join(root, "lists/list.csv")})
+	require.EqualValues(t, 4, s.Rows)
+	d := open(t, dst)
+	for i, want := range []string{"@up/img/a", "img/a", "@up/img/b", strings.TrimPrefix(root, "/") + "/img/c"} {
+		key, err := d.Key(int64(i))
+		require.NoError(t, err)
+		require.Equal(t, want, key)
+	}
+	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
 func TestParquetManifestGivesTheSameTypesAsItsColumns(t *testing.T) {

@@ -50,17 +50,24 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	if err := v.run(ctx); err != nil {
 		return Report{}, err
 	}
-	found := v.places.all
-	slices.SortStableFunc(found.Listed, func(a, b Place) int {
-		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
-	})
-	if found.Listed == nil {
-		found.Listed = []Place{}
-	}
+	found, known := v.places.all.sorted(), v.places.known.sorted()
 	return Report{
 		Path: c.Source, Kind: d.Kind().String(), OK: found.Total == 0, Rows: d.Len(), Shards: len(d.Shards()), Bytes: v.bytes.Load(),
 		Seconds: time.Since(begin).Seconds(), Fingerprint: d.Fingerprint(), Faults: found,
+		KnownFaults: known.Total, Known: known.Listed,
 	}, nil
+}
+
+// sorted makes the list independent of which thread found what first, and never nil: JSON would say
+// null.
+func (p Places) sorted() Places {
+	slices.SortStableFunc(p.Listed, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+	})
+	if p.Listed == nil {
+		p.Listed = []Place{}
+	}
+	return p
 }
 
 // run does all tasks on all threads. The rows come first: batches that are wrong are named once
@@ -167,11 +174,7 @@ func (v *verifier) note(err error) {
 	if !errors.As(err, &e) {
 		e = catalog.NewError(catalog.KindInternal, v.config.Source, "%v", err)
 	}
-	text := e.Text
-	if e.Err != nil {
-		text = fmt.Sprintf("%s: %v", text, e.Err)
-	}
-	v.places.add(Place{File: e.File, Record: e.Record, Offset: e.Offset, Text: text})
+	v.places.add(Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset, Text: e.Clause()})
 }
 
 // sample is row i, or false where its batch is wrong, which checkRows says.

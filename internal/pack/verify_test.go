@@ -185,3 +185,51 @@ func TestChangedFilesOfAnIndexedFolderAreFound(t *testing.T) {
 	require.Contains(t, found[3], "cannot be read")
 	require.Contains(t, found[4], "time")
 }
+
+func TestSamplesThatWereFaultyWhenPackedAreListedApartAndAreNoFault(t *testing.T) {
+	emptyWorld(t)
+	src := testFolder(t, 12)
+	dst, made := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes})
+	require.EqualValues(t, testFaults, made.Faults.Total)
+	indexed := t.TempDir()
+	_, err := Index(context.Background(), IndexConfig{Source: src, IndexDir: indexed}, nil)
+	require.NoError(t, err)
+	for _, c := range []VerifyConfig{{Source: dst}, {Source: dst, Decode: true}, {Source: src, IndexDir: indexed}} {
+		r := verify(t, c)
+		require.True(t, r.OK, "the bytes are as they were packed: %+v", r.Faults)
+		require.EqualValues(t, testFaults, r.KnownFaults)
+		require.Len(t, r.Known, testFaults)
+		for n, p := range r.Known {
+			was := made.Faults.Listed[n]
+			require.Equal(t, was.Record, p.Record)
+			require.Equal(t, was.Verdict, p.Found)
+			require.Equal(t, was.Reason, p.Text)
+			require.NotEmpty(t, p.Key)
+			if c.IndexDir == "" {
+				require.Equal(t, dst, filepath.Dir(p.File))
+				s, err := open(t, dst).Sample(p.Record)
+				require.NoError(t, err)
+				require.Equal(t, s.Offset+max(was.Offset, 0), p.Offset)
+			}
+		}
+	}
+	clean := t.TempDir()
+	put(t, clean, "a/1.jpg", testJPEG(1))
+	dst, _ = packed(t, PackConfig{Source: clean})
+	r := verify(t, VerifyConfig{Source: dst})
+	require.Zero(t, r.KnownFaults)
+	require.NotNil(t, r.Known, "JSON would say null")
+}
+
+func TestAFaultySampleWhoseBytesChangedSinceIsAFault(t *testing.T) {
+	emptyWorld(t)
+	dst, _ := packed(t, PackConfig{Source: testFolder(t, 3)})
+	known := verify(t, VerifyConfig{Source: dst}).Known
+	require.NotEmpty(t, known)
+	s, err := open(t, dst).Sample(known[0].Record)
+	require.NoError(t, err)
+	change(t, known[0].File, func(b []byte) []byte { b[s.Offset+9] ^= 1; return b })
+	r := verify(t, VerifyConfig{Source: dst})
+	require.False(t, r.OK)
+	require.EqualValues(t, len(known)-1, r.KnownFaults)
+}

@@ -27,15 +27,25 @@ type reader struct {
 	mtime  int64
 }
 
+// readChunk is how much is read at once: large enough that a disk reads in one go.
 const readChunk = 1 << 20
 
+// newReader makes what a worker keeps from one task to the next.
 func newReader(c VerifyConfig, seek bool) (*reader, error) {
 	r := &reader{buffer: make([]byte, readChunk)}
-	var err error
 	if c.Decode || seek {
+		return r, r.needDecoder(c)
+	}
+	return r, nil
+}
+
+// needDecoder makes the decoder at the first record that needs one: a dataset without seek points and
+// without known faults needs none.
+func (r *reader) needDecoder(c VerifyConfig) (err error) {
+	if r.decode == nil {
 		r.decode, err = newInspector(c.Limits.native(), false)
 	}
-	return r, err
+	return err
 }
 
 func (r *reader) close() {
@@ -88,7 +98,7 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 		p := Place{File: path, Record: i, Key: key, Offset: s.Offset}
 		if err := r.open(path); err != nil {
 			if v.dataset.Kind() == catalog.Indexed { // of a missing shard, checkShard speaks once
-				p.Expected, p.Found, p.Text = "the file that was indexed", err.Error(), "the file cannot be read"
+				p.Expected, p.Found, p.Text = "the file that was indexed", catalog.Reason(err), "the file cannot be read"
 				v.places.add(p)
 			}
 			continue
@@ -115,7 +125,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 	}
 	crc, err := r.checksum(s.Offset, s.Length)
 	if err != nil {
-		p.Expected, p.Found, p.Text = fmt.Sprintf("%d bytes", s.Length), err.Error(), "the record cannot be read"
+		p.Expected, p.Found, p.Text = fmt.Sprintf("%d bytes", s.Length), catalog.Reason(err), "the record cannot be read"
 		v.places.add(p)
 		return
 	}
@@ -124,7 +134,20 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 		v.places.add(p)
 		return
 	}
-	if !v.config.Decode && seek == nil || uint64(s.Length) > r.decode.limits.MaxRecordBytes {
+	known := s.Verdict != catalog.Good
+	if !v.config.Decode && seek == nil && !known {
+		return
+	}
+	if err := r.needDecoder(v.config); err != nil {
+		v.note(err)
+		return
+	}
+	if uint64(s.Length) > r.decode.limits.MaxRecordBytes {
+		// Not held in memory, so nothing but its checksum can be said of it anew.
+		if known {
+			p.Found, p.Text = s.Verdict.String(), fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", s.Length, r.decode.limits.MaxRecordBytes)
+			v.places.addKnown(p)
+		}
 		return
 	}
 	if err := r.load(s.Offset, s.Length); err != nil {
@@ -135,7 +158,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 	if seek != nil {
 		v.checkPoints(r, s, p.Key, r.image, seek)
 	}
-	if v.config.Decode {
+	if v.config.Decode || known {
 		v.checkVerdict(r, s, p)
 	}
 }
@@ -172,13 +195,27 @@ func (r *reader) checksum(offset, length int64) (uint32, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkVerdict reads all entropy data once more. Limits may have changed since, so a verdict
-// that is about a limit is not compared.
+// checkVerdict reads all entropy data once more: of every sample where the caller asks for it, and
+// always of those with a fault on record, to say what and where it is, which no index holds. Limits
+// may have changed since, so a verdict that is about a limit is not compared.
 func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
 	again := &record{item: item{seq: s.Index, key: p.Key, path: p.File}, data: r.image, length: s.Length}
 	if err := r.decode.inspect(again); err != nil {
 		v.note(err)
 		return
+	}
+	// Its bytes are those that were recorded (the checksum held), so this is no fault of the dataset,
+	// and yet whoever trains on it should know.
+	if s.Verdict != catalog.Good {
+		known := p
+		known.Found, known.Text = s.Verdict.String(), again.reason
+		if again.offset >= 0 {
+			known.Offset += again.offset
+		}
+		if again.reason == "" { // a limit that is higher now
+			known.Text = "found " + s.Verdict.String() + " when it was packed or indexed"
+		}
+		v.places.addKnown(known)
 	}
 	if again.verdict == catalog.Limit || s.Verdict == catalog.Limit {
 		return

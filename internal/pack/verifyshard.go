@@ -80,10 +80,10 @@ func (v *verifier) keyOf(record int64) string {
 
 // walkError names the place where the archive stops being one; what lies behind cannot be walked.
 func (v *verifier) walkError(path string, record int64, err error) {
-	p := Place{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: err.Error()}
+	p := Place{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: "the archive cannot be walked from here on"}
 	var w *formats.WalkError
 	if errors.As(err, &w) {
-		p.Offset, p.Found = w.Offset, w.Err.Error()
+		p.Offset, p.Found = w.Offset, formats.Reason(w)
 	}
 	v.places.add(p)
 }

@@ -102,24 +102,24 @@ func (w *Writer) Add(image []byte, a Added) error {
 func (w *Writer) item(image []byte, a Added) (*item, error) {
 	it := &item{seq: w.count, key: a.Key, label: catalog.NoLabel}
 	wrong := func(format string, v ...any) error {
-		return &catalog.Error{Kind: catalog.KindArgument, File: it.key, Record: w.count, Offset: -1, Text: fmt.Sprintf(format, v...)}
+		return &catalog.Error{Kind: catalog.KindArgument, Record: w.count, Key: it.key, Offset: -1, Text: fmt.Sprintf(format, v...)}
 	}
 	if it.key == "" {
 		it.key = fmt.Sprintf("%09d", w.count)
 	}
 	if len(it.key) > formats.MaxNameBytes || !utf8.ValidString(it.key) || strings.IndexByte(it.key, 0) >= 0 {
-		return nil, wrong("a key has 1 to %d bytes of UTF-8 without NUL", formats.MaxNameBytes)
+		return nil, wrong("key is %.80q (expected 1 to %d bytes of UTF-8 without NUL)", it.key, formats.MaxNameBytes)
 	}
 	if first, ok := w.keys.seenAs(it.key); ok {
-		return nil, duplicate(it.key, fmt.Sprintf("record %d", first), it.key, w.count)
+		return nil, duplicate(it.key, fmt.Sprintf("record %d", first), "", w.count)
 	}
 	if int64(len(image)) > maxRecordBytes {
-		return nil, wrong("the image has %d bytes, at most %d are taken", len(image), int64(maxRecordBytes))
+		return nil, wrong("the image has %d bytes (expected at most %d)", len(image), int64(maxRecordBytes))
 	}
 	if a.Label != nil {
 		it.label, it.hasCls = *a.Label, true
 		if n := int64(len(w.config.Classes)); n > 0 && (it.label < 0 || it.label >= n) {
-			return nil, wrong("the label is %d, there are %d classes", it.label, n)
+			return nil, wrong("label is %d (expected 0 to %d, there are %d classes)", it.label, n-1, n)
 		}
 	}
 	fields, err := w.fieldsOf(a)

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -47,7 +48,7 @@ func (w *Writer) labelFromJSON(value json.RawMessage) (*int64, error) {
 			label := int64(i)
 			return &label, nil
 		}
-		return nil, catalog.NewError(catalog.KindArgument, "", "%q is none of the %d classes", name, len(w.config.Classes))
+		return nil, fmt.Errorf("%q is none of the %d classes", name, len(w.config.Classes))
 	}
 	var label int64
 	err := json.Unmarshal(value, &label)

@@ -34,6 +34,8 @@ type Config struct {
 	VerifyCRC   bool
 	Limits      native.Limits
 	NoMemfd     bool // slots without memfd, as where it is refused
+	// Explain puts the user's name of a transform into what the plan says of an image; may be nil.
+	Explain func(error) error
 }
 
 const (
@@ -52,11 +54,11 @@ const (
 // complete fills in the defaults and refuses what cannot be, by the name that a user knows it by.
 func (c *Config) complete() error {
 	if c.Dataset == nil || c.Plan == nil || c.Order == nil {
-		return fmt.Errorf("pipeline: data set, plan and order are needed")
+		return fmt.Errorf("a loader needs a dataset, a plan and an order")
 	}
 	// An order for more samples than there are would ask the catalog for rows that it lacks.
 	if samples := c.Order.Config().Samples; samples != c.Dataset.Len() {
-		return fmt.Errorf("pipeline: the order is for %d samples, the data set has %d", samples, c.Dataset.Len())
+		return fmt.Errorf("the order is for %d samples, the dataset has %d", samples, c.Dataset.Len())
 	}
 	if c.Threads == 0 {
 		c.Threads = DefaultThreads()
@@ -71,12 +73,12 @@ func (c *Config) complete() error {
 		name        string
 		value, most int
 	}{
-		{"threads", c.Threads, maxThreads},
+		{"num_threads", c.Threads, maxThreads},
 		{"prefetch", c.Prefetch, maxPrefetch},
 		{"read_ahead", c.ReadAhead, maxReadAhead},
 	} {
 		if n.value < 1 || n.value > n.most {
-			return fmt.Errorf("pipeline: %s %d is not in [1, %d]", n.name, n.value, n.most)
+			return catalog.NewError(catalog.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)
 		}
 	}
 	return checkPlace(c.Order, c.Epoch, c.Step)
@@ -95,10 +97,10 @@ func (c *Config) slots() int { return c.window() + 2 }
 // a loop stands that has read all batches of an epoch and was not yet told of its end.
 func checkPlace(o *order.Order, epoch, step int64) error {
 	if epoch < 0 || epoch > maxEpoch {
-		return fmt.Errorf("pipeline: epoch %d is not in [0, %d]", epoch, int64(maxEpoch))
+		return catalog.NewError(catalog.KindArgument, "", "epoch is %d (expected 0 to %d)", epoch, int64(maxEpoch))
 	}
 	if step < 0 || step > o.Steps() {
-		return fmt.Errorf("pipeline: step %d is not in [0, %d], the steps of an epoch", step, o.Steps())
+		return catalog.NewError(catalog.KindArgument, "", "step is %d (expected 0 to %d, the steps of an epoch)", step, o.Steps())
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (e *event) open() (int, error) {
 	}
 	fd, err := unix.Eventfd(initial, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return -1, fmt.Errorf("pipeline: eventfd: %w", err)
+		return -1, fmt.Errorf("cannot make an event descriptor: %w", err)
 	}
 	e.fd, e.made = fd, true
 	return fd, nil

@@ -2,10 +2,9 @@ package pipeline
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 	"github.com/headrace/headrace/pinned"
@@ -23,20 +22,20 @@ type SampleError struct {
 	Err    error  // what the stage that failed said
 }
 
+// Error is the sentence; package fault says its form.
 func (e *SampleError) Error() string {
-	var s strings.Builder
-	if e.File != "" {
-		fmt.Fprintf(&s, "%s: ", e.File)
+	return fault.Sentence(fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}, e.family(), e.Text)
+}
+
+func (e *SampleError) family() fault.Family {
+	if errors.Is(e.Err, pinned.ErrMemory) || errors.Is(e.Err, mmap.ErrMemory) {
+		return fault.Unnamed // the system's refusal, though no kind of its own says so
 	}
-	fmt.Fprintf(&s, "record %d", e.Record)
-	if e.Key != "" {
-		fmt.Fprintf(&s, " (%s)", e.Key)
+	var pixels *native.Error
+	if errors.As(e.Err, &pixels) && pixels.Code == native.Memory {
+		return fault.Unnamed
 	}
-	if e.Offset >= 0 {
-		fmt.Fprintf(&s, " at byte %d", e.Offset)
-	}
-	fmt.Fprintf(&s, ": %s", e.Text)
-	return s.String()
+	return e.Code.Family()
 }
 
 func (e *SampleError) Unwrap() error { return e.Err }
@@ -60,12 +59,12 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 		if stored.File != "" {
 			e.File = stored.File
 		}
-		e.Text = stored.Text
-		if stored.Err != nil {
-			e.Text += ": " + stored.Err.Error()
-		}
+		e.Text = stored.Clause()
 	case errors.As(err, &pixels):
 		e.Code, e.Text = pixelKinds[pixels.Code], pixels.Text
+		if l.config.Explain != nil && pixels.Code == native.Argument {
+			e.Text = l.config.Explain(pixels).Error()
+		}
 		// The decoder counts from the record's first byte, a person from the file's.
 		if pixels.Offset >= 0 {
 			e.Offset = sample.Offset + pixels.Offset

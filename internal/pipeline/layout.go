@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -26,12 +28,13 @@ func newLayout(plan *native.Plan, batchSize int64) (Layout, error) {
 	// Sizes may come from a user's transform list, so every product is checked.
 	size, fixed := plan.FixedSize()
 	if !fixed {
-		return Layout{}, fmt.Errorf("pipeline: the transforms leave images of different sizes, a batch needs one size")
+		return Layout{}, errSizes
 	}
 	high, images := bits.Mul64(size.Bytes, uint64(batchSize))
 	// The labels and indices of 2^56 samples would fit beside images of 2^62 bytes.
 	if high != 0 || images > math.MaxInt64/2 || batchSize > 1<<56 {
-		return Layout{}, fmt.Errorf("pipeline: a batch of %d samples of %d bytes is too large", batchSize, size.Bytes)
+		return Layout{}, catalog.NewError(catalog.KindArgument, "", "%s",
+			fault.Argument("batch_size", batchSize, fmt.Sprintf("at most %d samples of %d bytes each", min(math.MaxInt64/2/size.Bytes, 1<<56), size.Bytes)))
 	}
 	l := Layout{Width: size.Width, Height: size.Height, BatchSize: batchSize, SampleBytes: int64(size.Bytes)}
 	l.LabelsOffset = align(int64(images))

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/pinned"
 )
 
 func TestLentMemoryIsWrittenFirstAndReturnsWithItsBatch(t *testing.T) {
@@ -37,4 +38,76 @@ func TestLentMemoryIsWrittenFirstAndReturnsWithItsBatch(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 5)
+}
+
+// lendable is memory that can be lent, with room to spare in front for a misaligned address.
+func lendable(t *testing.T, bytes int64) []byte {
+	t.Helper()
+	memory, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Munmap(memory) })
+	return memory
+}
+
+func TestMemoryThatCannotBeLentIsRefusedAndTheLoaderGoesOnInItsOwn(t *testing.T) {
+	l := open(t, dataset(t, 16, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 2}})
+	slot := l.Layout().SlotBytes
+	memory := lendable(t, 2*slot+4096)
+	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&memory[offset]) }
+	for name, err := range map[string]error{
+		"too small":    l.Lend(at(0), slot-1, 1),
+		"unaligned":    l.Lend(at(8), slot, 1),
+		"nothing":      l.Lend(nil, slot, 1),
+		"negative tag": l.Lend(at(0), slot, -1),
+	} {
+		require.ErrorIs(t, err, pinned.ErrLoan, name)
+	}
+	for range 4 {
+		b, err := next(t, l)
+		require.NoError(t, err)
+		require.EqualValues(t, pinned.Own, b.Slot.Tag())
+		require.NoError(t, b.Release())
+	}
+	for _, b := range memory {
+		require.Zero(t, b, "refused memory is not written")
+	}
+}
+
+func TestLentMemoryIsItsOwnersAgainOnceTheLoaderIsClosed(t *testing.T) {
+	l := open(t, dataset(t, 64, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 2, Prefetch: 4}})
+	memory := lendable(t, l.Layout().SlotBytes)
+	require.NoError(t, l.Lend(unsafe.Pointer(&memory[0]), int64(len(memory)), 5))
+	b, err := next(t, l)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	l.Close()
+	<-l.gone
+	for i := range memory {
+		memory[i] = 0xA5
+	}
+	require.ErrorIs(t, l.Lend(unsafe.Pointer(&memory[0]), int64(len(memory)), 6), pinned.ErrClosed)
+	_, err = l.Next(0)
+	require.ErrorIs(t, err, ErrClosed)
+	for _, b := range memory {
+		require.EqualValues(t, 0xA5, b)
+	}
+}
+
+func TestABatchInLentMemoryStaysValidWhenItsLoaderIsClosed(t *testing.T) {
+	l := open(t, dataset(t, 64, nil), settings{order.Config{BatchSize: 4}, Config{Threads: 2, Prefetch: 1}})
+	memory := lendable(t, l.Layout().SlotBytes)
+	require.NoError(t, l.Lend(unsafe.Pointer(&memory[0]), int64(len(memory)), 5))
+	for {
+		b, err := next(t, l)
+		require.NoError(t, err)
+		if b.Slot.Tag() != 5 {
+			require.NoError(t, b.Release())
+			continue
+		}
+		before := describe(b)
+		l.Close()
+		require.Equal(t, before, describe(b))
+		require.NoError(t, b.Release())
+		return
+	}
 }

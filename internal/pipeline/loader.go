@@ -59,6 +59,9 @@ func Open(c Config) (*Loader, error) {
 		return nil, err
 	}
 	layout, err := newLayout(c.Plan, c.Order.Config().BatchSize)
+	if errors.Is(err, errSizes) {
+		return nil, c.explainSizes()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +84,9 @@ func Open(c Config) (*Loader, error) {
 		}
 		l.workers = append(l.workers, &worker{loader: l, context: context})
 	}
-	if l.store, err = store.Open(c.Dataset, c.Store, int64(c.Limits.MaxRecordBytes)); err != nil {
+	l.store, err = store.Open(c.Dataset, store.Options{
+		Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Salvage: c.OnError == Replace})
+	if err != nil {
 		l.closeContexts()
 		return nil, err
 	}

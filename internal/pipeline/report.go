@@ -16,8 +16,13 @@ type Replacement struct {
 	Err                *SampleError
 }
 
-// reportLines bounds the list; the counts go on.
-const reportLines = 1000
+// What bounds the lists; the counts go on. A missing shard of 256 MB takes some 2,500 photographs
+// along, so one epoch over a set that lacks a few of them is listed whole; at about 300 bytes a line
+// the list stays at a few megabytes. Warnings come with every epoch anew and cost nobody a sample.
+const (
+	replacedLines = 10_000
+	warnedLines   = 1000
+)
 
 // report lists what was done to delivered batches, with the Loader's lock held. Replacements
 // have a list of their own, so that warnings cannot crowd them out.
@@ -38,21 +43,21 @@ func (l *Loader) note(d *draft, r Replacement) {
 func (r *report) add(d *draft) (replaced int32) {
 	slices.SortFunc(d.notes, func(a, b Replacement) int { return cmp.Compare(a.Place, b.Place) })
 	for _, line := range d.notes {
-		list, count := &r.warned, &r.warnedInAll
+		list, count, most := &r.warned, &r.warnedInAll, warnedLines
 		if line.Err != nil {
-			list, count = &r.replaced, &r.replacedInAll
+			list, count, most = &r.replaced, &r.replacedInAll, replacedLines
 			replaced++
 		}
 		*count++
-		if len(*list) < reportLines {
+		if len(*list) < most {
 			*list = append(*list, line)
 		}
 	}
 	return replaced
 }
 
-// Report lists the first thousand replacements and the first thousand warnings of the batches
-// delivered; Stats counts all.
+// Report lists the first replacements and the first warnings of the batches delivered; Stats counts
+// all.
 func (l *Loader) Report() []Replacement {
 	l.mu.Lock()
 	defer l.mu.Unlock()

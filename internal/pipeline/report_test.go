@@ -28,16 +28,18 @@ func TestASampleWithWarningsIsKeptAndReported(t *testing.T) {
 }
 
 func TestTheReportIsBoundedAndItsCountIsNot(t *testing.T) {
-	d := dataset(t, 20, func(i int, row *catalog.Row, data []byte) []byte {
-		if i%2 == 0 {
-			return data[:20]
+	var r report
+	for range 5 {
+		var d draft
+		for place := range int64(3000) {
+			d.notes = append(d.notes, Replacement{Place: place, Err: &SampleError{}}, Replacement{Place: place, Substitute: -1})
 		}
-		return data
-	})
-	l := open(t, d, settings{order.Config{BatchSize: 20}, Config{OnError: Replace}})
-	consumeQuietly(t, l, reportLines/10+5)
-	require.Len(t, l.Report(), reportLines)
-	require.EqualValues(t, reportLines+50, l.Stats().Replaced)
+		require.EqualValues(t, 3000, r.add(&d))
+	}
+	require.Len(t, r.replaced, replacedLines)
+	require.Len(t, r.warned, warnedLines)
+	require.EqualValues(t, 15_000, r.replacedInAll)
+	require.EqualValues(t, 15_000, r.warnedInAll)
 }
 
 func TestBatchesThatWereNotDeliveredAreNotReported(t *testing.T) {

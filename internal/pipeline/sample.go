@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
@@ -24,7 +25,7 @@ func (w *worker) fill(t task) {
 		// A mistake of ours ends this batch, never the process.
 		if p := recover(); p != nil {
 			w.loader.fail(t, &SampleError{Code: catalog.KindInternal, Record: index, Offset: -1,
-				Text: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())})
+				Text: fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())})
 		}
 	}()
 	// Claimed before the stream was cancelled, and nobody will see it.
@@ -33,28 +34,35 @@ func (w *worker) fill(t task) {
 	}
 	l := w.loader
 	index = l.order.At(d.epoch, d.first+t.i)
-	fault := w.produce(d, t.i, index, t.record)
-	if fault == nil {
+	failed := w.produce(d, t.i, index, t.record)
+	if failed == nil {
 		return
 	}
-	if l.config.OnError == Raise || !replaceable(fault) {
-		l.fail(t, fault)
+	if l.config.OnError == Raise || !replaceable(failed) {
+		l.fail(t, failed)
 		return
 	}
+	tried := 0
 	// Substitutes are read here, not ahead: faults are rare, and readers know only the order.
-	for attempt := range int64(substitutes) {
-		substitute := l.order.Substitute(d.epoch, index, attempt)
-		if substitute < 0 || d.stream.cancelled.Load() {
-			break
+	for attempt := int64(0); attempt < l.order.Config().Samples-1 && tried < substitutes; attempt++ {
+		if d.stream.cancelled.Load() {
+			return
 		}
+		substitute := l.order.Substitute(d.epoch, index, attempt)
+		// A missing or truncated shard takes thousands of samples along. That they are gone is known
+		// without reading, so they do not use up the tries: while one sample is left, the epoch goes on.
+		if sample, err := l.config.Dataset.Sample(substitute); err == nil && l.store.Lost(sample) {
+			continue
+		}
+		tried++
 		if w.produce(d, t.i, substitute, nil) == nil {
-			l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: fault.Key,
-				Substitute: substitute, Err: fault})
+			l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
+				Substitute: substitute, Err: failed})
 			return
 		}
 	}
-	fault.Text += fmt.Sprintf(" (and no substitute was good, %d were tried)", substitutes)
-	l.fail(t, fault)
+	failed.Text += fmt.Sprintf("; no substitute was good either, %d were tried", tried)
+	l.fail(t, failed)
 }
 
 // produce reads and decodes sample `index` into place i of the draft.
@@ -138,15 +146,17 @@ func (w *worker) convict(sample catalog.Sample, view mmap.View) error {
 	switch {
 	case w.loader.config.VerifyCRC && sample.HasCRC && facts.CRC32C != sample.CRC32C:
 		return &native.Error{Code: native.Checksum, Offset: -1,
-			Text: fmt.Sprintf("CRC-32C is %08x, recorded was %08x", facts.CRC32C, sample.CRC32C)}
+			Text: fault.Differs("the record's CRC-32C differs", crcText(sample.CRC32C), crcText(facts.CRC32C))}
 	case err != nil:
 		return err
 	case sample.Verdict == catalog.Limit:
 		return nil
 	}
 	return &native.Error{Code: verdictCodes[sample.Verdict], Offset: -1,
-		Text: "found " + sample.Verdict.String() + " when it was indexed"}
+		Text: "the image was found " + sample.Verdict.String() + " when it was packed or indexed"}
 }
+
+func crcText(crc uint32) string { return fmt.Sprintf("%08x", crc) }
 
 // verdictCodes are the faults that a verdict can state; a met limit is no fault of the file.
 var verdictCodes = map[catalog.Verdict]native.Code{

@@ -116,7 +116,7 @@ func openSet(t *testing.T, root string, o mmap.Options) (*Store, *catalog.Datase
 	descriptors, memory := countDescriptors(t), mmap.BufferBytes()
 	d, err := catalog.Open(root, catalog.Options{})
 	require.NoError(t, err)
-	s, err := Open(d, o, 1<<20)
+	s, err := Open(d, Options{Options: o, MaxRecordBytes: 1 << 20})
 	require.NoError(t, err)
 	d.Release() // the store holds a reference of its own
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -32,16 +33,14 @@ func explain(err error, path string, record int64) error {
 	}
 	var found *mmap.Error
 	if errors.As(err, &found) {
-		e.Offset, e.Err = found.Offset, reason{found}
+		e.Offset = found.Offset
+		// Where the file ends is the place to look at, not where the record would have begun.
+		if e.Kind == catalog.KindTruncated && found.Found >= 0 {
+			e.Offset = found.Found
+		}
 	}
 	return e
 }
-
-// reason is an *mmap.Error whose text leaves out what the catalog.Error around it says.
-type reason struct{ found *mmap.Error }
-
-func (r reason) Error() string { return r.found.Reason() }
-func (r reason) Unwrap() error { return r.found }
 
 // refuse is an error that no file system said.
 func (s *Store) refuse(sample catalog.Sample, kind catalog.ErrorKind, format string, a ...any) error {
@@ -54,6 +53,7 @@ func (s *Store) refuse(sample catalog.Sample, kind catalog.ErrorKind, format str
 
 func isClosed(err error) bool { return errors.Is(err, mmap.ErrClosed) }
 
+// sizes is the clause of a file that has not the size it ought to have.
 func sizes(what string, expected, found int64) string {
-	return fmt.Sprintf("%s (expected %d bytes, found %d)", what, expected, found)
+	return fault.Differs(what, fmt.Sprintf("%d bytes", expected), found)
 }

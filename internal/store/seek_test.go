@@ -30,7 +30,7 @@ func TestSeekPointsAreReadWhereANewIndexTookTheirNameAway(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Release()
 	require.NoError(t, os.Remove(filepath.Join(want.root, catalog.SeekFileName(0))))
-	s, err := Open(d, mmap.Options{}, 1<<20)
+	s, err := Open(d, Options{MaxRecordBytes: 1 << 20})
 	require.NoError(t, err)
 	defer s.Close()
 	view, err := s.ReadSeek(sample(t, d, 1), buffer(t))
@@ -43,8 +43,8 @@ func TestSeekPointsOutsideTheFileOrOverTheLimitAreErrorsThatNameTheRecord(t *tes
 	s, d := openSet(t, want.root, mmap.Options{})
 	b := buffer(t)
 	for text, place := range map[string]catalog.SeekPlace{
-		"limit":  {Offset: 16, Length: 1<<20 + 1},
-		"record": {Offset: int64(len(want.seek)), Length: 1},
+		"max_record_bytes": {Offset: 16, Length: 1<<20 + 1},
+		"record":           {Offset: int64(len(want.seek)), Length: 1},
 	} {
 		forged := sample(t, d, 1)
 		forged.Seek = place
@@ -89,7 +89,7 @@ func BenchmarkReadSeek(b *testing.B) {
 	d, err := catalog.Open(dir, catalog.Options{})
 	require.NoError(b, err)
 	defer d.Release()
-	s, err := Open(d, mmap.Options{}, 1<<20)
+	s, err := Open(d, Options{MaxRecordBytes: 1 << 20})
 	require.NoError(b, err)
 	defer s.Close()
 	buffer := new(mmap.Buffer)

@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +20,7 @@ const mostOpen = 1000
 type shards struct {
 	list    []shard
 	options mmap.Options
+	salvage bool // a truncated shard is read as far as it goes
 	most    int
 
 	mutex  sync.Mutex // guards opening and closing, never reading
@@ -33,9 +36,9 @@ type shard struct {
 	used atomic.Bool // since the clock's hand last came by
 }
 
-func newShards(d *catalog.Dataset, o mmap.Options) *shards {
+func newShards(d *catalog.Dataset, o Options) *shards {
 	infos := d.Shards()
-	s := &shards{list: make([]shard, len(infos)), options: o, most: descriptors()}
+	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors()}
 	for i, info := range infos {
 		s.list[i].path, s.list[i].size = d.ShardPath(i), info.Size
 	}
@@ -82,7 +85,7 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	if err != nil {
 		return nil, explain(err, shard.path, sample.Index)
 	}
-	if err := shard.check(file.Size(), sample.Index); err != nil {
+	if err := s.check(shard, file.Size(), sample.Index); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -93,26 +96,54 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 }
 
 // check compares a shard with the manifest: an index of one shard must never be read against
-// the bytes of another.
-func (s *shard) check(found, record int64) error {
+// the bytes of another. The offset in the error is the first place where the two differ by their
+// sizes: where a shorter file ends, and where a longer one ought to.
+func (s *shards) check(at *shard, found, record int64) error {
+	e := &catalog.Error{File: at.path, Record: record, Offset: min(found, at.size)}
 	switch {
-	case found == s.size:
+	case found == at.size || found < at.size && s.salvage:
 		return nil
-	case found < s.size:
-		return &catalog.Error{Kind: catalog.KindTruncated, File: s.path, Record: record, Offset: -1,
-			Text: sizes("the shard is truncated", s.size, found)}
+	case found < at.size:
+		e.Kind, e.Text = catalog.KindTruncated, sizes("the shard is truncated, it ends here", at.size, found)
+	default:
+		e.Kind, e.Text = catalog.KindBadFile, sizes("this is not the shard that was packed", at.size, found)
 	}
-	return &catalog.Error{Kind: catalog.KindBadFile, File: s.path, Record: record, Offset: -1,
-		Text: sizes("this is not the shard that was packed", s.size, found)}
+	// Sizes of shards are as good as random, so an equal one is no accident.
+	for i := range s.list {
+		if other := &s.list[i]; other != at && other.size == found {
+			e.Text += "; this is the size of " + filepath.Base(other.path) + ", perhaps they were swapped"
+			break
+		}
+	}
+	return e
+}
+
+// cut is an error for a sample that the shard, shorter than the manifest says, does not hold whole.
+func (s *shards) cut(sample catalog.Sample, file *mmap.File) error {
+	shard, end := &s.list[sample.Shard], file.Size()
+	// What lies outside the whole shard is the index's fault, which Read says.
+	if end >= shard.size || sample.Offset < 0 || sample.Length < 0 ||
+		sample.Offset > shard.size-sample.Length || sample.Offset <= end-sample.Length {
+		return nil
+	}
+	// Nothing that the CRC-32C of each record would not show is believed of such a file.
+	where := "before the record, which begins at byte"
+	if sample.Offset < end {
+		where = "inside the record, which begins at byte"
+	}
+	return &catalog.Error{Kind: catalog.KindTruncated, File: shard.path, Record: sample.Index, Offset: end,
+		Text: sizes(fmt.Sprintf("the shard is truncated, it ends here, %s %d", where, sample.Offset), shard.size, end)}
 }
 
 // evict closes n shards that were not used lately (the clock algorithm), with the lock held.
 func (s *shards) evict(n int) {
-	// Two rounds: the first may only find that all were used.
-	for steps := 2 * len(s.list); n > 0 && steps > 0; steps-- {
+	// Two rounds: the first may only find that all were used. Readers go on using them meanwhile, so
+	// both may; the third takes any, or there would be more open than may be.
+	for steps := 3 * len(s.list); n > 0 && steps > 0; steps-- {
 		shard := &s.list[s.hand]
 		s.hand = (s.hand + 1) % len(s.list)
-		if shard.file.Load() == nil || shard.used.Swap(false) {
+		spared := shard.used.Swap(false) && steps > len(s.list)
+		if shard.file.Load() == nil || spared {
 			continue
 		}
 		s.shut(shard)

@@ -1,31 +1,41 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
+
+// Options of a Store.
+type Options struct {
+	mmap.Options
+	MaxRecordBytes int64 // a record over it is refused before memory is asked for
+	// Salvage reads what a truncated shard still holds. Without it such a shard is an error at its
+	// first sample: whoever trains on it should hear of the damage at once, not when the order
+	// happens to come to a record that is gone.
+	Salvage bool
+}
 
 // Store reads the samples of one dataset. Safe for any number of goroutines, each with a
 // Buffer of its own.
 type Store struct {
 	dataset *catalog.Dataset
 	options mmap.Options
-	limit   int64 // bytes a record may have
+	limit   int64 // Options.MaxRecordBytes
 	shards  *shards
 	seek    *mmap.File // the Dataset's file of seek points; nil where it has none
 }
 
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
-// A record over maxRecordBytes is refused before memory is asked for.
-func Open(d *catalog.Dataset, o mmap.Options, maxRecordBytes int64) (*Store, error) {
-	if maxRecordBytes <= 0 {
-		return nil, catalog.NewError(catalog.KindArgument, d.Root(),
-			"the limit of %d bytes a record is not positive", maxRecordBytes)
+func Open(d *catalog.Dataset, o Options) (*Store, error) {
+	if o.MaxRecordBytes <= 0 {
+		return nil, catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
 	}
 	d.Retain()
-	return &Store{dataset: d, options: o, limit: maxRecordBytes, shards: newShards(d, o), seek: d.SeekFile()}, nil
+	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), seek: d.SeekFile()}, nil
 }
 
 // Close closes what is open and lets go of the dataset. Views stay readable until their Buffers
@@ -38,10 +48,36 @@ func (s *Store) Close() {
 
 // Read makes the encoded bytes of a sample readable until b is used again.
 func (s *Store) Read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	view, err := s.read(sample, b)
+	if err != nil {
+		s.addKey(err, sample.Index)
+	}
+	return view, err
+}
+
+// addKey says the sample's key too; where the index itself is wrong, its number has to do.
+func (s *Store) addKey(err error, record int64) {
+	var e *catalog.Error
+	if errors.As(err, &e) && e.Key == "" {
+		e.Key, _ = s.dataset.Key(record)
+	}
+}
+
+// Lost reports, without reading it, that a sample's shard is not there or ends before it. Of the
+// files of a folder nothing is known before they are read.
+func (s *Store) Lost(sample catalog.Sample) bool {
+	if s.dataset.Kind() != catalog.Packed || int64(sample.Shard) >= int64(len(s.shards.list)) {
+		return false
+	}
+	file, err := s.shards.open(sample)
+	return err != nil || s.shards.cut(sample, file) != nil
+}
+
+func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	// A listed file's length is found when it is opened.
 	if sample.Length > s.limit {
 		return mmap.View{}, s.refuse(sample, catalog.KindLimit,
-			"the record has %d bytes, the limit is %d", sample.Length, s.limit)
+			"the record has %d bytes, max_record_bytes is %d", sample.Length, s.limit)
 	}
 	if s.dataset.Kind() == catalog.Packed {
 		return s.readShard(sample, b)
@@ -60,7 +96,7 @@ func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 	// Points are a few hundredths of their image; this bounds what an index may make of that.
 	if place.Length > s.limit {
 		return mmap.View{}, &catalog.Error{Kind: catalog.KindLimit, File: s.seek.Path(), Record: sample.Index, Offset: place.Offset,
-			Text: fmt.Sprintf("the seek points have %d bytes, the limit is %d", place.Length, s.limit)}
+			Text: fmt.Sprintf("the seek points have %d bytes, max_record_bytes is %d", place.Length, s.limit)}
 	}
 	view, err := s.seek.Read(b, place.Offset, place.Length)
 	if err != nil {
@@ -78,6 +114,9 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 	for {
 		file, err := s.shards.open(sample)
 		if err != nil {
+			return mmap.View{}, err
+		}
+		if err := s.shards.cut(sample, file); err != nil {
 			return mmap.View{}, err
 		}
 		view, err := file.Read(b, sample.Offset, sample.Length)

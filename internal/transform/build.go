@@ -1,7 +1,12 @@
 package transform
 
-import "github.com/headrace/headrace/native"
+import (
+	"fmt"
 
+	"github.com/headrace/headrace/native"
+)
+
+// filters are Pillow's. torchvision's nearest-exact is on PIL images what nearest is.
 var filters = map[string]int32{
 	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
 	"bilinear": native.Bilinear, "hamming": native.Hamming, "bicubic": native.Bicubic,
@@ -17,6 +22,7 @@ var paddingModes = map[string]int32{
 // refuse are arguments that do not go together.
 func build(name string, v map[string]value) (native.Op, *Error) {
 	op := native.Op{Filter: filters[v["interpolation"].text]}
+	// One number stands for both sides.
 	setSize := func() {
 		op.I[0] = int32(v["size"].each(0))
 		op.I[1] = int32(v["size"].each(1))
@@ -53,16 +59,18 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 			op.I[i] = v[argument].integer(0)
 		}
 	default:
-		return op, &Error{Text: "is in the table but has no op"}
+		return op, &Error{Text: "it is in the table and has no op"}
 	}
 	return op, nil
 }
 
+// buildResize: torchvision's Resize is two: to a size, and by the shorter side. Its max_size must be
+// greater than the size, not equal to it, as torchvision has it.
 func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
 	if len(size) == 2 {
 		if !limit.isNull {
-			return op, &Error{Argument: "max_size", Text: "goes with one number as size, not with height and width"}
+			return op, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d, and size is height and width (expected null, or one number as size)", limit.integer(0))}
 		}
 		op.Kind = native.OpResize
 		op.I[0], op.I[1] = int32(size[0]), int32(size[1])
@@ -75,7 +83,7 @@ func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
 	}
 	op.I[1] = limit.integer(0)
 	if op.I[1] <= op.I[0] {
-		return op, &Error{Argument: "max_size", Text: "must be greater than size"}
+		return op, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than size, which is %d)", op.I[1], op.I[0])}
 	}
 	return op, nil
 }

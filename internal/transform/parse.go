@@ -2,9 +2,13 @@ package transform
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -29,6 +33,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Every transform but Normalize is one op, in its place: Explain and the draws count on it.
 		if name != "Normalize" {
 			op, err := build(name, values)
 			if err != nil {
@@ -39,10 +44,10 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 			continue
 		}
 		if i != len(list)-1 {
-			return nil, &Error{Index: i, Transform: name, Text: "must be the last transform"}
+			return nil, &Error{Index: i, Transform: name, Text: "it is not the last transform (expected at the end, after all that works on pixels)"}
 		}
 		if output.DType == native.Uint8 {
-			return nil, &Error{Index: i, Transform: name, Text: "needs a float dtype, not uint8"}
+			return nil, &Error{Index: i, Transform: name, Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
 		}
 		output.Normalize = true
 		for c := range output.Mean {
@@ -51,11 +56,11 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		}
 	}
 	if len(ops) > native.MaxOps {
-		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("more than %d transforms", native.MaxOps)}
+		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms)", native.MaxOps)}
 	}
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
-		return nil, fmt.Errorf("transform: %w", err)
+		return nil, Explain(list, err) // a combination that no argument's own rule forbids
 	}
 	return plan, nil
 }
@@ -72,15 +77,15 @@ func (v value) each(i int) float64 {
 func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
-		return "", nil, &Error{Index: index, Text: "is " + short(raw) + ", must be an object with a name"}
+		return "", nil, &Error{Index: index, Text: "it is " + short(raw) + " (expected an object with a name)"}
 	}
 	var name string
 	if err := json.Unmarshal(given["name"], &name); err != nil {
-		return "", nil, &Error{Index: index, Text: "has no name"}
+		return "", nil, &Error{Index: index, Text: "it has no name"}
 	}
 	e := theTable().entry(name)
 	if e == nil {
-		return "", nil, &Error{Index: index, Transform: name, Text: "is not a known transform"}
+		return "", nil, &Error{Index: index, Transform: name, Text: "there is no such transform (expected one of " + strings.Join(theTable().names(), ", ") + ")"}
 	}
 	// In order of names, so that of two unknown ones always the same is reported.
 	var unknown []string
@@ -90,7 +95,7 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) 
 		}
 	}
 	if len(unknown) > 0 {
-		return "", nil, &Error{Index: index, Transform: name, Argument: slices.Min(unknown), Text: "is not an argument"}
+		return "", nil, &Error{Index: index, Transform: name, Argument: slices.Min(unknown), Text: "is no argument of it (expected one of " + strings.Join(e.argumentNames(), ", ") + ")"}
 	}
 	values := make(map[string]value, len(e.Arguments))
 	for i := range e.Arguments {
@@ -111,6 +116,7 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) 
 	return name, values, nil
 }
 
+// output checks the form of the sample; what each name means stands in native.h.
 func (o Options) output() (native.Output, error) {
 	var out native.Output
 	for _, choice := range []struct {
@@ -124,12 +130,12 @@ func (o Options) output() (native.Output, error) {
 		{"scale", o.Scale, "div", map[string]int32{"div": native.ScaleDiv, "mul": native.ScaleMul}, &out.Scale},
 		{"mode", o.Mode, "exact", map[string]int32{"exact": 0}, new(int32)},
 	} {
-		if choice.value == "" {
+		if choice.value == "" { // not given
 			choice.value = choice.fallback
 		}
 		number, ok := choice.names[choice.value]
 		if !ok {
-			return out, fmt.Errorf("%s %q is not supported", choice.what, choice.value)
+			return out, errors.New(fault.Argument(choice.what, choice.value, oneOf(slices.Sorted(maps.Keys(choice.names)))))
 		}
 		*choice.to = number
 	}

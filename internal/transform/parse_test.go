@@ -39,33 +39,33 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 
 func TestARefusalNamesTransformAndArgument(t *testing.T) {
 	for list, want := range map[string]string{
-		`[{"name": "Rotate"}]`:            `transform 0, Rotate: is not a known transform`,
-		`[{"size": 3}]`:                   `transform 0: has no name`,
-		`[7]`:                             `transform 0: is 7, must be an object with a name`,
-		`[null]`:                          `transform 0: is null, must be an object with a name`,
-		`[{"name": "RandomResizedCrop"}]`: `transform 0, RandomResizedCrop: size is missing`,
-		`[{"name": "RandomResizedCrop", "sizes": 3, "size": 3, "zoom": 1}]`:              `transform 0, RandomResizedCrop: sizes is not an argument`,
-		`[{"name": "CenterCrop", "size": 0}]`:                                            `transform 0, CenterCrop: size is 0, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
-		`[{"name": "CenterCrop", "size": [1, 2, 3]}]`:                                    `transform 0, CenterCrop: size is a list of 3, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
-		`[{"name": "CenterCrop", "size": [null, 2]}]`:                                    `transform 0, CenterCrop: size is null, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
-		`[{"name": "CenterCrop", "size": 2.5}]`:                                          `transform 0, CenterCrop: size is 2.5, must be a whole number from 1 to 65535, or a list of 1 or 2 such`,
-		`[{"name": "CenterCrop", "size": null}]`:                                         `transform 0, CenterCrop: size must not be null`,
-		`[{"name": "Resize", "size": 4, "interpolation": "cubic"}]`:                      `transform 0, Resize: interpolation is "cubic", must be one of nearest, nearest-exact, box, bilinear, hamming, bicubic, lanczos`,
-		`[{"name": "Resize", "size": [4, 5], "max_size": 9}]`:                            `transform 0, Resize: max_size goes with one number as size, not with height and width`,
-		`[{"name": "Resize", "size": 9, "max_size": 9}]`:                                 `transform 0, Resize: max_size must be greater than size`,
-		`[{"name": "RandomResizedCrop", "size": 4, "scale": [0.5, 0.1]}]`:                `transform 0, RandomResizedCrop: scale is [0.5, 0.1], the lower bound must come first`,
-		`[{"name": "RandomResizedCrop", "size": 4, "ratio": [0, 0.1]}]`:                  `transform 0, RandomResizedCrop: ratio is 0, must be a list of 2, each a number above 0`,
-		`[{"name": "RandomResizedCrop", "size": 4, "ratio": 1}]`:                         `transform 0, RandomResizedCrop: ratio is 1, must be a list of 2, each a number above 0`,
-		`[{"name": "RandomHorizontalFlip", "p": 1.5}]`:                                   `transform 0, RandomHorizontalFlip: p is 1.5, must be a number from 0 to 1`,
-		`[{"name": "RandomHorizontalFlip", "p": [0.5]}]`:                                 `transform 0, RandomHorizontalFlip: p is a list of 1, must be a number from 0 to 1`,
-		`[{"name": "RandomCrop", "size": 4, "padding": [1, 2, 3]}]`:                      `transform 0, RandomCrop: padding is a list of 3, must be a whole number from 0 to 65535, or a list of 1 or 2 or 4 such`,
-		`[{"name": "RandomCrop", "size": 4, "padding": -1}]`:                             `transform 0, RandomCrop: padding is -1, must be a whole number from 0 to 65535, or a list of 1 or 2 or 4 such`,
-		`[{"name": "RandomCrop", "size": 4, "pad_if_needed": 1}]`:                        `transform 0, RandomCrop: pad_if_needed must be true or false, is 1`,
-		`[{"name": "RandomCrop", "size": 4, "fill": 256}]`:                               `transform 0, RandomCrop: fill is 256, must be a whole number from 0 to 255, or a list of 1 or 3 such`,
-		`[{"name": "RandomCrop", "size": 4, "padding_mode": "wrap"}]`:                    `transform 0, RandomCrop: padding_mode is "wrap", must be one of constant, edge, reflect, symmetric`,
-		`[{"name": "Normalize", "mean": 0.5, "std": [1, 0, 1]}]`:                         `transform 0, Normalize: std is 0, which is 0 in float32: a division by zero`,
-		`[{"name": "Normalize", "mean": 0.5, "std": 1e-60}]`:                             `transform 0, Normalize: std is 1e-60, which is 0 in float32: a division by zero`,
-		`[{"name": "Normalize", "mean": 0.5, "std": 1}, {"name": "RandomVerticalFlip"}]`: `transform 0, Normalize: must be the last transform`,
+		`[{"name": "Rotate"}]`:            `transform 0 (Rotate): there is no such transform (expected one of RandomResizedCrop, Resize, CenterCrop, RandomCrop, RandomHorizontalFlip, RandomVerticalFlip, Normalize)`,
+		`[{"size": 3}]`:                   `transform 0: it has no name`,
+		`[7]`:                             `transform 0: it is 7 (expected an object with a name)`,
+		`[null]`:                          `transform 0: it is null (expected an object with a name)`,
+		`[{"name": "RandomResizedCrop"}]`: `transform 0 (RandomResizedCrop): size is missing`,
+		`[{"name": "RandomResizedCrop", "sizes": 3, "size": 3, "zoom": 1}]`:              `transform 0 (RandomResizedCrop): sizes is no argument of it (expected one of size, scale, ratio, interpolation, antialias)`,
+		`[{"name": "CenterCrop", "size": 0}]`:                                            `transform 0 (CenterCrop): size is 0 (expected a whole number from 1 to 65535, or a list of 1 or 2 such)`,
+		`[{"name": "CenterCrop", "size": [1, 2, 3]}]`:                                    `transform 0 (CenterCrop): size is [1, 2, 3] (expected a whole number from 1 to 65535, or a list of 1 or 2 such)`,
+		`[{"name": "CenterCrop", "size": [null, 2]}]`:                                    `transform 0 (CenterCrop): size is [null, 2] (expected a whole number from 1 to 65535, or a list of 1 or 2 such)`,
+		`[{"name": "CenterCrop", "size": 2.5}]`:                                          `transform 0 (CenterCrop): size is 2.5 (expected a whole number from 1 to 65535, or a list of 1 or 2 such)`,
+		`[{"name": "CenterCrop", "size": null}]`:                                         `transform 0 (CenterCrop): size is null (expected a value)`,
+		`[{"name": "Resize", "size": 4, "interpolation": "cubic"}]`:                      `transform 0 (Resize): interpolation is "cubic" (expected one of "nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos")`,
+		`[{"name": "Resize", "size": [4, 5], "max_size": 9}]`:                            `transform 0 (Resize): max_size is 9, and size is height and width (expected null, or one number as size)`,
+		`[{"name": "Resize", "size": 9, "max_size": 9}]`:                                 `transform 0 (Resize): max_size is 9 (expected more than size, which is 9)`,
+		`[{"name": "RandomResizedCrop", "size": 4, "scale": [0.5, 0.1]}]`:                `transform 0 (RandomResizedCrop): scale is [0.5, 0.1] (expected the lower bound first)`,
+		`[{"name": "RandomResizedCrop", "size": 4, "ratio": [0, 0.1]}]`:                  `transform 0 (RandomResizedCrop): ratio is [0, 0.1] (expected a list of 2, each a number above 0)`,
+		`[{"name": "RandomResizedCrop", "size": 4, "ratio": 1}]`:                         `transform 0 (RandomResizedCrop): ratio is 1 (expected a list of 2, each a number above 0)`,
+		`[{"name": "RandomHorizontalFlip", "p": 1.5}]`:                                   `transform 0 (RandomHorizontalFlip): p is 1.5 (expected a number from 0 to 1)`,
+		`[{"name": "RandomHorizontalFlip", "p": [0.5]}]`:                                 `transform 0 (RandomHorizontalFlip): p is [0.5] (expected a number from 0 to 1)`,
+		`[{"name": "RandomCrop", "size": 4, "padding": [1, 2, 3]}]`:                      `transform 0 (RandomCrop): padding is [1, 2, 3] (expected a whole number from 0 to 65535, or a list of 1 or 2 or 4 such)`,
+		`[{"name": "RandomCrop", "size": 4, "padding": -1}]`:                             `transform 0 (RandomCrop): padding is -1 (expected a whole number from 0 to 65535, or a list of 1 or 2 or 4 such)`,
+		`[{"name": "RandomCrop", "size": 4, "pad_if_needed": 1}]`:                        `transform 0 (RandomCrop): pad_if_needed is 1 (expected true or false)`,
+		`[{"name": "RandomCrop", "size": 4, "fill": 256}]`:                               `transform 0 (RandomCrop): fill is 256 (expected a whole number from 0 to 255, or a list of 1 or 3 such)`,
+		`[{"name": "RandomCrop", "size": 4, "padding_mode": "wrap"}]`:                    `transform 0 (RandomCrop): padding_mode is "wrap" (expected one of "constant", "edge", "reflect", "symmetric")`,
+		`[{"name": "Normalize", "mean": 0.5, "std": [1, 0, 1]}]`:                         `transform 0 (Normalize): std is [1, 0, 1] (expected numbers that are not 0 in float32, for they divide)`,
+		`[{"name": "Normalize", "mean": 0.5, "std": 1e-60}]`:                             `transform 0 (Normalize): std is 1e-60 (expected numbers that are not 0 in float32, for they divide)`,
+		`[{"name": "Normalize", "mean": 0.5, "std": 1}, {"name": "RandomVerticalFlip"}]`: `transform 0 (Normalize): it is not the last transform (expected at the end, after all that works on pixels)`,
 	} {
 		_, err := parse(t, list, Options{})
 		assert.EqualError(t, err, want, list)
@@ -74,13 +74,13 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 
 func TestNormalizeNeedsAFloatDType(t *testing.T) {
 	_, err := parse(t, `[{"name": "Normalize", "mean": 0.5, "std": 1}]`, Options{DType: "uint8"})
-	assert.EqualError(t, err, "transform 0, Normalize: needs a float dtype, not uint8")
+	assert.EqualError(t, err, "transform 0 (Normalize): dtype is \"uint8\" (expected a float: the result has fractions)")
 }
 
 func TestAnUnknownFormIsRefusedByName(t *testing.T) {
 	for _, options := range []Options{{DType: "int8"}, {Layout: "CHW"}, {Scale: "none"}, {Mode: "fast"}} {
 		_, err := parse(t, `[]`, options)
-		assert.ErrorContains(t, err, "is not supported")
+		assert.ErrorContains(t, err, "(expected one of ")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestMoreTransformsThanAPlanTakesAreRefused(t *testing.T) {
 		list += `, {"name": "RandomVerticalFlip"}`
 	}
 	_, err := parse(t, list+`]`, Options{})
-	assert.EqualError(t, err, "transform 32: more than 32 transforms")
+	assert.EqualError(t, err, "transform 32: one too many (expected at most 32 transforms)")
 }
 
 func TestTheGeneratedPythonIsCurrent(t *testing.T) {

@@ -19,6 +19,7 @@ type argument struct {
 
 type entry struct {
 	Name      string     `json:"name"`
+	Internal  bool       `json:"internal"` // of functional, not in a user's list
 	Arguments []argument `json:"arguments"`
 }
 
@@ -45,6 +46,25 @@ func (t *table) entry(name string) *entry {
 		}
 	}
 	return nil
+}
+
+// names are those of the transforms that a user may ask for.
+func (t *table) names() []string {
+	var names []string
+	for i := range t.Transforms {
+		if !t.Transforms[i].Internal {
+			names = append(names, t.Transforms[i].Name)
+		}
+	}
+	return names
+}
+
+func (e *entry) argumentNames() []string {
+	names := make([]string, len(e.Arguments))
+	for i := range e.Arguments {
+		names[i] = e.Arguments[i].Name
+	}
+	return names
 }
 
 func (e *entry) takes(name string) bool {

@@ -29,7 +29,7 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		if a.Nullable || a.Type == "antialias" {
 			return value{isNull: true}, nil
 		}
-		return value{}, errors.New("must not be null")
+		return value{}, errors.New("is null (expected a value)")
 	}
 	t := theTable()
 	switch a.Type {
@@ -40,7 +40,7 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 	case "bool", "antialias":
 		var on bool
 		if json.Unmarshal(raw, &on) != nil {
-			return value{}, fmt.Errorf("must be true or false, is %s", short(raw))
+			return value{}, fmt.Errorf("is %s (expected true or false)", short(raw))
 		}
 		if on {
 			return value{numbers: []float64{1}}, nil
@@ -58,7 +58,7 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 func readChoice(raw json.RawMessage, choices []string) (value, error) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil || !slices.Contains(choices, text) {
-		return value{}, fmt.Errorf("is %s, must be one of %s", short(raw), strings.Join(choices, ", "))
+		return value{}, fmt.Errorf("is %s (expected %s)", short(raw), oneOf(choices))
 	}
 	return value{text: text}, nil
 }
@@ -92,38 +92,40 @@ func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
 		if !slices.Contains(r.counts, len(list)) {
-			return nil, fmt.Errorf("is a list of %d, must be %s", len(list), r.shape())
+			return nil, fmt.Errorf("is %s (expected %s)", short(raw), r.shape())
 		}
 	} else if r.noScalar {
-		return nil, fmt.Errorf("is %s, must be %s", short(raw), r.shape())
+		return nil, fmt.Errorf("is %s (expected %s)", short(raw), r.shape())
 	} else {
 		list = []json.RawMessage{raw}
 	}
 	numbers := make([]float64, len(list))
 	for i, item := range list {
-		if err := r.readOne(item, &numbers[i]); err != nil {
-			return nil, err
+		if expected := r.readOne(item, &numbers[i]); expected != "" {
+			return nil, fmt.Errorf("is %s (expected %s)", short(raw), expected)
 		}
 	}
 	if r.ordered && numbers[0] > numbers[1] {
-		return nil, fmt.Errorf("is %s, the lower bound must come first", short(raw))
+		return nil, fmt.Errorf("is %s (expected the lower bound first)", short(raw))
 	}
 	return numbers, nil
 }
 
-func (r numberRule) readOne(raw json.RawMessage, number *float64) error {
+// readOne reads an element, or says what was expected of it. The caller quotes the whole value, as the
+// user wrote it.
+func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected string) {
 	// json reads null into a float64 without complaint, and leaves it alone.
 	if bytes.Equal(raw, []byte("null")) || json.Unmarshal(raw, number) != nil {
-		return fmt.Errorf("is %s, must be %s", short(raw), r.shape())
+		return r.shape()
 	}
 	n := *number
 	if n < r.low || n > r.high || (r.openLow && n == r.low) || (r.whole && n != math.Trunc(n)) {
-		return fmt.Errorf("is %s, must be %s", short(raw), r.shape())
+		return r.shape()
 	}
 	if r.notZero && float32(n) == 0 {
-		return fmt.Errorf("is %s, which is 0 in float32: a division by zero", short(raw))
+		return "numbers that are not 0 in float32, for they divide"
 	}
-	return nil
+	return ""
 }
 
 // shape says in words what a value may be.
@@ -147,6 +149,9 @@ func (r numberRule) shape() string {
 	}
 	return fmt.Sprintf("%s, or a list of %s such", one, lengths)
 }
+
+// oneOf lists choices as they are written.
+func oneOf(choices []string) string { return `one of "` + strings.Join(choices, `", "`) + `"` }
 
 // short quotes what was found, cut where it is long.
 func short(raw json.RawMessage) string {

@@ -32,6 +32,9 @@ __all__ = [
     "verify",
 ]
 
+# pyproject.toml reads it from here, so that a source tree knows it as well.
+__version__ = "0.1.0"
+
 _HOMES = {
     "Dataset": "dataset",
     "Sample": "dataset",
@@ -52,10 +55,6 @@ def __getattr__(name: str) -> Any:
         found = getattr(importlib.import_module(f"headrace.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("headrace")
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")
 
 

@@ -1,6 +1,17 @@
-"""``python -m headrace``: the same command line."""
+"""``python -m headrace``, and the ``headrace`` command."""
 
-from headrace.cli import main
+import sys
+
+
+def main() -> None:
+    """Runs the command line. Ctrl-C while its modules are still being loaded ends it as quietly."""
+    try:
+        from headrace.cli import main as run
+    except KeyboardInterrupt:
+        print("headrace: interrupted", file=sys.stderr)
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -31,7 +31,14 @@ from ctypes import (
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import ArgumentError, ClosedError, ForkedError, InternalError, from_code
+from headrace.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ClosedError,
+    ForkedError,
+    InternalError,
+    from_code,
+)
 
 ABI_VERSION = 1
 MAX_FIELDS = 4
@@ -225,15 +232,27 @@ def to_text(config: Mapping[str, Any]) -> bytes:
     """A configuration as JSON.
 
     Raises:
-        ArgumentError: a number in it is not finite, which JSON cannot say; the sentence names it.
+        ArgumentError: JSON cannot say it: a number is not finite, or an argument is of another
+            type. The sentence names it.
     """
     for number, step in enumerate(config.get("transform") or ()):
         for argument, value in step.items():
             _check_finite(f"transform {number}, {step.get('name')}: {argument}", value)
     try:
         return json.dumps(config, allow_nan=False).encode()
-    except ValueError as error:
-        raise ArgumentError(f"a number is not finite: {error}") from None
+    except (TypeError, ValueError, RecursionError):
+        for name, value in config.items():
+            _check_sayable(name, value)
+        raise
+
+
+def _check_sayable(name: str, value: Any) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except TypeError as error:
+        raise ArgumentTypeError(f"{name}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"{name}: {error}") from None
 
 
 def _check_finite(what: str, value: Any) -> None:

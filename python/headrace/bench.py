@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from headrace import arguments
 from headrace.dataset import Dataset
 from headrace.loader import Loader
 
@@ -32,7 +33,15 @@ def measure(
     """Loads for ``seconds``, epoch after epoch, and returns rates and the engine's own figures.
 
     The first batch is not counted: it pays for opening files and for the first touch of memory.
+
+    Raises:
+        ArgumentError: an argument is impossible; the sentence names it.
     """
+    batch_size = arguments.integer("batch_size", batch_size, 1)
+    size = arguments.integer("size", size, 1)
+    seconds = arguments.seconds("seconds", seconds)
+    if threads is not None:
+        threads = arguments.integer("threads", threads, 1)
     with Dataset(source) as dataset:
         loader = Loader(
             dataset,
@@ -53,13 +62,14 @@ def measure(
             begun = time.perf_counter()
             before = loader.stats()
             images = 0
-            while time.perf_counter() - begun < seconds:
+            took = 0.0
+            while took < seconds:
                 for batch, _ in loader:
                     images += len(batch)
                     show(images, -1, 0, 0)
-                    if time.perf_counter() - begun >= seconds:
+                    took = time.perf_counter() - begun
+                    if took >= seconds:
                         break
-            took = time.perf_counter() - begun
             after = loader.stats()
     spent = {name: round(after[name] - before[name], 3) for name in _STAGES}
     return {

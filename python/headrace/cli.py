@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,29 +21,54 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
-from headrace import writing
+from headrace import __version__, summary, writing
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, SystemFailure
 
 app = typer.Typer(
     name="headrace",
-    help="Pack photographs, look at datasets, and measure how fast they load.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out, err = Console(), Console(stderr=True)
+err = Console(stderr=True)
+# Click's, wherever this version of typer keeps it.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-Source = Annotated[Path, typer.Argument(help="A folder of images, or a packed dataset.")]
+Source = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="A packed dataset, or a folder of images.")
+]
+Folder = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="A folder with one folder of images a class.")
+]
+Images = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A folder with one folder of images a class; or a CSV or Parquet file with a path and "
+        "a label a row, and any further columns as fields.",
+    ),
+]
 Threads = Annotated[int | None, typer.Option(help="Threads; all cores where not given.")]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NoSeek = Annotated[
-    bool, typer.Option("--no-seek", help="Without seek points: 2 % smaller, slower to load.")
+    bool, typer.Option("--no-seek", help="Note no seek points: smaller, but slower to load.")
 ]
 IndexDir = Annotated[Path | None, typer.Option(help="Where the folder's index is, or goes.")]
+
+
+@app.callback(invoke_without_command=True)
+def headrace(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Pack photographs, look at datasets, and measure how fast they load."""
+    if version:
+        _say(f"headrace {__version__}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help(), end="")  # where typer uses rich, it is printed already
+        raise typer.Exit(2)
 
 
 class _Rate(ProgressColumn):
@@ -72,59 +98,44 @@ def _bar(doing: str, quiet: bool) -> Iterator[Callable[[int, int, int, int], Non
         yield show
 
 
+def _say(text: str) -> None:
+    """Prints, at once: what nobody can read any more is noticed here, not at exit."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # What is still buffered would fail once more at exit: let it go nowhere.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemFailure(f"the output cannot be written: {error.strerror}") from None
+
+
 def _print(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found, indent=2))
-        return
-    table = Table.grid(padding=(0, 2))
-    for name, value in found.items():
-        table.add_row(name.replace("_", " "), _words(value))
-    out.print(table)
+        _say(json.dumps(found, indent=2))
+    else:
+        _say("\n".join([*summary.lines(found), *summary.recoding(found)]))
 
 
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
-    if isinstance(value, list):
-        return f"{len(value):,}" if len(value) > 8 else ", ".join(map(_words, value))
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+def _complain(lines: list[str]) -> None:
+    # Not through rich: it would wrap the lines and take brackets in a path for markup.
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
-def _remark(found: dict[str, Any], quiet: bool) -> None:
-    """Says in words which images are not the original bytes, and whether that lost anything."""
-    if quiet:
-        return
-    if found.get("lossy"):
-        out.print(
-            f"LOSSY: {found['reencoded']:,} of {found['rows']:,} images were re-encoded "
-            f"({found['lossy']}); they are not the originals.",
-            style="yellow",
-            highlight=False,
-        )
-    if found.get("to_baseline"):
-        out.print(
-            f"{found['to_baseline']:,} progressive or arithmetic-coded files became baseline; "
-            "nothing of them was lost.",
-            highlight=False,
-        )
-
-
-def _fault(fault: dict[str, Any]) -> str:
-    """One line: file, record, offset, and what is wrong there."""
-    place = str(fault["file"])
-    if fault["record"] >= 0:
-        place += f": record {fault['record']}"
-    if fault["offset"] >= 0:
-        place += f" at byte {fault['offset']}"
-    return f"{place}: {fault.get('text') or fault.get('reason')}"
+def _made(made: dict[str, Any], as_json: bool) -> None:
+    _print(made, as_json)
+    if not as_json:
+        total = made["faults"]["total"]
+        kept = f"{summary.counted(total, 'faulty image')}, kept with that verdict in the index:"
+        _complain(summary.fault_lines(made["faults"], kept))
 
 
 @app.command()
 def pack(
-    source: Source,
-    destination: Annotated[Path, typer.Argument(help="A directory that does not exist yet.")],
+    source: Images,
+    destination: Annotated[
+        Path, typer.Argument(metavar="DESTINATION", help="A directory that does not exist yet.")
+    ],
     shard_size: Annotated[str, typer.Option(help='Bytes a shard may have: "256MB".')] = "256MB",
     resize: Annotated[
         int | None,
@@ -143,9 +154,16 @@ def pack(
     as_json: AsJSON = False,
 ) -> None:
     """Pack an image folder, or a CSV or Parquet list of files, into tar shards with an index."""
-    if resize is not None or quality is not None:
-        err.print("Re-encoding: the packed images will not be the originals.", style="yellow")
-    with _bar("Packing", as_json) as show:
+    notice = ["Re-encoding: the packed images are not the originals."]
+    if resize is None and quality is None:
+        notice.clear()
+    with _bar("Packing", as_json) as bar:
+
+        def show(done: int, total: int, bytes_: int, faults: int) -> None:
+            if done and notice:  # not before it is true: the arguments may yet be refused
+                err.print(notice.pop(), style="yellow", highlight=False)
+            bar(done, total, bytes_, faults)
+
         made = writing.pack(
             source,
             destination,
@@ -158,13 +176,12 @@ def pack(
             num_threads=threads,
             on_progress=show,
         )
-    _print(made, as_json)
-    _remark(made, as_json)
+    _made(made, as_json)
 
 
 @app.command()
 def index(
-    source: Source,
+    source: Folder,
     index_dir: IndexDir = None,
     no_seek: NoSeek = False,
     threads: Threads = None,
@@ -179,7 +196,7 @@ def index(
             num_threads=threads,
             on_progress=show,
         )
-    _print(made, as_json)
+    _made(made, as_json)
 
 
 @app.command()
@@ -195,13 +212,21 @@ def verify(
         found = writing.verify(
             source, index_dir=index_dir, decode=decode, num_threads=threads, on_progress=show
         )
-    faults = found["faults"]
-    _print(found if as_json else {**found, "faults": faults["total"]}, as_json)
+    _print(found, as_json)
     if not as_json:
-        for fault in faults["listed"]:
-            print(_fault(fault), file=sys.stderr)
+        total = found["faults"]["total"]
+        _say(f"{summary.counted(total, 'fault')} found" if total else "no fault found")
+        _complain(summary.fault_lines(found["faults"], f"{summary.counted(total, 'fault')}:"))
+        _complain(_known(found))
     if not found["ok"]:
         raise typer.Exit(1)
+
+
+def _known(found: dict[str, Any]) -> list[str]:
+    """Images that were no good already when they were packed, where the result tells of them."""
+    known = {"total": found.get("known_faults", 0), "listed": found.get("known") or []}
+    images = summary.counted(known["total"], "image was", "images were")
+    return summary.fault_lines(known, f"{images} faulty when packed:")
 
 
 @app.command()
@@ -214,7 +239,23 @@ def info(
     """Say what a dataset holds."""
     with Dataset(source, index_dir=index_dir) as dataset:
         _print(dataset.info if sample is None else dataset.facts(sample), as_json)
-        _remark(dataset.info, as_json or sample is not None)
+        faults = _shard_faults(source) if dataset.kind == "packed" else []
+    _complain(faults)
+    if faults:
+        raise typer.Exit(1)
+
+
+def _shard_faults(source: Path) -> list[str]:
+    """Shards that are not there or not as long as they were; opening a dataset looks at none."""
+    faults = []
+    for shard in json.loads((source / "headrace.json").read_text())["shards"]:
+        path = source / shard["name"]
+        if not path.exists():
+            faults.append(f"{path}: this shard is missing")
+        elif path.stat().st_size != shard["size"]:
+            found = f"{path.stat().st_size:,} bytes, {shard['size']:,} were expected"
+            faults.append(f"{path}: this shard has {found}")
+    return faults
 
 
 @app.command()
@@ -232,10 +273,9 @@ def bench(
     with _bar("Loading", as_json) as show:
         found = measure(source, batch_size, size, seconds, threads, show)
     if not as_json:
-        out.print(
+        _say(
             f"{found.pop('images_per_second'):,.0f} images/s, "
-            f"{found.pop('megabytes_per_second'):,.1f} MB/s of encoded images",
-            highlight=False,
+            f"{found.pop('megabytes_per_second'):,.1f} MB/s of encoded images"
         )
     _print(found, as_json)
 
@@ -243,7 +283,7 @@ def bench(
 @app.command()
 def view(
     source: Source,
-    picture: Annotated[Path, typer.Argument(help="The PNG to write.")],
+    picture: Annotated[Path, typer.Argument(metavar="PICTURE", help="The PNG to write.")],
     count: Annotated[int, typer.Option(help="How many samples.")] = 24,
     size: Annotated[int, typer.Option(help="Height and width of each.")] = 160,
     seed: Annotated[int, typer.Option(help="What is drawn from.")] = 0,
@@ -252,17 +292,41 @@ def view(
     from headrace.sheet import contact_sheet
 
     contact_sheet(source, picture, count, size, seed)
-    out.print(f"Wrote {picture}", highlight=False)
+    _say(f"Wrote {picture}")
 
 
 def main() -> None:
-    """Runs the command line: a failure is one sentence on stderr and an exit status."""
+    """Runs the command line: a failure is one sentence on stderr and an exit status.
+
+    The status is 0, 1 for a failure or a fault found, 2 for a wrong command line, 130 for Ctrl-C.
+    """
     try:
-        app()
-    except (HeadraceError, OSError) as failure:
-        # Not through rich: it would wrap the sentence and take brackets in a path for markup.
-        print(f"headrace: {failure}", file=sys.stderr)
-        sys.exit(1)
+        status = app(standalone_mode=False)
+    except _UsageError as failure:
+        status = _fail(_usage(failure), 2)
+    except HeadraceError as failure:
+        status = _fail(str(failure))
+    except KeyboardInterrupt:
+        status = 130
+    except MemoryError:
+        status = _fail("memory is short")
+    except OSError as failure:
+        status = _fail(f"{failure.filename or 'the output'}: {failure.strerror or failure}")
+    except SystemExit:  # how typer answers a closed pipe, where it printed the help itself
+        status = _fail("the output cannot be written")
+    if status == 130:
+        _fail("interrupted")
+    sys.exit(status)
+
+
+def _usage(failure: Any) -> str:
+    asked = failure.ctx.command_path if failure.ctx is not None else "headrace"
+    return f"{failure.format_message().rstrip('.')}; see {asked} --help"
+
+
+def _fail(sentence: str, status: int = 1) -> int:
+    _complain([f"headrace: {sentence}"])
+    return status
 
 
 if __name__ == "__main__":

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
 
-from headrace import _lib, fields, functional
-from headrace.errors import ArgumentError, HeadraceError
+from headrace import _lib, arguments, fields, functional
+from headrace.errors import ArgumentError, HeadraceError, NoSampleError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Path = str | os.PathLike[str]
+
+
+BACKENDS = ("auto", "mmap", "pread")
 
 
 class Sample(tuple[Any, int]):
@@ -45,8 +48,8 @@ class Dataset:
     """A packed directory, or a folder of images used in place.
 
     ``len(ds)`` is the number of samples and ``ds[i]`` a ``Sample``; negative numbers count from the
-    end. A dataset pickles as its configuration and opens again where it is unpickled, so it may go
-    to a spawned worker.
+    end, and ``ds[a:b:c]`` is a list of samples, all decoded. A dataset pickles as its configuration
+    and opens again where it is unpickled, so it may go to a spawned worker.
 
     Attributes:
         classes: the class names in the order of their numbers.
@@ -64,6 +67,7 @@ class Dataset:
     Raises:
         MissingFileError: the directory does not exist.
         EmptyDatasetError: it holds no sample.
+        ArgumentError: an argument is impossible; the sentence names it.
         BadFileError: its index or manifest is not what it claims to be.
     """
 
@@ -76,16 +80,16 @@ class Dataset:
         verify_crc: bool = True,
         limits: Mapping[str, int] | None = None,
     ) -> None:
-        config: dict[str, Any] = {"path": os.fspath(path)}
+        config: dict[str, Any] = {"path": arguments.path("path", path)}
         if index_dir is not None:
-            config["index_dir"] = os.fspath(index_dir)
+            config["index_dir"] = arguments.path("index_dir", index_dir)
         self._open(config, backend, verify_crc, limits)
 
     @classmethod
     def from_files(
         cls,
-        paths: Sequence[Path],
-        labels: Sequence[int],
+        paths: Iterable[Path],
+        labels: Iterable[int | str],
         classes: Sequence[str] | None = None,
         *,
         backend: str = "auto",
@@ -95,20 +99,25 @@ class Dataset:
 
         Args:
             paths: the files.
-            labels: a class number for each.
-            classes: the class names; None: the numbers.
+            labels: for each the number of its class, or the name where ``classes`` are given.
+            classes: the class names in the order of their numbers; None: there are only numbers.
 
         Raises:
-            ArgumentError: ``paths`` and ``labels`` differ in length, or a label is negative.
+            ArgumentError: ``paths`` and ``labels`` differ in length, or a label is negative or none
+                of ``classes``.
         """
-        if len(paths) != len(labels):
-            raise ArgumentError(f"{len(paths)} paths and {len(labels)} labels were given")
-        config: dict[str, Any] = {
-            "paths": [os.fspath(path) for path in paths],
-            "labels": [operator.index(label) for label in labels],
-        }
+        config: dict[str, Any] = {"paths": arguments.each("paths", paths, arguments.path)}
+        numbers: dict[str, int] = {}
         if classes is not None:
-            config["classes"] = list(classes)
+            config["classes"] = arguments.each("classes", classes, arguments.name)
+            numbers = {name: number for number, name in enumerate(config["classes"])}
+        config["labels"] = arguments.each(
+            "labels", labels, lambda name, label: _class_number(name, label, numbers)
+        )
+        if len(config["paths"]) != len(config["labels"]):
+            raise ArgumentError(
+                f"{len(config['paths'])} paths and {len(config['labels'])} labels were given"
+            )
         made = cls.__new__(cls)
         made._open(config, backend, True, limits)
         return made
@@ -120,9 +129,10 @@ class Dataset:
         verify_crc: bool,
         limits: Mapping[str, int] | None,
     ) -> None:
-        config |= {"backend": backend, "verify_crc": verify_crc}
-        if limits:
-            config["limits"] = dict(limits)
+        config["backend"] = arguments.choice("backend", backend, BACKENDS)
+        config["verify_crc"] = arguments.flag("verify_crc", verify_crc)
+        if limits is not None:
+            config["limits"] = arguments.limits(limits)
         self.__setstate__({"config": config})
         self.handle  # noqa: B018 - opens it: a bad path is refused here
 
@@ -171,32 +181,53 @@ class Dataset:
             crc32c, verdict, length (bytes) and ``fields`` with the user's own values.
 
         Raises:
-            IndexError: there is no such sample.
+            NoSampleError: there is no such sample; it is an ``IndexError``, too.
         """
-        count, number = len(self), operator.index(index)
-        if not -count <= number < count:
-            raise IndexError(f"sample {number} of a dataset of {count}")
-        found = _lib.info("hr_dataset_info", self.handle, number % count)
+        found = _lib.info("hr_dataset_info", self.handle, self._number(index))
         types = {field["name"]: field["type"] for field in self.info["fields"]}
         found["fields"] = fields.from_json(found.get("fields") or {}, types)
         return found
 
+    def _number(self, index: Any) -> int:
+        """The sample's number from the front, as lists count."""
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise arguments.refuse_type("index", index, "the number of a sample") from None
+        count = len(self)
+        if not -count <= number < count:
+            raise NoSampleError(f"sample {number} of a dataset of {count:,}")
+        return number % count
+
     def read(self, index: int) -> bytearray:
         """The encoded bytes of a sample, their checksum verified."""
-        found = self.facts(index)
-        number = operator.index(index) % len(self)
+        number = self._number(index)
+        found = self.facts(number)
         return _lib.answer(
             "hr_dataset_read", self.handle, number, guess=max(int(found["length"]), 1)
         )
 
-    def __getitem__(self, index: int) -> Sample:
-        found = self.facts(index)
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        if isinstance(index, slice):
+            try:
+                numbers = range(*index.indices(len(self)))
+            except (TypeError, ValueError) as error:
+                raise arguments.refuse_type("index", index, str(error)) from None
+            return [self._sample(number) for number in numbers]
+        return self._sample(self._number(index))
+
+    def _sample(self, number: int) -> Sample:
+        found = self.facts(number)
         try:
-            image = functional.decode(self.read(index), limits=self._config.get("limits"))
+            image = functional.decode(self.read(number), limits=self._config.get("limits"))
         except HeadraceError as failure:
             # The decoder saw bytes only; say whose they were.
             if failure.file is None:
-                failure.file, failure.record = found["path"], operator.index(index) % len(self)
+                failure.file, failure.record = found["path"], number
                 inside = failure.offset if failure.offset is not None else 0
                 failure.offset = int(found["offset"]) + inside
                 failure.reason = (
@@ -209,7 +240,7 @@ class Dataset:
         return sample
 
     def __iter__(self) -> Iterator[Sample]:
-        return (self[index] for index in range(len(self)))
+        return (self._sample(number) for number in range(len(self)))
 
     def close(self) -> None:
         """Closes the files. Loaders made of this dataset keep what they need."""
@@ -225,3 +256,13 @@ class Dataset:
     def __repr__(self) -> str:
         source = self._config.get("path", "files in place")
         return f"Dataset({str(source)!r}: {len(self):,} samples, {len(self.classes):,} classes)"
+
+
+def _class_number(name: str, label: Any, numbers: Mapping[str, int]) -> int:
+    """The number of a class that was given as such, or by name where there are names."""
+    if not isinstance(label, str):
+        return arguments.integer(name, label, 0)
+    if label in numbers:
+        return numbers[label]
+    allowed = "one of the classes" if numbers else "a class number (or classes that have the name)"
+    raise arguments.refuse(name, label, allowed)

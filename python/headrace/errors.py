@@ -41,6 +41,14 @@ class ArgumentError(HeadraceError, ValueError):
     """An argument, or a combination of arguments, is impossible; the sentence names it."""
 
 
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a type that is not taken; the sentence names it and those that are."""
+
+
+class NoSampleError(ArgumentError, IndexError):
+    """A dataset has no sample of that number."""
+
+
 class UnsupportedError(HeadraceError):
     """Valid, but not done by this version."""
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.errors import ArgumentError
+from headrace import arguments
+from headrace.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
 
+TYPES = ("int", "float", "str", "bytes", "array")
 # What every sample has, and a batch may be asked for beside the user's own fields.
 OF_EVERY_SAMPLE = ("index", "key", "path")
 
@@ -22,24 +24,28 @@ def to_json(name: str, value: Any) -> Any:
     """A field's value as the engine takes it.
 
     Raises:
-        ArgumentError: the value is no int, float, str, bytes or numeric array.
+        ArgumentError: the value is no int of 64 bits, float, str, bytes or numeric array.
     """
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
-    if isinstance(value, int | float | str):
+        return {"float": repr(float(value))}
+    if isinstance(value, int):
+        return arguments.integer(name, value)
+    if isinstance(value, str):
+        return arguments.text(name, value)
+    if isinstance(value, float):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return {"bytes": base64.b64encode(value).decode("ascii")}
+        return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
     try:
         array = np.ascontiguousarray(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":
-        raise ArgumentError(
+        raise ArgumentTypeError(
             f"field {name!r} is a {type(value).__name__}; a field is an int, a float, a str, "
             "bytes or a numeric array"
         )

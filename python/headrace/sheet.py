@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
+from pathlib import Path
 
+from headrace import arguments
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, SystemFailure
 from headrace.loader import Loader
 
 _CAPTION = 14  # pixels below each sample: one line of Pillow's own bitmap font
@@ -20,11 +23,22 @@ def contact_sheet(
     size: int,
     seed: int,
 ) -> None:
-    """Writes a PNG of ``count`` shuffled samples, cropped at random to ``size`` and flipped."""
+    """Writes a PNG of ``count`` shuffled samples, cropped at random to ``size`` and flipped.
+
+    Raises:
+        ArgumentError: an argument is impossible; the sentence names it.
+        SystemFailure: the picture cannot be written.
+        HeadraceError: Pillow is not installed; and what a ``Loader`` raises.
+    """
+    count = arguments.integer("count", count, 1)
+    size = arguments.integer("size", size, 1)
     try:
         from PIL import Image, ImageDraw
     except ImportError:
         raise HeadraceError("a contact sheet needs Pillow: pip install pillow") from None
+    folder = Path(picture).parent
+    if not folder.is_dir():  # said before the work and not after it
+        raise SystemFailure(f"{picture}: there is no folder {folder} to write it to")
     with Dataset(source) as dataset:
         loader = Loader(
             dataset,
@@ -55,4 +69,12 @@ def contact_sheet(
         text = classes[label] if 0 <= label < len(classes) else str(label)
         room = size // 6  # the bitmap font is 6 pixels wide
         draw.text((left, top + size + 1), text[:room], fill="black")
-    sheet.save(picture, "PNG")
+    encoded = io.BytesIO()
+    sheet.save(encoded, "PNG")
+    try:
+        Path(picture).write_bytes(encoded.getbuffer())
+    except OSError as error:
+        failure = SystemFailure(f"{picture}: cannot be written: {error.strerror}")
+        failure.file = failure.filename = str(picture)
+        failure.errno = error.errno
+        raise failure from None

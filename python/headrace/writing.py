@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
-from headrace import _lib, fields
-from headrace.errors import ArgumentError
+from headrace import _lib, arguments, fields
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     OnProgress = Callable[[int, int, int, int], None]
 
+ON_FAULT = ("keep", "raise")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 
 
@@ -57,7 +58,8 @@ def pack(
             Nothing is lost: pixels and metadata stay. Files that this could change stay as they
             are.
         seek: note where decoding may begin inside baseline JPEGs, so that a crop costs little more
-            than its own part; adds about 2 % to their bytes. Pixels are the same without.
+            than its own part; ``headrace info`` says what share of their bytes it adds. Pixels are
+            the same without.
         overwrite: replace a packed dataset at ``destination``.
         on_fault: what becomes of files that are no good image: "keep" them, with their verdict in
             the index, or "raise" at the first.
@@ -75,23 +77,19 @@ def pack(
         baseline.
 
     Raises:
-        ArgumentError: ``resize`` or ``quality`` is out of range.
+        ArgumentError: an argument is impossible; the sentence names it.
         MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: about the source.
         SystemFailure: the destination exists or cannot be written.
     """
     config: dict[str, Any] = {
-        "destination": os.fspath(destination),
-        "shard_bytes": parse_size(shard_size),
-        "resize": resize,
-        "quality": quality,
-        "baseline": baseline,
-        "no_seek": not seek,
-        "overwrite": overwrite,
-        "on_fault": on_fault,
-        "allow_empty": allow_empty,
-        "path_column": path_column,
-        "label_column": label_column,
-        "root": _path(root),
+        **_output(destination, shard_size, seek, overwrite, on_fault),
+        "resize": None if resize is None else arguments.integer("resize", resize, 1),
+        "quality": None if quality is None else arguments.integer("quality", quality, 1, 100),
+        "baseline": arguments.flag("baseline", baseline),
+        "allow_empty": arguments.flag("allow_empty", allow_empty),
+        "path_column": arguments.name("path_column", path_column),
+        "label_column": arguments.name("label_column", label_column),
+        "root": None if root is None else arguments.path("root", root),
     }
     return _run("pack", source, config, num_threads, on_progress)
 
@@ -117,10 +115,10 @@ def index(
         What was indexed, as ``pack`` says it.
     """
     config = {
-        "index_dir": _path(index_dir),
-        "no_seek": not seek,
-        "on_fault": on_fault,
-        "allow_empty": allow_empty,
+        "index_dir": None if index_dir is None else arguments.path("index_dir", index_dir),
+        "no_seek": not arguments.flag("seek", seek),
+        "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
+        "allow_empty": arguments.flag("allow_empty", allow_empty),
     }
     return _run("index", source, config, num_threads, on_progress)
 
@@ -145,7 +143,10 @@ def verify(
         "ok", what was read, and "faults": how many in "total", and the first "listed", each with
         file, record, offset, what was expected and what was found.
     """
-    config = {"index_dir": _path(index_dir), "decode": decode}
+    config = {
+        "index_dir": None if index_dir is None else arguments.path("index_dir", index_dir),
+        "decode": arguments.flag("decode", decode),
+    }
     return _run("verify", source, config, num_threads, on_progress)
 
 
@@ -156,7 +157,10 @@ def _run(
     num_threads: int | None,
     on_progress: OnProgress | None,
 ) -> dict[str, Any]:
-    config |= {"job": job, "source": os.fspath(source), "threads": num_threads}
+    arguments.callback("on_progress", on_progress)
+    config |= {"job": job, "source": arguments.path("source", source)}
+    if num_threads is not None:
+        config["threads"] = arguments.integer("num_threads", num_threads, 1, 1024)
     given = {name: value for name, value in config.items() if value is not None}
     handle = _lib.opened("hr_job_start", given)
     progress, error = _lib.Progress(), _lib.Error()
@@ -175,8 +179,17 @@ def _run(
         handle.close()  # cancels, where an exception (Ctrl-C) ended the wait
 
 
-def _path(path: Path | None) -> str | None:
-    return None if path is None else os.fspath(path)
+def _output(
+    destination: Path, shard_size: int | str, seek: bool, overwrite: bool, on_fault: str
+) -> dict[str, Any]:
+    """What ``pack`` and ``Writer`` say alike of what they make."""
+    return {
+        "destination": arguments.path("destination", destination),
+        "shard_bytes": parse_size(shard_size),
+        "no_seek": not arguments.flag("seek", seek),
+        "overwrite": arguments.flag("overwrite", overwrite),
+        "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
+    }
 
 
 def parse_size(size: int | str) -> int:
@@ -185,12 +198,14 @@ def parse_size(size: int | str) -> int:
     Raises:
         ArgumentError: it is neither, or not positive.
     """
-    if isinstance(size, str):
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?\s*", size.upper())
-        size = round(float(found[1]) * _UNITS[found[2] or ""]) if found else 0
-    if size <= 0:
-        raise ArgumentError("a size is a positive number of bytes, or text such as '256MB'")
-    return size
+    allowed = "a positive number of bytes, or text such as '256MB',"
+    if not isinstance(size, str):
+        return arguments.integer("shard_size", size, 1)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?\s*", size.upper(), re.ASCII)
+    number = float(found[1]) * _UNITS[found[2] or ""] if found else 0
+    if not 1 <= number <= arguments.INT64_MAX:
+        raise arguments.refuse("shard_size", size, allowed)
+    return round(number)
 
 
 class Writer:
@@ -201,6 +216,14 @@ class Writer:
 
     The dataset appears when the block ends, whole; after an exception nothing of it is left.
 
+    Data that is no good image is kept, as ``pack`` keeps it, with its verdict in the index:
+    ``finish`` warns of it, and ``result["faults"]`` names the samples. ``on_fault="raise"`` ends
+    the writing at the first instead: a later ``add`` or ``finish`` raises, for images are looked at
+    behind the caller's back.
+
+    Attributes:
+        result: after ``finish``, what was written, as ``pack`` says it; None before.
+
     Args:
         destination: a directory that does not exist yet.
         shard_size: bytes a shard may have, as in ``pack``.
@@ -208,6 +231,10 @@ class Writer:
         fields: ``{"name": ..., "type": "int" | "float" | "str" | "bytes" | "array"}`` for each
             field; None: those of the first sample.
         seek, overwrite, on_fault: as in ``pack``.
+
+    Raises:
+        ArgumentError: an argument is impossible; the sentence names it.
+        SystemFailure: the destination exists or cannot be written.
     """
 
     def __init__(
@@ -221,21 +248,17 @@ class Writer:
         overwrite: bool = False,
         on_fault: str = "keep",
     ) -> None:
-        config: dict[str, Any] = {
-            "destination": os.fspath(destination),
-            "shard_bytes": parse_size(shard_size),
-            "no_seek": not seek,
-            "overwrite": overwrite,
-            "on_fault": on_fault,
-        }
+        config = _output(destination, shard_size, seek, overwrite, on_fault)
         if classes is not None:
-            config["classes"] = list(classes)
+            config["classes"] = arguments.each("classes", classes, arguments.name)
         if fields is not None:
-            config["fields"] = [dict(field) for field in fields]
+            config["fields"] = arguments.each("fields", fields, _field)
+        self.result: dict[str, Any] | None = None
         self._handle = _lib.opened("hr_writer_open", config)
 
     def add(
         self,
+        /,
         image: bytes | bytearray | memoryview,
         label: int | str | None = None,
         *,
@@ -246,26 +269,52 @@ class Writer:
 
         Args:
             image: the encoded file, which is stored as it is.
-            label: the number of its class, or the name where ``classes`` were given.
+            label: the number of its class, or the name where ``classes`` were given; None: none.
             key: its name, unique in the dataset; None: its number.
-            values: fields: int, float, str, bytes or numeric arrays. All samples have the same
-                fields, of the types that the first one has.
+            values: fields: int (of 64 bits), float, str, bytes or numeric arrays. All samples have
+                the same fields, of the types that the first one has.
 
         Raises:
-            ArgumentError: a field is missing, unknown or of another type.
+            ArgumentError: ``image`` is not bytes, the label is negative or no class, the key is
+                empty, or a field is missing, unknown, of another type or out of range.
             DuplicateKeyError: an earlier sample has the key.
         """
+        data = _encoded(image)
         sample = {name: fields.to_json(name, value) for name, value in values.items()}
-        sample |= {} if label is None else {"label": fields.to_json("label", label)}
-        sample |= {} if key is None else {"key": key}
-        text, data = json.dumps(sample).encode(), bytes(image)
+        if label is not None:
+            check = arguments.text if isinstance(label, str) else _class_number
+            sample["label"] = check("label", label)
+        if key is not None:
+            sample["key"] = arguments.name("key", key)
+        text = json.dumps(sample).encode()
         _lib.call("hr_writer_add", self._handle.value, data, len(data), text, len(text))
 
-    def finish(self) -> None:
-        """Makes the dataset visible, whole; the end of the ``with`` block does it."""
-        handle = self._handle.value
-        self._handle.close.detach()  # the writer is closed whatever comes of it
-        _lib.call("hr_writer_finish", handle)
+    def finish(self) -> dict[str, Any]:
+        """Makes the dataset visible, whole; the end of the ``with`` block does it.
+
+        Returns:
+            What was written, as ``pack`` says it; also in ``result``.
+
+        Warns:
+            UserWarning: data that is no good image was kept.
+        """
+        return self._finish()
+
+    def _finish(self) -> dict[str, Any]:
+        try:
+            _lib.call("hr_writer_finish", self._handle.value)
+            self.result = _lib.info("hr_job_result", self._handle.value)
+        finally:
+            self._handle.close()  # the writer is closed whatever comes of it
+        faults = self.result["faults"]
+        if faults["total"]:
+            first = faults["listed"][0]
+            warnings.warn(
+                f"{faults['total']:,} of {self.result['rows']:,} samples are no good images and "
+                f"were kept as such; the first is record {first['record']}: {first['reason']}",
+                stacklevel=3,  # whoever called finish, or ends the block
+            )
+        return self.result
 
     def abort(self) -> None:
         """Leaves nothing of the dataset."""
@@ -278,4 +327,29 @@ class Writer:
         if kind is not None:
             self.abort()
         elif self._handle.close.alive:
-            self.finish()
+            self._finish()
+
+
+def _field(name: str, value: Any) -> dict[str, Any]:
+    found = arguments.mapping(name, value)
+    arguments.name(f"{name}['name']", found.get("name"))
+    arguments.choice(f"{name}['type']", found.get("type"), fields.TYPES)
+    return found
+
+
+def _class_number(name: str, label: Any) -> int:
+    return arguments.integer(name, label, 0)
+
+
+def _encoded(image: Any) -> bytes:
+    """The bytes of an encoded file, from anything that holds bytes and is no picture already."""
+    try:
+        view = memoryview(image)
+    except TypeError:
+        hint = (
+            " (of a path: Path(...).read_bytes())" if isinstance(image, str | os.PathLike) else ""
+        )
+        raise arguments.refuse_type("image", image, f"the bytes of an image file{hint}") from None
+    if view.ndim != 1 or view.itemsize != 1:
+        raise arguments.refuse_type("image", image, "the bytes of an image file, not its pixels,")
+    return bytes(view)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+
+import headrace as hr
+from headrace import cli
+from images import png, write_tree
 
 
 def run(*arguments: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
@@ -80,17 +87,165 @@ def test_bench_says_how_fast_and_where_the_time_goes(packed: Path) -> None:
     assert "images/s" in run("bench", packed, "--seconds", "0.2", "--batch-size", "8").stdout
 
 
+def sentence(*arguments: Any, status: int = 1, **options: Any) -> str:
+    """What a failing command says: one line on stderr, nothing on stdout, no traceback."""
+    done = run(*arguments, status=status, **options)
+    assert done.stderr.startswith("headrace: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
 @pytest.mark.parametrize("command", ["info", "verify", "bench", "pack", "view", "index"])
 def test_a_failure_is_one_sentence_with_the_file(command: str, tmp_path: Path) -> None:
     missing = tmp_path / "no [such] place"
     more = [tmp_path / "out"] if command in ("pack", "view") else []
-    done = run(command, missing, *more, status=1)
-    assert done.stderr.startswith("headrace: ")
-    assert str(missing) in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert str(missing) in sentence(command, missing, *more)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_wrong_argument_is_refused_with_its_usage(tmp_path: Path) -> None:
-    assert "Usage" in run("pack", status=2).stderr
-    assert "Missing" in run("pack", tmp_path, status=2).stderr
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["view", "{packed}", "{tmp}/a.png", "--count", "0"], "count=0: an int of at least 1"),
+        (["view", "{packed}", "{tmp}/a.png", "--size", "-3"], "size=-3"),
+        (["view", "{packed}", "{tmp}/nowhere/a.png"], "there is no folder {tmp}/nowhere"),
+        (["view", "{packed}", "{tmp}"], "{tmp}: cannot be written: Is a directory"),
+        (["bench", "{packed}", "--seconds", "0"], "seconds=0.0: a number of seconds"),
+        (["bench", "{packed}", "--seconds", "nan"], "seconds=nan"),
+        (["bench", "{packed}", "--batch-size", "0"], "batch_size=0"),
+        (["bench", "{packed}", "--threads", "0"], "threads=0"),
+        (["pack", "{folder}", "{tmp}/p", "--quality", "500"], "quality=500: an int from 1 to 100"),
+        (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "resize=0"),
+        (["pack", "{folder}", "{tmp}/p", "--shard-size", "big"], "shard_size='big'"),
+        (["pack", "{folder}", "{packed}"], "{packed}"),
+        (["info", "{packed}", "--sample", "24"], "sample 24 of a dataset of 24"),
+        (["verify", "{packed}", "--threads", "-1"], "num_threads=-1"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_that_names_it(
+    folder: Path, packed: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    places = {"folder": folder, "packed": packed, "tmp": tmp_path}
+    said = sentence(*(argument.format(**places) for argument in arguments))
+    assert words.format(**places) in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["pack"], "SOURCE"),
+        (["pack", "somewhere"], "DESTINATION"),
+        (["info", "somewhere", "--sample", "x"], "--sample"),
+        (["info", "somewhere", "--nonsense"], "--nonsense"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_that_says_where_help_is(
+    arguments: list[str], words: str
+) -> None:
+    said = sentence(*arguments, status=2)
+    assert words in said
+    assert "--help" in said
+
+
+def test_help_says_what_may_be_packed() -> None:
+    text = " ".join(run("pack", "--help").stdout.split())
+    assert "CSV" in text
+    assert "Parquet" in text
+    assert "pack" in run(status=2).stdout
+
+
+def test_the_version_is_that_of_the_package_and_of_what_the_engine_writes(packed: Path) -> None:
+    assert run("--version").stdout == f"headrace {hr.__version__}\n"
+    with hr.Dataset(packed) as dataset:
+        assert dataset.info["created_by"] == f"headrace {hr.__version__}"
+
+
+def test_a_notice_that_images_are_re_encoded_comes_only_where_they_are(
+    folder: Path, tmp_path: Path
+) -> None:
+    done = run("pack", folder, tmp_path / "p", "--quality", "50")
+    assert "Re-encoding" in done.stderr
+    assert "LOSSY: 24 of 24 images were re-encoded (quality 50)" in done.stdout
+    assert "Re-encoding" not in run("pack", tmp_path / "none", tmp_path / "q", status=1).stderr
+
+
+def test_what_a_person_reads_is_one_line_a_fact(tmp_path: Path) -> None:
+    files = {f"a/{number:04}.png": png(2, 2, 2, seed=number) for number in range(1200)}
+    source = write_tree(tmp_path / "source", {**files, "a/bad.jpg": b"no image"})
+    done = run("pack", source, tmp_path / "p")
+    facts = dict(line.split(None, 1) for line in done.stdout.splitlines())
+    assert facts["images"] == "1,201"
+    assert facts["codec"] == "png (1,200), unknown (1)"
+    assert facts["verdict"] == "good (1,200), bad (1)"
+    assert done.stderr.splitlines() == [
+        "1 faulty image, kept with that verdict in the index:",
+        f"{source}/a/bad.jpg: record 1200 at byte 0: neither JPEG nor PNG, "
+        "nor any other known type of image",
+    ]
+    assert "images" in run("info", tmp_path / "p").stdout
+
+
+def test_faults_known_since_packing_are_listed_apart() -> None:
+    fault = {"file": "a.tar", "record": 3, "offset": 512, "reason": "no image"}
+    assert cli._known({"known_faults": 1, "known": [fault]}) == [
+        "1 image was faulty when packed:",
+        "a.tar: record 3 at byte 512: no image",
+    ]
+    assert cli._known({"known_faults": 3000, "known": [fault] * 2})[::3] == [
+        "3,000 images were faulty when packed:",
+        "... and 2,998 more",
+    ]
+    assert cli._known({}) == cli._known({"known_faults": 0, "known": None}) == []
+
+
+def test_info_tells_of_shards_that_are_missing_or_cut(folder: Path, tmp_path: Path) -> None:
+    run("pack", folder, tmp_path / "p", "--shard-size", "64KiB")
+    one, two = sorted((tmp_path / "p").glob("*.tar"))[:2]
+    size = two.stat().st_size
+    one.unlink()
+    two.write_bytes(b"")
+    done = run("info", tmp_path / "p", status=1)
+    assert "images" in done.stdout
+    assert done.stderr.splitlines() == [
+        f"{one}: this shard is missing",
+        f"{two}: this shard has 0 bytes, {size:,} were expected",
+    ]
+
+
+def test_output_that_nobody_reads_is_a_sentence_and_no_traceback(packed: Path) -> None:
+    for arguments in (["info", packed], ["info", packed, "--json"], ["--version"], ["--help"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "headrace", *map(str, arguments)],
+                stdout=writer,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+        finally:
+            os.close(writer)
+        assert done.returncode == 1, done.stderr
+        assert done.stderr.startswith("headrace: the output cannot be written"), arguments
+        assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_ends_a_command_with_one_sentence_and_status_130(packed: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headrace", "bench", packed, "--seconds", "60", "--batch-size", "8"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    maps = Path(f"/proc/{process.pid}/maps")
+    while "memfd:" not in maps.read_text():  # it loads batches
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "headrace: interrupted\n")

@@ -57,13 +57,26 @@ def test_negative_numbers_count_from_the_end(dataset: hr.Dataset) -> None:
 
 @pytest.mark.parametrize("index", [24, -25, 2**40])
 def test_there_is_no_sample_outside(dataset: hr.Dataset, index: int) -> None:
-    with pytest.raises(IndexError, match="24"):
+    with pytest.raises(IndexError, match="24") as caught:
         dataset[index]
+    assert isinstance(caught.value, errors.NoSampleError)
 
 
-def test_a_slice_is_no_number(dataset: hr.Dataset) -> None:
-    with pytest.raises(TypeError):
-        dataset[1:3]  # type: ignore[index]
+def test_a_slice_is_a_list_of_samples(dataset: hr.Dataset) -> None:
+    keys = [sample.key for sample in dataset]
+    for part in (slice(1, 4), slice(-3, None), slice(None, None, -7), slice(20, 99), slice(5, 2)):
+        found = dataset[part]
+        assert isinstance(found, list)
+        assert [sample.key for sample in found] == keys[part]
+        assert all(sample.image.shape[2] == 3 for sample in found)
+
+
+@pytest.mark.parametrize("index", ["class0/image0000", 1.0, None, (1, 2), slice("a", None)])
+def test_what_is_no_number_is_refused_as_an_index(dataset: hr.Dataset, index: object) -> None:
+    for ask in (dataset.__getitem__, dataset.facts, dataset.read):
+        with pytest.raises(TypeError, match="index=") as caught:
+            ask(index)  # type: ignore[arg-type]
+        assert isinstance(caught.value, errors.ArgumentError)
 
 
 def test_iterating_ends(dataset: hr.Dataset) -> None:
@@ -96,6 +109,21 @@ def test_files_anywhere_make_a_dataset(folder: Path) -> None:
         assert dataset.classes == list("abcde")
         assert [sample.path for sample in dataset] == [str(path) for path in paths]
         assert dataset[4].label == 4
+
+
+def test_labels_are_numbers_or_names_of_the_classes(folder: Path) -> None:
+    paths = files(folder)[:3]
+    with hr.Dataset.from_files(paths, ["b", 0, np.int64(1)], ["a", "b"]) as dataset:
+        assert [label for _, label in dataset] == [1, 0, 1]
+    for labels, classes, words in [
+        (["b", "a", "c"], ["a", "b"], r"labels\[2\]='c': one of the classes"),
+        (["0", "1", "2"], None, r"labels\[0\]='0': a class number"),
+        ([0, 1.5, 2], None, r"labels\[1\]=1.5 is of type float"),
+        ([0, -1, 2], None, r"labels\[1\]=-1"),
+        ("abc", list("abc"), "labels='abc' is of type str"),
+    ]:
+        with pytest.raises(errors.ArgumentError, match=words):
+            hr.Dataset.from_files(paths, labels, classes)
 
 
 def test_what_cannot_be_a_dataset_is_refused_by_its_kind(tmp_path: Path) -> None:

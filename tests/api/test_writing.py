@@ -60,7 +60,7 @@ def test_packing_never_replaces_what_is_there_unasked(folder: Path, tmp_path: Pa
 def test_an_interrupted_packing_leaves_nothing(tmp_path: Path) -> None:
     source = plain_tree(tmp_path / "source", 1, 1)
     [image] = source.rglob("*.jpg")
-    for number in range(3000):
+    for number in range(20000):  # seconds of work: more than a busy machine takes to say a word
         os.link(image, image.with_name(f"{number}.jpg"))
 
     def interrupt(*_: int) -> None:
@@ -144,7 +144,7 @@ def test_a_whole_float_stays_a_float(tmp_path: Path) -> None:
 
 
 def test_a_damaged_packed_sample_is_named_with_its_place_in_the_shard(tmp_path: Path) -> None:
-    with hr.Writer(tmp_path / "p") as writer:
+    with pytest.warns(UserWarning, match="record 0"), hr.Writer(tmp_path / "p") as writer:
         writer.add(image=b"junk", label=0, key="odd")
     with pytest.raises(hr.HeadraceError, match="record 0 \\(odd\\) at byte 512") as caught:
         hr.Dataset(tmp_path / "p")[0]
@@ -180,10 +180,73 @@ def test_a_sample_that_does_not_fit_is_refused_and_the_writer_goes_on(tmp_path: 
             with pytest.raises(errors.ArgumentError):
                 writer.add(jpeg(20, 20), 0, **wrong)
         for label in (1, -2, "b"):
-            with pytest.raises(errors.ArgumentError):
+            with pytest.raises(errors.ArgumentError, match="label"):
                 writer.add(jpeg(20, 20), label, n=1)
     with hr.Dataset(tmp_path / "p") as dataset:
         assert len(dataset) == 1
+
+
+def test_what_is_no_encoded_image_no_label_no_key_and_no_field_is_named(tmp_path: Path) -> None:
+    image, pixels = jpeg(20, 20), np.zeros((8, 8, 3), np.uint8)
+    with hr.Writer(tmp_path / "p") as writer:
+        for wrong, words in [
+            ({"image": "cat.jpg"}, r"image='cat.jpg' is of type str.*read_bytes"),
+            ({"image": tmp_path}, "read_bytes"),
+            ({"image": 5}, "image=5 is of type int"),
+            ({"image": pixels}, "not its pixels"),
+            ({"label": -5}, "label=-5: an int of at least 0"),
+            ({"label": 1.0}, "label=1.0 is of type float"),
+            ({"key": ""}, "key='': a name that is not empty"),
+            ({"key": "a\0b"}, "no NUL"),
+            ({"key": b"k"}, "key=b'k' is of type bytes"),
+            ({"key": "\ud800"}, "UTF-8"),
+            ({"n": 2**70}, f"n={2**70}: an int of 64 bits"),
+            ({"n": np.uint64(2**63)}, f"n={2**63}: an int of 64 bits"),
+            ({"n": None}, "field 'n' is a NoneType"),
+            ({"n": [[1], [1, 2]]}, "field 'n' is a list"),
+            ({"n": torch.ones(2, requires_grad=True)}, "field 'n' is a Tensor"),
+        ]:
+            with pytest.raises(errors.ArgumentError, match=words):
+                writer.add(**{"image": image, "label": 0, **wrong})
+        for n in (-(2**63), 2**63 - 1):
+            writer.add(image, 0, n=n)
+        writer.add(np.frombuffer(image, np.uint8), 0, n=np.int8(-1))
+    with hr.Dataset(tmp_path / "p") as dataset:
+        assert [sample.fields["n"] for sample in dataset] == [-(2**63), 2**63 - 1, -1]
+
+
+def test_a_writer_says_what_it_wrote_as_pack_does(folder: Path, tmp_path: Path) -> None:
+    made = hr.pack(folder, tmp_path / "packed")
+    with hr.Dataset(folder) as dataset, hr.Writer(tmp_path / "p", classes=["a"] * 3) as writer:
+        for index in range(len(dataset)):
+            writer.add(dataset.read(index), 0)
+        assert writer.result is None
+    assert writer.result is not None
+    assert writer.result.keys() == made.keys()
+    for same in ("rows", "bytes", "counts", "faults"):
+        assert writer.result[same] == made[same]
+    other = hr.Writer(tmp_path / "q")
+    other.add(jpeg(20, 20))
+    assert other.finish() is other.result
+
+
+def test_data_that_is_no_image_is_warned_of_at_the_end_and_listed(tmp_path: Path) -> None:
+    writer = hr.Writer(tmp_path / "p")
+    for data in (jpeg(20, 20), b"no image", jpeg(20, 20)[:200], b"GIF89a" + bytes(40)):
+        writer.add(data, 0)
+    with pytest.warns(UserWarning, match="3 of 4 samples are no good images.*record 1: neither"):
+        result = writer.finish()
+    assert result["faults"]["total"] == 3
+    verdicts = [(fault["record"], fault["verdict"]) for fault in result["faults"]["listed"]]
+    assert verdicts == [(1, "bad"), (2, "truncated"), (3, "unsupported")]
+
+    def strictly() -> None:
+        with hr.Writer(tmp_path / "q", on_fault="raise") as writer:
+            writer.add(b"no image", 0)
+
+    with pytest.raises(errors.BadImageError, match="neither JPEG nor PNG"):
+        strictly()
+    assert not (tmp_path / "q").exists()
 
 
 def test_a_writer_that_fails_or_is_dropped_leaves_nothing(tmp_path: Path) -> None:

@@ -308,3 +308,111 @@ def test_a_jpeg_cut_at_any_byte_never_gives_pixels_silently() -> None:
         # Only padding bits of the last byte may be missing.
         assert np.array_equal(found, expected), length
         assert length >= len(whole) - 3
+
+
+def spans(dataset: hr.Dataset) -> list[tuple[str, int, int]]:
+    """Shard, first byte and byte behind the last of every record."""
+    facts = [dataset.facts(i) for i in range(len(dataset))]
+    return [(f["path"], f["offset"], f["offset"] + f["length"]) for f in facts]
+
+
+def epoch_with_losses(packed: Path, backend: str) -> tuple[list[int], list[dict]]:
+    """Keys' numbers of the samples that came, and the report."""
+    with hr.Dataset(packed, backend=backend) as dataset:
+        options = {"shuffle": True, "seed": 5, "num_threads": 2, "output": "numpy"}
+        with hr.Loader(
+            dataset, 8, transform=small(), on_error="replace", fields=["index"], **options
+        ) as loader:
+            came = [int(i) for *_, fields in loader for i in fields["index"]]
+            return came, sorted(loader.report(), key=lambda entry: entry["index"])
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+@pytest.mark.parametrize(
+    "place", ["empty", "header", "inside", "between", "behind the last", "one shard left of many"]
+)
+def test_replace_delivers_what_a_truncated_shard_still_holds_and_reports_the_rest(
+    packed: Path, backend: str, place: str
+) -> None:
+    with hr.Dataset(packed) as dataset:
+        records = spans(dataset)
+    shards = sorted(packed.glob("shard-*.tar"))
+    assert len(shards) > 2
+    whole = shards[1].read_bytes()
+    first = next(record for record in records if record[0] == str(shards[1]))
+    cut_at = {
+        "empty": 0,
+        "header": first[2] + 100,
+        "inside": (first[1] + first[2]) // 2,
+        "between": first[2],
+        "behind the last": len(whole) - 1,
+        "one shard left of many": first[2],
+    }[place]
+    damaged = {str(shards[1]): cut_at}
+    if place == "one shard left of many":
+        damaged |= {str(path): 0 for path in shards[2:]}
+    for path, length in damaged.items():
+        Path(path).write_bytes(Path(path).read_bytes()[:length])
+
+    lost = {i for i, (path, _, end) in enumerate(records) if end > damaged.get(path, end)}
+    came, report = epoch_with_losses(packed, backend)
+    assert len(came) == len(records)
+    assert set(came) == set(range(len(records))) - lost
+    assert [entry["index"] for entry in report] == sorted(lost)
+    for entry in report:
+        path = records[entry["index"]][0]
+        assert entry["error"].startswith(f"{path}: record {entry['index']} ({entry['key']})")
+        assert f"at byte {damaged[path]}: bad: the shard is truncated" in entry["error"]
+    assert not hr.verify(packed)["ok"]
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_replace_reports_every_record_of_a_missing_shard(packed: Path, backend: str) -> None:
+    with hr.Dataset(packed) as dataset:
+        records = spans(dataset)
+    gone = sorted(packed.glob("shard-*.tar"))[0]
+    gone.unlink()
+    lost = [i for i, (path, *_) in enumerate(records) if path == str(gone)]
+    came, report = epoch_with_losses(packed, backend)
+    assert set(came) == set(range(len(records))) - set(lost)
+    assert [entry["index"] for entry in report] == lost
+    assert all("no such file" in entry["error"] for entry in report)
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_a_truncated_shards_error_has_the_offset_where_the_file_ends(
+    packed: Path, backend: str
+) -> None:
+    shard = sorted(packed.glob("shard-*.tar"))[1]
+    cut(shard)
+    with pytest.raises(errors.TruncatedError) as caught, hr.Dataset(packed, backend=backend) as d:
+        read_all(d)
+    assert caught.value.file == str(shard)
+    assert caught.value.offset == shard.stat().st_size
+
+
+def test_verify_lists_apart_what_was_faulty_when_it_was_packed(
+    folder: Path, tmp_path: Path
+) -> None:
+    cut(folder / "class1" / "image0004.jpg")
+    made = hr.pack(folder, tmp_path / "d.hr")
+    found = hr.verify(tmp_path / "d.hr")
+    assert found["ok"]
+    assert found["faults"] == {"total": 0, "listed": []}
+    assert found["known_faults"] == made["faults"]["total"] == 1
+    [known] = found["known"]
+    with hr.Dataset(tmp_path / "d.hr") as dataset:
+        facts = dataset.facts(known["record"])
+    assert (known["file"], known["key"]) == (facts["path"], "class1/image0004")
+    assert known["found"] == "truncated"
+    assert facts["offset"] <= known["offset"] <= facts["offset"] + facts["length"]
+    assert known["text"] == made["faults"]["listed"][0]["reason"]
+
+
+def test_a_manifest_without_a_label_column_gives_unlabelled_samples(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "list.csv").write_text("\ufeffpath\nclass0/image0000.jpg\nclass1/image0001.jpg\n")
+    hr.pack(folder / "list.csv", tmp_path / "d.hr")
+    with hr.Dataset(tmp_path / "d.hr") as dataset:
+        assert [dataset.facts(i)["label"] for i in range(2)] == [-1, -1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import statistics
 from pathlib import Path
 
 import pytest
@@ -132,14 +130,17 @@ def test_a_process_ends_at_once_with_its_status_and_leaves_nothing(
     folder: Path, ending: str
 ) -> None:
     body, status, words = ENDINGS[ending]
-    before = sorted(os.listdir("/dev/shm"))
-    process = processes.start(PROGRAM + "    " + body + "\n", folder, REPETITIONS)
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == 0, err
-    ended = repeat.endings(out)
-    assert [one.status for one in ended] == [status] * REPETITIONS, err
-    # The typical one, for a busy machine may keep any from its core; a hang is a status.
-    assert statistics.median(one.seconds for one in ended) < 1
-    assert "Fatal Python error" not in err
-    assert (err.count(words) == REPETITIONS) if words else (err == ""), err
-    assert sorted(os.listdir("/dev/shm")) == before
+
+    def end() -> None:
+        code = PROGRAM + "    " + body + "\n"
+        process = processes.start(code, folder, REPETITIONS)
+        out, err = process.communicate(timeout=280)
+        assert process.returncode == 0, err
+        ended = repeat.endings(out)
+        assert [one.status for one in ended] == [status] * REPETITIONS, err
+        # A busy machine may keep any of them from its core. A hang is a status.
+        assert sorted(one.seconds for one in ended)[REPETITIONS // 4] < 1
+        assert "Fatal Python error" not in err
+        assert (err.count(words) == REPETITIONS) if words else (err == ""), err
+
+    assert "" in processes.left_in_dev_shm(end)

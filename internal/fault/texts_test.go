@@ -1,0 +1,46 @@
+package fault
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// packages of the module whose errors a person can meet.
+var packages = []string{"capi", "catalog", "fault", "formats", "inject", "mmap", "native", "order", "pack", "pinned", "pipeline", "store", "transform"}
+
+func TestNoTextInTheSourceBeginsWithThePackageItComesFrom(t *testing.T) {
+	prefix := regexp.MustCompile(`^(op %?d?|configuration|` + strings.Join(packages, "|") + `): `)
+	files, texts := 0, 0
+	for _, root := range []string{"../../internal", "../../mmap", "../../capi", "../../pinned"} {
+		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files++
+			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			require.NoError(t, err)
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+					text, err := strconv.Unquote(literal.Value)
+					require.NoError(t, err)
+					texts++
+					assert.NotRegexp(t, prefix, text, path)
+				}
+				return true
+			})
+			return nil
+		}))
+	}
+	require.Greater(t, files, 100)
+	require.Greater(t, texts, 1000)
+}

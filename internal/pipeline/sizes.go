@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// errSizes: the plan gives images of no one size. explainSizes says it to a person.
+var errSizes = errors.New("the transforms do not give all images one size")
+
+// So many samples are looked at for two of different size, of a listed folder fewer: there each is
+// a file to be opened.
+const (
+	sizesOfIndex  = 1024
+	sizesOfFolder = 32
+)
+
+// oneSize says what gives all images one size; TestEveryTransformThatIsHintedAtGivesOneSize tries all
+// of it.
+const oneSize = "Resize((height, width)), CenterCrop, RandomCrop or RandomResizedCrop gives all images one size"
+
+// explainSizes finds the first sample, and the first that comes out in another size, for whoever
+// knows of no image that would be any different. It is the way to an error, so it may read files.
+func (c *Config) explainSizes() error {
+	e := &catalog.Error{Kind: catalog.KindArgument, Record: fault.None, Offset: fault.None}
+	s, err := c.newSizer()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	// Two samples say more than one: who sees the second knows at once what the first differs from.
+	var first sized
+	for i := range min(c.Dataset.Len(), sizesOfIndex) {
+		found, ok := s.size(i)
+		if !ok {
+			continue
+		}
+		if first.key == "" {
+			first, e.Record, e.Key = found, i, found.key
+			continue
+		}
+		if found.Width != first.Width || found.Height != first.Height {
+			e.Text = fmt.Sprintf("the image comes out of the transforms as %s pixels (height x width), record %d (%s) as %s, and a batch needs one size; %s",
+				first, i, found.key, found, oneSize)
+			return e
+		}
+	}
+	// All alike, or none that can be read: the next one may be of any size still.
+	e.Text = "no transform sets the size of the images, and a batch needs one size; " + oneSize
+	return e
+}
+
+// sized is what becomes of one sample.
+type sized struct {
+	native.Size
+	key string
+}
+
+func (s sized) String() string { return fmt.Sprintf("%dx%d", s.Height, s.Width) }
+
+// sizer knows the sizes of samples from the index, or from the files' headers where there is none.
+type sizer struct {
+	config  *Config
+	store   *store.Store
+	context *native.Context
+	buffer  mmap.Buffer
+	read    int
+}
+
+// newSizer has its own store and decoder: the Loader's are not made yet, and will not be.
+func (c *Config) newSizer() (*sizer, error) {
+	files, err := store.Open(c.Dataset, store.Options{Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes)})
+	if err != nil {
+		return nil, err
+	}
+	context, err := native.NewContext(c.Limits)
+	if err != nil {
+		files.Close()
+		return nil, err
+	}
+	return &sizer{config: c, store: files, context: context}, nil
+}
+
+func (s *sizer) close() {
+	s.buffer.Free()
+	s.context.Close()
+	s.store.Close()
+}
+
+// size is false where a sample is faulty: that is an error of its own, later.
+func (s *sizer) size(i int64) (sized, bool) {
+	sample, err := s.config.Dataset.Sample(i)
+	if err != nil {
+		return sized{}, false
+	}
+	width, height := sample.Width, sample.Height
+	// Only an index has looked into the files.
+	if sample.Verdict == catalog.Unknown {
+		if s.read++; s.read > sizesOfFolder {
+			return sized{}, false
+		}
+		view, err := s.store.Read(sample, &s.buffer)
+		if err != nil {
+			return sized{}, false
+		}
+		facts, _, err := s.context.Inspect(view.Pointer, view.Length, false)
+		if err != nil {
+			return sized{}, false
+		}
+		width, height = facts.Width, facts.Height
+	}
+	size, err := s.config.Plan.Size(width, height)
+	if err != nil {
+		return sized{}, false
+	}
+	key, err := s.config.Dataset.Key(i)
+	return sized{size, key}, err == nil
+}

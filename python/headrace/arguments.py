@@ -1,0 +1,148 @@
+"""Arguments as users give them, checked by name before the engine sees them.
+
+Each function returns the argument in the one form that the rest works with, or raises an
+``ArgumentError`` that says its name, its value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from headrace.errors import ArgumentError, ArgumentTypeError
+
+LIMITS = ("max_pixels", "max_scans", "max_decoder_bytes", "max_record_bytes")
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 80
+
+
+def shown(value: Any) -> str:
+    """A value for a sentence: an argument by mistake may be an image of megabytes."""
+    try:
+        return " ".join(_short.repr(value).split())
+    except Exception:  # a repr of somebody else's, which must not hide what is wrong
+        return f"a {type(value).__name__}"
+
+
+def refuse(name: str, value: Any, allowed: str) -> ArgumentError:
+    """The error of a value that is of the right type."""
+    return ArgumentError(f"{name}={shown(value)}: {allowed} was expected")
+
+
+def refuse_type(name: str, value: Any, allowed: str) -> ArgumentTypeError:
+    """The error of a value of another type."""
+    kind = type(value).__name__
+    return ArgumentTypeError(f"{name}={shown(value)} is of type {kind}: {allowed} was expected")
+
+
+def path(name: str, value: Any) -> str:
+    """A path of the file system, which the engine takes as UTF-8."""
+    try:
+        found = os.fsdecode(value)
+    except TypeError:
+        raise refuse_type(name, value, "a path (str or os.PathLike)") from None
+    if not found or "\0" in found:
+        raise refuse(name, value, "a path that is not empty and has no NUL")
+    return text(name, found)
+
+
+def text(name: str, value: Any) -> str:
+    """Text that UTF-8 can say.
+
+    A lone surrogate, which is how Python holds a file name of other bytes, would reach the engine
+    as a replacement character: as another name.
+    """
+    if not isinstance(value, str):
+        raise refuse_type(name, value, "a str")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise refuse(name, value, "text that is valid UTF-8") from None
+    return value
+
+
+def name(what: str, value: Any) -> str:
+    """Text that names something."""
+    if "\0" in text(what, value) or not value:
+        raise refuse(what, value, "a name that is not empty and has no NUL")
+    return str(value)
+
+
+def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
+    """An int, or what stands for one: of NumPy, or a tensor of one whole number."""
+    allowed = f"an int of at least {least}"
+    if most < INT64_MAX:
+        allowed = f"an int from {least} to {most}"
+    try:
+        found = operator.index(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise refuse_type(name, value, allowed) from None
+    if not least <= found <= most:
+        raise refuse(name, value, allowed if least > INT64_MIN else "an int of 64 bits")
+    return found
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time that is more than none and ends."""
+    allowed = "a number of seconds, more than 0,"
+    if isinstance(value, str | bytes):  # float() would read it
+        raise refuse_type(name, value, allowed)
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise refuse_type(name, value, allowed) from None
+    if not 0 < found < math.inf:
+        raise refuse(name, value, allowed)
+    return found
+
+
+def flag(name: str, value: Any) -> bool:
+    # bool("no") is True: text is never taken for a flag.
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+        raise refuse_type(name, value, "True or False")
+    return bool(value)
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if not isinstance(value, str):
+        raise refuse_type(name, value, f"one of {', '.join(allowed)}")
+    if value not in allowed:
+        raise refuse(name, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def each(name: str, values: Any, check: Callable[[str, Any], Any]) -> list[Any]:
+    """A list of the checked parts of a sequence; a lone str is none, though it has parts."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise refuse_type(name, values, "a sequence")
+    try:
+        parts = list(values)
+    except TypeError:  # an array or tensor without a dimension says so only now
+        raise refuse_type(name, values, "a sequence") from None
+    return [check(f"{name}[{number}]", part) for number, part in enumerate(parts)]
+
+
+def mapping(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise refuse_type(name, value, "a mapping, as a dict,")
+    return {text(f"a key of {name}", key): part for key, part in value.items()}
+
+
+def limits(value: Any) -> dict[str, int]:
+    """Limits by name (docs/limits.md)."""
+    found = mapping("limits", value)
+    for key in found:
+        choice("a key of limits", key, LIMITS)
+    return {key: integer(f"limits[{key!r}]", part, 0) for key, part in found.items()}
+
+
+def callback(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise refuse_type(name, value, "a function or None")
+    return value

@@ -1,0 +1,111 @@
+"""What the command line says of results: one line a fact, for a person to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# Said otherwise, or in a sentence of their own.
+_PASSED_OVER = {"faults", "known_faults", "known", "ok", "seek_share", "lossy", "reencoded"}
+_PASSED_OVER |= {"to_baseline"}
+_NAMES = {"rows": "images", "seconds": "time", "seek_bytes": "seek points", "length": "bytes"}
+# What a count of 0 stands for (docs/format.md, the columns of the index).
+_NONE = {"channels": "unknown", "orientation": "none"}
+_NAMES_SHOWN = 8
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """ "1 image", "2,000 images"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """The facts of a result, their values in one column."""
+    facts: list[tuple[str, str]] = []
+    for name, value in found.items():
+        if name == "counts":
+            facts += [(kind, _counts(kind, parts)) for kind, parts in value.items()]
+        elif name not in _PASSED_OVER:
+            facts.append((_NAMES.get(name, name).replace("_", " "), _said(name, value, found)))
+    width = max((len(name) for name, _ in facts), default=0)
+    return [f"{name:{width}}  {text}".rstrip() for name, text in facts]
+
+
+def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:
+    if name == "crc32c":
+        return f"{value:08x}"
+    if name == "seconds":
+        return f"{value:,.3g} s"
+    if name == "seek_bytes" and "seek_share" in found:
+        share = f"{found['seek_share'] * 100:.1f} % of the images'"
+        return f"{counted(value, 'byte')}, {share}" if value else "none"
+    if name == "fields" and isinstance(value, list):
+        return _listed(f"{field['name']} ({field['type']})" for field in value)
+    return _words(value)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_words(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, list):
+        return _listed(map(str, value))
+    return " ".join(str(value).split()) or "none"
+
+
+def _listed(values: Iterable[str]) -> str:
+    """Few names as they are; of many how many there are, and the first."""
+    names = list(values)
+    if len(names) <= _NAMES_SHOWN:
+        return ", ".join(names) or "none"
+    return f"{len(names):,}: {', '.join(names[:_NAMES_SHOWN])}, ..."
+
+
+def _counts(kind: str, parts: Mapping[str, int]) -> str:
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(
+        f"{_NONE.get(kind, name) if name == '0' else name} ({number:,})" for name, number in ordered
+    )
+
+
+def fault_lines(faults: Mapping[str, Any], headline: str) -> list[str]:
+    """The faults of a result below a headline, one line each; nothing where there are none."""
+    listed, total = faults["listed"], faults["total"]
+    if not total:
+        return []
+    said = [headline, *map(fault_line, listed)]
+    if total > len(listed):
+        said.append(f"... and {total - len(listed):,} more")
+    return said
+
+
+def fault_line(fault: Mapping[str, Any]) -> str:
+    """File, record, offset, and what is wrong there."""
+    place = str(fault["file"])
+    if fault.get("record", -1) >= 0:
+        place += f": record {fault['record']}"
+    if fault.get("offset", -1) >= 0:
+        place += f" at byte {fault['offset']}"
+    return f"{place}: {fault.get('text') or fault.get('reason')}"
+
+
+def recoding(found: Mapping[str, Any]) -> list[str]:
+    """Which images are not the original bytes, and whether that lost anything."""
+    said = []
+    if found.get("lossy"):
+        said.append(
+            f"LOSSY: {found['reencoded']:,} of {counted(found['rows'], 'image')} "
+            f"{'was' if found['reencoded'] == 1 else 'were'} re-encoded ({found['lossy']}), "
+            "not kept as the original."
+        )
+    if found.get("to_baseline"):
+        said.append(
+            f"{counted(found['to_baseline'], 'progressive or arithmetic-coded file')} "
+            "became baseline; nothing was lost by it."
+        )
+    return said

@@ -1,0 +1,124 @@
+"""The documentation names what is there: tests, files and commands."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import app
+
+ROOT = Path(__file__).parents[1]
+TABLE_ROW = re.compile(r"^\|(?!-)(.+)\|$")
+QUOTED = re.compile(r"`([^`]+)`")
+
+
+def python_tests() -> dict[str, set[str]]:
+    """The names of the tests in each file, by its path below tests/."""
+    found = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        functions = ast.walk(ast.parse(path.read_text()))
+        names = {node.name for node in functions if isinstance(node, ast.FunctionDef)}
+        found[str(path.relative_to(ROOT / "tests"))] = {n for n in names if n.startswith("test_")}
+    return found
+
+
+def go_tests() -> set[str]:
+    return {
+        name
+        for path in ROOT.rglob("*_test.go")
+        for name in re.findall(r"^func ((?:Test|Fuzz)\w+)\(", path.read_text(), re.MULTILINE)
+    }
+
+
+PYTHON, GO = python_tests(), go_tests()
+
+
+def named(text: str) -> list[str]:
+    """What a piece of text names as a test, each as one says it: a file, a function, a package."""
+    last_file, found = "", []
+    for quoted in QUOTED.findall(text):
+        path, _, function = quoted.removeprefix("tests/").partition("::")
+        if function:
+            last_file = path or last_file
+            found.append(f"{last_file}::{function}")
+        elif path.endswith(".py"):
+            last_file = path
+            found.append(path)
+        elif re.fullmatch(r"(test_|Test|Fuzz)\w+", path) or re.match(r"(tests|internal)/", quoted):
+            found.append(path)
+    return found
+
+
+def exists(name: str) -> bool:
+    path, _, function = name.partition("::")
+    if function:
+        return function in PYTHON.get(path, set())
+    if path.endswith(".py"):
+        return bool(PYTHON.get(path)) or (ROOT / path).exists()
+    if path.startswith("test_"):
+        return any(path in names for names in PYTHON.values())
+    if path.startswith(("Test", "Fuzz")):
+        return path in GO
+    return (ROOT / path).exists() or (ROOT / "tests" / path).exists()
+
+
+def rows(document: str) -> list[tuple[str, str]]:
+    """The rows of tables with a column of tests: what is claimed, and the text of that column."""
+    found, column = [], None
+    for line in (ROOT / "docs" / document).read_text().splitlines():
+        row = TABLE_ROW.match(line)
+        if row is None:
+            column = column if line.startswith("|-") else None
+            continue
+        cells = [cell.strip() for cell in row[1].split("|")]
+        if column is None:
+            column = cells.index("test") if "test" in cells else -1
+        elif column >= 0:
+            found.append((cells[0], cells[column]))
+    return found
+
+
+@pytest.mark.parametrize("document", ["promises.md", "limits.md", "format.md", "architecture.md"])
+def test_every_test_that_a_page_names_exists(document: str) -> None:
+    names = named((ROOT / "docs" / document).read_text())
+    assert [name for name in names if not exists(name)] == []
+
+
+def test_every_promise_names_a_test() -> None:
+    claims = rows("promises.md")
+    assert len(claims) > 20
+    assert [claim for claim, tests in claims if not named(tests)] == []
+
+
+def test_every_limit_with_a_column_of_tests_names_one() -> None:
+    claims = rows("limits.md")
+    assert claims
+    assert [claim for claim, tests in claims if not named(tests) and tests != "the same"] == []
+
+
+def test_every_command_that_the_documentation_names_is_there() -> None:
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    text = (ROOT / "README.md").read_text()
+    [listed] = re.findall(r"On the command line: (.+?); `headrace --help`", text, re.DOTALL)
+    assert {name.removeprefix("headrace ") for name in QUOTED.findall(listed)} == commands
+    later = re.findall(
+        r"`headrace (\w+)` and `(\w+)` are refused or absent", text.replace("\n ", "")
+    )
+    assert not commands & {name for names in later for name in names}
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        used = set(
+            re.findall(r"\bheadrace (pack|[a-z]+)(?= [A-Za-z-/]*[/.-]|`| SRC)", page.read_text())
+        )
+        assert used <= commands | {name for names in later for name in names}, page.name
+
+
+def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:
+    for page in ("docs/README.md", "bench/README.md", "tests/README.md"):
+        lines = (ROOT / page).read_text().splitlines()
+        first = [row[1].split("|")[0] for row in map(TABLE_ROW.match, lines) if row]
+        names = [name for cell in first for name in QUOTED.findall(cell)]
+        assert len(names) == len(set(names)), page
+        assert [name for name in names if not ((ROOT / page).parent / name).exists()] == []
