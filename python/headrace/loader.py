@@ -149,10 +149,10 @@ class Loader:
             # waited for, and no thread that still iterates is told of a loader that was closed.
             self._engine.close.atexit = False
             self._opened_for = wanted
-            info = self._info()
-            self.steps = int(info["steps"])
+            self.steps = int(self._info()["steps"])
             if self._lender is not None:
-                self._lender.serve(self._engine, int(info["slot_bytes"]), config["prefetch"])
+                slot_bytes = int(self._info()["slot_bytes"])
+                self._lender.serve(self._engine, slot_bytes, self._config["prefetch"])
         return self._engine.value
 
     def _info(self) -> dict[str, Any]:
