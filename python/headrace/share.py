@@ -70,8 +70,11 @@ class Share:
         """Takes the arguments of ``Loader``, all by name.
 
         Raises:
-            UnsupportedError: the order is not one that can be split without knowing all of it.
+            UnsupportedError: the order is not one that can be split without knowing all of it, or
+                the workers are more than 1,024.
         """
+        if workers > MAX_WORKERS:
+            raise UnsupportedError(f"{workers} workers: at most {MAX_WORKERS} share a dataset")
         for name in ("sampler", "pad"):
             if arguments.get(name):
                 raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")

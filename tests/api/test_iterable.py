@@ -11,6 +11,7 @@ import torch
 
 import headrace as hr
 import processes
+from headrace.share import Share
 
 # One process for all cases, which never uses Headrace itself: `run` forks a child for each. A case
 # is [batch_size, workers, epochs, options of the loader and of the DataLoader].
@@ -127,3 +128,8 @@ def test_an_impossible_argument_is_said_at_first_use(packed: Path) -> None:
     batches = hr.IterableDataset(packed, 5, transform=[{"name": "Sharpen"}])
     with pytest.raises(hr.errors.ArgumentError, match="Sharpen"):
         next(iter(torch.utils.data.DataLoader(batches, batch_size=None)))
+
+
+def test_more_than_1024_workers_are_refused_with_both_numbers(packed: Path) -> None:
+    with pytest.raises(hr.errors.UnsupportedError, match=r"1025 workers.*at most 1024"):
+        Share(0, 1025, {"dataset": packed})
