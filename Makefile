@@ -2,8 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel install test demo lint unit race asan fuzz arm64 baseline libjpeg pytest check \
-  bench soak clean distclean
+.PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz arm64 baseline \
+  libjpeg pytest check bench soak clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -56,7 +56,7 @@ libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (S
 	$(ENV) tools/libjpeg.sh "$(SOURCE)"
 
 pytest: install ## the whole-system tests against the installed wheel
-	$(ENV) $(TEST_PYTHON) -m pytest tests --timeout 300 $(PYTEST_ARGS)
+	$(ENV) $(TEST_PYTHON) -m pytest tests --ignore tests/frameworks --timeout 300 $(PYTEST_ARGS)
 
 check: lint unit ## the quick ones: linters and Go tests
 
@@ -65,6 +65,9 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory pytest
+
+test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
+	$(ENV) tools/frameworks.sh
 
 demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

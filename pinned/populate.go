@@ -52,13 +52,13 @@ func touch(pages []byte) {
 	}
 }
 
-// Reserve sees to it that the pool has n own slots, populated, and frees those that it made:
-// work for a background goroutine, so that the batches after the first find warm memory. It
-// stops early when the pool is closed or has reached Keep free slots.
+// Reserve sees to it that the pool has n slots, its own ones populated and lent ones counted, and
+// frees those that it made: work for a background goroutine, so that the batches after the first
+// find warm memory. It stops early when the pool is closed or has reached Keep free slots.
 func (p *Pool) Reserve(n int) error {
 	for {
 		p.mutex.Lock()
-		enough := p.closed || len(p.free) >= p.options.Keep || p.stats.Made-p.stats.Unmapped >= int64(n)
+		enough := p.closed || len(p.free) >= p.options.Keep || p.stats.Made-p.stats.Unmapped+int64(p.stats.Lent) >= int64(n)
 		inUse := p.stats.OwnBytes
 		p.mutex.Unlock()
 		if enough {

@@ -84,6 +84,15 @@ func TestReserveMakesWarmSlotsUpToKeep(t *testing.T) {
 	require.NoError(t, errors.Join(first.Abandon(), warm.Abandon()))
 }
 
+func TestReserveMakesNoSlotsWhereMemoryIsLent(t *testing.T) {
+	p := newPool(t, Options{Keep: 3})
+	a, b := aligned(slotBytes), aligned(slotBytes)
+	require.NoError(t, p.Lend(unsafe.Pointer(&a[0]), slotBytes, 1))
+	require.NoError(t, p.Lend(unsafe.Pointer(&b[0]), slotBytes, 2))
+	require.NoError(t, p.Reserve(3))
+	assert.EqualValues(t, 1, p.Stats().Made)
+}
+
 func TestReserveEndsWhenThePoolIsClosed(t *testing.T) {
 	for range 20 {
 		p := newPool(t, Options{Keep: 50})

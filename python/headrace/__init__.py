@@ -52,7 +52,7 @@ _HOMES = {
     "pack": "writing",
     "verify": "writing",
 }
-_MODULES = ("errors", "functional", "samplers", "transforms")
+_MODULES = ("errors", "functional", "samplers", "torch", "transforms")
 
 
 def __getattr__(name: str) -> Any:

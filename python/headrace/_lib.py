@@ -12,6 +12,7 @@ import json
 import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Mapping
 from ctypes import (
@@ -218,7 +219,12 @@ class Handle:
 
     def __init__(self, value: int) -> None:
         self._value = value
-        self.close = weakref.finalize(self, _close, value)
+        self.close: weakref.finalize[..., Handle] = weakref.finalize(self, _close, value)
+
+    def keep(self, loans: dict[int, Any]) -> None:
+        """Keeps what is lent to the object alive until it was closed."""
+        self.close.detach()
+        self.close = weakref.finalize(self, _close_lent, self._value, loans)
 
     @property
     def value(self) -> int:
@@ -302,6 +308,21 @@ def _close(handle: int) -> None:
     # still needs the object. Takes no lock of ours: the thread it interrupts may hold it.
     if _library is not None and _loaded_in == os.getpid():
         _library.hr_close(handle, None)
+
+
+# What hr_close waits for threads at most (closeGrace in internal/pipeline), less a margin.
+_CLOSE_GRACE_S = 0.45
+_stuck: list[dict[int, Any]] = []
+
+
+def _close_lent(handle: int, loans: dict[int, Any]) -> None:
+    begun = time.monotonic()
+    _close(handle)
+    if time.monotonic() - begun < _CLOSE_GRACE_S:
+        loans.clear()
+    elif loans:
+        # A read that does not end kept a thread, which may yet write into what is lent.
+        _stuck.append(dict(loans))
 
 
 def release(batch: int) -> None:

@@ -61,6 +61,12 @@ class Epoch:
             loader.position.finish(self._epoch)
         return parts
 
+    def ready(self) -> bool:
+        """Whether a batch is there, so that ``next`` would not wait for one."""
+        if self._number != self._loader.iteration or self._step >= self._steps:
+            return False
+        return bool(self._batch.batch) or not self._receive(self._handle, 0, *self._out)
+
     def _begin(self) -> None:
         if self._number >= 0:
             if self._step >= self._steps:
@@ -87,8 +93,11 @@ class Epoch:
                 raise WaitTimeoutError(
                     f"no batch came within {timeout:g} s; the engine says {self._loader.stats()}"
                 )
-            code = self._receive(self._handle, self._slice_ms, *self._out)
-            waited_ms += self._slice_ms
+            slice_ms = self._slice_ms
+            if timeout is not None:
+                slice_ms = min(slice_ms, math.ceil(timeout * 1000 - waited_ms))
+            code = self._receive(self._handle, slice_ms, *self._out)
+            waited_ms += slice_ms
         if code == _lib.END:
             raise StopIteration
         if code:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, feed, ranks, samplers, views
+from headrace import _lib, devices, feed, lending, ranks, samplers, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
-from headrace.errors import ArgumentError, UnsupportedError
+from headrace.errors import ArgumentError
 from headrace.position import Position
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
@@ -65,7 +65,10 @@ class Loader:
             order of all ranks together, unless it shards itself (``num_replicas``).
         window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
             1,024 stretches of neighbours.
-        device: a part of later versions, refused until then.
+        pin_memory: batches in memory of PyTorch's pinned allocator. Without an accelerator PyTorch
+            cannot pin: then one warning, and ordinary memory.
+        device: a CUDA device that batches are copied to, ahead and on a stream of their own;
+            implies ``pin_memory``. None or "cpu": they stay.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
@@ -91,6 +94,7 @@ class Loader:
         prefetch: int = 2,
         read_ahead: int | None = None,
         timeout: float | None = None,
+        pin_memory: bool = False,
         device: Any = None,
         sampler: Any = None,
         fields: Sequence[str] | None = None,
@@ -99,7 +103,7 @@ class Loader:
         world_size: int | None = None,
         on_error: str = "raise",
     ) -> None:
-        _refuse_later_parts(device=device)
+        self._device = devices.resolve(device)
         for name, value, allowed in (
             ("dtype", dtype, views.DTYPES),
             ("layout", layout, LAYOUTS),
@@ -123,7 +127,9 @@ class Loader:
         self.sampler = sampler
         self._own_order = sampler is None or drawn
         self._fields = batch_fields.known(self.dataset, fields or ())
-        self._view = views.viewer(output, dtype, layout == "channels_last", bool(self._fields))
+        form = (output, dtype, layout == "channels_last", bool(self._fields))
+        self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
+        self._view = views.viewer(*form, self._lender)
         self._config: dict[str, Any] = {
             "batch_size": batch_size,
             **_order(shuffle, window, sampler if drawn else None),
@@ -163,10 +169,16 @@ class Loader:
                 config["rank"], config["world_size"] = wanted[:2]
                 config["position"] = position
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
+            # At exit the process gives everything back by itself: a read that does not end is not
+            # waited for, and no thread that still iterates is told of a loader that was closed.
+            self._engine.close.atexit = False
             self._opened_for = wanted
             if self._own_order:
                 info = self._info()
                 self._steps, self._length = info["steps"], info["length"]
+            if self._lender is not None:
+                slot_bytes = int(self._info()["slot_bytes"])
+                self._lender.serve(self._engine, slot_bytes, self._config["prefetch"])
         return self._engine.value
 
     def _info(self) -> dict[str, Any]:
@@ -189,7 +201,9 @@ class Loader:
             return self._steps
         return feed.steps(self.sampler, self.batch_size * self._shares(), self.drop_last)
 
-    def __iter__(self) -> Epoch:
+    def __iter__(self) -> Iterator[Any]:
+        if self._device is not None:
+            return devices.Copies(self, Epoch(self), self._device)
         return Epoch(self)
 
     def _shares(self) -> int:
@@ -336,11 +350,6 @@ class Loader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _refuse_later_parts(device: Any) -> None:
-    if device is not None and str(device) != "cpu":
-        raise UnsupportedError(f"device={device!r} is not yet part of this version")
 
 
 def _order(

@@ -15,6 +15,11 @@ class Position:
         self.place = (0, 0)
         self._next: tuple[int, int] | None = (0, 0)  # None: the epoch after the place reached
 
+    @property
+    def next_epoch(self) -> int:
+        """The epoch of the next iteration."""
+        return (self._next or (self.place[0] + 1, 0))[0]
+
     def begin(self) -> tuple[int, int]:
         """Starts an iteration and returns its place."""
         self.place, self._next = self._next or (self.place[0] + 1, 0), None

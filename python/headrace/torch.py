@@ -1,50 +1,122 @@
-"""For code that wants a ``torch.utils.data.IterableDataset``."""
+"""For code that wants a ``torch.utils.data.IterableDataset``, and for normalising on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.utils.data
 
-from headrace.errors import UnsupportedError
+from headrace import ranks
+from headrace.errors import ArgumentError
 from headrace.loader import Loader
+from headrace.share import Epochs, Share
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """A ``Loader`` as an iterable dataset of whole batches.
 
-    For ``DataLoader(ds, batch_size=None, num_workers=0)``: the threads are Headrace's own, so
-    worker processes would only copy. Takes the arguments of ``Loader``.
+    For ``DataLoader(ds, batch_size=None)``. ``num_workers=0`` is best: the threads are Headrace's
+    own, and worker processes only copy. With workers the batches are the same, in the same order.
 
-    Raises:
-        UnsupportedError: when it is iterated in a DataLoader's worker process.
+    Takes the arguments of ``Loader``. The engine is first used by the first iteration or ``len``,
+    so that worker processes may be forked until then; what is wrong with an argument is said
+    there. Given a path and not a ``Dataset``, it may go to spawned workers too.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self.loader = Loader(*args, **kwargs)
+        self._arguments = inspect.signature(Loader).bind(*args, **kwargs).arguments
+        self._loader: Loader | Share | None = None
+        self._state: dict[str, Any] | None = None  # for the loader, when it is made
+        self._next_epoch = Epochs()  # -1: the one of the state
+
+    @property
+    def loader(self) -> Loader | Share:
+        """The loader; in a worker process, that of the worker's share."""
+        if self._loader is None:
+            worker = torch.utils.data.get_worker_info()
+            if worker is None:
+                self._loader = Loader(**self._arguments)
+            else:
+                self._loader = Share(worker.id, worker.num_workers, self._arguments)
+            if self._state is not None:
+                self._loader.load_state_dict(self._state)
+            if worker is None and self._next_epoch[0] > 0:
+                self._loader.set_epoch(self._next_epoch[0])
+        return self._loader
 
     def __iter__(self) -> Iterator[Any]:
-        # Each worker would yield the whole epoch: every sample several times, and nobody told.
-        if torch.utils.data.get_worker_info() is not None:
-            raise UnsupportedError(
-                "IterableDataset in a DataLoader's worker is not yet part of this version; it has "
-                "threads of its own, so give the DataLoader num_workers=0"
-            )
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None:
+            position, said = self.loader.position, self._next_epoch[worker.id]
+            if said >= 0:
+                position.set_epoch(said)
+            self._next_epoch[worker.id] = position.next_epoch + 1
         return iter(self.loader)
 
     def __len__(self) -> int:
         return len(self.loader)
 
+    def __getstate__(self) -> dict[str, Any]:
+        arguments, state = dict(self._arguments), self._state
+        if torch.utils.data.get_worker_info() is None:
+            # torch.distributed is not up in a spawned worker.
+            part = ranks.resolve(arguments.get("rank"), arguments.get("world_size"))
+            arguments["rank"], arguments["world_size"] = part
+        if self._loader is not None:
+            state = self._loader.state_dict()
+        return {**self.__dict__, "_arguments": arguments, "_loader": None, "_state": state}
+
     def set_epoch(self, epoch: int) -> None:
         """As ``Loader.set_epoch``."""
-        self.loader.set_epoch(epoch)
+        if epoch < 0:
+            raise ArgumentError(f"epoch={epoch}: epochs count from 0")
+        self._next_epoch.fill(epoch)
+        if self._loader is not None:
+            self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """As ``Loader.state_dict``."""
+        """As ``Loader.state_dict``; in a worker process, of the worker's share."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As ``Loader.load_state_dict``."""
-        self.loader.load_state_dict(state)
+        """As ``Loader.load_state_dict``; in a worker process, of the worker's share."""
+        self._state = dict(state)
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None:
+            self._next_epoch[worker.id] = -1
+        else:
+            self._next_epoch.fill(-1)
+        if self._loader is not None:
+            self._loader.load_state_dict(state)
+
+
+class Normalize(torch.nn.Module):
+    """Makes normalised floats of uint8 batches, on whatever device they are.
+
+    For a loader with ``dtype="uint8"``, where the bus to the device is what limits: bytes are a
+    quarter of floats.
+
+    Args:
+        mean, std: a number for each channel, for pixels in 0..1.
+        dtype: of the result.
+    """
+
+    scale: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(
+        self, mean: Sequence[float], std: Sequence[float], dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__()
+        means, deviations = torch.tensor(mean).view(-1, 1, 1), torch.tensor(std).view(-1, 1, 1)
+        self.register_buffer("scale", 1 / (255 * deviations), persistent=False)
+        self.register_buffer("shift", -means / deviations, persistent=False)
+        self._dtype = dtype
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """``images`` of shape (batch, channels, height, width), or one without batch."""
+        return torch.addcmul(self.shift, images.to(self.scale.dtype), self.scale).to(self._dtype)

@@ -327,20 +327,6 @@ def test_the_impossible_is_refused_by_name_when_the_loader_is_made(
         hr.Loader(packed, **{"batch_size": 4, "transform": CROP, **arguments})
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"device": "cuda"},
-    ],
-    ids=lambda arguments: next(iter(arguments)),
-)
-def test_what_comes_later_is_refused_and_not_ignored(
-    packed: Path, arguments: dict[str, Any]
-) -> None:
-    with pytest.raises(errors.UnsupportedError, match=f"{next(iter(arguments))}.*not yet"):
-        hr.Loader(packed, 4, transform=CROP, **arguments)
-
-
 def test_transforms_are_classes_or_their_dicts(packed: Path) -> None:
     as_classes = [hr.transforms.RandomResizedCrop(20), hr.transforms.RandomHorizontalFlip()]
     as_dicts = [{"name": "RandomResizedCrop", "size": 20}, {"name": "RandomHorizontalFlip"}]

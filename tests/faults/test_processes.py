@@ -1,4 +1,4 @@
-"""Interrupts, kills, forks and every way a process may end."""
+"""Interrupts, reads that do not end, datasets in workers, and packing that is killed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,6 @@ SLOW = """
         return opened(name, config, *rest)
     _lib.opened = delayed
     loader = hr.Loader(sys.argv[1], 8, transform=[hr.transforms.Resize((8, 8))], output="numpy")
-"""
-QUICK = """
-    import os, sys, threading
-    import headrace as hr
-    steps = [hr.transforms.RandomResizedCrop(64)]
-    loader = hr.Loader(sys.argv[1], 8, transform=steps, num_threads=2, output="numpy")
 """
 
 
@@ -73,78 +67,6 @@ def test_close_waits_little_more_than_two_seconds_for_a_read_that_does_not_end(
         "    print(time.monotonic() - begun)\n"
     )
     within(2.6, lambda: float(processes.run(code, folder)))
-
-
-ENDINGS = {
-    "without_close": ("next(iter(loader))", 0),
-    "with_an_iterator_under_way": ("it = iter(loader); next(it)", 0),
-    "holding_every_batch": ("held = list(loader)", 0),
-    "by_sys_exit": ("it = iter(loader); next(it); sys.exit(7)", 7),
-    "by_os_exit": ("it = iter(loader); next(it); os._exit(9)", 9),
-    "by_an_exception": ("it = iter(loader); next(it); raise SystemExit(5)", 5),
-    "before_the_first_batch": ("iter(loader)", 0),
-    "after_a_double_close": ("loader.close(); loader.close()", 0),
-    "with_the_loader_in_a_cycle": ("c = [loader, iter(loader)]; c.append(c); next(c[1])", 0),
-    "while_a_thread_iterates": (
-        "threading.Thread(target=lambda: [list(loader) for _ in range(999)], daemon=True).start();"
-        " import time; time.sleep(0.2)",
-        0,
-    ),
-}
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_the_interpreter_ends_quietly_and_at_once(folder: Path, ending: str) -> None:
-    body, status = ENDINGS[ending]
-    code = QUICK + f"    print('begin', flush=True)\n    {body}\n"
-
-    def end() -> float:
-        process = processes.start(code, folder)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begin\n"
-        begun = time.monotonic()
-        _, err = process.communicate(timeout=60)
-        assert (process.returncode, err) == (status, "")
-        return time.monotonic() - begun
-
-    within(3, end)
-
-
-def test_a_fork_after_use_is_refused_with_a_sentence_and_the_parent_goes_on(folder: Path) -> None:
-    code = QUICK + (
-        "    import time\n"
-        "    iterator = iter(loader)\n"
-        "    next(iterator)\n"
-        "    pid = os.fork()\n"
-        "    if pid == 0:\n"
-        "        begun = time.monotonic()\n"
-        "        try:\n"
-        "            next(iterator)\n"
-        "        except hr.errors.ForkedError as error:\n"
-        "            ok = 'fork' in str(error) and time.monotonic() - begun < 20\n"
-        "            os._exit(0 if ok else 3)\n"
-        "        os._exit(4)\n"
-        "    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0\n"
-        "    print(sum(1 for _ in iterator))\n"
-    )
-    assert processes.run(code, folder).strip() == "14"
-
-
-def test_a_fork_before_first_use_may_use_it_in_parent_and_child(folder: Path) -> None:
-    code = """
-        import os, sys
-        import headrace as hr
-        def count():
-            steps = [hr.transforms.Resize((8, 8))]
-            with hr.Loader(sys.argv[1], 8, transform=steps, output="numpy") as loader:
-                return len(list(loader))
-        pid = os.fork()
-        if pid == 0:
-            os._exit(count())
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 15
-        print(count())
-    """
-    assert processes.run(code, folder).strip() == "15"
 
 
 def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_works(
@@ -207,17 +129,3 @@ def test_killing_a_pack_at_any_moment_leaves_nothing_that_opens_or_the_whole(
         assert {p.name: p.read_bytes() for p in destination.iterdir()} == whole
         found.close()
     assert "nothing" in outcomes
-
-
-def test_killing_a_loading_process_leaves_no_process_and_no_file(folder: Path) -> None:
-    code = QUICK + "    print('begin', flush=True)\n    while True: list(loader)\n"
-
-    def kill() -> None:
-        process = processes.start(code, folder)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.2)
-        process.kill()
-        process.communicate(timeout=60)
-
-    assert "" in processes.left_in_dev_shm(kill)

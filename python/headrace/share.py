@@ -1,0 +1,151 @@
+"""One worker's part of a rank's batches, for a DataLoader that has worker processes.
+
+A DataLoader takes one batch of each worker in turn. So worker w of W makes batches w, w + W,
+w + 2 W, ... of its rank, and together they are what one process would have made.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from collections.abc import Iterator, Mapping
+from multiprocessing import context, reduction
+from typing import Any
+
+from headrace import ranks
+from headrace.errors import ArgumentError, UnsupportedError
+from headrace.loader import Loader
+from headrace.position import Position
+
+MAX_WORKERS = 1024
+
+
+class Epochs:
+    """A number for each worker, in memory that this process's workers share with it.
+
+    Workers are copies of the parent's dataset, made anew for each epoch; what they write here
+    outlives them. It is a memfd, so that it needs no ``/dev/shm``.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            descriptor = os.memfd_create("headrace-epochs")
+            os.ftruncate(descriptor, 8 * MAX_WORKERS)
+        self._descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
+        self._numbers = memoryview(mmap.mmap(descriptor, 8 * MAX_WORKERS)).cast("q")
+
+    def __getitem__(self, worker: int) -> int:
+        return self._numbers[worker]
+
+    def __setitem__(self, worker: int, number: int) -> None:
+        self._numbers[worker] = number
+
+    def fill(self, number: int) -> None:
+        for worker in range(MAX_WORKERS):
+            self._numbers[worker] = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if context.get_spawning_popen() is None:
+            return _copied, (self._numbers.tolist(),)
+        return _shared, (reduction.DupFd(self._descriptor),)
+
+
+def _copied(numbers: list[int]) -> Epochs:
+    made = Epochs()
+    for worker, number in enumerate(numbers):
+        made[worker] = number
+    return made
+
+
+def _shared(duplicate: Any) -> Epochs:
+    return Epochs(duplicate.detach())
+
+
+class Share:
+    """The batches of one worker of several: iterated, saved and loaded as a ``Loader`` is."""
+
+    def __init__(self, worker: int, workers: int, arguments: Mapping[str, Any]) -> None:
+        """Takes the arguments of ``Loader``, all by name.
+
+        Raises:
+            UnsupportedError: the order is not one that can be split without knowing all of it, or
+                the workers are more than 1,024.
+        """
+        if workers > MAX_WORKERS:
+            raise UnsupportedError(f"{workers} workers: at most {MAX_WORKERS} share a dataset")
+        for name in ("sampler", "pad"):
+            if arguments.get(name):
+                raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")
+        part = ranks.resolve(arguments.get("rank"), arguments.get("world_size"))
+        rank, world_size = part
+        own = dict(arguments, rank=rank, world_size=world_size)
+        if own.get("num_threads") is None:
+            local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+            own["num_threads"] = max(1, len(os.sched_getaffinity(0)) // (workers * local))
+        # A round is one batch of each worker of each rank. In whole rounds, this worker's batches
+        # are those of one rank among ranks times workers.
+        among = {"rank": worker * world_size + rank, "world_size": world_size * workers}
+        self._rounds = Loader(**dict(own, **among, drop_last=True))
+        self._rest_of: Loader | None = None
+        self._arguments = own
+        self._step_samples = self._rounds.batch_size * world_size
+        self._round_samples = self._step_samples * workers
+        samples = len(self._rounds.dataset)
+        self._whole_rounds = samples // self._round_samples
+        steps = samples // self._step_samples
+        if samples % self._step_samples and not own.get("drop_last", False):
+            steps += 1
+        # What whole rounds leave over is fewer batches than there are workers.
+        self._has_rest = worker < steps - self._whole_rounds * workers
+        self._rest_begins = self._whole_rounds * self._round_samples + worker * self._step_samples
+        self.position = Position()
+
+    def __len__(self) -> int:
+        return self._whole_rounds + self._has_rest
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, samples = self.position.begin()
+        round_number, rest = divmod(samples, self._round_samples)
+        if rest:
+            raise ArgumentError(
+                f"the state stands at sample {samples} of its epoch, which is no whole number of "
+                f"rounds of {self._round_samples} samples (batch_size * world_size * num_workers)"
+            )
+        if round_number < self._whole_rounds:
+            self._rounds.position.go_to(epoch, round_number * self._round_samples)
+            for batch in self._rounds:
+                round_number += 1
+                self._reached(epoch, round_number)
+                yield batch
+        if self._has_rest:
+            if self._rest_of is None:
+                self._rest_of = Loader(**self._arguments)
+            self._rest_of.seed = self._rounds.seed
+            self._rest_of.position.go_to(epoch, self._rest_begins)
+            batch = next(iter(self._rest_of))
+            self._reached(epoch, len(self))
+            yield batch
+
+    def _reached(self, epoch: int, batches: int) -> None:
+        if batches == len(self):
+            self.position.finish(epoch)
+        else:
+            self.position.reach(epoch, batches * self._round_samples)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.position.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        epoch, samples = self.position.place
+        return {**self._rounds.state_dict(), "epoch": epoch, "position": samples}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._rounds.load_state_dict(state)
+        self.position.go_to(*self._rounds.position.place)
+
+    def close(self) -> None:
+        self._rounds.close()
+        if self._rest_of is not None:
+            self._rest_of.close()

@@ -1,0 +1,115 @@
+"""Whoever looks at a batch, by whatever way, holds its memory, and nobody writes there."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+from conftest import slots_and_shards
+
+CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
+
+# From (images, labels) to something else that shows the images' memory.
+FROM_TORCH: dict[str, Callable[[Any, Any], Any]] = {
+    "itself": lambda images, _: images,
+    "slice": lambda images, _: images[1:3, :, 2:9:2],
+    "permuted": lambda images, _: images.permute(0, 2, 3, 1),
+    "flattened": lambda images, _: images.view(-1),
+    "numpy": lambda images, _: images.numpy(),
+    "numpy slice": lambda images, _: images.numpy()[:, 1:2],
+    "memoryview": lambda images, _: memoryview(images.numpy()),
+    "numpy.from_dlpack": lambda images, _: np.from_dlpack(images),
+    "torch.from_dlpack": lambda images, _: torch.from_dlpack(images),
+    "torch.utils.dlpack": lambda images, _: torch.from_dlpack(torch.utils.dlpack.to_dlpack(images)),
+    "labels": lambda _, labels: labels,
+}
+FROM_NUMPY: dict[str, Callable[[Any, Any], Any]] = {
+    "itself": lambda images, _: images,
+    "slice": lambda images, _: images[1:3, :, 2:9:2],
+    "transposed": lambda images, _: images.transpose(0, 2, 3, 1),
+    "torch.from_numpy": lambda images, _: torch.from_numpy(images),
+    "torch.from_dlpack": lambda images, _: torch.from_dlpack(images),
+    "numpy.from_dlpack": lambda images, _: np.from_dlpack(images),
+    "memoryview": lambda images, _: memoryview(images),
+    "labels": lambda _, labels: labels,
+}
+WAYS = [("torch", name) for name in FROM_TORCH] + [("numpy", name) for name in FROM_NUMPY]
+
+
+def slots() -> int:
+    return len([line for line in slots_and_shards() if "memfd" in line])
+
+
+def content(view: Any) -> bytes:
+    return np.asarray(view).tobytes()
+
+
+@pytest.mark.parametrize(("output", "way"), WAYS, ids=[": ".join(way) for way in WAYS])
+def test_a_view_of_a_batch_keeps_it_unchanged_and_gives_it_back_when_it_dies(
+    packed: Path, output: str, way: str
+) -> None:
+    look = (FROM_TORCH if output == "torch" else FROM_NUMPY)[way]
+    made = hr.Loader(packed, 5, transform=CROP, num_threads=2, output=output, shuffle=True)
+    images, labels = next(iter(made))
+    view = look(images, labels)
+    was = content(view)
+    del images, labels
+    gc.collect()
+    for _ in range(3):
+        list(made)
+    assert content(view) == was
+    made.close()
+    del made
+    gc.collect()
+    assert slots() == 1
+    assert content(view) == was
+    del view
+    gc.collect()
+    assert slots() == 0
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "channels_last"])
+def test_dlpack_hands_over_pointers_and_no_copies(packed: Path, dtype: str, layout: str) -> None:
+    form = {"transform": CROP, "dtype": dtype, "layout": layout}
+    with (
+        hr.Loader(packed, 5, **form) as tensors,
+        hr.Loader(packed, 5, output="numpy", **form) as arrays,
+    ):
+        (images, labels), (others, numbers) = next(iter(tensors)), next(iter(arrays))
+        assert np.from_dlpack(images).ctypes.data == images.data_ptr()
+        assert np.from_dlpack(labels).ctypes.data == labels.data_ptr()
+        assert torch.from_dlpack(others).data_ptr() == others.ctypes.data
+        assert torch.from_dlpack(numbers).data_ptr() == numbers.ctypes.data
+        assert np.array_equal(np.from_dlpack(images), others)
+        # What XLA and others ask of memory that they take without a copy.
+        assert images.data_ptr() % 64 == labels.data_ptr() % 64 == 0
+        del images, labels, others, numbers
+
+
+def test_bfloat16_goes_through_dlpack_within_torch(packed: Path) -> None:
+    with hr.Loader(packed, 5, transform=CROP, dtype="bfloat16") as made:
+        images, _ = next(iter(made))
+        assert torch.from_dlpack(images).data_ptr() == images.data_ptr()
+        del images
+
+
+def test_a_capsule_that_nobody_takes_gives_the_batch_back(packed: Path) -> None:
+    for output in ("torch", "numpy"):
+        made = hr.Loader(packed, 5, transform=CROP, output=output)
+        images, labels = next(iter(made))
+        capsule = images.__dlpack__()
+        made.close()
+        del images, labels, made
+        gc.collect()
+        assert slots() == 1
+        del capsule
+        gc.collect()
+        assert slots() == 0

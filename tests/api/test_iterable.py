@@ -1,0 +1,135 @@
+"""``hr.IterableDataset`` under torch's DataLoader, with and without worker processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace as hr
+import processes
+from headrace.share import Share
+
+# One process for all cases, which never uses Headrace itself: `run` forks a child for each. A case
+# is [batch_size, workers, epochs, options of the loader and of the DataLoader].
+CASES = """
+    import gc, json, multiprocessing, os, sys
+    import torch
+    import headrace as hr
+    import headrace.torch
+    multiprocessing.set_forkserver_preload(["headrace.torch"])
+    torch.set_num_threads(1)
+    source, cases = sys.argv[1], json.loads(sys.argv[2])
+
+    def epochs(batch_size, workers, count, options):
+        options = dict({"shuffle": True, "dtype": "uint8", "fields": ["index"], "num_threads": 1,
+                        "transform": [hr.transforms.RandomResizedCrop(8)]}, **options)
+        through = {"multiprocessing_context": options.pop("method", "fork")} if workers else {}
+        through["persistent_workers"] = options.pop("persistent", False)
+        state, first = options.pop("state", None), options.pop("first", None)
+        if options.pop("used", False):
+            len(hr.Dataset(source))
+        batches = hr.IterableDataset(source, batch_size, **options)
+        if state:
+            batches.load_state_dict(state)
+        if first is not None:
+            batches.set_epoch(first)
+        through["num_workers"] = workers
+        loader = torch.utils.data.DataLoader(batches, batch_size=None, **through)
+        return [[[more["index"].tolist(), int(images.long().sum())] for images, _, more in loader]
+                for _ in range(count)]
+
+    def run(case):
+        mine, theirs = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(mine)
+            try:
+                answer = epochs(*case)
+            except Exception as error:
+                answer = repr(error)
+            gc.collect()  # of a DataLoader that failed, so that its workers end
+            with os.fdopen(theirs, "w") as out:
+                json.dump(answer, out)
+            sys.stderr.flush()
+            os._exit(0)
+        os.close(theirs)
+        with os.fdopen(mine) as answer:
+            found = answer.read()
+        assert os.waitpid(child, 0)[1] == 0
+        return json.loads(found)
+
+    if __name__ == "__main__":
+        print(json.dumps([run(case) for case in cases]))
+"""
+
+
+def run(source: Path, *cases: tuple[int, int, int, dict[str, Any]]) -> list[Any]:
+    return list(json.loads(processes.run(CASES, source, json.dumps(cases), timeout=240)))
+
+
+def samples(epoch: list[Any]) -> list[int]:
+    return [index for indices, _ in epoch for index in indices]
+
+
+def test_with_workers_the_batches_are_the_same_in_the_same_order(packed: Path) -> None:
+    kinds = [(5, 2), (4, 3), (7, 4), (24, 2)]
+    for drop_last in (False, True):
+        options = {"drop_last": drop_last}
+        found = run(
+            packed,
+            *[(batch_size, 0, 3, options) for batch_size, _ in kinds],
+            *[(batch_size, workers, 3, options) for batch_size, workers in kinds],
+        )
+        assert found[:4] == found[4:]
+        for epochs in found:
+            assert len(epochs) == 3
+            assert epochs[0] != epochs[1] != epochs[2]
+            for epoch in epochs:
+                assert sorted(samples(epoch)) == list(range(24)) or drop_last
+
+
+def test_persistent_workers_go_on_with_the_next_epoch(packed: Path) -> None:
+    alone, persistent = run(packed, (5, 0, 3, {}), (5, 2, 3, {"persistent": True}))
+    assert persistent == alone
+
+
+def test_workers_of_ranks_have_each_sample_once(packed: Path) -> None:
+    parts = [{"rank": rank, "world_size": 3} for rank in range(3)]
+    found = run(packed, *[(3, workers, 1, part) for workers in (2, 0) for part in parts])
+    assert found[:3] == found[3:]
+    assert sorted(index for part in found[:3] for index in samples(part[0])) == list(range(24))
+
+
+def test_set_epoch_and_states_reach_the_workers(packed: Path) -> None:
+    crop = [hr.transforms.RandomResizedCrop(8)]
+    with hr.Loader(packed, 4, shuffle=True, transform=crop) as plain:
+        state = {**plain.state_dict(), "epoch": 1, "position": 16}
+    cases = [(4, 2, 2, {"first": 3}), (4, 2, 2, {"state": state})]
+    alone, moved, resumed = run(packed, (4, 0, 5, {}), *cases)
+    assert moved == alone[3:5]
+    assert resumed == [alone[1][4:], alone[2]]
+
+
+def test_forked_workers_of_a_parent_that_used_headrace_are_refused_and_served_ones_work(
+    packed: Path,
+) -> None:
+    refused, served = run(packed, (5, 2, 1, {"used": True}), (5, 2, 1, {"method": "forkserver"}))
+    assert "ForkedError" in refused
+    assert sorted(samples(served[0])) == list(range(24))
+
+
+def test_an_impossible_argument_is_said_at_first_use(packed: Path) -> None:
+    with pytest.raises(TypeError, match="bach_size"):
+        hr.IterableDataset(packed, bach_size=3)
+    batches = hr.IterableDataset(packed, 5, transform=[{"name": "Sharpen"}])
+    with pytest.raises(hr.errors.ArgumentError, match="Sharpen"):
+        next(iter(torch.utils.data.DataLoader(batches, batch_size=None)))
+
+
+def test_more_than_1024_workers_are_refused_with_both_numbers(packed: Path) -> None:
+    with pytest.raises(hr.errors.UnsupportedError, match=r"1025 workers.*at most 1024"):
+        Share(0, 1025, {"dataset": packed})

@@ -1,0 +1,175 @@
+"""Storms of signals, faulthandler before and after the engine, and ranks that are killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import repeat
+
+import headrace as hr
+import images
+import processes
+
+HERE = Path(__file__).parent
+
+EPOCHS = """
+    import faulthandler, os, signal, subprocess, sys, threading, time, zlib
+    import headrace as hr
+    from headrace import errors
+    def checksum(loader, epochs):
+        found = 0
+        for _ in range(epochs):
+            for images, labels in loader:
+                found = zlib.crc32(labels, zlib.crc32(images, found))
+        return found
+    def loader_of(source, **options):
+        return hr.Loader(source, 8, shuffle=True, transform=[hr.transforms.RandomResizedCrop(48)],
+                         num_threads=2, output="numpy", **options)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return images.plain_tree(tmp_path_factory.mktemp("signals"), 120)
+
+
+STORMS = {
+    "SIGPROF": "signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)",
+    "SIGCHLD": "threading.Thread(target=spawn, daemon=True).start()",
+    "SIGUSR1": "threading.Thread(target=shoot, daemon=True).start()",
+}
+
+
+@pytest.mark.parametrize("name", STORMS)
+def test_a_storm_of_signals_changes_nothing(folder: Path, tmp_path: Path, name: str) -> None:
+    code = EPOCHS + (
+        f"    number, count = signal.{name}, 0\n"
+        "    def arrived(*_):\n"
+        "        global count\n"
+        "        count += 1\n"
+        "    def spawn():\n"
+        "        while going: subprocess.run(['true'])\n"
+        "    def shoot():\n"
+        "        while going: os.kill(os.getpid(), number); time.sleep(0.0005)\n"
+        "    with loader_of(sys.argv[1]) as loader:\n"
+        "        quiet = checksum(loader, 3)\n"
+        "    signal.signal(number, arrived)\n"
+        "    going = True\n"
+        f"    {STORMS[name]}\n"
+        "    deadline = time.monotonic() + 60\n"
+        "    rounds = 0\n"
+        "    while (count < 30 or rounds < 3) and time.monotonic() < deadline:\n"
+        "        with loader_of(sys.argv[1]) as loader:\n"
+        "            assert checksum(loader, 3) == quiet\n"
+        "        hr.pack(sys.argv[1], f'{sys.argv[2]}/{rounds}.hr', num_threads=2)\n"
+        "        assert hr.verify(f'{sys.argv[2]}/{rounds}.hr')['faults']['total'] == 0\n"
+        "        rounds += 1\n"
+        "    going = False\n"
+        "    signal.setitimer(signal.ITIMER_PROF, 0)\n"
+        "    time.sleep(0.05)\n"
+        "    print(count >= 30)\n"
+    )
+    assert processes.run(code, folder, tmp_path, timeout=200) == "True\n"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
+    folder: Path, tmp_path: Path, when: str
+) -> None:
+    packed = tmp_path / "cut.hr"
+    hr.pack(folder, packed, shard_size="64KiB")
+    enable = "faulthandler.enable()"
+    code = EPOCHS + (
+        f"    {enable if when == 'before' else 'pass'}\n"
+        "    whole = loader_of(sys.argv[1])\n"
+        "    sum_before = checksum(whole, 1)\n"
+        f"    {enable if when == 'after' else 'pass'}\n"
+        "    loader = loader_of(hr.Dataset(sys.argv[2], backend='mmap'))\n"
+        "    batches = iter(loader)\n"
+        "    next(batches)\n"
+        "    for name in sorted(os.listdir(sys.argv[2])):\n"
+        "        if name.endswith('.tar'): os.truncate(os.path.join(sys.argv[2], name), 512)\n"
+        "    try:\n"
+        "        for _ in batches: pass\n"
+        "        for _ in loader: pass\n"
+        "        sys.exit('no error')\n"
+        "    except hr.HeadraceError as error:\n"
+        "        assert '.tar' in str(error), error\n"
+        "    whole.set_epoch(0)\n"
+        "    assert checksum(whole, 1) == sum_before\n"
+    )
+    process = processes.start(code, folder, packed)
+    _, err = process.communicate(timeout=100)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(
+    folder: Path,
+) -> None:
+    """Four ranks, each killed at some batch of its own and begun again from its last state."""
+    code = f"""
+    import json, os, random, signal, sys, time
+    sys.path.insert(0, {str(HERE)!r})
+    import repeat
+    import headrace as hr
+    place = random.Random(5)
+    def rank_from(rank, state, out):
+        steps = [hr.transforms.RandomResizedCrop(8)]
+        with hr.Loader(sys.argv[1], 3, shuffle=True, transform=steps, fields=["index"], seed=9,
+                       output="numpy", rank=rank, world_size=4) as loader:
+            if state: loader.load_state_dict(state)
+            for _, _, more in loader:
+                line = json.dumps([more["index"].tolist(), loader.state_dict()]) + "\\n"
+                os.write(out, line.encode())
+                time.sleep(0.01)
+    found = []
+    for rank in range(4):
+        state, done = None, False
+        while not done:
+            mine, out = os.pipe()
+            child = os.fork()
+            if child == 0:
+                rank_from(rank, state, out)
+                os._exit(0)
+            os.close(out)
+            most = place.randrange(1, 6)
+            with os.fdopen(mine) as lines:
+                for line in lines:
+                    indices, state = json.loads(line)
+                    found += indices
+                    most -= 1
+                    if most == 0: break
+                done = state["epoch"] == 1
+                if not done: os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    print(json.dumps(found))
+    """
+    found = json.loads(processes.run(code, folder, timeout=200))
+    assert sorted(found) == list(range(120))
+
+
+def test_a_killed_consumer_leaves_no_process_and_no_file_thirty_times(folder: Path) -> None:
+    code = f"""
+    import os, signal, sys, threading
+    sys.path.insert(0, {str(HERE)!r})
+    import repeat
+    import headrace as hr
+    number = repeat.children(30)
+    steps = [hr.transforms.RandomResizedCrop(48)]
+    loader = hr.Loader(sys.argv[1], 8, transform=steps, num_threads=2, output="numpy")
+    next(iter(loader))
+    def end():
+        repeat.mark()
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Timer(0.005 * (number % 7), end).start()
+    while True: list(loader)
+    """
+
+    def kill() -> None:
+        ended = repeat.endings(processes.run(code, folder, timeout=200))
+        assert [one.status for one in ended] == [-9] * 30
+        assert sorted(one.seconds for one in ended)[8] < 1
+
+    assert "" in processes.left_in_dev_shm(kill)
