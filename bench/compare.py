@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -37,8 +38,9 @@ SHORTER = 0.6  # rows without a target are timed so much shorter
 class Comparison:
     """All that one run measures; `result` is what goes to the JSON file."""
 
-    def __init__(self, options: argparse.Namespace, groups: Sequence[str]) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        self.groups, rows = chosen(options)
         work = options.work
         scratch = work / "run"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -46,13 +48,12 @@ class Comparison:
         cores = sorted(os.sched_getaffinity(0))[: options.threads]
         self.sets = Sets(options.images, work / "sets", options.photographs, options.epoch)
         self.sides = Sides(cores, self.sets.work, scratch)
-        rows = [row for name in groups for row in GROUPS.get(name, ()) if options.wants(row)]
         self.rows = list({row.name: row for row in rows}.values())
         self.made: dict[str, ImageSet] = {}
         self.answers: dict[str, list[list[dict[str, Any]]]] = {}
         self.result: dict[str, Any] = {
             "machine": facts.machine(),
-            "options": {k: str(v) for k, v in vars(options).items() if k != "wants"},
+            "options": {k: str(v) for k, v in vars(options).items()},
             "cores": cores,
             "left_out_images": self.sets.left_out,
             "sets": {},
@@ -166,6 +167,24 @@ def stages(folder: Path, scratch: Path) -> dict[str, Any]:
     return found
 
 
+def chosen(options: argparse.Namespace) -> tuple[list[str], list[Row]]:
+    """The groups that are asked for, and the rows: those groups', and those whose names match."""
+    every = [*GROUPS, *PROGRAMS]
+    groups = every if options.all else [name for name in every if name in options.only]
+    if options.sweep:
+        groups = list(dict.fromkeys([*groups, "sweep"]))
+    if not options.only and not options.all:
+        groups = ["headline", *groups]
+    words = [word.lower() for word in options.only if word not in every]
+    rows = [
+        row
+        for name, group in GROUPS.items()
+        for row in group
+        if name in groups or (name != "sweep" and any(word in row.name.lower() for word in words))
+    ]
+    return groups, rows
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -186,30 +205,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="where all figures go")
     options = parser.parse_args()
     options.images, options.work = options.images.resolve(), options.work.resolve()
-    words = [word for word in options.only if word not in every]
-
-    def wants(row: Row) -> bool:
-        return not words or any(word.lower() in row.name.lower() for word in words)
-
-    options.wants = wants
     return options
 
 
 def main() -> None:
     options = parse()
-    every = [*GROUPS, *PROGRAMS]
-    groups = [name for name in every if name in options.only]
-    if not groups:  # only parts of names: look for them everywhere but in the sweep
-        searched = [name for name in every if name != "sweep" and name not in PROGRAMS]
-        groups = every if options.all else searched if options.only else ["headline"]
-    if options.sweep and "sweep" not in groups:
-        groups.append("sweep")
-
     begun = time.perf_counter()
-    comparison = Comparison(options, groups)
+    comparison = Comparison(options)
+    groups = comparison.groups
     result = comparison.result
     print(json.dumps(result["machine"]))
     comparison.prepare()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what is running with it
     rows = [row for row in comparison.rows if row.group != "sweep"]
     if result["machine"]["load"] > 0.5:
         print(f"this machine is not quiet: load {result['machine']['load']:.2f}")
