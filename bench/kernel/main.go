@@ -29,6 +29,9 @@ import (
 // batchSize is how many samples of output a thread cycles through: as far from the caches as a batch.
 const batchSize = 128
 
+// leastImages are timed, however long they take.
+const leastImages = 32
+
 type record struct {
 	bytes []byte
 	crc   uint32
@@ -208,6 +211,9 @@ func (o *options) measure(records []record) (*result, error) {
 	time.Sleep(o.duration / 3) // caches, page tables, clocks
 	before, spent, begun := done.Load(), cpuSeconds(), time.Now()
 	time.Sleep(o.duration)
+	for done.Load()-before < leastImages && failed.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
 	count, took, used := done.Load()-before, time.Since(begun).Seconds(), cpuSeconds()-spent
 	stop.Store(true)
 	group.Wait()
