@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz arm64 baseline \
-  libjpeg pytest check bench soak clean distclean
+  libjpeg pytest check bench bench-all bench-peers soak clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -13,6 +13,7 @@ IMAGES ?=
 SOURCE ?=
 FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # Every benchmark and the demo take IMAGES=DIR, an image folder; else the demo's photographs.
 PHOTOGRAPHS := $(or $(IMAGES),.build/demo/photographs)
 
@@ -73,9 +74,17 @@ demo: install ## pack photographs, iterate them, compare with torchvision, save 
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) $(TEST_PYTHON) examples/demo.py "$(PHOTOGRAPHS)" --work .build/demo
 
-bench: install ## rates against torchvision and against the bare kernel (IMAGES=DIR for your own)
+bench: install ## the headline table of rates (IMAGES=DIR, BENCH_ARGS="--rounds 5"); bench-peers first
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
-	$(ENV) $(TEST_PYTHON) bench/compare.py "$(PHOTOGRAPHS)"
+	$(ENV) $(TEST_PYTHON) bench/compare.py "$(PHOTOGRAPHS)" --json .build/bench/compare.json $(BENCH_ARGS)
+	$(ENV) if [ -x .build/peers/chart/bin/python ]; then \
+	  .build/peers/chart/bin/python bench/chart.py .build/bench/compare.json .build/bench; fi
+
+bench-all: bench-peers ## every table, the sweep, packing and the stages: half an hour
+	@$(MAKE) --no-print-directory bench BENCH_ARGS="--all $(BENCH_ARGS)"
+
+bench-peers: setup ## the environments of the loaders that Headrace is measured against
+	$(ENV) tools/peers.sh
 
 soak: install ## memory, descriptors, maps and threads over 50 epochs
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

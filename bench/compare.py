@@ -1,9 +1,12 @@
-"""Images a second: torchvision's ImageFolder + DataLoader, Headrace, and the bare decoder.
+"""Images a second of Headrace, its peers and its bare kernel: same photographs and cores, one run.
 
-All do RandomResizedCrop(224), a flip and Normalize to float32 NCHW in batches of 128 on the same
-files, on as many cores as there are threads. A round measures each side once, one after the other,
-so that a machine that slows down slows all of them; medians over the rounds are compared. A rate
-is taken between two batches of a pipeline that is full at both, so neither start nor end counts.
+A round measures every row once, each in a fresh process, one after the other, so that a machine
+that slows down slows all of them; medians over the rounds are compared, and a ratio is the median
+of the rounds' own ratios. A rate is taken between two batches of a pipeline that is full at both,
+so neither start nor end counts. The page cache is warm.
+
+Without options: the headline table, RandomResizedCrop(224) + flip + Normalize in batches of 128.
+`--all` adds the other groups and the sweep. A peer that is not installed is left out by name.
 """
 
 from __future__ import annotations
@@ -12,148 +15,228 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import facts
+import packing
+import report
+from rows import GROUPS, TARGETS, Row
+from sets import ImageSet, Sets, read_all
+from sides import ROOT, LeftOut, Sides
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-SIZE = 224
-
-
-def rate(batches: Iterable[Any], batch_size: int, warm_up: int, count: int) -> float:
-    """Images a second between batch number `warm_up` and the one `count` later."""
-    begun = 0.0
-    for number, (images, _labels) in enumerate(batches):
-        assert images.shape == (batch_size, 3, SIZE, SIZE), images.shape
-        if number == warm_up:
-            begun = time.perf_counter()
-        if number == warm_up + count:
-            return count * batch_size / (time.perf_counter() - begun)
-    raise SystemExit(f"the stream ended before batch {warm_up + count}")
+PROGRAMS = ("packing", "stages")  # groups that are no rows
+SHORTER = 0.6  # rows without a target are timed so much shorter
 
 
-def torchvision_rate(images: Path, options: argparse.Namespace) -> float:
-    import torch
-    from torchvision import datasets, transforms
+class Comparison:
+    """All that one run measures; `result` is what goes to the JSON file."""
 
-    dataset = datasets.ImageFolder(
-        str(images),
-        transforms.Compose(
-            [
-                transforms.RandomResizedCrop(SIZE),
-                transforms.RandomHorizontalFlip(),
-                transforms.ToTensor(),
-                transforms.Normalize(MEAN, STD),
-            ]
-        ),
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.groups, rows = chosen(options)
+        work = options.work
+        scratch = work / "run"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        cores = sorted(os.sched_getaffinity(0))[: options.threads]
+        self.sets = Sets(options.images, work / "sets", options.photographs, options.epoch)
+        self.sides = Sides(cores, self.sets.work, scratch)
+        self.rows = list({row.name: row for row in rows}.values())
+        self.made: dict[str, ImageSet] = {}
+        self.answers: dict[str, list[list[dict[str, Any]]]] = {}
+        self.result: dict[str, Any] = {
+            "machine": facts.machine(),
+            "options": {k: str(v) for k, v in vars(options).items()},
+            "cores": cores,
+            "left_out_images": self.sets.left_out,
+            "sets": {},
+            "left_out": {},
+            "loads": [],
+        }
+
+    def prepare(self) -> None:
+        """Makes what the rows read, and leaves out those that cannot run."""
+        left_out, kept, paths = self.result["left_out"], [], set()
+        # Sets first: they are made by forked processes, which want no thread of ours beside them.
+        for name in dict.fromkeys(row.images for row in self.rows):
+            images = self.made[name] = self.sets.named(name)
+            about = {"images": images.images, "distinct": images.distinct, "bytes": images.bytes}
+            self.result["sets"][name] = about
+            mean = about["bytes"] / images.images / 1e3
+            print(f"set {name}: {images.distinct:,} photographs of {mean:,.0f} KB, "
+                  f"{images.images:,} files an epoch", flush=True)  # fmt: skip
+        for row in self.rows:
+            try:
+                self.sides.check(row)
+                images = self.made[row.images]
+                paths |= {images.folder, self.sides.source(row, images)[0]}
+                kept.append(row)
+            except LeftOut as reason:
+                left_out[row.name] = str(reason)
+        self.rows = kept
+        if self.sets.left_out:
+            print(f"photographs left out for all: {self.sets.left_out}")
+        for name, reason in left_out.items():
+            print(f"left out: {name}: {reason}")
+        print(f"page cache: {read_all(paths) / 1e6:,.0f} MB read", flush=True)
+
+    def round(self, number: int, rows: Sequence[Row], seconds: float) -> None:
+        """Each of the rows once."""
+        self.result["loads"].append(os.getloadavg()[0])
+        for row in rows:
+            if row.name in self.result["left_out"]:
+                continue
+            images = self.made[row.images]
+            timed = seconds if row.group == "headline" else SHORTER * seconds
+            try:
+                answers = self.sides.measure(row, images, timed, self.options.batches)
+            except LeftOut as reason:
+                self.result["left_out"][row.name] = str(reason)
+                self.answers.pop(row.name, None)
+                print(f"left out: {row.name}: {reason}", flush=True)
+                continue
+            self.answers.setdefault(row.name, []).append(answers)
+            rates = " ".join(f"{answer['rate']:,.0f}" for answer in answers)
+            print(f"round {number}: {row.name}: {rates} images/s", flush=True)
+
+    def summarise(self) -> None:
+        """Medians, spreads, and each row in terms that carry over to other machines."""
+        entries, byname = [], {row.name: row for row in self.rows}
+        for name, rounds in self.answers.items():
+            row = byname[name]
+            for place, scale in enumerate(row.scales):
+                answers = [answers[place] for answers in rounds]
+                entries.append(self._entry(row, place, scale, answers))
+        self.result["rows"] = entries
+        self.result["ratios"] = [
+            asdict(target) | {"ratio": ratio}
+            for target in TARGETS
+            if (ratio := self._ratio(target.ours, target.theirs, 0)) is not None
+        ]
+
+    def _entry(
+        self, row: Row, place: int, scale: float, answers: Sequence[dict[str, Any]]
+    ) -> dict[str, Any]:
+        rate = facts.spread([answer["rate"] for answer in answers])
+        milliseconds = [1e3 * answer["cpu_seconds"] / answer["images"] for answer in answers]
+        threads = row.threads or len(self.sides.cores)
+        return {
+            "name": row.name,
+            "group": row.group,
+            "peer": row.peer,
+            "set": row.images,
+            "min_scale": scale,
+            "rate": rate,
+            "rates": [answer["rate"] for answer in answers],
+            "cpu_ms_per_image": facts.spread(milliseconds)["median"],
+            "cores_for_1000_per_s": 1e3 * threads / rate["median"],
+            "kernel_share": self._ratio(row.name, row.kernel, place),
+            "dtype": answers[-1]["dtype"],
+            "shape": answers[-1]["shape"],
+            "versions": answers[-1].get("versions", {}),
+        }
+
+    def _ratio(self, ours: str, theirs: str, place: int) -> dict[str, float] | None:
+        """Of the pairs of one round, which ran within minutes of each other."""
+        a, b = self.answers.get(ours), self.answers.get(theirs)
+        if not a or not b:
+            return None
+        pairs = zip(a, b, strict=False)
+        return facts.spread([x[place]["rate"] / y[place]["rate"] for x, y in pairs])
+
+    def write(self) -> None:
+        if self.options.json:
+            self.options.json.parent.mkdir(parents=True, exist_ok=True)
+            self.options.json.write_text(json.dumps(self.result, indent=2) + "\n")
+
+
+def stages(folder: Path, scratch: Path) -> dict[str, Any]:
+    """bench/kernel/stages: where the time of one sample goes."""
+    file = scratch / "stages.json"
+    command = ["make", "-s", "-C", str(ROOT / "bench/kernel/stages"), "run", f"IMAGES={folder}"]
+    command += [f"JSON={file}", f"BUILD={scratch / 'stages'}"]
+    subprocess.run(command, check=True)
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def chosen(options: argparse.Namespace) -> tuple[list[str], list[Row]]:
+    """The groups that are asked for, and the rows: those groups', and those whose names match."""
+    every = [*GROUPS, *PROGRAMS]
+    groups = every if options.all else [name for name in every if name in options.only]
+    if options.sweep:
+        groups = list(dict.fromkeys([*groups, "sweep"]))
+    if not options.only and not options.all:
+        groups = ["headline", *groups]
+    words = [word.lower() for word in options.only if word not in every]
+    rows = [
+        row
+        for name, group in GROUPS.items()
+        for row in group
+        if name in groups or (name != "sweep" and any(word in row.name.lower() for word in words))
+    ]
+    return groups, rows
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    # One long epoch of repeated permutations: the workers' pipeline never runs dry in between.
-    wanted = (options.warm_up + options.batches + 2 * options.threads + 2) * options.batch_size
-    sampler = torch.utils.data.RandomSampler(dataset, num_samples=wanted)
-    loader = torch.utils.data.DataLoader(
-        dataset, options.batch_size, sampler=sampler, num_workers=options.threads, drop_last=True
-    )
-    return rate(loader, options.batch_size, options.warm_up, options.batches)
-
-
-def headrace_rate(source: Path, options: argparse.Namespace) -> float:
-    import headrace as hr
-
-    with hr.Loader(
-        source,
-        batch_size=options.batch_size,
-        shuffle=True,
-        drop_last=True,
-        num_threads=options.threads,
-        transform=[
-            hr.transforms.RandomResizedCrop(SIZE),
-            hr.transforms.RandomHorizontalFlip(),
-            hr.transforms.Normalize(MEAN, STD),
-        ],
-    ) as loader:
-
-        def epochs() -> Iterator[Any]:
-            while True:
-                yield from loader
-
-        return rate(epochs(), options.batch_size, options.warm_up, options.batches)
-
-
-def build_kernel(folder: Path) -> Path | None:
-    """The program of bench/kernel; None where there is no Go."""
-    if shutil.which("go") is None:
-        return None
-    program = folder / "kernel"
-    root = Path(__file__).resolve().parent.parent
-    subprocess.run(["go", "build", "-o", str(program), "./bench/kernel"], cwd=root, check=True)
-    return program
-
-
-def kernel_rate(program: Path, images: Path, options: argparse.Namespace) -> float:
-    seconds = f"{options.kernel_seconds}s"
-    command = [str(program), "-threads", str(options.threads), "-for", seconds, str(images)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    parser.add_argument("images", type=Path, help="an image folder, one folder a class")
+    every = [*GROUPS, *PROGRAMS]
+    parser.add_argument("--only", action="append", metavar="WORD", default=[],
+                        help=f"groups ({', '.join(every)}), or parts of rows' names")  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="every group, the sweep included")
+    parser.add_argument("--sweep", action="store_true", help="add the sweep")
+    parser.add_argument("--rounds", type=int, default=3, help="of all rows but the sweep's")
+    parser.add_argument("--seconds", type=float, default=4.0, help="timed a headline row")
+    parser.add_argument("--batches", type=int, default=4, help="the same in batches")
+    parser.add_argument("--threads", type=int, default=2, help="cores, and threads on them")
+    parser.add_argument("--photographs", type=int, default=2000, help="at most so many are used")
+    parser.add_argument("--epoch", type=int, default=2560, help="images, by repeating, at least")
+    parser.add_argument("--work", type=Path, default=ROOT / ".build/bench", help="what is made")
+    parser.add_argument("--json", type=Path, help="where all figures go")
+    options = parser.parse_args()
+    options.images, options.work = options.images.resolve(), options.work.resolve()
+    return options
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("images", type=Path, help="an image folder, one folder a class")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=24, help="batches timed a round")
-    parser.add_argument("--warm-up", type=int, default=6, help="batches before them")
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--kernel-seconds", type=float, default=3.0)
-    parser.add_argument("--json", type=Path, help="where all figures go")
-    options = parser.parse_args()
-
-    import headrace as hr
-
-    rates: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="headrace-compare-") as scratch:
-        packed = Path(scratch) / "packed.hr"
-        hr.pack(options.images, packed)
-        kernel = build_kernel(Path(scratch))
-        dataset = hr.Dataset(packed)
-        print(f"{options.images}: {len(dataset):,} images, {dataset.info['bytes'] / 1e6:,.0f} MB")
-        print(json.dumps(facts.machine()))
-        cores = sorted(os.sched_getaffinity(0))[: options.threads]
-        os.sched_setaffinity(0, cores)  # inherited by workers, threads and the kernel's process
-        for number in range(options.rounds):
-            measured = {
-                "torchvision": torchvision_rate(options.images, options),
-                "headrace packed": headrace_rate(packed, options),
-                "headrace folder": headrace_rate(options.images, options),
-            }
-            if kernel is not None:
-                measured["bare kernel"] = kernel_rate(kernel, options.images, options)
-            for name, found in measured.items():
-                rates.setdefault(name, []).append(found)
-            text = ", ".join(f"{name} {found:,.0f}" for name, found in measured.items())
-            print(f"round {number + 1}: {text}", flush=True)
-        dataset.close()
-
-    medians = {name: facts.spread(values)["median"] for name, values in rates.items()}
-    ratios = {"packed / torchvision": medians["headrace packed"] / medians["torchvision"]}
-    ratios["folder / torchvision"] = medians["headrace folder"] / medians["torchvision"]
-    if "bare kernel" in medians:
-        # Pairs of one round: the two ran within seconds of each other.
-        pairs = zip(rates["headrace packed"], rates["bare kernel"], strict=True)
-        ratios["packed / bare kernel"] = facts.spread([a / b for a, b in pairs])["median"]
-    for name, values in rates.items():
-        print(f"{name:16} {facts.line(values, 'images/s')}")
-    for name, ratio in ratios.items():
-        print(f"{name:22} {ratio:.3f}")
-    if options.json:
-        result = {"machine": facts.machine(), "rates": rates, "medians": medians}
-        result |= {"ratios": ratios, "options": {k: str(v) for k, v in vars(options).items()}}
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    options = parse()
+    begun = time.perf_counter()
+    comparison = Comparison(options)
+    groups = comparison.groups
+    result = comparison.result
+    print(json.dumps(result["machine"]))
+    comparison.prepare()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what is running with it
+    rows = [row for row in comparison.rows if row.group != "sweep"]
+    if result["machine"]["load"] > 0.5:
+        print(f"this machine is not quiet: load {result['machine']['load']:.2f}")
+    for number in range(options.rounds if rows else 0):
+        comparison.round(number + 1, rows, options.seconds)
+        comparison.summarise()
+        comparison.write()
+    sweep = [row for row in comparison.rows if row.group == "sweep"]
+    if sweep:
+        comparison.round(1, sweep, options.seconds)
+    comparison.summarise()
+    if "packing" in groups:
+        folder = comparison.sets.original().folder
+        result["packing"] = packing.measure(folder, options.rounds, comparison.sides.scratch)
+    if "stages" in groups:
+        result["stages"] = stages(comparison.sets.original().folder, comparison.sides.scratch)
+    result["seconds"] = time.perf_counter() - begun
+    comparison.write()
+    print("\n" + report.markdown(result))
+    shutil.rmtree(comparison.sides.scratch)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,26 @@ import statistics
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+# Those that image libraries have code for, of x86-64 and of arm64.
+INSTRUCTION_SETS = (
+    *("ssse3", "sse4_1", "sse4_2", "avx", "f16c", "fma", "avx2", "bmi2"),
+    *("avx512f", "avx512bw", "avx512vl", "avx512vbmi", "avx512_vnni", "avx512_fp16", "amx_int8"),
+    *("asimd", "asimdhp", "sve", "sve2"),
+)
 
 
-def machine() -> dict[str, object]:
+def machine() -> dict[str, Any]:
     """The CPU, the cores that this process may use, and the versions of what is compared."""
-    cpu = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            cpu = line.split(":", 1)[1].strip()
-            break
-    found: dict[str, object] = {
-        "cpu": cpu,
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    about = {name.strip(): value.strip() for name, _, value in (s.partition(":") for s in lines)}
+    flags = set(about.get("flags", about.get("Features", "")).split())
+    found: dict[str, Any] = {
+        "cpu": about.get("model name") or platform.processor() or platform.machine(),
+        "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
         "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
         "kernel": platform.release(),
         "python": platform.python_version(),
     }

@@ -1,14 +1,16 @@
-// Command kernel prints the rate of the bare native call, in images a second.
+// Command kernel prints the rate of the bare native call, as a line of JSON.
 //
 // It is the ceiling that the loader is measured against: threads that do nothing but call Sample
-// (checksum, RandomResizedCrop(224), flip, Normalize, float32 NCHW) on files that are already in
-// memory, and write batches that have been touched before. No order, no reading, no delivery.
+// (checksum, RandomResizedCrop, flip, Normalize) on files that are already in memory, with the seek
+// points that packing would have stored, and write batches that have been touched before. No order,
+// no reading, no delivery.
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"log"
 	"os"
@@ -24,121 +26,225 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	side      = 224
-	batchSize = 128 // samples of output a thread cycles through: as far from the caches as a batch
-)
+// batchSize is how many samples of output a thread cycles through: as far from the caches as a batch.
+const batchSize = 128
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// leastImages are timed, however long they take.
+const leastImages = 32
 
 type record struct {
 	bytes []byte
 	crc   uint32
+	seek  native.Seek
+}
+
+// options say what is measured.
+type options struct {
+	threads  int
+	duration time.Duration
+	seek     bool
+	task     string
+	dtype    string
+	size     int
+	minScale float64
+}
+
+// result is the line that is printed.
+type result struct {
+	Images     int64   `json:"images"`
+	Seconds    float64 `json:"seconds"`
+	Rate       float64 `json:"rate"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	DType      string  `json:"dtype"`
+	Shape      []int   `json:"shape"`
+	SIMD       string  `json:"simd"`
+	Libraries  string  `json:"libraries"`
 }
 
 func main() {
-	threads := flag.Int("threads", runtime.NumCPU(), "threads that decode")
-	duration := flag.Duration("for", 3*time.Second, "how long to measure, after a warm-up")
+	log.SetFlags(0)
+	var o options
+	flag.IntVar(&o.threads, "threads", runtime.NumCPU(), "threads that decode")
+	flag.DurationVar(&o.duration, "for", 3*time.Second, "how long to measure, after a warm-up")
+	flag.BoolVar(&o.seek, "seek", true, "with seek points")
+	flag.StringVar(&o.task, "task", "train", "train or eval: Resize(256) and CenterCrop")
+	flag.StringVar(&o.dtype, "dtype", "float32", "float32, float16, or uint8 (not normalised)")
+	flag.IntVar(&o.size, "size", 224, "pixels of a side of the result")
+	flag.Float64Var(&o.minScale, "min-scale", 0.08, "the least part of the image that a crop takes")
 	flag.Parse()
-	records, err := read(flag.Arg(0))
+	records, err := read(flag.Arg(0), o.seek)
 	if err != nil {
 		log.Fatal(err)
 	}
-	rate, err := measure(records, *threads, *duration)
+	found, err := o.measure(records)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%.1f\n", rate)
+	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func read(folder string) ([]record, error) {
+// read loads every good image below the folder.
+func read(folder string, seek bool) ([]record, error) {
+	context, err := native.NewContext(native.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	defer context.Close()
 	var records []record
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := offHeap(path)
-		records = append(records, record{data, crc32.Checksum(data, castagnoli)})
+		r, err := load(context, path, seek)
+		if refused := (*native.Error)(nil); errors.As(err, &refused) {
+			return nil // no image, or a bad one
+		}
+		records = append(records, r)
 		return err
 	})
 	if err == nil && len(records) == 0 {
-		err = fmt.Errorf("%s holds no file", folder)
+		err = fmt.Errorf("%q holds no image", folder)
 	}
 	return records, err
 }
 
-// offHeap copies a file to memory outside the Go heap, as cgo wants memory that C is pointed to.
-func offHeap(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil || len(data) == 0 {
-		return nil, err
+func load(context *native.Context, path string, seek bool) (record, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return record{}, err
 	}
-	memory, err := allocate(len(data))
-	copy(memory, data)
-	return memory, err
+	data, err := offHeap(content)
+	if err != nil {
+		return record{}, err
+	}
+	facts, points, _, err := context.InspectSeek(first(data), int64(len(data)), native.SeekStep, nil)
+	if err != nil {
+		return record{}, errors.Join(err, unix.Munmap(data))
+	}
+	r := record{bytes: data, crc: facts.CRC32C}
+	if seek && len(points) > 0 {
+		crc := native.CRC32C(0, points)
+		if points, err = offHeap(points); err != nil {
+			return record{}, err
+		}
+		r.seek = native.Seek{Data: first(points), Length: int64(len(points)), CRC32C: crc, HasCRC: true}
+	}
+	return r, nil
+}
+
+// offHeap copies bytes to memory outside the Go heap, as cgo wants memory that C is pointed to.
+func offHeap(content []byte) ([]byte, error) {
+	memory, err := allocate(max(len(content), 1))
+	return memory[:copy(memory, content)], err
 }
 
 func allocate(bytes int) ([]byte, error) {
 	return unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
-func newPlan() (*native.Plan, error) {
-	crop := native.Op{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{side, side}}
-	crop.P = [8]float64{0.08, 1, 3.0 / 4, 4.0 / 3}
-	flip := native.Op{Kind: native.OpHorizontalFlip, P: [8]float64{0.5}}
-	return native.NewPlan([]native.Op{crop, flip}, native.Output{
-		DType:     native.Float32,
-		Layout:    native.NCHW,
-		Normalize: true,
-		Mean:      [3]float32{0.485, 0.456, 0.406},
-		Std:       [3]float32{0.229, 0.224, 0.225},
-	})
+func first(memory []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(memory)) }
+
+// plan compiles what the loader is asked for, and says how large a sample is.
+func (o *options) plan() (*native.Plan, uint64, error) {
+	side := int32(o.size)
+	var ops []native.Op
+	switch o.task {
+	case "train":
+		crop := native.Op{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{side, side}}
+		crop.P = [8]float64{o.minScale, 1, 3.0 / 4, 4.0 / 3}
+		ops = []native.Op{crop, {Kind: native.OpHorizontalFlip, P: [8]float64{0.5}}}
+	case "eval":
+		resize := native.Op{Kind: native.OpResizeShorter, Filter: native.Bilinear, I: [8]int32{256}}
+		ops = []native.Op{resize, {Kind: native.OpCenterCrop, I: [8]int32{side, side}}}
+	default:
+		return nil, 0, fmt.Errorf("-task %q is neither train nor eval", o.task)
+	}
+	output := native.Output{Layout: native.NCHW}
+	switch o.dtype {
+	case "float32":
+		output.DType = native.Float32
+	case "float16":
+		output.DType = native.Float16
+	case "uint8":
+		output.DType = native.Uint8
+	default:
+		return nil, 0, fmt.Errorf("-dtype %q is none of float32, float16 and uint8", o.dtype)
+	}
+	if output.DType != native.Uint8 {
+		output.Normalize = true
+		output.Mean = [3]float32{0.485, 0.456, 0.406}
+		output.Std = [3]float32{0.229, 0.224, 0.225}
+	}
+	plan, err := native.NewPlan(ops, output)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, _ := plan.FixedSize()
+	return plan, size.Bytes, nil
 }
 
-func measure(records []record, threads int, duration time.Duration) (float64, error) {
-	plan, err := newPlan()
+func (o *options) measure(records []record) (*result, error) {
+	plan, sampleBytes, err := o.plan()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer plan.Close()
 	samples := int64(len(records))
 	visits, err := order.New(order.Config{Samples: samples, Shuffle: true, BatchSize: 1, WorldSize: 1})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var next, done atomic.Int64
 	var stop atomic.Bool
 	var failed atomic.Pointer[error]
 	var group sync.WaitGroup
-	for range threads {
+	for range o.threads {
 		group.Go(func() {
 			runtime.LockOSThread()
-			if err := decode(plan, visits, records, &next, &done, &stop); err != nil {
+			if err := decode(plan, sampleBytes, visits, records, &next, &done, &stop); err != nil {
 				failed.Store(&err)
 			}
 		})
 	}
-	time.Sleep(duration / 3) // caches, page tables, clocks
-	before, begun := done.Load(), time.Now()
-	time.Sleep(duration)
-	count, took := done.Load()-before, time.Since(begun)
+	time.Sleep(o.duration / 3) // caches, page tables, clocks
+	before, spent, begun := done.Load(), cpuSeconds(), time.Now()
+	time.Sleep(o.duration)
+	for done.Load()-before < leastImages && failed.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	count, took, used := done.Load()-before, time.Since(begun).Seconds(), cpuSeconds()-spent
 	stop.Store(true)
 	group.Wait()
 	if err := failed.Load(); err != nil {
-		return 0, *err
+		return nil, *err
 	}
-	return float64(count) / took.Seconds(), nil
+	simd, err := native.SIMD()
+	return &result{
+		Images: count, Seconds: took, Rate: float64(count) / took, CPUSeconds: used,
+		DType: o.dtype, Shape: []int{1, 3, o.size, o.size},
+		SIMD: simd, Libraries: native.Versions(),
+	}, err
 }
 
-func decode(plan *native.Plan, visits *order.Order, records []record,
+// cpuSeconds is the user and system time of this process.
+func cpuSeconds() float64 {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+}
+
+func decode(plan *native.Plan, sampleBytes uint64, visits *order.Order, records []record,
 	next, done *atomic.Int64, stop *atomic.Bool) error {
 	context, err := native.NewContext(native.DefaultLimits())
 	if err != nil {
 		return err
 	}
 	defer context.Close()
-	const sampleBytes = side * side * 3 * 4
-	batch, err := allocate(batchSize * sampleBytes)
+	batch, err := allocate(batchSize * int(sampleBytes))
 	if err != nil {
 		return err
 	}
@@ -148,9 +254,9 @@ func decode(plan *native.Plan, visits *order.Order, records []record,
 		sample, _ := visits.At(epoch, position%int64(len(records)))
 		record := &records[sample]
 		key := native.Key{Epoch: uint64(epoch), Sample: uint64(sample)}
-		place := batch[position%batchSize*sampleBytes:][:sampleBytes]
-		_, err := context.Sample(plan, unsafe.Pointer(unsafe.SliceData(record.bytes)),
-			int64(len(record.bytes)), native.Seek{}, key, &record.crc, unsafe.Pointer(unsafe.SliceData(place)), sampleBytes)
+		place := batch[uint64(position%batchSize)*sampleBytes:][:sampleBytes]
+		_, err := context.Sample(plan, first(record.bytes), int64(len(record.bytes)), record.seek, key,
+			&record.crc, first(place), sampleBytes)
 		if err != nil {
 			return fmt.Errorf("file number %d: %w", sample, err)
 		}

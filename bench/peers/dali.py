@@ -1,0 +1,82 @@
+"""NVIDIA DALI on the CPU, through its PyTorch iterator.
+
+In its fastest form: the fused decoder, which draws the crop before it decodes and passes over what
+lies outside; crop, mirror and normalise in one operator; resizing without antialiasing, which is
+10 % faster than with it and less work than torchvision and Headrace do. Its float16 is no faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from peers.protocol import (
+    EVALUATION_RESIZE,
+    MEAN,
+    RATIO,
+    STD,
+    Order,
+    Refused,
+    image_files,
+    serve,
+)
+
+
+def stream(order: Order) -> Iterator[tuple[Any, Any]]:
+    from nvidia.dali import fn, pipeline_def, types
+    from nvidia.dali.plugin.pytorch import DALIGenericIterator
+
+    output = {"float32": types.FLOAT, "float16": types.FLOAT16}.get(order.dtype)
+    if output is None:
+        raise Refused(f"{order.dtype} is not measured")
+    files, labels = image_files(order.source)
+
+    @pipeline_def(
+        batch_size=order.batch_size,
+        num_threads=order.threads,
+        device_id=None,  # CPU only
+        prefetch_queue_depth=2,
+    )
+    def pipeline() -> Any:
+        encoded, label = fn.readers.file(
+            files=files, labels=labels, random_shuffle=True, name="files"
+        )
+        if order.task == "eval":
+            images = fn.decoders.image(encoded, output_type=types.RGB)
+            images = fn.resize(
+                images, resize_shorter=EVALUATION_RESIZE, interp_type=types.INTERP_LINEAR,
+                antialias=False,
+            )  # fmt: skip
+            mirror: Any = 0
+        else:
+            images = fn.decoders.image_random_crop(
+                encoded,
+                output_type=types.RGB,
+                random_area=[order.min_scale, 1.0],
+                random_aspect_ratio=list(RATIO),
+            )
+            images = fn.resize(
+                images, size=[order.size, order.size], interp_type=types.INTERP_LINEAR,
+                antialias=False,
+            )  # fmt: skip
+            mirror = fn.random.coin_flip()
+        images = fn.crop_mirror_normalize(
+            images,
+            dtype=output,
+            output_layout="CHW",
+            crop=(order.size, order.size),
+            mean=[255 * value for value in MEAN],
+            std=[255 * value for value in STD],
+            mirror=mirror,
+        )
+        return images, label
+
+    built = pipeline()
+    built.build()
+    # No size: the reader goes on for ever, reshuffling, and no epoch's end drains the pipeline.
+    for batch in DALIGenericIterator([built], ["images", "labels"]):
+        yield batch[0]["images"], batch[0]["labels"]
+
+
+if __name__ == "__main__":
+    serve(stream, ("nvidia-dali-cuda120", "torch", "numpy"))

@@ -1,0 +1,46 @@
+"""Headrace: a packed dataset or an image folder, as `source` is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from peers.protocol import EVALUATION_RESIZE, MEAN, STD, Order, Refused, serve
+
+
+def stream(order: Order) -> Iterator[tuple[Any, Any]]:
+    import headrace as hr
+    from headrace.errors import UnsupportedError
+
+    ops: list[Any]
+    if order.task == "eval":
+        ops = [hr.transforms.Resize(EVALUATION_RESIZE), hr.transforms.CenterCrop(order.size)]
+    else:
+        ops = [
+            hr.transforms.RandomResizedCrop(order.size, scale=(order.min_scale, 1.0)),
+            hr.transforms.RandomHorizontalFlip(),
+        ]
+    if order.dtype != "uint8":  # uint8: the pixels as they are, for a GPU to normalise
+        ops.append(hr.transforms.Normalize(MEAN, STD))
+    try:
+        # The variant is where the index of a folder lies.
+        dataset = hr.Dataset(order.source, index_dir=order.variant or None)
+        loader = hr.Loader(
+            dataset,
+            batch_size=order.batch_size,
+            shuffle=order.task == "train",
+            drop_last=True,
+            num_threads=order.threads,
+            transform=ops,
+            dtype=order.dtype,
+            mode=order.mode,
+        )
+    except UnsupportedError as error:
+        raise Refused(str(error)) from error
+    with loader:
+        while True:
+            yield from loader
+
+
+if __name__ == "__main__":
+    serve(stream, ("headrace", "torch", "numpy"))

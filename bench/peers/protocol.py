@@ -1,0 +1,166 @@
+"""What every loader is asked and what it answers, so that all are measured in the same way.
+
+A loader is a module that hands ``serve`` an iterable of (images, labels) batches without end. It is
+run as ``python -m peers.NAME`` with the arguments of ``Order`` and prints one line of JSON for each
+minimum scale. Nothing but the standard library is imported here: each peer has its own environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RATIO = (3 / 4, 4 / 3)
+EVALUATION_RESIZE = 256  # Resize(256), then CenterCrop(224)
+
+
+@dataclass
+class Order:
+    """What is to be loaded, and how."""
+
+    source: Path  # an image folder, or what the loader's own prepare made of it
+    task: str = "train"  # RandomResizedCrop + flip + Normalize; "eval": Resize + CenterCrop
+    dtype: str = "float32"
+    size: int = 224
+    min_scale: float = 0.08
+    batch_size: int = 128
+    threads: int = 2
+    mode: str = "exact"  # Headrace's
+    variant: str = ""  # which of a module's own forms
+
+
+class Refused(Exception):
+    """This loader, as it is installed, does not do what was asked."""
+
+
+def serve(
+    stream: Callable[[Order], Iterable[tuple[Any, Any]]],
+    packages: tuple[str, ...],
+    prepare: Callable[[Path, Path, str], None] | None = None,
+) -> None:
+    """Does what the command line says, and prints the answer."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is not part of the answer
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--prepare", type=Path, help="only make the loader's own file, here")
+    parser.add_argument("--task", default="train", choices=("train", "eval"))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "uint8"))
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--min-scale", type=float, nargs="+", default=[0.08])
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--cores", type=int, nargs="+", help="what to run on; a thread for each")
+    parser.add_argument("--warm-up", type=int, default=8, help="batches before the timed ones")
+    parser.add_argument("--batches", type=int, default=4, help="at least so many are timed")
+    parser.add_argument("--seconds", type=float, default=4.0, help="and at least so long")
+    parser.add_argument("--mode", default="exact")
+    parser.add_argument("--variant", default="")
+    options = parser.parse_args()
+    if options.prepare is not None:
+        if prepare is None:
+            raise SystemExit("this loader reads the image folder itself")
+        prepare(options.source, options.prepare, options.variant)
+        return
+    cores = options.cores or sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores)  # inherited by every thread and process that follows
+    for scale in options.min_scale:
+        order = Order(
+            options.source,
+            options.task,
+            options.dtype,
+            options.size,
+            scale,
+            options.batch_size,
+            len(cores),
+            options.mode,
+            options.variant,
+        )
+        try:
+            found = measure(stream(order), order, options)
+        except Refused as refusal:
+            found = {"refused": str(refusal)}
+        found["versions"] = {name: _version(name) for name in packages}
+        print(json.dumps(found), file=answer, flush=True)
+    answer.close()
+    # Some loaders' threads do not end on their own with an iterator that never ends.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def measure(
+    batches: Iterable[tuple[Any, Any]], order: Order, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Images a second and CPU seconds between two batches of a pipeline that is full at both.
+
+    Workers that each make whole batches hand them over in turns, so a multiple of their number is
+    timed: otherwise the first and last batch would lie at different places of a turn.
+    """
+    size = order.size
+    shapes = ((order.batch_size, 3, size, size), (order.batch_size, size, size, 3))
+    begun = spent = 0.0
+    for number, (images, _labels) in enumerate(batches, start=-options.warm_up):
+        if tuple(images.shape) not in shapes:
+            raise SystemExit(f"a batch of shape {tuple(images.shape)}, not {shapes[0]}")
+        if number == 0:
+            begun, spent = time.perf_counter(), cpu_seconds()
+            continue
+        if number < max(options.batches, 1) or number % order.threads:
+            continue
+        took = time.perf_counter() - begun
+        if took >= options.seconds:
+            count = number * order.batch_size
+            return {
+                "images": count,
+                "seconds": took,
+                "rate": count / took,
+                "cpu_seconds": cpu_seconds() - spent,
+                "dtype": getattr(images.dtype, "name", str(images.dtype).rpartition(".")[2]),
+                "shape": list(images.shape),
+            }
+    raise SystemExit("the batches ended before they were counted")
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and of all below it, the ended ones included."""
+    ticks, todo = 0, [os.getpid()]
+    while todo:
+        process = todo.pop()
+        try:
+            stat = Path(f"/proc/{process}/stat").read_text()
+            tasks = list(Path(f"/proc/{process}/task").iterdir())
+            children = [int(c) for t in tasks for c in (t / "children").read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        # After the name: utime, stime, cutime and cstime are fields 14 to 17 (proc(5)).
+        ticks += sum(int(field) for field in stat.rsplit(")", 1)[1].split()[11:15])
+        todo += children
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def image_files(folder: Path) -> tuple[list[str], list[int]]:
+    """The paths of an image folder, one folder a class, in order, and their labels."""
+    paths: list[str] = []
+    labels: list[int] = []
+    classes = sorted(entry for entry in folder.iterdir() if entry.is_dir())
+    for label, entry in enumerate(classes):
+        found = sorted(str(path) for path in entry.rglob("*") if path.is_file())
+        paths += found
+        labels += [label] * len(found)
+    return paths, labels

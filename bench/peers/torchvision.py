@@ -1,0 +1,58 @@
+"""torchvision: ImageFolder + DataLoader, or decode_jpeg + transforms.v2 (variant "io").
+
+A worker process for each core, the count at which it is fastest: with one less a core idles while
+the main process only unpickles, with more they wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from peers.protocol import EVALUATION_RESIZE, MEAN, STD, Order, Refused, serve
+
+EPOCH_BATCHES = 1 << 14  # one epoch that never ends: the workers' pipeline does not run dry
+
+
+def stream(order: Order) -> Iterator[tuple[Any, Any]]:
+    import torch
+    from torchvision import datasets, io, transforms
+    from torchvision.transforms import v2
+
+    if order.dtype != "float32":
+        raise Refused(f"{order.dtype} is not measured")
+    ops: list[Any]
+    if order.variant == "io":
+        # libjpeg-turbo without Pillow, then resize and normalise of tensors: torchvision's
+        # documented fast way. antialias is the default, as it is for Pillow's images.
+        def decode(path: str) -> Any:
+            return io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
+
+        crop, flip = v2.RandomResizedCrop, v2.RandomHorizontalFlip
+        ops = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+        dataset = datasets.ImageFolder(
+            str(order.source), v2.Compose([*_geometry(order, v2, crop, flip), *ops]), loader=decode
+        )
+    else:
+        ops = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+        geometry = _geometry(
+            order, transforms, transforms.RandomResizedCrop, transforms.RandomHorizontalFlip
+        )
+        dataset = datasets.ImageFolder(str(order.source), transforms.Compose([*geometry, *ops]))
+    sampler = torch.utils.data.RandomSampler(
+        dataset, replacement=False, num_samples=EPOCH_BATCHES * order.batch_size
+    )
+    loader = torch.utils.data.DataLoader(
+        dataset, order.batch_size, sampler=sampler, num_workers=order.threads, drop_last=True
+    )
+    yield from loader
+
+
+def _geometry(order: Order, module: Any, crop: Any, flip: Any) -> list[Any]:
+    if order.task == "eval":
+        return [module.Resize(EVALUATION_RESIZE), module.CenterCrop(order.size)]
+    return [crop(order.size, scale=(order.min_scale, 1.0)), flip()]
+
+
+if __name__ == "__main__":
+    serve(stream, ("torchvision", "torch", "pillow", "numpy"))

@@ -1,0 +1,163 @@
+"""What is compared: every row of the tables, and the ratios that have a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SCALES = (0.08, 0.35, 1.0)  # the sweep's minimum scales
+SIZES = (None, 512, 256)  # and its shorter sides
+CODINGS = ("4:4:4", "4:2:0", "progressive")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One loader at one task."""
+
+    name: str
+    group: str
+    peer: str  # a module of bench/peers, or "kernel"
+    form: str = "folder"  # what it reads; sides.py makes it from the set
+    images: str = "original"  # the set
+    dtype: str = "float32"
+    task: str = "train"
+    size: int = 224
+    scales: tuple[float, ...] = (0.08,)
+    batch_size: int = 128
+    warm_up: int = 8
+    threads: int = 0  # 0: as many as there are cores to use
+    mode: str = "exact"
+    variant: str = ""
+    kernel: str = "bare kernel"  # whose rate this one's is a share of
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a Headrace row has to reach against a peer's."""
+
+    ours: str
+    theirs: str
+    at_least: float
+    moonshot: float
+
+
+F32, F16 = "Headrace", "Headrace, float16"
+Q90 = "Headrace, float16, FFCV's q90 bytes"
+TORCHVISION, TF, DALI = "torchvision DataLoader", "tf.data", "DALI"
+FFCV16 = "FFCV, float16, its q90 file"
+
+TARGETS = (
+    Target(F32, DALI, 3.0, 3.5),
+    Target(F16, FFCV16, 2.5, 3.0),
+    Target(Q90, FFCV16, 3.0, 3.0),
+    Target(F32, TF, 2.6, 3.0),
+    Target(F32, TORCHVISION, 5.5, 7.0),
+)
+
+# AUTOTUNE needs a few seconds to find its settings.
+_TUNING = 24
+
+HEADLINE = (
+    Row(TORCHVISION, "headline", "torchvision"),
+    Row(DALI, "headline", "dali"),
+    Row(TF, "headline", "tensorflow", "tfrecord", warm_up=_TUNING),
+    Row("FFCV, float32, its q90 file", "headline", "ffcv", "beton"),
+    Row(FFCV16, "headline", "ffcv", "beton", dtype="float16"),
+    Row(F32, "headline", "headrace", "packed"),
+    Row(F16, "headline", "headrace", "packed", dtype="float16", kernel="bare kernel, float16"),
+    Row(Q90, "headline", "headrace", "packed q90", dtype="float16",
+        kernel="bare kernel, q90 bytes"),
+    Row("bare kernel", "headline", "kernel"),
+    Row("bare kernel, float16", "headline", "kernel", dtype="float16"),
+    Row("bare kernel, q90 bytes", "headline", "kernel", "q90 folder", dtype="float16"),
+)  # fmt: skip
+
+FORMS = (
+    Row("torchvision.io + transforms.v2", "forms", "torchvision", variant="io"),
+    Row("SPDL, uint8", "forms", "spdl", dtype="uint8", kernel="bare kernel, uint8"),
+    Row(F32, "forms", "headrace", "packed"),
+    Row("Headrace, packed without seek points", "forms", "headrace", "packed no seek",
+        kernel="bare kernel, no seek points"),
+    Row("Headrace, image folder in place", "forms", "headrace"),
+    Row("Headrace, indexed folder in place", "forms", "headrace", "indexed"),
+    Row("Headrace, uint8", "forms", "headrace", "packed", dtype="uint8",
+        kernel="bare kernel, uint8"),
+    Row("Headrace, float32, FFCV's q90 bytes", "forms", "headrace", "packed q90",
+        kernel="bare kernel, q90 bytes, float32"),
+    Row('Headrace, mode="fast"', "forms", "headrace", "packed", mode="fast"),
+    Row("Headrace, one thread", "forms", "headrace", "packed", threads=1,
+        kernel="bare kernel, one thread"),
+    Row("bare kernel", "forms", "kernel"),
+    Row("bare kernel, no seek points", "forms", "kernel", variant="no seek"),
+    Row("bare kernel, q90 bytes, float32", "forms", "kernel", "q90 folder"),
+    Row("bare kernel, uint8", "forms", "kernel", dtype="uint8"),
+    Row("bare kernel, one thread", "forms", "kernel", threads=1),
+)  # fmt: skip
+
+EVALUATION = tuple(
+    Row(f"{name}, evaluation", "evaluation", peer, form, task="eval", dtype=dtype, warm_up=warm_up,
+        kernel="bare kernel, evaluation")
+    for name, peer, form, dtype, warm_up in (
+        ("torchvision DataLoader", "torchvision", "folder", "float32", 8),
+        ("DALI", "dali", "folder", "float32", 8),
+        ("tf.data", "tensorflow", "tfrecord", "float32", _TUNING),
+        ("FFCV, float16, its q90 file", "ffcv", "beton", "float16", 8),
+        ("Headrace", "headrace", "packed", "float32", 8),
+        ("bare kernel", "kernel", "folder", "float32", 8),
+    )
+)  # fmt: skip
+
+RAW = (
+    Row("FFCV, float16, raw 256", "raw", "ffcv", "beton raw", dtype="float16", variant="raw"),
+    Row("Headrace, float16, raw 256", "raw", "headrace", "packed raw", dtype="float16"),
+)
+
+LARGE = tuple(
+    Row(f"{name}, 3840x2160", "large", peer, form, "3840x2160", batch_size=32, warm_up=4, mode=mode,
+        kernel="bare kernel, 3840x2160")
+    for name, peer, form, mode in (
+        ("torchvision DataLoader", "torchvision", "folder", "exact"),
+        ("DALI", "dali", "folder", "exact"),
+        ("tf.data", "tensorflow", "tfrecord", "exact"),
+        ("Headrace", "headrace", "packed", "exact"),
+        ('Headrace, mode="fast"', "headrace", "packed", "fast"),
+        ("bare kernel", "kernel", "folder", "exact"),
+    )
+)  # fmt: skip
+
+SMALL = tuple(
+    Row(f"{name}, 64x64", "small", peer, form, "64x64", size=64, warm_up=24, dtype=dtype,
+        kernel="bare kernel, 64x64")
+    for name, peer, form, dtype in (
+        ("torchvision DataLoader", "torchvision", "folder", "float32"),
+        ("DALI", "dali", "folder", "float32"),
+        ("tf.data", "tensorflow", "tfrecord", "float32"),
+        ("FFCV, float16, its q90 file", "ffcv", "beton", "float16"),
+        ("Headrace", "headrace", "packed", "float32"),
+        ("bare kernel", "kernel", "folder", "float32"),
+    )
+)  # fmt: skip
+
+
+def _sweep() -> Iterator[Row]:
+    for size in SIZES:
+        for coding in CODINGS:
+            images = f"{size or 'original'} {coding}"
+            for name, peer, form in (
+                ("torchvision", "torchvision", "folder"),
+                ("DALI", "dali", "folder"),
+                ("Headrace", "headrace", "packed"),
+            ):
+                yield Row(f"{name}, {images}", "sweep", peer, form, images, scales=SCALES)
+
+
+SWEEP = tuple(_sweep())
+GROUPS = {
+    "headline": HEADLINE,
+    "forms": FORMS,
+    "evaluation": EVALUATION,
+    "raw": RAW,
+    "large": LARGE,
+    "small": SMALL,
+    "sweep": SWEEP,
+}
