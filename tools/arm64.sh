@@ -54,4 +54,4 @@ export HEADRACE_CTEST_RUN=$emulator
 
 go build -buildmode=c-shared -o .build/arm64/libheadrace.so ./capi
 # A test that starts its own program anew cannot: the kernel does not run arm64 programs.
-go test -exec "$emulator" -skip 'CanBeForced' "${packages[@]}"
+go test -timeout 60m -exec "$emulator" -skip 'CanBeForced' "${packages[@]}"
