@@ -53,5 +53,8 @@ emulator="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 export HEADRACE_CTEST_RUN=$emulator
 
 go build -buildmode=c-shared -o .build/arm64/libheadrace.so ./capi
-# A test that starts its own program anew cannot: the kernel does not run arm64 programs.
-go test -exec "$emulator" -skip 'CanBeForced' "${packages[@]}"
+# What qemu-user does not do, and tests that need it: start an arm64 program anew (the kernel does
+# not run those), keep to RLIMIT_AS, pass MADV_POPULATE on, say where a bus error happened.
+skipped='CanBeForced|RefusalsOfTheKernel|DevShm|AddressSpaceThatIsUsedUp|PopulateMakesPagesResident'
+skipped+='|ReserveMakesWarmSlots|GuardTurnsAFault|PopulateSaysWhat|InjectedFaults|KernelWithoutPopulate'
+go test -timeout 60m -exec "$emulator" -skip "$skipped" "${packages[@]}"

@@ -25,5 +25,5 @@ if grep -vE '^[a-z_0-9]*_(avx2|bmi2)(\.[A-Za-z_0-9]+)? ' .build/instructions.txt
 fi
 echo "baseline: AVX and BMI instructions in $(wc -l <.build/instructions.txt) functions, all chosen at run time"
 
-HEADRACE_CTEST_RUN="qemu-x86_64 -cpu qemu64" go test -exec "qemu-x86_64 -cpu qemu64" -skip CanBeForced \
+HEADRACE_CTEST_RUN="qemu-x86_64 -cpu qemu64" go test -timeout 60m -exec "qemu-x86_64 -cpu qemu64" -skip CanBeForced \
   ./native
