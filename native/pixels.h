@@ -25,8 +25,16 @@ enum hrn_pixel_kind {
   HRN_PIXEL_GREY,
   HRN_PIXEL_CHANNELS,    /* i = which channel stands first, second, third */
   HRN_PIXEL_BLUR,        /* i = kernel width, height (odd); p = sigma x, sigma y */
-  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill */
+  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill. As an op of a plan:
+                            i[0] = enum hrn_map */
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
+};
+
+/* How a plan's affine op gives its map: with the size of the image still to come. */
+enum hrn_map {
+  HRN_MAP_COEFFICIENTS = 0,
+  HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre */
+  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre */
 };
 
 typedef struct hrn_pixel_op {

@@ -8,6 +8,7 @@ package native
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
+#include "pixels.h"
 */
 import "C"
 
@@ -20,7 +21,7 @@ import (
 type Op struct {
 	Kind, Filter int32
 	I            [8]int32
-	P            [8]float64
+	P            [12]float64
 }
 
 // The values of Op.Kind.
@@ -33,6 +34,48 @@ const (
 	OpRandomCrop        int32 = C.HRN_OP_RANDOM_CROP
 	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
 	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
+	OpPad               int32 = C.HRN_OP_PAD
+
+	OpApply  int32 = C.HRN_OP_APPLY
+	OpChoice int32 = C.HRN_OP_CHOICE
+	OpOrder  int32 = C.HRN_OP_ORDER
+
+	OpPixel              int32 = C.HRN_OP_PIXEL
+	OpColorJitter        int32 = C.HRN_OP_COLOR_JITTER
+	OpChannelPermutation int32 = C.HRN_OP_CHANNEL_PERMUTATION
+	OpGaussianBlur       int32 = C.HRN_OP_GAUSSIAN_BLUR
+	OpRotation           int32 = C.HRN_OP_ROTATION
+	OpAffine             int32 = C.HRN_OP_AFFINE
+	OpPerspective        int32 = C.HRN_OP_PERSPECTIVE
+	OpRandAugment        int32 = C.HRN_OP_RAND_AUGMENT
+	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
+	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
+)
+
+// The values of I[0] of an OpPixel: what is done to each pixel.
+const (
+	PixelInvert       int32 = C.HRN_PIXEL_INVERT
+	PixelPosterize    int32 = C.HRN_PIXEL_POSTERIZE
+	PixelSolarize     int32 = C.HRN_PIXEL_SOLARIZE
+	PixelBrightness   int32 = C.HRN_PIXEL_BRIGHTNESS
+	PixelContrast     int32 = C.HRN_PIXEL_CONTRAST
+	PixelSaturation   int32 = C.HRN_PIXEL_SATURATION
+	PixelSharpness    int32 = C.HRN_PIXEL_SHARPNESS
+	PixelHue          int32 = C.HRN_PIXEL_HUE
+	PixelGamma        int32 = C.HRN_PIXEL_GAMMA
+	PixelAutocontrast int32 = C.HRN_PIXEL_AUTOCONTRAST
+	PixelEqualize     int32 = C.HRN_PIXEL_EQUALIZE
+	PixelGrey         int32 = C.HRN_PIXEL_GREY
+	PixelBlur         int32 = C.HRN_PIXEL_BLUR
+	PixelAffine       int32 = C.HRN_PIXEL_AFFINE
+	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
+)
+
+// How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
+const (
+	MapCoefficients int32 = C.HRN_MAP_COEFFICIENTS
+	MapAffine       int32 = C.HRN_MAP_AFFINE
+	MapRotation     int32 = C.HRN_MAP_ROTATION
 )
 
 // The values of Op.Filter: Pillow's Image.Resampling.

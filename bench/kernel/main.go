@@ -84,8 +84,8 @@ func allocate(bytes int) ([]byte, error) {
 
 func newPlan() (*native.Plan, error) {
 	crop := native.Op{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{side, side}}
-	crop.P = [8]float64{0.08, 1, 3.0 / 4, 4.0 / 3}
-	flip := native.Op{Kind: native.OpHorizontalFlip, P: [8]float64{0.5}}
+	crop.P = [12]float64{0.08, 1, 3.0 / 4, 4.0 / 3}
+	flip := native.Op{Kind: native.OpHorizontalFlip, P: [12]float64{0.5}}
 	return native.NewPlan([]native.Op{crop, flip}, native.Output{
 		DType:     native.Float32,
 		Layout:    native.NCHW,

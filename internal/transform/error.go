@@ -11,6 +11,16 @@ type Error struct {
 	Text      string
 }
 
+// place says which transform of the list it was, unless one inside of it has said so.
+func (e *Error) place(index int, transform string) {
+	e.Index = index
+	if e.Transform == "" {
+		e.Transform = transform
+	} else {
+		e.Transform = transform + ", " + e.Transform
+	}
+}
+
 func (e *Error) Error() string {
 	switch {
 	case e.Transform == "":

@@ -30,12 +30,12 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 			return nil, err
 		}
 		if name != "Normalize" {
-			op, err := build(name, values)
+			made, err := buildAll(name, values, 0)
 			if err != nil {
-				err.Index, err.Transform = i, name
+				err.place(i, name)
 				return nil, err
 			}
-			ops = append(ops, op)
+			ops = append(ops, made...)
 			continue
 		}
 		if i != len(list)-1 {
@@ -51,7 +51,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		}
 	}
 	if len(ops) > native.MaxOps {
-		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("more than %d transforms", native.MaxOps)}
+		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("more than %d transforms, those in groups included", native.MaxOps)}
 	}
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
@@ -69,7 +69,7 @@ func (v value) each(i int) float64 {
 }
 
 // parseOne reads one transform's name and all its arguments, defaults included.
-func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) {
+func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
 		return "", nil, &Error{Index: index, Text: "is " + short(raw) + ", must be an object with a name"}
