@@ -198,6 +198,7 @@ int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *s
 void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height) {
   program->count = 1;
   program->pixels.count = 0;
+  program->erasings = 0;
   stage_begin(&program->stages[0], width, height);
 }
 

@@ -179,6 +179,9 @@ enum hrn_op_kind {
   HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
   HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
   HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */
+  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
+                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
+                          height / width lo, hi */
 };
 
 enum hrn_policy { HRN_POLICY_IMAGENET = 0, HRN_POLICY_CIFAR10 = 1, HRN_POLICY_SVHN = 2 };

@@ -33,7 +33,8 @@ enum hrn_pixel_kind {
 /* How a plan's affine op gives its map: with the size of the image still to come. */
 enum hrn_map {
   HRN_MAP_COEFFICIENTS = 0,
-  HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre */
+  HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre
+                    */
   HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre */
 };
 

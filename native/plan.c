@@ -230,6 +230,28 @@ static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_statu
   return HRN_OK;
 }
 
+/* Erasings come last, and one after the other. Their values are of the output's kind. */
+static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *output,
+                          hrn_status *status) {
+  int32_t erasings = 0;
+  for (int32_t index = 0; index < count; index++) {
+    const hrn_op *op = &ops[index];
+    if (op->kind != HRN_OP_ERASING && erasings == 0) continue;
+    if (op->kind != HRN_OP_ERASING || ++erasings > HRN_MAX_ERASINGS) {
+      return hrn_fail(status, HRN_ARGUMENT, -1,
+                      "op %d: at most %d erasings, and nothing after them", index,
+                      HRN_MAX_ERASINGS);
+    }
+    if (output->dtype != HRN_UINT8) continue;
+    for (int c = 5; c < 8; c++) {
+      if (op->i[0] || check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
+        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
+      }
+    }
+  }
+  return HRN_OK;
+}
+
 hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *output,
                        hrn_status *status) {
   hrn_status_clear(status);
@@ -240,7 +262,10 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
   for (int32_t index = 0; index < count; index++) {
     if (check_op(status, index, &ops[index]) != HRN_OK) return NULL;
   }
-  if (check_groups(ops, 0, count, status) != HRN_OK) return NULL;
+  if (check_groups(ops, 0, count, status) != HRN_OK ||
+      check_erasings(ops, count, output, status) != HRN_OK) {
+    return NULL;
+  }
   if (check_output(status, output) != HRN_OK) return NULL;
   hrn_plan *plan = calloc(1, sizeof *plan);
   if (plan == NULL) {

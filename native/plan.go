@@ -50,6 +50,7 @@ const (
 	OpRandAugment        int32 = C.HRN_OP_RAND_AUGMENT
 	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
+	OpErasing            int32 = C.HRN_OP_ERASING
 )
 
 // The values of I[0] of an OpPixel: what is done to each pixel.

@@ -54,16 +54,33 @@ typedef struct hrn_stage {
 /* Each op opens at most one stage beyond the first. */
 enum { HRN_MAX_STAGES = HRN_MAX_OPS + 1 };
 
+/* A box of the finished sample whose values are replaced. */
+#define HRN_MAX_ERASINGS 8
+typedef struct hrn_erasing {
+  hrn_box box;
+  int32_t op;     /* its number in the plan: what its noise is drawn by */
+  int32_t normal; /* a normal value for each channel of each pixel, else: */
+  float value[3];
+} hrn_erasing;
+
 /* What one image goes through: count stages, at least one, each followed by its pixel ops. */
 typedef struct hrn_program {
   int32_t count;
   hrn_stage stages[HRN_MAX_STAGES];
   hrn_pixel_list pixels;
+  int32_t erasings;
+  hrn_erasing erasing[HRN_MAX_ERASINGS];
 } hrn_program;
 
 /* walk.c: draws all ops and folds them. */
 int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
              hrn_program *program, hrn_status *status);
+
+/* erase.c: draws the box of an erasing, and fills the boxes of a finished sample. */
+int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
+                   hrn_status *status);
+void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_key *key,
+               uint8_t *destination);
 
 /* geometry.c: an empty program for an image of that size, and one geometric op more on it. */
 void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height);

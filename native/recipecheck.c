@@ -126,6 +126,13 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_AUTO_AUGMENT:
       return within(index, "policy", op->i[0], HRN_POLICY_IMAGENET, HRN_POLICY_SVHN, status) &&
              warp(op, index, status);
+    case HRN_OP_ERASING:
+      for (int c = 5; c < 8; c++) {
+        if (!within(index, "value", op->p[c], -1e30, 1e30, status)) return 0;
+      }
+      return within(index, "probability", op->p[0], 0, 1, status) &&
+             interval(op, index, "scale", 1, 0, 1, status) &&
+             interval(op, index, "ratio", 3, 1e-6, 1e6, status);
     default:
       hrn_fail(status, HRN_ARGUMENT, -1, "op %d: unknown kind %d", index, op->kind);
       return 0;

@@ -138,7 +138,9 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
                     last->x.length, last->y.length, (unsigned long long)bytes,
                     (unsigned long long)job->capacity);
   }
-  return run_stages(context, plan, &program, job->destination, status);
+  if (run_stages(context, plan, &program, job->destination, status) != HRN_OK) return status->code;
+  hrn_erase(&program, &plan->format, &job->key, job->destination);
+  return HRN_OK;
 }
 
 int hrn_sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job, hrn_status *status) {

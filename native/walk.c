@@ -78,6 +78,7 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   }
   hrn_program *program = w->program;
   if (hrn_is_geometric(op)) return hrn_geometry_add(program, op, index, w->key, status);
+  if (op->kind == HRN_OP_ERASING) return hrn_erase_draw(program, op, index, w->key, status);
   hrn_stage *stage = &program->stages[program->count - 1];
   if (hrn_recipe(op, index, w->key, stage->x.length, stage->y.length, &program->pixels, status) !=
       HRN_OK) {

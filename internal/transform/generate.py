@@ -48,6 +48,8 @@ HINTS = {
     "policy": "Any",
     "warp_interpolation": "Any",
     "transforms": "Sequence[Any]",
+    "erased": "Sequence[float]",
+    "erasing_value": "float | Sequence[float] | str",
 }
 
 HEAD = '''\

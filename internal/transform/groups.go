@@ -64,7 +64,7 @@ func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error
 	if err != nil {
 		return nil, err
 	}
-	if name == "Normalize" {
+	if name == "Normalize" || name == "RandomErasing" {
 		return nil, &Error{Transform: name, Text: "must be the last transform, outside of others"}
 	}
 	made, err := buildAll(name, values, depth+1)

@@ -24,31 +24,46 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		return nil, err
 	}
 	var ops []native.Op
+	normalized := -1 // where Normalize stands
+	erased := -1     // where the first RandomErasing stands
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
 		}
-		if name != "Normalize" {
-			made, err := buildAll(name, values, 0)
-			if err != nil {
-				err.place(i, name)
+		switch {
+		case name == "RandomErasing":
+			if erased < 0 {
+				erased = i
+			}
+		case normalized >= 0:
+			return nil, &Error{Index: normalized, Transform: "Normalize", Text: "must be the last transform but for RandomErasing"}
+		case name == "Normalize":
+			if output.DType == native.Uint8 {
+				return nil, &Error{Index: i, Transform: name, Text: "needs a float dtype, not uint8"}
+			}
+			normalized = i
+			output.Normalize = true
+			for c := range output.Mean {
+				output.Mean[c] = float32(values["mean"].each(c))
+				output.Std[c] = float32(values["std"].each(c))
+			}
+			if err := normalizeErasings(ops, erased, output); err != nil {
 				return nil, err
 			}
-			ops = append(ops, made...)
 			continue
+		case erased >= 0:
+			return nil, &Error{Index: erased, Transform: "RandomErasing", Text: "must be the last transform but for Normalize"}
 		}
-		if i != len(list)-1 {
-			return nil, &Error{Index: i, Transform: name, Text: "must be the last transform"}
+		made, err := buildAll(name, values, 0)
+		if err != nil {
+			err.place(i, name)
+			return nil, err
 		}
-		if output.DType == native.Uint8 {
-			return nil, &Error{Index: i, Transform: name, Text: "needs a float dtype, not uint8"}
-		}
-		output.Normalize = true
-		for c := range output.Mean {
-			output.Mean[c] = float32(values["mean"].each(c))
-			output.Std[c] = float32(values["std"].each(c))
-		}
+		ops = append(ops, made...)
+	}
+	if err := checkErasings(ops, erased, output); err != nil {
+		return nil, err
 	}
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("more than %d transforms, those in groups included", native.MaxOps)}

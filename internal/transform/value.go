@@ -48,6 +48,13 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 			return value{}, fmt.Errorf("is %s, must be a list of transforms", short(raw))
 		}
 		return value{list: list}, nil
+	case "erasing_value":
+		var text string
+		if json.Unmarshal(raw, &text) == nil && text == "random" {
+			return value{text: text}, nil
+		}
+		numbers, err := numeric["channels"].read(raw)
+		return value{numbers: numbers}, err
 	case "no":
 		var on bool
 		if json.Unmarshal(raw, &on) != nil || on {
@@ -115,6 +122,7 @@ var numeric = map[string]numberRule{
 	"sigma":           {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
+	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
 	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
 	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
 	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},

@@ -10,6 +10,57 @@ import numpy as np
 
 from headrace import _lib
 from headrace.errors import UnsupportedError
+from headrace.ops import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    adjust_sharpness,
+    affine,
+    autocontrast,
+    center_crop,
+    crop,
+    equalize,
+    gaussian_blur,
+    hflip,
+    invert,
+    pad,
+    perspective,
+    posterize,
+    resize,
+    rgb_to_grayscale,
+    rotate,
+    solarize,
+    vflip,
+)
+
+__all__ = [
+    "adjust_brightness",
+    "adjust_contrast",
+    "adjust_gamma",
+    "adjust_hue",
+    "adjust_saturation",
+    "adjust_sharpness",
+    "affine",
+    "autocontrast",
+    "center_crop",
+    "crop",
+    "decode",
+    "equalize",
+    "gaussian_blur",
+    "hflip",
+    "invert",
+    "pad",
+    "perspective",
+    "posterize",
+    "resize",
+    "resized_crop",
+    "rgb_to_grayscale",
+    "rotate",
+    "solarize",
+    "vflip",
+]
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

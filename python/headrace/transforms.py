@@ -30,6 +30,7 @@ __all__ = [
     "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
+    "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
@@ -703,4 +704,34 @@ class Normalize(_Transform):
 
     mean: float | Sequence[float]
     std: float | Sequence[float]
+    inplace: bool = False
+
+
+@dataclass(frozen=True)
+class RandomErasing(_Transform):
+    """Replaces a random box of the finished values with probability ``p``.
+
+    Comes last, before or after Normalize: ``value`` is on the scale that values have there. Ten
+    tries for a box of random area and aspect ratio that fits.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        p: probability that it is done, 0 to 1.
+        scale: lower and upper bound of the box's area, as a share of the image's.
+        ratio: lower and upper bound of the box's height / width.
+        value: what the box is filled with: one number, or (red, green, blue), or "random": a
+            normal value for each.
+        inplace: accepted and ignored: pixels are written once anyway.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomErasing`` on PIL images.
+    """
+
+    p: float = 0.5
+    scale: Sequence[float] = (0.02, 0.33)
+    ratio: Sequence[float] = (0.3, 3.3)
+    value: float | Sequence[float] | str = 0
     inplace: bool = False
