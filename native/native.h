@@ -249,6 +249,25 @@ typedef struct hrn_draw {
 int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
                   uint32_t height, hrn_draw *draw, hrn_status *status);
 
+/* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
+ * a geometric op are as in the plan, and box what a random crop drew, after its padding; of an op
+ * on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind and what that takes; of an erasing box, i[0] = 1
+ * for noise, and p = the values. Flips that are not done are left out. */
+enum { HRN_STEP_PIXEL = 256 };
+typedef struct hrn_drawn {
+  int32_t op; /* its number in the plan */
+  int32_t kind, filter;
+  int32_t box[4]; /* top, left, height, width */
+  int32_t i[8];
+  int32_t width, height; /* of the image before it */
+  int32_t reserved;
+  double p[8];
+} hrn_drawn;
+
+/* Fills steps[0..*count); HRN_LIMIT where capacity is too small. */
+int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                    hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status);
+
 /* ---- the one call ---------------------------------------------------------------------- */
 
 typedef struct hrn_job {

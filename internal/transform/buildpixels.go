@@ -84,6 +84,16 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.I[0], op.I[1] = native.PixelAffine, native.MapRotation
 		op.P[0] = v["angle"].numbers[0]
 		setCentre(&op.I[2], op.P[1:3], v["center"])
+	case "AffineMap":
+		op.Kind = native.OpPixel
+		op.I[0], op.I[1] = native.PixelAffine, native.MapCoefficients
+		copy(op.P[:], v["coefficients"].numbers)
+	case "PermuteChannels":
+		op.Kind = native.OpPixel
+		op.I[0] = native.PixelChannels
+		for i := range 3 {
+			op.I[1+i] = v["permutation"].integer(i)
+		}
 	case "Perspective":
 		op.Kind = native.OpPixel
 		op.I[0] = native.PixelPerspective

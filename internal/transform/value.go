@@ -128,6 +128,8 @@ var numeric = map[string]numberRule{
 	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
 	"pair":            {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
 	"eight":           {counts: []int{8}, low: -1e9, high: 1e9, noScalar: true},
+	"six":             {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
+	"permutation":     {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
 	"weights":         {counts: nil, low: 0, high: 1e9, noScalar: true, anyCount: true},
 	"count":           {whole: true, low: 0, high: 1 << 20},
 	"bins":            {whole: true, low: 1, high: 1 << 20},

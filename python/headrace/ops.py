@@ -8,6 +8,7 @@ runs them here, so a recipe's drawn parameters can be replayed one by one.
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,12 @@ def _run(image: Pixels, name: str, **arguments: Any) -> Pixels:
             f"image: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
             "(height, width, 3)"
         )
-    import io; from PIL import Image as PI; bio = io.BytesIO(); PI.fromarray(array).save(bio, "PNG", compress_level=0); encoded = bio.getvalue()  # TEMP
+    import io
+    from PIL import Image as PI
+
+    bio = io.BytesIO()
+    PI.fromarray(array).save(bio, "PNG", compress_level=0)
+    encoded = bio.getvalue()  # TEMP
     step = {key: _plain(key, value) for key, value in arguments.items()}
     text = _lib.to_text({"transform": [{"name": name, **step}]})
     result = _lib.Image()
@@ -200,6 +206,27 @@ def _solved(rows: list[list[int]], sides: list[int]) -> list[float]:
     return values
 
 
+def affine_map(
+    image: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
+) -> Pixels:
+    """An affine map by its six coefficients, as Pillow's ``Image.transform`` takes them."""
+    arguments = {"coefficients": coefficients, "interpolation": interpolation}
+    return _run(image, "AffineMap", fill=0 if fill is None else fill, **arguments)
+
+
+def perspective_map(
+    image: Pixels, coefficients: Sequence[float], interpolation: Any = "bilinear", fill: Fill = None
+) -> Pixels:
+    """A perspective map by its eight coefficients, as ``Image.transform`` takes them."""
+    arguments = {"coefficients": coefficients, "interpolation": interpolation}
+    return _run(image, "Perspective", fill=0 if fill is None else fill, **arguments)
+
+
+def permute_channels(image: Pixels, permutation: Sequence[int]) -> Pixels:
+    """Channels in another order: the first of the result is number ``permutation[0]``."""
+    return _run(image, "PermuteChannels", permutation=permutation)
+
+
 def pad(
     image: Pixels,
     padding: int | Sequence[int],
@@ -240,3 +267,36 @@ def hflip(image: Pixels) -> Pixels:
 def vflip(image: Pixels) -> Pixels:
     """Mirrored top to bottom."""
     return _run(image, "RandomVerticalFlip", p=1.0)
+
+
+def replay(
+    data: bytes | memoryview,
+    transform: Sequence[Any],
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    sample: int = 0,
+    draw: int = 0,
+) -> list[tuple[str, dict[str, Any]]]:
+    """What a loader's transforms do to one image, with all that they draw.
+
+    Args:
+        data: the encoded image.
+        transform: as for ``Loader``.
+        seed, epoch, sample, draw: what the draws are a function of; ``sample`` is the index in the
+            dataset, ``draw`` 0 unless a sample can come more than once an epoch.
+
+    Returns:
+        Function names of ``headrace.functional`` with their arguments after the image, in order;
+        ``erase`` stands for a box of the finished values.
+    """
+    steps = [step if isinstance(step, dict) else step.to_dict() for step in transform]
+    config = {"transform": steps, "dtype": "float32", "replay": True}
+    text = _lib.to_text(config | {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw})
+    encoded = np.frombuffer(data, np.uint8)
+    result = _lib.Image()
+    source = (encoded.ctypes.data, encoded.size, text, len(text))
+    _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
+    answer = ctypes.create_string_buffer(result.bytes)
+    _lib.call("hr_decode", *source, answer, result.bytes, ctypes.byref(result))
+    return [(step["function"], step["arguments"]) for step in json.loads(answer.raw)]
