@@ -162,6 +162,9 @@ func (d *dataset) summary() map[string]any {
 		bytes = m.Bytes
 		answer["counts"], answer["lossy"], answer["created_by"] = m.Counts, m.Lossy, m.CreatedBy
 		answer["reencoded"], answer["to_baseline"] = m.Reencoded, m.ToBaseline
+		if m.Raw != nil {
+			answer["raw"] = m.Raw
+		}
 		answer["seek_bytes"], answer["seek_share"] = m.Seek.Bytes(), m.SeekShare()
 	}
 	answer["bytes"] = bytes

@@ -95,10 +95,10 @@ typedef struct hr_image {
 
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
  * "mode", "limits", "seed", "epoch", "sample", "draw", "replay"}; all optional: none gives the
- * whole image as HWC uint8 RGB. With "replay": true the answer is not pixels but JSON,
- * [{"function", "arguments"}...]: what the transforms do to this image, with what they draw for
- * that seed, epoch, sample and draw; result->bytes is its length. With data NULL-sized capacity (0)
- * only `result` is filled (from the header). */
+ * whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With "replay": true
+ * the answer is not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to this
+ * image, with what they draw for that seed, epoch, sample and draw; result->bytes is its length.
+ * With data NULL-sized capacity (0) only `result` is filled (from the header). */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 
@@ -106,11 +106,11 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
 
 /* config: {"batch_size", "shuffle", "seed", "drop_last", "transform": [...], "dtype":
  * "uint8"|"float16"| "bfloat16"|"float32", "layout": "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
- * "exact", "num_threads" (0: automatic), "prefetch" (batches, at least 1), "read_ahead" (samples;
- * 0: automatic), "rank", "world_size", "on_error": "raise"|"replace", "epoch", "read_delay_ms" (for
- * tests: every read waits so long)}. The dataset's handle may be closed afterwards; the loader
- * keeps what it needs. Work begins at once, so that the first batch is under way before the first
- * hr_next. */
+ * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch" (batches, at least
+ * 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error": "raise"|"replace",
+ * "epoch", "read_delay_ms" (for tests: every read waits so long)}. The dataset's handle may be
+ * closed afterwards; the loader keeps what it needs. Work begins at once, so that the first batch
+ * is under way before the first hr_next. */
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error);
 

@@ -8,6 +8,8 @@ int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
   hrn_scratch_begin(context);
   context->codec = HRN_CODEC_UNKNOWN;
   context->seek = NULL;
+  context->fast = false;
+  context->denominator = 1;
   context->bytes = bytes;
   context->length = length;
   if (length > context->limits.max_record_bytes) {
@@ -19,9 +21,10 @@ int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
 
 /* Reads sizes and checks them against max_pixels, before any memory depends on them. */
 static int read_header(hrn_context *context, uint8_t codec, hrn_status *status) {
-  return codec == HRN_CODEC_JPEG
-             ? hrn_jpeg_header(context, &context->width, &context->height, status)
-             : hrn_png_header(context, &context->width, &context->height, status);
+  uint32_t *width = &context->width, *height = &context->height;
+  if (codec == HRN_CODEC_JPEG) return hrn_jpeg_header(context, width, height, status);
+  if (codec == HRN_CODEC_PNG) return hrn_png_header(context, width, height, status);
+  return hrn_ppm_header(context, width, height, status);
 }
 
 int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
@@ -44,12 +47,23 @@ void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
   context->seek_length = length;
 }
 
+int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
+  context->fast = true;
+  /* A reduced inverse DCT is libjpeg's; other formats have nothing to leave out. */
+  context->denominator = context->codec == HRN_CODEC_JPEG ? (uint32_t)denominator : 1;
+  return (int32_t)context->denominator;
+}
+
+static uint64_t reduced(const hrn_context *context, uint32_t side) {
+  return ((uint64_t)side + context->denominator - 1) / context->denominator;
+}
+
 /* The caller's geometry is ours as well, so a window outside is our mistake and not the file's; it
  * is refused all the same, in 64 bits, before a decoder sees it. */
 static bool inside(const hrn_context *context, const hrn_box *box) {
   return box->left >= 0 && box->top >= 0 && box->width >= 1 && box->height >= 1 &&
-         (uint64_t)box->left + (uint64_t)box->width <= context->width &&
-         (uint64_t)box->top + (uint64_t)box->height <= context->height;
+         (uint64_t)box->left + (uint64_t)box->width <= reduced(context, context->width) &&
+         (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->height);
 }
 
 int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
@@ -62,12 +76,12 @@ int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image
     return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of %u x %u pixels",
                     box->left, box->top, box->width, box->height, context->width, context->height);
   }
-  bool jpeg = context->codec == HRN_CODEC_JPEG;
+  if (context->codec == HRN_CODEC_PNG) return hrn_png_window(context, box, image, status);
+  if (context->codec == HRN_CODEC_PPM) return hrn_ppm_window(context, box, image, status);
   /* A window consumes libjpeg's place in the record. A second one begins again. */
-  if (jpeg && !context->jpeg.created) {
+  if (!context->jpeg.created) {
     int code = read_header(context, context->codec, status);
     if (code != HRN_OK) return code;
   }
-  return jpeg ? hrn_jpeg_window(context, box, image, status)
-              : hrn_png_window(context, box, image, status);
+  return hrn_jpeg_window(context, box, image, status);
 }

@@ -1,7 +1,7 @@
 /* decoder.h: what the decode side shares: the context, and the decoders inside it.
  *
- * context.c, decode.c, inspect.c, sniff.c, exif.c, jpeg*.c, png*.c and those that encode include
- * this file; the other stages see internal.h.
+ * context.c, decode.c, inspect.c, sniff.c, exif.c, jpeg*.c, png*.c, ppm.c and those that encode
+ * include this file; the other stages see internal.h.
  */
 #ifndef HEADRACE_DECODER_H
 #define HEADRACE_DECODER_H
@@ -40,6 +40,14 @@ typedef struct hrn_jpeg {
   bool created;          /* info holds memory */
 } hrn_jpeg;
 
+/* What a PPM's header says, and where its pixels begin. */
+typedef struct hrn_ppm {
+  const uint8_t *pixels;
+  uint32_t width, height;
+  uint8_t channels; /* 3, or 1 for a PGM */
+  uint8_t orientation;
+} hrn_ppm;
+
 struct hrn_context {
   hrn_limits limits;
   struct {
@@ -51,9 +59,12 @@ struct hrn_context {
   const uint8_t *bytes; /* of the record in progress */
   size_t length;
   uint32_t width, height;
-  uint8_t codec; /* enum hrn_codec, unknown until a header was read */
+  uint8_t codec;        /* enum hrn_codec, unknown until a header was read */
+  bool fast;            /* hrn_decode_fast was asked for */
+  uint32_t denominator; /* of the windows' scale; 1 unless `fast` */
   hrn_jpeg jpeg;
   hrn_png png;
+  hrn_ppm ppm;
   hrn_encoder encoder;
   hrn_entropy *entropy;  /* made by the first inspection */
   struct hrn_hook *hook; /* made by the first baseline JPEG */
@@ -71,7 +82,7 @@ int hrn_check_pixels(const hrn_context *context, uint64_t width, uint64_t height
 /* decode.c: starts work on a record. */
 int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length, hrn_status *status);
 
-/* sniff.c: HRN_OK with JPEG or PNG, HRN_UNSUPPORTED or HRN_BAD. */
+/* sniff.c: HRN_OK with JPEG, PNG or PPM, HRN_UNSUPPORTED or HRN_BAD. */
 int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status);
 
 /* exif.c */
@@ -107,5 +118,11 @@ void hrn_cmyk_to_rgbx(uint8_t *pixels, size_t count);
 int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
 int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
 int hrn_png_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status);
+
+/* ppm.c, and the comment by which hrn_to_ppm keeps an orientation. */
+#define HRN_PPM_ORIENTATION " orientation "
+int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
+int hrn_ppm_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
+int hrn_ppm_inspect(hrn_context *context, hrn_facts *facts, hrn_status *status);
 
 #endif

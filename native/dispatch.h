@@ -3,6 +3,7 @@
 #define HEADRACE_NATIVE_DISPATCH_H
 
 #include "resize.h"
+#include "spread.h"
 #include "write.h"
 
 /* The kernels of one instruction set. All sets give the same bytes. */
@@ -11,6 +12,7 @@ typedef struct hrn_kernels {
   hrn_horizontal_kernel horizontal;
   hrn_vertical_kernel vertical;
   hrn_write_kernel write;
+  hrn_spread_kernel spread;
 } hrn_kernels;
 
 const hrn_kernels *hrn_kernels_chosen(void);

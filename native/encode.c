@@ -1,9 +1,12 @@
-/* encode.c: an image decoded, perhaps made smaller, and encoded anew as JPEG. This loses.
+/* encode.c: an image decoded, perhaps made smaller, and written anew: encoded as JPEG, which loses,
+ * or as it is.
  *
- * The pixels are those that a loader would see: Pillow's decode, convert("RGB"), and resize. The
- * file is what libjpeg's defaults make of them at a quality: baseline, 4:2:0, standard Huffman
- * tables. It depends on the record and the arguments alone.
+ * The pixels are those that a loader would see: Pillow's decode, convert("RGB"), and resize. A JPEG
+ * is what libjpeg's defaults make of them at a quality: baseline, 4:2:0, standard Huffman tables.
+ * It depends on the record and the arguments alone.
  */
+#include <string.h>
+
 #include "decoder.h"
 #include "plan.h"
 
@@ -100,6 +103,37 @@ static int encode(hrn_context *context, const hrn_image *image, int32_t quality,
   return status->code;
 }
 
+/* The pixels as they are, three bytes each. */
+static int write_ppm(hrn_context *context, const hrn_image *image, int32_t orientation,
+                     hrn_status *status) {
+  hrn_encoder *encoder = &context->encoder;
+  char header[80], comment[sizeof HRN_PPM_ORIENTATION + 4] = "";
+  const size_t row = (size_t)image->width * 3;
+  uint8_t *rgb = hrn_scratch(context, HRN_SCRATCH_ROWS, row, status);
+  if (rgb == NULL) return status->code;
+  context->jpeg.status = status;
+  if (setjmp(context->jpeg.escape) != 0) { /* the limit, or no memory */
+    hrn_encoder_close(encoder);
+    return status->code;
+  }
+  if (orientation > 1) {
+    snprintf(comment, sizeof comment, "#" HRN_PPM_ORIENTATION "%c\n", (char)('0' + orientation));
+  }
+  const int length =
+      snprintf(header, sizeof header, "P6\n%s%d %d\n255\n", comment, image->width, image->height);
+  hrn_jpeg_errors_init(&context->jpeg);
+  hrn_encoder_open(context);
+  hrn_encoder_append(encoder, (const uint8_t *)header, (size_t)length);
+  for (int32_t y = 0; y < image->height; y++) {
+    const uint8_t *pixel = image->pixels + (size_t)y * image->stride;
+    uint8_t *to = rgb;
+    for (int32_t x = 0; x < image->width; x++, pixel += 4, to += 3) memcpy(to, pixel, 3);
+    hrn_encoder_append(encoder, rgb, row);
+  }
+  hrn_encoder_close(encoder);
+  return HRN_OK;
+}
+
 static int check_arguments(int32_t shorter, int32_t quality, int32_t orientation,
                            hrn_status *status) {
   if (shorter < 0 || shorter > JPEG_MAX_DIMENSION) {
@@ -135,6 +169,30 @@ int hrn_reencode(hrn_context *context, const uint8_t *bytes, size_t length, int3
   }
   const uint32_t warnings = status->warnings; /* of the decoder */
   if (encode(context, &image, quality, orientation, status) != HRN_OK) return status->code;
+  status->warnings = warnings;
+  *encoded = (hrn_encoded){context->encoder.bytes, context->encoder.length};
+  return HRN_OK;
+}
+
+int hrn_to_ppm(hrn_context *context, const uint8_t *bytes, size_t length, int32_t shorter,
+               int32_t orientation, hrn_encoded *encoded, hrn_status *status) {
+  uint32_t width, height;
+  hrn_image image;
+  hrn_status_clear(status);
+  *encoded = (hrn_encoded){NULL, 0};
+  if (check_arguments(shorter, 1, orientation, status) != HRN_OK ||
+      hrn_decode_header(context, bytes, length, &width, &height, status) != HRN_OK) {
+    return status->code;
+  }
+  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
+                    height, HRN_MAX_LENGTH);
+  }
+  if (make_pixels(context, shorter, (int32_t)width, (int32_t)height, &image, status) != HRN_OK) {
+    return status->code;
+  }
+  const uint32_t warnings = status->warnings; /* of the decoder */
+  if (write_ppm(context, &image, orientation, status) != HRN_OK) return status->code;
   status->warnings = warnings;
   *encoded = (hrn_encoded){context->encoder.bytes, context->encoder.length};
   return HRN_OK;

@@ -3,6 +3,8 @@ package native
 /*
 #cgo noescape hrn_reencode
 #cgo nocallback hrn_reencode
+#cgo noescape hrn_to_ppm
+#cgo nocallback hrn_to_ppm
 #cgo noescape hrn_to_baseline
 #cgo nocallback hrn_to_baseline
 #include "native.h"
@@ -37,6 +39,25 @@ func (c *Context) Reencode(data unsafe.Pointer, length int64, e Encoding, to []b
 	var status C.hrn_status
 	C.hrn_reencode(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
 		C.int32_t(e.Quality), C.int32_t(e.Orientation), &made, &status)
+	if err := failure(&status); err != nil {
+		return nil, err
+	}
+	return append(to, unsafe.Slice((*byte)(made.bytes), int(made.length))...), nil
+}
+
+// ToPPM appends to `to` the image at data as a binary PPM: every pixel as a decode gives it, after
+// e.Shorter as in Reencode; e.Quality has no meaning. The error and `to` are as there.
+func (c *Context) ToPPM(data unsafe.Pointer, length int64, e Encoding, to []byte) ([]byte, error) {
+	if length < 0 {
+		return nil, &Error{Code: Argument, Offset: -1, Text: "negative record length"}
+	}
+	if c.c == nil {
+		return nil, errEncodeClosed
+	}
+	var made C.hrn_encoded
+	var status C.hrn_status
+	C.hrn_to_ppm(c.c, (*C.uint8_t)(data), C.size_t(length), C.int32_t(e.Shorter),
+		C.int32_t(e.Orientation), &made, &status)
 	if err := failure(&status); err != nil {
 		return nil, err
 	}

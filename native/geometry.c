@@ -19,6 +19,8 @@ static void axis_begin(hrn_axis *axis, int32_t length) {
 
 static void stage_begin(hrn_stage *stage, int32_t width, int32_t height) {
   memset(stage, 0, sizeof *stage);
+  stage->bits = HRN_COEFFICIENT_BITS;
+  stage->denominator = 1;
   axis_begin(&stage->x, width);
   axis_begin(&stage->y, height);
 }

@@ -15,8 +15,9 @@ static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, in
   uint8_t codec;
   if (hrn_sniff(bytes, length, &codec, status) != HRN_OK) return status->code;
   facts->codec = codec;
-  return codec == HRN_CODEC_JPEG ? hrn_jpeg_inspect(context, depth, facts, status)
-                                 : hrn_png_inspect(context, depth, facts, status);
+  if (codec == HRN_CODEC_JPEG) return hrn_jpeg_inspect(context, depth, facts, status);
+  if (codec == HRN_CODEC_PNG) return hrn_png_inspect(context, depth, facts, status);
+  return hrn_ppm_inspect(context, facts, status);
 }
 
 int hrn_inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,

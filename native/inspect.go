@@ -21,6 +21,7 @@ const (
 	CodecUnknown uint8 = C.HRN_CODEC_UNKNOWN
 	CodecJPEG    uint8 = C.HRN_CODEC_JPEG
 	CodecPNG     uint8 = C.HRN_CODEC_PNG
+	CodecPPM     uint8 = C.HRN_CODEC_PPM
 )
 
 // The values of Facts.Sampling: how a JPEG's colour is stored in proportion to its brightness.
@@ -44,13 +45,14 @@ const (
 	ProcessLossless      uint8 = C.HRN_PROCESS_LOSSLESS
 	ProcessPNG           uint8 = C.HRN_PROCESS_PNG
 	ProcessPNGInterlaced uint8 = C.HRN_PROCESS_PNG_INTERLACED
+	ProcessRaw           uint8 = C.HRN_PROCESS_RAW
 )
 
 // Facts are what a record says of itself.
 type Facts struct {
 	Width, Height   uint32 // pixels; 0 where the header could not be read
 	RestartInterval uint32 // MCUs, 0 for none
-	ScanOffset      uint32 // first entropy-coded byte, 0 for PNG
+	ScanOffset      uint32 // first entropy-coded byte, 0 but for JPEG
 	CRC32C          uint32 // of all bytes, whatever the verdict
 	Scans           uint32 // counted when the entropy data was read
 

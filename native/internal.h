@@ -49,7 +49,8 @@ void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes
 /* After a sample: gives back what is too large to be held for nothing. */
 void hrn_scratch_end(hrn_context *context);
 
-/* ---- decode (decode.c joins jpeg.c and png.c) ------------------------------------------- */
+/* ---- decode (decode.c joins jpeg.c, png.c and ppm.c) -------------------------------------------
+ */
 
 /* Reads the header of whatever the bytes are and checks the limits; leaves the context ready for
  * hrn_decode_window on the same bytes. */
@@ -60,9 +61,15 @@ int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length,
  * follow. */
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length);
 
+/* After hrn_decode_header, for HRN_FAST: windows that follow need not be exact, and are of an image
+ * whose sides are 1/denominator (1, 2, 4, 8) of the header's, rounded up; each of its pixels is
+ * about the mean of denominator x denominator. Answers with the denominator that is had: 1 where
+ * the file knows no other. */
+int32_t hrn_decode_fast(hrn_context *context, int32_t denominator);
+
 /* After hrn_decode_header: the pixels of `box` (inside the image, not empty) exactly as a full
- * decode followed by Pillow's convert("RGB") would give them. *image points into the context's
- * scratch (HRN_SCRATCH_DECODE) until the next call. */
+ * decode followed by Pillow's convert("RGB") would give them, or as hrn_decode_fast says. *image
+ * points into the context's scratch (HRN_SCRATCH_DECODE) until the next call. */
 int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
                       hrn_status *status);
 

@@ -210,6 +210,13 @@ static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bo
     hrn_jpeg_close(jpeg);
     return status->code;
   }
+  const uint32_t denominator = context->denominator;
+  info->scale_num = 1;
+  info->scale_denom = denominator;
+  /* At a fraction most samplings need no upsampling of chroma any more. Where one still does (4:1:0
+   * at 1/2), libjpeg takes its fancy kind's width and context rows from the full scale, and a
+   * window differs from the whole. */
+  if (denominator > 1) info->do_fancy_upsampling = FALSE;
   hrn_jpeg_start(context);
   hooked = hooked && hrn_hook_begin(context);
 
@@ -227,8 +234,10 @@ static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bo
       columns = to - from;
       jpeg_crop_scanline(info, &first, &columns); /* moves first left to a whole MCU */
     }
-    /* Where its rows do not fit the memory limit, libjpeg's own decoder needs less. */
-    if (hooked && hrn_hook_install(context, first, columns, top + rows, status) != HRN_OK) {
+    /* The hook counts in MCUs of the file, whatever the scale. Where its rows do not fit the memory
+     * limit, libjpeg's own decoder needs less. */
+    if (hooked && hrn_hook_install(context, first * denominator, columns * denominator,
+                                   (top + rows) * denominator, status) != HRN_OK) {
       hrn_status_clear(status);
     }
     if (top > 0) jpeg_skip_scanlines(info, top);

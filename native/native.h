@@ -68,7 +68,12 @@ const char *hrn_library_versions(void); /* "libjpeg-turbo 2.1.5, zlib 1.2.13" */
 
 /* ---- facts ----------------------------------------------------------------------------- */
 
-enum hrn_codec { HRN_CODEC_UNKNOWN = 0, HRN_CODEC_JPEG = 1, HRN_CODEC_PNG = 2 };
+enum hrn_codec {
+  HRN_CODEC_UNKNOWN = 0,
+  HRN_CODEC_JPEG = 1,
+  HRN_CODEC_PNG = 2,
+  HRN_CODEC_PPM = 3 /* binary PPM and PGM of 8 bits: pixels as they are */
+};
 enum hrn_sampling {
   HRN_SAMPLING_UNKNOWN = 0,
   HRN_SAMPLING_444 = 1,
@@ -86,13 +91,14 @@ enum hrn_process { /* how the entropy data is coded */
                    HRN_PROCESS_ARITHMETIC = 3,
                    HRN_PROCESS_LOSSLESS = 4,
                    HRN_PROCESS_PNG = 5,
-                   HRN_PROCESS_PNG_INTERLACED = 6
+                   HRN_PROCESS_PNG_INTERLACED = 6,
+                   HRN_PROCESS_RAW = 7 /* not coded */
 };
 
 typedef struct hrn_facts {
   uint32_t width, height;    /* pixels; 0 where the header could not be read */
   uint32_t restart_interval; /* MCUs, 0 for none */
-  uint32_t scan_offset;      /* first entropy-coded byte of the first scan, 0 for PNG */
+  uint32_t scan_offset;      /* first entropy-coded byte of the first scan, 0 but for JPEG */
   uint32_t crc32c;           /* of all bytes, whatever the verdict */
   uint32_t scans;            /* counted when the entropy data was read */
   uint8_t codec, sampling, process;
@@ -121,7 +127,7 @@ uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length);
 
 /* ---- new files ------------------------------------------------------------------------- */
 
-/* A JPEG in the context's memory, until its next call. */
+/* A file in the context's memory, until its next call. */
 typedef struct hrn_encoded {
   const uint8_t *bytes; /* NULL where none was made */
   size_t length;
@@ -132,6 +138,12 @@ typedef struct hrn_encoded {
  * longer. Of the metadata only `orientation` (hrn_facts) stays. */
 int hrn_reencode(hrn_context *context, const uint8_t *bytes, size_t length, int32_t shorter,
                  int32_t quality, int32_t orientation, hrn_encoded *encoded, hrn_status *status);
+
+/* The image as binary PPM (P6): the pixels that every later decode would give. `shorter` as above,
+ * which loses; without it no pixel changes. `orientation` becomes a comment that the inspection of
+ * such a file reads. */
+int hrn_to_ppm(hrn_context *context, const uint8_t *bytes, size_t length, int32_t shorter,
+               int32_t orientation, hrn_encoded *encoded, hrn_status *status);
 
 /* A progressive or arithmetic-coded JPEG as baseline: the same coefficients, so the same pixels,
  * and the same APPn and COM markers. HRN_OK without bytes where the file is better left alone: of
@@ -207,8 +219,13 @@ enum hrn_scale { /* uint8 to float: v1 ToTensor divides by 255, v2 ToDtype multi
                  HRN_SCALE_MUL = 1
 };
 
+enum hrn_mode {
+  HRN_EXACT = 0, /* every byte as Pillow 13 and torchvision give it */
+  HRN_FAST = 1   /* close to that (docs/exactness.md), and as deterministic */
+};
+
 typedef struct hrn_output {
-  int32_t dtype, layout, scale;
+  int32_t dtype, layout, scale, mode;
   int32_t normalize;     /* 0 or 1 */
   float mean[3], std[3]; /* as torchvision holds them: float32 */
 } hrn_output;

@@ -121,6 +121,9 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->scale != HRN_SCALE_DIV && output->scale != HRN_SCALE_MUL) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unknown scale %d", output->scale);
   }
+  if (output->mode != HRN_EXACT && output->mode != HRN_FAST) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unknown mode %d", output->mode);
+  }
   if (!output->normalize) return HRN_OK;
   if (output->dtype == HRN_UINT8) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "normalize needs a float dtype, not uint8");

@@ -112,6 +112,9 @@ const (
 
 	ScaleDiv int32 = C.HRN_SCALE_DIV
 	ScaleMul int32 = C.HRN_SCALE_MUL
+
+	Exact int32 = C.HRN_EXACT
+	Fast  int32 = C.HRN_FAST
 )
 
 // MaxOps is the most ops a plan takes.
@@ -119,9 +122,9 @@ const MaxOps = C.HRN_MAX_OPS
 
 // Output is the form of a finished sample.
 type Output struct {
-	DType, Layout, Scale int32
-	Normalize            bool
-	Mean, Std            [3]float32
+	DType, Layout, Scale, Mode int32
+	Normalize                  bool
+	Mean, Std                  [3]float32
 }
 
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
@@ -156,6 +159,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		dtype:  C.int32_t(output.DType),
 		layout: C.int32_t(output.Layout),
 		scale:  C.int32_t(output.Scale),
+		mode:   C.int32_t(output.Mode),
 	}
 	if output.Normalize {
 		form.normalize = 1

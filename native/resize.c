@@ -16,41 +16,41 @@ enum { SLACK_ROWS = 24 };
 /* Row buffers are whole groups of 16 pixels, so kernels may store whole vectors. */
 static size_t row_bytes(int32_t pixels) { return ((size_t)pixels * 4 + 63) / 64 * 64; }
 
-int hrn_resize_prepare(hrn_context *context, int32_t input_width, int32_t input_height,
-                       int32_t output_width, int32_t output_height, int filter,
-                       const hrn_box *window, hrn_resize *resize, hrn_status *status) {
+static int changes(const hrn_scaling *axis) {
+  return axis->input != axis->output || axis->from != 0 || axis->to != axis->input;
+}
+
+int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
+                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status) {
   memset(resize, 0, sizeof *resize);
   /* A pass that is skipped needs just the window of its axis. */
   resize->output = resize->input = *window;
-  resize->horizontal = input_width != output_width;
-  resize->vertical = input_height != output_height;
+  resize->horizontal = changes(x);
+  resize->vertical = changes(y);
   /* Pillow 13 goes vertical first where that saves much; older ones never did. 64 bits: the
    * widths may be anything up to 2^24, the factor must not overflow. */
-  const int64_t dy = (int64_t)input_height - output_height;
-  const int64_t dx = (int64_t)input_width - output_width;
+  const int64_t dy = (int64_t)y->input - y->output;
+  const int64_t dx = (int64_t)x->input - x->output;
   resize->vertical_first = dy > 0 && dy > 2 * dx;
 
   /* Both axes in one scratch buffer, the second at a cache line. */
   size_t x_bytes = 0, y_bytes = 0, bytes;
-  if (resize->horizontal)
-    x_bytes = hrn_taps_bytes(input_width, output_width, filter, window->width);
-  if (resize->vertical)
-    y_bytes = hrn_taps_bytes(input_height, output_height, filter, window->height);
+  if (resize->horizontal) x_bytes = hrn_taps_bytes(x, filter, window->width);
+  if (resize->vertical) y_bytes = hrn_taps_bytes(y, filter, window->height);
   if ((resize->horizontal && x_bytes == 0) || (resize->vertical && y_bytes == 0) ||
       __builtin_add_overflow((x_bytes + 63) / 64 * 64, y_bytes, &bytes)) {
     return hrn_fail(status, HRN_LIMIT, -1, "resize from %dx%d to %dx%d needs too many coefficients",
-                    input_width, input_height, output_width, output_height);
+                    x->input, y->input, x->output, y->output);
   }
   uint8_t *memory = hrn_scratch(context, HRN_SCRATCH_COEFFICIENTS, bytes, status);
   if (memory == NULL) return status->code;
   if (resize->horizontal) {
-    hrn_taps_build(&resize->x, input_width, output_width, filter, window->left, window->width, 1,
-                   memory);
+    hrn_taps_build(&resize->x, x, filter, bits, window->left, window->width, 1, memory);
     resize->input.left = resize->x.input_start;
     resize->input.width = resize->x.input_length;
   }
   if (resize->vertical) {
-    hrn_taps_build(&resize->y, input_height, output_height, filter, window->top, window->height, 0,
+    hrn_taps_build(&resize->y, y, filter, bits, window->top, window->height, 0,
                    memory + (x_bytes + 63) / 64 * 64);
     resize->input.top = resize->y.input_start;
     resize->input.height = resize->y.input_length;
@@ -168,6 +168,11 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
 
 int hrn_resize_run(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
                    const hrn_sink *sink, hrn_status *status) {
+  if (!resize->horizontal && !resize->vertical) {
+    /* A crop that was decoded at just the size it is to have. */
+    for (int32_t y = 0; y < image->height; y++) hrn_sink_row(sink, y, row_of(image, y));
+    return HRN_OK;
+  }
   if (!resize->vertical) return horizontal_only(context, resize, image, sink, status);
   if (!resize->horizontal) return vertical_only(context, resize, image, sink, status);
   if (resize->vertical_first) return vertical_then_horizontal(context, resize, image, sink, status);

@@ -10,11 +10,23 @@
 /* 32 bits less 8 for the pixel and 2 for filters that overshoot. */
 #define HRN_COEFFICIENT_BITS 22
 
+/* What HRN_FAST leaves of them: a weight then fits 16 bits, and one multiply is enough. */
+#define HRN_FAST_BITS 14
+
+/* One axis: [from, to) of a line of `input` pixels becomes `output` pixels. A box that was decoded
+ * at a fraction of its size need not begin or end between two pixels; weights reach no further than
+ * the line, as with the `box` of Pillow's resize. */
+typedef struct hrn_scaling {
+  int32_t input, output;
+  double from, to;
+} hrn_scaling;
+
 /* How weights are also held for kernels that multiply narrow integers. */
 typedef enum hrn_split {
   HRN_SPLIT_NONE = 0,  /* some weight is too large to split */
   HRN_SPLIT_WORDS = 1, /* weight = high * 2^11 + low, 0 <= low < 2^11, both int16 */
-  HRN_SPLIT_BYTES = 2  /* weight = high * 2^15 + low, 0 <= high < 2^7, 0 <= low < 2^15 */
+  HRN_SPLIT_BYTES = 2, /* weight = high * 2^15 + low, 0 <= high < 2^7, 0 <= low < 2^15 */
+  HRN_SPLIT_FAST = 3   /* weight = high * 2^8, int16: no second half */
 } hrn_split;
 
 /* Most taps under HRN_SPLIT_BYTES: 128 * 255 + 64 still fits int16. */
@@ -34,18 +46,19 @@ typedef struct hrn_taps {
   hrn_split split;
   /* 2 * stride an output, in the order in which kernels load them. Horizontal: 4 highs, 4 lows,
    * and so on. Vertical: 2 highs, 2 lows, and so on; under HRN_SPLIT_BYTES the two highs are the
-   * four bytes h0 h1 h0 h1. */
+   * four bytes h0 h1 h0 h1. Under HRN_SPLIT_FAST: stride highs an output. */
   int16_t *halves;
 } hrn_taps;
 
 /* Bytes that hrn_taps_build needs, 0 where they exceed the address space. */
-size_t hrn_taps_bytes(int32_t input, int32_t output, int filter, int32_t count);
+size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count);
 
-/* Computes outputs [output_start, output_start + count) of a resize from input to output pixels,
- * in `memory` (64-byte aligned). For the horizontal pass all outputs get the same number of taps,
- * by moving starts left, so that its kernels need no count per output. */
-void hrn_taps_build(hrn_taps *taps, int32_t input, int32_t output, int filter, int32_t output_start,
-                    int32_t count, int horizontal, void *memory);
+/* Computes outputs [output_start, output_start + count) of a resize in `memory` (64-byte aligned),
+ * with weights of `bits` bits behind the point: HRN_COEFFICIENT_BITS or HRN_FAST_BITS. For the
+ * horizontal pass all outputs get the same number of taps, by moving starts left, so that its
+ * kernels need no count per output. */
+void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,
+                    int32_t output_start, int32_t count, int horizontal, void *memory);
 
 /* out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may run
  * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 4 pixels. */
@@ -75,10 +88,9 @@ typedef struct hrn_resize {
   hrn_box input;  /* the part of the image that it depends on */
 } hrn_resize;
 
-/* Plans input -> output and computes the coefficients in HRN_SCRATCH_COEFFICIENTS. */
-int hrn_resize_prepare(hrn_context *context, int32_t input_width, int32_t input_height,
-                       int32_t output_width, int32_t output_height, int filter,
-                       const hrn_box *window, hrn_resize *resize, hrn_status *status);
+/* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS; `bits` as above. */
+int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
+                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status);
 
 /* Where finished rows go. Row numbers count from the top of the wanted window and come in order;
  * the pixels are valid during the call. */

@@ -49,15 +49,38 @@ HRN_AVX2_INLINE __m256i weigh(const uint8_t *row0, const uint8_t *row1, const in
                            HRN_COEFFICIENT_BITS);
 }
 
-/* `steps` and `two` are constants in each call below, so the loop in weigh is unrolled away. */
+/* The same with weights of HRN_FAST_BITS, which vpmaddwd takes as they are. */
+HRN_AVX2_INLINE __m256i weigh_fast(const uint8_t *row0, const uint8_t *row1, const int16_t *weights,
+                                   int32_t steps, int two) {
+  const __m256i first = _mm256_setr_epi8(TAPS_0_1, TAPS_0_1);
+  const __m256i second = _mm256_setr_epi8(TAPS_2_3, TAPS_2_3);
+  __m256i sum = _mm256_set1_epi32(1 << (HRN_FAST_BITS - 1));
+  for (int32_t s = 0; s < steps; s++, row0 += 16, row1 += 16, weights += 4) {
+    const __m256i pixels =
+        _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)row0)),
+                                _mm_loadu_si128((const __m128i *)row1), 1);
+    const __m256i a = _mm256_shuffle_epi8(pixels, first);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, pair_of(weights)));
+    if (two) break;
+    const __m256i b = _mm256_shuffle_epi8(pixels, second);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(b, pair_of(weights + 2)));
+  }
+  return _mm256_srai_epi32(sum, HRN_FAST_BITS);
+}
+
+/* `steps`, `two` and `fast` are constants in each call below, so the loop in weigh is unrolled
+ * away. */
 HRN_AVX2_INLINE void horizontal(const hrn_taps *taps, const uint8_t *row0, const uint8_t *row1,
-                                uint8_t *out0, uint8_t *out1, int32_t steps, int two) {
+                                uint8_t *out0, uint8_t *out1, int32_t steps, int two, int fast) {
   const int16_t *halves = taps->halves;
-  for (int32_t i = 0; i < taps->count; i += 4, halves += 32 * (size_t)steps) {
+  const size_t weights = (fast ? 4 : 8) * (size_t)steps; /* an output */
+  for (int32_t i = 0; i < taps->count; i += 4, halves += 4 * weights) {
     __m256i sums[4];
     for (int32_t k = 0; k < 4; k++) {
       const size_t at = 4 * (size_t)(uint32_t)taps->start[i + k];
-      sums[k] = weigh(row0 + at, row1 + at, halves + 8 * (size_t)(k * steps), steps, two);
+      const int16_t *of = halves + (size_t)k * weights;
+      sums[k] = fast ? weigh_fast(row0 + at, row1 + at, of, steps, two)
+                     : weigh(row0 + at, row1 + at, of, steps, two);
     }
     const __m256i pixels = _mm256_packus_epi16(_mm256_packs_epi32(sums[0], sums[1]),
                                                _mm256_packs_epi32(sums[2], sums[3]));
@@ -66,20 +89,31 @@ HRN_AVX2_INLINE void horizontal(const hrn_taps *taps, const uint8_t *row0, const
   }
 }
 
+/* The strides that occur most are constants, so that their loops are unrolled. */
+HRN_AVX2_INLINE void horizontal_by_stride(const hrn_taps *taps, const uint8_t *row0,
+                                          const uint8_t *row1, uint8_t *out0, uint8_t *out1,
+                                          int fast) {
+  if (taps->most <= 2) {
+    horizontal(taps, row0, row1, out0, out1, 1, 1, fast);
+  } else if (taps->stride == 4) {
+    horizontal(taps, row0, row1, out0, out1, 1, 0, fast);
+  } else if (taps->stride == 8) {
+    horizontal(taps, row0, row1, out0, out1, 2, 0, fast);
+  } else if (taps->stride == 12) {
+    horizontal(taps, row0, row1, out0, out1, 3, 0, fast);
+  } else {
+    horizontal(taps, row0, row1, out0, out1, taps->stride / 4, 0, fast);
+  }
+}
+
 HRN_AVX2 void hrn_horizontal_avx2(const hrn_taps *taps, const uint8_t *row0, const uint8_t *row1,
                                   uint8_t *out0, uint8_t *out1) {
-  if (taps->split != HRN_SPLIT_WORDS) {
-    hrn_horizontal_scalar(taps, row0, row1, out0, out1);
-  } else if (taps->most <= 2) {
-    horizontal(taps, row0, row1, out0, out1, 1, 1);
-  } else if (taps->stride == 4) {
-    horizontal(taps, row0, row1, out0, out1, 1, 0);
-  } else if (taps->stride == 8) {
-    horizontal(taps, row0, row1, out0, out1, 2, 0);
-  } else if (taps->stride == 12) {
-    horizontal(taps, row0, row1, out0, out1, 3, 0);
+  if (taps->split == HRN_SPLIT_WORDS) {
+    horizontal_by_stride(taps, row0, row1, out0, out1, 0);
+  } else if (taps->split == HRN_SPLIT_FAST) {
+    horizontal_by_stride(taps, row0, row1, out0, out1, 1);
   } else {
-    horizontal(taps, row0, row1, out0, out1, taps->stride / 4, 0);
+    hrn_horizontal_scalar(taps, row0, row1, out0, out1);
   }
 }
 
@@ -149,12 +183,40 @@ HRN_AVX2_INLINE void vertical_bytes(const int16_t *halves, int32_t length, const
   }
 }
 
+/* Weights of HRN_FAST_BITS: the loop of vertical_words with half of its multiplies. */
+HRN_AVX2_INLINE void vertical_fast(const int16_t *weights, int32_t length, const uint8_t *first,
+                                   size_t stride, uint8_t *out, size_t bytes) {
+  const __m256i zero = _mm256_setzero_si256();
+  for (size_t x = 0; x < bytes; x += 32) {
+    __m256i sum[4];
+    for (int i = 0; i < 4; i++) sum[i] = _mm256_set1_epi32(1 << (HRN_FAST_BITS - 1));
+    const uint8_t *row = first + x;
+    for (int32_t k = 0; k < length; k += 2, row += 2 * stride) {
+      const __m256i a = _mm256_loadu_si256((const __m256i *)row);
+      const __m256i b = k + 1 < length ? _mm256_loadu_si256((const __m256i *)(row + stride)) : zero;
+      const __m256i ab0 = _mm256_unpacklo_epi8(a, b), ab1 = _mm256_unpackhi_epi8(a, b);
+      const __m256i w = pair_of(weights + k);
+      sum[0] = _mm256_add_epi32(sum[0], _mm256_madd_epi16(_mm256_unpacklo_epi8(ab0, zero), w));
+      sum[1] = _mm256_add_epi32(sum[1], _mm256_madd_epi16(_mm256_unpackhi_epi8(ab0, zero), w));
+      sum[2] = _mm256_add_epi32(sum[2], _mm256_madd_epi16(_mm256_unpacklo_epi8(ab1, zero), w));
+      sum[3] = _mm256_add_epi32(sum[3], _mm256_madd_epi16(_mm256_unpackhi_epi8(ab1, zero), w));
+    }
+    for (int i = 0; i < 4; i++) sum[i] = _mm256_srai_epi32(sum[i], HRN_FAST_BITS);
+    const __m256i packed =
+        _mm256_packus_epi16(_mm256_packs_epi32(sum[0], sum[1]), _mm256_packs_epi32(sum[2], sum[3]));
+    _mm256_storeu_si256((__m256i *)(out + x), packed);
+  }
+}
+
 HRN_AVX2 void hrn_vertical_avx2(const hrn_taps *taps, int32_t output, const uint8_t *first,
                                 size_t stride, uint8_t *out, size_t bytes) {
-  const int16_t *halves = taps->halves + 2 * (size_t)output * (size_t)taps->stride;
+  const size_t at = (size_t)output * (size_t)taps->stride;
+  const int16_t *halves = taps->halves + 2 * at;
   const int32_t length = taps->length[output];
   if (taps->split == HRN_SPLIT_NONE) {
     hrn_vertical_scalar(taps, output, first, stride, out, bytes);
+  } else if (taps->split == HRN_SPLIT_FAST) {
+    vertical_fast(taps->halves + at, length, first, stride, out, bytes);
   } else if (taps->split == HRN_SPLIT_WORDS) {
     vertical_words(halves, length, first, stride, out, bytes);
   } else if (length <= 2) {

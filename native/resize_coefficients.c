@@ -55,13 +55,13 @@ static double filter_value(int filter, double x) {
 
 /* The geometry of one axis. */
 typedef struct span {
-  double scale, filter_scale, support;
+  double from, scale, filter_scale, support;
   int32_t input;
 } span;
 
 /* Downscaling stretches the filter over more inputs; upscaling leaves it as it is. */
-static span span_of(int32_t input, int32_t output, int filter) {
-  span s = {.scale = (double)input / output, .input = input};
+static span span_of(const hrn_scaling *a, int filter) {
+  span s = {.from = a->from, .scale = (a->to - a->from) / a->output, .input = a->input};
   s.filter_scale = s.scale < 1.0 ? 1.0 : s.scale;
   s.support = filter_support(filter) * s.filter_scale;
   return s;
@@ -70,7 +70,7 @@ static span span_of(int32_t input, int32_t output, int filter) {
 /* The first input of output i, and how many. Truncation, not floor: values below zero are clamped
  * to zero anyway. */
 static int32_t first_tap(const span *s, int32_t i, int32_t *length) {
-  const double centre = (i + 0.5) * s->scale;
+  const double centre = s->from + (i + 0.5) * s->scale;
   int32_t first = (int32_t)(centre - s->support + 0.5);
   int32_t end = (int32_t)(centre + s->support + 0.5);
   if (first < 0) first = 0;
@@ -87,8 +87,8 @@ static int32_t most_taps(const span *s) {
 
 static int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; }
 
-size_t hrn_taps_bytes(int32_t input, int32_t output, int filter, int32_t count) {
-  const span s = span_of(input, output, filter);
+size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count) {
+  const span s = span_of(scaling, filter);
   const size_t stride = (size_t)round_up(most_taps(&s), 4);
   const size_t outputs = (size_t)round_up(count, 4);
   size_t weights, bytes;
@@ -109,10 +109,10 @@ static void *carve(uint8_t **memory, size_t bytes) {
   return piece;
 }
 
-/* Normalised weights of one output as 22-bit fixed point, rounded half away from zero. */
-static void weigh(const span *s, int filter, int32_t i, int32_t first, int32_t length, double *work,
-                  int32_t *weight) {
-  const double centre = (i + 0.5) * s->scale;
+/* Normalised weights of one output as fixed point of `bits` bits, rounded half away from zero. */
+static void weigh(const span *s, int filter, int bits, int32_t i, int32_t first, int32_t length,
+                  double *work, int32_t *weight) {
+  const double centre = s->from + (i + 0.5) * s->scale;
   const double reciprocal = 1.0 / s->filter_scale;
   double sum = 0.0;
   for (int32_t k = 0; k < length; k++) {
@@ -121,7 +121,7 @@ static void weigh(const span *s, int filter, int32_t i, int32_t first, int32_t l
   }
   for (int32_t k = 0; k < length; k++) {
     if (sum != 0.0) work[k] /= sum;
-    const double fixed = work[k] * (1 << HRN_COEFFICIENT_BITS);
+    const double fixed = work[k] * (1 << bits);
     weight[k] = (int32_t)(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
   }
 }
@@ -165,9 +165,31 @@ static void split_bytes(const hrn_taps *taps, size_t weights) {
   }
 }
 
-void hrn_taps_build(hrn_taps *taps, int32_t input, int32_t output, int filter, int32_t output_start,
-                    int32_t count, int horizontal, void *memory) {
-  const span s = span_of(input, output, filter);
+/* With so few bits rounding would show as a change of brightness: the largest weight makes up for
+ * what all of them together lack. The scalar kernels know one precision, so the rest is zeros. */
+static void widen(int bits, int32_t length, int32_t *weight) {
+  int32_t sum = 0, largest = 0;
+  for (int32_t k = 0; k < length; k++) {
+    sum += weight[k];
+    if (weight[k] > weight[largest]) largest = k;
+  }
+  weight[largest] += (1 << bits) - sum;
+  for (int32_t k = 0; k < length; k++) weight[k] *= 1 << (HRN_COEFFICIENT_BITS - bits);
+}
+
+/* Weights of at most +-2, which all but a filter's lobes at an odd edge are, lose nothing here. */
+static hrn_split split_fast(const hrn_taps *taps, size_t weights) {
+  for (size_t k = 0; k < weights; k++) {
+    const int32_t high = taps->weight[k] >> (HRN_COEFFICIENT_BITS - HRN_FAST_BITS);
+    if (high < INT16_MIN || high > INT16_MAX) return HRN_SPLIT_NONE;
+    taps->halves[k] = (int16_t)high;
+  }
+  return HRN_SPLIT_FAST;
+}
+
+void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,
+                    int32_t output_start, int32_t count, int horizontal, void *memory) {
+  const span s = span_of(scaling, filter);
   uint8_t *rest = memory;
   double *work = carve(&rest, (size_t)round_up(most_taps(&s), 4) * sizeof *work);
   const int32_t outputs = round_up(count, 4);
@@ -204,13 +226,18 @@ void hrn_taps_build(hrn_taps *taps, int32_t input, int32_t output, int filter, i
       moved = taps->start[i] > start ? taps->start[i] - start : 0;
       taps->start[i] -= moved;
     }
-    weigh(&s, filter, output_start + i, first, taps->length[i], work, weight + moved);
+    weigh(&s, filter, bits, output_start + i, first, taps->length[i], work, weight + moved);
+    if (bits != HRN_COEFFICIENT_BITS) widen(bits, taps->length[i], weight + moved);
     if (horizontal) taps->length[i] = taps->stride;
   }
   /* Groups of 4 outputs are computed whole; the ones past the end read what is there. */
   for (int32_t i = count; i < outputs; i++) {
     taps->start[i] = taps->start[count - 1];
     taps->length[i] = 0;
+  }
+  if (bits == HRN_FAST_BITS) {
+    taps->split = split_fast(taps, weights);
+    return;
   }
   taps->split = split_for(taps, horizontal);
   if (taps->split == HRN_SPLIT_WORDS) split_words(taps, weights, horizontal ? 4 : 2);

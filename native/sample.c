@@ -99,6 +99,22 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
   return HRN_OK;
 }
 
+/* HRN_FAST: the encoded image in the smallest of libjpeg's sizes that is no smaller than the
+ * result, and weights of fewer bits. Nearest shows single pixels, which a smaller image has not
+ * got. */
+static void make_fast(hrn_context *context, hrn_stage *stages, int32_t count) {
+  hrn_stage *first = &stages[0];
+  int32_t denominator = 1;
+  if (first->resizes && first->filter != HRN_NEAREST) {
+    while (denominator < 8 && first->x.box_length / denominator / 2 >= first->x.resized &&
+           first->y.box_length / denominator / 2 >= first->y.resized) {
+      denominator *= 2;
+    }
+  }
+  first->denominator = hrn_decode_fast(context, denominator);
+  for (int32_t s = 0; s < count; s++) stages[s].bits = HRN_FAST_BITS;
+}
+
 static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job,
                   hrn_status *status) {
   hrn_status_clear(status);
@@ -138,6 +154,7 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
                     last->x.length, last->y.length, (unsigned long long)bytes,
                     (unsigned long long)job->capacity);
   }
+  if (plan->output.mode == HRN_FAST) make_fast(context, program.stages, program.count);
   if (run_stages(context, plan, &program, job->destination, status) != HRN_OK) return status->code;
   hrn_erase(&program, &plan->format, &job->key, job->destination);
   return HRN_OK;

@@ -1,8 +1,8 @@
 /* sniff.c: what kind of file the bytes are, by content, never by name.
  *
- * Data sets hold PNGs named .JPEG, web pages saved as .jpg and archives nobody unpacked. JPEG and
- * PNG are decoded; a type that is recognised but not read is *unsupported* and says its name, so
- * that a user knows what to convert; the rest is *bad*.
+ * Data sets hold PNGs named .JPEG, web pages saved as .jpg and archives nobody unpacked. JPEG, PNG
+ * and binary PPM are decoded; a type that is recognised but not read is *unsupported* and says its
+ * name, so that a user knows what to convert; the rest is *bad*.
  */
 #include "decoder.h"
 
@@ -78,8 +78,10 @@ static bool starts(const uint8_t *bytes, size_t length, size_t offset, const voi
 /* Netpbm: P1 to P7 and white space. Two letters alone are too little to name a type by. */
 static bool netpbm(const uint8_t *bytes, size_t length) {
   return length > 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7' &&
-         (bytes[2] == '\n' || bytes[2] == ' ' || bytes[2] == '\r' || bytes[2] == '\t');
+         (bytes[2] == ' ' || (bytes[2] >= '\t' && bytes[2] <= '\r'));
 }
+
+#define READ "only JPEG, PNG and binary PPM are"
 
 /* JPEG and PNG first, for nearly all files are one of them. */
 int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status) {
@@ -93,15 +95,20 @@ int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *s
     *codec = HRN_CODEC_PNG;
     return HRN_OK;
   }
+  if (netpbm(bytes, length) && (bytes[1] == '5' || bytes[1] == '6')) {
+    *codec = HRN_CODEC_PPM;
+    return HRN_OK;
+  }
   if (length == 0) return hrn_fail(status, HRN_BAD, 0, "the record is empty");
   for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
     const signature *s = &signatures[i];
     if (starts(bytes, length, s->offset, s->bytes, s->length)) {
-      return hrn_fail(status, HRN_UNSUPPORTED, 0, "%s is not read, only JPEG and PNG are", s->name);
+      return hrn_fail(status, HRN_UNSUPPORTED, 0, "%s is not read, " READ, s->name);
     }
   }
   if (netpbm(bytes, length)) {
-    return hrn_fail(status, HRN_UNSUPPORTED, 0, "Netpbm is not read, only JPEG and PNG are");
+    return hrn_fail(status, HRN_UNSUPPORTED, 0, "Netpbm of type P%c is not read, " READ, bytes[1]);
   }
-  return hrn_fail(status, HRN_BAD, 0, "neither JPEG nor PNG, nor any other known type of image");
+  return hrn_fail(status, HRN_BAD, 0,
+                  "neither JPEG, PNG nor PPM, nor any other known type of image");
 }

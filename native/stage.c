@@ -58,6 +58,18 @@ static void axis_nearest(const hrn_axis *axis, int32_t *map, int32_t *table, int
   *count = table[*count - 1] - start + 1;
 }
 
+/* The pixels of the input that the box of an axis touches, from the first on, and the box in them.
+ */
+static hrn_scaling scaling_of(const hrn_axis *axis, int32_t denominator, int32_t *first) {
+  const int32_t end = axis->box_start + axis->box_length;
+  const double scale = 1.0 / denominator; /* a power of two: all of this is exact */
+  *first = axis->box_start / denominator;
+  return (hrn_scaling){.input = (end + denominator - 1) / denominator - *first,
+                       .output = axis->resized,
+                       .from = axis->box_start * scale - *first,
+                       .to = end * scale - *first};
+}
+
 int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
                       hrn_status *status) {
   const hrn_axis *x = &stage->x, *y = &stage->y;
@@ -82,12 +94,19 @@ int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *r
   axis_window(y, stage->pads, stage->padding_mode, ready->rows, &window.top, &window.height);
   ready->input = window;
   if (ready->convolves) {
-    if (hrn_resize_prepare(context, x->box_length, y->box_length, x->resized, y->resized,
-                           stage->filter, &window, &ready->resize, status) != HRN_OK) {
+    int32_t left, top;
+    const hrn_scaling scale_x = scaling_of(x, stage->denominator, &left);
+    const hrn_scaling scale_y = scaling_of(y, stage->denominator, &top);
+    if (hrn_resize_prepare(context, &scale_x, &scale_y, stage->filter, stage->bits, &window,
+                           &ready->resize, status) != HRN_OK) {
       return status->code;
     }
     ready->input = ready->resize.input;
-  } else if (nearest) {
+    ready->input.left += left;
+    ready->input.top += top;
+    return HRN_OK;
+  }
+  if (nearest) {
     axis_nearest(x, ready->columns, table, &ready->input.left, &ready->input.width);
     axis_nearest(y, ready->rows, table, &ready->input.top, &ready->input.height);
   }

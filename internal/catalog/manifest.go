@@ -40,6 +40,13 @@ const (
 // CreatedBy is what the manifest says of the program that wrote it.
 const CreatedBy = "headrace 0.1.0"
 
+// RawImages counts images that are stored as decoded pixels, and what that costs.
+type RawImages struct {
+	Images    int64 `json:"images"`
+	Bytes     int64 `json:"bytes"`      // stored
+	FromBytes int64 `json:"from_bytes"` // of the files they come from
+}
+
 // Manifest is headrace.json. Keys that a reader does not know are ignored; whatever a reader
 // must understand raises min_reader.
 type Manifest struct {
@@ -54,6 +61,7 @@ type Manifest struct {
 	Lossy        string                      `json:"lossy,omitempty"`       // how images were re-encoded
 	Reencoded    int64                       `json:"reencoded,omitempty"`   // so many of them
 	ToBaseline   int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
+	Raw          *RawImages                  `json:"raw,omitempty"`         // stored as decoded pixels
 	Counts       map[string]map[string]int64 `json:"counts"`                // samples by verdict, codec, ...
 	Fields       []Field                     `json:"fields"`
 	Shards       []ShardInfo                 `json:"shards"`

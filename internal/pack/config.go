@@ -112,6 +112,7 @@ type Summary struct {
 	Lossy       string                      `json:"lossy,omitempty"`       // how images were re-encoded
 	Reencoded   int64                       `json:"reencoded,omitempty"`   // so many of them
 	ToBaseline  int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
+	Raw         *catalog.RawImages          `json:"raw,omitempty"`         // stored as decoded pixels
 }
 
 // Faults lists what is wrong, up to a bound, and counts all of it.

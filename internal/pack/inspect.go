@@ -28,6 +28,8 @@ type record struct {
 	err     error // the job cannot go on
 
 	recoded   recoded
+	raw       bool   // the bytes are decoded pixels
+	from      int64  // bytes of the file before it was written anew
 	extension string // of the member; "": by the file's name
 }
 

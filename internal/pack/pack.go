@@ -57,6 +57,7 @@ type output struct {
 	faults  Faults
 	lossy   string
 	recoded [toBaseline + 1]int64 // files by what became of them
+	raw     catalog.RawImages
 	raise   bool
 	track   *Tracker
 }
@@ -107,6 +108,11 @@ func (o *output) add(r *record) error {
 		return err
 	}
 	o.recoded[r.recoded]++
+	if r.raw {
+		o.raw.Images++
+		o.raw.Bytes += r.length
+		o.raw.FromBytes += r.from
+	}
 	o.track.add(1, r.length, faults)
 	return nil
 }
@@ -166,6 +172,9 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	}
 	m.Index.Name, m.Shards, m.Classes = catalog.IndexFileName(0), o.shards.done, classes
 	m.Reencoded, m.ToBaseline = o.recoded[reencoded], o.recoded[toBaseline]
+	if o.raw.Images > 0 {
+		m.Raw = &o.raw
+	}
 	if m.Reencoded > 0 { // else every image is an original, whatever was asked for
 		m.Lossy = o.lossy
 	}
@@ -194,5 +203,6 @@ func summaryOf(destination string, m *catalog.Manifest, faults Faults) Summary {
 		Destination: destination, Kind: m.Kind, Rows: m.Rows, Classes: len(m.Classes), Shards: len(m.Shards), Bytes: m.Bytes,
 		SeekBytes: m.Seek.Bytes(), SeekShare: m.SeekShare(), Fingerprint: m.Fingerprint, Counts: m.Counts, Faults: faults,
 		Lossy: m.Lossy, Reencoded: m.Reencoded, ToBaseline: m.ToBaseline,
+		Raw: m.Raw,
 	}
 }

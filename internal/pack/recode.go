@@ -10,11 +10,12 @@ import (
 )
 
 // RecodeOptions ask for files that are not the original bytes; the zero value keeps every byte.
-// Resize and Quality lose, Baseline does not.
+// Resize and Quality lose, Baseline and Raw do not.
 type RecodeOptions struct {
 	Resize   *int32 `json:"resize"`   // pixels of the shorter side, where it is longer
 	Quality  *int32 `json:"quality"`  // of the JPEGs written, 1 to 100; nil with Resize: 90
 	Baseline bool   `json:"baseline"` // progressive and arithmetic-coded JPEGs become baseline
+	Raw      bool   `json:"raw"`      // decoded pixels, as PPM: nothing is left to decode
 }
 
 const (
@@ -33,6 +34,9 @@ func (c *RecodeOptions) check() error {
 			return catalog.NewError(catalog.KindArgument, "", "%s is %d, 1 to %d was expected", o.name, *o.value, o.most)
 		}
 	}
+	if c.Raw && (c.Quality != nil || c.Baseline) {
+		return catalog.NewError(catalog.KindArgument, "", "raw goes with resize alone: it writes no JPEG that had a quality or could be baseline")
+	}
 	return nil
 }
 
@@ -46,6 +50,8 @@ func (c *RecodeOptions) quality() int32 {
 // lossy says how images are re-encoded; "" where none is.
 func (c *RecodeOptions) lossy() string {
 	switch {
+	case c.Resize != nil && c.Raw:
+		return fmt.Sprintf("resize %d, raw", *c.Resize)
 	case c.Resize != nil:
 		return fmt.Sprintf("resize %d, quality %d", *c.Resize, c.quality())
 	case c.Quality != nil:
@@ -67,9 +73,9 @@ func (c *RecodeOptions) reencodes(f *catalog.Facts) bool {
 type recoded uint8
 
 const (
-	original   recoded = iota
-	reencoded          // from pixels: lossy
-	toBaseline         // from coefficients: lossless
+	original   recoded = iota // or the same pixels without a code
+	reencoded                 // from pixels: lossy
+	toBaseline                // from coefficients: lossless
 )
 
 // recode replaces the bytes of a good image as c asks. Faulty images are never touched: whoever
@@ -83,12 +89,16 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	var err error
 	made := original
 	switch {
-	case c.reencodes(&r.facts):
+	case c.Raw || c.reencodes(&r.facts):
 		how := native.Encoding{Quality: c.quality(), Orientation: r.facts.Orientation}
 		if c.Resize != nil {
 			how.Shorter = *c.Resize
 		}
-		data, err = in.context.Reencode(first, r.length, how, r.data[:0])
+		write := in.context.Reencode
+		if c.Raw {
+			write = in.context.ToPPM
+		}
+		data, err = write(first, r.length, how, r.data[:0])
 		made = reencoded
 	case c.Baseline && (r.facts.Process == native.ProcessProgressive || r.facts.Process == native.ProcessArithmetic):
 		var did bool
@@ -102,7 +112,14 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	if made == original {
 		return nil
 	}
-	if made == reencoded && codec != native.CodecJPEG {
+	r.from = r.length
+	switch {
+	case c.Raw:
+		r.raw, r.extension = true, "ppm"
+		if !c.reencodes(&r.facts) { // at its own size: no pixel is another
+			made = original
+		}
+	case made == reencoded && codec != native.CodecJPEG:
 		r.extension = "jpg"
 	}
 	r.data, r.length, r.recoded, r.verdict = data, int64(len(data)), made, catalog.Unknown

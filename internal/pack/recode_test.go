@@ -48,6 +48,35 @@ func TestReencodedDatasetsAreTheSameForAnyNumberOfThreads(t *testing.T) {
 	}
 }
 
+func TestRawDatasetsAreTheSameForAnyNumberOfThreadsAndSayWhatTheyCost(t *testing.T) {
+	emptyWorld(t)
+	src := testFolder(t, 60)
+	var first string
+	for _, threads := range []int{1, 8} {
+		dst, s := packed(t, PackConfig{Source: src, ShardBytes: minShardBytes,
+			Options: Options{Threads: threads}, RecodeOptions: RecodeOptions{Resize: number(24), Raw: true}})
+		require.Equal(t, "resize 24, raw", s.Lossy)
+		require.Equal(t, s.Rows-testFaults, s.Raw.Images)
+		require.Less(t, s.Reencoded, s.Raw.Images, "small images lose nothing")
+		d := open(t, dst)
+		var bytes int64
+		for i := range d.Len() {
+			sample, err := d.Sample(i)
+			require.NoError(t, err)
+			if sample.Codec == native.CodecPPM {
+				require.Equal(t, native.ProcessRaw, sample.Process)
+				bytes += sample.Length
+			}
+		}
+		require.Equal(t, bytes, s.Raw.Bytes)
+		require.Positive(t, s.Raw.FromBytes)
+		if first == "" {
+			first = digest(t, dst)
+		}
+		require.Equal(t, first, digest(t, dst), "%d threads", threads)
+	}
+}
+
 func TestAPNGEncodedAnewIsAMemberNamedJPG(t *testing.T) {
 	emptyWorld(t)
 	src := t.TempDir()
@@ -80,11 +109,14 @@ func TestAnImageThatWouldExceedTheRecordLimitKeepsItsBytes(t *testing.T) {
 	src := t.TempDir()
 	data := testJPEG(7)
 	put(t, src, "a/a.jpg", data)
-	dst, s := packed(t, PackConfig{Source: src, RecodeOptions: RecodeOptions{Quality: number(100)},
-		Options: Options{Limits: Limits{MaxRecordBytes: uint64(len(data))}}})
-	require.Zero(t, s.Reencoded)
-	require.Empty(t, s.Lossy)
-	require.Equal(t, data, bytesOf(t, open(t, dst), 0))
+	for _, options := range []RecodeOptions{{Quality: number(100)}, {Raw: true}} {
+		dst, s := packed(t, PackConfig{Source: src, RecodeOptions: options,
+			Options: Options{Limits: Limits{MaxRecordBytes: uint64(len(data))}}})
+		require.Zero(t, s.Reencoded)
+		require.Empty(t, s.Lossy)
+		require.Nil(t, s.Raw)
+		require.Equal(t, data, bytesOf(t, open(t, dst), 0))
+	}
 }
 
 func TestImpossibleRecodingIsRefusedByName(t *testing.T) {
@@ -94,6 +126,8 @@ func TestImpossibleRecodingIsRefusedByName(t *testing.T) {
 		"resize is 70000, 1 to 65500 was expected": {Resize: number(70000)},
 		"quality is -3, 1 to 100 was expected":     {Quality: number(-3)},
 		"quality is 101, 1 to 100 was expected":    {Resize: number(8), Quality: number(101)},
+		"raw goes with resize alone":               {Raw: true, Quality: number(90)},
+		"it writes no JPEG":                        {Raw: true, Baseline: true},
 	} {
 		parent := t.TempDir()
 		c := PackConfig{Source: src, Destination: filepath.Join(parent, "out"), RecodeOptions: options}

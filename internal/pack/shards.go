@@ -99,6 +99,8 @@ func extensionOf(codec uint8) string {
 		return "jpg"
 	case "png":
 		return "png"
+	case "ppm":
+		return "ppm"
 	}
 	return "bin"
 }

@@ -13,7 +13,7 @@ type Options struct {
 	DType  string // uint8, float16, bfloat16, float32
 	Layout string // NCHW, NHWC
 	Scale  string // div: v1 ToTensor; mul: v2 ToDtype(scale=True)
-	Mode   string // exact
+	Mode   string // exact, fast
 }
 
 // Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
@@ -137,7 +137,7 @@ func (o Options) output() (native.Output, error) {
 			"bfloat16": native.BFloat16, "float32": native.Float32}, &out.DType},
 		{"layout", o.Layout, "NCHW", map[string]int32{"NCHW": native.NCHW, "NHWC": native.NHWC}, &out.Layout},
 		{"scale", o.Scale, "div", map[string]int32{"div": native.ScaleDiv, "mul": native.ScaleMul}, &out.Scale},
-		{"mode", o.Mode, "exact", map[string]int32{"exact": 0}, new(int32)},
+		{"mode", o.Mode, "exact", map[string]int32{"exact": native.Exact, "fast": native.Fast}, &out.Mode},
 	} {
 		if choice.value == "" {
 			choice.value = choice.fallback

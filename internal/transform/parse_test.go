@@ -112,7 +112,7 @@ func TestNormalizeNeedsAFloatDType(t *testing.T) {
 }
 
 func TestAnUnknownFormIsRefusedByName(t *testing.T) {
-	for _, options := range []Options{{DType: "int8"}, {Layout: "CHW"}, {Scale: "none"}, {Mode: "fast"}} {
+	for _, options := range []Options{{DType: "int8"}, {Layout: "CHW"}, {Scale: "none"}, {Mode: "approximate"}} {
 		_, err := parse(t, `[]`, options)
 		assert.ErrorContains(t, err, "is not supported")
 	}

@@ -1,4 +1,4 @@
-/* images.h: small JPEGs and PNGs of every kind, made in memory for tests. */
+/* images.h: small JPEGs, PNGs and PPMs of every kind, made in memory for tests. */
 #ifndef HEADRACE_CTEST_IMAGES_H
 #define HEADRACE_CTEST_IMAGES_H
 
@@ -32,6 +32,9 @@ image_bytes make_jpeg(random_state *r, const jpeg_form *form, enum jpeg_coding c
 /* Random samples; bit depth and colour type must be one of the standard's pairs. */
 image_bytes make_png(random_state *r, int color_type, int bit_depth, int interlaced, uint32_t width,
                      uint32_t height);
+
+/* P5 or P6 by `channels` (1, 3), with a comment or not. */
+image_bytes make_ppm(random_state *r, int channels, int comment, uint32_t width, uint32_t height);
 
 /* Anything of the above. */
 image_bytes made_image(random_state *r);

@@ -1,4 +1,5 @@
-/* images_png.c: PNGs of every colour type, written straight after the standard. */
+/* images_png.c: PNGs of every colour type, written straight after the standard, and PPMs. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -85,6 +86,17 @@ image_bytes make_png(random_state *r, int color_type, int bit_depth, int interla
 }
 
 /* Three JPEGs to one PNG, small, so that a round of the mutation driver is short. */
+image_bytes make_ppm(random_state *r, int channels, int comment, uint32_t width, uint32_t height) {
+  const size_t pixels = (size_t)width * height * (size_t)channels;
+  image_bytes file = {malloc(64 + pixels), 0};
+  if (file.bytes == NULL) abort();
+  file.length =
+      (size_t)snprintf((char *)file.bytes, 64, "P%c%s%u\t%u\r\n255\n", channels == 3 ? '6' : '5',
+                       comment ? "\n# orientation 6\n" : " ", width, height);
+  for (size_t i = 0; i < pixels; i++) file.bytes[file.length++] = (uint8_t)random_next(r);
+  return file;
+}
+
 image_bytes made_image(random_state *r) {
   static const int pairs[][2] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {2, 8}, {2, 16}, {3, 1},
                                  {3, 2}, {3, 4}, {3, 8}, {4, 8}, {4, 16}, {6, 8}, {6, 16}};
@@ -93,6 +105,9 @@ image_bytes made_image(random_state *r) {
     if (random_below(r, 4) == 0) {
       const int *pair = pairs[random_below(r, sizeof pairs / sizeof pairs[0])];
       return make_png(r, pair[0], pair[1], (int)random_below(r, 2), width, height);
+    }
+    if (random_below(r, 10) == 0) {
+      return make_ppm(r, random_below(r, 2) ? 3 : 1, (int)random_below(r, 2), width, height);
     }
     uint32_t restart = random_below(r, 3) == 0 ? 1 + (uint32_t)random_below(r, 9) : 0;
     image_bytes jpeg = make_jpeg(r, &jpeg_forms[random_below(r, (uint64_t)jpeg_form_count)],

@@ -43,29 +43,38 @@ static int differs(const uint8_t *a, const uint8_t *b, size_t pixels) {
 }
 
 typedef struct axis {
-  int32_t input, output, start, count;
-  int filter;
+  hrn_scaling scaling;
+  int32_t start, count;
+  int filter, bits;
 } axis;
 
 static axis some_axis(random_state *r) {
-  axis a = {.input = some_length(r), .output = some_length(r)};
+  axis a = {.scaling = {.input = some_length(r), .output = some_length(r)}};
+  a.scaling.to = a.scaling.input;
+  a.bits = random_below(r, 2) ? HRN_COEFFICIENT_BITS : HRN_FAST_BITS;
+  /* A box that was decoded smaller: a part of the outermost pixels is beside it. */
+  if (a.bits == HRN_FAST_BITS && a.scaling.input > 2) {
+    a.scaling.from = (double)random_below(r, 8) / 8;
+    a.scaling.to -= (double)random_below(r, 8) / 8;
+  }
   a.filter = 1 + (int)random_below(r, 5);
-  a.start = (int32_t)random_below(r, (uint64_t)a.output);
-  a.count = 1 + (int32_t)random_below(r, (uint64_t)(a.output - a.start));
+  a.start = (int32_t)random_below(r, (uint64_t)a.scaling.output);
+  a.count = 1 + (int32_t)random_below(r, (uint64_t)(a.scaling.output - a.start));
   return a;
 }
 
 static int fail(const char *what, const axis *a) {
-  fprintf(stderr, "%s: filter %d, %d to %d, outputs %d + %d\n", what, a->filter, a->input,
-          a->output, a->start, a->count);
+  fprintf(stderr, "%s: filter %d, %d bits, %g..%g of %d to %d, outputs %d + %d\n", what, a->filter,
+          a->bits, a->scaling.from, a->scaling.to, a->scaling.input, a->scaling.output, a->start,
+          a->count);
   return 1;
 }
 
 static int horizontal_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
   const axis a = some_axis(r);
-  void *memory = allocate(hrn_taps_bytes(a.input, a.output, a.filter, a.count));
+  void *memory = allocate(hrn_taps_bytes(&a.scaling, a.filter, a.count));
   hrn_taps taps;
-  hrn_taps_build(&taps, a.input, a.output, a.filter, a.start, a.count, 1, memory);
+  hrn_taps_build(&taps, &a.scaling, a.filter, a.bits, a.start, a.count, 1, memory);
   const size_t row = (size_t)taps.input_length * 4 + HRN_ROW_PADDING;
   const size_t out = ((size_t)a.count + 3) / 4 * 16;
   uint8_t *in[2] = {noise(r, row), noise(r, row)};
@@ -82,9 +91,9 @@ static int horizontal_round(random_state *r, const hrn_kernels *plain, const hrn
 
 static int vertical_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
   const axis a = some_axis(r);
-  void *memory = allocate(hrn_taps_bytes(a.input, a.output, a.filter, a.count));
+  void *memory = allocate(hrn_taps_bytes(&a.scaling, a.filter, a.count));
   hrn_taps taps;
-  hrn_taps_build(&taps, a.input, a.output, a.filter, a.start, a.count, 0, memory);
+  hrn_taps_build(&taps, &a.scaling, a.filter, a.bits, a.start, a.count, 0, memory);
   const size_t bytes = 4 * (1 + random_below(r, 50));
   const size_t out = bytes + 32;
   uint8_t *in = noise(r, (size_t)taps.input_length * bytes + HRN_ROW_PADDING);
@@ -145,6 +154,19 @@ static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kern
   return bad;
 }
 
+/* The input ends with its last pixel, so that a load too far is seen by a sanitizer. */
+static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  const int32_t count = some_length(r) % 300 + 1;
+  uint8_t *in = noise(r, (size_t)count * 3);
+  uint8_t *results[2] = {allocate((size_t)count * 4), allocate((size_t)count * 4)};
+  plain->spread(in, count, results[0]);
+  simd->spread(in, count, results[1]);
+  const int bad = differs(results[0], results[1], (size_t)count);
+  if (bad) fprintf(stderr, "spread: %d pixels\n", count);
+  free(in), free(results[0]), free(results[1]);
+  return bad;
+}
+
 int main(int count, char **arguments) {
   uint64_t rounds = 3000, by_arithmetic = 0;
   if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
@@ -156,7 +178,7 @@ int main(int count, char **arguments) {
   random_state r = random_seeded(7);
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
-        write_round(&r, plain, simd, &by_arithmetic)) {
+        write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd)) {
       fprintf(stderr, "round %llu\n", (unsigned long long)round);
       return 1;
     }

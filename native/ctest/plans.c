@@ -57,12 +57,13 @@ hrn_plan *some_plan(random_state *r) {
   const hrn_output output = {.dtype = (int32_t)random_below(r, 4),
                              .layout = (int32_t)random_below(r, 2),
                              .scale = (int32_t)random_below(r, 2),
+                             .mode = (int32_t)random_below(r, 2),
                              .normalize = (int32_t)random_below(r, 2),
                              .mean = {0.485f, 0.456f, 0.406f},
                              .std = {0.229f, 0.224f, 0.225f}};
   hrn_plan *plan = hrn_plan_new(ops, count, &output, &status);
   if (plan == NULL) { /* uint8 is not normalised */
-    const hrn_output bytes = {.dtype = HRN_UINT8, .layout = output.layout};
+    const hrn_output bytes = {.dtype = HRN_UINT8, .layout = output.layout, .mode = output.mode};
     plan = hrn_plan_new(ops, count, &bytes, &status);
   }
   if (plan == NULL) {

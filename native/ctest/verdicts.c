@@ -285,6 +285,73 @@ static void pixels_do_not_depend_on_the_file_before(void) {
   free(two.bytes);
 }
 
+/* ---- PPM ---- */
+
+static void ppm_headers_get_the_verdict_that_they_deserve(void) {
+  static const struct {
+    const char *file;
+    int code;
+    uint32_t width, height;
+  } files[] = {
+      {"P6 2 1 255 rgbrgb", HRN_OK, 2, 1},
+      {"P5\n2\v3\f255\rabcdef", HRN_OK, 2, 3},
+      {"P6#no comment here\n2 1 255 rgbrgb", HRN_BAD, 0, 0},
+      {"P6 #2 3\n 2 # 4\r1\n#\n255\nrgbrgb and more", HRN_OK, 2, 1},
+      {"P6 1#2\n0 1 255 0123456789abcdef0123456789abcd", HRN_OK, 10, 1},
+      {"P6 2 1 255 rgbrg", HRN_TRUNCATED, 2, 1},
+      {"P6 2 1 255", HRN_TRUNCATED, 0, 0},
+      {"P6 2 1 # 255 rgbrgb", HRN_TRUNCATED, 0, 0},
+      {"P6 ", HRN_TRUNCATED, 0, 0},
+      {"P6 0 1 255 rgb", HRN_BAD, 0, 0},
+      {"P6 -1 1 255 rgb", HRN_BAD, 0, 0},
+      {"P6 +1 1 255 rgb", HRN_BAD, 0, 0},
+      {"P6 1_0 1 255 rgb", HRN_BAD, 0, 0},
+      {"P6 00000000001 1 255 rgb", HRN_BAD, 0, 0},
+      {"P6 0000000001 1 255 rgb", HRN_OK, 1, 1},
+      {"P6 1 1 0 rgb", HRN_BAD, 0, 0},
+      {"P6 1 1 65536 rgb", HRN_BAD, 0, 0},
+      {"P6 1 1 65535 rrggbb", HRN_UNSUPPORTED, 0, 0},
+      {"P6 1 1 254 rgb", HRN_UNSUPPORTED, 0, 0},
+      {"P6 9999999999 9999999999 255 rgb", HRN_LIMIT, 0, 0},
+      {"P6 4294967296 1 255 rgb", HRN_LIMIT, 0, 1},
+      {"P5 4294967295 1 255 g", HRN_LIMIT, 4294967295u, 1},
+      {"P3 1 1 255 1 2 3", HRN_UNSUPPORTED, 0, 0},
+      {"P4 8 1 x", HRN_UNSUPPORTED, 0, 0},
+      {"P7\nWIDTH 1", HRN_UNSUPPORTED, 0, 0},
+      {"P61 1 255 rgb", HRN_BAD, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    /* Without its last zero: the record ends where the text does. */
+    const size_t length = strlen(files[i].file);
+    uint8_t *exact = malloc(length);
+    if (exact == NULL) abort();
+    memcpy(exact, files[i].file, length);
+    inspect(exact, length);
+    if (status.code != files[i].code || facts.width != files[i].width ||
+        facts.height != files[i].height) {
+      printf("\"%s\": %d %u x %u, %s\n", files[i].file, status.code, facts.width, facts.height,
+             status.text);
+      failures++;
+    }
+    free(exact);
+  }
+}
+
+static void ppm_cut_in_its_pixels_is_truncated_whatever_the_window(void) {
+  image_bytes file = make_ppm(&r, 3, 1, 20, 20);
+  hrn_limits limits = hrn_default_limits();
+  hrn_context *context = hrn_context_new(&limits);
+  EXPECT(inspect(file.bytes, file.length) == HRN_OK && facts.orientation == 6);
+  for (size_t cut = 3; cut < file.length; cut++) {
+    uint32_t width, height;
+    EXPECT(inspect(file.bytes, cut) == HRN_TRUNCATED);
+    EXPECT(hrn_decode_header(context, file.bytes, cut, &width, &height, &status) == HRN_TRUNCATED);
+    EXPECT(status.offset == (int64_t)cut);
+  }
+  hrn_context_free(context);
+  free(file.bytes);
+}
+
 /* ---- orientation ---- */
 
 static void orientation_is_read_in_both_byte_orders_and_nothing_else(void) {
@@ -327,6 +394,8 @@ int main(void) {
   sampling_is_named_for_every_form();
   png_with_a_wrong_checksum_is_bad();
   pixels_do_not_depend_on_the_file_before();
+  ppm_headers_get_the_verdict_that_they_deserve();
+  ppm_cut_in_its_pixels_is_truncated_whatever_the_window();
   orientation_is_read_in_both_byte_orders_and_nothing_else();
   printf("%d statements failed\n", failures);
   return failures != 0;

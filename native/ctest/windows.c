@@ -1,4 +1,5 @@
-/* windows.c: a window decoded alone equals the same window of the whole image, in every byte.
+/* windows.c: a window decoded alone equals the same window of the whole image, in every byte, also
+ * where both are decoded at a fraction of their size.
  *
  *   windows [-n IMAGES] [-w WINDOWS] [-s SEED]
  *
@@ -25,12 +26,19 @@ static uint8_t *copy(const hrn_image *image) {
   return rgb;
 }
 
+/* denominator: 0 for exact windows. */
 static int decode(hrn_context *context, const image_bytes *file, const hrn_box *box,
-                  hrn_image *image) {
+                  int32_t denominator, hrn_image *image) {
   uint32_t width, height;
   hrn_status status;
-  if (hrn_decode_header(context, file->bytes, file->length, &width, &height, &status) != HRN_OK ||
-      hrn_decode_window(context, box, image, &status) != HRN_OK || status.warnings != 0) {
+  int code = hrn_decode_header(context, file->bytes, file->length, &width, &height, &status);
+  if (code == HRN_OK && denominator > 0 && hrn_decode_fast(context, denominator) != denominator) {
+    printf("the image is not decoded at 1/%d\n", denominator);
+    different++;
+    return 0;
+  }
+  if (code != HRN_OK || hrn_decode_window(context, box, image, &status) != HRN_OK ||
+      status.warnings != 0) {
     printf("a good image failed: %s, %u warnings\n", status.text, status.warnings);
     different++;
     return 0;
@@ -43,25 +51,30 @@ static int32_t below(random_state *r, int32_t bound) {
 }
 
 static void compare(hrn_context *context, random_state *r, const image_bytes *file,
-                    const char *name, int32_t width, int32_t height, long windows) {
+                    const char *name, int32_t denominator, int32_t width, int32_t height,
+                    long windows) {
+  if (denominator > 0) {
+    width = (width + denominator - 1) / denominator;
+    height = (height + denominator - 1) / denominator;
+  }
   hrn_box whole = {0, 0, width, height};
   hrn_image image;
-  if (!decode(context, file, &whole, &image)) return;
+  if (!decode(context, file, &whole, denominator, &image)) return;
   uint8_t *expected = copy(&image);
   for (long n = 0; n < windows; n++) {
     hrn_box box = {0, 0, 1 + below(r, width), 1 + below(r, height)};
     if (n % 2 == 0) box.width = 1 + below(r, box.width), box.height = 1 + below(r, box.height);
     box.left = below(r, width - box.width + 1);
     box.top = below(r, height - box.height + 1);
-    if (!decode(context, file, &box, &image)) continue;
+    if (!decode(context, file, &box, denominator, &image)) continue;
     uint8_t *found = copy(&image);
     compared++;
     for (int32_t y = 0; y < box.height; y++) {
       size_t at = ((size_t)(box.top + y) * (size_t)width + (size_t)box.left) * 3;
       size_t bytes = (size_t)box.width * 3;
       if (memcmp(expected + at, found + (size_t)y * bytes, bytes) == 0) continue;
-      printf("%s, %d x %d: window %d, %d, %d x %d differs in row %d\n", name, width, height,
-             box.left, box.top, box.width, box.height, y);
+      printf("%s, %d x %d at 1/%d: window %d, %d, %d x %d differs in row %d\n", name, width, height,
+             denominator, box.left, box.top, box.width, box.height, y);
       different++;
       break;
     }
@@ -95,13 +108,17 @@ int main(int count, char **arguments) {
       not_encoded++;
       continue;
     }
-    compare(context, &r, &file, form->name, width, height, windows);
+    compare(context, &r, &file, form->name, 0, width, height, windows);
+    compare(context, &r, &file, form->name, 1 << n % 4, width, height, windows);
     free(file.bytes);
     if (n % 4 == 0) {
       static const int pairs[][2] = {{0, 1}, {0, 16}, {2, 8}, {3, 4}, {4, 8}, {6, 8}, {6, 16}};
       const int *pair = pairs[n / 4 % 7];
       file = make_png(&r, pair[0], pair[1], n / 28 % 2, (uint32_t)width, (uint32_t)height);
-      compare(context, &r, &file, "PNG", width, height, windows);
+      compare(context, &r, &file, "PNG", 0, width, height, windows);
+      free(file.bytes);
+      file = make_ppm(&r, n % 8 ? 3 : 1, n % 16 == 0, (uint32_t)width, (uint32_t)height);
+      compare(context, &r, &file, "PPM", 0, width, height, windows);
       free(file.bytes);
     }
   }

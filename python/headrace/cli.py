@@ -109,6 +109,13 @@ def _remark(found: dict[str, Any], quiet: bool) -> None:
             "nothing of them was lost.",
             highlight=False,
         )
+    if found.get("raw"):
+        raw = found["raw"]
+        out.print(
+            f"{raw['images']:,} images are stored as pixels: {raw['bytes'] / 1e6:,.1f} MB, "
+            f"{raw['bytes'] / raw['from_bytes']:.2f} times the bytes of the files they came from.",
+            highlight=False,
+        )
 
 
 def _fault(fault: dict[str, Any]) -> str:
@@ -137,6 +144,12 @@ def pack(
     baseline: Annotated[
         bool, typer.Option(help="Rewrite progressive JPEGs as baseline, which loses nothing.")
     ] = False,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw", help="Store decoded pixels: the fastest to load, several times larger."
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace a packed dataset.")] = False,
     no_seek: NoSeek = False,
     threads: Threads = None,
@@ -153,6 +166,7 @@ def pack(
             resize=resize,
             quality=quality,
             baseline=baseline,
+            raw=raw,
             overwrite=overwrite,
             seek=not no_seek,
             num_threads=threads,

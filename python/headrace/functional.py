@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _lib
-from headrace.errors import UnsupportedError
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -76,13 +75,16 @@ if TYPE_CHECKING:
     Encoded = bytes | bytearray | memoryview | NDArray[np.uint8]
 
 
-def decode(data: Encoded, *, limits: Mapping[str, int] | None = None) -> NDArray[np.uint8]:
+def decode(
+    data: Encoded, *, limits: Mapping[str, int] | None = None, mode: str = "exact"
+) -> NDArray[np.uint8]:
     """Decodes a JPEG or PNG, recognised by content, to what Pillow's ``convert("RGB")`` gives.
 
     Args:
         data: the encoded file.
         limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``, where
             they should differ from the defaults.
+        mode: "exact", or "fast": close to that, see ``resized_crop``.
 
     Returns:
         uint8 array of shape (height, width, 3). EXIF orientation is not applied.
@@ -92,7 +94,7 @@ def decode(data: Encoded, *, limits: Mapping[str, int] | None = None) -> NDArray
         UnsupportedError: a kind of image that is not read; the sentence names it.
         LimitError: the image exceeds a limit.
     """
-    config: dict[str, Any] = {}
+    config: dict[str, Any] = {"mode": mode}
     if limits:
         config["limits"] = dict(limits)
     return _decode(data, config)
@@ -117,7 +119,9 @@ def resized_crop(
         size: height and width of the result; one number for a square.
         interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos".
         hflip: mirror the result.
-        mode: "exact": every byte as Pillow 13 gives it.
+        mode: "exact": every byte as Pillow 13 gives it. "fast": close to that and as reproducible;
+            JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is at least so many
+            times larger than ``size`` on both axes. docs/exactness.md states the error.
 
     Returns:
         uint8 array of shape (*size, 3).
@@ -126,7 +130,6 @@ def resized_crop(
         ArgumentError: the crop is empty or leaves the image, or an argument is impossible.
         and what ``decode`` raises.
     """
-    refuse_fast(mode)
     out_height, out_width = (size, size) if isinstance(size, int) else size
     steps: list[dict[str, Any]] = [
         {"name": "Crop", "top": top, "left": left, "height": height, "width": width},
@@ -134,13 +137,7 @@ def resized_crop(
     ]
     if hflip:
         steps.append({"name": "RandomHorizontalFlip", "p": 1.0})
-    return _decode(data, {"transform": steps})
-
-
-def refuse_fast(mode: str) -> None:
-    """The one answer to ``mode="fast"`` until it is built."""
-    if mode == "fast":
-        raise UnsupportedError("mode='fast' is not yet part of this version; use mode='exact'")
+    return _decode(data, {"transform": steps, "mode": mode})
 
 
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:

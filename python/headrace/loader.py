@@ -11,7 +11,6 @@ from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
 from headrace.errors import ArgumentError, UnsupportedError
-from headrace.functional import refuse_fast
 from headrace.position import Position
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
@@ -41,7 +40,7 @@ class Loader:
         layout: "NCHW", "NHWC", or "channels_last": NCHW by shape, NHWC in memory.
         scale: how a float is made of a byte: "div" by 255 as ``ToTensor``, or "mul" by 1/255 as
             ``v2.ToDtype``.
-        mode: "exact": Pillow's pixels.
+        mode: "exact": Pillow's pixels; "fast": close to those, as ``functional.resized_crop``.
         output: "torch" or "numpy": what batches are made of. Labels are int64, shape (batch,).
         num_threads: decoding threads; None: what affinity and cgroups allow, shared between the
             processes of ``LOCAL_WORLD_SIZE``.
@@ -85,7 +84,6 @@ class Loader:
         on_error: str = "raise",
     ) -> None:
         _refuse_later_parts(shuffle=shuffle, device=device, sampler=sampler, window=window)
-        refuse_fast(mode)
         for name, value, allowed in (
             ("dtype", dtype, views.DTYPES),
             ("layout", layout, LAYOUTS),

@@ -56,13 +56,12 @@ def test_a_limit_is_met_before_pixels_are_made() -> None:
     assert hr.functional.decode(jpeg(80, 80), limits={"max_pixels": 6400}).shape == (80, 80, 3)
 
 
-def test_fast_mode_is_refused_until_there_is_one() -> None:
-    with pytest.raises(errors.UnsupportedError, match="not yet"):
-        hr.functional.resized_crop(jpeg(8, 8), 0, 0, 8, 8, 4, mode="fast")
-
-
 def test_impossible_arguments_are_named() -> None:
     with pytest.raises(errors.ArgumentError, match="interpolation"):
         hr.functional.resized_crop(jpeg(8, 8), 0, 0, 8, 8, 4, "cubic")
+    with pytest.raises(errors.ArgumentError, match="mode"):
+        hr.functional.resized_crop(jpeg(8, 8), 0, 0, 8, 8, 4, mode="quick")
+    with pytest.raises(errors.ArgumentError, match="mode"):
+        hr.functional.decode(jpeg(8, 8), mode="quick")
     with pytest.raises(ValueError, match="height"):
         hr.functional.resized_crop(jpeg(8, 8), 0, 0, 0, 8, 4)

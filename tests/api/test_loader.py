@@ -303,7 +303,6 @@ def test_the_impossible_is_refused_by_name_when_the_loader_is_made(
         {"window": 8},
         {"device": "cuda"},
         {"sampler": [1, 2]},
-        {"mode": "fast"},
     ],
     ids=lambda arguments: next(iter(arguments)),
 )

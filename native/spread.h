@@ -1,0 +1,15 @@
+/* spread.h: RGB as files have it to the RGBX of the stages. */
+#ifndef HEADRACE_NATIVE_SPREAD_H
+#define HEADRACE_NATIVE_SPREAD_H
+
+#include <stdint.h>
+
+/* `count` pixels of 3 bytes to 4 bytes each. Reads nothing beyond 3 * count bytes. */
+typedef void (*hrn_spread_kernel)(const uint8_t *rgb, int32_t count, uint8_t *rgbx);
+
+void hrn_spread_scalar(const uint8_t *, int32_t, uint8_t *);
+#if defined(__x86_64__)
+void hrn_spread_avx2(const uint8_t *, int32_t, uint8_t *);
+#endif
+
+#endif
