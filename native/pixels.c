@@ -1,9 +1,10 @@
 /* pixels.c: runs one op on an image, in place or by way of the context's spare image. */
 #include "pixels.h"
 
-/* An image of the same size to write to: of two spare ones, the one that *image is not. */
-static int spare_image(hrn_context *context, const hrn_image *image, hrn_image *spare,
-                       hrn_status *status) {
+/* An image of the same size to write to. The two spare ones take turns, for a buffer that is asked
+ * for again does not keep what is in it. */
+static int spare_image(hrn_context *context, const hrn_image *image, int32_t *turn,
+                       hrn_image *spare, hrn_status *status) {
   const size_t stride = (size_t)image->width * 4;
   size_t bytes;
   if (__builtin_mul_overflow(stride, (size_t)image->height, &bytes)) {
@@ -12,14 +13,14 @@ static int spare_image(hrn_context *context, const hrn_image *image, hrn_image *
   }
   *spare = *image;
   spare->stride = stride;
-  spare->pixels = hrn_scratch(context, HRN_SCRATCH_PIXELS_A, bytes, status);
-  if (spare->pixels != NULL && spare->pixels == image->pixels) {
-    spare->pixels = hrn_scratch(context, HRN_SCRATCH_PIXELS_B, bytes, status);
-  }
-  return spare->pixels == NULL ? status->code : HRN_OK;
+  spare->pixels =
+      hrn_scratch(context, *turn ? HRN_SCRATCH_PIXELS_B : HRN_SCRATCH_PIXELS_A, bytes, status);
+  if (spare->pixels == NULL) return status->code;
+  *turn = !*turn;
+  return HRN_OK;
 }
 
-int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image,
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
                    hrn_status *status) {
   hrn_table table;
   if (hrn_table_of(op, image, table)) {
@@ -45,7 +46,7 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       break;
   }
   hrn_image out;
-  if (spare_image(context, image, &out, status) != HRN_OK) return status->code;
+  if (spare_image(context, image, turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {
     case HRN_PIXEL_SHARPNESS:
       hrn_sharpness(image, &out, (float)op->p[0]);

@@ -46,9 +46,10 @@ typedef struct hrn_pixel_op {
   uint8_t fill[4];
 } hrn_pixel_op;
 
-/* Runs the op on *image, whose pixels are changed in place, or written to the context's spare
- * image, which *image then is. */
-int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image,
+/* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
+ * spare images, which *image then is. *turn says which one is free: 0 at first, for an image that
+ * is in neither. */
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
                    hrn_status *status);
 
 /* Sums of a channel's values: histogram[c][v] pixels have value v in channel c. */

@@ -88,8 +88,8 @@ static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
   hrn_affine_map(op->i[0] ? p + 10 : middle, angle, translate, scale, shear, pixel->p);
 }
 
-static int perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
-                       hrn_pixel_op *pixel, hrn_status *status) {
+static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                        hrn_pixel_op *pixel) {
   /* How far a corner may move; torchvision divides first and cuts the product off. */
   const int32_t x = (int32_t)(op->p[0] * (width / 2)), y = (int32_t)(op->p[0] * (height / 2));
   double corners[8];
@@ -98,11 +98,8 @@ static int perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_
     corners[2 * k] = (right ? width - x - 1 : 0) + hrn_draw_below(draws, x + 1);
     corners[2 * k + 1] = (bottom ? height - y - 1 : 0) + hrn_draw_below(draws, y + 1);
   }
-  if (!hrn_perspective_map(corners, width, height, pixel->p)) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "a perspective of an image of %dx%d pixels", width,
-                    height);
-  }
-  return HRN_OK;
+  /* Corners that meet, as in an image one pixel wide, have no map: it stays as it is. */
+  if (!hrn_perspective_map(corners, width, height, pixel->p)) pixel->kind = HRN_PIXEL_NOTHING;
 }
 
 /* A map whose numbers are given and want only the size of the image. */
@@ -117,8 +114,8 @@ static void fixed_map(const hrn_op *op, int32_t width, int32_t height, hrn_pixel
 }
 
 /* The one pixel op of an op that always draws one. */
-static int single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
-                  hrn_pixel_op *pixel, hrn_status *status) {
+static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                   hrn_pixel_op *pixel) {
   pixel->filter = op->filter;
   set_fill(pixel, op);
   switch (op->kind) {
@@ -126,24 +123,25 @@ static int single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
       memcpy(pixel->i, op->i + 1, sizeof pixel->i);
       memcpy(pixel->p, op->p, sizeof pixel->p);
       if (op->i[0] == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
-      return HRN_OK;
+      return;
     case HRN_OP_CHANNEL_PERMUTATION:
       permutation(draws, 3, pixel->i);
-      return HRN_OK;
+      return;
     case HRN_OP_GAUSSIAN_BLUR:
       pixel->i[0] = op->i[0];
       pixel->i[1] = op->i[1];
       pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->p[0], op->p[1]);
-      return HRN_OK;
+      return;
     case HRN_OP_ROTATION:
       hrn_rotation_map(hrn_draw_between(draws, op->p[0], op->p[1]), op->i[0] ? op->p + 2 : NULL,
                        width, height, pixel->p, &pixel->filter);
-      return HRN_OK;
+      return;
     case HRN_OP_AFFINE:
       affine(op, draws, width, height, pixel);
-      return HRN_OK;
+      return;
     default:
-      return perspective(op, draws, width, height, pixel, status);
+      perspective(op, draws, width, height, pixel);
+      return;
   }
 }
 
@@ -175,5 +173,6 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
   }
   hrn_pixel_op *pixel = hrn_pixel_append(list, kind, status);
   if (pixel == NULL) return status->code;
-  return single(op, &draws, width, height, pixel, status);
+  single(op, &draws, width, height, pixel);
+  return HRN_OK;
 }

@@ -1,4 +1,4 @@
-"""Each op of hr.functional against torchvision's on PIL images, for random parameters: every byte."""
+"""Each op of hr.functional against torchvision on PIL images, for random parameters: every byte."""
 
 from __future__ import annotations
 
