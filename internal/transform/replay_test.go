@@ -3,6 +3,7 @@ package transform
 import (
 	"encoding/json"
 	"flag"
+	"math"
 	"os"
 	"testing"
 
@@ -37,7 +38,7 @@ func rounded(value any) any {
 			v[i] = rounded(v[i])
 		}
 	case float64:
-		return float64(int64(v*1e6)) / 1e6
+		return math.Round(v*1e6) / 1e6
 	}
 	return value
 }
