@@ -25,6 +25,7 @@ type decodeConfig struct {
 	Epoch     uint64            `json:"epoch"`
 	Sample    uint64            `json:"sample"`
 	Draw      uint64            `json:"draw"`
+	Replay    bool              `json:"replay"`
 }
 
 //export goDecode
@@ -51,6 +52,10 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if err != nil {
 			return err
 		}
+		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
+		if c.Replay {
+			return replay(plan, key, facts.Width, facts.Height, into, uint64(capacity), result)
+		}
 		made, err := plan.Size(facts.Width, facts.Height)
 		if err != nil {
 			return transform.Explain(c.Transform, err)
@@ -62,8 +67,27 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if capacity == 0 {
 			return nil
 		}
-		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
 		_, err = context.Sample(plan, source, size, native.Seek{}, key, nil, into, uint64(capacity))
 		return planError(transform.Explain(c.Transform, err))
 	})
+}
+
+// replay answers with JSON in the place of pixels: what the transforms would do to the image.
+func replay(plan *native.Plan, key native.Key, width, height uint32, into unsafe.Pointer, capacity uint64, result *C.hr_image) error {
+	calls, err := transform.Replay(plan, key, width, height)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(calls)
+	if err != nil {
+		return err
+	}
+	if result != nil {
+		result.width, result.height = C.uint32_t(width), C.uint32_t(height)
+		result.bytes = C.uint64_t(len(text))
+	}
+	if capacity >= uint64(len(text)) {
+		copy(unsafe.Slice((*byte)(into), len(text)), text)
+	}
+	return nil
 }

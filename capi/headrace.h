@@ -95,9 +95,11 @@ typedef struct hr_image {
 } hr_image;
 
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
- * "mode", "limits", "seed", "epoch", "sample", "draw"}; all optional: none gives the whole image as
- * HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With data NULL-sized capacity (0)
- * only `result` is filled (from the header). */
+ * "mode", "limits", "seed", "epoch", "sample", "draw", "replay"}; all optional: none gives the
+ * whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With "replay": true
+ * the answer is not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to this
+ * image, with what they draw for that seed, epoch, sample and draw; result->bytes is its length.
+ * With data NULL-sized capacity (0) only `result` is filled (from the header). */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 

@@ -106,3 +106,7 @@ func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) { runC
 func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
 	runC(t, "seek_fuzz", "-n", "50000")
 }
+
+func TestRecipesOfAnyParametersStayInsideTheirImageAndAreTheSameInEveryLayout(t *testing.T) {
+	runC(t, "recipes")
+}

@@ -21,11 +21,10 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
   const hrn_op op = {.kind = HRN_OP_RESIZE_SHORTER, .filter = HRN_BILINEAR, .i = {shorter}};
   const hrn_output unused = {.dtype = HRN_UINT8};
   const hrn_key nothing_drawn = {0};
-  hrn_stage stages[HRN_MAX_STAGES];
-  int32_t count;
+  hrn_program program;
   hrn_plan *plan = hrn_plan_new(&op, 1, &unused, status);
   if (plan == NULL) return status->code;
-  const int folded = hrn_fold(plan, &nothing_drawn, width, height, stages, &count, status);
+  const int folded = hrn_fold(plan, &nothing_drawn, width, height, &program, status);
   hrn_plan_free(plan);
   if (folded != HRN_OK) return folded;
 
@@ -33,12 +32,12 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
    * in three bytes a pixel. */
   hrn_ready ready;
   hrn_image input;
-  if (hrn_stage_prepare(context, stages, &ready, status) != HRN_OK ||
+  if (hrn_stage_prepare(context, program.stages, &ready, status) != HRN_OK ||
       hrn_decode_window(context, &ready.input, &input, status) != HRN_OK) {
     return status->code;
   }
-  image->width = stages[0].x.length;
-  image->height = stages[0].y.length;
+  image->width = program.stages[0].x.length;
+  image->height = program.stages[0].y.length;
   image->stride = (size_t)image->width * 4; /* smaller than the source, whose size was checked */
   image->pixels =
       hrn_scratch(context, HRN_SCRATCH_IMAGE_A, image->stride * (size_t)image->height, status);

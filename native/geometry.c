@@ -25,19 +25,23 @@ static void stage_begin(hrn_stage *stage, int32_t width, int32_t height) {
   axis_begin(&stage->y, height);
 }
 
-/* The stages so far, the last of which is open. */
-typedef struct fold {
-  hrn_stage *stages;
-  int32_t count;
-} fold;
+typedef hrn_program fold;
 
-static hrn_stage *open_stage(const fold *f) { return &f->stages[f->count - 1]; }
+static hrn_stage *open_stage(fold *f) { return &f->stages[f->count - 1]; }
 
 static hrn_stage *next_stage(fold *f) {
   const hrn_stage *last = open_stage(f);
-  stage_begin(&f->stages[f->count], last->x.length, last->y.length);
+  hrn_stage *next = &f->stages[f->count];
+  stage_begin(next, last->x.length, last->y.length);
+  next->pixel_end = last->pixel_end;
   f->count++;
-  return open_stage(f);
+  return next;
+}
+
+/* Ops on pixels stand between what came before them and what comes after. */
+static int has_pixel_ops(const fold *f) {
+  const int32_t before = f->count > 1 ? f->stages[f->count - 2].pixel_end : 0;
+  return f->stages[f->count - 1].pixel_end > before;
 }
 
 /* A stage that so far only crops can take its window as the box of a later step. */
@@ -120,22 +124,29 @@ static int32_t centre(int32_t length, int32_t crop) {
   return (int32_t)rint((length - crop) / 2.0);
 }
 
+/* Padding as the op says, and by what is missing on both sides. */
+static void fold_padding(fold *f, const hrn_op *op, int32_t missing_x, int32_t missing_y) {
+  const int32_t *i = op->i;
+  if (!(i[2] || i[3] || i[4] || i[5] || missing_x || missing_y)) return;
+  hrn_stage *stage = paddable_stage(f);
+  stage->pads = 1;
+  stage->padding_mode = i[7];
+  for (int c = 0; c < 3; c++) stage->fill[c] = (uint8_t)op->p[c];
+  axis_pad(&stage->x, i[2], i[4], missing_x);
+  axis_pad(&stage->y, i[3], i[5], missing_y);
+}
+
+static void fold_pad(fold *f, const hrn_op *op) { fold_padding(f, op, 0, 0); }
+
 static void fold_random_crop(fold *f, const hrn_op *op, const hrn_draw *draw) {
   const int32_t *i = op->i;
-  hrn_stage *stage = open_stage(f);
+  const hrn_stage *stage = open_stage(f);
   const int32_t wide = stage->x.length + i[2] + i[4], high = stage->y.length + i[3] + i[5];
   const int32_t missing_x = i[6] && wide < i[1] ? i[1] - wide : 0;
   const int32_t missing_y = i[6] && high < i[0] ? i[0] - high : 0;
-  if (i[2] || i[3] || i[4] || i[5] || missing_x || missing_y) {
-    stage = paddable_stage(f);
-    stage->pads = 1;
-    stage->padding_mode = i[7];
-    for (int c = 0; c < 3; c++) stage->fill[c] = (uint8_t)op->p[c];
-    axis_pad(&stage->x, i[2], i[4], missing_x);
-    axis_pad(&stage->y, i[3], i[5], missing_y);
-  }
-  axis_crop(&stage->x, draw->value[1], draw->value[3]);
-  axis_crop(&stage->y, draw->value[0], draw->value[2]);
+  fold_padding(f, op, missing_x, missing_y);
+  axis_crop(&open_stage(f)->x, draw->value[1], draw->value[3]);
+  axis_crop(&open_stage(f)->y, draw->value[0], draw->value[2]);
 }
 
 int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status) {
@@ -172,51 +183,66 @@ int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *s
       *height = (int32_t)(wide ? new_short : new_long);
       break;
     }
-    default: /* flips */
+    case HRN_OP_PAD:
+      *width += op->i[2] + op->i[4];
+      *height += op->i[3] + op->i[5];
+      if (*width > HRN_MAX_LENGTH || *height > HRN_MAX_LENGTH) {
+        return hrn_fail(status, HRN_LIMIT, -1, "padding to %dx%d; a side is at most %d", *width,
+                        *height, HRN_MAX_LENGTH);
+      }
+      break;
+    default: /* flips and ops on pixels */
       break;
   }
   return HRN_OK;
 }
 
-int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
-             hrn_stage stages[HRN_MAX_STAGES], int32_t *count, hrn_status *status) {
-  fold f = {stages, 1};
-  stage_begin(&stages[0], width, height);
-  for (int32_t index = 0; index < plan->count; index++) {
-    const hrn_op *op = &plan->ops[index];
-    int32_t w = open_stage(&f)->x.length, h = open_stage(&f)->y.length;
-    hrn_draw draw;
-    if (hrn_draw_op(op, index, key, w, h, &draw, status) != HRN_OK) return status->code;
-    const int32_t old_w = w, old_h = h;
-    if (hrn_op_size(op, &w, &h, status) != HRN_OK) return status->code;
-    switch (op->kind) {
-      case HRN_OP_CROP:
-        fold_crop(&f, op->i[0], op->i[1], h, w);
-        break;
-      case HRN_OP_CENTER_CROP:
-        fold_crop(&f, centre(old_h, h), centre(old_w, w), h, w);
-        break;
-      case HRN_OP_RESIZE:
-      case HRN_OP_RESIZE_SHORTER:
-        fold_resize(&f, op->filter, h, w);
-        break;
-      case HRN_OP_RANDOM_RESIZED_CROP:
-        fold_crop(&f, draw.value[0], draw.value[1], draw.value[2], draw.value[3]);
-        fold_resize(&f, op->filter, h, w);
-        break;
-      case HRN_OP_RANDOM_CROP:
-        fold_random_crop(&f, op, &draw);
-        break;
-      case HRN_OP_HORIZONTAL_FLIP:
-        if (draw.value[0]) axis_flip(&open_stage(&f)->x);
-        break;
-      case HRN_OP_VERTICAL_FLIP:
-        if (draw.value[0]) axis_flip(&open_stage(&f)->y);
-        break;
-      default:
-        return hrn_fail(status, HRN_INTERNAL, -1, "op %d has kind %d", index, op->kind);
-    }
+void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height) {
+  program->count = 1;
+  program->pixels.count = 0;
+  program->erasings = 0;
+  stage_begin(&program->stages[0], width, height);
+}
+
+int hrn_geometry_add(hrn_program *f, const hrn_op *op, int32_t index, const hrn_key *key,
+                     hrn_status *status) {
+  int32_t w = open_stage(f)->x.length, h = open_stage(f)->y.length;
+  hrn_draw draw;
+  if (hrn_draw_op(op, index, key, w, h, &draw, status) != HRN_OK) return status->code;
+  const int32_t old_w = w, old_h = h;
+  if (hrn_op_size(op, &w, &h, status) != HRN_OK) return status->code;
+  const int flips = op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP;
+  if (flips && !draw.value[0]) return HRN_OK;
+  if (has_pixel_ops(f)) next_stage(f);
+  switch (op->kind) {
+    case HRN_OP_CROP:
+      fold_crop(f, op->i[0], op->i[1], h, w);
+      break;
+    case HRN_OP_CENTER_CROP:
+      fold_crop(f, centre(old_h, h), centre(old_w, w), h, w);
+      break;
+    case HRN_OP_RESIZE:
+    case HRN_OP_RESIZE_SHORTER:
+      fold_resize(f, op->filter, h, w);
+      break;
+    case HRN_OP_RANDOM_RESIZED_CROP:
+      fold_crop(f, draw.value[0], draw.value[1], draw.value[2], draw.value[3]);
+      fold_resize(f, op->filter, h, w);
+      break;
+    case HRN_OP_PAD:
+      fold_pad(f, op);
+      break;
+    case HRN_OP_RANDOM_CROP:
+      fold_random_crop(f, op, &draw);
+      break;
+    case HRN_OP_HORIZONTAL_FLIP:
+      axis_flip(&open_stage(f)->x);
+      break;
+    case HRN_OP_VERTICAL_FLIP:
+      axis_flip(&open_stage(f)->y);
+      break;
+    default:
+      return hrn_fail(status, HRN_INTERNAL, -1, "op %d has kind %d", index, op->kind);
   }
-  *count = f.count;
   return HRN_OK;
 }

@@ -38,6 +38,9 @@ enum hrn_scratch_name {
   HRN_SCRATCH_BLOCKS,
   HRN_SCRATCH_UNSTUFFED,
   HRN_SCRATCH_SEEK,
+  HRN_SCRATCH_FILTER,
+  HRN_SCRATCH_PIXELS_A,
+  HRN_SCRATCH_PIXELS_B,
   HRN_SCRATCH_COUNT
 };
 void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes,

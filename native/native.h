@@ -173,8 +173,33 @@ enum hrn_op_kind {
   HRN_OP_RANDOM_CROP = 6,         /* i = height, width, pad left, top, right, bottom, pad_if_needed,
                                      padding mode; p = fill r, g, b */
   HRN_OP_HORIZONTAL_FLIP = 7,     /* p = probability */
-  HRN_OP_VERTICAL_FLIP = 8        /* p = probability */
+  HRN_OP_VERTICAL_FLIP = 8,       /* p = probability */
+  HRN_OP_PAD = 9, /* i = -, -, left, top, right, bottom, -, padding mode; p = fill */
+
+  /* Groups: the i[0] ops that follow belong to it, counted with those of groups among them. */
+  HRN_OP_APPLY = 16,  /* all of them, with probability p[0]; p[1] is its weight in a choice */
+  HRN_OP_CHOICE = 17, /* one of the APPLY groups that it consists of, by their weights */
+  HRN_OP_ORDER = 18,  /* all of the APPLY groups that it consists of, in random order */
+
+  HRN_OP_PIXEL = 24, /* i[0] = enum hrn_pixel_kind, i[1..4], i[5..7] = fill, p as pixels.h has it */
+  HRN_OP_COLOR_JITTER = 25, /* i[0..3] = 1 where brightness, contrast, saturation, hue are drawn;
+                               p = their four intervals */
+  HRN_OP_CHANNEL_PERMUTATION = 26,
+  HRN_OP_GAUSSIAN_BLUR = 27, /* i = kernel width, height; p = sigma lo, hi */
+  HRN_OP_ROTATION = 28,    /* i[0] = 1: p[2..3] is the centre; i[5..7] = fill; p = degrees lo, hi */
+  HRN_OP_AFFINE = 29,      /* i[0] = 1: p[10..11] is the centre; i[5..7] = fill; p = degrees lo, hi,
+                              translate x, y (shares), scale lo, hi, shear x lo, hi, y lo, hi */
+  HRN_OP_PERSPECTIVE = 30, /* i[5..7] = fill; p = distortion scale */
+  HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
+  HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
+  HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */
+  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
+                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
+                          height / width lo, hi */
 };
+
+enum hrn_policy { HRN_POLICY_IMAGENET = 0, HRN_POLICY_CIFAR10 = 1, HRN_POLICY_SVHN = 2 };
+
 enum hrn_padding_mode {
   HRN_PAD_CONSTANT = 0,
   HRN_PAD_EDGE = 1,
@@ -186,7 +211,7 @@ typedef struct hrn_op {
   int32_t kind;   /* enum hrn_op_kind */
   int32_t filter; /* enum hrn_filter, where the op resizes */
   int32_t i[8];
-  double p[8];
+  double p[12];
 } hrn_op;
 
 enum hrn_dtype { HRN_UINT8 = 0, HRN_FLOAT16 = 1, HRN_BFLOAT16 = 2, HRN_FLOAT32 = 3 };
@@ -211,7 +236,7 @@ typedef struct hrn_plan hrn_plan;
 
 /* Checks and compiles ops and output. NULL with HRN_ARGUMENT when something is impossible.
  * At most HRN_MAX_OPS ops. */
-#define HRN_MAX_OPS 32
+#define HRN_MAX_OPS 64
 hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *output,
                        hrn_status *status);
 void hrn_plan_free(hrn_plan *plan);
@@ -242,6 +267,25 @@ typedef struct hrn_draw {
 } hrn_draw;
 int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
                   uint32_t height, hrn_draw *draw, hrn_status *status);
+
+/* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
+ * a geometric op are as in the plan, and box what a random crop drew, after its padding; of an op
+ * on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind and what that takes; of an erasing box, i[0] = 1
+ * for noise, and p = the values. Flips that are not done are left out. */
+enum { HRN_STEP_PIXEL = 256 };
+typedef struct hrn_drawn {
+  int32_t op; /* its number in the plan */
+  int32_t kind, filter;
+  int32_t box[4]; /* top, left, height, width */
+  int32_t i[8];
+  int32_t width, height; /* of the image before it */
+  int32_t reserved;
+  double p[8];
+} hrn_drawn;
+
+/* Fills steps[0..*count); HRN_LIMIT where capacity is too small. */
+int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                    hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status);
 
 /* ---- the one call ---------------------------------------------------------------------- */
 

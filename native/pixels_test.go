@@ -49,8 +49,8 @@ func TestTheInstructionSetCanBeForcedAndAnImpossibleWishIsRefused(t *testing.T) 
 
 func crop224() []Op {
 	return []Op{
-		{Kind: OpRandomResizedCrop, Filter: Bilinear, I: [8]int32{224, 224}, P: [8]float64{0.08, 1, 0.75, 4.0 / 3}},
-		{Kind: OpHorizontalFlip, P: [8]float64{0.5}},
+		{Kind: OpRandomResizedCrop, Filter: Bilinear, I: [8]int32{224, 224}, P: [12]float64{0.08, 1, 0.75, 4.0 / 3}},
+		{Kind: OpHorizontalFlip, P: [12]float64{0.5}},
 	}
 }
 
@@ -147,19 +147,19 @@ func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 		"argument: op 0: unknown kind 99":                                 {Kind: 99},
 		"argument: op 0: height is 0, must be 1 to 16777216":              {Kind: OpResize, I: [8]int32{0, 5}},
 		"argument: op 0: filter is 6, must be 0 to 5":                     {Kind: OpResize, Filter: 6, I: [8]int32{5, 5}},
-		"argument: op 0: probability is 1.5, must be 0 to 1":              {Kind: OpVerticalFlip, P: [8]float64{1.5}},
+		"argument: op 0: probability is 1.5, must be 0 to 1":              {Kind: OpVerticalFlip, P: [12]float64{1.5}},
 		"argument: op 0: max_size 9 must exceed size 9":                   {Kind: OpResizeShorter, I: [8]int32{9, 9}},
 		"argument: op 0: scale (0, 0) must be positive and ordered":       {Kind: OpRandomResizedCrop, I: [8]int32{5, 5}},
 		"argument: op 0: padding is -1, must be 0 to 16777216":            {Kind: OpRandomCrop, I: [8]int32{5, 5, -1}},
 		"argument: op 0: padding mode is 4, must be 0 to 3":               {Kind: OpRandomCrop, I: [8]int32{5, 5, 0, 0, 0, 0, 0, 4}},
-		"argument: op 0: fill is 0.5, must be a whole number":             {Kind: OpRandomCrop, I: [8]int32{5, 5}, P: [8]float64{0.5}},
+		"argument: op 0: fill is 0.5, must be a whole number":             {Kind: OpRandomCrop, I: [8]int32{5, 5}, P: [12]float64{0.5}},
 		"argument: op 0: top is -20000000, must be -16777216 to 16777216": {Kind: OpCrop, I: [8]int32{-20000000, 0, 1, 1}},
 	} {
 		_, err := NewPlan([]Op{op}, Output{})
 		assert.EqualError(t, err, want)
 	}
 	_, err := NewPlan(make([]Op, MaxOps+1), Output{})
-	assert.EqualError(t, err, "argument: 33 ops, must be 0 to 32")
+	assert.EqualError(t, err, "argument: 65 ops, must be 0 to 64")
 	_, err = NewPlan(nil, Output{DType: Float32, Normalize: true})
 	assert.EqualError(t, err, "argument: std[0] is 0, must be finite and not 0")
 	_, err = NewPlan(nil, Output{DType: Uint8, Normalize: true})

@@ -33,29 +33,37 @@ static int check_interval(hrn_status *status, int32_t index, const char *what,
                   index, what, bound[0], bound[1]);
 }
 
-static int check_random_crop(hrn_status *status, int32_t index, const hrn_op *op) {
-  const int32_t *i = op->i;
-  if (check_size(status, index, i[0], i[1]) != HRN_OK) return status->code;
+/* Bytes of a fill, from doubles: padding keeps them there. */
+static int check_fill(hrn_status *status, int32_t index, const double *fill) {
+  for (int c = 0; c < 3; c++) {
+    if (check_range(status, index, "fill", fill[c], 0, 255) != HRN_OK) return status->code;
+    if (fill[c] != floor(fill[c])) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: fill is %g, must be a whole number", index,
+                      fill[c]);
+    }
+  }
+  return HRN_OK;
+}
+
+static int check_padding(hrn_status *status, int32_t index, const hrn_op *op) {
   /* Negative padding crops in torchvision, by rules that differ from mode to mode: refused. */
   for (int k = 2; k < 6; k++) {
-    if (check_range(status, index, "padding", i[k], 0, HRN_MAX_LENGTH) != HRN_OK) {
+    if (check_range(status, index, "padding", op->i[k], 0, HRN_MAX_LENGTH) != HRN_OK) {
       return status->code;
     }
   }
-  if (check_range(status, index, "pad_if_needed", i[6], 0, 1) != HRN_OK) return status->code;
-  if (check_range(status, index, "padding mode", i[7], HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC) !=
+  if (check_range(status, index, "padding mode", op->i[7], HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC) !=
       HRN_OK) {
     return status->code;
   }
   /* Checked in every mode, though only constant padding shows it. */
-  for (int c = 0; c < 3; c++) {
-    if (check_range(status, index, "fill", op->p[c], 0, 255) != HRN_OK) return status->code;
-    if (op->p[c] != floor(op->p[c])) {
-      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: fill is %g, must be a whole number", index,
-                      op->p[c]);
-    }
-  }
-  return HRN_OK;
+  return check_fill(status, index, op->p);
+}
+
+static int check_random_crop(hrn_status *status, int32_t index, const hrn_op *op) {
+  if (check_size(status, index, op->i[0], op->i[1]) != HRN_OK) return status->code;
+  if (check_range(status, index, "pad_if_needed", op->i[6], 0, 1) != HRN_OK) return status->code;
+  return check_padding(status, index, op);
 }
 
 static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
@@ -95,8 +103,10 @@ static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
       return check_range(status, index, "probability", op->p[0], 0, 1);
+    case HRN_OP_PAD:
+      return check_padding(status, index, op);
     default:
-      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: unknown kind %d", index, op->kind);
+      return hrn_check_recipe(op, index, status);
   }
 }
 
@@ -135,24 +145,114 @@ static uint64_t bytes_of(const hrn_plan *plan, int32_t width, int32_t height) {
   return (uint64_t)width * (uint64_t)height * 3 * plan->format.element;
 }
 
-/* Walks the ops with what is known of the size: an op that sets it makes it known, the shorter
- * side alone does not. Text in status is of no interest here. */
-static void compile_size(hrn_plan *plan) {
-  int32_t width = 0, height = 0, known = 0;
+/* The size after a run of ops, as far as it is known without an image: an op that sets it makes it
+ * known, the shorter side alone does not, and what only sometimes happens must not matter. Text in
+ * status is of no interest here. */
+typedef struct known_size {
+  int32_t known, width, height;
+} known_size;
+
+static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, known_size size);
+
+static int same_size(known_size a, known_size b) {
+  return a.known && b.known && a.width == b.width && a.height == b.height;
+}
+
+static known_size size_after_group(const hrn_op *ops, int32_t index, known_size size) {
+  const hrn_op *group = &ops[index];
+  const int32_t end = index + hrn_op_span(group);
+  const known_size unknown = {0, 0, 0};
+  if (group->kind == HRN_OP_APPLY) {
+    const known_size after = size_after(ops, index + 1, end, size);
+    if (group->p[0] == 1) return after;
+    return group->p[0] == 0 || same_size(after, size) ? size : unknown;
+  }
+  /* One of them, or all in any order: known where each leads to the same size. */
+  known_size found = unknown;
+  for (int32_t at = index + 1; at < end; at += hrn_op_span(&ops[at])) {
+    const known_size after = size_after_group(ops, at, size);
+    if (at > index + 1 && !same_size(after, found)) return unknown;
+    found = after;
+  }
+  return found;
+}
+
+static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, known_size size) {
   hrn_status ignored;
   hrn_status_clear(&ignored);
-  for (int32_t index = 0; index < plan->count; index++) {
-    const hrn_op *op = &plan->ops[index];
-    if (op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP) continue;
-    if (op->kind == HRN_OP_RESIZE_SHORTER) {
-      if (known && hrn_op_size(op, &width, &height, &ignored) != HRN_OK) known = 0;
+  for (int32_t at = first; at < end; at += hrn_op_span(&ops[at])) {
+    const hrn_op *op = &ops[at];
+    if (hrn_is_group(op)) {
+      size = size_after_group(ops, at, size);
       continue;
     }
-    hrn_op_size(op, &width, &height, &ignored);
-    known = 1;
+    if (!hrn_is_geometric(op) || op->kind == HRN_OP_HORIZONTAL_FLIP ||
+        op->kind == HRN_OP_VERTICAL_FLIP) {
+      continue;
+    }
+    const int relative = op->kind == HRN_OP_RESIZE_SHORTER || op->kind == HRN_OP_PAD;
+    if (relative && !size.known) continue;
+    const int fits = hrn_op_size(op, &size.width, &size.height, &ignored) == HRN_OK;
+    size.known = fits || !relative;
   }
-  if (!known) return;
-  plan->size = (hrn_size){1, (uint32_t)width, (uint32_t)height, bytes_of(plan, width, height)};
+  return size;
+}
+
+static void compile_size(hrn_plan *plan) {
+  const known_size size = size_after(plan->ops, 0, plan->count, (known_size){0, 0, 0});
+  if (!size.known) return;
+  plan->size = (hrn_size){1, (uint32_t)size.width, (uint32_t)size.height,
+                          bytes_of(plan, size.width, size.height)};
+}
+
+/* Groups lie inside each other and inside the list; what chooses or orders consists of groups. */
+static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_status *status) {
+  for (int32_t at = first; at < end; at += hrn_op_span(&ops[at])) {
+    const hrn_op *op = &ops[at];
+    if (!hrn_is_group(op)) continue;
+    if (op->i[0] < 0 || op->i[0] > end - at - 1) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a group of %d ops, of which %d are there",
+                      at, op->i[0], end - at - 1);
+    }
+    const int32_t last = at + op->i[0];
+    if (op->kind != HRN_OP_APPLY) {
+      double sum = 0;
+      for (int32_t k = at + 1; k <= last; k += hrn_op_span(&ops[k])) {
+        if (ops[k].kind != HRN_OP_APPLY || ops[k].i[0] < 0) {
+          return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: consists of groups, not of kind %d", at,
+                          ops[k].kind);
+        }
+        sum += ops[k].p[1];
+      }
+      if (!(sum > 0) && op->kind == HRN_OP_CHOICE) {
+        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a choice of nothing", at);
+      }
+    }
+    if (check_groups(ops, at + 1, last + 1, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}
+
+/* Erasings come last, and one after the other. Their values are of the output's kind. */
+static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *output,
+                          hrn_status *status) {
+  int32_t erasings = 0;
+  for (int32_t index = 0; index < count; index++) {
+    const hrn_op *op = &ops[index];
+    if (op->kind != HRN_OP_ERASING && erasings == 0) continue;
+    if (op->kind != HRN_OP_ERASING || ++erasings > HRN_MAX_ERASINGS) {
+      return hrn_fail(status, HRN_ARGUMENT, -1,
+                      "op %d: at most %d erasings, and nothing after them", index,
+                      HRN_MAX_ERASINGS);
+    }
+    if (output->dtype != HRN_UINT8) continue;
+    for (int c = 5; c < 8; c++) {
+      if (op->i[0] || check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
+        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
+      }
+    }
+  }
+  return HRN_OK;
 }
 
 hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *output,
@@ -164,6 +264,10 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
   }
   for (int32_t index = 0; index < count; index++) {
     if (check_op(status, index, &ops[index]) != HRN_OK) return NULL;
+  }
+  if (check_groups(ops, 0, count, status) != HRN_OK ||
+      check_erasings(ops, count, output, status) != HRN_OK) {
+    return NULL;
   }
   if (check_output(status, output) != HRN_OK) return NULL;
   hrn_plan *plan = calloc(1, sizeof *plan);
@@ -193,10 +297,17 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
       source_height > HRN_MAX_LENGTH) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", source_width, source_height);
   }
-  int32_t width = (int32_t)source_width, height = (int32_t)source_height;
-  for (int32_t index = 0; index < plan->count; index++) {
-    if (hrn_op_size(&plan->ops[index], &width, &height, status) != HRN_OK) return status->code;
+  const known_size from = {1, (int32_t)source_width, (int32_t)source_height};
+  const known_size found = size_after(plan->ops, 0, plan->count, from);
+  if (!found.known) {
+    /* Said again by the op that refuses, or left to chance. */
+    int32_t width = from.width, height = from.height;
+    for (int32_t index = 0; index < plan->count; index++) {
+      if (hrn_op_size(&plan->ops[index], &width, &height, status) != HRN_OK) return status->code;
+    }
+    return hrn_fail(status, HRN_ARGUMENT, -1, "the size of the result is left to chance");
   }
+  const int32_t width = found.width, height = found.height;
   *size = (hrn_size){0, (uint32_t)width, (uint32_t)height, bytes_of(plan, width, height)};
   return HRN_OK;
 }

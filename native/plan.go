@@ -5,9 +5,12 @@ package native
 #cgo nocallback hrn_plan_new
 #cgo noescape hrn_plan_size
 #cgo nocallback hrn_plan_size
+#cgo noescape hrn_plan_replay
+#cgo nocallback hrn_plan_replay
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
+#include "pixels.h"
 */
 import "C"
 
@@ -20,7 +23,7 @@ import (
 type Op struct {
 	Kind, Filter int32
 	I            [8]int32
-	P            [8]float64
+	P            [12]float64
 }
 
 // The values of Op.Kind.
@@ -33,6 +36,50 @@ const (
 	OpRandomCrop        int32 = C.HRN_OP_RANDOM_CROP
 	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
 	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
+	OpPad               int32 = C.HRN_OP_PAD
+
+	OpApply  int32 = C.HRN_OP_APPLY
+	OpChoice int32 = C.HRN_OP_CHOICE
+	OpOrder  int32 = C.HRN_OP_ORDER
+
+	OpPixel              int32 = C.HRN_OP_PIXEL
+	OpColorJitter        int32 = C.HRN_OP_COLOR_JITTER
+	OpChannelPermutation int32 = C.HRN_OP_CHANNEL_PERMUTATION
+	OpGaussianBlur       int32 = C.HRN_OP_GAUSSIAN_BLUR
+	OpRotation           int32 = C.HRN_OP_ROTATION
+	OpAffine             int32 = C.HRN_OP_AFFINE
+	OpPerspective        int32 = C.HRN_OP_PERSPECTIVE
+	OpRandAugment        int32 = C.HRN_OP_RAND_AUGMENT
+	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
+	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
+	OpErasing            int32 = C.HRN_OP_ERASING
+)
+
+// The values of I[0] of an OpPixel: what is done to each pixel.
+const (
+	PixelInvert       int32 = C.HRN_PIXEL_INVERT
+	PixelPosterize    int32 = C.HRN_PIXEL_POSTERIZE
+	PixelSolarize     int32 = C.HRN_PIXEL_SOLARIZE
+	PixelBrightness   int32 = C.HRN_PIXEL_BRIGHTNESS
+	PixelContrast     int32 = C.HRN_PIXEL_CONTRAST
+	PixelSaturation   int32 = C.HRN_PIXEL_SATURATION
+	PixelSharpness    int32 = C.HRN_PIXEL_SHARPNESS
+	PixelHue          int32 = C.HRN_PIXEL_HUE
+	PixelGamma        int32 = C.HRN_PIXEL_GAMMA
+	PixelAutocontrast int32 = C.HRN_PIXEL_AUTOCONTRAST
+	PixelEqualize     int32 = C.HRN_PIXEL_EQUALIZE
+	PixelGrey         int32 = C.HRN_PIXEL_GREY
+	PixelChannels     int32 = C.HRN_PIXEL_CHANNELS
+	PixelBlur         int32 = C.HRN_PIXEL_BLUR
+	PixelAffine       int32 = C.HRN_PIXEL_AFFINE
+	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
+)
+
+// How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
+const (
+	MapCoefficients int32 = C.HRN_MAP_COEFFICIENTS
+	MapAffine       int32 = C.HRN_MAP_AFFINE
+	MapRotation     int32 = C.HRN_MAP_ROTATION
 )
 
 // The values of Op.Filter: Pillow's Image.Resampling.
@@ -178,4 +225,35 @@ func (p *Plan) Draw(op int, key Key, width, height uint32) ([8]int32, error) {
 		return [8]int32{}, failure(&status)
 	}
 	return *(*[8]int32)(unsafe.Pointer(&draw.value)), nil
+}
+
+// Step is what one op does to one image; native.h says what I and P hold.
+type Step struct {
+	Op, Kind, Filter int32
+	Box              [4]int32 // top, left, height, width
+	I                [8]int32
+	Width, Height    int32 // of the image before it
+	_                int32
+	P                [8]float64
+}
+
+// StepPixel is added to the kind of pixel op that a Step is, as in OpPixel's I[0].
+const StepPixel int32 = C.HRN_STEP_PIXEL
+
+// Replay says what all ops do to one image of that size.
+func (p *Plan) Replay(key Key, width, height uint32) ([]Step, error) {
+	var steps [2 * MaxOps]C.hrn_drawn
+	var count C.int32_t
+	var status C.hrn_status
+	k := key.c()
+	C.hrn_plan_replay(p.c, &k, C.uint32_t(width), C.uint32_t(height), &steps[0], C.int32_t(len(steps)), &count, &status)
+	runtime.KeepAlive(p)
+	if status.code != C.HRN_OK {
+		return nil, failure(&status)
+	}
+	found := make([]Step, count)
+	for i := range found {
+		found[i] = *(*Step)(unsafe.Pointer(&steps[i]))
+	}
+	return found, nil
 }

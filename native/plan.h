@@ -3,6 +3,7 @@
 #define HEADRACE_NATIVE_PLAN_H
 
 #include "internal.h"
+#include "recipe.h"
 #include "resize.h"
 #include "write.h"
 
@@ -49,14 +50,51 @@ typedef struct hrn_stage {
   int32_t denominator; /* the input is there at 1/denominator of the size that is said here */
   int32_t pads, padding_mode; /* the fill is only read under HRN_PAD_CONSTANT */
   uint8_t fill[4];
+  int32_t pixel_end; /* ops on the finished pixels: those before it, from the last stage's end on */
 } hrn_stage;
 
 /* Each op opens at most one stage beyond the first. */
 enum { HRN_MAX_STAGES = HRN_MAX_OPS + 1 };
 
-/* Folds all ops into stages[0..*count), at least one. */
+/* A box of the finished sample whose values are replaced. */
+#define HRN_MAX_ERASINGS 8
+typedef struct hrn_erasing {
+  hrn_box box;
+  int32_t op;     /* its number in the plan: what its noise is drawn by */
+  int32_t normal; /* a normal value for each channel of each pixel, else: */
+  float value[3];
+} hrn_erasing;
+
+/* What one image goes through: count stages, at least one, each followed by its pixel ops. */
+typedef struct hrn_program {
+  int32_t count;
+  hrn_stage stages[HRN_MAX_STAGES];
+  hrn_pixel_list pixels;
+  int32_t erasings;
+  hrn_erasing erasing[HRN_MAX_ERASINGS];
+} hrn_program;
+
+/* walk.c: draws all ops and folds them. */
 int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
-             hrn_stage stages[HRN_MAX_STAGES], int32_t *count, hrn_status *status);
+             hrn_program *program, hrn_status *status);
+
+/* erase.c: draws the box of an erasing, and fills the boxes of a finished sample. */
+int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
+                   hrn_status *status);
+void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_key *key,
+               uint8_t *destination);
+
+/* geometry.c: an empty program for an image of that size, and one geometric op more on it. */
+void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height);
+int hrn_geometry_add(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
+                     hrn_status *status);
+
+/* plan.c: groups and the ops in them; how many ops stand from `index` on to its group's end. */
+static inline int hrn_is_group(const hrn_op *op) {
+  return op->kind >= HRN_OP_APPLY && op->kind <= HRN_OP_ORDER;
+}
+static inline int32_t hrn_op_span(const hrn_op *op) { return hrn_is_group(op) ? 1 + op->i[0] : 1; }
+static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_PAD; }
 
 /* pad.c: the pixel in [0, length) that stands at `at` once `padding` is applied, or -1 for the
  * fill. */

@@ -42,32 +42,61 @@ static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_
   return sink;
 }
 
+/* The ops on pixels that follow a stage; *image is then wherever the last one left it. */
+static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage, hrn_image *image,
+                      hrn_status *status) {
+  const int32_t first = stage > 0 ? program->stages[stage - 1].pixel_end : 0;
+  int32_t turn = 0;
+  for (int32_t k = first; k < program->stages[stage].pixel_end; k++) {
+    if (hrn_pixels_run(context, &program->pixels.op[k], image, &turn, status) != HRN_OK) {
+      return status->code;
+    }
+  }
+  return HRN_OK;
+}
+
+static void write_image(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
+                        void *destination) {
+  hrn_sink sink = sink_of(plan, last, NULL, destination);
+  sink.flip_x = sink.flip_y = 0; /* done on the way into the image */
+  for (int32_t y = 0; y < image->height; y++) {
+    hrn_sink_row(&sink, y, image->pixels + (size_t)y * image->stride);
+  }
+}
+
 /* The first stage's input is what the decoder gives; it is asked only for the window that the
  * stage says it needs. Later ones look at a window of the image before. */
-static int run_stages(hrn_context *context, const hrn_plan *plan, const hrn_stage *stages,
-                      int32_t count, void *destination, hrn_status *status) {
-  hrn_image between[2];
-  for (int32_t s = 0; s < count; s++) {
+static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *program,
+                      void *destination, hrn_status *status) {
+  const hrn_stage *stages = program->stages;
+  hrn_image image = {0};
+  for (int32_t s = 0; s < program->count; s++) {
+    const int last = s + 1 == program->count;
+    const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
     hrn_ready ready;
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
     hrn_image input;
     if (s == 0) {
       if (hrn_decode_window(context, &ready.input, &input, status) != HRN_OK) return status->code;
     } else {
-      input = between[(s - 1) % 2];
+      input = image;
       /* The whole image between is there; the next stage looks at its part of it. */
       input.pixels += (size_t)ready.input.top * input.stride + 4 * (size_t)ready.input.left;
       input.width = ready.input.width;
       input.height = ready.input.height;
     }
-    hrn_image *output = NULL;
-    if (s + 1 < count) {
-      output = &between[s % 2];
+    hrn_image *output = NULL, between;
+    if (!last || pixels) {
+      output = &between;
       if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
     }
     const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
     if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+    if (output == NULL) return HRN_OK;
+    image = between;
+    if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
   }
+  write_image(plan, &stages[program->count - 1], &image, destination);
   return HRN_OK;
 }
 
@@ -111,15 +140,13 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
     return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
                     height, HRN_MAX_LENGTH);
   }
-  /* About 3 KB of stack; all that grows with the image is the context's scratch. */
-  hrn_stage stages[HRN_MAX_STAGES];
-  int32_t count;
-  if (hrn_fold(plan, &job->key, (int32_t)width, (int32_t)height, stages, &count, status) !=
-      HRN_OK) {
+  /* About 15 KB of stack; all that grows with the image is the context's scratch. */
+  hrn_program program;
+  if (hrn_fold(plan, &job->key, (int32_t)width, (int32_t)height, &program, status) != HRN_OK) {
     return status->code;
   }
   /* The stages are the truth about the size, so it is they who are held against the capacity. */
-  const hrn_stage *last = &stages[count - 1];
+  const hrn_stage *last = &program.stages[program.count - 1];
   const uint64_t bytes =
       (uint64_t)last->x.length * (uint64_t)last->y.length * 3 * plan->format.element;
   if (bytes > job->capacity) {
@@ -128,8 +155,10 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
                     last->x.length, last->y.length, (unsigned long long)bytes,
                     (unsigned long long)job->capacity);
   }
-  if (plan->output.mode == HRN_FAST) make_fast(context, stages, count);
-  return run_stages(context, plan, stages, count, job->destination, status);
+  if (plan->output.mode == HRN_FAST) make_fast(context, program.stages, program.count);
+  if (run_stages(context, plan, &program, job->destination, status) != HRN_OK) return status->code;
+  hrn_erase(&program, &plan->format, &job->key, job->destination);
+  return HRN_OK;
 }
 
 int hrn_sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job, hrn_status *status) {

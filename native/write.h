@@ -19,6 +19,9 @@ typedef struct hrn_format {
   float inverse_high[3], inverse_low[3]; /* (x - mean) * (high + low), about 1 / std */
 } hrn_format;
 
+/* One finished value in the format's dtype: float32 rounded, or 0..255 for uint8. */
+void hrn_format_store(const hrn_format *format, float value, uint8_t *to);
+
 void hrn_format_compile(hrn_format *format, const hrn_output *output);
 
 /* Writes `count` pixels from `pixels` as one finished row that starts at `row`; planes of NCHW are

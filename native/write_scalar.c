@@ -42,6 +42,22 @@ static uint16_t float16_of(float value) {
   return (uint16_t)(sign | result);
 }
 
+void hrn_format_store(const hrn_format *format, float value, uint8_t *to) {
+  uint16_t half;
+  switch (format->dtype) {
+    case HRN_UINT8:
+      *to = (uint8_t)value;
+      return;
+    case HRN_FLOAT32:
+      memcpy(to, &value, sizeof value);
+      return;
+    default:
+      half = format->dtype == HRN_FLOAT16 ? float16_of(value) : bfloat16_of(value);
+      memcpy(to, &half, sizeof half);
+      return;
+  }
+}
+
 /* 1 / divisor as the sum of two floats, good to about 48 bits. */
 static void reciprocal(double divisor, float *high, float *low) {
   *high = (float)(1.0 / divisor);

@@ -46,6 +46,16 @@ def pixels(width: int, height: int, channels: int = 3, seed: int = 0) -> Pixels:
 
 
 @functools.cache
+def photographs() -> list[Pixels]:
+    """Real photographs, height x width x 3, of the packages that ship some."""
+    from skimage import data
+    from sklearn.datasets import load_sample_image
+
+    theirs = [data.astronaut(), data.chelsea(), data.coffee()]
+    return theirs + [load_sample_image(name) for name in ("china.jpg", "flower.jpg")]
+
+
+@functools.cache
 def _encoder() -> Path:
     program = Path(tempfile.mkdtemp(prefix="headrace-encode-")) / "encode_jpeg"
     source = Path(__file__).with_name("encode_jpeg.c")

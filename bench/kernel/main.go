@@ -153,8 +153,8 @@ func (o *options) plan() (*native.Plan, uint64, error) {
 	switch o.task {
 	case "train":
 		crop := native.Op{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{side, side}}
-		crop.P = [8]float64{o.minScale, 1, 3.0 / 4, 4.0 / 3}
-		ops = []native.Op{crop, {Kind: native.OpHorizontalFlip, P: [8]float64{0.5}}}
+		crop.P = [12]float64{o.minScale, 1, 3.0 / 4, 4.0 / 3}
+		ops = []native.Op{crop, {Kind: native.OpHorizontalFlip, P: [12]float64{0.5}}}
 	case "eval":
 		resize := native.Op{Kind: native.OpResizeShorter, Filter: native.Bilinear, I: [8]int32{256}}
 		ops = []native.Op{resize, {Kind: native.OpCenterCrop, I: [8]int32{side, side}}}

@@ -58,8 +58,19 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 		for i, argument := range []string{"top", "left", "height", "width"} {
 			op.I[i] = v[argument].integer(0)
 		}
+	case "Pad":
+		op.Kind = native.OpPad
+		setPadding(&op, v["padding"])
+		op.I[7] = paddingModes[v["padding_mode"].text]
+		for c := range 3 {
+			op.P[c] = v["fill"].each(c)
+		}
 	default:
-		return op, &Error{Text: "it is in the table and has no op"}
+		made, ok, err := buildPixels(name, v)
+		if !ok {
+			return op, &Error{Text: "it is in the table and has no op"}
+		}
+		return made, err
 	}
 	return op, nil
 }

@@ -19,6 +19,16 @@ type Error struct {
 	Text      string
 }
 
+// place says which transform of the list it was, unless one inside of it has said so.
+func (e *Error) place(index int, transform string) {
+	e.Index = index
+	if e.Transform == "" {
+		e.Transform = transform
+	} else {
+		e.Transform = transform + ", " + e.Transform
+	}
+}
+
 // Error says it in the form of package fault: "transform 1 (CenterCrop): size is -1 (expected ...)".
 func (e *Error) Error() string {
 	name := fmt.Sprintf("transform %d", e.Index)

@@ -29,6 +29,27 @@ HINTS = {
     "probability": "float",
     "channels": "float | Sequence[float]",
     "deviations": "float | Sequence[float]",
+    "three": "int",
+    "no": "bool",
+    "jitter": "float | Sequence[float]",
+    "hue_jitter": "float | Sequence[float]",
+    "factor": "float",
+    "number": "float",
+    "bits": "int",
+    "kernel": "int | Sequence[int]",
+    "sigma": "float | Sequence[float]",
+    "degrees": "float | Sequence[float]",
+    "shares": "Sequence[float]",
+    "shear": "float | Sequence[float]",
+    "centre": "Sequence[float]",
+    "weights": "Sequence[float]",
+    "count": "int",
+    "bins": "int",
+    "policy": "Any",
+    "warp_interpolation": "Any",
+    "transforms": "Sequence[Any]",
+    "erased": "Sequence[float]",
+    "erasing_value": "float | Sequence[float] | str",
 }
 
 HEAD = '''\
@@ -60,7 +81,9 @@ def _plain(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(name, item) for item in value]
-    if name == "interpolation":
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if name in ("interpolation", "policy"):
         value = getattr(value, "value", value)
         if isinstance(value, int) and 0 <= value < len(_PILLOW_FILTERS):
             return _PILLOW_FILTERS[value]
@@ -68,7 +91,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 class _Transform:
-    """The one thing that transforms share."""
+    """What transforms share."""
 
     def to_dict(self) -> dict[str, Any]:
         """The transform as the engine reads it: its name and all its arguments."""
@@ -96,14 +119,18 @@ def one_class(entry: dict[str, Any]) -> str:
     lines += [f'    """{entry["summary"].replace("`", "``")}', ""]
     if "details" in entry:
         lines += [wrapped(entry["details"], 4), ""]
-    lines += [wrapped(f"Takes {entry['input']}, gives {entry['output']}.", 4), "", "    Args:"]
+    lines += [wrapped(f"Takes {entry['input']}, gives {entry['output']}.", 4)]
+    if entry["arguments"]:
+        lines += ["", "    Args:"]
     lines += [wrapped(f"{a['name']}: {a['doc']}.", 8, 4) for a in entry["arguments"]]
     lines += [
         "",
         "    Raises:",
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
-    lines += ["", f"    Source: ``torchvision.transforms.{name}`` on PIL images.", '    """', ""]
+    lines += ["", f"    Source: ``torchvision.transforms.{name}`` on PIL images.", '    """']
+    if entry["arguments"]:
+        lines.append("")
     for a in entry["arguments"]:
         hint = HINTS[a["type"]] + (" | None" if a.get("nullable") else "")
         default = f" = {literal(a['default'])}" if "default" in a else ""

@@ -28,35 +28,49 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 		return nil, err
 	}
 	var ops []native.Op
+	normalized := -1 // where Normalize stands
+	erased := -1     // where the first RandomErasing stands
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
 		}
-		// Every transform but Normalize is one op, in its place: the draws count on it.
-		if name != "Normalize" {
-			op, err := build(name, values)
-			if err != nil {
-				err.Index, err.Transform = i, name
+		switch {
+		case name == "RandomErasing":
+			if erased < 0 {
+				erased = i
+			}
+		case normalized >= 0:
+			return nil, &Error{Index: normalized, Transform: "Normalize", Text: "it is not the last transform (expected at the end, with RandomErasing alone behind it)"}
+		case name == "Normalize":
+			if output.DType == native.Uint8 {
+				return nil, &Error{Index: i, Transform: name, Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
+			}
+			normalized = i
+			output.Normalize = true
+			for c := range output.Mean {
+				output.Mean[c] = float32(values["mean"].each(c))
+				output.Std[c] = float32(values["std"].each(c))
+			}
+			if err := normalizeErasings(ops, erased, output); err != nil {
 				return nil, err
 			}
-			ops = append(ops, op)
 			continue
+		case erased >= 0:
+			return nil, &Error{Index: erased, Transform: "RandomErasing", Text: "it is not the last transform (expected at the end, with Normalize alone behind it)"}
 		}
-		if i != len(list)-1 {
-			return nil, &Error{Index: i, Transform: name, Text: "it is not the last transform (expected at the end, after all that works on pixels)"}
+		made, err := buildAll(name, values, 0)
+		if err != nil {
+			err.place(i, name)
+			return nil, err
 		}
-		if output.DType == native.Uint8 {
-			return nil, &Error{Index: i, Transform: name, Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
-		}
-		output.Normalize = true
-		for c := range output.Mean {
-			output.Mean[c] = float32(values["mean"].each(c))
-			output.Std[c] = float32(values["std"].each(c))
-		}
+		ops = append(ops, made...)
+	}
+	if err := checkErasings(ops, erased, output); err != nil {
+		return nil, err
 	}
 	if len(ops) > native.MaxOps {
-		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms)", native.MaxOps)}
+		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
@@ -74,7 +88,7 @@ func (v value) each(i int) float64 {
 }
 
 // parseOne reads one transform's name and all its arguments, defaults included.
-func parseOne(index int, raw json.RawMessage) (string, map[string]value, error) {
+func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
 		return "", nil, &Error{Index: index, Text: "it is " + short(raw) + " (expected an object with a name)"}

@@ -24,9 +24,11 @@ type entry struct {
 }
 
 type table struct {
-	Interpolations []string `json:"interpolations"`
-	PaddingModes   []string `json:"padding_modes"`
-	Transforms     []entry  `json:"transforms"`
+	Interpolations     []string `json:"interpolations"`
+	WarpInterpolations []string `json:"warp_interpolations"`
+	PaddingModes       []string `json:"padding_modes"`
+	Policies           []string `json:"policies"`
+	Transforms         []entry  `json:"transforms"`
 }
 
 // theTable is parsed once. The file is part of the binary, so that it cannot be read is a mistake

@@ -17,6 +17,7 @@ const maxLength = 65535
 type value struct {
 	numbers []float64
 	text    string
+	list    []json.RawMessage // transforms within a transform
 	isNull  bool
 }
 
@@ -35,8 +36,31 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 	switch a.Type {
 	case "interpolation":
 		return readChoice(raw, t.Interpolations)
+	case "warp_interpolation":
+		return readChoice(raw, t.WarpInterpolations)
 	case "padding_mode":
 		return readChoice(raw, t.PaddingModes)
+	case "policy":
+		return readChoice(raw, t.Policies)
+	case "transforms":
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+			return value{}, fmt.Errorf("is %s (expected a list of transforms)", short(raw))
+		}
+		return value{list: list}, nil
+	case "erasing_value":
+		var text string
+		if json.Unmarshal(raw, &text) == nil && text == "random" {
+			return value{text: text}, nil
+		}
+		numbers, err := numeric["channels"].read(raw)
+		return value{numbers: numbers}, err
+	case "no":
+		var on bool
+		if json.Unmarshal(raw, &on) != nil || on {
+			return value{}, fmt.Errorf("is %s (expected false: a batch has images of one size)", short(raw))
+		}
+		return value{}, nil
 	case "bool", "antialias":
 		var on bool
 		if json.Unmarshal(raw, &on) != nil {
@@ -72,6 +96,8 @@ type numberRule struct {
 	openLow  bool
 	ordered  bool
 	noScalar bool
+	anyCount bool // a list of any length
+	odd      bool
 	notZero  bool // after rounding to float32, as torch holds it
 }
 
@@ -84,6 +110,29 @@ var numeric = map[string]numberRule{
 	"fill":            {counts: []int{1, 3}, whole: true, low: 0, high: 255},
 	"interval":        {counts: []int{2}, low: 0, openLow: true, high: math.MaxFloat32, ordered: true, noScalar: true},
 	"probability":     {low: 0, high: 1},
+	"three":           {whole: true, low: 3, high: 3},
+	"jitter":          {counts: []int{2}, low: 0, high: math.MaxFloat32, ordered: true},
+	"hue_jitter":      {counts: []int{2}, low: -0.5, high: 0.5, ordered: true},
+	"factor":          {low: 0, high: 1e9},
+	"positive":        {low: 0, openLow: true, high: 1e6},
+	"number":          {low: -1e6, high: 1e6},
+	"turn":            {low: -0.5, high: 0.5},
+	"bits":            {whole: true, low: 1, high: 8},
+	"kernel":          {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
+	"sigma":           {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
+	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
+	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
+	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
+	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
+	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
+	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
+	"pair":            {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
+	"eight":           {counts: []int{8}, low: -1e9, high: 1e9, noScalar: true},
+	"six":             {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
+	"permutation":     {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
+	"weights":         {counts: nil, low: 0, high: 1e9, noScalar: true, anyCount: true},
+	"count":           {whole: true, low: 0, high: 1 << 20},
+	"bins":            {whole: true, low: 1, high: 1 << 20},
 	"channels":        {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32},
 	"deviations":      {counts: []int{1, 3}, low: -math.MaxFloat32, high: math.MaxFloat32, notZero: true},
 }
@@ -91,7 +140,7 @@ var numeric = map[string]numberRule{
 func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
-		if !slices.Contains(r.counts, len(list)) {
+		if !r.anyCount && !slices.Contains(r.counts, len(list)) {
 			return nil, fmt.Errorf("is %s (expected %s)", short(raw), r.shape())
 		}
 	} else if r.noScalar {
@@ -105,7 +154,7 @@ func (r numberRule) read(raw json.RawMessage) ([]float64, error) {
 			return nil, fmt.Errorf("is %s (expected %s)", short(raw), expected)
 		}
 	}
-	if r.ordered && numbers[0] > numbers[1] {
+	if r.ordered && len(numbers) == 2 && numbers[0] > numbers[1] {
 		return nil, fmt.Errorf("is %s (expected the lower bound first)", short(raw))
 	}
 	return numbers, nil
@@ -122,6 +171,9 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 	if n < r.low || n > r.high || (r.openLow && n == r.low) || (r.whole && n != math.Trunc(n)) {
 		return r.shape()
 	}
+	if r.odd && math.Mod(n, 2) != 1 {
+		return "odd numbers"
+	}
 	if r.notZero && float32(n) == 0 {
 		return "numbers that are not 0 in float32, for they divide"
 	}
@@ -137,10 +189,15 @@ func (r numberRule) shape() string {
 	switch {
 	case r.openLow:
 		one += " above 0"
+	case r.low == 0 && r.high == math.MaxFloat32:
+		one += " from 0 on"
 	case r.high < math.MaxFloat32:
 		one += fmt.Sprintf(" from %g to %g", r.low, r.high)
 	}
-	if len(r.counts) == 0 {
+	switch {
+	case r.anyCount:
+		return "a list, each " + one
+	case len(r.counts) == 0:
 		return one
 	}
 	lengths := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.counts)), " or "), "[]")

@@ -14,13 +14,35 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 __all__ = [
+    "AutoAugment",
     "CenterCrop",
+    "ColorJitter",
+    "GaussianBlur",
+    "Grayscale",
     "Normalize",
+    "Pad",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomChannelPermutation",
+    "RandomChoice",
     "RandomCrop",
+    "RandomEqualize",
+    "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomPerspective",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomRotation",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
+    "TrivialAugmentWide",
 ]
 
 # Pillow's Image.Resampling, by value.
@@ -33,7 +55,9 @@ def _plain(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(name, item) for item in value]
-    if name == "interpolation":
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if name in ("interpolation", "policy"):
         value = getattr(value, "value", value)
         if isinstance(value, int) and 0 <= value < len(_PILLOW_FILTERS):
             return _PILLOW_FILTERS[value]
@@ -41,7 +65,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 class _Transform:
-    """The one thing that transforms share."""
+    """What transforms share."""
 
     def to_dict(self) -> dict[str, Any]:
         """The transform as the engine reads it: its name and all its arguments."""
@@ -197,6 +221,467 @@ class RandomVerticalFlip(_Transform):
 
 
 @dataclass(frozen=True)
+class Pad(_Transform):
+    """Adds pixels on all sides.
+
+    Takes an image of any size, gives the size with its padding.
+
+    Args:
+        padding: pixels added to all sides; or to (left and right, top and bottom); or to (left,
+            top, right, bottom).
+        fill: value of constant padding, 0 to 255; one number or (red, green, blue).
+        padding_mode: what padding shows: "constant", "edge", "reflect" (the edge once) or
+            "symmetric" (the edge twice).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.Pad`` on PIL images.
+    """
+
+    padding: int | Sequence[int]
+    fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
+
+
+@dataclass(frozen=True)
+class Grayscale(_Transform):
+    """Turns the image grey.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        num_output_channels: 3: batches have three channels, so that torchvision's default of 1
+            is refused.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.Grayscale`` on PIL images.
+    """
+
+    num_output_channels: int
+
+
+@dataclass(frozen=True)
+class RandomGrayscale(_Transform):
+    """Turns the image grey with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomGrayscale`` on PIL images.
+    """
+
+    p: float = 0.1
+
+
+@dataclass(frozen=True)
+class ColorJitter(_Transform):
+    """Changes brightness, contrast, saturation and hue by random factors, in random order.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        brightness: factor from max(0, 1 - b) to 1 + b, or (lowest, highest).
+        contrast: the same for contrast.
+        saturation: the same for saturation.
+        hue: turn from -h to h, at most 0.5, or (lowest, highest); 1 is the whole circle.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.ColorJitter`` on PIL images.
+    """
+
+    brightness: float | Sequence[float] = 0
+    contrast: float | Sequence[float] = 0
+    saturation: float | Sequence[float] = 0
+    hue: float | Sequence[float] = 0
+
+
+@dataclass(frozen=True)
+class RandomChannelPermutation(_Transform):
+    """Puts red, green and blue in random order.
+
+    Takes an image of any size, gives the same size.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomChannelPermutation`` on PIL images.
+    """
+
+
+@dataclass(frozen=True)
+class RandomInvert(_Transform):
+    """Inverts all values with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomInvert`` on PIL images.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomPosterize(_Transform):
+    """Keeps the ``bits`` highest bits of each value with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        bits: bits that are kept, 1 to 8.
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomPosterize`` on PIL images.
+    """
+
+    bits: int
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomSolarize(_Transform):
+    """Inverts values from ``threshold`` on with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        threshold: lowest value that is inverted.
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomSolarize`` on PIL images.
+    """
+
+    threshold: float
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomAdjustSharpness(_Transform):
+    """Changes the sharpness with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        sharpness_factor: 0 smooths, 1 changes nothing, 2 sharpens.
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomAdjustSharpness`` on PIL images.
+    """
+
+    sharpness_factor: float
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomAutocontrast(_Transform):
+    """Stretches each channel to all of 0 to 255 with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomAutocontrast`` on PIL images.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomEqualize(_Transform):
+    """Equalises each channel's histogram with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomEqualize`` on PIL images.
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class GaussianBlur(_Transform):
+    """Blurs with a Gaussian kernel of random width.
+
+    torchvision blurs PIL images as tensors; values differ by at most one from its.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        kernel_size: odd side of the kernel in pixels; or its width and height.
+        sigma: standard deviation in pixels; or (lowest, highest).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.GaussianBlur`` on PIL images.
+    """
+
+    kernel_size: int | Sequence[int]
+    sigma: float | Sequence[float] = (0.1, 2.0)
+
+
+@dataclass(frozen=True)
+class RandomRotation(_Transform):
+    """Turns the image by a random angle, counter-clockwise.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        degrees: greatest angle to either side; or (lowest, highest).
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        expand: False: a batch needs images of one size.
+        center: (x, y) in pixels from the top left corner; None: the middle.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomRotation`` on PIL images.
+    """
+
+    degrees: float | Sequence[float]
+    interpolation: Any = "nearest"
+    expand: bool = False
+    center: Sequence[float] | None = None
+    fill: int | Sequence[int] = 0
+
+
+@dataclass(frozen=True)
+class RandomAffine(_Transform):
+    """Turns, moves, scales and shears the image at random.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        degrees: greatest angle to either side; or (lowest, highest).
+        translate: greatest move across and down, as shares of width and height.
+        scale: lowest and highest factor.
+        shear: greatest shear across in degrees; or (lowest, highest); or those and the same for
+            shear down.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+        center: (x, y) in pixels from the top left corner; None: the middle.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomAffine`` on PIL images.
+    """
+
+    degrees: float | Sequence[float]
+    translate: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
+    shear: float | Sequence[float] | None = None
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] = 0
+    center: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class RandomPerspective(_Transform):
+    """Moves the four corners inwards at random with probability ``p``.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        distortion_scale: how far, 0 to 1.
+        p: probability that it is done, 0 to 1.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomPerspective`` on PIL images.
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] = 0
+
+
+@dataclass(frozen=True)
+class AutoAugment(_Transform):
+    """Two ops of a random line of a learned policy.
+
+    Cubuk et al., 2019, with torchvision's ops and magnitudes.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        policy: "imagenet", "cifar10" or "svhn"; torchvision's AutoAugmentPolicy is taken too.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.AutoAugment`` on PIL images.
+    """
+
+    policy: Any = "imagenet"
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class RandAugment(_Transform):
+    """``num_ops`` random ops of one magnitude.
+
+    Cubuk et al., 2020, with torchvision's 14 ops and magnitudes.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        num_ops: ops one after the other.
+        magnitude: bin of the magnitude, from 0.
+        num_magnitude_bins: number of magnitudes.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandAugment`` on PIL images.
+    """
+
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(_Transform):
+    """One random op of random magnitude.
+
+    Müller and Hutter, 2021, with torchvision's 14 ops and magnitudes.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        num_magnitude_bins: number of magnitudes.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.TrivialAugmentWide`` on PIL images.
+    """
+
+    num_magnitude_bins: int = 31
+    interpolation: Any = "nearest"
+    fill: int | Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class RandomApply(_Transform):
+    """All of a list of transforms, or none of them.
+
+    Takes an image of any size, gives whatever they give.
+
+    Args:
+        transforms: a list of transforms.
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomApply`` on PIL images.
+    """
+
+    transforms: Sequence[Any]
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomChoice(_Transform):
+    """One of a list of transforms.
+
+    Takes an image of any size, gives whatever it gives.
+
+    Args:
+        transforms: a list of transforms.
+        p: weight of each; None: all alike.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomChoice`` on PIL images.
+    """
+
+    transforms: Sequence[Any]
+    p: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class RandomOrder(_Transform):
+    """All of a list of transforms, in random order.
+
+    Takes an image of any size, gives whatever they give.
+
+    Args:
+        transforms: a list of transforms.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomOrder`` on PIL images.
+    """
+
+    transforms: Sequence[Any]
+
+
+@dataclass(frozen=True)
 class Normalize(_Transform):
     """Subtracts ``mean`` from each channel and divides by ``std``.
 
@@ -219,4 +704,34 @@ class Normalize(_Transform):
 
     mean: float | Sequence[float]
     std: float | Sequence[float]
+    inplace: bool = False
+
+
+@dataclass(frozen=True)
+class RandomErasing(_Transform):
+    """Replaces a random box of the finished values with probability ``p``.
+
+    Comes last, before or after Normalize: ``value`` is on the scale that values have there. Ten
+    tries for a box of random area and aspect ratio that fits.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        p: probability that it is done, 0 to 1.
+        scale: lower and upper bound of the box's area, as a share of the image's.
+        ratio: lower and upper bound of the box's height / width.
+        value: what the box is filled with: one number, or (red, green, blue), or "random": a
+            normal value for each.
+        inplace: accepted and ignored: pixels are written once anyway.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.RandomErasing`` on PIL images.
+    """
+
+    p: float = 0.5
+    scale: Sequence[float] = (0.02, 0.33)
+    ratio: Sequence[float] = (0.3, 3.3)
+    value: float | Sequence[float] | str = 0
     inplace: bool = False

@@ -1,0 +1,108 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/native"
+)
+
+// maxDepth bounds transforms within transforms: text from outside must not exhaust the stack.
+const maxDepth = 8
+
+// withChance are those of build's ops that are done with their probability p. The flips draw for
+// themselves.
+var withChance = []string{"RandomGrayscale", "RandomInvert", "RandomPosterize", "RandomSolarize",
+	"RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize", "RandomPerspective"}
+
+// buildAll makes the ops of one transform: its own, or those of a group with what is in it.
+func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) {
+	switch {
+	case depth > maxDepth:
+		return nil, &Error{Text: fmt.Sprintf("it is nested too deep (expected at most %d levels)", maxDepth)}
+	case name == "RandomApply":
+		inner, err := buildList(v["transforms"].list, depth)
+		return group(native.OpApply, v["p"].numbers[0], 1, inner), err
+	case name == "RandomChoice" || name == "RandomOrder":
+		return buildMembers(name, v, depth)
+	}
+	op, err := build(name, v)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(withChance, name) {
+		return group(native.OpApply, v["p"].numbers[0], 1, []native.Op{op}), nil
+	}
+	return []native.Op{op}, nil
+}
+
+// group puts the op that says how many follow before them.
+func group(kind int32, p, weight float64, inner []native.Op) []native.Op {
+	head := native.Op{Kind: kind}
+	head.I[0] = int32(len(inner))
+	head.P[0], head.P[1] = p, weight
+	return append([]native.Op{head}, inner...)
+}
+
+func buildList(list []json.RawMessage, depth int) ([]native.Op, *Error) {
+	var ops []native.Op
+	for i, raw := range list {
+		made, err := buildNested(i, raw, depth)
+		if err != nil {
+			return nil, err
+		}
+		if ops = append(ops, made...); len(ops) > native.MaxOps {
+			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
+		}
+	}
+	return ops, nil
+}
+
+func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error) {
+	name, values, err := parseOne(index, raw)
+	if err != nil {
+		return nil, err
+	}
+	if name == "Normalize" || name == "RandomErasing" {
+		return nil, &Error{Transform: name, Text: "it stands inside of another (expected at the end of the list)"}
+	}
+	made, err := buildAll(name, values, depth+1)
+	if err != nil {
+		err.place(index, name)
+	}
+	return made, err
+}
+
+// buildMembers makes each transform of a choice or an order a group of its own.
+func buildMembers(name string, v map[string]value, depth int) ([]native.Op, *Error) {
+	list, weights := v["transforms"].list, v["p"]
+	if len(weights.numbers) > 0 && len(weights.numbers) != len(list) {
+		text := fmt.Sprintf("has %d weights (expected %d, one a transform)", len(weights.numbers), len(list))
+		return nil, &Error{Argument: "p", Text: text}
+	}
+	sum := 0.0
+	var members []native.Op
+	for i, raw := range list {
+		weight := 1.0
+		if len(weights.numbers) > 0 {
+			weight = weights.numbers[i]
+		}
+		sum += weight
+		inner, err := buildNested(i, raw, depth)
+		if err != nil {
+			return nil, err
+		}
+		if members = append(members, group(native.OpApply, 1, weight, inner)...); len(members) > native.MaxOps {
+			return nil, &Error{Text: fmt.Sprintf("it holds too many (expected at most %d transforms)", native.MaxOps)}
+		}
+	}
+	if sum <= 0 {
+		return nil, &Error{Argument: "p", Text: "has no weight above 0 (expected one or more)"}
+	}
+	kind := native.OpChoice
+	if name == "RandomOrder" {
+		kind = native.OpOrder
+	}
+	return group(kind, 0, 0, members), nil
+}

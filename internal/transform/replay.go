@@ -1,0 +1,148 @@
+package transform
+
+import (
+	"slices"
+
+	"github.com/headrace/headrace/native"
+)
+
+// Call is one step of a recipe as it was drawn for one image: a function of headrace.functional
+// with its arguments after the image, so that it can be replayed one by one.
+type Call struct {
+	Function  string         `json:"function"`
+	Arguments map[string]any `json:"arguments"`
+}
+
+// Replay says what a plan does to an image of that size, for that key.
+func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, error) {
+	steps, err := plan.Replay(key, width, height)
+	if err != nil {
+		return nil, err
+	}
+	var calls []Call
+	for _, s := range steps {
+		calls = append(calls, callsOf(s)...)
+	}
+	return calls, nil
+}
+
+func interpolation(filter int32) string {
+	for _, name := range theTable().Interpolations {
+		if filters[name] == filter {
+			return name
+		}
+	}
+	return ""
+}
+
+func call(function string, arguments map[string]any) Call { return Call{function, arguments} }
+
+func resizeCall(s native.Step, height, width int32) Call {
+	return call("resize", map[string]any{"size": []int32{height, width}, "interpolation": interpolation(s.Filter)})
+}
+
+// padCall: a random crop also pads by what is missing for its box, on both sides.
+func padCall(s native.Step) Call {
+	left, top, right, bottom := s.I[2], s.I[3], s.I[4], s.I[5]
+	if s.Kind == native.OpRandomCrop && s.I[6] == 1 {
+		across := max(0, s.I[1]-s.Width-left-right)
+		down := max(0, s.I[0]-s.Height-top-bottom)
+		left, right, top, bottom = left+across, right+across, top+down, bottom+down
+	}
+	mode := ""
+	for name, number := range paddingModes {
+		if number == s.I[7] {
+			mode = name
+		}
+	}
+	return call("pad", map[string]any{"padding": []int32{left, top, right, bottom},
+		"fill": wholes(s.P[:3]), "padding_mode": mode})
+}
+
+func wholes(numbers []float64) []int32 {
+	var found []int32
+	for _, n := range numbers {
+		found = append(found, int32(n))
+	}
+	return found
+}
+
+func callsOf(s native.Step) []Call {
+	box := map[string]any{"top": s.Box[0], "left": s.Box[1], "height": s.Box[2], "width": s.Box[3]}
+	switch s.Kind {
+	case native.OpCrop:
+		return []Call{call("crop", map[string]any{"top": s.I[0], "left": s.I[1], "height": s.I[2], "width": s.I[3]})}
+	case native.OpResize:
+		return []Call{resizeCall(s, s.I[0], s.I[1])}
+	case native.OpResizeShorter:
+		arguments := map[string]any{"size": s.I[0], "interpolation": interpolation(s.Filter)}
+		if s.I[1] != 0 {
+			arguments["max_size"] = s.I[1]
+		}
+		return []Call{call("resize", arguments)}
+	case native.OpCenterCrop:
+		return []Call{call("center_crop", map[string]any{"output_size": slices.Clone(s.I[:2])})}
+	case native.OpRandomResizedCrop:
+		return []Call{call("crop", box), resizeCall(s, s.I[0], s.I[1])}
+	case native.OpRandomCrop:
+		return []Call{padCall(s), call("crop", box)}
+	case native.OpPad:
+		return []Call{padCall(s)}
+	case native.OpHorizontalFlip:
+		return []Call{call("hflip", map[string]any{})}
+	case native.OpVerticalFlip:
+		return []Call{call("vflip", map[string]any{})}
+	case native.OpErasing:
+		arguments := map[string]any{"i": s.Box[0], "j": s.Box[1], "h": s.Box[2], "w": s.Box[3], "v": slices.Clone(s.P[:3])}
+		if s.I[0] == 1 {
+			arguments["v"] = "random"
+		}
+		return []Call{call("erase", arguments)}
+	}
+	return pixelCalls(s)
+}
+
+// pointCalls are the ops on pixels that take at most one number.
+var pointCalls = map[int32]struct{ function, argument string }{
+	native.PixelInvert:       {"invert", ""},
+	native.PixelSolarize:     {"solarize", "threshold"},
+	native.PixelBrightness:   {"adjust_brightness", "brightness_factor"},
+	native.PixelContrast:     {"adjust_contrast", "contrast_factor"},
+	native.PixelSaturation:   {"adjust_saturation", "saturation_factor"},
+	native.PixelSharpness:    {"adjust_sharpness", "sharpness_factor"},
+	native.PixelHue:          {"adjust_hue", "hue_factor"},
+	native.PixelAutocontrast: {"autocontrast", ""},
+	native.PixelEqualize:     {"equalize", ""},
+}
+
+func pixelCalls(s native.Step) []Call {
+	kind := s.Kind - native.StepPixel
+	if point, ok := pointCalls[kind]; ok {
+		arguments := map[string]any{}
+		if point.argument != "" {
+			arguments[point.argument] = s.P[0]
+		}
+		return []Call{call(point.function, arguments)}
+	}
+	warp := func(function string, coefficients int) []Call {
+		return []Call{call(function, map[string]any{"coefficients": slices.Clone(s.P[:coefficients]),
+			"interpolation": interpolation(s.Filter), "fill": slices.Clone(s.I[5:8])})}
+	}
+	switch kind {
+	case native.PixelPosterize:
+		return []Call{call("posterize", map[string]any{"bits": s.I[0]})}
+	case native.PixelGamma:
+		return []Call{call("adjust_gamma", map[string]any{"gamma": s.P[0], "gain": s.P[1]})}
+	case native.PixelGrey:
+		return []Call{call("rgb_to_grayscale", map[string]any{"num_output_channels": 3})}
+	case native.PixelChannels:
+		return []Call{call("permute_channels", map[string]any{"permutation": slices.Clone(s.I[:3])})}
+	case native.PixelBlur:
+		return []Call{call("gaussian_blur", map[string]any{"kernel_size": slices.Clone(s.I[:2]), "sigma": slices.Clone(s.P[:2])})}
+	case native.PixelAffine:
+		return warp("affine_map", 6)
+	case native.PixelPerspective:
+		return warp("perspective_map", 8)
+	}
+	return nil // what does nothing
+}

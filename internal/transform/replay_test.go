@@ -1,0 +1,72 @@
+package transform
+
+import (
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/native"
+)
+
+var update = flag.Bool("update", false, "write testdata/recipes.json anew")
+
+// goldenRecipes: what they draw for a seed is a promise. The erasing is last because of its place.
+const goldenRecipes = `[
+  [{"name": "RandomResizedCrop", "size": 224}, {"name": "RandAugment", "num_ops": 3}, {"name": "RandomErasing", "p": 1}],
+  [{"name": "ColorJitter", "brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}, {"name": "RandomGrayscale", "p": 0.5}],
+  [{"name": "AutoAugment"}, {"name": "TrivialAugmentWide"}, {"name": "GaussianBlur", "kernel_size": 23}],
+  [{"name": "RandomAffine", "degrees": 30, "translate": [0.1, 0.2], "scale": [0.5, 2], "shear": [-5, 5, -6, 6]}],
+  [{"name": "RandomRotation", "degrees": [10, 90]}, {"name": "RandomPerspective", "p": 1}, {"name": "RandomChannelPermutation"}],
+  [{"name": "RandomOrder", "transforms": [{"name": "RandomInvert"}, {"name": "RandomChoice", "p": [1, 2, 3], "transforms": [
+    {"name": "RandomPosterize", "bits": 4}, {"name": "RandomSolarize", "threshold": 99}, {"name": "RandomEqualize"}]}]},
+    {"name": "RandomApply", "transforms": [{"name": "RandomAdjustSharpness", "sharpness_factor": 2}, {"name": "RandomAutocontrast"}]}]
+]`
+
+// Floats are rounded: the last bits of cos and exp are the C library's.
+func rounded(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = rounded(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = rounded(v[i])
+		}
+	case float64:
+		return math.Round(v*1e6) / 1e6
+	}
+	return value
+}
+
+func TestRecipesDrawTheSameInEveryVersion(t *testing.T) {
+	var recipes [][]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(goldenRecipes), &recipes))
+	var found []any
+	for _, recipe := range recipes {
+		plan, err := Parse(recipe, Options{})
+		require.NoError(t, err)
+		defer plan.Close()
+		for sample := range uint64(4) {
+			calls, err := Replay(plan, native.Key{Seed: 1, Epoch: sample, Sample: 1000 * sample, Draw: sample / 2}, 500, 375)
+			require.NoError(t, err)
+			text, err := json.Marshal(calls)
+			require.NoError(t, err)
+			var plain any
+			require.NoError(t, json.Unmarshal(text, &plain))
+			found = append(found, rounded(plain))
+		}
+	}
+	text, err := json.MarshalIndent(found, "", " ")
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/recipes.json", append(text, '\n'), 0o644))
+	}
+	golden, err := os.ReadFile("testdata/recipes.json")
+	require.NoError(t, err)
+	require.JSONEq(t, string(golden), string(text))
+}

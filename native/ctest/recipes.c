@@ -1,0 +1,267 @@
+/* recipes.c: plans with ops on pixels, groups and erasings, of any parameters that are accepted, on
+ * images from one pixel up: no byte outside of the image is read or written (under sanitizers),
+ * both layouts hold the same values, and a second run gives the same bytes.
+ *
+ *   recipes [-n ROUNDS]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../native.h"
+#include "../pixels.h"
+#include "plans.h"
+
+static double some_real(random_state *r, double low, double high) {
+  return low + (high - low) * ((double)random_below(r, 1 << 20) / (1 << 20));
+}
+
+/* Two bounds in order, which meet now and then. */
+static void some_interval(random_state *r, double low, double high, double *p) {
+  p[0] = some_real(r, low, high);
+  p[1] = random_below(r, 4) ? some_real(r, p[0], high) : p[0];
+}
+
+static void some_warp(random_state *r, hrn_op *op) {
+  static const int32_t filters[] = {HRN_NEAREST, HRN_BILINEAR, HRN_BICUBIC};
+  op->filter = filters[random_below(r, 3)];
+  for (int c = 5; c < 8; c++) op->i[c] = (int32_t)random_below(r, 256);
+}
+
+/* Coefficients small and wild: a horizon through the image, a scale of thousands, or 0. */
+static double some_coefficient(random_state *r) {
+  static const double reach[] = {0, 0.01, 2, 300, 1e5, 1e9};
+  const double most = reach[random_below(r, 6)];
+  return some_real(r, -most, most);
+}
+
+static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
+  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PERSPECTIVE + 1);
+  switch (op->i[0]) {
+    case HRN_PIXEL_POSTERIZE:
+      op->i[1] = (int32_t)random_below(r, 9);
+      break;
+    case HRN_PIXEL_SOLARIZE:
+      op->p[0] = some_real(r, -10, 300);
+      break;
+    case HRN_PIXEL_HUE:
+      op->p[0] = some_real(r, -0.5, 0.5);
+      break;
+    case HRN_PIXEL_GAMMA:
+      op->p[0] = some_real(r, 0, 9);
+      op->p[1] = some_coefficient(r);
+      break;
+    case HRN_PIXEL_CHANNELS:
+      for (int c = 1; c < 4; c++) op->i[c] = (int32_t)random_below(r, 3);
+      break;
+    case HRN_PIXEL_BLUR:
+      op->i[1] = 1 + 2 * (int32_t)random_below(r, 12);
+      op->i[2] = 1 + 2 * (int32_t)random_below(r, 12);
+      some_interval(r, 1e-6, random_below(r, 2) ? 3 : 1e9, op->p);
+      break;
+    case HRN_PIXEL_AFFINE:
+    case HRN_PIXEL_PERSPECTIVE:
+      some_warp(r, op);
+      for (int k = 0; k < 8; k++) op->p[k] = some_coefficient(r);
+      if (op->i[0] == HRN_PIXEL_PERSPECTIVE) break;
+      op->i[1] = (int32_t)random_below(r, 3);
+      op->i[2] = (int32_t)random_below(r, 2);
+      if (op->i[1] == HRN_MAP_AFFINE) op->p[3] = some_real(r, 1e-6, random_below(r, 2) ? 3 : 1e6);
+      break;
+    default: /* the enhancers take a factor, the others nothing */
+      op->p[0] = random_below(r, 2) ? some_real(r, 0, 4) : some_real(r, 0, 1e9);
+      break;
+  }
+}
+
+static hrn_op some_pixel_op(random_state *r) {
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 10)};
+  some_warp(r, &op);
+  switch (op.kind) {
+    case HRN_OP_PIXEL:
+      some_fixed_pixel_op(r, &op);
+      break;
+    case HRN_OP_COLOR_JITTER:
+      for (int k = 0; k < 4; k++) op.i[k] = (int32_t)random_below(r, 2);
+      for (int k = 0; k < 3; k++) some_interval(r, 0, 3, op.p + 2 * k);
+      some_interval(r, -0.5, 0.5, op.p + 6);
+      break;
+    case HRN_OP_GAUSSIAN_BLUR:
+      op.i[0] = 1 + 2 * (int32_t)random_below(r, 5);
+      op.i[1] = 1 + 2 * (int32_t)random_below(r, 5);
+      some_interval(r, 0.01, 5, op.p);
+      break;
+    case HRN_OP_ROTATION:
+      op.i[0] = (int32_t)random_below(r, 2);
+      some_interval(r, -1e6, 1e6, op.p);
+      for (int k = 2; k < 4; k++) op.p[k] = some_coefficient(r);
+      break;
+    case HRN_OP_AFFINE:
+      op.i[0] = (int32_t)random_below(r, 2);
+      some_interval(r, -400, 400, op.p);
+      for (int k = 2; k < 4; k++) op.p[k] = some_real(r, 0, 1);
+      some_interval(r, 1e-6, random_below(r, 2) ? 2 : 1e6, op.p + 4);
+      some_interval(r, -90, 90, op.p + 6);
+      some_interval(r, -90, 90, op.p + 8);
+      for (int k = 10; k < 12; k++) op.p[k] = some_coefficient(r);
+      break;
+    case HRN_OP_PERSPECTIVE:
+      /* Below 1: four corners that meet have no map, which is an error of that sample. */
+      op.p[0] = some_real(r, 0, 0.9);
+      break;
+    case HRN_OP_RAND_AUGMENT:
+      op.i[0] = (int32_t)random_below(r, 4);
+      op.i[2] = 1 + (int32_t)random_below(r, 40);
+      op.i[1] = (int32_t)random_below(r, (uint64_t)op.i[2]);
+      break;
+    case HRN_OP_TRIVIAL_AUGMENT:
+      op.i[0] = 1 + (int32_t)random_below(r, 40);
+      break;
+    case HRN_OP_AUTO_AUGMENT:
+      op.i[0] = (int32_t)random_below(r, 3);
+      break;
+    default:
+      break;
+  }
+  return op;
+}
+
+/* A list of ops, now and then a group; returns how many were written, at most `room`. */
+static int32_t some_ops(random_state *r, hrn_op *ops, int32_t room, int depth) {
+  int32_t count = 0;
+  const int32_t wanted = (int32_t)random_below(r, 4);
+  for (int32_t k = 0; k < wanted && count + 8 < room; k++) {
+    if (depth > 0 && random_below(r, 4) == 0) {
+      hrn_op *head = &ops[count++];
+      *head = (hrn_op){.kind = HRN_OP_APPLY + (int32_t)random_below(r, 3)};
+      head->p[0] = head->p[1] = 1;
+      if (head->kind == HRN_OP_APPLY) {
+        head->p[0] = some_real(r, 0, 1);
+        head->i[0] = some_ops(r, ops + count, room - count, depth - 1);
+        count += head->i[0];
+        continue;
+      }
+      for (int32_t member = 0; member < 2 && count + 4 < room; member++) {
+        hrn_op *inner = &ops[count++];
+        *inner = (hrn_op){.kind = HRN_OP_APPLY, .p = {some_real(r, 0, 1), some_real(r, 0.1, 2)}};
+        inner->i[0] = some_ops(r, ops + count, (room - count) / 2, depth - 1);
+        count += inner->i[0];
+        head->i[0] += 1 + inner->i[0];
+      }
+      continue;
+    }
+    ops[count++] = random_below(r, 3) ? some_pixel_op(r) : some_op(r);
+  }
+  return count;
+}
+
+/* Ends with an op that fixes the size, so that chance cannot change it, and perhaps an erasing. */
+static int32_t some_recipe(random_state *r, hrn_op *ops, int noise) {
+  int32_t count = some_ops(r, ops, 40, 2);
+  ops[count++] = (hrn_op){.kind = HRN_OP_RESIZE,
+                          .filter = (int32_t)random_below(r, 6),
+                          .i = {some_side(r), some_side(r)}};
+  for (int k = 0; k < 2; k++) {
+    if (random_below(r, 2)) ops[count++] = some_pixel_op(r);
+  }
+  if (random_below(r, 2)) {
+    hrn_op erasing = {.kind = HRN_OP_ERASING, .i = {noise}, .p = {0.7}};
+    some_interval(r, 0, 1, erasing.p + 1);
+    some_interval(r, 0.1, 9, erasing.p + 3);
+    for (int c = 5; c < 8; c++) erasing.p[c] = (double)random_below(r, 256);
+    ops[count++] = erasing;
+  }
+  return count;
+}
+
+/* The sample of one plan in its own block of memory, whose end a sanitizer watches. */
+static uint8_t *run(hrn_context *context, const hrn_op *ops, int32_t count,
+                    const hrn_output *output, const hrn_job *job, hrn_size *size,
+                    hrn_status *status) {
+  hrn_plan *plan = hrn_plan_new(ops, count, output, status);
+  if (plan == NULL) return NULL;
+  uint8_t *finished = NULL;
+  if (hrn_plan_size(plan, 1, 1, size, status) == HRN_OK) {
+    finished = malloc(size->bytes);
+    if (finished == NULL) abort();
+    hrn_job mine = *job;
+    mine.destination = finished;
+    mine.capacity = size->bytes;
+    if (hrn_sample(context, plan, &mine, status) != HRN_OK) {
+      free(finished);
+      finished = NULL;
+    }
+  }
+  hrn_plan_free(plan);
+  return finished;
+}
+
+/* 1 when NHWC and NCHW do not hold the same elements. */
+static int layouts_differ(const uint8_t *nhwc, const uint8_t *nchw, const hrn_size *size) {
+  const size_t pixels = (size_t)size->width * size->height, element = size->bytes / (3 * pixels);
+  for (size_t pixel = 0; pixel < pixels; pixel++) {
+    for (size_t c = 0; c < 3; c++) {
+      if (memcmp(nhwc + (3 * pixel + c) * element, nchw + (c * pixels + pixel) * element,
+                 element) != 0) {
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+static int one_round(random_state *r, hrn_context *context, uint64_t *finished) {
+  /* The format of raw_decoder.c. */
+  const uint32_t width = (uint32_t)some_side(r), height = (uint32_t)some_side(r);
+  const size_t length = 8 + (size_t)width * height * 3;
+  uint8_t *bytes = malloc(length);
+  if (bytes == NULL) abort();
+  memcpy(bytes, &width, 4);
+  memcpy(bytes + 4, &height, 4);
+  const int flat = random_below(r, 8) == 0;
+  for (size_t i = 8; i < length; i++) bytes[i] = flat ? 77 : (uint8_t)random_next(r);
+  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r)};
+  const hrn_job job = {.bytes = bytes, .length = length, .key = key};
+  hrn_output output = {.dtype = (int32_t)random_below(r, 4), .layout = HRN_NHWC};
+  hrn_op ops[HRN_MAX_OPS];
+  const int32_t count = some_recipe(r, ops, output.dtype != HRN_UINT8 && random_below(r, 2));
+  hrn_status status;
+  hrn_size size;
+  int bad = 0;
+  uint8_t *first = run(context, ops, count, &output, &job, &size, &status);
+  if (first == NULL) {
+    /* Sides beyond the limit, or a blur wider than its image; all else is a failure. */
+    bad = status.code != HRN_LIMIT && strstr(status.text, "a blur kernel") == NULL;
+    if (bad) fprintf(stderr, "error %d: %s\n", status.code, status.text);
+  } else {
+    uint8_t *again = run(context, ops, count, &output, &job, &size, &status);
+    output.layout = HRN_NCHW;
+    uint8_t *planes = run(context, ops, count, &output, &job, &size, &status);
+    bad = again == NULL || planes == NULL || memcmp(first, again, size.bytes) != 0 ||
+          layouts_differ(first, planes, &size);
+    free(again);
+    free(planes);
+    ++*finished;
+  }
+  free(first);
+  free(bytes);
+  return bad;
+}
+
+int main(int count, char **arguments) {
+  uint64_t rounds = 3000, finished = 0;
+  if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
+  const hrn_limits limits = hrn_default_limits();
+  hrn_context *context = hrn_context_new(&limits);
+  random_state r = random_seeded(17);
+  for (uint64_t round = 0; round < rounds; round++) {
+    if (one_round(&r, context, &finished)) {
+      fprintf(stderr, "round %llu\n", (unsigned long long)round);
+      return 1;
+    }
+  }
+  hrn_context_free(context);
+  printf("%s: %llu of %llu recipes finished\n", hrn_simd_name(), (unsigned long long)finished,
+         (unsigned long long)rounds);
+  return finished * 2 > rounds ? 0 : 1;
+}

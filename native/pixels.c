@@ -1,0 +1,68 @@
+/* pixels.c: runs one op on an image, in place or by way of the context's spare image. */
+#include "pixels.h"
+
+/* An image of the same size to write to. The two spare ones take turns, for a buffer that is asked
+ * for again does not keep what is in it. */
+static int spare_image(hrn_context *context, const hrn_image *image, int32_t *turn,
+                       hrn_image *spare, hrn_status *status) {
+  const size_t stride = (size_t)image->width * 4;
+  size_t bytes;
+  if (__builtin_mul_overflow(stride, (size_t)image->height, &bytes)) {
+    return hrn_fail(status, HRN_LIMIT, -1, "an intermediate image of %dx%d pixels", image->width,
+                    image->height);
+  }
+  *spare = *image;
+  spare->stride = stride;
+  spare->pixels =
+      hrn_scratch(context, *turn ? HRN_SCRATCH_PIXELS_B : HRN_SCRATCH_PIXELS_A, bytes, status);
+  if (spare->pixels == NULL) return status->code;
+  *turn = !*turn;
+  return HRN_OK;
+}
+
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
+                   hrn_status *status) {
+  hrn_table table;
+  if (hrn_table_of(op, image, table)) {
+    hrn_table_apply(table, image);
+    return HRN_OK;
+  }
+  switch (op->kind) {
+    case HRN_PIXEL_NOTHING:
+      return HRN_OK;
+    case HRN_PIXEL_SATURATION:
+      hrn_saturation(image, (float)op->p[0]);
+      return HRN_OK;
+    case HRN_PIXEL_HUE:
+      hrn_turn_hue(image, op->p[0]);
+      return HRN_OK;
+    case HRN_PIXEL_GREY:
+      hrn_turn_grey(image);
+      return HRN_OK;
+    case HRN_PIXEL_CHANNELS:
+      hrn_permute_channels(image, op->i);
+      return HRN_OK;
+    default:
+      break;
+  }
+  hrn_image out;
+  if (spare_image(context, image, turn, &out, status) != HRN_OK) return status->code;
+  switch (op->kind) {
+    case HRN_PIXEL_SHARPNESS:
+      hrn_sharpness(image, &out, (float)op->p[0]);
+      break;
+    case HRN_PIXEL_BLUR:
+      if (hrn_gaussian_blur(context, op, image, &out, status) != HRN_OK) return status->code;
+      break;
+    case HRN_PIXEL_AFFINE:
+      if (hrn_affine(context, op, image, &out, status) != HRN_OK) return status->code;
+      break;
+    case HRN_PIXEL_PERSPECTIVE:
+      hrn_perspective(op, image, &out);
+      break;
+    default:
+      return hrn_fail(status, HRN_INTERNAL, -1, "pixel op %d", op->kind);
+  }
+  *image = out;
+  return HRN_OK;
+}

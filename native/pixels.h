@@ -1,0 +1,96 @@
+/* pixels.h: ops on the pixels of an image of fixed size: colour, filters, warps, erasing.
+ *
+ * Each is what torchvision does to a PIL image, for parameters that are already drawn; who draws
+ * them is recipe.c. "Pillow" below means Pillow 13.
+ */
+#ifndef HEADRACE_NATIVE_PIXELS_H
+#define HEADRACE_NATIVE_PIXELS_H
+
+#include "internal.h"
+
+/* p and i are what the op's function takes, in its order. */
+enum hrn_pixel_kind {
+  HRN_PIXEL_NOTHING = 0,
+  HRN_PIXEL_INVERT,
+  HRN_PIXEL_POSTERIZE,  /* i = bits kept, 0 to 8 */
+  HRN_PIXEL_SOLARIZE,   /* p = threshold: values of at least that are inverted */
+  HRN_PIXEL_BRIGHTNESS, /* p = factor */
+  HRN_PIXEL_CONTRAST,   /* p = factor */
+  HRN_PIXEL_SATURATION, /* p = factor */
+  HRN_PIXEL_SHARPNESS,  /* p = factor */
+  HRN_PIXEL_HUE,        /* p = factor, -0.5 to 0.5 */
+  HRN_PIXEL_GAMMA,      /* p = gamma, gain */
+  HRN_PIXEL_AUTOCONTRAST,
+  HRN_PIXEL_EQUALIZE,
+  HRN_PIXEL_GREY,
+  HRN_PIXEL_CHANNELS,    /* i = which channel stands first, second, third */
+  HRN_PIXEL_BLUR,        /* i = kernel width, height (odd); p = sigma x, sigma y */
+  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill. As an op of a plan:
+                            i[0] = enum hrn_map */
+  HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
+};
+
+/* How a plan's affine op gives its map: with the size of the image still to come. */
+enum hrn_map {
+  HRN_MAP_COEFFICIENTS = 0,
+  HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre
+                    */
+  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre */
+};
+
+typedef struct hrn_pixel_op {
+  int32_t kind;   /* enum hrn_pixel_kind */
+  int32_t filter; /* HRN_NEAREST, HRN_BILINEAR or HRN_BICUBIC, for warps */
+  int32_t i[4];
+  double p[8];
+  uint8_t fill[4];
+} hrn_pixel_op;
+
+/* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
+ * spare images, which *image then is. *turn says which one is free: 0 at first, for an image that
+ * is in neither. */
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
+                   hrn_status *status);
+
+/* Sums of a channel's values: histogram[c][v] pixels have value v in channel c. */
+typedef uint32_t hrn_histogram[3][256];
+
+/* One new value for each value of each channel: every op that looks at one channel of one pixel
+ * comes down to this. */
+typedef uint8_t hrn_table[3][256];
+
+/* ---- tables.c ---------------------------------------------------------------------------- */
+
+/* Fills the table of an op that has one; 0 where the kind has none. Looks at the image where the
+ * op's table depends on it. */
+int hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table table);
+void hrn_table_apply(hrn_table table, hrn_image *image);
+
+/* Pillow's convert("L"). */
+static inline uint8_t hrn_grey(const uint8_t *pixel) {
+  return (uint8_t)((pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16);
+}
+
+/* Pillow's Image.blend of one value, from `a` (factor 0) to `b` (factor 1) and beyond: single
+ * precision, cut off, not rounded. */
+static inline uint8_t hrn_blend(int32_t a, int32_t b, float factor) {
+  const float value = (float)a + factor * (float)(b - a);
+  if (value <= 0) return 0;
+  return value >= 255 ? 255 : (uint8_t)value;
+}
+
+/* ---- enhance.c, hue.c: in place ------------------------------------------------------------ */
+void hrn_saturation(hrn_image *image, float factor);
+void hrn_turn_grey(hrn_image *image);
+void hrn_permute_channels(hrn_image *image, const int32_t order[3]);
+void hrn_turn_hue(hrn_image *image, double factor);
+
+/* ---- sharpen.c, blur.c, warp.c: from one image to another of the same size ----------------- */
+void hrn_sharpness(const hrn_image *image, const hrn_image *out, float factor);
+int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+                      const hrn_image *out, hrn_status *status);
+int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+               const hrn_image *out, hrn_status *status);
+void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
+
+#endif

@@ -1,0 +1,222 @@
+/* policy.c: RandAugment, TrivialAugmentWide and AutoAugment with torchvision's spaces of ops and
+ * magnitudes. Magnitudes are single-precision tensors there, so they are rounded to that here.
+ *
+ * Policies: Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data", tables 7 to
+ * 9, as torchvision lists them.
+ */
+#include <math.h>
+
+#include "recipe.h"
+
+enum op_name {
+  IDENTITY = 0,
+  SHEAR_X,
+  SHEAR_Y,
+  TRANSLATE_X,
+  TRANSLATE_Y,
+  ROTATE,
+  BRIGHTNESS,
+  COLOR,
+  CONTRAST,
+  SHARPNESS,
+  POSTERIZE,
+  SOLARIZE,
+  AUTO_CONTRAST,
+  EQUALIZE,
+  INVERT
+};
+/* RandAugment and TrivialAugmentWide choose among those before INVERT. */
+enum { CHOICES = INVERT };
+
+/* A family's greatest magnitudes. */
+typedef struct space {
+  double shear, rotate, colour, posterize; /* posterize: bits that may be lost */
+  double translate[2];                     /* pixels across and down */
+} space;
+
+typedef struct step {
+  enum op_name name;
+  double probability;
+  int32_t magnitude;
+} step;
+
+static const step policies[3][25][2] = {
+    {{{POSTERIZE, 0.4, 8}, {ROTATE, 0.6, 9}},  {{SOLARIZE, 0.6, 5}, {AUTO_CONTRAST, 0.6, 0}},
+     {{EQUALIZE, 0.8, 0}, {EQUALIZE, 0.6, 0}}, {{POSTERIZE, 0.6, 7}, {POSTERIZE, 0.6, 6}},
+     {{EQUALIZE, 0.4, 0}, {SOLARIZE, 0.2, 4}}, {{EQUALIZE, 0.4, 0}, {ROTATE, 0.8, 8}},
+     {{SOLARIZE, 0.6, 3}, {EQUALIZE, 0.6, 0}}, {{POSTERIZE, 0.8, 5}, {EQUALIZE, 1.0, 0}},
+     {{ROTATE, 0.2, 3}, {SOLARIZE, 0.6, 8}},   {{EQUALIZE, 0.6, 0}, {POSTERIZE, 0.4, 6}},
+     {{ROTATE, 0.8, 8}, {COLOR, 0.4, 0}},      {{ROTATE, 0.4, 9}, {EQUALIZE, 0.6, 0}},
+     {{EQUALIZE, 0.0, 0}, {EQUALIZE, 0.8, 0}}, {{INVERT, 0.6, 0}, {EQUALIZE, 1.0, 0}},
+     {{COLOR, 0.6, 4}, {CONTRAST, 1.0, 8}},    {{ROTATE, 0.8, 8}, {COLOR, 1.0, 2}},
+     {{COLOR, 0.8, 8}, {SOLARIZE, 0.8, 7}},    {{SHARPNESS, 0.4, 7}, {INVERT, 0.6, 0}},
+     {{SHEAR_X, 0.6, 5}, {EQUALIZE, 1.0, 0}},  {{COLOR, 0.4, 0}, {EQUALIZE, 0.6, 0}},
+     {{EQUALIZE, 0.4, 0}, {SOLARIZE, 0.2, 4}}, {{SOLARIZE, 0.6, 5}, {AUTO_CONTRAST, 0.6, 0}},
+     {{INVERT, 0.6, 0}, {EQUALIZE, 1.0, 0}},   {{COLOR, 0.6, 4}, {CONTRAST, 1.0, 8}},
+     {{EQUALIZE, 0.8, 0}, {EQUALIZE, 0.6, 0}}},
+    {{{INVERT, 0.1, 0}, {CONTRAST, 0.2, 6}},
+     {{ROTATE, 0.7, 2}, {TRANSLATE_X, 0.3, 9}},
+     {{SHARPNESS, 0.8, 1}, {SHARPNESS, 0.9, 3}},
+     {{SHEAR_Y, 0.5, 8}, {TRANSLATE_Y, 0.7, 9}},
+     {{AUTO_CONTRAST, 0.5, 0}, {EQUALIZE, 0.9, 0}},
+     {{SHEAR_Y, 0.2, 7}, {POSTERIZE, 0.3, 7}},
+     {{COLOR, 0.4, 3}, {BRIGHTNESS, 0.6, 7}},
+     {{SHARPNESS, 0.3, 9}, {BRIGHTNESS, 0.7, 9}},
+     {{EQUALIZE, 0.6, 0}, {EQUALIZE, 0.5, 0}},
+     {{CONTRAST, 0.6, 7}, {SHARPNESS, 0.6, 5}},
+     {{COLOR, 0.7, 7}, {TRANSLATE_X, 0.5, 8}},
+     {{EQUALIZE, 0.3, 0}, {AUTO_CONTRAST, 0.4, 0}},
+     {{TRANSLATE_Y, 0.4, 3}, {SHARPNESS, 0.2, 6}},
+     {{BRIGHTNESS, 0.9, 6}, {COLOR, 0.2, 8}},
+     {{SOLARIZE, 0.5, 2}, {INVERT, 0.0, 0}},
+     {{EQUALIZE, 0.2, 0}, {AUTO_CONTRAST, 0.6, 0}},
+     {{EQUALIZE, 0.2, 0}, {EQUALIZE, 0.6, 0}},
+     {{COLOR, 0.9, 9}, {EQUALIZE, 0.6, 0}},
+     {{AUTO_CONTRAST, 0.8, 0}, {SOLARIZE, 0.2, 8}},
+     {{BRIGHTNESS, 0.1, 3}, {COLOR, 0.7, 0}},
+     {{SOLARIZE, 0.4, 5}, {AUTO_CONTRAST, 0.9, 0}},
+     {{TRANSLATE_Y, 0.9, 9}, {TRANSLATE_Y, 0.7, 9}},
+     {{AUTO_CONTRAST, 0.9, 0}, {SOLARIZE, 0.8, 3}},
+     {{EQUALIZE, 0.8, 0}, {INVERT, 0.1, 0}},
+     {{TRANSLATE_Y, 0.7, 9}, {AUTO_CONTRAST, 0.9, 0}}},
+    {{{SHEAR_X, 0.9, 4}, {INVERT, 0.2, 0}},       {{SHEAR_Y, 0.9, 8}, {INVERT, 0.7, 0}},
+     {{EQUALIZE, 0.6, 0}, {SOLARIZE, 0.6, 6}},    {{INVERT, 0.9, 0}, {EQUALIZE, 0.6, 0}},
+     {{EQUALIZE, 0.6, 0}, {ROTATE, 0.9, 3}},      {{SHEAR_X, 0.9, 4}, {AUTO_CONTRAST, 0.8, 0}},
+     {{SHEAR_Y, 0.9, 8}, {INVERT, 0.4, 0}},       {{SHEAR_Y, 0.9, 5}, {SOLARIZE, 0.2, 6}},
+     {{INVERT, 0.9, 0}, {AUTO_CONTRAST, 0.8, 0}}, {{EQUALIZE, 0.6, 0}, {ROTATE, 0.9, 3}},
+     {{SHEAR_X, 0.9, 4}, {SOLARIZE, 0.3, 3}},     {{SHEAR_Y, 0.8, 8}, {INVERT, 0.7, 0}},
+     {{EQUALIZE, 0.9, 0}, {TRANSLATE_Y, 0.6, 6}}, {{INVERT, 0.9, 0}, {EQUALIZE, 0.6, 0}},
+     {{CONTRAST, 0.3, 3}, {ROTATE, 0.8, 4}},      {{INVERT, 0.8, 0}, {TRANSLATE_Y, 0.0, 2}},
+     {{SHEAR_Y, 0.7, 6}, {SOLARIZE, 0.4, 8}},     {{INVERT, 0.6, 0}, {ROTATE, 0.8, 4}},
+     {{SHEAR_Y, 0.3, 7}, {TRANSLATE_X, 0.9, 3}},  {{SHEAR_X, 0.1, 6}, {INVERT, 0.6, 0}},
+     {{SOLARIZE, 0.7, 2}, {TRANSLATE_Y, 0.6, 7}}, {{SHEAR_Y, 0.8, 4}, {INVERT, 0.8, 0}},
+     {{SHEAR_X, 0.7, 9}, {TRANSLATE_Y, 0.8, 3}},  {{SHEAR_Y, 0.8, 5}, {AUTO_CONTRAST, 0.7, 0}},
+     {{SHEAR_X, 0.7, 2}, {INVERT, 0.1, 0}}}};
+
+static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
+
+/* Entry `bin` of `bins` of the op's magnitudes, before a sign. */
+static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32_t bins) {
+  const double share = bins > 1 ? (double)bin / (bins - 1) : 0;
+  switch (name) {
+    case SHEAR_X:
+    case SHEAR_Y:
+      return (double)(float)(s->shear * share);
+    case TRANSLATE_X:
+    case TRANSLATE_Y:
+      return (double)(float)(s->translate[name - TRANSLATE_X] * share);
+    case ROTATE:
+      return (double)(float)(s->rotate * share);
+    case BRIGHTNESS:
+    case COLOR:
+    case CONTRAST:
+    case SHARPNESS:
+      return (double)(float)(s->colour * share);
+    case POSTERIZE: {
+      /* One bin: torchvision divides 0 by 0; nothing is lost then. */
+      const float lost = bins > 1 ? (float)bin / (float)((bins - 1) / s->posterize) : 0;
+      return 8 - rintf(lost);
+    }
+    case SOLARIZE:
+      return (double)(float)(255.0 * (1 - share));
+    default:
+      return 0;
+  }
+}
+
+/* One op of the space, with its magnitude, as a pixel op. */
+static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
+                  int32_t height, hrn_pixel_list *list, hrn_status *status) {
+  static const int32_t kinds[] = {
+      [IDENTITY] = HRN_PIXEL_NOTHING,
+      [SHEAR_X] = HRN_PIXEL_AFFINE,
+      [SHEAR_Y] = HRN_PIXEL_AFFINE,
+      [TRANSLATE_X] = HRN_PIXEL_AFFINE,
+      [TRANSLATE_Y] = HRN_PIXEL_AFFINE,
+      [ROTATE] = HRN_PIXEL_AFFINE,
+      [BRIGHTNESS] = HRN_PIXEL_BRIGHTNESS,
+      [COLOR] = HRN_PIXEL_SATURATION,
+      [CONTRAST] = HRN_PIXEL_CONTRAST,
+      [SHARPNESS] = HRN_PIXEL_SHARPNESS,
+      [POSTERIZE] = HRN_PIXEL_POSTERIZE,
+      [SOLARIZE] = HRN_PIXEL_SOLARIZE,
+      [AUTO_CONTRAST] = HRN_PIXEL_AUTOCONTRAST,
+      [EQUALIZE] = HRN_PIXEL_EQUALIZE,
+      [INVERT] = HRN_PIXEL_INVERT,
+  };
+  hrn_pixel_op *pixel = hrn_pixel_append(list, kinds[name], status);
+  if (pixel == NULL) return status->code;
+  pixel->filter = op->filter;
+  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
+  const double corner[2] = {0, 0}, middle[2] = {width * 0.5, height * 0.5}, none[2] = {0, 0};
+  switch (name) {
+    case SHEAR_X:
+    case SHEAR_Y: {
+      /* The paper shears by the magnitude itself, about the corner; its arc tangent in degrees. */
+      double shear[2] = {0, 0};
+      shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
+      hrn_affine_map(corner, 0, none, 1, shear, pixel->p);
+      break;
+    }
+    case TRANSLATE_X:
+    case TRANSLATE_Y: {
+      double translate[2] = {0, 0};
+      translate[name - TRANSLATE_X] = trunc(magnitude);
+      hrn_affine_map(middle, 0, translate, 1, none, pixel->p);
+      break;
+    }
+    case ROTATE:
+      hrn_rotation_map(magnitude, NULL, width, height, pixel->p, &pixel->filter);
+      break;
+    case POSTERIZE:
+      pixel->i[0] = (int32_t)magnitude;
+      break;
+    case SOLARIZE:
+      pixel->p[0] = magnitude;
+      break;
+    default: /* the enhancers; the others take nothing */
+      pixel->p[0] = 1.0 + magnitude;
+      break;
+  }
+  return HRN_OK;
+}
+
+static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                        hrn_pixel_list *list, hrn_status *status) {
+  const space s = {0.3, 30, 0.9, 4, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
+  const step *steps = policies[op->i[0]][hrn_draw_below(draws, 25)];
+  double chance[2];
+  int32_t sign[2];
+  for (int k = 0; k < 2; k++) chance[k] = hrn_uniform(hrn_draw_word(draws));
+  for (int k = 0; k < 2; k++) sign[k] = hrn_draw_below(draws, 2) ? 1 : -1;
+  for (int k = 0; k < 2; k++) {
+    if (!(chance[k] < steps[k].probability)) continue;
+    double magnitude = magnitude_of(&s, steps[k].name, steps[k].magnitude, 10);
+    if (is_signed(steps[k].name)) magnitude *= sign[k];
+    if (append(op, steps[k].name, magnitude, width, height, list, status) != HRN_OK) {
+      return status->code;
+    }
+  }
+  return HRN_OK;
+}
+
+int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                    hrn_pixel_list *list, hrn_status *status) {
+  if (op->kind == HRN_OP_AUTO_AUGMENT) {
+    return auto_augment(op, draws, width, height, list, status);
+  }
+  const int trivial = op->kind == HRN_OP_TRIVIAL_AUGMENT;
+  const space s = trivial
+                      ? (space){0.99, 135, 0.99, 6, {32, 32}}
+                      : (space){0.3, 30, 0.9, 4, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
+  const int32_t count = trivial ? 1 : op->i[0], bins = trivial ? op->i[0] : op->i[2];
+  for (int32_t k = 0; k < count; k++) {
+    const enum op_name name = (enum op_name)hrn_draw_below(draws, CHOICES);
+    /* Drawn whether the op has a use for them or not, so that each op takes three words. */
+    const int32_t drawn = hrn_draw_below(draws, bins), sign = hrn_draw_below(draws, 2) ? 1 : -1;
+    double magnitude = magnitude_of(&s, name, trivial ? drawn : op->i[1], bins);
+    if (is_signed(name)) magnitude *= sign;
+    if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}

@@ -1,0 +1,55 @@
+/* recipe.h: random ops on pixels, from the draw to the pixel ops that it comes down to. */
+#ifndef HEADRACE_NATIVE_RECIPE_H
+#define HEADRACE_NATIVE_RECIPE_H
+
+#include "philox.h"
+#include "pixels.h"
+
+/* What one image's ops on pixels come down to, in their order. */
+#define HRN_MAX_PIXEL_OPS 64
+typedef struct hrn_pixel_list {
+  int32_t count;
+  hrn_pixel_op op[HRN_MAX_PIXEL_OPS];
+} hrn_pixel_list;
+
+/* The next free op, all zero; NULL with HRN_LIMIT when the list is full. */
+hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *status);
+
+/* A stream of words for one op of one sample: block after block of the counter (block, op, draw,
+ * sample). */
+typedef struct hrn_draws {
+  const hrn_key *key;
+  int32_t op;
+  uint64_t taken; /* words */
+  hrn_philox_block block;
+} hrn_draws;
+
+hrn_draws hrn_draws_of(const hrn_key *key, int32_t op);
+uint64_t hrn_draw_word(hrn_draws *draws);
+double hrn_draw_between(hrn_draws *draws, double low, double high);
+int32_t hrn_draw_below(hrn_draws *draws, int32_t n); /* n > 0 */
+
+/* recipe.c: appends what `op`, number `index` of its plan, does to an image of that size. */
+int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+               hrn_pixel_list *list, hrn_status *status);
+
+/* recipecheck.c: refuses what the op's parameters must not be. */
+int hrn_check_recipe(const hrn_op *op, int32_t index, hrn_status *status);
+
+/* policy.c: the same for RandAugment, TrivialAugmentWide and AutoAugment. */
+int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                    hrn_pixel_list *list, hrn_status *status);
+
+/* maps.c: coefficients of Image.transform, from output to input, as torchvision and Pillow compute
+ * them. Angles and shears in degrees, translations in pixels. */
+void hrn_affine_map(const double centre[2], double angle, const double translate[2], double scale,
+                    const double shear[2], double coefficients[6]);
+/* Pillow's Image.rotate without expand, with its short cuts; NULL centre: the middle. */
+void hrn_rotation_map(double angle, const double *centre, int32_t width, int32_t height,
+                      double coefficients[6], int32_t *filter);
+/* From four corners of the output, clockwise from the top left, to those of the whole image; 0 when
+ * no map does that. */
+int hrn_perspective_map(const double corners[8], int32_t width, int32_t height,
+                        double coefficients[8]);
+
+#endif

@@ -1,0 +1,190 @@
+/* walk.c: goes through a plan's ops for one image: draws each, folds geometry into stages, and puts
+ * ops on pixels behind the stage that stands open.
+ *
+ * Ops are one flat list; a group is an op that says how many of those after it are its own. A
+ * draw belongs to an op's place in that list, so what a group decides changes no draw inside it.
+ */
+#include <string.h>
+
+#include "plan.h"
+
+typedef struct walk {
+  const hrn_plan *plan;
+  const hrn_key *key;
+  hrn_program *program;
+  /* Where what was drawn is written down, NULL for no such wish. */
+  hrn_drawn *steps;
+  int32_t capacity, *count;
+} walk;
+
+static int walk_ops(const walk *w, int32_t first, int32_t end, hrn_status *status);
+
+/* All ops of one APPLY group, or none. */
+static int walk_apply(const walk *w, int32_t index, hrn_status *status) {
+  const hrn_op *op = &w->plan->ops[index];
+  hrn_draws draws = hrn_draws_of(w->key, index);
+  if (!(hrn_uniform(hrn_draw_word(&draws)) < op->p[0])) return HRN_OK;
+  return walk_ops(w, index + 1, index + 1 + op->i[0], status);
+}
+
+/* The members of a CHOICE or an ORDER. */
+static int32_t members(const walk *w, int32_t index, int32_t member[HRN_MAX_OPS]) {
+  const hrn_op *ops = w->plan->ops;
+  const int32_t end = index + 1 + ops[index].i[0];
+  int32_t count = 0;
+  for (int32_t at = index + 1; at < end; at += hrn_op_span(&ops[at])) member[count++] = at;
+  return count;
+}
+
+static int walk_choice(const walk *w, int32_t index, hrn_status *status) {
+  int32_t member[HRN_MAX_OPS];
+  const int32_t count = members(w, index, member);
+  if (count == 0) return HRN_OK;
+  double sum = 0;
+  for (int32_t k = 0; k < count; k++) sum += w->plan->ops[member[k]].p[1];
+  hrn_draws draws = hrn_draws_of(w->key, index);
+  double rest = hrn_draw_between(&draws, 0, sum);
+  int32_t chosen = 0;
+  /* The last one takes what rounding leaves, unless its weight is 0. */
+  for (int32_t k = 0; k < count; k++) {
+    const double weight = w->plan->ops[member[k]].p[1];
+    if (weight == 0) continue;
+    chosen = k;
+    if (rest < weight) break;
+    rest -= weight;
+  }
+  return walk_apply(w, member[chosen], status);
+}
+
+static int walk_order(const walk *w, int32_t index, hrn_status *status) {
+  int32_t member[HRN_MAX_OPS];
+  const int32_t count = members(w, index, member);
+  hrn_draws draws = hrn_draws_of(w->key, index);
+  for (int32_t k = 0; k < count; k++) {
+    const int32_t other = k + hrn_draw_below(&draws, count - k);
+    const int32_t next = member[other];
+    member[other] = member[k];
+    if (walk_apply(w, next, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}
+
+/* The next step of a replay, for op `index` on the image as it is now. */
+static hrn_drawn *step_of(const walk *w, int32_t index, hrn_status *status) {
+  if (*w->count == w->capacity) {
+    hrn_fail(status, HRN_LIMIT, -1, "more than %d steps", w->capacity);
+    return NULL;
+  }
+  const hrn_stage *stage = &w->program->stages[w->program->count - 1];
+  hrn_drawn *step = &w->steps[(*w->count)++];
+  memset(step, 0, sizeof *step);
+  step->op = index;
+  step->kind = w->plan->ops[index].kind;
+  step->filter = w->plan->ops[index].filter;
+  step->width = stage->x.length;
+  step->height = stage->y.length;
+  return step;
+}
+
+static int record_geometry(const walk *w, int32_t index, hrn_status *status) {
+  const hrn_op *op = &w->plan->ops[index];
+  hrn_drawn *step = step_of(w, index, status);
+  if (step == NULL) return status->code;
+  hrn_draw draw;
+  if (hrn_draw_op(op, index, w->key, step->width, step->height, &draw, status) != HRN_OK) {
+    return status->code;
+  }
+  memcpy(step->i, op->i, sizeof step->i);
+  memcpy(step->p, op->p, sizeof step->p);
+  const int crops = op->kind == HRN_OP_RANDOM_RESIZED_CROP || op->kind == HRN_OP_RANDOM_CROP;
+  if (crops) memcpy(step->box, draw.value, sizeof step->box);
+  const int flips = op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP;
+  if (flips && !draw.value[0]) (*w->count)--;
+  return HRN_OK;
+}
+
+static int record_pixels(const walk *w, int32_t index, int32_t first, hrn_status *status) {
+  for (int32_t k = first; k < w->program->pixels.count; k++) {
+    const hrn_pixel_op *pixel = &w->program->pixels.op[k];
+    hrn_drawn *step = step_of(w, index, status);
+    if (step == NULL) return status->code;
+    step->kind = HRN_STEP_PIXEL + pixel->kind;
+    step->filter = pixel->filter;
+    memcpy(step->i, pixel->i, sizeof pixel->i);
+    for (int c = 0; c < 3; c++) step->i[5 + c] = pixel->fill[c];
+    memcpy(step->p, pixel->p, sizeof step->p);
+  }
+  return HRN_OK;
+}
+
+static int record_erasing(const walk *w, int32_t index, hrn_status *status) {
+  const hrn_erasing *erasing = &w->program->erasing[w->program->erasings - 1];
+  hrn_drawn *step = step_of(w, index, status);
+  if (step == NULL) return status->code;
+  const hrn_box *box = &erasing->box;
+  const int32_t found[4] = {box->top, box->left, box->height, box->width};
+  memcpy(step->box, found, sizeof found);
+  step->i[0] = erasing->normal;
+  for (int c = 0; c < 3; c++) step->p[c] = (double)erasing->value[c];
+  return HRN_OK;
+}
+
+static int walk_op(const walk *w, int32_t index, hrn_status *status) {
+  const hrn_op *op = &w->plan->ops[index];
+  switch (op->kind) {
+    case HRN_OP_APPLY:
+      return walk_apply(w, index, status);
+    case HRN_OP_CHOICE:
+      return walk_choice(w, index, status);
+    case HRN_OP_ORDER:
+      return walk_order(w, index, status);
+    default:
+      break;
+  }
+  hrn_program *program = w->program;
+  if (hrn_is_geometric(op)) {
+    if (w->steps != NULL && record_geometry(w, index, status) != HRN_OK) return status->code;
+    return hrn_geometry_add(program, op, index, w->key, status);
+  }
+  if (op->kind == HRN_OP_ERASING) {
+    const int32_t before = program->erasings;
+    if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;
+    if (w->steps == NULL || program->erasings == before) return HRN_OK;
+    return record_erasing(w, index, status);
+  }
+  hrn_stage *stage = &program->stages[program->count - 1];
+  const int32_t first = program->pixels.count;
+  if (hrn_recipe(op, index, w->key, stage->x.length, stage->y.length, &program->pixels, status) !=
+      HRN_OK) {
+    return status->code;
+  }
+  stage->pixel_end = program->pixels.count;
+  return w->steps == NULL ? HRN_OK : record_pixels(w, index, first, status);
+}
+
+static int walk_ops(const walk *w, int32_t first, int32_t end, hrn_status *status) {
+  for (int32_t at = first; at < end; at += hrn_op_span(&w->plan->ops[at])) {
+    if (walk_op(w, at, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}
+
+int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
+             hrn_program *program, hrn_status *status) {
+  const walk w = {.plan = plan, .key = key, .program = program};
+  hrn_geometry_begin(program, width, height);
+  return walk_ops(&w, 0, plan->count, status);
+}
+
+int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                    hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status) {
+  hrn_status_clear(status);
+  *count = 0;
+  if (width == 0 || height == 0 || width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
+  }
+  hrn_program program;
+  const walk w = {plan, key, &program, steps, capacity, count};
+  hrn_geometry_begin(&program, (int32_t)width, (int32_t)height);
+  return walk_ops(&w, 0, plan->count, status);
+}

@@ -1,0 +1,190 @@
+/* warp.c: affine and perspective maps of an image onto itself, as Pillow's Image.transform: each
+ * output pixel looks up where its centre comes from; what comes from outside is the fill.
+ *
+ * Pillow takes three ways for affine maps with the nearest pixel: tables for a pure scaling, 16.16
+ * fixed point, and sums in double precision where fixed point would overflow. They round
+ * differently, so all three are here; with a filter there is one way for all maps.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "pixels.h"
+
+/* One output pixel from a place in the input; 0 where it lies outside. */
+typedef int (*lookup)(const hrn_image *image, double x, double y, uint8_t *out);
+
+static const uint8_t *row_at(const hrn_image *image, int32_t y) {
+  return image->pixels + (size_t)y * image->stride;
+}
+
+/* Written so that NaN, which a perspective's horizon gives, is outside. */
+static int inside(const hrn_image *image, double x, double y) {
+  return x >= 0.0 && x < image->width && y >= 0.0 && y < image->height;
+}
+
+static int nearest(const hrn_image *image, double x, double y, uint8_t *out) {
+  if (!inside(image, x, y)) return 0;
+  memcpy(out, row_at(image, (int32_t)y) + 4 * (size_t)(int32_t)x, 4);
+  return 1;
+}
+
+static int32_t clamped(int32_t at, int32_t length) {
+  return at < 0 ? 0 : at < length ? at : length - 1;
+}
+
+static int bilinear(const hrn_image *image, double x, double y, uint8_t *out) {
+  if (!inside(image, x, y)) return 0;
+  x -= 0.5;
+  y -= 0.5;
+  const int32_t left = (int32_t)floor(x), top = (int32_t)floor(y);
+  const double dx = x - left, dy = y - top;
+  const uint8_t *row = row_at(image, clamped(top, image->height));
+  const size_t x0 = 4 * (size_t)clamped(left, image->width);
+  const size_t x1 = 4 * (size_t)clamped(left + 1, image->width);
+  const uint8_t *next = top + 1 < image->height ? row_at(image, top + 1) : NULL;
+  for (size_t c = 0; c < 3; c++) {
+    const double a = row[x0 + c] + (row[x1 + c] - row[x0 + c]) * dx;
+    double b = a;
+    if (next != NULL) b = next[x0 + c] + (next[x1 + c] - next[x0 + c]) * dx;
+    out[c] = (uint8_t)(a + (b - a) * dy);
+  }
+  return 1;
+}
+
+/* Cubic convolution with a = -1 as a polynomial in d, in Pillow's order of operations. */
+static double cubic(double v1, double v2, double v3, double v4, double d) {
+  const double p2 = -v1 + v3, p3 = 2 * (v1 - v2) + v3 - v4, p4 = -v1 + v2 - v3 + v4;
+  return v2 + d * (p2 + d * (p3 + d * p4));
+}
+
+static int bicubic(const hrn_image *image, double x, double y, uint8_t *out) {
+  if (!inside(image, x, y)) return 0;
+  x -= 0.5;
+  y -= 0.5;
+  const int32_t left = (int32_t)floor(x) - 1, top = (int32_t)floor(y) - 1;
+  const double dx = x - (left + 1), dy = y - (top + 1);
+  size_t at[4];
+  for (int32_t k = 0; k < 4; k++) at[k] = 4 * (size_t)clamped(left + k, image->width);
+  for (size_t c = 0; c < 3; c++) {
+    /* A row that is missing below or above is the one before it. */
+    double v[4];
+    for (int32_t k = 0; k < 4; k++) {
+      if (k > 0 && !(top + k >= 0 && top + k < image->height)) {
+        v[k] = v[k - 1];
+        continue;
+      }
+      const uint8_t *row = row_at(image, clamped(top + k, image->height)) + c;
+      v[k] = cubic(row[at[0]], row[at[1]], row[at[2]], row[at[3]], dx);
+    }
+    const double value = cubic(v[0], v[1], v[2], v[3], dy);
+    out[c] = (uint8_t)(value <= 0.0 ? 0 : value >= 255.0 ? 255 : value);
+  }
+  return 1;
+}
+
+static lookup lookup_of(int32_t filter) {
+  return filter == HRN_BILINEAR ? bilinear : filter == HRN_BICUBIC ? bicubic : nearest;
+}
+
+static void paint(const hrn_image *out, const uint8_t fill[4]) {
+  for (int32_t y = 0; y < out->height; y++) {
+    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+    for (int32_t x = 0; x < out->width; x++, pixel += 4) memcpy(pixel, fill, 4);
+  }
+}
+
+/* A scaling: one table of columns, filled by summing up. */
+static int scale_nearest(hrn_context *context, const double *a, const hrn_image *image,
+                         const hrn_image *out, hrn_status *status) {
+  int32_t *column =
+      hrn_scratch(context, HRN_SCRATCH_FILTER, (size_t)out->width * sizeof *column, status);
+  if (column == NULL) return status->code;
+  double at = a[2] + a[0] * 0.5;
+  for (int32_t x = 0; x < out->width; x++, at += a[0]) {
+    column[x] = at >= 0.0 && at < image->width ? (int32_t)at : -1;
+  }
+  at = a[5] + a[4] * 0.5;
+  for (int32_t y = 0; y < out->height; y++, at += a[4]) {
+    if (!(at >= 0.0 && at < image->height)) continue;
+    const uint8_t *row = row_at(image, (int32_t)at);
+    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+    for (int32_t x = 0; x < out->width; x++, pixel += 4) {
+      if (column[x] >= 0) memcpy(pixel, row + 4 * (size_t)column[x], 4);
+    }
+  }
+  return HRN_OK;
+}
+
+static int fits_fixed(const double *a, int32_t x, int32_t y) {
+  return fabs(x * a[0] + y * a[1] + a[2]) < 32768.0 && fabs(x * a[3] + y * a[4] + a[5]) < 32768.0;
+}
+
+static int64_t fixed(double value) { return (int64_t)floor(value * 65536.0 + 0.5); }
+
+static void fixed_nearest(const double *a, const hrn_image *image, const hrn_image *out) {
+  int64_t row_x = fixed(a[2] + a[0] * 0.5 + a[1] * 0.5);
+  int64_t row_y = fixed(a[5] + a[3] * 0.5 + a[4] * 0.5);
+  const int64_t ax = fixed(a[0]), ay = fixed(a[3]), bx = fixed(a[1]), by = fixed(a[4]);
+  for (int32_t y = 0; y < out->height; y++, row_x += bx, row_y += by) {
+    int64_t at_x = row_x, at_y = row_y;
+    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+    for (int32_t x = 0; x < out->width; x++, pixel += 4, at_x += ax, at_y += ay) {
+      const int64_t in_x = at_x >> 16, in_y = at_y >> 16;
+      if (in_x < 0 || in_x >= image->width || in_y < 0 || in_y >= image->height) continue;
+      memcpy(pixel, row_at(image, (int32_t)in_y) + 4 * (size_t)in_x, 4);
+    }
+  }
+}
+
+static void summed_nearest(const double *a, const hrn_image *image, const hrn_image *out) {
+  double row_x = a[2] + a[1] * 0.5 + a[0] * 0.5, row_y = a[5] + a[4] * 0.5 + a[3] * 0.5;
+  for (int32_t y = 0; y < out->height; y++, row_x += a[1], row_y += a[4]) {
+    double at_x = row_x, at_y = row_y;
+    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+    for (int32_t x = 0; x < out->width; x++, pixel += 4, at_x += a[0], at_y += a[3]) {
+      nearest(image, at_x, at_y, pixel);
+    }
+  }
+}
+
+int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+               const hrn_image *out, hrn_status *status) {
+  const double *a = op->p;
+  const int32_t width = out->width, height = out->height;
+  paint(out, op->fill);
+  if (op->filter != HRN_NEAREST) {
+    const lookup look = lookup_of(op->filter);
+    for (int32_t y = 0; y < height; y++) {
+      uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+      const double in_y = y + 0.5;
+      for (int32_t x = 0; x < width; x++, pixel += 4) {
+        const double in_x = x + 0.5;
+        look(image, a[0] * in_x + a[1] * in_y + a[2], a[3] * in_x + a[4] * in_y + a[5], pixel);
+      }
+    }
+    return HRN_OK;
+  }
+  if (a[1] == 0 && a[3] == 0) return scale_nearest(context, a, image, out, status);
+  if (fits_fixed(a, 0, 0) && fits_fixed(a, width, height) && fits_fixed(a, 0, height) &&
+      fits_fixed(a, width, 0)) {
+    fixed_nearest(a, image, out);
+  } else {
+    summed_nearest(a, image, out);
+  }
+  return HRN_OK;
+}
+
+void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
+  const double *a = op->p;
+  const lookup look = lookup_of(op->filter);
+  paint(out, op->fill);
+  for (int32_t y = 0; y < out->height; y++) {
+    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+    const double in_y = y + 0.5;
+    for (int32_t x = 0; x < out->width; x++, pixel += 4) {
+      const double in_x = x + 0.5, depth = a[6] * in_x + a[7] * in_y + 1;
+      look(image, (a[0] * in_x + a[1] * in_y + a[2]) / depth,
+           (a[3] * in_x + a[4] * in_y + a[5]) / depth, pixel);
+    }
+  }
+}

@@ -1,0 +1,297 @@
+"""Transforms of whole images, one at a time, by torchvision's functional names and arguments.
+
+Each takes and returns an HWC uint8 array and gives the bytes that torchvision gives on a PIL image
+(the blur, which torchvision runs on tensors: within one). The engine that runs them in a loader
+runs them here, so a recipe's drawn parameters can be replayed one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace import _lib
+from headrace.errors import ArgumentError
+from headrace.transforms import _plain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+    Fill = int | Sequence[int] | None
+
+
+def _run(image: Pixels, name: str, **arguments: Any) -> Pixels:
+    """One transform on an image, which the engine reads as a binary PPM file."""
+    array = np.asarray(image)
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or array.size == 0:
+        raise ArgumentError(
+            f"image: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
+            "(height, width, 3)"
+        )
+    encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
+    step = {key: _plain(key, value) for key, value in arguments.items()}
+    text = _lib.to_text({"transform": [{"name": name, **step}]})
+    result = _lib.Image()
+    source = (encoded, len(encoded), text, len(text))
+    _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
+    pixels = np.empty((result.height, result.width, 3), np.uint8)
+    _lib.call("hr_decode", *source, pixels.ctypes.data, pixels.nbytes, ctypes.byref(result))
+    return pixels
+
+
+def adjust_brightness(image: Pixels, brightness_factor: float) -> Pixels:
+    """Blends from black (0) to the image (1) and beyond."""
+    return _run(image, "AdjustBrightness", factor=brightness_factor)
+
+
+def adjust_contrast(image: Pixels, contrast_factor: float) -> Pixels:
+    """Blends from the mean grey (0) to the image (1) and beyond."""
+    return _run(image, "AdjustContrast", factor=contrast_factor)
+
+
+def adjust_saturation(image: Pixels, saturation_factor: float) -> Pixels:
+    """Blends from the grey image (0) to the image (1) and beyond."""
+    return _run(image, "AdjustSaturation", factor=saturation_factor)
+
+
+def adjust_sharpness(image: Pixels, sharpness_factor: float) -> Pixels:
+    """Blends from the smoothed image (0) to the image (1) and beyond."""
+    return _run(image, "AdjustSharpness", factor=sharpness_factor)
+
+
+def adjust_hue(image: Pixels, hue_factor: float) -> Pixels:
+    """Turns the hue by -0.5 to 0.5 of the circle, in Pillow's 8-bit HSV."""
+    return _run(image, "AdjustHue", factor=hue_factor)
+
+
+def adjust_gamma(image: Pixels, gamma: float, gain: float = 1) -> Pixels:
+    """``255 * gain * (value / 255) ** gamma``, cut off."""
+    return _run(image, "AdjustGamma", gamma=gamma, gain=gain)
+
+
+def autocontrast(image: Pixels) -> Pixels:
+    """Stretches each channel from its darkest and lightest value to 0 and 255."""
+    return _run(image, "Autocontrast")
+
+
+def equalize(image: Pixels) -> Pixels:
+    """Equalises each channel's histogram."""
+    return _run(image, "Equalize")
+
+
+def invert(image: Pixels) -> Pixels:
+    """255 minus each value."""
+    return _run(image, "Invert")
+
+
+def posterize(image: Pixels, bits: int) -> Pixels:
+    """Keeps the ``bits`` (1 to 8) highest bits of each value."""
+    return _run(image, "Posterize", bits=bits)
+
+
+def solarize(image: Pixels, threshold: float) -> Pixels:
+    """Inverts values of at least ``threshold``."""
+    return _run(image, "Solarize", threshold=threshold)
+
+
+def rgb_to_grayscale(image: Pixels, num_output_channels: int = 3) -> Pixels:
+    """The grey image in three channels; torchvision's default of one is refused."""
+    return _run(image, "Grayscale", num_output_channels=num_output_channels)
+
+
+def gaussian_blur(
+    image: Pixels, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
+) -> Pixels:
+    """Blurs with a Gaussian kernel.
+
+    Args:
+        image: uint8 array of shape (height, width, 3); each side more than half the kernel's.
+        kernel_size: odd side in pixels; or width and height.
+        sigma: standard deviation in pixels; or across and down. None: ``0.15 * kernel + 0.35``.
+    """
+    if sigma is None:
+        sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
+        sigma = [0.15 * size + 0.35 for size in sizes]
+    return _run(image, "Blur", kernel_size=kernel_size, sigma=sigma)
+
+
+def affine(
+    image: Pixels,
+    angle: float,
+    translate: Sequence[float],
+    scale: float,
+    shear: float | Sequence[float],
+    interpolation: Any = "nearest",
+    fill: Fill = None,
+    center: Sequence[float] | None = None,
+) -> Pixels:
+    """Turns (degrees, clockwise), moves (pixels), scales and shears (degrees) the image."""
+    sheared = [shear, 0.0] if isinstance(shear, (int, float)) else list(shear)
+    return _run(
+        image,
+        "Affine",
+        angle=angle,
+        translate=translate,
+        scale=scale,
+        shear=sheared * 2 if len(sheared) == 1 else sheared,
+        interpolation=interpolation,
+        fill=0 if fill is None else fill,
+        center=center,
+    )
+
+
+def rotate(
+    image: Pixels,
+    angle: float,
+    interpolation: Any = "nearest",
+    expand: bool = False,
+    center: Sequence[float] | None = None,
+    fill: Fill = None,
+) -> Pixels:
+    """Turns the image counter-clockwise by ``angle`` degrees; ``expand`` is refused."""
+    if expand:
+        raise ArgumentError("expand=True: the result has the size of the image")
+    fill = 0 if fill is None else fill
+    return _run(image, "Rotate", angle=angle, interpolation=interpolation, center=center, fill=fill)
+
+
+def perspective(
+    image: Pixels,
+    startpoints: Sequence[Sequence[int]],
+    endpoints: Sequence[Sequence[int]],
+    interpolation: Any = "bilinear",
+    fill: Fill = None,
+) -> Pixels:
+    """Moves four corners, (x, y) clockwise from the top left, to where ``endpoints`` are.
+
+    The map is the solution of eight equations, whose last bit decides which pixel is nearest where
+    two are; torchvision's solver is used where torch is installed, else NumPy's.
+    """
+    rows, sides = [], []
+    for (x, y), (to_x, to_y) in zip(endpoints, startpoints, strict=True):
+        rows.append([x, y, 1, 0, 0, 0, -to_x * x, -to_x * y])
+        rows.append([0, 0, 0, x, y, 1, -to_y * x, -to_y * y])
+        sides += [to_x, to_y]
+    if len(rows) != 8:
+        raise ArgumentError(f"startpoints and endpoints: {len(rows) // 2} corners, must be 4")
+    return _run(
+        image,
+        "Perspective",
+        coefficients=_solved(rows, sides),
+        interpolation=interpolation,
+        fill=0 if fill is None else fill,
+    )
+
+
+def _solved(rows: list[list[int]], sides: list[int]) -> list[float]:
+    """The least-squares solution in single precision, as torchvision keeps it."""
+    try:
+        import torch
+    except ImportError:
+        found = np.linalg.lstsq(np.asarray(rows, float), np.asarray(sides, float), rcond=None)[0]
+        return [float(value) for value in found.astype(np.float32)]
+    matrix = torch.tensor(rows, dtype=torch.float64)
+    solved = torch.linalg.lstsq(matrix, torch.tensor(sides, dtype=torch.float64), driver="gels")
+    values: list[float] = solved.solution.to(torch.float32).tolist()
+    return values
+
+
+def affine_map(
+    image: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
+) -> Pixels:
+    """An affine map by its six coefficients, as Pillow's ``Image.transform`` takes them."""
+    arguments = {"coefficients": coefficients, "interpolation": interpolation}
+    return _run(image, "AffineMap", fill=0 if fill is None else fill, **arguments)
+
+
+def perspective_map(
+    image: Pixels, coefficients: Sequence[float], interpolation: Any = "bilinear", fill: Fill = None
+) -> Pixels:
+    """A perspective map by its eight coefficients, as ``Image.transform`` takes them."""
+    arguments = {"coefficients": coefficients, "interpolation": interpolation}
+    return _run(image, "Perspective", fill=0 if fill is None else fill, **arguments)
+
+
+def permute_channels(image: Pixels, permutation: Sequence[int]) -> Pixels:
+    """Channels in another order: the first of the result is number ``permutation[0]``."""
+    return _run(image, "PermuteChannels", permutation=permutation)
+
+
+def pad(
+    image: Pixels,
+    padding: int | Sequence[int],
+    fill: int | Sequence[int] = 0,
+    padding_mode: str = "constant",
+) -> Pixels:
+    """Adds pixels on all sides; see ``headrace.transforms.Pad``."""
+    return _run(image, "Pad", padding=padding, fill=fill, padding_mode=padding_mode)
+
+
+def crop(image: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
+    """A box of the image; what lies outside is black."""
+    return _run(image, "Crop", top=top, left=left, height=height, width=width)
+
+
+def center_crop(image: Pixels, output_size: int | Sequence[int]) -> Pixels:
+    """The middle of the image, padded with black where it is too small."""
+    return _run(image, "CenterCrop", size=output_size)
+
+
+def resize(
+    image: Pixels,
+    size: int | Sequence[int],
+    interpolation: Any = "bilinear",
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Pixels:
+    """Resizes the image; see ``headrace.transforms.Resize``."""
+    arguments = {"size": size, "interpolation": interpolation, "max_size": max_size}
+    return _run(image, "Resize", antialias=antialias, **arguments)
+
+
+def hflip(image: Pixels) -> Pixels:
+    """Mirrored left to right."""
+    return _run(image, "RandomHorizontalFlip", p=1.0)
+
+
+def vflip(image: Pixels) -> Pixels:
+    """Mirrored top to bottom."""
+    return _run(image, "RandomVerticalFlip", p=1.0)
+
+
+def replay(
+    data: bytes | memoryview,
+    transform: Sequence[Any],
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    sample: int = 0,
+    draw: int = 0,
+) -> list[tuple[str, dict[str, Any]]]:
+    """What a loader's transforms do to one image, with all that they draw.
+
+    Args:
+        data: the encoded image.
+        transform: as for ``Loader``.
+        seed, epoch, sample, draw: what the draws are a function of; ``sample`` is the index in the
+            dataset, ``draw`` 0 unless a sample can come more than once an epoch.
+
+    Returns:
+        Function names of ``headrace.functional`` with their arguments after the image, in order;
+        ``erase`` stands for a box of the finished values.
+    """
+    steps = [step if isinstance(step, dict) else step.to_dict() for step in transform]
+    config = {"transform": steps, "dtype": "float32", "replay": True}
+    text = _lib.to_text(config | {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw})
+    encoded = np.frombuffer(data, np.uint8)
+    result = _lib.Image()
+    source = (encoded.ctypes.data, encoded.size, text, len(text))
+    _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
+    answer = ctypes.create_string_buffer(result.bytes)
+    _lib.call("hr_decode", *source, answer, result.bytes, ctypes.byref(result))
+    return [(step["function"], step["arguments"]) for step in json.loads(answer.raw)]

@@ -1,0 +1,157 @@
+"""Each op of hr.functional against torchvision on PIL images, for random parameters: every byte."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from torchvision.transforms import InterpolationMode, RandomPerspective
+from torchvision.transforms import functional as theirs
+
+from headrace import functional as ours
+from images import photographs
+
+DRAWS = 200
+FILTERS = ("nearest", "bilinear", "bicubic")
+SIDES = (1, 2, 3, 5, 17, 64, 97)
+
+
+def pictures(seed: int) -> Iterator[tuple[np.ndarray[Any, Any], random.Random]]:
+    """Parts of photographs, noise, and images of one colour, from one pixel up."""
+    draw, noise = random.Random(seed), np.random.default_rng(seed)
+    sources = photographs()
+    for number in range(DRAWS):
+        height, width = draw.choice(SIDES), draw.choice(SIDES)
+        if number % 10 == 0:
+            array = noise.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        elif number % 10 == 1:
+            array = np.full((height, width, 3), noise.integers(0, 256, 3), np.uint8)
+        else:
+            source = sources[number % len(sources)]
+            top = draw.randrange(source.shape[0] - height)
+            left = draw.randrange(source.shape[1] - width)
+            array = source[top : top + height, left : left + width]
+        yield np.ascontiguousarray(array), draw
+
+
+def factor(draw: random.Random) -> float:
+    return draw.choice((0.0, 1.0, draw.random(), 1 + 4 * draw.random()))
+
+
+Arguments = Callable[[random.Random], tuple[Any, ...]]
+
+# name in both -> arguments after the image
+POINTWISE: dict[str, Arguments] = {
+    "adjust_brightness": lambda draw: (factor(draw),),
+    "adjust_contrast": lambda draw: (factor(draw),),
+    "adjust_saturation": lambda draw: (factor(draw),),
+    "adjust_sharpness": lambda draw: (factor(draw),),
+    "adjust_hue": lambda draw: (draw.uniform(-0.5, 0.5),),
+    "adjust_gamma": lambda draw: (3 * draw.random(), 2 * draw.random()),
+    "autocontrast": lambda draw: (),
+    "equalize": lambda draw: (),
+    "invert": lambda draw: (),
+    "posterize": lambda draw: (draw.randint(1, 8),),
+    "solarize": lambda draw: (draw.choice((0, 255, 256, 256 * draw.random())),),
+    "rgb_to_grayscale": lambda draw: (3,),
+    "hflip": lambda draw: (),
+    "vflip": lambda draw: (),
+    "center_crop": lambda draw: ((draw.choice(SIDES), draw.choice(SIDES)),),
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+def test_this_op_is_torchvisions_in_every_byte(name: str) -> None:
+    for array, draw in pictures(1):
+        arguments = POINTWISE[name](draw)
+        wanted = np.asarray(getattr(theirs, name)(Image.fromarray(array), *arguments))
+        found = getattr(ours, name)(array, *arguments)
+        assert np.array_equal(found, wanted), (array.shape, arguments)
+
+
+def fill(draw: random.Random) -> list[int]:
+    return [draw.randrange(256) for _ in range(3)]
+
+
+def centre(draw: random.Random) -> list[int] | None:
+    return draw.choice((None, [draw.randrange(99), draw.randrange(99)]))
+
+
+@pytest.mark.parametrize("filter_name", FILTERS)
+def test_an_affine_map_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
+    for array, draw in pictures(2):
+        arguments = {
+            "angle": draw.choice((0.0, draw.uniform(-180, 180))),
+            "translate": [draw.randint(-20, 20), draw.randint(-20, 20)],
+            "scale": draw.choice((1.0, draw.uniform(0.3, 3))),
+            "shear": draw.choice(([0.0, 0.0], [draw.uniform(-40, 40), draw.uniform(-40, 40)])),
+            "fill": fill(draw),
+            "center": centre(draw),
+        }
+        mode = InterpolationMode(filter_name)
+        wanted = theirs.affine(Image.fromarray(array), interpolation=mode, **arguments)
+        found = ours.affine(array, interpolation=filter_name, **arguments)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, arguments)
+
+
+@pytest.mark.parametrize("filter_name", FILTERS)
+def test_a_rotation_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
+    for array, draw in pictures(3):
+        angle = draw.choice((0.0, 90.0, -90.0, 180.0, 270.0, 360.0, draw.uniform(-720, 720)))
+        arguments = {"center": centre(draw), "fill": fill(draw)}
+        mode = InterpolationMode(filter_name)
+        wanted = theirs.rotate(Image.fromarray(array), angle, mode, **arguments)
+        found = ours.rotate(array, angle, filter_name, **arguments)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, angle, arguments)
+
+
+@pytest.mark.parametrize("filter_name", FILTERS)
+def test_a_perspective_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
+    for array, draw in pictures(4):
+        height, width = array.shape[:2]
+        if height < 5 or width < 5:
+            continue
+        corners = RandomPerspective.get_params(width, height, draw.random())
+        colour = fill(draw)
+        mode = InterpolationMode(filter_name)
+        wanted = theirs.perspective(Image.fromarray(array), *corners, mode, colour)
+        found = ours.perspective(array, *corners, filter_name, colour)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, corners)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+def test_padding_in_this_mode_is_torchvisions_in_every_byte(mode: str) -> None:
+    for array, draw in pictures(5):
+        # NumPy reflects more than once where an image is smaller than its padding; so do we.
+        padding = [draw.randint(0, min(array.shape[:2]) - 1 or 0) for _ in range(4)]
+        colour = tuple(fill(draw))
+        wanted = theirs.pad(Image.fromarray(array), padding, colour, mode)
+        found = ours.pad(array, padding, colour, mode)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, padding)
+
+
+def test_a_blur_is_torchvisions_within_one() -> None:
+    compared = 0
+    for array, draw in pictures(6):
+        kernel = [draw.choice((1, 3, 5, 9, 23)), draw.choice((1, 3, 5, 9, 23))]
+        if kernel[0] // 2 >= array.shape[1] or kernel[1] // 2 >= array.shape[0]:
+            continue
+        sigma = draw.choice((None, [draw.uniform(0.1, 3), draw.uniform(0.1, 3)]))
+        wanted = np.asarray(theirs.gaussian_blur(Image.fromarray(array), kernel, sigma))
+        found = ours.gaussian_blur(array, kernel, sigma)
+        assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1, (array.shape, kernel)
+        compared += 1
+    assert compared > DRAWS / 3
+
+
+def test_every_hue_of_every_colour_is_pillows() -> None:
+    green, blue = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+    for red in range(0, 256, 5):
+        array = np.stack([np.full_like(green, red), green, blue], -1)
+        turn = red / 255 - 0.5
+        wanted = np.asarray(theirs.adjust_hue(Image.fromarray(array), turn))
+        assert np.array_equal(ours.adjust_hue(array, turn), wanted), red

@@ -1,0 +1,174 @@
+"""Whole recipes: what a loader draws, replayed step by step into torchvision, gives its pixels."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import transforms as v1
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import functional as theirs
+
+import headrace as hr
+from headrace import transforms as t
+from images import photographs
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+EPOCHS = 6
+
+RECIPES: dict[str, list[Any]] = {
+    "RandAugment and erasing": [
+        t.RandomResizedCrop(96),
+        t.RandomHorizontalFlip(),
+        t.RandAugment(2, 9),
+        t.Normalize(MEAN, STD),
+        t.RandomErasing(0.5),
+    ],
+    "strong RandAugment, bilinear": [
+        t.RandomResizedCrop(64),
+        t.RandAugment(4, 25, interpolation="bilinear", fill=(9, 99, 199)),
+    ],
+    "TrivialAugmentWide": [t.RandomResizedCrop(80), t.TrivialAugmentWide(interpolation="bicubic")],
+    "AutoAugment, three policies": [
+        t.Resize((70, 90)),
+        t.AutoAugment(),
+        t.AutoAugment("cifar10"),
+        t.AutoAugment("svhn", fill=128),
+    ],
+    "colour jitter, grey, sharpness": [
+        t.RandomResizedCrop(64),
+        t.RandomApply([t.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+        t.RandomGrayscale(0.3),
+        t.RandomAdjustSharpness(2.5),
+        t.RandomChannelPermutation(),
+    ],
+    "geometry before, between and after": [
+        t.Resize(80),
+        t.RandomAffine(20, (0.1, 0.2), (0.8, 1.2), (-10, 10, -5, 5), fill=77),
+        t.RandomCrop(64, padding=8, padding_mode="reflect"),
+        t.RandomSolarize(128),
+        t.RandomHorizontalFlip(),
+        t.RandomPosterize(3),
+        t.RandomVerticalFlip(),
+        t.Pad((1, 2, 3, 4), fill=(1, 2, 3)),
+        t.RandomEqualize(),
+        t.Resize((48, 56), interpolation="bicubic"),
+        t.RandomAutocontrast(),
+        t.RandomInvert(0.3),
+    ],
+    "groups": [
+        t.Resize((60, 60)),
+        t.RandomChoice(
+            [
+                t.RandomRotation(30, interpolation="bilinear"),
+                t.RandomApply([t.RandomInvert(1), t.RandomApply([t.RandomEqualize(1)])]),
+                t.Pad(0),
+            ],
+            p=[0.5, 2, 1],
+        ),
+        t.RandomOrder([t.RandomPosterize(2, p=1), t.RandomSolarize(100, p=1), t.CenterCrop(60)]),
+        t.Normalize(MEAN, STD),
+        t.RandomErasing(1, value=(1, 2, 3)),
+        t.RandomErasing(0.5, scale=(0.1, 0.2), ratio=(1, 1)),
+    ],
+}
+
+
+def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.Image:
+    """One step of a replay by torchvision or, for a map by its coefficients, by Pillow."""
+    arguments = dict(given)
+    if "interpolation" in arguments:
+        arguments["interpolation"] = InterpolationMode(arguments["interpolation"])
+    if function in ("affine_map", "perspective_map"):
+        kind = Image.Transform.AFFINE if function == "affine_map" else Image.Transform.PERSPECTIVE
+        resample = {"nearest": 0, "bilinear": 2, "bicubic": 3}[arguments["interpolation"].value]
+        colour = tuple(arguments["fill"])
+        return image.transform(
+            image.size, kind, arguments["coefficients"], resample, fillcolor=colour
+        )
+    if function == "permute_channels":
+        return Image.fromarray(np.asarray(image)[..., arguments["permutation"]])
+    if function == "pad":
+        arguments["fill"] = tuple(arguments["fill"])
+    found: Image.Image = getattr(theirs, function)(image, **arguments)
+    return found
+
+
+def finished(image: Image.Image, steps: list[Any], normalizes: bool) -> torch.Tensor:
+    """A replay's steps, then what the recipe does to tensors."""
+    for function, arguments in steps:
+        if function != "erase":
+            image = applied(image, function, arguments)
+    tensor = v1.functional.to_tensor(image)
+    if normalizes:
+        tensor = v1.functional.normalize(tensor, MEAN, STD)
+    for function, arguments in steps:
+        if function == "erase":
+            value = torch.tensor(arguments.pop("v"))[:, None, None]
+            tensor = theirs.erase(tensor, v=value, **arguments)
+    return tensor
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("recipes") / "photos"
+    (root / "all").mkdir(parents=True)
+    for number, array in enumerate(photographs()):
+        cut = Image.fromarray(array).resize((150 + 11 * number, 130 - 9 * number))
+        cut.save(root / "all" / f"{number}.jpg", quality=90)
+    return root
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_this_recipe_gives_torchvisions_tensors_for_what_it_draws(name: str, folder: Path) -> None:
+    recipe = RECIPES[name]
+    normalizes = any(isinstance(step, t.Normalize) for step in recipe)
+    files = sorted(folder.rglob("*.jpg"))
+    used = set()
+    with hr.Loader(folder, 2, seed=7, transform=recipe, num_threads=2, fields=["index"]) as loader:
+        for epoch in range(EPOCHS):
+            for images, _labels, fields in loader:
+                for found, index in zip(images, fields["index"].tolist(), strict=True):
+                    data = files[index].read_bytes()
+                    steps = hr.functional.replay(data, recipe, seed=7, epoch=epoch, sample=index)
+                    used |= {function for function, _ in steps}
+                    with Image.open(io.BytesIO(data)) as opened:
+                        wanted = finished(opened.convert("RGB"), steps, normalizes)
+                    assert torch.equal(found, wanted), (epoch, index, steps)
+    assert len(used) >= 4  # else the draws were too few to show anything
+
+
+def test_an_erasing_with_noise_is_normal_and_the_same_in_every_layout_and_run(folder: Path) -> None:
+    recipe = [
+        t.Resize((80, 80)),
+        t.Normalize(0.0, 1.0),
+        t.RandomErasing(1, (0.3, 0.33), (1, 1), "random"),
+    ]
+    batches = []
+    for layout in ("NCHW", "NHWC", "NCHW"):
+        with hr.Loader(folder, 5, transform=recipe, layout=layout, output="numpy") as loader:
+            images = next(iter(loader))[0].copy()
+        batches.append(images if layout == "NCHW" else images.transpose(0, 3, 1, 2))
+    assert np.array_equal(batches[0], batches[1])
+    assert np.array_equal(batches[0], batches[2])
+    with hr.Loader(folder, 5, transform=recipe[:2], output="numpy") as loader:
+        plain = next(iter(loader))[0].copy()
+    noise = batches[0][batches[0] != plain]
+    assert len(noise) > 5 * 3 * 1900
+    assert abs(noise.mean()) < 0.03
+    assert abs(noise.std() - 1) < 0.03
+
+
+def test_erasing_before_normalize_erases_to_the_normalized_value(folder: Path) -> None:
+    value = (0.1, 0.5, 0.9)
+    recipe = [t.Resize((40, 40)), t.RandomErasing(1, value=value), t.Normalize(MEAN, STD)]
+    with hr.Loader(folder, 5, transform=recipe) as loader:
+        images = next(iter(loader))[0]
+    colour = torch.tensor(value)[:, None, None]
+    wanted = v1.functional.normalize(colour, MEAN, STD)
+    assert (images == wanted).all(dim=1).flatten(1).any(dim=1).all()
