@@ -15,12 +15,22 @@ from typing import Any
 
 from headrace import transforms
 from headrace.errors import UnsupportedError
+from headrace.translate_recipes import Augmentations
 
 # The public modules whose classes of a name are known; a subclass may do anything.
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
 _FILTERS = ("nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos")
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
-_MOST_STEPS = 32  # the engine's own limit, docs/limits.md
+_MOST_STEPS = 64  # the engine's own limit, docs/limits.md
+
+
+# What would move the values that RandomErasing has replaced.
+_MOVES_PIXELS = (
+    "CenterCrop",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomVerticalFlip",
+)
 
 
 class Translation(list[Any]):
@@ -132,7 +142,7 @@ def _known(op: Any) -> tuple[str, int]:
     return "", 0
 
 
-class _Reader:
+class _Reader(Augmentations):
     """Follows what an image is at each transform, and notes the steps that do the same.
 
     The methods are named as the transforms; each answers "" or why it has no translation.
@@ -144,29 +154,37 @@ class _Reader:
         # "PIL", or the dtype of the tensor that the image has become.
         self._stage = "PIL"
         self._normalize: transforms.Normalize | None = None
+        self._erasings = []
 
     def read(self, op: Any) -> str:
         name, self._version = _known(op)
         method = getattr(self, f"_{name}", None) if name else None
-        if method is None:
+        if method is None and not self.is_augmentation(name):
             return "Headrace has no such transform"
+        if self._erasings and name in _MOVES_PIXELS:
+            return "behind RandomErasing, which the engine does last"
         if self._version == 1 and self.made.gives == "tv_tensors.Image":
             return "v1 behind v2's ToImage"
         if len(self.made) + (self._normalize is not None) >= _MOST_STEPS:
             return f"it is behind {_MOST_STEPS} others, the most that the engine takes"
         try:
-            reason: str = method(op)
+            reason: str = method(op) if method else self.augmentation(name, op)
         except (AttributeError, TypeError, ValueError, OverflowError) as failure:
             return f"its arguments are not understood ({failure})"
         return reason
 
     def finish(self) -> Translation:
-        made = self.made
+        made: Translation = self.made
         if self._stage != "PIL":
             made.dtype = self._stage
+        made.extend(step for step, normalized in self._erasings if not normalized)
         if self._normalize:
             made.append(self._normalize)
+        made.extend(step for step, normalized in self._erasings if normalized)
         return made
+
+    def _flattened(self, ops: Any) -> list[Any]:
+        return [step for op in ops for step in _flat(op)]
 
     # ---- where the pixels go -----------------------------------------------------------------
 

@@ -1,0 +1,205 @@
+"""torchvision's augmentations, v1 and v2, as ``headrace.transforms``: the half of translate.py that
+is about colour, warps, policies and groups.
+
+All but RandomErasing are translated where the image is still a PIL image, for there torchvision
+gives the bytes that the engine gives. GaussianBlur is not: torchvision blurs in another order of
+additions, so that a value may differ by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace import transforms
+
+_WARPS = ("nearest", "bilinear", "bicubic")
+_POLICIES = ("imagenet", "cifar10", "svhn")
+_NO_PIL_IMAGE = "here it works on a tensor; in front of ToImage or ToTensor it has a PIL image"
+
+
+def _name(value: Any) -> Any:
+    return transforms._plain("interpolation", value)
+
+
+def _fill(value: Any) -> Any:
+    """A fill as one number or three; a ValueError where it is something else."""
+    if value is None:
+        return 0
+    listed = [value] if isinstance(value, int | float) else list(value)
+    if len(listed) not in (1, 3) or not all(n == int(n) and 0 <= n <= 255 for n in listed):
+        raise ValueError(f"fill={value!r}")
+    return int(listed[0]) if len(listed) == 1 else tuple(int(n) for n in listed)
+
+
+def _bounds(value: Any) -> Any:
+    """An interval as a pair of floats, None as None."""
+    return None if value is None else tuple(float(n) for n in value)
+
+
+# Name in torchvision -> what the engine's class is given. An AttributeError or a ValueError in
+# here is a transform without translation.
+_STEPS: dict[str, Any] = {
+    "RandomGrayscale": lambda op: transforms.RandomGrayscale(float(op.p)),
+    "RandomInvert": lambda op: transforms.RandomInvert(float(op.p)),
+    "RandomPosterize": lambda op: transforms.RandomPosterize(int(op.bits), float(op.p)),
+    "RandomSolarize": lambda op: transforms.RandomSolarize(float(op.threshold), float(op.p)),
+    "RandomAdjustSharpness": lambda op: transforms.RandomAdjustSharpness(
+        float(op.sharpness_factor), float(op.p)
+    ),
+    "RandomAutocontrast": lambda op: transforms.RandomAutocontrast(float(op.p)),
+    "RandomEqualize": lambda op: transforms.RandomEqualize(float(op.p)),
+    "RandomChannelPermutation": lambda op: transforms.RandomChannelPermutation(),
+    # None, which torchvision makes of 0, is the interval of the factor that changes nothing.
+    "ColorJitter": lambda op: transforms.ColorJitter(
+        _bounds(op.brightness) or 0,
+        _bounds(op.contrast) or 0,
+        _bounds(op.saturation) or 0,
+        _bounds(op.hue) or 0,
+    ),
+    "RandomRotation": lambda op: transforms.RandomRotation(
+        _bounds(op.degrees), _name(op.interpolation), op.expand, _bounds(op.center), _fill(op.fill)
+    ),
+    "RandomAffine": lambda op: transforms.RandomAffine(
+        _bounds(op.degrees),
+        _bounds(op.translate),
+        _bounds(op.scale),
+        _bounds(op.shear),
+        _name(op.interpolation),
+        _fill(op.fill),
+        _bounds(op.center),
+    ),
+    "RandomPerspective": lambda op: transforms.RandomPerspective(
+        float(op.distortion_scale), float(op.p), _name(op.interpolation), _fill(op.fill)
+    ),
+    "AutoAugment": lambda op: transforms.AutoAugment(
+        getattr(op.policy, "value", op.policy), _name(op.interpolation), _fill(op.fill)
+    ),
+    "RandAugment": lambda op: transforms.RandAugment(
+        op.num_ops, op.magnitude, op.num_magnitude_bins, _name(op.interpolation), _fill(op.fill)
+    ),
+    "TrivialAugmentWide": lambda op: transforms.TrivialAugmentWide(
+        op.num_magnitude_bins, _name(op.interpolation), _fill(op.fill)
+    ),
+}
+
+
+class Augmentations:
+    """What ``translate._Reader`` inherits for these; it has ``made`` and ``_stage``."""
+
+    made: Any
+    _stage: str
+    _version: int
+    _normalize: Any
+    _erasings: list[tuple[Any, bool]]  # with whether Normalize stands before
+
+    @staticmethod
+    def is_augmentation(name: str) -> bool:
+        """Whether `augmentation` knows the class."""
+        return name in _STEPS
+
+    def augmentation(self, name: str, op: Any) -> str:
+        """Appends the step for a torchvision object, and answers "" or why it has none."""
+        if self._stage != "PIL":
+            return _NO_PIL_IMAGE
+        if getattr(op, "interpolation", None) is not None and _name(op.interpolation) not in _WARPS:
+            return f"interpolation={op.interpolation!r}"
+        if getattr(op, "expand", False):
+            return "expand=True gives images of different sizes"
+        if name == "AutoAugment" and getattr(op.policy, "value", op.policy) not in _POLICIES:
+            return f"policy={op.policy!r}"
+        step = _STEPS[name](op)
+        self.made.append(step)
+        return ""
+
+    def _Grayscale(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return _NO_PIL_IMAGE
+        if op.num_output_channels != 3:
+            return "a batch has three channels; num_output_channels=3 gives them"
+        self.made.append(transforms.Grayscale(3))
+        return ""
+
+    def _RandomApply(self, op: Any) -> str:
+        inner, reason = self._members([op.transforms])
+        if not reason:
+            self.made.append(transforms.RandomApply(inner[0], float(op.p)))
+        return reason
+
+    def _RandomOrder(self, op: Any) -> str:
+        inner, reason = self._members([[part] for part in op.transforms])
+        if not reason:
+            steps = [
+                part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner
+            ]
+            self.made.append(transforms.RandomOrder(steps))
+        return reason
+
+    def _RandomChoice(self, op: Any) -> str:
+        inner, reason = self._members([[part] for part in op.transforms])
+        if not reason:
+            steps = [
+                part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner
+            ]
+            weights = None if op.p is None else [float(p) for p in op.p]
+            self.made.append(transforms.RandomChoice(steps, weights))
+        return reason
+
+    def _members(self, lists: Sequence[Any]) -> tuple[list[list[Any]], str]:
+        """Each list of transforms by a reader of its own; the size is known only where all that may
+        run leaves it."""
+        if self._stage != "PIL":
+            return [], _NO_PIL_IMAGE
+        found = []
+        size = self.made.size
+        for ops in lists:
+            reader: Any = type(self)()
+            reader.made.size = size
+            for op in self._flattened(ops):
+                reason: str = reader.read(op)
+                if reason:
+                    return [], f"{type(op).__name__} in it has no translation: {reason}"
+            if reader._stage != "PIL" or reader._normalize or reader._erasings:
+                return [], "it makes a tensor of some images and not of others"
+            if not reader.made:
+                reader.made.append(transforms.RandomApply([transforms.RandomInvert(0.0)], 0.0))
+            if reader.made.size != size:
+                self.made.size = None
+            found.append(list(reader.made))
+        return found, ""
+
+    def _flattened(self, ops: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def _Pad(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return "it pads a tensor, whose fill is on another scale than a PIL image's"
+        padding = [op.padding] if isinstance(op.padding, int) else list(op.padding)
+        if len(padding) not in (1, 2, 4) or not all(type(n) is int and n >= 0 for n in padding):
+            return f"padding={op.padding!r}"
+        if op.padding_mode not in ("constant", "edge", "reflect", "symmetric"):
+            return f"padding_mode={op.padding_mode!r}"
+        self.made.append(transforms.Pad(padding, _fill(op.fill), op.padding_mode))
+        if self.made.size:
+            left, top, right, bottom = (padding * 4)[:4] if len(padding) < 4 else padding
+            height, width = self.made.size
+            self.made.size = (height + top + bottom, width + left + right)
+        return ""
+
+    def _RandomErasing(self, op: Any) -> str:
+        if self._stage != "float32":
+            return "here the values are no float32, in which the engine erases"
+        value = op.value
+        if isinstance(value, str):
+            if value != "random" or not self._normalize:
+                return f"value={value!r} in front of Normalize"
+        else:
+            value = [value] if isinstance(value, int | float) else value
+            value = [float(n) for n in value] if value is not None else "random"
+            if value == "random" and not self._normalize:
+                return "value='random' in front of Normalize"
+            if value != "random" and len(value) not in (1, 3):
+                return f"value={op.value!r}"
+        step = transforms.RandomErasing(float(op.p), _bounds(op.scale), _bounds(op.ratio), value)
+        self._erasings.append((step, self._normalize is not None))
+        return ""

@@ -1,0 +1,142 @@
+"""torchvision's augmentations, v1 and v2, as from_torchvision translates them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+import headrace as hr
+import images
+from headrace import transforms as t
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return images.plain_tree(tmp_path_factory.mktemp("recipe-translation"), 12)
+
+
+def same(kind: Any) -> list[tuple[Any, Any]]:
+    """Objects of one version of torchvision, and what each should become."""
+    nearest, bilinear = v1.InterpolationMode.NEAREST, v1.InterpolationMode.BILINEAR
+    return [
+        (kind.Grayscale(3), t.Grayscale(3)),
+        (kind.RandomGrayscale(0.2), t.RandomGrayscale(0.2)),
+        (
+            kind.ColorJitter(0.4, (0.5, 2.0), 0, 0.1),
+            t.ColorJitter((0.6, 1.4), (0.5, 2.0), 0, (-0.1, 0.1)),
+        ),
+        (kind.RandomInvert(0.3), t.RandomInvert(0.3)),
+        (kind.RandomPosterize(4, 0.3), t.RandomPosterize(4, 0.3)),
+        (kind.RandomSolarize(99, 0.3), t.RandomSolarize(99.0, 0.3)),
+        (kind.RandomAdjustSharpness(2, 0.3), t.RandomAdjustSharpness(2.0, 0.3)),
+        (kind.RandomAutocontrast(0.3), t.RandomAutocontrast(0.3)),
+        (kind.RandomEqualize(0.3), t.RandomEqualize(0.3)),
+        (
+            kind.RandomRotation(30, bilinear, fill=7),
+            t.RandomRotation((-30.0, 30.0), "bilinear", False, None, 7),
+        ),
+        (
+            kind.RandomAffine(10, (0.1, 0.2), (0.5, 2), (-3, 3, -4, 4), nearest, (1, 2, 3)),
+            t.RandomAffine(
+                (-10.0, 10.0), (0.1, 0.2), (0.5, 2.0), (-3.0, 3.0, -4.0, 4.0), "nearest", (1, 2, 3)
+            ),
+        ),
+        (kind.RandomPerspective(0.4, 0.3), t.RandomPerspective(0.4, 0.3, "bilinear", 0)),
+        (kind.AutoAugment(v1.AutoAugmentPolicy.SVHN), t.AutoAugment("svhn", "nearest", 0)),
+        (kind.RandAugment(3, 7, 20, bilinear), t.RandAugment(3, 7, 20, "bilinear", 0)),
+        (kind.TrivialAugmentWide(20), t.TrivialAugmentWide(20, "nearest", 0)),
+        (kind.Pad([1, 2], 5), t.Pad([1, 2], 5, "constant")),
+        (
+            kind.RandomApply([kind.RandomInvert(1.0), kind.RandomEqualize(1.0)], 0.3),
+            t.RandomApply([t.RandomInvert(1.0), t.RandomEqualize(1.0)], 0.3),
+        ),
+        (
+            kind.RandomOrder([kind.RandomInvert(0.5), kind.Grayscale(3)]),
+            t.RandomOrder([t.RandomInvert(0.5), t.Grayscale(3)]),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_each_augmentation_becomes_headraces_with_its_arguments(version: str) -> None:
+    for theirs, ours in same({"v1": v1, "v2": v2}[version]):
+        found = hr.from_torchvision(theirs)
+        assert [step.to_dict() for step in found] == [ours.to_dict()], theirs
+
+
+def test_a_choice_keeps_its_weights() -> None:
+    parts = [v1.RandomInvert(1.0), v1.Compose([v1.Grayscale(3), v1.RandomEqualize(1.0)])]
+    (found,) = hr.from_torchvision(v1.RandomChoice(parts, p=[1, 3]))
+    ours = [t.RandomInvert(1.0), t.RandomApply([t.Grayscale(3), t.RandomEqualize(1.0)], 1.0)]
+    assert found.to_dict() == t.RandomChoice(ours, [1.0, 3.0]).to_dict()
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_erasings_stay_on_their_side_of_normalize(version: str) -> None:
+    kind: Any = {"v1": v1, "v2": v2}[version]
+    cast = [v1.ToTensor()] if kind is v1 else [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+    before, after = kind.RandomErasing(0.1, value=0.5), kind.RandomErasing(0.2, value="random")
+    pipeline = kind.Compose([kind.CenterCrop(9), *cast, before, kind.Normalize(MEAN, STD), after])
+    found = hr.from_torchvision(pipeline)
+    names = [type(step).__name__ for step in found]
+    assert names == ["CenterCrop", "RandomErasing", "Normalize", "RandomErasing"]
+    assert found[1].to_dict()["value"] == [0.5]
+    assert found[3].to_dict()["value"] == "random"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "words"),
+    [
+        (v1.GaussianBlur(5), "GaussianBlur"),
+        (v1.Grayscale(1), "num_output_channels=3"),
+        (v1.RandomRotation(9, expand=True), "expand=True"),
+        (v1.Compose([v1.ToTensor(), v1.ColorJitter(0.5)]), "it works on a tensor"),
+        (v1.Compose([v1.ToTensor(), v1.RandomErasing(), v1.CenterCrop(3)]), "behind RandomErasing"),
+        (v1.Compose([v1.ToTensor(), v1.RandomErasing(value="random")]), "in front of Normalize"),
+        (v1.RandomApply([v1.GaussianBlur(3)]), "GaussianBlur in it"),
+        (v1.RandomApply([v1.ToTensor()]), "a tensor of some images"),
+        (v1.RandomPerspective(fill=300), "fill=300"),
+    ],
+)
+def test_what_has_no_equal_is_named(pipeline: Any, words: str) -> None:
+    with pytest.raises(hr.errors.UnsupportedError, match=words):
+        hr.from_torchvision(pipeline)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_recipe_that_leaves_nothing_to_chance_gives_torchs_batches(
+    folder: Path, version: str
+) -> None:
+    kind: Any = {"v1": v1, "v2": v2}[version]
+    last = [v1.ToTensor()] if kind is v1 else [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+    pipeline = kind.Compose(
+        [
+            kind.Resize((50, 60)),
+            kind.ColorJitter((1.3, 1.3)),
+            kind.RandomSolarize(120, 1.0),
+            kind.RandomEqualize(1.0),
+            kind.RandomRotation((30, 30), v1.InterpolationMode.BILINEAR, fill=9),
+            kind.Pad([2, 4]),
+            kind.RandomApply([kind.RandomPosterize(3, 1.0), kind.RandomHorizontalFlip(1.0)], 1.0),
+            kind.RandomAdjustSharpness(2.5, 1.0),
+            kind.Grayscale(3),
+            kind.RandomAutocontrast(1.0),
+            *last,
+            kind.Normalize(MEAN, STD),
+        ]
+    )
+    dataset = datasets.ImageFolder(str(folder), pipeline)
+    wanted = DataLoader(dataset, 5)
+    loader = hr.DataLoader(dataset, 5, strict=True)
+    for (found, labels), (their_images, their_labels) in zip(loader, wanted, strict=True):
+        assert torch.equal(found, their_images)
+        assert torch.equal(labels, their_labels)
