@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace import transforms
-from headrace.errors import UnsupportedError
+from headrace.errors import ArgumentError, UnsupportedError
 
 # The public modules whose classes of a name are known; a subclass may do anything.
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
@@ -50,6 +50,17 @@ class Translation(list[Any]):
     def keywords(self) -> dict[str, Any]:
         """The arguments of ``hr.Loader`` that say the same: transform, dtype and scale."""
         return {"transform": list(self), "dtype": self.dtype, "scale": self.scale}
+
+    def add(self, step: Any) -> None:
+        """Appends a step, and follows the size."""
+        self.append(step)
+        told = step if isinstance(step, dict) else step.to_dict()
+        if told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+            size = _integers(told["size"])
+            if told["name"] != "Resize" or len(size) == 2:
+                self.size = (size[0], size[-1])
+            elif self.size:
+                self.size = _shorter_side(self.size, size[0], told.get("max_size"))
 
     @property
     def obstacle(self) -> str:
@@ -88,8 +99,6 @@ def translate(pipeline: Any) -> Translation:
     """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
     if isinstance(pipeline, Translation):
         return pipeline
-    if isinstance(pipeline, list | tuple):
-        return _of_steps(pipeline)
     reader = _Reader()
     ops = list(_flat(pipeline))
     for number, op in enumerate(ops):
@@ -100,11 +109,21 @@ def translate(pipeline: Any) -> Translation:
     return reader.finish()
 
 
-def _of_steps(steps: Sequence[Any]) -> Translation:
-    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32."""
+def of_steps(steps: Sequence[Any]) -> Translation:
+    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32.
+
+    Raises:
+        ArgumentError: something in it is none of ``headrace.transforms``.
+    """
     made = Translation()
-    made.extend(steps)
     made.dtype, made.gives = "float32", "tensor"
+    for step in steps:
+        if not isinstance(step, dict) and not hasattr(step, "to_dict"):
+            raise ArgumentError(
+                f"transform: {step!r} is none of headrace.transforms; torchvision's are given in "
+                "a Compose"
+            )
+        made.add(step)
     return made
 
 
@@ -165,7 +184,7 @@ class _Reader:
         if self._stage != "PIL":
             made.dtype = self._stage
         if self._normalize:
-            made.append(self._normalize)
+            made.add(self._normalize)
         return made
 
     # ---- where the pixels go -----------------------------------------------------------------
@@ -182,11 +201,7 @@ class _Reader:
         if not interpolation:
             return f"interpolation={op.interpolation!r}"
         both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
-        self.made.append(transforms.Resize(both, interpolation, most))
-        if len(size) == 2:
-            self.made.size = (size[0], size[1])
-        elif self.made.size:
-            self.made.size = _shorter_side(self.made.size, size[0], most)
+        self.made.add(transforms.Resize(both, interpolation, most))
         return ""
 
     def _RandomResizedCrop(self, op: Any) -> str:
@@ -200,8 +215,7 @@ class _Reader:
             if not 0 < low <= high < float("inf"):
                 return f"{name}={getattr(op, name)!r}"
         scale, ratio = _numbers(op.scale), _numbers(op.ratio)
-        self.made.append(transforms.RandomResizedCrop(_short(size), scale, ratio, interpolation))
-        self.made.size = size
+        self.made.add(transforms.RandomResizedCrop(_short(size), scale, ratio, interpolation))
         return ""
 
     def _CenterCrop(self, op: Any) -> str:
@@ -209,8 +223,7 @@ class _Reader:
         # It pads an image that is too small with 0, and 0 is black only before Normalize.
         if self._normalize and not (now and now[0] >= size[0] and now[1] >= size[1]):
             return "it may pad with 0, which is not black behind Normalize"
-        self.made.append(transforms.CenterCrop(_short(size)))
-        self.made.size = size
+        self.made.add(transforms.CenterCrop(_short(size)))
         return ""
 
     def _RandomCrop(self, op: Any) -> str:
@@ -228,8 +241,7 @@ class _Reader:
                 return reason
             needed = bool(op.pad_if_needed)
             step = transforms.RandomCrop(_short(size), padding, needed, op.fill, op.padding_mode)
-        self.made.append(step)
-        self.made.size = size
+        self.made.add(step)
         return ""
 
     def _padding(self, op: Any) -> str:
@@ -257,7 +269,7 @@ class _Reader:
     def _flip(self, kind: type, p: Any) -> str:
         if not 0 <= p <= 1:
             return f"p={p!r}"
-        self.made.append(kind(float(p)))
+        self.made.add(kind(float(p)))
         return ""
 
     def _Identity(self, op: Any) -> str:
