@@ -59,7 +59,7 @@ typedef uint32_t hrn_histogram[3][256];
  * comes down to this. */
 typedef uint8_t hrn_table[3][256];
 
-/* ---- tables.c ---------------------------------------------------------------------------- */
+/* ---- point.c ----------------------------------------------------------------------------- */
 
 /* Fills the table of an op that has one; 0 where the kind has none. Looks at the image where the
  * op's table depends on it. */

@@ -115,6 +115,15 @@ func (o *Order) Position(epoch, sample int64) int64 {
 	return sample
 }
 
+// Others is how many substitutes a sample has.
+func (o *Order) Others() int64 {
+	entries := o.config.Samples
+	if s := o.config.Selection; s != nil {
+		entries = int64(s.entries())
+	}
+	return max(0, entries-1)
+}
+
 // Substitute is another sample to deliver in the place of a faulty one. Attempts 0, 1, ... of
 // one sample give different samples until all others of the selection were named, scattered over it
 // because faults come in neighbours (a damaged shard). A set of one has no other: -1.

@@ -169,6 +169,7 @@ func TestSubstitutesAreOfTheSelection(t *testing.T) {
 			seen[substitute] = true
 		}
 	}
+	require.EqualValues(t, 11, o.Others())
 	one, err := Subset(100, Part{List: []int64{4}})
 	require.NoError(t, err)
 	require.EqualValues(t, -1, mustOrder(t, Config{Samples: 100, Selection: one, BatchSize: 1}).Substitute(0, 4, 0))

@@ -203,3 +203,15 @@ func TestABatchThatIsTooLargeForMemorySaysHowMuchItNeeds(t *testing.T) {
 		require.ErrorIs(t, err, pinned.ErrMemory)
 	}
 }
+
+func TestAFaultySampleOfASubsetOfOneHasNoSubstitute(t *testing.T) {
+	d := faulty(t)
+	one, err := order.Subset(d.Len(), order.Part{List: []int64{17}})
+	require.NoError(t, err)
+	l := open(t, d, settings{order.Config{BatchSize: 1, Selection: one}, Config{Threads: 1, VerifyCRC: true, OnError: Replace}})
+	_, err = next(t, l)
+	var failed *SampleError
+	require.ErrorAs(t, err, &failed)
+	require.EqualValues(t, 17, failed.Record)
+	require.Contains(t, failed.Text, "0 were tried")
+}

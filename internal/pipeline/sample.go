@@ -48,7 +48,7 @@ func (w *worker) fill(t task) {
 	}
 	tried := 0
 	// Substitutes are read here, not ahead: faults are rare, and readers know only the order.
-	for attempt := int64(0); attempt < l.order.Config().Samples-1 && tried < substitutes; attempt++ {
+	for attempt := int64(0); attempt < l.order.Others() && tried < substitutes; attempt++ {
 		if d.stream.cancelled.Load() {
 			return
 		}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import array
 import collections
-import concurrent.futures
+import concurrent.futures.thread  # now: its end of the interpreter has to come behind ours
 import ctypes
 import math
 import os
@@ -26,6 +26,12 @@ from headrace import _lib, views
 from headrace.errors import HeadraceError, WaitTimeoutError
 from headrace.samples import Samples
 from headrace.translate import Translation
+
+# Set when the interpreter begins to end. It joins the threads of executors before it calls atexit's
+# functions, and they would first make all samples that are still asked for. The way to be told
+# earlier has no public name; without it the end only comes later.
+_ending = threading.Event()
+getattr(threading, "_register_atexit", lambda _: None)(_ending.set)
 
 
 class Recipe(NamedTuple):
@@ -127,9 +133,9 @@ class Engine:
             if code and code != _lib.TIMEOUT:
                 self._pass()
                 raise error.exception()
+        images, labels = self._view(batch)
         self._waiting.popleft()
         self._received += 1
-        images, labels = self._view(batch)
         return images, labels
 
     def _pass(self) -> None:
@@ -216,10 +222,12 @@ class _Work:
         self._samples = recipe.samples
         self._translation = recipe.translation
         self._config = recipe.config()
+        limits = recipe.samples.dataset._config.get("limits")
+        if limits:
+            self._config["limits"] = limits
 
     def sample(self, row: int, key: dict[str, int], stop: threading.Event) -> Any:
-        # What still waits when the interpreter ends would keep it from ending.
-        if stop.is_set() or not threading.main_thread().is_alive():
+        if stop.is_set() or _ending.is_set():
             return None
         dataset, labels, made = self._samples.dataset, self._samples.labels, self._translation
         if labels is None and not made and not made.rest:

@@ -17,7 +17,7 @@ from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
 from headrace.iteration import Iteration, Place
 from headrace.samples import Contents, Samples
-from headrace.translate import Translation, translate
+from headrace.translate import Translation, of_steps, translate
 
 STATE_VERSION = 1
 
@@ -166,7 +166,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             pipelines = [self.transform]
         else:
             pipelines = [getattr(source, "transform", None) for source in contents.sources]
-        first, *others = map(translate, pipelines)
+        first, *others = map(self._translated, pipelines)
         for pipeline, other in zip(pipelines[1:], others, strict=True):
             same = other.keywords == first.keywords and other.gives == first.gives
             if not same or (first.rest and pipeline is not pipelines[0]):
@@ -174,6 +174,12 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if first.rest and not first:
             raise UnsupportedError(f"of its transforms, {first.obstacle}")
         return first
+
+    def _translated(self, pipeline: Any) -> Translation:
+        # A list is nothing that torchvision's datasets could call.
+        if pipeline is self.transform and isinstance(pipeline, list | tuple):
+            return pipeline if isinstance(pipeline, Translation) else of_steps(pipeline)
+        return translate(pipeline)
 
     def __iter__(self) -> Any:
         try:

@@ -6,6 +6,7 @@ so a loader with one of these resumes at once, and with any number of ranks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,9 +115,13 @@ def _part(samples: Samples) -> dict[str, Any]:
 
 def _floats(weights: Sequence[float]) -> list[float]:
     try:
-        return [float(weight) for weight in weights]
+        found = [float(weight) for weight in weights]
     except (TypeError, ValueError):
         raise ArgumentError(f"sampler: {weights!r} are no weights") from None
+    for number, weight in enumerate(found):
+        if not math.isfinite(weight):
+            raise ArgumentError(f"sampler: weight {number} is {weight} (expected a finite number)")
+    return found
 
 
 def _length(length: int | None) -> dict[str, int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace import transforms
-from headrace.errors import UnsupportedError
+from headrace.errors import ArgumentError, UnsupportedError
 from headrace.translate_recipes import Augmentations
 
 # The public modules whose classes of a name are known; a subclass may do anything.
@@ -61,6 +61,32 @@ class Translation(list[Any]):
         """The arguments of ``hr.Loader`` that say the same: transform, dtype and scale."""
         return {"transform": list(self), "dtype": self.dtype, "scale": self.scale}
 
+    def add(self, step: Any) -> None:
+        """Appends a step, and follows the size."""
+        self.append(step)
+        told = step if isinstance(step, dict) else step.to_dict()
+        if told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+            size = _integers(told["size"])
+            if told["name"] != "Resize" or len(size) == 2:
+                self.size = (size[0], size[-1])
+            elif self.size:
+                self.size = _shorter_side(self.size, size[0], told.get("max_size"))
+        elif told.get("name") == "Pad" and self.size:
+            left, top, right, bottom = _four(told["padding"])
+            self.size = (self.size[0] + top + bottom, self.size[1] + left + right)
+        elif told.get("name") in ("RandomApply", "RandomChoice", "RandomOrder"):
+            self._follow_group(told)
+
+    def _follow_group(self, told: dict[str, Any]) -> None:
+        """A size that only some of a group's ways lead to is none."""
+        for step in told["transforms"]:
+            inner = Translation()
+            inner.size = self.size
+            inner.add(step)
+            if inner.size != self.size:
+                self.size = None
+                return
+
     @property
     def obstacle(self) -> str:
         """The first transform without translation, and why, as a clause."""
@@ -98,8 +124,6 @@ def translate(pipeline: Any) -> Translation:
     """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
     if isinstance(pipeline, Translation):
         return pipeline
-    if isinstance(pipeline, list | tuple):
-        return _of_steps(pipeline)
     reader = _Reader()
     ops = list(_flat(pipeline))
     for number, op in enumerate(ops):
@@ -110,11 +134,21 @@ def translate(pipeline: Any) -> Translation:
     return reader.finish()
 
 
-def _of_steps(steps: Sequence[Any]) -> Translation:
-    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32."""
+def of_steps(steps: Sequence[Any]) -> Translation:
+    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32.
+
+    Raises:
+        ArgumentError: something in it is none of ``headrace.transforms``.
+    """
     made = Translation()
-    made.extend(steps)
     made.dtype, made.gives = "float32", "tensor"
+    for step in steps:
+        if not isinstance(step, dict) and not hasattr(step, "to_dict"):
+            raise ArgumentError(
+                f"transform: {step!r} is none of headrace.transforms; torchvision's are given in "
+                "a Compose"
+            )
+        made.add(step)
     return made
 
 
@@ -179,7 +213,7 @@ class _Reader(Augmentations):
             made.dtype = self._stage
         made.extend(step for step, normalized in self._erasings if not normalized)
         if self._normalize:
-            made.append(self._normalize)
+            made.add(self._normalize)
         made.extend(step for step, normalized in self._erasings if normalized)
         return made
 
@@ -200,11 +234,7 @@ class _Reader(Augmentations):
         if not interpolation:
             return f"interpolation={op.interpolation!r}"
         both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
-        self.made.append(transforms.Resize(both, interpolation, most))
-        if len(size) == 2:
-            self.made.size = (size[0], size[1])
-        elif self.made.size:
-            self.made.size = _shorter_side(self.made.size, size[0], most)
+        self.made.add(transforms.Resize(both, interpolation, most))
         return ""
 
     def _RandomResizedCrop(self, op: Any) -> str:
@@ -218,8 +248,7 @@ class _Reader(Augmentations):
             if not 0 < low <= high < float("inf"):
                 return f"{name}={getattr(op, name)!r}"
         scale, ratio = _numbers(op.scale), _numbers(op.ratio)
-        self.made.append(transforms.RandomResizedCrop(_short(size), scale, ratio, interpolation))
-        self.made.size = size
+        self.made.add(transforms.RandomResizedCrop(_short(size), scale, ratio, interpolation))
         return ""
 
     def _CenterCrop(self, op: Any) -> str:
@@ -227,8 +256,7 @@ class _Reader(Augmentations):
         # It pads an image that is too small with 0, and 0 is black only before Normalize.
         if self._normalize and not (now and now[0] >= size[0] and now[1] >= size[1]):
             return "it may pad with 0, which is not black behind Normalize"
-        self.made.append(transforms.CenterCrop(_short(size)))
-        self.made.size = size
+        self.made.add(transforms.CenterCrop(_short(size)))
         return ""
 
     def _RandomCrop(self, op: Any) -> str:
@@ -246,8 +274,7 @@ class _Reader(Augmentations):
                 return reason
             needed = bool(op.pad_if_needed)
             step = transforms.RandomCrop(_short(size), padding, needed, op.fill, op.padding_mode)
-        self.made.append(step)
-        self.made.size = size
+        self.made.add(step)
         return ""
 
     def _padding(self, op: Any) -> str:
@@ -275,7 +302,7 @@ class _Reader(Augmentations):
     def _flip(self, kind: type, p: Any) -> str:
         if not 0 <= p <= 1:
             return f"p={p!r}"
-        self.made.append(kind(float(p)))
+        self.made.add(kind(float(p)))
         return ""
 
     def _Identity(self, op: Any) -> str:
@@ -367,6 +394,12 @@ def _integers(value: Any) -> list[int]:
     """An integer or a sequence of them as a list; empty where something else is in it."""
     listed = [value] if isinstance(value, int) else list(value)
     return listed if all(type(number) is int for number in listed) else []
+
+
+def _four(padding: Any) -> list[int]:
+    """Padding by one, two or four numbers as left, top, right, bottom."""
+    sides = _integers(padding)
+    return [sides[side % len(sides)] for side in range(4)]
 
 
 def _pair(value: Any) -> tuple[int, int]:

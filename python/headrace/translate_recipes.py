@@ -109,7 +109,7 @@ class Augmentations:
         if name == "AutoAugment" and getattr(op.policy, "value", op.policy) not in _POLICIES:
             return f"policy={op.policy!r}"
         step = _STEPS[name](op)
-        self.made.append(step)
+        self.made.add(step)
         return ""
 
     def _Grayscale(self, op: Any) -> str:
@@ -117,13 +117,13 @@ class Augmentations:
             return _NO_PIL_IMAGE
         if op.num_output_channels != 3:
             return "a batch has three channels; num_output_channels=3 gives them"
-        self.made.append(transforms.Grayscale(3))
+        self.made.add(transforms.Grayscale(3))
         return ""
 
     def _RandomApply(self, op: Any) -> str:
         inner, reason = self._members([op.transforms])
         if not reason:
-            self.made.append(transforms.RandomApply(inner[0], float(op.p)))
+            self.made.add(transforms.RandomApply(inner[0], float(op.p)))
         return reason
 
     def _RandomOrder(self, op: Any) -> str:
@@ -132,7 +132,7 @@ class Augmentations:
             steps = [
                 part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner
             ]
-            self.made.append(transforms.RandomOrder(steps))
+            self.made.add(transforms.RandomOrder(steps))
         return reason
 
     def _RandomChoice(self, op: Any) -> str:
@@ -142,12 +142,11 @@ class Augmentations:
                 part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner
             ]
             weights = None if op.p is None else [float(p) for p in op.p]
-            self.made.append(transforms.RandomChoice(steps, weights))
+            self.made.add(transforms.RandomChoice(steps, weights))
         return reason
 
     def _members(self, lists: Sequence[Any]) -> tuple[list[list[Any]], str]:
-        """Each list of transforms by a reader of its own; the size is known only where all that may
-        run leaves it."""
+        """Each list of transforms by a reader of its own."""
         if self._stage != "PIL":
             return [], _NO_PIL_IMAGE
         found = []
@@ -162,9 +161,7 @@ class Augmentations:
             if reader._stage != "PIL" or reader._normalize or reader._erasings:
                 return [], "it makes a tensor of some images and not of others"
             if not reader.made:
-                reader.made.append(transforms.RandomApply([transforms.RandomInvert(0.0)], 0.0))
-            if reader.made.size != size:
-                self.made.size = None
+                reader.made.add(transforms.RandomApply([transforms.RandomInvert(0.0)], 0.0))
             found.append(list(reader.made))
         return found, ""
 
@@ -179,11 +176,7 @@ class Augmentations:
             return f"padding={op.padding!r}"
         if op.padding_mode not in ("constant", "edge", "reflect", "symmetric"):
             return f"padding_mode={op.padding_mode!r}"
-        self.made.append(transforms.Pad(padding, _fill(op.fill), op.padding_mode))
-        if self.made.size:
-            left, top, right, bottom = (padding * 4)[:4] if len(padding) < 4 else padding
-            height, width = self.made.size
-            self.made.size = (height + top + bottom, width + left + right)
+        self.made.add(transforms.Pad(padding, _fill(op.fill), op.padding_mode))
         return ""
 
     def _RandomErasing(self, op: Any) -> str:

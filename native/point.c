@@ -1,4 +1,4 @@
-/* tables.c: ops that come down to one table of 256 values a channel.
+/* point.c: ops that come down to one table of 256 values a channel.
  *
  * Pillow computes them so itself (Image.point) or is equal to it: Image.blend with a black or a
  * grey image looks at one value at a time. 768 entries are made with the very arithmetic, and the
