@@ -47,16 +47,24 @@ func write(out *C.hr_error, f failure) C.int32_t {
 	return C.int32_t(f.code)
 }
 
-// copyText cuts at the end, between characters and not inside one: Python decodes it as UTF-8.
 func copyText(destination []C.char, text string) {
-	n := min(len(text), len(destination)-1)
+	text = fitting(text, len(destination)-1)
+	for i := range len(text) {
+		destination[i] = C.char(text[i])
+	}
+	destination[len(text)] = 0
+}
+
+// fitting is text as C can hold it. It is cut at the end, between characters and not inside one:
+// Python decodes it as UTF-8. A NUL, which C would take for the end, becomes its escape: a name from
+// a file may have one anywhere.
+func fitting(text string, most int) string {
+	text = strings.ReplaceAll(text, "\x00", `\x00`)
+	n := min(len(text), most)
 	for n > 0 && n < len(text) && text[n]&0xC0 == 0x80 {
 		n--
 	}
-	for i := range n {
-		destination[i] = C.char(text[i])
-	}
-	destination[n] = 0
+	return text[:n]
 }
 
 // configuration reads a caller's JSON strictly: a misspelt argument must not be a silent default.

@@ -24,3 +24,12 @@ func TestAnswerIsTheCodeOfTheError(t *testing.T) {
 	assert.EqualValues(t, codeTimeout, answer(nil, func() error { return timedOut }))
 	assert.EqualValues(t, codeInternal, answer(nil, func() error { return errors.New("odd") }))
 }
+
+func TestATextForCEndsBetweenCharactersAndHasNoNUL(t *testing.T) {
+	assert.Equal(t, `\x00a\x00: no such argument`, fitting("\x00a\x00: no such argument", 1023))
+	assert.Equal(t, "añ", fitting("añb", 3))
+	assert.Equal(t, "a", fitting("añb", 2))
+	assert.Equal(t, `\x00`, fitting("\x00\x00", 4))
+	assert.Empty(t, fitting("ñ", 1))
+	assert.Empty(t, fitting("", 4))
+}

@@ -51,7 +51,8 @@ typedef struct hr_error {
   int64_t record;   /* sample number in the dataset, -1 where none is concerned */
   int64_t offset;   /* byte offset in `file`, -1 where unknown */
   char file[1024];  /* the file concerned, empty where none is; cut at the end when longer */
-  char text[1024];  /* one sentence for a person, with file, record, offset, expected, found */
+  char text[1024];  /* one sentence for a person, with file, record, offset, expected, found; a NUL
+                     * in a name stands as \x00 */
 } hr_error;
 
 typedef int64_t hr_handle; /* never 0 */
@@ -99,7 +100,8 @@ typedef struct hr_image {
  * whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With "replay": true
  * the answer is not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to this
  * image, with what they draw for that seed, epoch, sample and draw; result->bytes is its length.
- * With data NULL-sized capacity (0) only `result` is filled (from the header). */
+ * With a capacity of 0 `data` may be NULL, and only `result` is filled, from the image's header.
+ * transform: a list of {"name", ...arguments} as internal/transform/transforms.json has them. */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 

@@ -1,7 +1,7 @@
 // Package native turns encoded bytes into one finished sample, in C.
 //
 // One call an image: checksum, header, limits, random draws, cropped decode, resize, flip,
-// normalise, cast and write, straight to the place the caller names. native.h is the C interface
+// ops on pixels, normalise, cast and write, straight to the place the caller names. native.h is the C interface
 // and its contract; the Go files only carry it over.
 //
 // The package knows nothing of files, shards, batches or threads. It is handed bytes that stay
@@ -10,9 +10,11 @@
 // # Files
 //
 // A stage is a file, an instruction set is a suffix: context.c (memory and limits), decode.c (which
-// decoder), jpeg*.c and png*.c, inspect.c (facts and verdict without pixels), draw.c, plan.c,
-// resize_*.c, write_*.c, sample.c; for new files encode.c and baseline.c, both on encoder.c. What one
-// stage tells another is in internal.h.
+// decoder), jpeg*.c and png*.c, inspect.c (facts and verdict without pixels), plan.c and walk.c (the
+// ops of a sample, in order), resize_*.c, write_*.c, sample.c; for new files encode.c and baseline.c,
+// both on encoder.c. draw.c, recipe.c and policy.c draw; pixels.c runs one op on an image, from
+// tables.c, enhance.c, hue.c, sharpen.c, blur.c, warp.c and pad.c; erase.c works on finished values.
+// What one stage tells another is in internal.h.
 //
 // # Lifetimes
 //

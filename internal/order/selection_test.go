@@ -198,6 +198,8 @@ func TestImpossibleSelectionsAreRefusedByName(t *testing.T) {
 	refused(err, "sample 10")
 	_, err = Mix(10, nil, []float64{1}, 5)
 	refused(err, "weights")
+	_, err = Mix(maxWeighted+1, []Part{{Stride: 1, Count: maxWeighted + 1}}, []float64{1}, 5)
+	refused(err, "more than 1073741824 samples")
 	for _, part := range []Part{
 		{List: []int64{-1}}, {List: []int64{3, 3}}, {Count: -1}, {First: 5, Stride: 1, Count: 6}, {First: 5, Count: 2},
 		{First: 0, Stride: 1 << 61, Count: 9}, {First: 1, Stride: math.MinInt64, Count: 2}, {First: 10, Count: 1},

@@ -19,7 +19,7 @@ func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, er
 	if err != nil {
 		return nil, err
 	}
-	var calls []Call
+	calls := []Call{} // of no step an empty list, where nil would be null in JSON
 	for _, s := range steps {
 		calls = append(calls, callsOf(s)...)
 	}

@@ -32,6 +32,7 @@ from ctypes import (
 from pathlib import Path
 from typing import Any
 
+from headrace.arguments import shown
 from headrace.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -247,10 +248,13 @@ def to_text(config: Mapping[str, Any]) -> bytes:
     """
     for number, step in enumerate(config.get("transform") or ()):
         for argument, value in step.items():
-            _check_finite(f"transform {number}, {step.get('name')}: {argument}", value)
+            _check_finite(f"transform {number} ({step.get('name')}): {argument}", value)
     try:
         return json.dumps(config, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
+        for number, step in enumerate(config.get("transform") or ()):
+            for argument, value in step.items():
+                _check_sayable(f"transform {number} ({step.get('name')}): {argument}", value)
         for name, value in config.items():
             _check_sayable(name, value)
         raise
@@ -259,17 +263,18 @@ def to_text(config: Mapping[str, Any]) -> bytes:
 def _check_sayable(name: str, value: Any) -> None:
     try:
         json.dumps(value, allow_nan=False)
-    except TypeError as error:
-        raise ArgumentTypeError(f"{name}: {error}") from None
+    except TypeError:
+        allowed = "expected numbers, text, True, False, None, or lists of them"
+        raise ArgumentTypeError(f"{name} is {shown(value)} ({allowed})") from None
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"{name}: {error}") from None
+        raise ArgumentError(f"{name} is {shown(value)}: {error}") from None
 
 
 def _check_finite(what: str, value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise ArgumentError(f"{what} is {value}, a finite number was expected")
-    if isinstance(value, list | tuple):
-        for part in value:
+        raise ArgumentError(f"{what} is {value} (expected a finite number)")
+    if isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
             _check_finite(what, part)
 
 

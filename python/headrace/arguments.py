@@ -11,12 +11,21 @@ import operator
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from headrace.errors import ArgumentError, ArgumentTypeError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 LIMITS = ("max_pixels", "max_scans", "max_decoder_bytes", "max_record_bytes")
+MODES = ("exact", "fast")
+ON_ERROR = ("raise", "replace")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+UINT64_MAX = 2**64 - 1
+LAST_EPOCH = 2**62  # far from where the number of the epoch after it would wrap around
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 80
@@ -77,7 +86,7 @@ def name(what: str, value: Any) -> str:
 def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
     """An int, or what stands for one: of NumPy, or a tensor of one whole number."""
     allowed = f"an int of at least {least}"
-    if most < INT64_MAX:
+    if most != INT64_MAX:
         allowed = f"an int from {least} to {most}"
     try:
         found = operator.index(value)
@@ -88,10 +97,40 @@ def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX
     return found
 
 
+def count(name: str, value: Any, least: int = 0, most: int = INT64_MAX) -> int:
+    """An int that counts something: True, an int to Python, is a flag in the wrong place."""
+    if isinstance(value, bool):
+        raise refuse_type(name, value, f"an int of at least {least}")
+    return integer(name, value, least, most)
+
+
+def seed(name: str, value: Any) -> int:
+    return count(name, value, 0, UINT64_MAX)
+
+
+def epoch(name: str, value: Any) -> int:
+    return count(name, value, 0, LAST_EPOCH)
+
+
+def number(name: str, value: Any) -> float:
+    """A finite number, an int kept as one."""
+    if isinstance(value, bool | str | bytes):
+        raise refuse_type(name, value, "a number")
+    try:
+        found = value if isinstance(value, int) else float(value)
+        if math.isfinite(found):
+            return found
+    except (TypeError, ValueError, RuntimeError):
+        raise refuse_type(name, value, "a number") from None
+    except OverflowError:  # an int beyond every float
+        pass
+    raise refuse(name, value, "a finite number")
+
+
 def seconds(name: str, value: Any) -> float:
     """A time that is more than none and ends."""
     allowed = "a number of seconds, more than 0,"
-    if isinstance(value, str | bytes):  # float() would read it
+    if isinstance(value, str | bytes | bool):  # float() would read it
         raise refuse_type(name, value, allowed)
     try:
         found = float(value)
@@ -140,6 +179,30 @@ def limits(value: Any) -> dict[str, int]:
     for key in found:
         choice("a key of limits", key, LIMITS)
     return {key: integer(f"limits[{key!r}]", part, 0) for key, part in found.items()}
+
+
+def encoded(name: str, value: Any) -> NDArray[np.uint8]:
+    """The bytes of a file, or of whatever has a buffer, without copying them."""
+    try:
+        return np.frombuffer(value, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        raise refuse_type(name, value, "bytes, or an array of uint8 in one piece,") from None
+
+
+def steps(name: str, value: Any) -> list[dict[str, Any]]:
+    """A list of transforms as the engine reads it."""
+    if hasattr(value, "to_dict"):
+        raise refuse_type(name, value, f"a list, as {name}=[...],")
+    return each(name, value, _step)
+
+
+def _step(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return mapping(name, value)
+    if not hasattr(value, "to_dict") or isinstance(value, type):
+        raise refuse_type(name, value, "one of headrace.transforms, which run in the engine,")
+    found: dict[str, Any] = value.to_dict()
+    return found
 
 
 def callback(name: str, value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.utils.data
 
+from headrace import arguments
 from headrace.batches import Engine, Pool, Recipe
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
@@ -94,14 +95,15 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         on_error: str = "raise",
         **options: Any,
     ) -> None:
-        if seed is not None and (type(seed) is not int or not 0 <= seed < 2**64):
-            raise ArgumentError(f"seed={seed!r}: it is a whole number from 0 to 2**64 - 1, or None")
+        self.strict = arguments.flag("strict", strict)
+        self.seed = None if seed is None else arguments.seed("seed", seed)
         if transform is not None and not isinstance(dataset, Dataset):
             raise ArgumentError(
                 "transform= is for a headrace.Dataset; other datasets have one of their own"
             )
-        self.strict, self.seed, self.transform = strict, seed, transform
-        self.mode, self.on_error = mode, on_error
+        self.transform = _pipeline(transform)
+        self.mode = arguments.choice("mode", mode, arguments.MODES)
+        self.on_error = arguments.choice("on_error", on_error, arguments.ON_ERROR)
         self._samples: Samples | None = None
         self._spare: Engine | None = None
         self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
@@ -267,6 +269,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             ArgumentError: the state is of another dataset, or is none.
             UnsupportedError: as ``state_dict``.
         """
+        state = arguments.mapping("state", state)
         for name, mine in self._identity().items():
             if state.get(name) != mine:
                 raise ArgumentError(
@@ -310,3 +313,13 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
                 return sampler
         return None
+
+
+def _pipeline(transform: Any) -> Any:
+    """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already."""
+    if isinstance(transform, list | tuple) or hasattr(transform, "to_dict"):
+        arguments.steps("transform", transform)
+    elif transform is not None and not callable(transform):
+        allowed = "a Compose, or a list of headrace.transforms,"
+        raise arguments.refuse_type("transform", transform, allowed)
+    return transform

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headrace import arguments
 from headrace.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -22,11 +23,16 @@ def resolve(device: Any) -> Any:
     Raises:
         UnsupportedError: it is no CUDA device, or PyTorch sees none here.
     """
-    if device is None or str(device) == "cpu":
+    if device is None or (isinstance(device, str) and device == "cpu"):
         return None
     import torch
 
-    found = torch.device(device)
+    try:
+        found = torch.device(device)
+    except (TypeError, RuntimeError, ValueError, OverflowError):
+        raise arguments.refuse_type("device", device, 'a CUDA device, "cpu" or None') from None
+    if found.type == "cpu":
+        return None
     if found.type != "cuda":
         raise UnsupportedError(f"device={str(device)!r}: batches go to CUDA devices or to the CPU")
     if not torch.cuda.is_available():

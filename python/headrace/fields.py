@@ -79,8 +79,6 @@ def known(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     Raises:
         ArgumentError: it has not; the sentence says what it has.
     """
-    if not names:
-        return ()
     names = arguments.each("fields", names, arguments.text)
     own = [field["name"] for field in dataset.info["fields"]]
     for name in names:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _lib
+from headrace import _lib, arguments
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -94,9 +94,9 @@ def decode(
         UnsupportedError: a kind of image that is not read; the sentence names it.
         LimitError: the image exceeds a limit.
     """
-    config: dict[str, Any] = {"mode": mode}
-    if limits:
-        config["limits"] = dict(limits)
+    config: dict[str, Any] = {"mode": arguments.choice("mode", mode, arguments.MODES)}
+    if limits is not None:
+        config["limits"] = arguments.limits(limits)
     return _decode(data, config)
 
 
@@ -130,18 +130,31 @@ def resized_crop(
         ArgumentError: the crop is empty or leaves the image, or an argument is impossible.
         and what ``decode`` raises.
     """
-    out_height, out_width = (size, size) if isinstance(size, int) else size
+    box = {"top": top, "left": left, "height": height, "width": width}
     steps: list[dict[str, Any]] = [
-        {"name": "Crop", "top": top, "left": left, "height": height, "width": width},
-        {"name": "Resize", "size": [out_height, out_width], "interpolation": interpolation},
+        {"name": "Crop", **{name: arguments.count(name, value) for name, value in box.items()}},
+        {"name": "Resize", "size": _pair("size", size), "interpolation": interpolation},
     ]
-    if hflip:
+    if arguments.flag("hflip", hflip):
         steps.append({"name": "RandomHorizontalFlip", "p": 1.0})
+    mode = arguments.choice("mode", mode, arguments.MODES)
     return _decode(data, {"transform": steps, "mode": mode})
 
 
+def _pair(name: str, value: Any) -> list[int]:
+    """Height and width, where one number stands for both."""
+    if hasattr(value, "__index__") and not np.ndim(value):
+        return [arguments.count(name, value, 1)] * 2
+    if not hasattr(value, "__getitem__"):  # a set has no first
+        raise arguments.refuse_type(name, value, "an int, or height and width,")
+    found = arguments.each(name, value, lambda part, side: arguments.count(part, side, 1))
+    if len(found) != 2:
+        raise arguments.refuse(name, value, "an int, or height and width,")
+    return found
+
+
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
-    encoded = np.frombuffer(data, np.uint8)
+    encoded = arguments.encoded("data", data)
     text = _lib.to_text(config)
     image = _lib.Image()
     source = (encoded.ctypes.data, encoded.size, text, len(text))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, devices, feed, lending, ranks, samplers, views
+from headrace import _lib, arguments, devices, feed, lending, ranks, samplers, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
@@ -15,6 +15,7 @@ from headrace.errors import ArgumentError
 from headrace.position import Position
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
+SCALES = ("div", "mul")
 STATE_VERSION = 1
 DEFAULT_WINDOW = 16384
 
@@ -105,48 +106,54 @@ class Loader:
     ) -> None:
         self._device = devices.resolve(device)
         for name, value, allowed in (
-            ("dtype", dtype, views.DTYPES),
+            ("dtype", dtype, tuple(views.DTYPES)),
             ("layout", layout, LAYOUTS),
-            ("output", output, views.OUTPUTS),
+            ("scale", scale, SCALES),
+            ("mode", mode, arguments.MODES),
+            ("output", output, tuple(views.OUTPUTS)),
+            ("on_error", on_error, arguments.ON_ERROR),
         ):
-            if value not in allowed:
-                raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
-        if timeout is not None and not timeout > 0:
-            raise ArgumentError(f"timeout={timeout!r}: it is in seconds and more than 0, or None")
+            arguments.choice(name, value, allowed)
+        steps = [] if transform is None else arguments.steps("transform", transform)
+        pad, pin_memory = arguments.flag("pad", pad), arguments.flag("pin_memory", pin_memory)
+        order = _order(shuffle, window, sampler)
         drawn = isinstance(sampler, samplers.Sampler)
         if sampler is not None and not drawn:
             feed.check(sampler)
             if shuffle or pad:
                 raise ArgumentError("a sampler of one's own excludes shuffle and pad")
         self._owns_dataset = not isinstance(dataset, Dataset)
-        self.dataset = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.timeout = timeout
-        self.seed = seed
+        self.batch_size = arguments.count("batch_size", batch_size, 1)
+        self.drop_last = arguments.flag("drop_last", drop_last)
+        self.timeout = None if timeout is None else arguments.seconds("timeout", timeout)
+        self.seed = arguments.seed("seed", seed)
         self.sampler = sampler
         self._own_order = sampler is None or drawn
-        self._fields = batch_fields.known(self.dataset, fields or ())
-        form = (output, dtype, layout == "channels_last", bool(self._fields))
-        self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
-        self._view = views.viewer(*form, self._lender)
         self._config: dict[str, Any] = {
-            "batch_size": batch_size,
-            **_order(shuffle, window, sampler if drawn else None),
+            "batch_size": self.batch_size,
+            **order,
             "order": "epoch" if self._own_order else "submitted",
-            "drop_last": drop_last and self._own_order,
+            "drop_last": self.drop_last and self._own_order,
             "pad": pad,
-            "transform": [_as_dict(step) for step in transform or ()],
+            "transform": steps,
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
             "scale": scale,
             "mode": mode,
-            "num_threads": num_threads or 0,
-            "prefetch": prefetch,
-            "read_ahead": read_ahead or 0,
+            "num_threads": _optional("num_threads", num_threads),
+            "prefetch": arguments.count("prefetch", prefetch, 1),
+            "read_ahead": _optional("read_ahead", read_ahead),
             "on_error": on_error,
         }
-        self._part = (rank, world_size)
+        self._part = ranks.checked(rank, world_size)
+        if isinstance(dataset, Dataset):
+            self.dataset = dataset
+        else:
+            self.dataset = Dataset(arguments.path("dataset", dataset))
+        self._fields = batch_fields.known(self.dataset, () if fields is None else fields)
+        form = (output, dtype, layout == "channels_last", bool(self._fields))
+        self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
+        self._view = views.viewer(*form, self._lender)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
@@ -275,9 +282,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""
-        if epoch < 0:
-            raise ArgumentError(f"epoch={epoch}: epochs count from 0")
-        self.position.set_epoch(epoch)
+        self.position.set_epoch(arguments.epoch("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, counted in batches handed out: small, and JSON will take it.
@@ -310,7 +315,7 @@ class Loader:
         Raises:
             ArgumentError: the state is of another dataset or order, or is none.
         """
-        mine = self._order()
+        state, mine = arguments.mapping("state", state), self._order()
         if state.get("fingerprint") != mine["fingerprint"]:
             raise ArgumentError(
                 f"the state is of another dataset: its fingerprint is "
@@ -321,10 +326,9 @@ class Loader:
                 raise ArgumentError(
                     f"the state has {name}={state.get(name)!r}, the loader {mine.get(name)!r}"
                 )
-        numbers: list[Any] = [state.get(name) for name in ("seed", "epoch", "position")]
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ArgumentError(f"the state has seed, epoch and position {numbers}")
-        seed, epoch, position = numbers
+        seed = arguments.seed("state['seed']", state.get("seed"))
+        epoch = arguments.epoch("state['epoch']", state.get("epoch"))
+        position = arguments.count("state['position']", state.get("position"))
         if position > self._length and self._own_order:
             raise ArgumentError(f"the state's position {position} is behind the last sample")
         self.seed = seed
@@ -352,33 +356,28 @@ class Loader:
         self.close()
 
 
-def _order(
-    shuffle: bool | str, window: int | None, sampler: samplers.Sampler | None
-) -> dict[str, Any]:
+def _order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
     """The parts of the configuration that say in which order the engine goes."""
-    if shuffle not in (False, True, "window"):
-        raise ArgumentError(f"shuffle={shuffle!r} is none of False, True and 'window'")
-    if window is not None and (shuffle != "window" or window < 1):
-        raise ArgumentError(
-            f"window={window}: it is the number of samples that shuffle='window' mixes"
-        )
-    if shuffle == "window" and window is None:
+    if isinstance(shuffle, str):
+        if shuffle != "window":
+            raise arguments.refuse("shuffle", shuffle, "False, True or 'window'")
+    elif not isinstance(shuffle, bool):
+        raise arguments.refuse_type("shuffle", shuffle, "False, True or 'window'")
+    if window is not None:
+        window = arguments.count("window", window, 1)
+        if shuffle != "window":
+            raise arguments.refuse("window", window, "None, or shuffle='window',")
+    elif shuffle == "window":
         window = DEFAULT_WINDOW
-    drawn = sampler is not None and not isinstance(sampler, samplers.Subset)
+    chosen = sampler if isinstance(sampler, samplers.Sampler) else None
+    drawn = chosen is not None and not isinstance(chosen, samplers.Subset)
     return {
         "shuffle": bool(shuffle) or drawn,  # a draw has no other order
         "window": window or 0,
-        "sampler": sampler and sampler.to_dict(),
+        "sampler": chosen and chosen.to_dict(),
     }
 
 
-def _as_dict(step: Any) -> dict[str, Any]:
-    if isinstance(step, Mapping):
-        return dict(step)
-    to_dict = getattr(step, "to_dict", None)
-    if to_dict is None:
-        raise ArgumentError(
-            f"transform: {step!r} is none of headrace.transforms, which run in the engine"
-        )
-    found: dict[str, Any] = to_dict()
-    return found
+def _optional(name: str, value: Any) -> int:
+    """A number that the engine chooses where it is None, or 0."""
+    return 0 if value is None else arguments.count(name, value)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _lib
+from headrace import _lib, arguments
 from headrace.errors import ArgumentError
 from headrace.transforms import _plain
 
@@ -25,48 +25,78 @@ if TYPE_CHECKING:
     Fill = int | Sequence[int] | None
 
 
-def _run(image: Pixels, name: str, **arguments: Any) -> Pixels:
-    """One transform on an image, which the engine reads as a binary PPM file."""
-    array = np.asarray(image)
+def _run(image: Pixels, name: str, **given: Any) -> Pixels:
+    """One transform on an image, which the engine reads as a binary PPM file.
+
+    Raises:
+        ArgumentError: the image or an argument is impossible, by the name it has here.
+    """
+    try:
+        array = np.asarray(image)
+    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+        array = np.empty(0, object)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or array.size == 0:
         raise ArgumentError(
             f"image: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
             "(height, width, 3)"
         )
     encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
-    step = {key: _plain(key, value) for key, value in arguments.items()}
-    text = _lib.to_text({"transform": [{"name": name, **step}]})
-    result = _lib.Image()
-    source = (encoded, len(encoded), text, len(text))
-    _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
-    pixels = np.empty((result.height, result.width, 3), np.uint8)
-    _lib.call("hr_decode", *source, pixels.ctypes.data, pixels.nbytes, ctypes.byref(result))
+    step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
+    try:
+        text = _lib.to_text({"transform": [{"name": name, **step}]})
+        result = _lib.Image()
+        source = (encoded, len(encoded), text, len(text))
+        _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
+        pixels = np.empty((result.height, result.width, 3), np.uint8)
+        _lib.call("hr_decode", *source, pixels.ctypes.data, pixels.nbytes, ctypes.byref(result))
+    except ArgumentError as failure:
+        raise type(failure)(_here(failure.reason, name, given)) from None
     return pixels
+
+
+# Arguments that torchvision names otherwise than the engine.
+_ENGINES = {
+    "output_size": "size",
+    **dict.fromkeys(
+        (f"{what}_factor" for what in ("brightness", "contrast", "saturation", "sharpness", "hue")),
+        "factor",
+    ),
+}
+
+
+def _here(reason: str, name: str, given: Mapping[str, Any]) -> str:
+    """The engine's sentence without its place in a list that the caller has not made."""
+    said = reason.removeprefix(f"transform 0 ({name}): ")
+    for argument in given:
+        engines = _ENGINES.get(argument, argument)
+        if said.startswith(f"{engines} "):
+            return argument + said.removeprefix(engines)
+    return said
 
 
 def adjust_brightness(image: Pixels, brightness_factor: float) -> Pixels:
     """Blends from black (0) to the image (1) and beyond."""
-    return _run(image, "AdjustBrightness", factor=brightness_factor)
+    return _run(image, "AdjustBrightness", brightness_factor=brightness_factor)
 
 
 def adjust_contrast(image: Pixels, contrast_factor: float) -> Pixels:
     """Blends from the mean grey (0) to the image (1) and beyond."""
-    return _run(image, "AdjustContrast", factor=contrast_factor)
+    return _run(image, "AdjustContrast", contrast_factor=contrast_factor)
 
 
 def adjust_saturation(image: Pixels, saturation_factor: float) -> Pixels:
     """Blends from the grey image (0) to the image (1) and beyond."""
-    return _run(image, "AdjustSaturation", factor=saturation_factor)
+    return _run(image, "AdjustSaturation", saturation_factor=saturation_factor)
 
 
 def adjust_sharpness(image: Pixels, sharpness_factor: float) -> Pixels:
     """Blends from the smoothed image (0) to the image (1) and beyond."""
-    return _run(image, "AdjustSharpness", factor=sharpness_factor)
+    return _run(image, "AdjustSharpness", sharpness_factor=sharpness_factor)
 
 
 def adjust_hue(image: Pixels, hue_factor: float) -> Pixels:
     """Turns the hue by -0.5 to 0.5 of the circle, in Pillow's 8-bit HSV."""
-    return _run(image, "AdjustHue", factor=hue_factor)
+    return _run(image, "AdjustHue", hue_factor=hue_factor)
 
 
 def adjust_gamma(image: Pixels, gamma: float, gain: float = 1) -> Pixels:
@@ -115,8 +145,7 @@ def gaussian_blur(
         sigma: standard deviation in pixels; or across and down. None: ``0.15 * kernel + 0.35``.
     """
     if sigma is None:
-        sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
-        sigma = [0.15 * size + 0.35 for size in sizes]
+        sigma = [0.15 * size + 0.35 for size in _numbers("kernel_size", kernel_size)]
     return _run(image, "Blur", kernel_size=kernel_size, sigma=sigma)
 
 
@@ -131,7 +160,9 @@ def affine(
     center: Sequence[float] | None = None,
 ) -> Pixels:
     """Turns (degrees, clockwise), moves (pixels), scales and shears (degrees) the image."""
-    sheared = [shear, 0.0] if isinstance(shear, (int, float)) else list(shear)
+    sheared = _numbers("shear", shear)
+    if np.ndim(shear) == 0:
+        sheared += [0.0]
     return _run(
         image,
         "Affine",
@@ -154,8 +185,8 @@ def rotate(
     fill: Fill = None,
 ) -> Pixels:
     """Turns the image counter-clockwise by ``angle`` degrees; ``expand`` is refused."""
-    if expand:
-        raise ArgumentError("expand=True: the result has the size of the image")
+    if arguments.flag("expand", expand):
+        raise ArgumentError("expand=True: False was expected, as the result has the image's size")
     fill = 0 if fill is None else fill
     return _run(image, "Rotate", angle=angle, interpolation=interpolation, center=center, fill=fill)
 
@@ -173,22 +204,42 @@ def perspective(
     two are; torchvision's solver is used where torch is installed, else NumPy's.
     """
     rows, sides = [], []
-    for (x, y), (to_x, to_y) in zip(endpoints, startpoints, strict=True):
+    corners = _corners("endpoints", endpoints), _corners("startpoints", startpoints)
+    for (x, y), (to_x, to_y) in zip(*corners, strict=True):
         rows.append([x, y, 1, 0, 0, 0, -to_x * x, -to_x * y])
         rows.append([0, 0, 0, x, y, 1, -to_y * x, -to_y * y])
         sides += [to_x, to_y]
-    if len(rows) != 8:
-        raise ArgumentError(f"startpoints and endpoints: {len(rows) // 2} corners, must be 4")
+    try:
+        coefficients = _solved(rows, sides)
+    except RuntimeError:  # torch's, where an equation says nothing new
+        allowed = "a sequence of four corners, no three of them on a line,"
+        raise arguments.refuse("endpoints", endpoints, allowed) from None
     return _run(
         image,
         "Perspective",
-        coefficients=_solved(rows, sides),
+        coefficients=coefficients,
         interpolation=interpolation,
         fill=0 if fill is None else fill,
     )
 
 
-def _solved(rows: list[list[int]], sides: list[int]) -> list[float]:
+def _numbers(name: str, value: Any) -> list[float]:
+    """Numbers, of which one may stand alone."""
+    if hasattr(value, "__float__") and np.ndim(value) == 0:
+        return [arguments.number(name, value)]
+    if not isinstance(value, Iterable):
+        raise arguments.refuse_type(name, value, "a number, or a sequence of them,")
+    return arguments.each(name, value, arguments.number)
+
+
+def _corners(name: str, value: Any) -> list[list[float]]:
+    found = arguments.each(name, value, _numbers)
+    if len(found) != 4 or any(len(corner) != 2 for corner in found):
+        raise arguments.refuse(name, value, "a sequence of four corners (x, y)")
+    return found
+
+
+def _solved(rows: list[list[float]], sides: list[float]) -> list[float]:
     """The least-squares solution in single precision, as torchvision keeps it."""
     try:
         import torch
@@ -205,16 +256,16 @@ def affine_map(
     image: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
 ) -> Pixels:
     """An affine map by its six coefficients, as Pillow's ``Image.transform`` takes them."""
-    arguments = {"coefficients": coefficients, "interpolation": interpolation}
-    return _run(image, "AffineMap", fill=0 if fill is None else fill, **arguments)
+    given = {"coefficients": coefficients, "interpolation": interpolation}
+    return _run(image, "AffineMap", fill=0 if fill is None else fill, **given)
 
 
 def perspective_map(
     image: Pixels, coefficients: Sequence[float], interpolation: Any = "bilinear", fill: Fill = None
 ) -> Pixels:
     """A perspective map by its eight coefficients, as ``Image.transform`` takes them."""
-    arguments = {"coefficients": coefficients, "interpolation": interpolation}
-    return _run(image, "Perspective", fill=0 if fill is None else fill, **arguments)
+    given = {"coefficients": coefficients, "interpolation": interpolation}
+    return _run(image, "Perspective", fill=0 if fill is None else fill, **given)
 
 
 def permute_channels(image: Pixels, permutation: Sequence[int]) -> Pixels:
@@ -239,7 +290,7 @@ def crop(image: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
 
 def center_crop(image: Pixels, output_size: int | Sequence[int]) -> Pixels:
     """The middle of the image, padded with black where it is too small."""
-    return _run(image, "CenterCrop", size=output_size)
+    return _run(image, "CenterCrop", output_size=output_size)
 
 
 def resize(
@@ -250,8 +301,8 @@ def resize(
     antialias: bool | None = True,
 ) -> Pixels:
     """Resizes the image; see ``headrace.transforms.Resize``."""
-    arguments = {"size": size, "interpolation": interpolation, "max_size": max_size}
-    return _run(image, "Resize", antialias=antialias, **arguments)
+    given = {"size": size, "interpolation": interpolation, "max_size": max_size}
+    return _run(image, "Resize", antialias=antialias, **given)
 
 
 def hflip(image: Pixels) -> Pixels:
@@ -285,10 +336,12 @@ def replay(
         Function names of ``headrace.functional`` with their arguments after the image, in order;
         ``erase`` stands for a box of the finished values.
     """
-    steps = [step if isinstance(step, dict) else step.to_dict() for step in transform]
+    steps = arguments.steps("transform", transform)
     config = {"transform": steps, "dtype": "float32", "replay": True}
-    text = _lib.to_text(config | {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw})
-    encoded = np.frombuffer(data, np.uint8)
+    key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
+    key = {name: arguments.seed(name, value) for name, value in key.items()}
+    text = _lib.to_text(config | key)
+    encoded = arguments.encoded("data", data)
     result = _lib.Image()
     source = (encoded.ctypes.data, encoded.size, text, len(text))
     _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))

@@ -8,10 +8,20 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from headrace import arguments
 from headrace.errors import ArgumentError, WaitTimeoutError
 
 # How long a rank waits for the others at the beginning of an epoch.
 AGREE_TIMEOUT_S = 300
+
+
+def checked(rank: Any, world_size: Any) -> tuple[int | None, int | None]:
+    """The arguments, each an int or left open."""
+    if rank is not None:
+        rank = arguments.count("rank", rank)
+    if world_size is not None:
+        world_size = arguments.count("world_size", world_size, 1)
+    return rank, world_size
 
 
 def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:

@@ -7,10 +7,12 @@ so a loader with one of these resumes at once, and with any number of ranks.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace import arguments
 from headrace.errors import ArgumentError
 
 Samples = range | Sequence[int]
@@ -95,7 +97,7 @@ class Mix(_Drawn):
         """As ``hr_loader_open`` takes it."""
         return {
             "kind": "mix",
-            "parts": [_part(part) for part in self.parts],
+            "parts": arguments.each("sampler.parts", self.parts, lambda _, part: _part(part)),
             "weights": _floats(self.weights),
             **_length(self.length),
         }
@@ -108,16 +110,16 @@ def _part(samples: Samples) -> dict[str, Any]:
     if isinstance(samples, range):
         return {"first": samples.start, "stride": samples.step, "count": len(samples)}
     try:
-        return {"indices": [int(index) for index in samples]}
+        return {"indices": list(map(operator.index, samples))}
     except (TypeError, ValueError):
-        raise ArgumentError(f"sampler: {samples!r} are no sample numbers") from None
+        raise ArgumentError(f"sampler: {arguments.shown(samples)} are no sample numbers") from None
 
 
 def _floats(weights: Sequence[float]) -> list[float]:
     try:
         found = [float(weight) for weight in weights]
     except (TypeError, ValueError):
-        raise ArgumentError(f"sampler: {weights!r} are no weights") from None
+        raise ArgumentError(f"sampler: {arguments.shown(weights)} are no weights") from None
     for number, weight in enumerate(found):
         if not math.isfinite(weight):
             raise ArgumentError(f"sampler: weight {number} is {weight} (expected a finite number)")
@@ -125,4 +127,4 @@ def _floats(weights: Sequence[float]) -> list[float]:
 
 
 def _length(length: int | None) -> dict[str, int]:
-    return {} if length is None else {"length": length}
+    return {} if length is None else {"length": arguments.count("sampler.length", length)}

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 import torch.utils.data
 
-from headrace import ranks
-from headrace.errors import ArgumentError
+from headrace import arguments, ranks
 from headrace.loader import Loader
 from headrace.share import Epochs, Share
 
@@ -61,19 +60,18 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return len(self.loader)
 
     def __getstate__(self) -> dict[str, Any]:
-        arguments, state = dict(self._arguments), self._state
+        given, state = dict(self._arguments), self._state
         if torch.utils.data.get_worker_info() is None:
             # torch.distributed is not up in a spawned worker.
-            part = ranks.resolve(arguments.get("rank"), arguments.get("world_size"))
-            arguments["rank"], arguments["world_size"] = part
+            part = ranks.checked(given.get("rank"), given.get("world_size"))
+            given["rank"], given["world_size"] = ranks.resolve(*part)
         if self._loader is not None:
             state = self._loader.state_dict()
-        return {**self.__dict__, "_arguments": arguments, "_loader": None, "_state": state}
+        return {**self.__dict__, "_arguments": given, "_loader": None, "_state": state}
 
     def set_epoch(self, epoch: int) -> None:
         """As ``Loader.set_epoch``."""
-        if epoch < 0:
-            raise ArgumentError(f"epoch={epoch}: epochs count from 0")
+        epoch = arguments.epoch("epoch", epoch)
         self._next_epoch.fill(epoch)
         if self._loader is not None:
             self._loader.set_epoch(epoch)
@@ -84,7 +82,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """As ``Loader.load_state_dict``; in a worker process, of the worker's share."""
-        self._state = dict(state)
+        self._state = arguments.mapping("state", state)
         worker = torch.utils.data.get_worker_info()
         if worker is not None:
             self._next_epoch[worker.id] = -1

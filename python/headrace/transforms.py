@@ -53,13 +53,13 @@ def _plain(name: str, value: Any) -> Any:
     """What JSON can carry: enums by value, arrays, tensors and tuples as lists."""
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return [_plain(name, item) for item in value]
-    if hasattr(value, "to_dict"):
+    if hasattr(value, "to_dict") and not isinstance(value, type):
         return value.to_dict()
     if name in ("interpolation", "policy"):
         value = getattr(value, "value", value)
-        if isinstance(value, int) and 0 <= value < len(_PILLOW_FILTERS):
+        if type(value) is int and 0 <= value < len(_PILLOW_FILTERS):
             return _PILLOW_FILTERS[value]
     return value
 

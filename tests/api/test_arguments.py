@@ -55,6 +55,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "resize": [0, -1, "256", 1.5, 2**70],
         "quality": [0, 101, "90", 1.5],
         "baseline": FLAGS,
+        "raw": FLAGS,
         "seek": FLAGS,
         "overwrite": FLAGS,
         "on_fault": ["ignore", None, 3, True],
@@ -90,6 +91,47 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "overwrite": FLAGS,
         "on_fault": ["ignore", None],
     },
+    "Loader": {
+        "dataset": PATHS,
+        "batch_size": [*COUNTS, True],
+        "shuffle": ["yes", 1, None, 0.0, []],
+        "seed": [-1, 2**64, "0", 1.0, None, True],
+        "drop_last": FLAGS,
+        "pad": FLAGS,
+        "transform": [
+            3,
+            "CenterCrop",
+            hr.transforms.CenterCrop(8),
+            {"name": "CenterCrop", "size": 8},
+            [hr.transforms.CenterCrop],
+            [None],
+            [{1: 2}],
+        ],
+        "dtype": ["double", None, np.float32, ["float32"]],
+        "layout": ["CHW", None, 3],
+        "scale": ["mult", None, 255],
+        "mode": ["quick", None, 3],
+        "output": ["jax", None, 3],
+        "num_threads": [-1, 1025, 2.5, "2", True, 2**70],
+        "prefetch": [*COUNTS, True, None, 1025],
+        "read_ahead": [-1, 4097, 2.5, "2", True],
+        "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
+        "pin_memory": FLAGS,
+        "device": ["teapot", "cuda:x", 2**70],
+        "sampler": [3, 1.5, iter([1]), object(), hr.samplers.Subset([1.5])],
+        "fields": ["key", 3, [3], ["no such field"], True],
+        "window": [0, -1, 1.5, "2", True, 9],
+        "rank": [-1, 0.0, "0", True, 0],
+        "world_size": [0, -1, 1.0, "1", True, 1],
+        "on_error": ["ignore", None, 3],
+    },
+    "DataLoader": {
+        "strict": FLAGS,
+        "seed": [-1, 2**64, "0", 1.0, True],
+        "transform": [3, "CenterCrop", hr.transforms.CenterCrop(8), [3], [hr.transforms.Resize]],
+        "mode": ["quick", None, 3],
+        "on_error": ["ignore", None, 3],
+    },
 }
 
 
@@ -103,7 +145,17 @@ def good(call: str, folder: Path, tmp_path: Path) -> tuple[Callable[..., Any], d
         "index": (hr.index, {"source": folder, "index_dir": tmp_path / "out"}),
         "verify": (hr.verify, {"source": folder}),
         "Writer": (hr.Writer, {"destination": tmp_path / "out"}),
+        "Loader": (hr.Loader, {"dataset": folder, "transform": [hr.transforms.CenterCrop(8)]}),
+        "DataLoader": (hr.DataLoader, {"dataset": hr.Dataset(folder)}),
     }[call]
+
+
+def own_parameters(function: Callable[..., Any]) -> set[str]:
+    """All but those that torch's own class checks."""
+    found = inspect.signature(function).parameters.values()
+    if function is hr.DataLoader:
+        found = [parameter for parameter in found if parameter.kind is parameter.KEYWORD_ONLY]
+    return {parameter.name for parameter in found}
 
 
 def refused(function: Callable[..., Any], arguments: dict[str, Any], name: str) -> None:
@@ -119,7 +171,7 @@ def test_every_argument_of_the_public_functions_has_wrong_values_here(
 ) -> None:
     for call, cases in CASES.items():
         function, _ = good(call, folder, tmp_path)
-        assert set(cases) == set(inspect.signature(function).parameters), call
+        assert set(cases) == own_parameters(function), call
 
 
 @pytest.mark.parametrize(
@@ -132,10 +184,12 @@ def test_a_wrong_value_is_refused_with_the_arguments_name(
     if call == "verify":
         arguments = {"source": packed}
     for value in [*CASES[call][name], *NOTHING_TAKES]:
-        if name == "on_progress" and callable(value):
+        if name in ("on_progress", "sampler", "transform") and callable(value):
             continue
-        if name == "labels" and isinstance(value, set):
+        if name in ("labels", "sampler") and isinstance(value, set | dict):
             continue  # any iterable will do that has the right parts
+        if name == "timeout" and value == 1.5:
+            continue
         refused(function, {**arguments, name: value}, name)
     assert not (tmp_path / "out").exists()
 
@@ -191,3 +245,246 @@ def test_whatever_is_given_for_an_index_is_a_sample_or_refused(packed: Path, val
             except errors.ArgumentTypeError as failure:
                 said = str(failure)
                 assert "index=" in said
+
+
+WRONG_STATES: dict[str, list[Any]] = {
+    "state": [5, None, "x", [1], [("seed", 0)], {1: 2}],
+    "seed": [-1, 2**64, "0", None, 1.0, True],
+    "epoch": [-1, 2**63, "0", None, 1.0, True],
+    "position": [-1, 2**63, "0", None, 1.0, True, 10**6],
+    "version": [None, "1", 99],
+    "fingerprint": [None, 3, "0" * 32],
+}
+
+
+@pytest.mark.parametrize("kind", ["Loader", "IterableDataset", "DataLoader"])
+def test_a_wrong_state_is_refused_and_leaves_the_loader_where_it_was(
+    folder: Path, kind: str
+) -> None:
+    crop = [hr.transforms.CenterCrop(8)]
+    if kind == "DataLoader":
+        loader: Any = hr.DataLoader(hr.Dataset(folder), 2, transform=crop)
+    else:
+        loader = getattr(hr, kind)(folder, 2, transform=crop)
+    state = loader.state_dict()
+    for name, values in WRONG_STATES.items():
+        if (name != "state" and name not in state) or (name, kind) == ("seed", "DataLoader"):
+            continue
+        for value in values:
+            if (name, kind, value) == ("epoch", "DataLoader", 2**63):
+                continue  # it is of torch's seeds, which have 64 bits
+            wrong = value if name == "state" else {**state, name: value}
+            refused(loader.load_state_dict, {"state": wrong}, name)
+            assert loader.state_dict() == state
+
+
+@pytest.mark.parametrize("kind", ["Loader", "IterableDataset"])
+def test_an_epoch_is_a_whole_number_from_0(folder: Path, kind: str) -> None:
+    loader = getattr(hr, kind)(folder, 2, transform=[hr.transforms.CenterCrop(8)])
+    for value in [-1, "x", 1.5, None, True, 2**63, [1]]:
+        refused(loader.set_epoch, {"epoch": value}, "epoch")
+
+
+@pytest.mark.parametrize("name", CASES["Loader"])
+def test_an_iterable_dataset_refuses_as_a_loader_does_at_first_use(folder: Path, name: str) -> None:
+    arguments = {"dataset": folder, "transform": [hr.transforms.CenterCrop(8)]}
+    for value in CASES["Loader"][name]:
+        dataset = hr.IterableDataset(**{**arguments, name: value})
+        refused(dataset.__len__, {}, name)
+
+
+IMAGE = np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3)
+CORNERS = [(0, 0), (15, 0), (15, 15), (0, 15)]
+# Every function on single images, and arguments after the first that it takes.
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "adjust_brightness": {"brightness_factor": 1.5},
+    "adjust_contrast": {"contrast_factor": 1.5},
+    "adjust_gamma": {"gamma": 1.5, "gain": 1},
+    "adjust_hue": {"hue_factor": 0.1},
+    "adjust_saturation": {"saturation_factor": 1.5},
+    "adjust_sharpness": {"sharpness_factor": 1.5},
+    "affine": {
+        "angle": 10,
+        "translate": (1, 2),
+        "scale": 1.1,
+        "shear": 3,
+        "interpolation": "nearest",
+        "fill": None,
+        "center": None,
+    },
+    "affine_map": {"coefficients": [1, 0, 0, 0, 1, 0], "interpolation": "nearest", "fill": 0},
+    "autocontrast": {},
+    "center_crop": {"output_size": 8},
+    "crop": {"top": 1, "left": 1, "height": 4, "width": 4},
+    "decode": {"limits": None, "mode": "exact"},
+    "equalize": {},
+    "gaussian_blur": {"kernel_size": 3, "sigma": None},
+    "hflip": {},
+    "invert": {},
+    "pad": {"padding": 1, "fill": 0, "padding_mode": "constant"},
+    "permute_channels": {"permutation": [2, 1, 0]},
+    "perspective": {
+        "startpoints": CORNERS,
+        "endpoints": CORNERS,
+        "interpolation": "bilinear",
+        "fill": None,
+    },
+    "perspective_map": {
+        "coefficients": [1, 0, 0, 0, 1, 0, 0, 0],
+        "interpolation": "bilinear",
+        "fill": None,
+    },
+    "posterize": {"bits": 4},
+    "replay": {"transform": [], "seed": 0, "epoch": 0, "sample": 0, "draw": 0},
+    "resize": {"size": 8, "interpolation": "bilinear", "max_size": None, "antialias": True},
+    "resized_crop": {
+        "top": 0,
+        "left": 0,
+        "height": 8,
+        "width": 8,
+        "size": 4,
+        "interpolation": "bilinear",
+        "hflip": False,
+        "mode": "exact",
+    },
+    "rgb_to_grayscale": {"num_output_channels": 3},
+    "rotate": {
+        "angle": 10,
+        "interpolation": "nearest",
+        "expand": False,
+        "center": None,
+        "fill": None,
+    },
+    "solarize": {"threshold": 128},
+    "vflip": {},
+}
+# What no argument of any function takes, and what this one does not beyond that.
+WRONG = [
+    object(),
+    {1, 2},
+    1j,
+    lambda: None,
+    "x",
+    b"x",
+    math.nan,
+    [math.nan],
+    [[1], [1, 2]],
+    {"a": math.nan},
+    hr.transforms.CenterCrop,
+    -(2**70),
+]
+ALSO_WRONG: dict[str, list[Any]] = {
+    "image": [
+        IMAGE.astype(np.float32),
+        IMAGE.astype(np.int8),
+        IMAGE[..., 0],
+        IMAGE[..., :2],
+        IMAGE[:0],
+        [[1, 2], [3]],
+        None,
+    ],
+    "data": [None, 3, IMAGE[:, ::2], [1, 2]],
+    "hue_factor": [2, -0.6, None, "0.1"],
+    "brightness_factor": [-1, None, math.inf],
+    "angle": [None, math.inf, [1]],
+    "bits": [0, 9, 2.5, None],
+    "size": [None, 0, (8, 8, 8), [], 2.5, 2**70],
+    "output_size": [None, 0, (8, 8, 8), 2.5],
+    "kernel_size": [None, 0, 4, -3, (3, 3, 3)],
+    "permutation": [None, [0, 1], [0, 1, 3]],
+    "startpoints": [None, CORNERS[:3], [1, 2, 3, 4], [(0, 0)] * 3 + [(0,)]],
+    "endpoints": [None, CORNERS * 2, [(0, 0)] * 4],
+    "hflip": FLAGS,
+    "expand": [*FLAGS, True],
+    "mode": [None, 3, "quick"],
+    "limits": [5, [1], {"max_pxels": 1}, {"max_pixels": -1}],
+    "transform": [5, None, [5], hr.transforms.CenterCrop(8), {"name": "CenterCrop", "size": 8}],
+    "seed": [-1, 1.5, None, 2**64, True],
+}
+
+
+def call(function: str, **changed: Any) -> Any:
+    asked = getattr(hr.functional, function)
+    first = next(iter(inspect.signature(asked).parameters))
+    value = {"image": IMAGE, "data": jpeg(16, 16)}[first]
+    return asked(**{first: value, **FUNCTIONS[function], **changed})
+
+
+def parameters(function: str) -> list[str]:
+    return list(inspect.signature(getattr(hr.functional, function)).parameters)
+
+
+def test_every_function_on_an_image_is_called_here_with_all_its_arguments() -> None:
+    assert set(FUNCTIONS) == set(hr.functional.__all__)
+    for function, good in FUNCTIONS.items():
+        assert parameters(function)[1:] == list(good)
+        assert call(function) is not None
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(each, name) for each in FUNCTIONS for name in parameters(each)]
+)
+def test_a_wrong_argument_of_a_function_is_refused_with_its_name(function: str, name: str) -> None:
+    for value in [*WRONG, *ALSO_WRONG.get(name, [])]:
+        if name == "data" and isinstance(value, bytes):
+            continue  # of the right type; what is wrong with it is in tests/faults
+        if function == "resize" and name == "size" and isinstance(value, tuple):
+            continue
+        refused(call, {"function": function, name: value}, name)
+
+
+# A number between would be a size that takes gigabytes, and is no mistake.
+SMALL_OR_ABSURD = st.one_of(st.integers(-(2**70), 64), st.integers(2**16, 2**70))
+WHATEVER = st.one_of(
+    st.none(),
+    st.booleans(),
+    SMALL_OR_ABSURD,
+    st.floats(max_value=64) | st.floats(min_value=2**16),
+    st.text(max_size=8),
+    st.binary(max_size=8),
+    st.lists(st.one_of(st.none(), SMALL_OR_ABSURD, st.text(max_size=3)), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.just(np.zeros((2, 2))),
+    st.just(np.float16(1)),
+    st.builds(object),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), value=WHATEVER)
+def test_whatever_a_function_is_given_it_takes_or_refuses_by_name(
+    data: st.DataObject, value: Any
+) -> None:
+    function = data.draw(st.sampled_from(sorted(FUNCTIONS)))
+    name = data.draw(st.sampled_from(parameters(function)))
+    try:
+        call(function, **{name: value})
+    except errors.ArgumentError as failure:
+        said = str(failure)
+        assert name in said
+    except (errors.BadImageError, errors.TruncatedError, errors.UnsupportedError):
+        assert name == "data"
+    except errors.LimitError:
+        assert name == "limits"
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(name=st.sampled_from(sorted(set(CASES["Loader"]) - {"dataset"})), value=WHATEVER)
+def test_whatever_a_loader_is_given_it_takes_or_refuses_by_name(
+    packed: Path, name: str, value: Any
+) -> None:
+    arguments = {"transform": [hr.transforms.CenterCrop(8)], "output": "numpy", "num_threads": 1}
+    try:
+        hr.Loader(packed, **{**arguments, name: value}).close()
+    except errors.ArgumentError as failure:
+        said = str(failure)
+        assert name in said
+    except (errors.UnsupportedError, errors.MemoryShortError):
+        assert name in ("device", "batch_size")
+
+
+def test_a_name_with_a_nul_is_in_the_sentence_whole(folder: Path) -> None:
+    for wrong in ({"name": "\0Crop"}, {"name": "CenterCrop", "size": 8, "\0size": 8}):
+        with pytest.raises(errors.ArgumentError, match=r"\\x00|\\u0000") as caught:
+            hr.Loader(folder, transform=[wrong])
+        assert "expected" in str(caught.value)

@@ -65,3 +65,9 @@ def test_impossible_arguments_are_named() -> None:
         hr.functional.decode(jpeg(8, 8), mode="quick")
     with pytest.raises(ValueError, match="height"):
         hr.functional.resized_crop(jpeg(8, 8), 0, 0, 0, 8, 4)
+
+
+def test_a_replay_of_what_does_nothing_is_an_empty_list() -> None:
+    flip = hr.transforms.RandomHorizontalFlip(p=0.0)
+    assert hr.functional.replay(jpeg(8, 8), []) == []
+    assert hr.functional.replay(jpeg(8, 8), [flip]) == []
