@@ -244,7 +244,7 @@ def test_data_that_is_no_image_is_warned_of_at_the_end_and_listed(tmp_path: Path
         with hr.Writer(tmp_path / "q", on_fault="raise") as writer:
             writer.add(b"no image", 0)
 
-    with pytest.raises(errors.BadImageError, match="neither JPEG nor PNG"):
+    with pytest.raises(errors.BadImageError, match="neither JPEG, PNG nor PPM"):
         strictly()
     assert not (tmp_path / "q").exists()
 
