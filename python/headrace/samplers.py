@@ -6,6 +6,7 @@ so a loader with one of these resumes at once, and with any number of ranks.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,9 +117,14 @@ def _part(samples: Samples) -> dict[str, Any]:
 
 def _floats(weights: Sequence[float]) -> list[float]:
     try:
-        return [float(weight) for weight in weights]
+        found = [float(weight) for weight in weights]
     except (TypeError, ValueError):
         raise ArgumentError(f"sampler: {arguments.shown(weights)} are no weights") from None
+    if not all(map(math.isfinite, found)):
+        raise ArgumentError(
+            f"sampler.weights is {arguments.shown(found)} (expected finite numbers)"
+        )
+    return found
 
 
 def _length(length: int | None) -> dict[str, int]:
