@@ -120,9 +120,10 @@ def _floats(weights: Sequence[float]) -> list[float]:
         found = [float(weight) for weight in weights]
     except (TypeError, ValueError):
         raise ArgumentError(f"sampler: {arguments.shown(weights)} are no weights") from None
-    for number, weight in enumerate(found):
-        if not math.isfinite(weight):
-            raise ArgumentError(f"sampler: weight {number} is {weight} (expected a finite number)")
+    if not all(map(math.isfinite, found)):
+        raise ArgumentError(
+            f"sampler.weights is {arguments.shown(found)} (expected finite numbers)"
+        )
     return found
 
 

@@ -110,7 +110,8 @@ def recoding(found: Mapping[str, Any]) -> list[str]:
         )
     if raw := found.get("raw"):
         said.append(
-            f"{counted(raw['images'], 'image')} stored as pixels: {raw['bytes'] / 1e6:,.1f} MB, "
-            f"{raw['bytes'] / raw['from_bytes']:.2f} times the bytes of the files before."
+            f"{counted(raw['images'], 'image')} {'is' if raw['images'] == 1 else 'are'} stored as "
+            f"pixels: {raw['bytes'] / 1e6:,.1f} MB, {raw['bytes'] / raw['from_bytes']:.2f} times the "
+            "bytes of the files they came from."
         )
     return said

@@ -337,7 +337,7 @@ def test_transforms_are_classes_or_their_dicts(packed: Path) -> None:
 
 def test_a_number_that_is_not_finite_is_refused_with_transform_and_argument(packed: Path) -> None:
     odd = hr.transforms.Normalize(mean=(float("nan"), 0.0, 0.0), std=(1.0, 1.0, 1.0))
-    with pytest.raises(errors.ArgumentError, match="transform 0, Normalize: mean is nan"):
+    with pytest.raises(errors.ArgumentError, match=r"transform 0 \(Normalize\): mean is nan"):
         loader_of(packed, transform=[odd])
 
 
