@@ -109,9 +109,10 @@ def recoding(found: Mapping[str, Any]) -> list[str]:
             "became baseline; nothing was lost by it."
         )
     if raw := found.get("raw"):
+        ratio = raw["bytes"] / raw["from_bytes"]
         said.append(
             f"{counted(raw['images'], 'image')} {'is' if raw['images'] == 1 else 'are'} stored as "
-            f"pixels: {raw['bytes'] / 1e6:,.1f} MB, {raw['bytes'] / raw['from_bytes']:.2f} times the "
-            "bytes of the files they came from."
+            f"pixels: {raw['bytes'] / 1e6:,.1f} MB, {ratio:.2f} times the bytes of the files they "
+            "came from."
         )
     return said
