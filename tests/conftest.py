@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing.resource_tracker
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,9 @@ def world() -> dict[str, object]:
 @pytest.fixture(scope="session", autouse=True)
 def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Starts what stays once it runs: the Go runtime, and Python's tracker of worker processes."""
+    # A shell starts what runs in the background with SIGINT ignored, and children inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     multiprocessing.resource_tracker.ensure_running()
     root = plain_tree(tmp_path_factory.mktemp("first"), 4, 1)
     with hr.Loader(
