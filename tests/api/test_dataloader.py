@@ -286,7 +286,7 @@ def test_a_packed_set_takes_a_transform(packed: Path, photos: datasets.ImageFold
         assert same(list(hr.DataLoader(ds, 5, transform=transform, strict=True)), expected)
     steps = [hr.transforms.Resize((24, 24)), hr.transforms.CenterCrop(16)]
     assert same(list(hr.DataLoader(ds, 5, transform=steps, strict=True)), expected)
-    with pytest.raises(hr.HeadraceError, match="one of headrace.transforms"):
+    with pytest.raises(hr.HeadraceError, match=r"one of headrace\.transforms"):
         list(hr.DataLoader(ds, 5, transform=STEPS))
     half = data.Subset(ds, range(3, 9))
     ds.transform = tv.Compose(STEPS)
