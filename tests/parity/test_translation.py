@@ -202,7 +202,7 @@ UNKNOWN = {
     "a subclass": [Subclass(8)],
     "a function": [lambda image: image],
     "Lambda": [v1.Lambda(lambda image: image)],
-    "RandomApply": [v1.RandomApply([v1.CenterCrop(8)])],
+    "RandomApply of it": [v1.RandomApply([v1.Lambda(lambda image: image)])],
     "tensor resize": [v1.ToTensor(), v1.Resize(8)],
     "tensor resized crop": [v2.ToImage(), v2.RandomResizedCrop(8)],
     "size None": [v2.Resize(None, max_size=8)],
