@@ -142,7 +142,7 @@ def test_lent_memory_stays_alive_where_a_stuck_read_may_still_write_into_it(
     opened = _lib.opened
 
     def stuck(name: str, config: dict[str, Any], *rest: Any) -> _lib.Handle:
-        return opened(name, {**config, "read_delay_ms": 1500}, *rest)
+        return opened(name, {**config, "read_delay_ms": 3000}, *rest)
 
     monkeypatch.setattr(
         _lib, "opened", lambda n, c, *r: (stuck if "loader" in n else opened)(n, c, *r)
@@ -150,10 +150,11 @@ def test_lent_memory_stays_alive_where_a_stuck_read_may_still_write_into_it(
     monkeypatch.setattr(_lib, "_stuck", [])
     made = loader_of(packed, pin_memory=True, read_ahead=1, num_threads=1)
     loans = set(made._lender._lent)
+    time.sleep(0.5)  # the read has begun
     made.close()
     assert _lib._stuck
     assert set(_lib._stuck[0]) == loans
-    time.sleep(1.6)  # the read ends, and the thread with it
+    time.sleep(3)  # the read ends, and the thread with it
 
 
 @needs_no_gpu
