@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ctypes import (
     POINTER,
     byref,
@@ -30,7 +30,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.arguments import shown
 from headrace.errors import (
@@ -41,6 +41,8 @@ from headrace.errors import (
     InternalError,
     from_code,
 )
+
+T = TypeVar("T")
 
 ABI_VERSION = 1
 MAX_FIELDS = 4
@@ -205,6 +207,25 @@ def call(name: str, *arguments: Any) -> None:
     error = Error()
     if getattr(library(), name)(*arguments, byref(error)):
         raise error.exception()
+
+
+def decode(
+    encoded: Any, length: int, config: Mapping[str, Any], make: Callable[[Image], tuple[T, Any]]
+) -> T:
+    """Calls ``hr_decode`` for the size of its answer, and again for the answer.
+
+    Args:
+        encoded, length: the image's bytes, as ctypes takes an address, and how many.
+        config: what ``hr_decode`` documents.
+        make: is told the size and makes the object for the answer; returns it and its address.
+    """
+    text = to_text(config)
+    image = Image()
+    source = (encoded, length, text, len(text))
+    call("hr_decode", *source, None, 0, byref(image))
+    made, address = make(image)
+    call("hr_decode", *source, address, image.bytes, byref(image))
+    return made
 
 
 def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> None:

@@ -259,12 +259,12 @@ class _Work:
 
 def _decoded(data: bytearray, config: dict[str, Any]) -> torch.Tensor:
     """One image, decoded and transformed: HWC, or CHW with the layout NCHW."""
-    text, found = _lib.to_text(config), _lib.Image()
-    source = (ctypes.c_char * len(data)).from_buffer(data), len(data), text, len(text)
-    _lib.call("hr_decode", *source, None, 0, ctypes.byref(found))
-    shape = (found.height, found.width, 3)
-    if config.get("layout") == "NCHW":
-        shape = (3, found.height, found.width)
-    image = torch.empty(shape, dtype=getattr(torch, config["dtype"]))
-    _lib.call("hr_decode", *source, image.data_ptr(), found.bytes, ctypes.byref(found))
-    return image
+
+    def room(found: _lib.Image) -> tuple[torch.Tensor, int]:
+        shape = (found.height, found.width, 3)
+        if config.get("layout") == "NCHW":
+            shape = (3, found.height, found.width)
+        image = torch.empty(shape, dtype=getattr(torch, config["dtype"]))
+        return image, image.data_ptr()
+
+    return _lib.decode((ctypes.c_char * len(data)).from_buffer(data), len(data), config, room)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from headrace.ops import (
     replay,
     resize,
     rgb_to_grayscale,
+    room_for_pixels,
     rotate,
     solarize,
     vflip,
@@ -155,10 +155,4 @@ def _pair(name: str, value: Any) -> list[int]:
 
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
     encoded = arguments.encoded("data", data)
-    text = _lib.to_text(config)
-    image = _lib.Image()
-    source = (encoded.ctypes.data, encoded.size, text, len(text))
-    _lib.call("hr_decode", *source, None, 0, ctypes.byref(image))
-    pixels = np.empty((image.height, image.width, 3), np.uint8)
-    _lib.call("hr_decode", *source, pixels.ctypes.data, pixels.nbytes, ctypes.byref(image))
-    return pixels
+    return _lib.decode(encoded.ctypes.data, encoded.size, config, room_for_pixels)

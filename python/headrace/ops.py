@@ -43,15 +43,16 @@ def _run(image: Pixels, name: str, **given: Any) -> Pixels:
     encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
     step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
     try:
-        text = _lib.to_text({"transform": [{"name": name, **step}]})
-        result = _lib.Image()
-        source = (encoded, len(encoded), text, len(text))
-        _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
-        pixels = np.empty((result.height, result.width, 3), np.uint8)
-        _lib.call("hr_decode", *source, pixels.ctypes.data, pixels.nbytes, ctypes.byref(result))
+        config = {"transform": [{"name": name, **step}]}
+        return _lib.decode(encoded, len(encoded), config, room_for_pixels)
     except ArgumentError as failure:
         raise type(failure)(_here(failure.reason, name, given)) from None
-    return pixels
+
+
+def room_for_pixels(image: _lib.Image) -> tuple[Pixels, int]:
+    """An HWC uint8 array for an answer of ``hr_decode``, and its address."""
+    pixels = np.empty((image.height, image.width, 3), np.uint8)
+    return pixels, pixels.ctypes.data
 
 
 # Arguments that torchvision names otherwise than the engine.
@@ -340,11 +341,11 @@ def replay(
     config = {"transform": steps, "dtype": "float32", "replay": True}
     key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
     key = {name: arguments.seed(name, value) for name, value in key.items()}
-    text = _lib.to_text(config | key)
     encoded = arguments.encoded("data", data)
-    result = _lib.Image()
-    source = (encoded.ctypes.data, encoded.size, text, len(text))
-    _lib.call("hr_decode", *source, None, 0, ctypes.byref(result))
-    answer = ctypes.create_string_buffer(result.bytes)
-    _lib.call("hr_decode", *source, answer, result.bytes, ctypes.byref(result))
+
+    def room(image: _lib.Image) -> tuple[Any, Any]:
+        text = ctypes.create_string_buffer(image.bytes)
+        return text, text
+
+    answer = _lib.decode(encoded.ctypes.data, encoded.size, config | key, room)
     return [(step["function"], step["arguments"]) for step in json.loads(answer.raw)]

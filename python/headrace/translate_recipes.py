@@ -127,23 +127,23 @@ class Augmentations:
         return reason
 
     def _RandomOrder(self, op: Any) -> str:
-        inner, reason = self._members([[part] for part in op.transforms])
+        steps, reason = self._alternatives(op)
         if not reason:
-            steps = [
-                part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner
-            ]
             self.made.add(transforms.RandomOrder(steps))
         return reason
 
     def _RandomChoice(self, op: Any) -> str:
-        inner, reason = self._members([[part] for part in op.transforms])
+        steps, reason = self._alternatives(op)
         if not reason:
-            steps = [
-                part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner
-            ]
             weights = None if op.p is None else [float(p) for p in op.p]
             self.made.add(transforms.RandomChoice(steps, weights))
         return reason
+
+    def _alternatives(self, op: Any) -> tuple[list[Any], str]:
+        """Each of a group's transforms as one step; those of a Compose together are one."""
+        inner, reason = self._members([[part] for part in op.transforms])
+        steps = [part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner]
+        return steps, reason
 
     def _members(self, lists: Sequence[Any]) -> tuple[list[list[Any]], str]:
         """Each list of transforms by a reader of its own."""
