@@ -11,7 +11,7 @@
 
 /* Op and block are in the counter, so ops draw independently of each other and of how many words
  * the ones before took: adding an op at the end changes no draw. */
-static hrn_philox_block block_of(const hrn_key *key, int32_t op, uint64_t block) {
+hrn_philox_block hrn_draw_block(const hrn_key *key, int32_t op, uint64_t block) {
   const uint64_t counter[4] = {block, (uint64_t)op, key->draw, key->sample};
   const uint64_t philox_key[2] = {key->seed, key->epoch};
   return hrn_philox(counter, philox_key);
@@ -42,7 +42,7 @@ static void resized_crop(const hrn_op *op, int32_t index, const hrn_key *key, in
   /* One block an attempt, also where its last two words go unused: an attempt's draws never
    * depend on how the ones before ended. */
   for (uint64_t attempt = 0; attempt < 10; attempt++) {
-    const hrn_philox_block block = block_of(key, index, attempt);
+    const hrn_philox_block block = hrn_draw_block(key, index, attempt);
     const double target = area * (scale[0] + (scale[1] - scale[0]) * hrn_uniform(block.word[0]));
     const double aspect = exp(log_low + (log_high - log_low) * hrn_uniform(block.word[1]));
     /* rint rounds half to even, as Python's round does. */
@@ -76,7 +76,7 @@ static int crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
                     "with its padding, %dx%d",
                     index, i[0], i[1], padded_height, padded_width);
   }
-  const hrn_philox_block block = block_of(key, index, 0);
+  const hrn_philox_block block = hrn_draw_block(key, index, 0);
   box[0] = (int32_t)hrn_below(block.word[0], (uint64_t)(padded_height - i[0]) + 1);
   box[1] = (int32_t)hrn_below(block.word[1], (uint64_t)(padded_width - i[1]) + 1);
   box[2] = i[0];
@@ -95,7 +95,7 @@ int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
       return crop(op, index, key, width, height, draw->value, status);
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
-      draw->value[0] = hrn_uniform(block_of(key, index, 0).word[0]) < op->p[0];
+      draw->value[0] = hrn_uniform(hrn_draw_block(key, index, 0).word[0]) < op->p[0];
       break;
     default:
       break;

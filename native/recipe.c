@@ -12,12 +12,7 @@ hrn_draws hrn_draws_of(const hrn_key *key, int32_t op) { return (hrn_draws){.key
 
 uint64_t hrn_draw_word(hrn_draws *draws) {
   const uint64_t place = draws->taken++;
-  if (place % 4 == 0) {
-    const uint64_t counter[4] = {place / 4, (uint64_t)draws->op, draws->key->draw,
-                                 draws->key->sample};
-    const uint64_t key[2] = {draws->key->seed, draws->key->epoch};
-    draws->block = hrn_philox(counter, key);
-  }
+  if (place % 4 == 0) draws->block = hrn_draw_block(draws->key, draws->op, place / 4);
   return draws->block.word[place % 4];
 }
 

@@ -15,6 +15,9 @@ typedef struct hrn_pixel_list {
 /* The next free op, all zero; NULL with HRN_LIMIT when the list is full. */
 hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *status);
 
+/* draw.c: four words of an op of one sample. */
+hrn_philox_block hrn_draw_block(const hrn_key *key, int32_t op, uint64_t block);
+
 /* A stream of words for one op of one sample: block after block of the counter (block, op, draw,
  * sample). */
 typedef struct hrn_draws {
