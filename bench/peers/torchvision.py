@@ -40,6 +40,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     if order.variant == "io":
         if order.task not in ("train", "eval"):
             raise Refused(f"{order.task} is not measured on tensors")
+
         # libjpeg-turbo without Pillow, then resize and normalise of tensors: torchvision's
         # documented fast way. antialias is the default, as it is for Pillow's images.
         def decode(path: str) -> Any:
