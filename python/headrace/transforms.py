@@ -550,7 +550,8 @@ class RandomEqualize(_Transform):
 class GaussianBlur(_Transform):
     """Blurs with a Gaussian kernel of random width.
 
-    torchvision blurs PIL images as tensors; values differ by at most one from its.
+    torchvision blurs PIL images as tensors. Values are those of its v1 transform but for a few
+    in ten million, and those differ by one: docs/exactness.md.
 
     Takes an image of any size, gives the same size.
 

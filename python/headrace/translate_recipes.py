@@ -2,8 +2,8 @@
 is about colour, warps, policies and groups.
 
 All but RandomErasing are translated where the image is still a PIL image, for there torchvision
-gives the bytes that the engine gives. GaussianBlur is not: torchvision blurs in another order of
-additions, so that a value may differ by one.
+gives the bytes that the engine gives. GaussianBlur is not: a few values in
+ten million differ by one.
 """
 
 from __future__ import annotations
