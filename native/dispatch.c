@@ -11,18 +11,18 @@
 #endif
 
 static const hrn_pixel_kernels scalar_pixels = {
-    hrn_blend_scalar,       hrn_saturate_scalar, hrn_turn_grey_scalar, hrn_sum_grey_scalar,
-    hrn_extremes_scalar,    hrn_turn_hue_scalar, hrn_sharpen_scalar,   hrn_blur_down_scalar,
-    hrn_blur_across_scalar, hrn_nearest_scalar};
+    hrn_blend_scalar,       hrn_saturate_scalar,   hrn_turn_grey_scalar, hrn_sum_grey_scalar,
+    hrn_extremes_scalar,    hrn_turn_hue_scalar,   hrn_sharpen_scalar,   hrn_blur_down_scalar,
+    hrn_blur_across_scalar, hrn_blur_again_scalar, hrn_nearest_scalar};
 static const hrn_kernels scalar_kernels = {
     "scalar",         hrn_horizontal_scalar, hrn_vertical_scalar,
     hrn_write_scalar, hrn_spread_scalar,     &scalar_pixels};
 
 #if defined(__x86_64__)
 static const hrn_pixel_kernels avx2_pixels = {
-    hrn_blend_avx2,       hrn_saturate_avx2, hrn_turn_grey_avx2, hrn_sum_grey_avx2,
-    hrn_extremes_avx2,    hrn_turn_hue_avx2, hrn_sharpen_avx2,   hrn_blur_down_avx2,
-    hrn_blur_across_avx2, hrn_nearest_avx2};
+    hrn_blend_avx2,       hrn_saturate_avx2,   hrn_turn_grey_avx2, hrn_sum_grey_avx2,
+    hrn_extremes_avx2,    hrn_turn_hue_avx2,   hrn_sharpen_avx2,   hrn_blur_down_avx2,
+    hrn_blur_across_avx2, hrn_blur_again_avx2, hrn_nearest_avx2};
 static const hrn_kernels avx2_kernels = {"avx2",         hrn_horizontal_avx2, hrn_vertical_avx2,
                                          hrn_write_avx2, hrn_spread_avx2,     &avx2_pixels};
 

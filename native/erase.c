@@ -59,10 +59,11 @@ static float normal(noise *n) {
   return (float)(radius * cos(turn));
 }
 
-/* The first row value by value; the others are copies of it. */
+/* The first row value by value, if there is one; the others are copies of it. */
 static void fill_constant(const hrn_erasing *erasing, const hrn_format *format, int32_t width,
                           int32_t height, uint8_t *destination) {
   const hrn_box *box = &erasing->box;
+  if (box->height == 0) return;
   const size_t values = format->layout == HRN_NHWC ? 3 : 1; /* of a pixel that lie together */
   const size_t pitch = (size_t)width * values * format->element;
   const size_t bytes = (size_t)box->width * values * format->element;
