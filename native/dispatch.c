@@ -10,12 +10,15 @@
 #include <cpuid.h>
 #endif
 
-static const hrn_kernels scalar_kernels = {"scalar", hrn_horizontal_scalar, hrn_vertical_scalar,
-                                           hrn_write_scalar, hrn_spread_scalar};
+static const hrn_kernels scalar_kernels = {
+    "scalar",         hrn_horizontal_scalar, hrn_vertical_scalar,
+    hrn_write_scalar, hrn_spread_scalar,     NULL};
 
 #if defined(__x86_64__)
-static const hrn_kernels avx2_kernels = {"avx2", hrn_horizontal_avx2, hrn_vertical_avx2,
-                                         hrn_write_avx2, hrn_spread_avx2};
+static const hrn_plane_kernels avx2_planes = {hrn_idct_avx2, hrn_h2v1_avx2, hrn_h2v2_avx2,
+                                              hrn_colour_avx2, hrn_grey_avx2};
+static const hrn_kernels avx2_kernels = {"avx2",         hrn_horizontal_avx2, hrn_vertical_avx2,
+                                         hrn_write_avx2, hrn_spread_avx2,     &avx2_planes};
 
 /* The operating system saves ymm registers: OSXSAVE, and XCR0 bits 1 and 2 (Intel SDM vol. 1,
  * 14.3). Asked with the raw instruction, since _xgetbv needs a target attribute. */

@@ -1,5 +1,5 @@
 /* jpeg.c: the header of a JPEG, and the pixels of a window of it. */
-#include "jpeg_hook.h"
+#include "jpeg_rows.h"
 
 #include <limits.h>
 
@@ -222,6 +222,16 @@ static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bo
   if (denominator > 1) info->do_fancy_upsampling = FALSE;
   hrn_jpeg_start(context);
   hooked = hooked && hrn_hook_begin(context);
+  if (hooked && !hrn_rows_refused() && hrn_rows_accepts(context)) {
+    if (hrn_rows_window(context, box, image, status)) {
+      hrn_jpeg_verdict(jpeg, status);
+      hrn_jpeg_close(jpeg);
+      return status->code;
+    }
+    /* libjpeg's way needs less memory. */
+    hrn_status_clear(status);
+    hooked = false;
+  }
 
   JDIMENSION first = 0, columns = info->output_width;
   uint32_t top = (uint32_t)box->top, rows = (uint32_t)box->height;

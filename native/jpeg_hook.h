@@ -46,6 +46,15 @@ const char *hrn_hook_refusal(void);
 bool hrn_hook_accepts(hrn_context *context);
 bool hrn_hook_begin(hrn_context *context);
 
+/* After either: the window in MCUs, inclusive, and the memory for it; HRN_MEMORY or another code
+ * where there is none. The last row is a hint only: rows are made as asked. */
+int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
+                    uint32_t last_row, hrn_status *status);
+
+/* The window's MCUs of a row, one after the other, each its blocks in the order of the scan; NULL
+ * once the data is irregular. Rows are asked for in order. */
+int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row);
+
 /* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows
  * up to `bottom`. `seek` is the image's record or NULL. */
 int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
