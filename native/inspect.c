@@ -1,5 +1,5 @@
 /* inspect.c: what a record is, and whether it is good, without making pixels. */
-#include "jpeg_rows.h"
+#include "jpeg_hook.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void add_refusal(void) {
   if (refusal != NULL) {
     snprintf(versions, sizeof versions, VERSIONS "; seek points are not used, libjpeg: %s",
              refusal);
-  } else if (hrn_rows_refused()) {
+  } else if (hrn_planes_refused()) {
     snprintf(versions, sizeof versions, VERSIONS "; libjpeg makes the pixels: its own differ");
   }
 }

@@ -4,6 +4,7 @@
 
 #include "decoder.h"
 #include "coefficients.h"
+#include "jpeg_planes.h"
 #include "seek.h"
 
 /* A walk over the MCUs of the scan in their order, from any of them on. */
@@ -34,7 +35,8 @@ typedef struct hrn_hook {
   size_t row_stride; /* coefficients from one ready row to the next */
   uint8_t *unstuffed[2];
   hrn_walk walk;
-  bool irregular; /* the coefficients are not to be trusted: decode anew without us */
+  hrn_planes planes; /* where libjpeg does not make the pixels */
+  bool irregular;    /* the coefficients are not to be trusted: decode anew without us */
 } hrn_hook;
 
 /* jpeg_hook_check.c: why the libjpeg that is linked cannot be hooked, or NULL. Tried once. */

@@ -5,14 +5,14 @@
  * is written with that library, and decoded once without the hook and once with it, a window of it
  * with rows and columns skipped. Anything but the same bytes, from calls for every MCU, and the
  * library keeps its own decoder: slower, the pixels right. A third time the same window is made
- * without the library's inverse DCT, upsampling and colour conversion (jpeg_rows.c), which must not
- * show either.
+ * without the library's inverse DCT, upsampling and colour conversion (jpeg_planes.c), which must
+ * not show either.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "jpeg_rows.h"
+#include "jpeg_hook.h"
 
 /* Neither a whole number of MCUs, nor of points a row. */
 enum { WIDTH = 203, HEIGHT = 75, LEFT = 34, RIGHT = 181, TOP = 21, BOTTOM = 61 };
@@ -28,8 +28,8 @@ typedef struct sample {
   size_t stride;
   uint8_t *record; /* seek points */
   size_t record_length;
-  bool complete;    /* the hook was asked for each MCU */
-  bool rows_differ; /* jpeg_rows.c's from those of libjpeg alone */
+  bool complete;      /* the hook was asked for each MCU */
+  bool planes_differ; /* jpeg_planes.c's from those of libjpeg alone */
   hrn_status status;
 } sample;
 
@@ -107,31 +107,30 @@ static void decode(sample *s, bool hooked) {
   }
 }
 
-/* As hooked windows are decoded where jpeg_rows.c takes them: to no column but the window's. The
+/* As hooked windows are decoded where jpeg_planes.c takes them: to no column but the window's. The
  * outermost ones of the other two are those of a crop. */
-static void compare_rows(sample *s) {
+static void compare_planes(sample *s) {
   hrn_context *context = s->context;
   const hrn_encoder *file = &context->encoder;
   const hrn_box box = {LEFT + 2, TOP, RIGHT - LEFT - 4, BOTTOM - TOP};
   const uint32_t first = LEFT - LEFT % 16;
   uint32_t width, height;
-  hrn_image image;
   hrn_decode_header(context, file->bytes, file->length, &width, &height, &s->status);
   hrn_decode_seek(context, s->record, s->record_length);
   if (s->status.code != HRN_OK || setjmp(context->jpeg.escape) != 0) return;
   hrn_jpeg_start(context);
-  if (!hrn_hook_accepts(context) || !hrn_rows_accepts(context)) return; /* not on this CPU */
-  if (!hrn_rows_window(context, &box, &image, &s->status)) return;
-  for (uint32_t y = 0; y < (uint32_t)box.height; y++) {
-    const uint8_t *expected = s->pixels[0] + y * s->stride + (LEFT + 2 - first) * 4;
-    if (memcmp(image.pixels + y * image.stride, expected, (size_t)box.width * 4) != 0) {
-      s->rows_differ = true;
-    }
+  if (!hrn_hook_accepts(context) || !hrn_planes_accept(context)) return; /* not on this CPU */
+  if (!hrn_planes_begin(context, &box, &s->status)) return;
+  for (int y = 0; y < box.height; y++) {
+    uint8_t row[4 * WIDTH + HRN_COLOUR_PADDING];
+    const uint8_t *expected = s->pixels[0] + (size_t)y * s->stride + (LEFT + 2 - first) * 4;
+    hrn_planes_read(context, row, 0, 1);
+    if (memcmp(row, expected, (size_t)box.width * 4) != 0) s->planes_differ = true;
   }
 }
 
 static const char *refusal;
-static bool rows_refused;
+static bool planes_refused;
 
 static void check(void) {
   sample s = {.context = hrn_context_new(NULL)};
@@ -148,8 +147,8 @@ static void check(void) {
       refusal = "its pixels differ";
     }
   }
-  if (refusal == NULL) compare_rows(&s);
-  rows_refused = s.rows_differ || s.status.code != HRN_OK;
+  if (refusal == NULL) compare_planes(&s);
+  planes_refused = s.planes_differ || s.status.code != HRN_OK;
   free(s.record);
   free(s.pixels[0]);
   free(s.pixels[1]);
@@ -170,7 +169,7 @@ const char *hrn_hook_refusal(void) {
   return refusal;
 }
 
-bool hrn_rows_refused(void) {
+bool hrn_planes_refused(void) {
   hrn_hook_refusal();
-  return rows_refused;
+  return planes_refused;
 }
