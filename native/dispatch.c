@@ -10,17 +10,25 @@
 #include <cpuid.h>
 #endif
 
+static const hrn_pixel_kernels scalar_pixels = {
+    hrn_blend_scalar,       hrn_saturate_scalar,   hrn_turn_grey_scalar, hrn_sum_grey_scalar,
+    hrn_extremes_scalar,    hrn_turn_hue_scalar,   hrn_sharpen_scalar,   hrn_blur_down_scalar,
+    hrn_blur_across_scalar, hrn_blur_again_scalar, hrn_nearest_scalar};
 static const hrn_kernels scalar_kernels = {
     "scalar",         hrn_arrange_scalar, hrn_horizontal_scalar, hrn_vertical_scalar,
-    hrn_write_scalar, hrn_spread_scalar};
+    hrn_write_scalar, hrn_spread_scalar,  &scalar_pixels};
 
 #if defined(__x86_64__)
+static const hrn_pixel_kernels avx2_pixels = {
+    hrn_blend_avx2,       hrn_saturate_avx2,   hrn_turn_grey_avx2, hrn_sum_grey_avx2,
+    hrn_extremes_avx2,    hrn_turn_hue_avx2,   hrn_sharpen_avx2,   hrn_blur_down_avx2,
+    hrn_blur_across_avx2, hrn_blur_again_avx2, hrn_nearest_avx2};
 static const hrn_kernels avx2_kernels = {
     "avx2",         hrn_arrange_avx2, hrn_horizontal_avx2, hrn_vertical_avx2,
-    hrn_write_avx2, hrn_spread_avx2};
+    hrn_write_avx2, hrn_spread_avx2,  &avx2_pixels};
 static const hrn_kernels avx512_kernels = {
     "avx512",       hrn_arrange_avx512, hrn_horizontal_avx512, hrn_vertical_avx512,
-    hrn_write_avx2, hrn_spread_avx2};
+    hrn_write_avx2, hrn_spread_avx2,    &avx2_pixels};
 
 /* XCR0 bits that say which registers the operating system saves (Intel SDM vol. 1, 13.3). */
 enum { SAVES_YMM = 0x06, SAVES_ZMM = 0xE6 };
@@ -34,7 +42,7 @@ static int system_saves(uint32_t registers) {
   return (low & registers) == registers;
 }
 
-/* What write_avx2.c and resize_avx2.c use: AVX2, FMA and F16C came together in every CPU, but a
+/* What the files named _avx2.c use: AVX2, FMA and F16C came together in every CPU, but a
  * virtual machine may hide any of them. */
 static int cpu_has_avx2(void) {
   uint32_t eax, ebx, ecx, edx;
