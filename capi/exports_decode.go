@@ -67,7 +67,8 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if capacity == 0 {
 			return nil
 		}
-		_, err = context.Sample(plan, source, size, native.Seek{}, key, nil, into, uint64(capacity))
+		_, err = context.Sample(source, size, native.Seek{}, key, nil,
+			native.View{Plan: plan, To: into, Capacity: uint64(capacity)})
 		return planError(transform.Explain(c.Transform, err))
 	})
 }

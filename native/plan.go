@@ -130,8 +130,9 @@ type Output struct {
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
 // it at once. Its memory is C memory, freed by Close.
 type Plan struct {
-	c    *C.hrn_plan
-	size Size
+	c      *C.hrn_plan
+	size   Size
+	output Output
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
@@ -173,7 +174,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	if plan == nil {
 		return nil, failure(&status)
 	}
-	p := &Plan{c: plan}
+	p := &Plan{c: plan, output: output}
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}
@@ -185,6 +186,9 @@ func (p *Plan) Close() {
 	C.hrn_plan_free(p.c)
 	p.c = nil
 }
+
+// Output is the form of its samples.
+func (p *Plan) Output() Output { return p.output }
 
 // FixedSize is the size of every sample, and whether there is one: a batch needs it.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }
@@ -202,8 +206,11 @@ func (p *Plan) Size(width, height uint32) (Size, error) {
 }
 
 // Key is what random ops draw from, with the op's place in the plan. Draw is 0 where a sample comes
-// once an epoch, else what tells its appearances apart.
-type Key struct{ Seed, Epoch, Sample, Draw uint64 }
+// once an epoch, else what tells its appearances apart; View 0 is a sample's only or first view.
+type Key struct {
+	Seed, Epoch, Sample, Draw uint64
+	View                      uint32
+}
 
 func (k Key) c() C.hrn_key {
 	return C.hrn_key{
@@ -211,6 +218,7 @@ func (k Key) c() C.hrn_key {
 		epoch:  C.uint64_t(k.Epoch),
 		sample: C.uint64_t(k.Sample),
 		draw:   C.uint64_t(k.Draw),
+		view:   C.uint32_t(k.View),
 	}
 }
 

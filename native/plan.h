@@ -114,6 +114,27 @@ int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *r
 int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
                   const hrn_sink *sink, hrn_status *status);
 
+/* The window of its input alone. */
+int hrn_stage_reach(hrn_context *context, const hrn_stage *stage, hrn_box *input,
+                    hrn_status *status);
+
+/* share.c: what a view wants to be decoded, and the window that is decoded for it: that of view
+ * number `decode`, the first of those that share it. */
+typedef struct hrn_want {
+  hrn_box window;
+  int32_t denominator;
+  int fast;
+  int32_t decode;
+  hrn_box shared;
+} hrn_want;
+void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t count);
+
+/* What was decoded for several views. */
+typedef struct hrn_decoded {
+  hrn_box window;
+  hrn_image image;
+} hrn_decoded;
+
 /* Where a stage's rows go: into an image for the next stage, or finished into the destination. */
 struct hrn_sink {
   const hrn_image *image;   /* NULL for the last stage */
