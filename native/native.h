@@ -193,9 +193,11 @@ enum hrn_op_kind {
   HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
   HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
   HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */
-  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
-                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
-                          height / width lo, hi */
+  HRN_OP_ERASING = 40,   /* on the finished values, last of all: i[0] = 1: a normal value for each,
+                            else p[5..7] for the channels; p = probability, share of the area lo, hi,
+                            height / width lo, hi */
+  HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
+                            and of the mirror image, i[3] = 1: upside down */
 };
 
 enum hrn_policy { HRN_POLICY_IMAGENET = 0, HRN_POLICY_CIFAR10 = 1, HRN_POLICY_SVHN = 2 };
@@ -246,6 +248,7 @@ void hrn_plan_free(hrn_plan *plan);
 typedef struct hrn_size {
   int32_t fixed;
   uint32_t width, height;
+  uint32_t images; /* 0 of one image as such; else so many, one after the other */
   uint64_t bytes;
 } hrn_size;
 int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,

@@ -53,6 +53,7 @@ const (
 	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
 	OpErasing            int32 = C.HRN_OP_ERASING
+	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
 )
 
 // The values of I[0] of an OpPixel: what is done to each pixel.
@@ -139,6 +140,7 @@ type Plan struct {
 type Size struct {
 	Fixed         bool
 	Width, Height uint32
+	Images        uint32 // 0 of one image as such, else so many in a row
 	Bytes         uint64
 }
 
@@ -202,7 +204,7 @@ func (p *Plan) Size(width, height uint32) (Size, error) {
 	if status.code != C.HRN_OK {
 		return Size{}, failure(&status)
 	}
-	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint32(size.images), uint64(size.bytes)}, nil
 }
 
 // Key is what random ops draw from, with the op's place in the plan. Draw is 0 where a sample comes

@@ -65,6 +65,14 @@ typedef struct hrn_erasing {
   float value[3];
 } hrn_erasing;
 
+/* The boxes of the finished pixels that are written instead of all of them, the second half of ten
+ * backwards. */
+typedef struct hrn_crops {
+  int32_t count; /* 0: all pixels, once */
+  hrn_box box[10];
+  int32_t vertical;
+} hrn_crops;
+
 /* What one image goes through: count stages, at least one, each followed by its pixel ops. */
 typedef struct hrn_program {
   int32_t count;
@@ -72,6 +80,7 @@ typedef struct hrn_program {
   hrn_pixel_list pixels;
   int32_t erasings;
   hrn_erasing erasing[HRN_MAX_ERASINGS];
+  hrn_crops crops;
 } hrn_program;
 
 /* walk.c: draws all ops and folds them. */
@@ -83,6 +92,13 @@ int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const 
                    hrn_status *status);
 void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_key *key,
                uint8_t *destination);
+
+/* crops.c: how many images an op makes, 0 where it makes one as such; adds its boxes to a program;
+ * and writes them. */
+int32_t hrn_crops_of(const hrn_op *op);
+int hrn_crops_add(hrn_program *program, const hrn_op *op, hrn_status *status);
+void hrn_crops_write(const hrn_crops *crops, const hrn_format *format, const hrn_image *image,
+                     uint8_t *destination);
 
 /* geometry.c: an empty program for an image of that size, and one geometric op more on it. */
 void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height);
@@ -145,5 +161,9 @@ struct hrn_sink {
   int32_t width, height; /* of the stage's output */
   int flip_x, flip_y;
 };
+
+/* sample.c: where finished rows of that size go. */
+hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
+                           uint8_t *destination);
 
 #endif

@@ -18,27 +18,31 @@ static int image_between(hrn_context *context, int32_t stage, const hrn_stage *f
   return HRN_OK;
 }
 
+/* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
+hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
+                           uint8_t *destination) {
+  const size_t element = format->element;
+  return (hrn_sink){.format = format,
+                    .write = hrn_kernels_chosen()->write,
+                    .destination = destination,
+                    .row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),
+                    .plane = (size_t)width * (size_t)height * element,
+                    .width = width,
+                    .height = height};
+}
+
 /* The stages that are not last write whole images; the last one writes finished rows, each once,
  * so that no image of the result exists in another form. */
 static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *image,
-                        void *destination) {
-  const hrn_format *format = &plan->format;
-  hrn_sink sink = {.width = stage->x.length, .height = stage->y.length};
+                        uint8_t *destination) {
+  hrn_sink sink = {.image = image, .width = stage->x.length, .height = stage->y.length};
+  if (image == NULL) {
+    sink = hrn_finished_sink(&plan->format, sink.width, sink.height, destination);
+  }
   /* A gather's maps already look backwards. */
   const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
   sink.flip_x = !maps && stage->x.step < 0;
   sink.flip_y = !maps && stage->y.step < 0;
-  if (image != NULL) {
-    sink.image = image;
-    return sink;
-  }
-  /* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
-  const size_t element = format->element;
-  sink.format = format;
-  sink.write = hrn_kernels_chosen()->write;
-  sink.destination = destination;
-  sink.row = (size_t)sink.width * element * (format->layout == HRN_NHWC ? 3 : 1);
-  sink.plane = (size_t)sink.width * (size_t)sink.height * element;
   return sink;
 }
 
@@ -105,7 +109,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       input.height = ready.input.height;
     }
     hrn_image *output = NULL, between;
-    if (!last || pixels) {
+    if (!last || pixels || program->crops.count > 0) {
       output = &between;
       if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
     }
@@ -114,6 +118,10 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     if (output == NULL) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
+  }
+  if (program->crops.count > 0) {
+    hrn_crops_write(&program->crops, &plan->format, &image, destination);
+    return HRN_OK;
   }
   write_image(plan, &stages[program->count - 1], &image, destination);
   return HRN_OK;
@@ -146,8 +154,12 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
   }
   /* The stages are the truth about the size, so it is they who are held against the capacity. */
   const hrn_stage *last = &program->stages[program->count - 1];
-  const uint64_t bytes =
-      (uint64_t)last->x.length * (uint64_t)last->y.length * 3 * plan->format.element;
+  uint64_t pixels = (uint64_t)last->x.length * (uint64_t)last->y.length;
+  const hrn_crops *crops = &program->crops;
+  if (crops->count > 0) {
+    pixels = (uint64_t)crops->count * (uint64_t)crops->box->width * (uint64_t)crops->box->height;
+  }
+  const uint64_t bytes = pixels * 3 * plan->format.element;
   if (bytes > view->capacity) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
                     "a sample of %dx%d pixels takes %llu bytes, the destination holds %llu",

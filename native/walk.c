@@ -129,6 +129,16 @@ static int record_erasing(const walk *w, int32_t index, hrn_status *status) {
   return HRN_OK;
 }
 
+static int walk_crops(const walk *w, int32_t index, hrn_status *status) {
+  const hrn_op *op = &w->plan->ops[index];
+  if (w->steps != NULL) {
+    hrn_drawn *step = step_of(w, index, status);
+    if (step == NULL) return status->code;
+    memcpy(step->i, op->i, sizeof step->i);
+  }
+  return hrn_crops_add(w->program, op, status);
+}
+
 static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   const hrn_op *op = &w->plan->ops[index];
   switch (op->kind) {
@@ -146,6 +156,7 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     if (w->steps != NULL && record_geometry(w, index, status) != HRN_OK) return status->code;
     return hrn_geometry_add(program, op, index, w->key, status);
   }
+  if (op->kind == HRN_OP_FIVE_CROP) return walk_crops(w, index, status);
   if (op->kind == HRN_OP_ERASING) {
     const int32_t before = program->erasings;
     if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;

@@ -101,6 +101,9 @@ func imageField(plan *native.Plan) (Field, error) {
 	if output.Layout == native.NHWC {
 		shape = []int64{int64(size.Height), int64(size.Width), 3}
 	}
+	if size.Images > 0 {
+		shape = append([]int64{int64(size.Images)}, shape...)
+	}
 	return Field{DType: imageTypes[output.DType], Shape: shape, SampleBytes: int64(size.Bytes)}, nil
 }
 
