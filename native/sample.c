@@ -153,17 +153,11 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
     return status->code;
   }
   /* The stages are the truth about the size, so it is they who are held against the capacity. */
-  const hrn_stage *last = &program->stages[program->count - 1];
-  uint64_t pixels = (uint64_t)last->x.length * (uint64_t)last->y.length;
-  const hrn_crops *crops = &program->crops;
-  if (crops->count > 0) {
-    pixels = (uint64_t)crops->count * (uint64_t)crops->box->width * (uint64_t)crops->box->height;
-  }
-  const uint64_t bytes = pixels * 3 * plan->format.element;
-  if (bytes > view->capacity) {
+  const hrn_size size = hrn_finished_size(plan, program);
+  if (size.bytes > view->capacity) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
-                    "a sample of %dx%d pixels takes %llu bytes, the destination holds %llu",
-                    last->x.length, last->y.length, (unsigned long long)bytes,
+                    "a sample of %ux%u pixels takes %llu bytes, the destination holds %llu",
+                    size.width, size.height, (unsigned long long)size.bytes,
                     (unsigned long long)view->capacity);
   }
   if (plan->output.mode == HRN_FAST) make_fast(context, program->stages, program->count);
