@@ -30,10 +30,17 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	var ops []native.Op
 	normalized := -1 // where Normalize stands
 	erased := -1     // where the first RandomErasing stands
+	cropped := -1    // where FiveCrop or TenCrop stands
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
+		}
+		if cropped >= 0 && name != "Normalize" {
+			return nil, &Error{Index: cropped, Transform: nameOf(list[cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
+		}
+		if makesSeveral(name) {
+			cropped = i
 		}
 		switch {
 		case name == "RandomErasing":
@@ -78,6 +85,9 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	}
 	return plan, nil
 }
+
+// makesSeveral: images from one, which nothing but Normalize can go on with.
+func makesSeveral(name string) bool { return name == "FiveCrop" || name == "TenCrop" }
 
 // each is element i of a list, or the one number that stands for all.
 func (v value) each(i int) float64 {

@@ -21,6 +21,7 @@ from headrace.ops import (
     center_crop,
     crop,
     equalize,
+    five_crop,
     gaussian_blur,
     hflip,
     invert,
@@ -35,6 +36,7 @@ from headrace.ops import (
     room_for_pixels,
     rotate,
     solarize,
+    ten_crop,
     vflip,
 )
 
@@ -52,6 +54,7 @@ __all__ = [
     "crop",
     "decode",
     "equalize",
+    "five_crop",
     "gaussian_blur",
     "hflip",
     "invert",
@@ -66,6 +69,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "ten_crop",
     "vflip",
 ]
 

@@ -13,10 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from headrace.multiview import Views
+from headrace.schedule import Schedule
+
 __all__ = [
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
+    "FiveCrop",
     "GaussianBlur",
     "Grayscale",
     "Normalize",
@@ -46,7 +50,10 @@ __all__ = [
     "RandomZoomOut",
     "Resize",
     "ScaleJitter",
+    "Schedule",
+    "TenCrop",
     "TrivialAugmentWide",
+    "Views",
 ]
 
 # Pillow's Image.Resampling, by value.
@@ -101,7 +108,7 @@ class RandomResizedCrop(_Transform):
     Source: ``torchvision.transforms.RandomResizedCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (0.75, 1.3333333333333333)
     interpolation: Any = "bilinear"
@@ -155,7 +162,7 @@ class CenterCrop(_Transform):
     Source: ``torchvision.transforms.CenterCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,7 @@ class RandomCrop(_Transform):
     Source: ``torchvision.transforms.RandomCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
     fill: int | Sequence[int] = 0
@@ -796,6 +803,54 @@ class RandomOrder(_Transform):
     """
 
     transforms: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class FiveCrop(_Transform):
+    """Crops the four corners and the middle.
+
+    Comes last, with Normalize alone behind it. A sample is then five images: shape (5, 3,
+    *size), which torchvision's users stack their tuples to. An image that is smaller than
+    ``size`` is an error of that sample.
+
+    Takes an image of at least ``size``, gives five images of ``size``: top left, top right,
+    bottom left, bottom right, middle.
+
+    Args:
+        size: height and width of a crop in pixels; one number for a square.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.FiveCrop`` on PIL images.
+    """
+
+    size: int | Sequence[int] | Schedule
+
+
+@dataclass(frozen=True)
+class TenCrop(_Transform):
+    """Crops the four corners and the middle of the image and of its mirror image.
+
+    Comes last, with Normalize alone behind it. A sample is then ten images: shape (10, 3,
+    *size), which torchvision's users stack their tuples to. An image that is smaller than
+    ``size`` is an error of that sample.
+
+    Takes an image of at least ``size``, gives ten images of ``size``: those of FiveCrop, and
+    those of the mirror image.
+
+    Args:
+        size: height and width of a crop in pixels; one number for a square.
+        vertical_flip: mirror top to bottom, not left to right.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.TenCrop`` on PIL images.
+    """
+
+    size: int | Sequence[int] | Schedule
+    vertical_flip: bool = False
 
 
 @dataclass(frozen=True)
