@@ -20,8 +20,8 @@ static int spare_image(hrn_context *context, const hrn_image *image, int32_t *tu
   return HRN_OK;
 }
 
-int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
-                   hrn_status *status) {
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image,
+                   hrn_pixel_state *state, hrn_status *status) {
   hrn_table table;
   if (hrn_table_of(op, image, table)) {
     hrn_table_apply(table, image);
@@ -42,11 +42,15 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
     case HRN_PIXEL_CHANNELS:
       hrn_permute_channels(image, op->i);
       return HRN_OK;
+    case HRN_PIXEL_MIX_BEGIN:
+    case HRN_PIXEL_MIX_CHAIN:
+    case HRN_PIXEL_MIX_END:
+      return hrn_mix_run(context, op, image, state, status);
     default:
       break;
   }
   hrn_image out;
-  if (spare_image(context, image, turn, &out, status) != HRN_OK) return status->code;
+  if (spare_image(context, image, &state->turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {
     case HRN_PIXEL_SHARPNESS:
       hrn_sharpness(image, &out, (float)op->p[0]);
@@ -56,6 +60,9 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       break;
     case HRN_PIXEL_AFFINE:
       if (hrn_affine(context, op, image, &out, status) != HRN_OK) return status->code;
+      break;
+    case HRN_PIXEL_PILLOW_BLUR:
+      if (hrn_pillow_blur(context, op, image, &out, status) != HRN_OK) return status->code;
       break;
     case HRN_PIXEL_PERSPECTIVE:
       hrn_perspective(op, image, &out);

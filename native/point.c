@@ -74,6 +74,8 @@ static uint8_t point(const hrn_pixel_op *op, int32_t v, int32_t grey) {
       return (uint8_t)(v & ~((1 << (8 - op->i[0])) - 1));
     case HRN_PIXEL_SOLARIZE:
       return (uint8_t)(v < op->p[0] ? v : 255 - v);
+    case HRN_PIXEL_SOLARIZE_ADD:
+      return (uint8_t)(v < op->i[1] ? (v + op->i[0] < 255 ? v + op->i[0] : 255) : v);
     case HRN_PIXEL_GAMMA: {
       /* torchvision's own list; beyond 255 a list is cut off, and so is NaN's stand-in. */
       const double value = (255 + 1 - 1e-3) * op->p[1] * pow(v / 255.0, op->p[0]);
@@ -103,6 +105,7 @@ int hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table table
     case HRN_PIXEL_INVERT:
     case HRN_PIXEL_POSTERIZE:
     case HRN_PIXEL_SOLARIZE:
+    case HRN_PIXEL_SOLARIZE_ADD:
     case HRN_PIXEL_GAMMA:
     case HRN_PIXEL_BRIGHTNESS:
       break;

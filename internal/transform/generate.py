@@ -42,6 +42,11 @@ HINTS = {
     "shares": "Sequence[float]",
     "shear": "float | Sequence[float]",
     "centre": "Sequence[float]",
+    "severity": "int",
+    "chains": "int",
+    "depth": "int",
+    "alpha": "float",
+    "text": "str",
     "weights": "Sequence[float]",
     "count": "int",
     "bins": "int",
@@ -128,7 +133,8 @@ def one_class(entry: dict[str, Any]) -> str:
         "    Raises:",
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
-    lines += ["", f"    Source: ``torchvision.transforms.{name}`` on PIL images.", '    """']
+    source = entry.get("source", f"torchvision.transforms.{name}")
+    lines += ["", f"    Source: ``{source}`` on PIL images.", '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:

@@ -23,7 +23,10 @@ const goldenRecipes = `[
   [{"name": "RandomRotation", "degrees": [10, 90]}, {"name": "RandomPerspective", "p": 1}, {"name": "RandomChannelPermutation"}],
   [{"name": "RandomOrder", "transforms": [{"name": "RandomInvert"}, {"name": "RandomChoice", "p": [1, 2, 3], "transforms": [
     {"name": "RandomPosterize", "bits": 4}, {"name": "RandomSolarize", "threshold": 99}, {"name": "RandomEqualize"}]}]},
-    {"name": "RandomApply", "transforms": [{"name": "RandomAdjustSharpness", "sharpness_factor": 2}, {"name": "RandomAutocontrast"}]}]
+    {"name": "RandomApply", "transforms": [{"name": "RandomAdjustSharpness", "sharpness_factor": 2}, {"name": "RandomAutocontrast"}]}],
+  [{"name": "TimmAugment", "config": "rand-m9-mstd0.5-inc1"}, {"name": "TimmAugment", "config": "original-mstd0.5"}],
+  [{"name": "TimmAugment", "config": "rand-n3-p0.9-mstd101-tweights", "interpolation": "bilinear"}, {"name": "TimmAugment", "config": "3a"}],
+  [{"name": "TimmAugment", "config": "augmix-m5-w4-d2"}, {"name": "AugMix", "alpha": 0.4}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

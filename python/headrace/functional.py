@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _lib, arguments
+from headrace.chains import mix_chains
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -28,6 +29,7 @@ from headrace.ops import (
     permute_channels,
     perspective,
     perspective_map,
+    pillow_blur,
     posterize,
     replay,
     resize,
@@ -35,6 +37,7 @@ from headrace.ops import (
     room_for_pixels,
     rotate,
     solarize,
+    solarize_add,
     vflip,
 )
 
@@ -55,10 +58,12 @@ __all__ = [
     "gaussian_blur",
     "hflip",
     "invert",
+    "mix_chains",
     "pad",
     "permute_channels",
     "perspective",
     "perspective_map",
+    "pillow_blur",
     "posterize",
     "replay",
     "resize",
@@ -66,6 +71,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "solarize_add",
     "vflip",
 ]
 

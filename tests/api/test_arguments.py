@@ -321,6 +321,12 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "gaussian_blur": {"kernel_size": 3, "sigma": None},
     "hflip": {},
     "invert": {},
+    "mix_chains": {
+        "chains": [[{"function": "invert", "arguments": {}}]],
+        "weights": [0.5],
+        "original": 0.5,
+        "blend": 0.5,
+    },
     "pad": {"padding": 1, "fill": 0, "padding_mode": "constant"},
     "permute_channels": {"permutation": [2, 1, 0]},
     "perspective": {
@@ -334,6 +340,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "interpolation": "bilinear",
         "fill": None,
     },
+    "pillow_blur": {"radius": 2},
     "posterize": {"bits": 4},
     "replay": {"transform": [], "seed": 0, "epoch": 0, "sample": 0, "draw": 0},
     "resize": {"size": 8, "interpolation": "bilinear", "max_size": None, "antialias": True},
@@ -356,6 +363,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "fill": None,
     },
     "solarize": {"threshold": 128},
+    "solarize_add": {"add": 20, "thresh": 128},
     "vflip": {},
 }
 # What no argument of any function takes, and what this one does not beyond that.
@@ -387,7 +395,13 @@ ALSO_WRONG: dict[str, list[Any]] = {
     "hue_factor": [2, -0.6, None, "0.1"],
     "brightness_factor": [-1, None, math.inf],
     "angle": [None, math.inf, [1]],
-    "bits": [0, 9, 2.5, None],
+    "bits": [-1, 9, 2.5, None],
+    "chains": [None, 5, ["invert"], [["invert"]], [[{"function": "invert"}]], [[]] * 2],
+    "weights": [None, 0.5, ["x"], [0.5, 0.5], [math.inf]],
+    "original": [None, math.inf, [1]],
+    "radius": [-1, 1001, None],
+    "add": [-1, 256, 1.5, None],
+    "thresh": [-1, 257, 1.5, None],
     "size": [None, 0, (8, 8, 8), [], 2.5, 2**70],
     "output_size": [None, 0, (8, 8, 8), 2.5],
     "kernel_size": [None, 0, 4, -3, (3, 3, 3)],
