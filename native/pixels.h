@@ -25,8 +25,9 @@ enum hrn_pixel_kind {
   HRN_PIXEL_GREY,
   HRN_PIXEL_CHANNELS,    /* i = which channel stands first, second, third */
   HRN_PIXEL_BLUR,        /* i = kernel width, height (odd); p = sigma x, sigma y */
-  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill. As an op of a plan:
-                            i[0] = enum hrn_map */
+  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill; i[2..3] = width and
+                            height of the output, 0: the input's. As an op of a plan: i[0] = enum
+                            hrn_map */
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
   HRN_PIXEL_SOLARIZE_ADD, /* i = what is added (0 to 255) to values below a threshold (0 to 256) */
   HRN_PIXEL_PILLOW_BLUR,  /* p = radius, which is the standard deviation */
@@ -41,7 +42,7 @@ enum hrn_map {
   HRN_MAP_COEFFICIENTS = 0,
   HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre
                     */
-  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre */
+  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre; i[2] = 1: it expands */
 };
 
 typedef struct hrn_pixel_op {
@@ -59,6 +60,11 @@ typedef struct hrn_pixel_state {
   float *sums;
   uint8_t *original;
 } hrn_pixel_state;
+
+/* The size of its output: only a warp may have another one than its input. */
+static inline int hrn_sets_size(const hrn_pixel_op *op) {
+  return op->kind == HRN_PIXEL_AFFINE && op->i[2] > 0;
+}
 
 /* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
  * spare images, which *image then is. */

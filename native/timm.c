@@ -189,7 +189,7 @@ static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *s
       map(pixel->p, 1, 0, 0, 0, 1, found * height);
       break;
     case ROTATE:
-      hrn_rotation_map(found, NULL, width, height, pixel->p, &pixel->filter);
+      hrn_rotation_map(found, NULL, 0, width, height, pixel->p, &pixel->filter, pixel->i + 2);
       break;
     case POSTERIZE:
       /* Without bits it is black; Pillow did so until it began to refuse it. */

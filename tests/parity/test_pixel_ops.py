@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torchvision.transforms import InterpolationMode, RandomPerspective
+from torchvision.transforms import InterpolationMode, RandomPerspective, v2
 from torchvision.transforms import functional as theirs
 
 from headrace import functional as ours
+from headrace.errors import LimitError
 from images import photographs
 
 DRAWS = 200
@@ -108,6 +109,32 @@ def test_a_rotation_with_this_filter_is_torchvisions_in_every_byte(filter_name: 
         wanted = theirs.rotate(Image.fromarray(array), angle, mode, **arguments)
         found = ours.rotate(array, angle, filter_name, **arguments)
         assert np.array_equal(found, np.asarray(wanted)), (array.shape, angle, arguments)
+
+
+@pytest.mark.parametrize("filter_name", FILTERS)
+def test_a_rotation_that_expands_with_this_filter_is_torchvisions_in_every_byte(
+    filter_name: str,
+) -> None:
+    for array, draw in pictures(7):
+        angle = draw.choice((0.0, 90.0, -90.0, 180.0, 270.0, 360.0, draw.uniform(-720, 720)))
+        arguments = {"expand": True, "center": centre(draw), "fill": fill(draw)}
+        mode = InterpolationMode(filter_name)
+        wanted = theirs.rotate(Image.fromarray(array), angle, mode, **arguments)
+        found = ours.rotate(array, angle, filter_name, **arguments)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, angle, arguments)
+
+
+def test_a_resize_to_the_longer_side_is_torchvisions_in_every_byte() -> None:
+    for array, draw in pictures(8):
+        longest = draw.choice((1, 7, 64, 130))
+        try:
+            wanted = v2.functional.resize(Image.fromarray(array), None, max_size=longest)
+        except ValueError:  # of the shorter side nothing is left
+            with pytest.raises(LimitError, match=f"longer side {longest}"):
+                ours.resize(array, None, max_size=longest)
+            continue
+        found = ours.resize(array, None, max_size=longest)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, longest)
 
 
 @pytest.mark.parametrize("filter_name", FILTERS)
