@@ -164,7 +164,9 @@ def their_squares() -> Sample:
     y, x = random.randrange(HEIGHT), random.randrange(WIDTH)
     top, bottom = (int(np.clip(y + side, 0, HEIGHT)) for side in (-40, 40))
     left, right = (int(np.clip(x + side, 0, WIDTH)) for side in (-40, 40))
-    return {k: float(n) for k, n in zip("ijhw", (top, left, bottom - top, right - left), strict=True)}
+    return {
+        k: float(n) for k, n in zip("ijhw", (top, left, bottom - top, right - left), strict=True)
+    }
 
 
 JITTER = {"brightness": 0, "contrast": 1, "saturation": 2, "hue": 3}
