@@ -44,6 +44,11 @@ HINTS = {
     "shares": "Sequence[float]",
     "shear": "float | Sequence[float]",
     "centre": "Sequence[float]",
+    "severity": "int",
+    "chains": "int",
+    "depth": "int",
+    "alpha": "float",
+    "text": "str",
     "weights": "Sequence[float]",
     "count": "int",
     "bins": "int",
@@ -137,7 +142,8 @@ def one_class(entry: dict[str, Any]) -> str:
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
     module = "torchvision.transforms.v2" if entry.get("v2") else "torchvision.transforms"
-    lines += ["", f"    Source: ``{module}.{name}`` on PIL images.", '    """']
+    source = entry.get("source", f"{module}.{name}")
+    lines += ["", f"    Source: ``{source}`` on PIL images.", '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _lib, arguments
+from headrace.chains import mix_chains
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -29,6 +30,7 @@ from headrace.ops import (
     permute_channels,
     perspective,
     perspective_map,
+    pillow_blur,
     posterize,
     replay,
     resize,
@@ -36,6 +38,7 @@ from headrace.ops import (
     room_for_pixels,
     rotate,
     solarize,
+    solarize_add,
     ten_crop,
     vflip,
 )
@@ -58,10 +61,12 @@ __all__ = [
     "gaussian_blur",
     "hflip",
     "invert",
+    "mix_chains",
     "pad",
     "permute_channels",
     "perspective",
     "perspective_map",
+    "pillow_blur",
     "posterize",
     "replay",
     "resize",
@@ -69,6 +74,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "solarize_add",
     "ten_crop",
     "vflip",
 ]

@@ -40,8 +40,7 @@ class Schedule:
         return f"Schedule({self.sizes}, by={self.by!r})"
 
 
-def _sizes(name: str, sizes: Mapping[Any, Any], by: str) -> dict[int, int | list[int]]:
-    """Sizes by where they begin, in that order."""
+def _sizes(name: str, sizes: Mapping[int, Any], by: str) -> dict[int, int | list[int]]:
     found = {arguments.count(f"a key of {name}", at, 0): size for at, size in sizes.items()}
     if 0 not in found:
         raise arguments.refuse(name, dict(sizes), f"a size from {by} 0 on")
