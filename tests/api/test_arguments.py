@@ -100,6 +100,9 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "pad": FLAGS,
         "transform": [
             3,
+            0,
+            "",
+            False,
             "CenterCrop",
             hr.transforms.CenterCrop(8),
             {"name": "CenterCrop", "size": 8},
