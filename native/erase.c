@@ -1,6 +1,6 @@
 /* erase.c: boxes of the finished values that are replaced, where torchvision and timm do it: after
- * ToTensor, and after Normalize where that stands before it. RandomErasing (Zhong et al., 2020) with
- * torchvision's draws, or with timm's, which may be several boxes; Cutout (DeVries and Taylor,
+ * ToTensor, and after Normalize where that stands before it. RandomErasing (Zhong et al., 2020)
+ * with torchvision's draws, or with timm's, which may be several boxes; Cutout (DeVries and Taylor,
  * 2017).
  */
 #include <math.h>
