@@ -207,11 +207,12 @@ enum hrn_op_kind {
                           share), alpha */
   HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
                           p = alpha */
-  /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo, hi;
-     p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */
-  HRN_OP_ERASING = 40, /* p[1..4] = share of the area (of all boxes) lo, hi, height / width lo, hi */
-  HRN_OP_CUTOUT = 41,  /* i[3] = side of a square whose middle may be any pixel */
-  HRN_OP_ERASE = 42,   /* i[4..7] = top, left, height, width */
+  /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo,
+     hi; p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */
+  HRN_OP_ERASING =
+      40,             /* p[1..4] = share of the area (of all boxes) lo, hi, height / width lo, hi */
+  HRN_OP_CUTOUT = 41, /* i[3] = side of a square whose middle may be any pixel */
+  HRN_OP_ERASE = 42,  /* i[4..7] = top, left, height, width */
   HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
                             and of the mirror image, i[3] = 1: upside down */
 };

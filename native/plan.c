@@ -319,7 +319,8 @@ static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *ou
     }
     if (output->dtype != HRN_UINT8) continue;
     for (int c = 5; c < 8; c++) {
-      if (op->i[0] != HRN_ERASE_VALUE || check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
+      if (op->i[0] != HRN_ERASE_VALUE ||
+          check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
         return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
       }
     }

@@ -64,7 +64,7 @@ enum { HRN_MAX_STAGES = HRN_MAX_OPS + 1 };
 /* A box of the finished sample whose values are replaced. */
 typedef struct hrn_erasing {
   hrn_box box;
-  int32_t op;     /* its number in the plan, and that of the box: what its noise is drawn by */
+  int32_t op; /* its number in the plan, and that of the box: what its noise is drawn by */
   int32_t number;
   int32_t normal; /* a normal value for each channel of each pixel, else: */
   float value[3];
