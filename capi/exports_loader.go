@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/pipeline"
 )
 
 //export goLoaderOpen
@@ -102,6 +103,33 @@ func (l *loader) describe(b batch, into *C.hr_batch) {
 	setField(&into.fields[0], "images", slot, l.dtype, shape, 4)
 	setField(&into.fields[1], "labels", unsafe.Add(slot, at.LabelsOffset), elementType{dlInt, 64}, integers, 1)
 	setField(&into.fields[2], "indices", unsafe.Add(slot, at.IndicesOffset), elementType{dlInt, 64}, integers, 1)
+	if mixed := at.Mixed; mixed.Mixed {
+		into.field_count += C.int32_t(describeMixed(b, mixed, into.fields[3:]))
+	}
+}
+
+// describeMixed fills in the fields that only a mixed batch has, and returns how many they are.
+func describeMixed(b batch, at pipeline.MixedLayout, into []C.hr_field) int {
+	fields := []struct {
+		name    string
+		offset  int64
+		element elementType
+		across  int64 // 0: one number a sample
+	}{
+		{"partners", at.Partners, elementType{dlInt, 64}, 0},
+		{"partner_labels", at.PartnerLabels, elementType{dlInt, 64}, 0},
+		{"lambdas", at.Lambdas, elementType{dlFloat, 64}, 0},
+		{"boxes", at.Boxes, elementType{dlInt, 32}, 4},
+		{"targets", at.Targets, elementType{dlFloat, 32}, at.Classes},
+	}
+	if at.Classes == 0 {
+		fields = fields[:4]
+	}
+	for i, f := range fields {
+		dimensions := 1 + min(1, int(f.across))
+		setField(&into[i], f.name, unsafe.Add(b.Slot.Pointer(), f.offset), f.element, [4]int64{b.Length, f.across}, dimensions)
+	}
+	return len(fields)
 }
 
 func setField(f *C.hr_field, name string, data unsafe.Pointer, element elementType, shape [4]int64, dimensions int) {

@@ -154,7 +154,7 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
 
 /* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
 typedef struct hr_field {
-  char name[32]; /* "images", "labels", "indices" */
+  char name[32]; /* "images", "labels", "indices", and of a mixed batch those that follow them */
   void *data;
   uint64_t bytes;
   int64_t shape[4];
@@ -165,7 +165,7 @@ typedef struct hr_field {
   uint16_t reserved;
 } hr_field;
 
-#define HR_MAX_FIELDS 4
+#define HR_MAX_FIELDS 16
 typedef struct hr_batch {
   hr_handle batch;     /* for hr_release */
   int64_t epoch, step; /* the step that its place lies in: position / (batch_size * world_size) */
@@ -175,6 +175,11 @@ typedef struct hr_batch {
   int32_t field_count;
   hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
 } hr_batch;
+/* With MixUp, CutMix or Mixup at the end of "transform" there follow, for each sample: "partners",
+ * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own share;
+ * "boxes" (int32, shape length x 4), the top, left, height and width of what CutMix took from the
+ * partner, all 0 where it took nothing; and, where labels are "soft", "targets" (float32, shape
+ * length x num_classes). */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. HR_END: the epoch is over;

@@ -1,6 +1,8 @@
 /* sample.c: the one call. Encoded bytes in, a finished sample out. */
 #include "dispatch.h"
-#include "plan.h"
+#include "mix.h"
+
+#include <string.h>
 
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
 static int image_between(hrn_context *context, int32_t stage, const hrn_stage *from,
@@ -69,7 +71,7 @@ static void write_image(const hrn_plan *plan, const hrn_stage *last, const hrn_i
 static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *program,
                       void *destination, hrn_status *status) {
   const hrn_stage *stages = program->stages;
-  hrn_image image = {0};
+  hrn_image image = {0}, unmixed;
   for (int32_t s = 0; s < program->count; s++) {
     const int last = s + 1 == program->count;
     const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
@@ -89,12 +91,23 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     if (!last || pixels) {
       output = &between;
       if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
+    } else if (plan->output.unmixed) {
+      unmixed = hrn_unmixed_image(plan, destination);
+      output = &unmixed;
     }
     const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
     if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
-    if (output == NULL) return HRN_OK;
+    if (output != &between) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
+  }
+  if (plan->output.unmixed) {
+    unmixed = hrn_unmixed_image(plan, destination);
+    for (int32_t y = 0; y < image.height; y++) {
+      memcpy(unmixed.pixels + (size_t)y * unmixed.stride, image.pixels + (size_t)y * image.stride,
+             unmixed.stride);
+    }
+    return HRN_OK;
   }
   write_image(plan, &stages[program->count - 1], &image, destination);
   return HRN_OK;
@@ -147,8 +160,15 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
   }
   /* The stages are the truth about the size, so it is they who are held against the capacity. */
   const hrn_stage *last = &program.stages[program.count - 1];
+  const int unmixed = plan->output.unmixed;
+  if (unmixed && (!plan->size.fixed || (uint32_t)last->x.length != plan->size.width ||
+                  (uint32_t)last->y.length != plan->size.height)) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "a sample of %dx%d pixels cannot be mixed",
+                    last->x.length, last->y.length);
+  }
   const uint64_t bytes =
-      (uint64_t)last->x.length * (uint64_t)last->y.length * 3 * plan->format.element;
+      unmixed ? hrn_unmixed_bytes(plan)
+              : (uint64_t)last->x.length * (uint64_t)last->y.length * 3 * plan->format.element;
   if (bytes > job->capacity) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
                     "a sample of %dx%d pixels takes %llu bytes, the destination holds %llu",
@@ -157,7 +177,11 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
   }
   if (plan->output.mode == HRN_FAST) make_fast(context, program.stages, program.count);
   if (run_stages(context, plan, &program, job->destination, status) != HRN_OK) return status->code;
-  hrn_erase(&program, &plan->format, &job->key, job->destination);
+  if (unmixed) {
+    hrn_unmixed_erase(&program, plan, &job->key, job->destination);
+  } else {
+    hrn_erase(&program, &plan->format, &job->key, job->destination);
+  }
   return HRN_OK;
 }
 

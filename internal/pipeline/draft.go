@@ -16,6 +16,8 @@ type draft struct {
 	after        int64      // the position behind the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
 	ends         int        // so many epochs end behind it
+	tasks        int64      // samples to decode: its own, and partners at other ranks' places
+	mixture      *mixture   // nil where samples are not mixed
 
 	// The counters have cache lines of their own: every worker writes them for every sample,
 	// and reads the fields around them.
@@ -42,9 +44,25 @@ type draft struct {
 }
 
 func newDraft(s *stream, epoch, step, first, count int64) *draft {
-	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count}
+	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count, tasks: count}
 	d.remaining.Store(count + 1)
 	return d
+}
+
+// mix says that the draft's samples are mixed with each other, before it is planned.
+func (d *draft) mix(m *mixture) {
+	if m != nil {
+		d.mixture, d.tasks = m, d.count+int64(len(m.foreign))
+		d.remaining.Store(d.tasks + 1)
+	}
+}
+
+// position is where in the epoch the i-th sample to decode lies.
+func (d *draft) position(i int64) int64 {
+	if i >= d.count {
+		return d.mixture.step.Begin + d.mixture.place(i)
+	}
+	return d.first + i
 }
 
 // sample says which sample of the data set comes i-th, and its draw number.
@@ -52,24 +70,24 @@ func (d *draft) sample(i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)
 	}
-	return d.stream.order.At(d.epoch, d.first+i)
+	return d.stream.order.At(d.epoch, d.position(i))
 }
 
 // claim hands out the next sample, to be finished by the caller.
 func (d *draft) claim() (i int64, ok bool) {
 	// Looked at first, so that the counter cannot run away while workers wait for the next draft.
-	if d.claimed.Load() >= d.count {
+	if d.claimed.Load() >= d.tasks {
 		return 0, false
 	}
 	i = d.claimed.Add(1) - 1
-	return i, i < d.count
+	return i, i < d.tasks
 }
 
-// revoked is more than any count and leaves room for late claims.
+// revoked is more than any number of tasks and leaves room for late claims.
 const revoked = 1 << 60
 
 // revoke claims all samples that are left and returns how many; they must be finished too.
-func (d *draft) revoke() int64 { return max(0, d.count-d.claimed.Swap(revoked)) }
+func (d *draft) revoke() int64 { return max(0, d.tasks-d.claimed.Swap(revoked)) }
 
 // fail records a fault of sample i, with the lock held. The first in the order of samples wins,
 // not the first in time, so that a run with another number of threads says the same.

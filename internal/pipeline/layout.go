@@ -15,13 +15,15 @@ import (
 const fieldAlignment = 64
 
 // Layout says where the fields of a batch lie in its slot: images, then labels, then indices
-// (both int64), each from a multiple of 64 bytes. It is the same for a partial batch.
+// (both int64), then what only a mixed batch has, each from a multiple of 64 bytes. It is the same
+// for a partial batch.
 type Layout struct {
 	Width, Height               uint32
 	BatchSize                   int64
 	SampleBytes                 int64
 	LabelsOffset, IndicesOffset int64
 	SlotBytes                   int64
+	Mixed                       MixedLayout
 }
 
 func newLayout(plan *native.Plan, batchSize int64) (Layout, error) {
@@ -40,7 +42,7 @@ func newLayout(plan *native.Plan, batchSize int64) (Layout, error) {
 	l.LabelsOffset = align(int64(images))
 	l.IndicesOffset = align(l.LabelsOffset + 8*batchSize)
 	l.SlotBytes = align(l.IndicesOffset + 8*batchSize)
-	return l, nil
+	return l, l.addMixed(plan.Mix())
 }
 
 func align(offset int64) int64 { return (offset + fieldAlignment - 1) &^ (fieldAlignment - 1) }

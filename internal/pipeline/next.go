@@ -161,7 +161,7 @@ func (l *Loader) SeekTo(epoch, position int64) error {
 
 // move makes a stream from a place on the current one.
 func (l *Loader) move(epoch, position int64) {
-	l.stream = newStream(l.order, l.config.Submitted, epoch, position)
+	l.stream = newStream(l.order, l.config.Plan, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)
 }
 

@@ -60,8 +60,10 @@ func (w *worker) fill(t task) {
 		}
 		tried++
 		if w.produce(d, t.i, substitute, draw, nil) == nil {
-			l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
-				Substitute: substitute, Err: failed})
+			if t.i < d.count { // a partner's own rank says so of it
+				l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
+					Substitute: substitute, Err: failed})
+			}
 			return
 		}
 	}
@@ -97,10 +99,17 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 			return l.explain(err, index, sample)
 		}
 	}
+	slot, base, bytes := d.slot, d.base, l.layout.SampleBytes
+	if m := d.mixture; m != nil {
+		slot, base, bytes = m.slot, m.base, m.each
+		if err := m.checkLabel(sample.Label); err != nil {
+			return l.explain(err, index, sample)
+		}
+	}
 	// New memory is populated by whoever writes it first, all threads at once; on used memory this
 	// is a look at a flag.
-	place := i * l.layout.SampleBytes
-	if err := d.slot.Populate(place, l.layout.SampleBytes); err != nil {
+	place := i * bytes
+	if err := slot.Populate(place, bytes); err != nil {
 		return l.explain(err, index, sample)
 	}
 	var crc *uint32
@@ -110,15 +119,22 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
 	warnings, err := w.context.Sample(l.config.Plan, view.Pointer, view.Length, points(seek, sample), key, crc,
-		unsafe.Add(d.base, place), uint64(l.layout.SampleBytes))
+		unsafe.Add(base, place), uint64(bytes))
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
 	// The label goes with the pixels, never with the place: both are those of this sample.
-	int64s(d.base, d.room.layout.LabelsOffset, d.count)[i] = sample.Label
-	int64s(d.base, d.room.layout.IndicesOffset, d.count)[i] = index
+	if i < d.count {
+		int64s(d.base, d.room.layout.LabelsOffset, d.count)[i] = sample.Label
+		int64s(d.base, d.room.layout.IndicesOffset, d.count)[i] = index
+	}
 	w.images.Add(1)
-	if warnings > 0 || sample.Verdict == catalog.Warnings {
+	if d.mixture != nil {
+		if err := w.brought(d, i, index, sample.Label); err != nil {
+			return l.explain(err, index, sample)
+		}
+	}
+	if i < d.count && (warnings > 0 || sample.Verdict == catalog.Warnings) {
 		w.warned(d, i, index, warnings)
 	}
 	return nil

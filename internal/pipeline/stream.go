@@ -4,12 +4,14 @@ import (
 	"sync/atomic"
 
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/native"
 )
 
 // stream is everything that was begun since the last SeekTo. All fields but the atomic ones belong
 // to the Loader's lock.
 type stream struct {
 	order     *order.Order
+	making    *native.Plan
 	submitted bool     // the caller chooses the batches
 	waiting   []*draft // submitted and not yet planned
 	held      int64    // samples of the batches that were submitted and are not delivered
@@ -29,8 +31,8 @@ type stream struct {
 
 // newStream begins at a place that checkPlace has passed. The end of an epoch is the beginning of
 // the next, with the end still to be told.
-func newStream(o *order.Order, submitted bool, epoch, position int64) *stream {
-	s := &stream{order: o, submitted: submitted, epoch: epoch, position: position}
+func newStream(o *order.Order, plan *native.Plan, submitted bool, epoch, position int64) *stream {
+	s := &stream{order: o, making: plan, submitted: submitted, epoch: epoch, position: position}
 	if !submitted {
 		s.epoch, s.position, s.ends = normalise(o, epoch, position)
 	}
@@ -61,6 +63,8 @@ func (s *stream) plan() *draft {
 	case !s.submitted:
 		first, count, next := s.order.Batch(s.planPosition)
 		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
+		step := s.order.StepAt(s.planPosition)
+		d.mix(newMixture(s.making, step, first-step.Begin, count))
 		d.after = next
 		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
 	case len(s.waiting) > 0:
@@ -78,7 +82,7 @@ func (s *stream) plan() *draft {
 // planning it when fewer than `most` are under way.
 func (s *stream) advance(most int) bool {
 	d := s.claiming.Load()
-	if d == nil || d.claimed.Load() < d.count {
+	if d == nil || d.claimed.Load() < d.tasks {
 		return false
 	}
 	next := d.next

@@ -49,6 +49,11 @@ HINTS = {
     "warp_interpolation": "Any",
     "transforms": "Sequence[Any]",
     "erased": "Sequence[float]",
+    "alpha": "float",
+    "alpha_or_0": "float",
+    "classes": "int",
+    "mix_mode": "str",
+    "mixed_labels": "str",
     "erasing_value": "float | Sequence[float] | str",
 }
 
@@ -128,7 +133,8 @@ def one_class(entry: dict[str, Any]) -> str:
         "    Raises:",
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
-    lines += ["", f"    Source: ``torchvision.transforms.{name}`` on PIL images.", '    """']
+    source = entry.get("source", f"`torchvision.transforms.{name}` on PIL images")
+    lines += ["", wrapped(f"Source: {source}.", 4), '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:

@@ -30,10 +30,20 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	var ops []native.Op
 	normalized := -1 // where Normalize stands
 	erased := -1     // where the first RandomErasing stands
+	var mixed *mixing
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
+		}
+		if mixed != nil {
+			return nil, &Error{Index: mixed.index, Transform: mixed.name, Text: "it is not the last transform (expected at the end, for it takes finished images)"}
+		}
+		if mixes(name, values) {
+			if mixed, err = buildMixing(i, name, values, len(ops)); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		switch {
 		case name == "RandomErasing":
@@ -72,9 +82,17 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
+	output.Unmixed = mixed != nil
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
 		return nil, Explain(list, err) // a combination that no argument's own rule forbids
+	}
+	if mixed == nil {
+		return plan, nil
+	}
+	if err := mixed.join(plan, output.DType); err != nil {
+		plan.Close()
+		return nil, err
 	}
 	return plan, nil
 }

@@ -43,6 +43,7 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "PermuteChannels": `"permutation": [2, 1, 0]`,
 		"Perspective": `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
 	}
+	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
 		"Autocontrast", "Equalize", "RandomErasing"}
@@ -52,7 +53,11 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		if ok {
 			arguments = ", " + arguments
 		}
-		_, err := parse(t, `[{"name": "`+e.Name+`"`+arguments+`}]`, Options{})
+		sized := ""
+		if e.Batch {
+			sized = `{"name": "CenterCrop", "size": 8}, `
+		}
+		_, err := parse(t, `[`+sized+`{"name": "`+e.Name+`"`+arguments+`}]`, Options{})
 		assert.NoError(t, err, e.Name)
 	}
 }

@@ -42,6 +42,10 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		return readChoice(raw, t.PaddingModes)
 	case "policy":
 		return readChoice(raw, t.Policies)
+	case "mix_mode":
+		return readChoice(raw, t.MixModes)
+	case "mixed_labels":
+		return readChoice(raw, t.MixedLabels)
 	case "transforms":
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
@@ -123,6 +127,9 @@ var numeric = map[string]numberRule{
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
+	"alpha":           {low: 0, high: 1e6, openLow: true},
+	"alpha_or_0":      {low: 0, high: 1e6},
+	"classes":         {whole: true, low: 1, high: 1 << 24},
 	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
 	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
 	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../blend.h"
 #include "../dispatch.h"
 #include "../resize.h"
 #include "../write.h"
@@ -167,6 +168,35 @@ static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_ker
   return bad;
 }
 
+/* Any bits but those of NaN, of which the kernels' callers have one: that of infinity times 0. */
+static int blend_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  const int32_t dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3);
+  const size_t element = dtype == HRN_FLOAT32 ? 4 : 2, count = random_below(r, 100);
+  uint8_t *in[2], *results[2];
+  for (int k = 0; k < 2; k++) {
+    in[k] = noise(r, count * element + 1);
+    results[k] = allocate(count * element + 1);
+    for (size_t i = 0; i < count; i++) { /* no exponent of ones but infinity's own */
+      uint8_t *top = in[k] + i * element + element - 1;
+      if ((*top & 0x7c) != 0x7c) continue;
+      if (random_below(r, 8)) {
+        *top &= 0xbf;
+        continue;
+      }
+      memset(in[k] + i * element, 0, element);
+      *top = dtype == HRN_FLOAT16 ? 0x7c : 0x7f;
+      if (dtype != HRN_FLOAT16) top[-1] = 0x80;
+    }
+  }
+  const double share = random_below(r, 4) ? (double)random_below(r, 1001) / 1000 : 1;
+  plain->blend(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[0]);
+  simd->blend(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[1]);
+  const int bad = memcmp(results[0], results[1], count * element) != 0;
+  if (bad) fprintf(stderr, "blend: dtype %d, %zu values, share %g\n", dtype, count, share);
+  for (int k = 0; k < 2; k++) free(in[k]), free(results[k]);
+  return bad;
+}
+
 int main(int count, char **arguments) {
   uint64_t rounds = 3000, by_arithmetic = 0;
   if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
@@ -178,7 +208,8 @@ int main(int count, char **arguments) {
   random_state r = random_seeded(7);
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
-        write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd)) {
+        write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd) ||
+        blend_round(&r, plain, simd)) {
       fprintf(stderr, "round %llu\n", (unsigned long long)round);
       return 1;
     }

@@ -45,7 +45,7 @@ from headrace.errors import (
 T = TypeVar("T")
 
 ABI_VERSION = 1
-MAX_FIELDS = 4
+MAX_FIELDS = 16
 
 OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from headrace import _lib, views
+from headrace import _lib, mixing, views
 from headrace.errors import ArgumentError
 
 Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
@@ -73,8 +73,8 @@ class Lender:
         self._lent[tag] = memory
         _lib.call("hr_lend", self._engine.value, memory.data_ptr(), self._slot_bytes, tag)
 
-    def over(self, batch: _lib.Batch, form: views.Form) -> tuple[Any, Any, Any]:
-        """Images, labels and indices of a held batch, whose loan ends here."""
+    def over(self, batch: _lib.Batch, form: views.Form) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """Images, labels, indices and other fields of a held batch, whose loan ends here."""
         memory = self._lent.get(batch.tag)
         if memory is None:
             # Begun before the first loan, and so in a slot of the engine's own.
@@ -88,7 +88,8 @@ class Lender:
             self._lend()
         images = memory[: form.images_bytes].view(self._dtype).view(form.shape)
         labels = self._integers(memory, form.labels_at, form.length)
-        return images, labels, self._integers(memory, form.indices_at, form.length)
+        indices = self._integers(memory, form.indices_at, form.length)
+        return images, labels, indices, {at.name: mixing.over_tensor(memory, at) for at in form.mixed}
 
     def _integers(self, memory: Any, begin: int, count: int) -> Any:
         return memory[begin : begin + 8 * count].view(self._int64)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, arguments, devices, feed, lending, ranks, samplers, views
+from headrace import _lib, arguments, devices, feed, lending, mixing, ranks, samplers, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
@@ -150,10 +150,12 @@ class Loader:
             self.dataset = dataset
         else:
             self.dataset = Dataset(arguments.path("dataset", dataset))
-        self._fields = batch_fields.known(self.dataset, () if fields is None else fields)
+        self._mixes = mixing.mixes(steps)
+        beside = tuple(mixing.FIELDS) if self._mixes else ()
+        self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)
         form = (output, dtype, layout == "channels_last", bool(self._fields))
         self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
-        self._view = views.viewer(*form, self._lender)
+        self._view = views.viewer(*form, self._lender, self._mixes)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
@@ -167,6 +169,8 @@ class Loader:
         if self._engine is not None:
             self._engine.value  # noqa: B018 - raises where the loader was closed
         wanted = (*ranks.resolve(*self._part), self.seed)
+        if self._mixes and not self._own_order:
+            mixing.refuse_own_order(wanted[1])
         if self._engine is None or self._opened_for != wanted:
             if self._engine is not None:
                 self._engine.close()
@@ -277,8 +281,10 @@ class Loader:
         """The tensors of a batch that was received."""
         if not self._fields:
             return self._view(batch)
-        images, labels, indices = self._view(batch)
-        return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields)
+        images, labels, indices, *mixed = self._view(batch)
+        known = {name: mixed[0][engines] for name, engines in mixing.FIELDS.items()} if mixed else {}
+        known["index"] = indices
+        return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields, known)
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""
