@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -10,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
 )
 
 // loaderConfig is the configuration of hr_loader_open.
@@ -94,6 +96,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if err != nil {
 		return nil, planError(err)
 	}
+	if err := enoughClasses(plan.Mix(), d, c); err != nil {
+		plan.Close()
+		return nil, err
+	}
 	config := pipeline.Config{
 		Dataset: d.Dataset, Plan: plan, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
@@ -112,6 +118,17 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, planError(err)
 	}
 	return l, nil
+}
+
+// enoughClasses refuses soft labels that are too short for the dataset's classes, before an epoch
+// meets one. A sampler may leave the classes out that they lack; then each label is looked at.
+func enoughClasses(mix *native.Mix, d *dataset, c loaderConfig) error {
+	classes := int64(len(d.Classes()))
+	if mix == nil || mix.Classes == 0 || mix.Classes >= classes || c.Sampler != nil || c.Order == orderSubmitted {
+		return nil
+	}
+	return argument(fault.Argument(fmt.Sprintf("transform %d: num_classes", len(c.Transform)-1), mix.Classes,
+		fmt.Sprintf("at least %d, the classes of the dataset", classes)))
 }
 
 func (l *loader) close() error {
