@@ -59,7 +59,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if c.Replay {
 			return replay(plan, key, facts.Width, facts.Height, into, uint64(capacity), result)
 		}
-		made, err := plan.Size(facts.Width, facts.Height)
+		made, err := plan.DrawnSize(key, facts.Width, facts.Height)
 		if err != nil {
 			return transform.Explain(c.Transform, err)
 		}

@@ -84,6 +84,75 @@ static int crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
   return HRN_OK;
 }
 
+/* Both sides by one factor, cut off as Python's int does. */
+static int scaled(double factor, int32_t index, int32_t width, int32_t height, hrn_draw *draw,
+                  hrn_status *status) {
+  const double w = floor(width * factor), h = floor(height * factor);
+  if (!(w >= 1 && h >= 1 && w <= HRN_MAX_LENGTH && h <= HRN_MAX_LENGTH)) {
+    return hrn_fail(status, HRN_LIMIT, -1,
+                    "op %d: resize of %dx%d by %.9g gives %.0fx%.0f; sides are 1 to %d", index,
+                    width, height, factor, w, h, HRN_MAX_LENGTH);
+  }
+  draw->value[0] = (int32_t)h;
+  draw->value[1] = (int32_t)w;
+  return HRN_OK;
+}
+
+static int draw_size(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
+                     int32_t height, hrn_draw *draw, hrn_status *status) {
+  const hrn_philox_block block = hrn_draw_block(key, index, 0);
+  const double shorter = width < height ? width : height, longer = width < height ? height : width;
+  const int32_t *i = op->i;
+  if (op->kind == HRN_OP_RANDOM_SHORTEST_SIZE) {
+    double factor = op->p[hrn_below(block.word[0], (uint64_t)i[1])] / shorter;
+    if (i[0] != 0) factor = fmin(factor, i[0] / longer);
+    return scaled(factor, index, width, height, draw, status);
+  }
+  if (op->kind == HRN_OP_SCALE_JITTER) {
+    const double scale = op->p[0] + (op->p[1] - op->p[0]) * hrn_uniform(block.word[0]);
+    const double fits = fmin(i[0] / (double)width, i[1] / (double)height);
+    return scaled(fits * scale, index, width, height, draw, status);
+  }
+  hrn_op resize = {.kind = HRN_OP_RESIZE_SHORTER};
+  resize.i[0] = i[0] + (int32_t)hrn_below(block.word[0], (uint64_t)(i[1] - i[0]));
+  draw->value[0] = height;
+  draw->value[1] = width;
+  return hrn_op_size(&resize, &draw->value[1], &draw->value[0], status);
+}
+
+/* Where the image lies on its canvas, as the padding around it. */
+static int zoom_out(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
+                    int32_t height, hrn_draw *draw, hrn_status *status) {
+  const hrn_philox_block block = hrn_draw_block(key, index, 0);
+  const double side = op->p[3] + (op->p[4] - op->p[3]) * hrn_uniform(block.word[0]);
+  const double w = floor(width * side), h = floor(height * side);
+  if (w > HRN_MAX_LENGTH || h > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_LIMIT, -1, "op %d: a canvas of %.0fx%.0f; a side is at most %d",
+                    index, w, h, HRN_MAX_LENGTH);
+  }
+  draw->value[0] = (int32_t)((w - width) * hrn_uniform(block.word[1]));
+  draw->value[1] = (int32_t)((h - height) * hrn_uniform(block.word[2]));
+  draw->value[2] = (int32_t)w - width - draw->value[0];
+  draw->value[3] = (int32_t)h - height - draw->value[1];
+  return HRN_OK;
+}
+
+int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+               hrn_op *settled, hrn_status *status) {
+  *settled = *op;
+  if (!hrn_draws_size(op)) return HRN_OK;
+  hrn_draw draw;
+  if (hrn_draw_op(op, index, key, width, height, &draw, status) != HRN_OK) return status->code;
+  if (op->kind == HRN_OP_ZOOM_OUT) {
+    settled->kind = HRN_OP_PAD;
+    memcpy(settled->i + 2, draw.value, 4 * sizeof draw.value[0]);
+    return HRN_OK;
+  }
+  settled->kind = HRN_OP_RESIZE;
+  memcpy(settled->i, draw.value, 2 * sizeof draw.value[0]);
+  return HRN_OK;
+}
+
 int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                 hrn_draw *draw, hrn_status *status) {
   memset(draw, 0, sizeof *draw);
@@ -93,6 +162,12 @@ int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
       break;
     case HRN_OP_RANDOM_CROP:
       return crop(op, index, key, width, height, draw->value, status);
+    case HRN_OP_RANDOM_SHORTEST_SIZE:
+    case HRN_OP_RANDOM_RESIZE:
+    case HRN_OP_SCALE_JITTER:
+      return draw_size(op, index, key, width, height, draw, status);
+    case HRN_OP_ZOOM_OUT:
+      return zoom_out(op, index, key, width, height, draw, status);
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
       draw->value[0] = hrn_uniform(hrn_draw_block(key, index, 0).word[0]) < op->p[0];

@@ -169,15 +169,18 @@ int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *s
       const int32_t shorter = wide ? *height : *width, longer = wide ? *width : *height;
       double new_short = op->i[0];
       double new_long = floor((double)((int64_t)op->i[0] * longer) / shorter);
-      if (op->i[1] != 0 && new_long > op->i[1]) {
+      if (op->i[0] == 0) { /* Resize(None, max_size): int(max_size * short / long) */
+        new_short = floor((double)((int64_t)op->i[1] * shorter) / longer);
+        new_long = op->i[1];
+      } else if (op->i[1] != 0 && new_long > op->i[1]) {
         new_short = floor(op->i[1] * new_short / new_long);
         new_long = op->i[1];
       }
       if (new_short < 1 || new_long > HRN_MAX_LENGTH) {
         return hrn_fail(status, HRN_LIMIT, -1,
-                        "resize of %dx%d to shorter side %d gives %.0fx%.0f; sides are 1 to %d",
-                        *width, *height, op->i[0], wide ? new_long : new_short,
-                        wide ? new_short : new_long, HRN_MAX_LENGTH);
+                        "resize of %dx%d to %s side %d gives %.0fx%.0f; sides are 1 to %d", *width,
+                        *height, op->i[0] ? "shorter" : "longer", op->i[op->i[0] ? 0 : 1],
+                        wide ? new_long : new_short, wide ? new_short : new_long, HRN_MAX_LENGTH);
       }
       *width = (int32_t)(wide ? new_long : new_short);
       *height = (int32_t)(wide ? new_short : new_long);
@@ -195,6 +198,12 @@ int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *s
       break;
   }
   return HRN_OK;
+}
+
+void hrn_geometry_resume(hrn_program *program, int32_t width, int32_t height) {
+  hrn_stage *next = next_stage(program);
+  axis_begin(&next->x, width);
+  axis_begin(&next->y, height);
 }
 
 void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height) {

@@ -41,8 +41,31 @@ static double rounded(double value) {
   return whole / 1e15;
 }
 
-void hrn_rotation_map(double angle, const double *centre, int32_t width, int32_t height,
-                      double m[6], int32_t *filter) {
+/* The smallest whole size that holds the turned image, and the map moved so that it lies in its
+ * middle: Image.rotate with expand. */
+static void expand_map(int32_t width, int32_t height, double m[6], int32_t size[2]) {
+  const double corner[4][2] = {{0, 0}, {width, 0}, {width, height}, {0, height}};
+  double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
+  for (int k = 0; k < 4; k++) {
+    for (int axis = 0; axis < 2; axis++) {
+      const double *row = m + 3 * axis;
+      const double at = row[0] * corner[k][0] + row[1] * corner[k][1] + row[2];
+      low[axis] = fmin(low[axis], at);
+      high[axis] = fmax(high[axis], at);
+    }
+  }
+  for (int axis = 0; axis < 2; axis++) {
+    size[axis] = (int32_t)(ceil(high[axis]) - floor(low[axis]));
+  }
+  const double x = -(size[0] - width) / 2.0, y = -(size[1] - height) / 2.0;
+  const double across = m[0] * x + m[1] * y + m[2];
+  m[5] = m[3] * x + m[4] * y + m[5];
+  m[2] = across;
+}
+
+void hrn_rotation_map(double angle, const double *centre, int expand, int32_t width, int32_t height,
+                      double m[6], int32_t *filter, int32_t size[2]) {
+  size[0] = size[1] = 0;
   double turn = fmod(angle, 360.0);
   if (turn < 0) turn += 360.0;
   if (centre == NULL) {
@@ -53,9 +76,13 @@ void hrn_rotation_map(double angle, const double *centre, int32_t width, int32_t
     const double *found = NULL;
     if (turn == 0) found = none;
     if (turn == 180) found = half;
-    if (turn == 90 && width == height) found = left;
-    if (turn == 270 && width == height) found = right;
+    if (turn == 90 && (expand || width == height)) found = left;
+    if (turn == 270 && (expand || width == height)) found = right;
     if (found != NULL) {
+      if (found == left || found == right) {
+        size[0] = height;
+        size[1] = width;
+      }
       memcpy(m, found, sizeof none);
       *filter = HRN_NEAREST;
       return;
@@ -72,6 +99,7 @@ void hrn_rotation_map(double angle, const double *centre, int32_t width, int32_t
   m[5] = m[3] * -centre[0] + m[4] * -centre[1] + 0.0;
   m[2] += centre[0];
   m[5] += centre[1];
+  if (expand) expand_map(width, height, m, size);
 }
 
 /* Solves a * x = b by elimination with the largest pivot; 0 where the matrix is singular. */

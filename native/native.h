@@ -167,7 +167,8 @@ enum hrn_filter { /* Pillow's names; values are Pillow's Image.Resampling */
 enum hrn_op_kind {
   HRN_OP_CROP = 1,                /* a fixed box: i = top, left, height, width */
   HRN_OP_RESIZE = 2,              /* i = height, width (exact size) */
-  HRN_OP_RESIZE_SHORTER = 3,      /* torchvision Resize(int): i = size, max_size (0: none) */
+  HRN_OP_RESIZE_SHORTER = 3,      /* torchvision Resize(int): i = size, max_size (0: none); size 0:
+                                     the longer side becomes max_size */
   HRN_OP_CENTER_CROP = 4,         /* i = height, width; pads with zeros as torchvision does */
   HRN_OP_RANDOM_RESIZED_CROP = 5, /* i = height, width; p = scale lo, hi, ratio lo, hi */
   HRN_OP_RANDOM_CROP = 6,         /* i = height, width, pad left, top, right, bottom, pad_if_needed,
@@ -175,6 +176,11 @@ enum hrn_op_kind {
   HRN_OP_HORIZONTAL_FLIP = 7,     /* p = probability */
   HRN_OP_VERTICAL_FLIP = 8,       /* p = probability */
   HRN_OP_PAD = 9, /* i = -, -, left, top, right, bottom, -, padding mode; p = fill */
+  /* These draw the size of their result, which the plan therefore does not know. */
+  HRN_OP_RANDOM_SHORTEST_SIZE = 10, /* i = max_size (0: none), number of sizes; p = the sizes */
+  HRN_OP_RANDOM_RESIZE = 11,        /* i = size of the shorter side lo, hi; hi is never drawn */
+  HRN_OP_SCALE_JITTER = 12,         /* i = target width, height; p = scale lo, hi */
+  HRN_OP_ZOOM_OUT = 13,             /* i[7] = padding mode; p = fill r, g, b, side lo, hi */
 
   /* Groups: the i[0] ops that follow belong to it, counted with those of groups among them. */
   HRN_OP_APPLY = 16,  /* all of them, with probability p[0]; p[1] is its weight in a choice */
@@ -186,7 +192,8 @@ enum hrn_op_kind {
                                p = their four intervals */
   HRN_OP_CHANNEL_PERMUTATION = 26,
   HRN_OP_GAUSSIAN_BLUR = 27, /* i = kernel width, height; p = sigma lo, hi */
-  HRN_OP_ROTATION = 28,    /* i[0] = 1: p[2..3] is the centre; i[5..7] = fill; p = degrees lo, hi */
+  HRN_OP_ROTATION = 28,    /* i[0] = 1: p[2..3] is the centre; i[1] = 1: the result holds the whole
+                              turned image; i[5..7] = fill; p = degrees lo, hi */
   HRN_OP_AFFINE = 29,      /* i[0] = 1: p[10..11] is the centre; i[5..7] = fill; p = degrees lo, hi,
                               translate x, y (shares), scale lo, hi, shear x lo, hi, y lo, hi */
   HRN_OP_PERSPECTIVE = 30, /* i[5..7] = fill; p = distortion scale */
@@ -262,17 +269,24 @@ typedef struct hrn_key {
 
 /* What op number `op` would do to an image of that size: for tests and for replaying.
  * RANDOM_RESIZED_CROP and RANDOM_CROP: value = top, left, height, width (RANDOM_CROP: after
- * padding); flips: value[0] = 1 when it flips; ops that draw nothing: all 0. */
+ * padding); flips: value[0] = 1 when it flips; ops that draw a size: value = height, width;
+ * ZOOM_OUT: left, top, right, bottom; ops that draw nothing: all 0. */
 typedef struct hrn_draw {
   int32_t value[8];
 } hrn_draw;
 int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
                   uint32_t height, hrn_draw *draw, hrn_status *status);
 
+/* The size of what this key makes of an image of that size, also where the plan leaves it to
+ * chance. */
+int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                        hrn_size *size, hrn_status *status);
+
 /* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
- * a geometric op are as in the plan, and box what a random crop drew, after its padding; of an op
- * on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind and what that takes; of an erasing box, i[0] = 1
- * for noise, and p = the values. Flips that are not done are left out. */
+ * a geometric op are as in the plan (one that draws a size has become RESIZE or PAD), and box what
+ * a random crop drew, after its padding; of an op on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind
+ * and what that takes; of an erasing box, i[0] = 1 for noise, and p = the values. Flips that are
+ * not done are left out. */
 enum { HRN_STEP_PIXEL = 256 };
 typedef struct hrn_drawn {
   int32_t op; /* its number in the plan */

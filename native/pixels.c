@@ -1,18 +1,18 @@
 /* pixels.c: runs one op on an image, in place or by way of the context's spare image. */
 #include "pixels.h"
 
-/* An image of the same size to write to. The two spare ones take turns, for a buffer that is asked
- * for again does not keep what is in it. */
-static int spare_image(hrn_context *context, const hrn_image *image, int32_t *turn,
-                       hrn_image *spare, hrn_status *status) {
-  const size_t stride = (size_t)image->width * 4;
+/* An image for the op to write to. The two spare ones take turns, for a buffer that is asked for
+ * again does not keep what is in it. */
+static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+                       int32_t *turn, hrn_image *spare, hrn_status *status) {
+  spare->width = hrn_sets_size(op) ? op->i[2] : image->width;
+  spare->height = hrn_sets_size(op) ? op->i[3] : image->height;
+  spare->stride = (size_t)spare->width * 4;
   size_t bytes;
-  if (__builtin_mul_overflow(stride, (size_t)image->height, &bytes)) {
-    return hrn_fail(status, HRN_LIMIT, -1, "an intermediate image of %dx%d pixels", image->width,
-                    image->height);
+  if (__builtin_mul_overflow(spare->stride, (size_t)spare->height, &bytes)) {
+    return hrn_fail(status, HRN_LIMIT, -1, "an intermediate image of %dx%d pixels", spare->width,
+                    spare->height);
   }
-  *spare = *image;
-  spare->stride = stride;
   spare->pixels =
       hrn_scratch(context, *turn ? HRN_SCRATCH_PIXELS_B : HRN_SCRATCH_PIXELS_A, bytes, status);
   if (spare->pixels == NULL) return status->code;
@@ -46,7 +46,7 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       break;
   }
   hrn_image out;
-  if (spare_image(context, image, turn, &out, status) != HRN_OK) return status->code;
+  if (spare_image(context, op, image, turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {
     case HRN_PIXEL_SHARPNESS:
       hrn_sharpness(image, &out, (float)op->p[0]);

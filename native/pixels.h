@@ -25,8 +25,9 @@ enum hrn_pixel_kind {
   HRN_PIXEL_GREY,
   HRN_PIXEL_CHANNELS,    /* i = which channel stands first, second, third */
   HRN_PIXEL_BLUR,        /* i = kernel width, height (odd); p = sigma x, sigma y */
-  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill. As an op of a plan:
-                            i[0] = enum hrn_map */
+  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill; i[2..3] = width and
+                            height of the output, 0: the input's. As an op of a plan: i[0] = enum
+                            hrn_map */
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
 };
 
@@ -35,7 +36,7 @@ enum hrn_map {
   HRN_MAP_COEFFICIENTS = 0,
   HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre
                     */
-  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre */
+  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre; i[2] = 1: it expands */
 };
 
 typedef struct hrn_pixel_op {
@@ -45,6 +46,11 @@ typedef struct hrn_pixel_op {
   double p[8];
   uint8_t fill[4];
 } hrn_pixel_op;
+
+/* The size of its output: only a warp may have another one than its input. */
+static inline int hrn_sets_size(const hrn_pixel_op *op) {
+  return op->kind == HRN_PIXEL_AFFINE && op->i[2] > 0;
+}
 
 /* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
  * spare images, which *image then is. *turn says which one is free: 0 at first, for an image that

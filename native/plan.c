@@ -66,6 +66,43 @@ static int check_random_crop(hrn_status *status, int32_t index, const hrn_op *op
   return check_padding(status, index, op);
 }
 
+static int check_drawn_size(hrn_status *status, int32_t index, const hrn_op *op) {
+  const int32_t *i = op->i;
+  const double most = sizeof op->p / sizeof op->p[0];
+  switch (op->kind) {
+    case HRN_OP_ZOOM_OUT:
+      if (check_padding(status, index, op) != HRN_OK ||
+          check_range(status, index, "side", op->p[3], 1, HRN_MAX_LENGTH) != HRN_OK) {
+        return status->code;
+      }
+      return check_range(status, index, "side", op->p[4], op->p[3], HRN_MAX_LENGTH);
+    case HRN_OP_RANDOM_SHORTEST_SIZE:
+      if (check_range(status, index, "max_size", i[0], 0, HRN_MAX_LENGTH) != HRN_OK ||
+          check_range(status, index, "number of sizes", i[1], 1, most) != HRN_OK) {
+        return status->code;
+      }
+      for (int32_t k = 0; k < i[1]; k++) {
+        if (check_range(status, index, "size", op->p[k], 1, HRN_MAX_LENGTH) != HRN_OK) {
+          return status->code;
+        }
+      }
+      break;
+    case HRN_OP_RANDOM_RESIZE:
+      if (check_range(status, index, "size", i[0], 1, HRN_MAX_LENGTH) != HRN_OK ||
+          check_range(status, index, "greatest size", i[1], i[0] + 1, HRN_MAX_LENGTH) != HRN_OK) {
+        return status->code;
+      }
+      break;
+    default:
+      if (check_size(status, index, i[1], i[0]) != HRN_OK ||
+          check_interval(status, index, "scale", op->p) != HRN_OK) {
+        return status->code;
+      }
+      break;
+  }
+  return check_range(status, index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING);
+}
+
 static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
   const int32_t *i = op->i;
   switch (op->kind) {
@@ -76,8 +113,8 @@ static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
       }
       return check_size(status, index, i[2], i[3]);
     case HRN_OP_RESIZE_SHORTER:
-      if (check_range(status, index, "size", i[0], 1, HRN_MAX_LENGTH) != HRN_OK ||
-          check_range(status, index, "max_size", i[1], 0, HRN_MAX_LENGTH) != HRN_OK) {
+      if (check_range(status, index, "size", i[0], 0, HRN_MAX_LENGTH) != HRN_OK ||
+          check_range(status, index, "max_size", i[1], i[0] ? 0 : 1, HRN_MAX_LENGTH) != HRN_OK) {
         return status->code;
       }
       if (i[1] != 0 && i[1] <= i[0]) {
@@ -105,6 +142,11 @@ static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
       return check_range(status, index, "probability", op->p[0], 0, 1);
     case HRN_OP_PAD:
       return check_padding(status, index, op);
+    case HRN_OP_RANDOM_SHORTEST_SIZE:
+    case HRN_OP_RANDOM_RESIZE:
+    case HRN_OP_SCALE_JITTER:
+    case HRN_OP_ZOOM_OUT:
+      return check_drawn_size(status, index, op);
     default:
       return hrn_check_recipe(op, index, status);
   }
@@ -187,6 +229,10 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
     const hrn_op *op = &ops[at];
     if (hrn_is_group(op)) {
       size = size_after_group(ops, at, size);
+      continue;
+    }
+    if (hrn_draws_size(op)) {
+      size.known = 0;
       continue;
     }
     if (!hrn_is_geometric(op) || op->kind == HRN_OP_HORIZONTAL_FLIP ||

@@ -5,6 +5,8 @@ package native
 #cgo nocallback hrn_plan_new
 #cgo noescape hrn_plan_size
 #cgo nocallback hrn_plan_size
+#cgo noescape hrn_plan_drawn_size
+#cgo nocallback hrn_plan_drawn_size
 #cgo noescape hrn_plan_replay
 #cgo nocallback hrn_plan_replay
 #cgo noescape hrn_plan_draw
@@ -37,6 +39,11 @@ const (
 	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
 	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
 	OpPad               int32 = C.HRN_OP_PAD
+
+	OpRandomShortestSize int32 = C.HRN_OP_RANDOM_SHORTEST_SIZE
+	OpRandomResize       int32 = C.HRN_OP_RANDOM_RESIZE
+	OpScaleJitter        int32 = C.HRN_OP_SCALE_JITTER
+	OpZoomOut            int32 = C.HRN_OP_ZOOM_OUT
 
 	OpApply  int32 = C.HRN_OP_APPLY
 	OpChoice int32 = C.HRN_OP_CHOICE
@@ -199,6 +206,20 @@ func (p *Plan) Size(width, height uint32) (Size, error) {
 	var size C.hrn_size
 	var status C.hrn_status
 	C.hrn_plan_size(p.c, C.uint32_t(width), C.uint32_t(height), &size, &status)
+	runtime.KeepAlive(p)
+	if status.code != C.HRN_OK {
+		return Size{}, failure(&status)
+	}
+	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+}
+
+// DrawnSize is the size of what the key makes of an image of width x height, also where the plan
+// leaves it to chance.
+func (p *Plan) DrawnSize(key Key, width, height uint32) (Size, error) {
+	var size C.hrn_size
+	var status C.hrn_status
+	k := key.c()
+	C.hrn_plan_drawn_size(p.c, &k, C.uint32_t(width), C.uint32_t(height), &size, &status)
 	runtime.KeepAlive(p)
 	if status.code != C.HRN_OK {
 		return Size{}, failure(&status)

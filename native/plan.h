@@ -22,6 +22,11 @@ struct hrn_plan {
 int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                 hrn_draw *draw, hrn_status *status);
 
+/* draw.c: *settled = op, or what an op that draws the size of its result has come to: a RESIZE or a
+ * PAD. */
+int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+               hrn_op *settled, hrn_status *status);
+
 /* geometry.c: the size of an image after `op`. */
 int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
 
@@ -86,6 +91,8 @@ void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_k
 
 /* geometry.c: an empty program for an image of that size, and one geometric op more on it. */
 void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height);
+/* A new stage, behind an op on pixels that has changed the image's size. */
+void hrn_geometry_resume(hrn_program *program, int32_t width, int32_t height);
 int hrn_geometry_add(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
                      hrn_status *status);
 
@@ -94,7 +101,13 @@ static inline int hrn_is_group(const hrn_op *op) {
   return op->kind >= HRN_OP_APPLY && op->kind <= HRN_OP_ORDER;
 }
 static inline int32_t hrn_op_span(const hrn_op *op) { return hrn_is_group(op) ? 1 + op->i[0] : 1; }
-static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_PAD; }
+static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_ZOOM_OUT; }
+/* Whether the size of its result is drawn, or depends on what is. */
+static inline int hrn_draws_size(const hrn_op *op) {
+  const int turns = op->kind == HRN_OP_PIXEL && op->i[0] == HRN_PIXEL_AFFINE && op->i[3] > 0;
+  return (op->kind >= HRN_OP_RANDOM_SHORTEST_SIZE && op->kind <= HRN_OP_ZOOM_OUT) || turns ||
+         (op->kind == HRN_OP_ROTATION && op->i[1]);
+}
 
 /* pad.c: the pixel in [0, length) that stands at `at` once `padding` is applied, or -1 for the
  * fill. */

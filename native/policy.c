@@ -166,7 +166,7 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
       break;
     }
     case ROTATE:
-      hrn_rotation_map(magnitude, NULL, width, height, pixel->p, &pixel->filter);
+      hrn_rotation_map(magnitude, NULL, 0, width, height, pixel->p, &pixel->filter, pixel->i + 2);
       break;
     case POSTERIZE:
       pixel->i[0] = (int32_t)magnitude;

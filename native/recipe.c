@@ -101,10 +101,13 @@ static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32
 static void fixed_map(const hrn_op *op, int32_t width, int32_t height, hrn_pixel_op *pixel) {
   const double *p = op->p, middle[2] = {width * 0.5, height * 0.5};
   const int has_centre = op->i[2];
+  if (op->i[1] == HRN_MAP_COEFFICIENTS) return;
+  pixel->i[2] = pixel->i[3] = 0;
   if (op->i[1] == HRN_MAP_AFFINE) {
     hrn_affine_map(has_centre ? p + 6 : middle, p[0], p + 1, p[3], p + 4, pixel->p);
   } else if (op->i[1] == HRN_MAP_ROTATION) {
-    hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, width, height, pixel->p, &pixel->filter);
+    hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, op->i[3], width, height, pixel->p,
+                     &pixel->filter, pixel->i + 2);
   }
 }
 
@@ -129,7 +132,7 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
       return;
     case HRN_OP_ROTATION:
       hrn_rotation_map(hrn_draw_between(draws, op->p[0], op->p[1]), op->i[0] ? op->p + 2 : NULL,
-                       width, height, pixel->p, &pixel->filter);
+                       op->i[1], width, height, pixel->p, &pixel->filter, pixel->i + 2);
       return;
     case HRN_OP_AFFINE:
       affine(op, draws, width, height, pixel);

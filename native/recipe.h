@@ -47,9 +47,10 @@ int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t h
  * them. Angles and shears in degrees, translations in pixels. */
 void hrn_affine_map(const double centre[2], double angle, const double translate[2], double scale,
                     const double shear[2], double coefficients[6]);
-/* Pillow's Image.rotate without expand, with its short cuts; NULL centre: the middle. */
-void hrn_rotation_map(double angle, const double *centre, int32_t width, int32_t height,
-                      double coefficients[6], int32_t *filter);
+/* Pillow's Image.rotate, with its short cuts; NULL centre: the middle. size = width and height of
+ * the result where `expand` is said, else 0. */
+void hrn_rotation_map(double angle, const double *centre, int expand, int32_t width, int32_t height,
+                      double coefficients[6], int32_t *filter, int32_t size[2]);
 /* From four corners of the output, clockwise from the top left, to those of the whole image; 0 when
  * no map does that. */
 int hrn_perspective_map(const double corners[8], int32_t width, int32_t height,

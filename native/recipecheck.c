@@ -67,6 +67,12 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
              within(index, "sigma", op->p[1], 1e-6, huge, status);
     case HRN_PIXEL_AFFINE:
       if (!within(index, "map", op->i[1], HRN_MAP_COEFFICIENTS, HRN_MAP_ROTATION, status)) return 0;
+      /* A size, or whether to expand. */
+      if (!within(index, "width", op->i[3], 0, 1 << 24, status) ||
+          !within(index, "height", op->i[4], op->i[1] == HRN_MAP_COEFFICIENTS && op->i[3] > 0,
+                  1 << 24, status)) {
+        return 0;
+      }
       if (op->i[1] == HRN_MAP_AFFINE && !within(index, "scale", op->p[3], 1e-6, 1e6, status)) {
         return 0;
       }

@@ -86,10 +86,10 @@ static hrn_drawn *step_of(const walk *w, int32_t index, hrn_status *status) {
   return step;
 }
 
-static int record_geometry(const walk *w, int32_t index, hrn_status *status) {
-  const hrn_op *op = &w->plan->ops[index];
+static int record_geometry(const walk *w, const hrn_op *op, int32_t index, hrn_status *status) {
   hrn_drawn *step = step_of(w, index, status);
   if (step == NULL) return status->code;
+  step->kind = op->kind;
   hrn_draw draw;
   if (hrn_draw_op(op, index, w->key, step->width, step->height, &draw, status) != HRN_OK) {
     return status->code;
@@ -129,6 +129,19 @@ static int record_erasing(const walk *w, int32_t index, hrn_status *status) {
   return HRN_OK;
 }
 
+/* Behind a warp that has changed the image's size, geometry begins anew. */
+static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status *status) {
+  if (program->pixels.count == first) return HRN_OK;
+  const hrn_pixel_op *last = &program->pixels.op[program->pixels.count - 1];
+  if (!hrn_sets_size(last)) return HRN_OK;
+  if (last->i[2] > HRN_MAX_LENGTH || last->i[3] > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_LIMIT, -1, "op %d: a turned image of %dx%d; a side is at most %d",
+                    index, last->i[2], last->i[3], HRN_MAX_LENGTH);
+  }
+  hrn_geometry_resume(program, last->i[2], last->i[3]);
+  return HRN_OK;
+}
+
 static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   const hrn_op *op = &w->plan->ops[index];
   switch (op->kind) {
@@ -143,8 +156,13 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   }
   hrn_program *program = w->program;
   if (hrn_is_geometric(op)) {
-    if (w->steps != NULL && record_geometry(w, index, status) != HRN_OK) return status->code;
-    return hrn_geometry_add(program, op, index, w->key, status);
+    const hrn_stage *now = &program->stages[program->count - 1];
+    hrn_op settled;
+    if (hrn_settle(op, index, w->key, now->x.length, now->y.length, &settled, status) != HRN_OK ||
+        (w->steps != NULL && record_geometry(w, &settled, index, status) != HRN_OK)) {
+      return status->code;
+    }
+    return hrn_geometry_add(program, &settled, index, w->key, status);
   }
   if (op->kind == HRN_OP_ERASING) {
     const int32_t before = program->erasings;
@@ -159,7 +177,8 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     return status->code;
   }
   stage->pixel_end = program->pixels.count;
-  return w->steps == NULL ? HRN_OK : record_pixels(w, index, first, status);
+  if (w->steps != NULL && record_pixels(w, index, first, status) != HRN_OK) return status->code;
+  return resume(program, first, index, status);
 }
 
 static int walk_ops(const walk *w, int32_t first, int32_t end, hrn_status *status) {
@@ -174,6 +193,24 @@ int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t he
   const walk w = {.plan = plan, .key = key, .program = program};
   hrn_geometry_begin(program, width, height);
   return walk_ops(&w, 0, plan->count, status);
+}
+
+int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                        hrn_size *size, hrn_status *status) {
+  hrn_status_clear(status);
+  if (width == 0 || height == 0 || width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
+  }
+  hrn_program program;
+  if (hrn_fold(plan, key, (int32_t)width, (int32_t)height, &program, status) != HRN_OK) {
+    return status->code;
+  }
+  const hrn_stage *last = &program.stages[program.count - 1];
+  *size = (hrn_size){.fixed = plan->size.fixed,
+                     .width = (uint32_t)last->x.length,
+                     .height = (uint32_t)last->y.length};
+  size->bytes = (uint64_t)size->width * size->height * 3 * plan->format.element;
+  return HRN_OK;
 }
 
 int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,

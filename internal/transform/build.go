@@ -65,6 +65,24 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 		for c := range 3 {
 			op.P[c] = v["fill"].each(c)
 		}
+	case "RandomShortestSize":
+		return buildShortestSize(op, v)
+	case "RandomResize":
+		op.Kind = native.OpRandomResize
+		op.I[0], op.I[1] = v["min_size"].integer(0), v["max_size"].integer(0)
+		if op.I[1] <= op.I[0] {
+			return op, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than min_size, which is %d)", op.I[1], op.I[0])}
+		}
+	case "ScaleJitter":
+		op.Kind = native.OpScaleJitter
+		op.I[0], op.I[1] = v["target_size"].integer(0), v["target_size"].integer(1)
+		copy(op.P[0:2], v["scale_range"].numbers)
+	case "RandomZoomOut":
+		op.Kind = native.OpZoomOut
+		for c := range 3 {
+			op.P[c] = v["fill"].each(c)
+		}
+		copy(op.P[3:5], v["side_range"].numbers)
 	default:
 		made, ok, err := buildPixels(name, v)
 		if !ok {
@@ -75,10 +93,33 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	return op, nil
 }
 
-// buildResize: torchvision's Resize is two: to a size, and by the shorter side. Its max_size must be
-// greater than the size, not equal to it, as torchvision has it.
+// buildShortestSize: the op holds as many sizes as it has numbers.
+func buildShortestSize(op native.Op, v map[string]value) (native.Op, *Error) {
+	op.Kind = native.OpRandomShortestSize
+	sizes := v["min_size"].numbers
+	if len(sizes) == 0 || len(sizes) > len(op.P) {
+		return op, &Error{Argument: "min_size", Text: fmt.Sprintf("has %d sizes (expected 1 to %d)", len(sizes), len(op.P))}
+	}
+	copy(op.P[:], sizes)
+	op.I[1] = int32(len(sizes))
+	if limit := v["max_size"]; !limit.isNull {
+		op.I[0] = limit.integer(0)
+	}
+	return op, nil
+}
+
+// buildResize: torchvision's Resize is three: to a size, by the shorter side, and by the longer one.
+// Its max_size must be greater than the size, not equal to it, as torchvision has it.
 func buildResize(op native.Op, v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
+	if v["size"].isNull {
+		if limit.isNull {
+			return op, &Error{Argument: "max_size", Text: "is null, and so is size (expected the length of the longer side)"}
+		}
+		op.Kind = native.OpResizeShorter
+		op.I[1] = limit.integer(0)
+		return op, nil
+	}
 	if len(size) == 2 {
 		if !limit.isNull {
 			return op, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d, and size is height and width (expected null, or one number as size)", limit.integer(0))}

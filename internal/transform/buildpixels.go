@@ -68,6 +68,7 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.Kind = native.OpRotation
 		setEitherSide(op.P[0:2], v["degrees"])
 		setCentre(&op.I[0], op.P[2:4], v["center"])
+		op.I[1] = v["expand"].integer(0)
 		return op, true, refuseNegative("degrees", v["degrees"])
 	case "RandomAffine":
 		return buildAffine(op, v)
@@ -85,10 +86,14 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.I[0], op.I[1] = native.PixelAffine, native.MapRotation
 		op.P[0] = v["angle"].numbers[0]
 		setCentre(&op.I[2], op.P[1:3], v["center"])
+		op.I[3] = v["expand"].integer(0)
 	case "AffineMap":
 		op.Kind = native.OpPixel
 		op.I[0], op.I[1] = native.PixelAffine, native.MapCoefficients
 		copy(op.P[:], v["coefficients"].numbers)
+		if size := v["size"]; !size.isNull {
+			op.I[3], op.I[4] = int32(size.each(1)), int32(size.each(0))
+		}
 	case "PermuteChannels":
 		op.Kind = native.OpPixel
 		op.I[0] = native.PixelChannels

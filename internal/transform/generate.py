@@ -30,7 +30,9 @@ HINTS = {
     "channels": "float | Sequence[float]",
     "deviations": "float | Sequence[float]",
     "three": "int",
-    "no": "bool",
+    "sizes": "int | Sequence[int]",
+    "height_width": "Sequence[int]",
+    "side_range": "Sequence[float]",
     "jitter": "float | Sequence[float]",
     "hue_jitter": "float | Sequence[float]",
     "factor": "float",
@@ -133,7 +135,8 @@ def one_class(entry: dict[str, Any]) -> str:
         "    Raises:",
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
-    source = entry.get("source", f"`torchvision.transforms.{name}` on PIL images")
+    module = "torchvision.transforms.v2" if entry.get("v2") else "torchvision.transforms"
+    source = entry.get("source", f"`{module}.{name}` on PIL images")
     lines += ["", wrapped(f"Source: {source}.", 4), '    """']
     if entry["arguments"]:
         lines.append("")

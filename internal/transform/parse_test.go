@@ -41,12 +41,14 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"AdjustHue": `"factor": -0.5`, "AdjustGamma": `"gamma": 2.2`, "Blur": `"kernel_size": 3, "sigma": 1`,
 		"Affine": `"angle": 10, "translate": [1, 2], "scale": 1.1, "shear": [0, 5]`, "Rotate": `"angle": 90`,
 		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "PermuteChannels": `"permutation": [2, 1, 0]`,
-		"Perspective": `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
+		"Perspective":        `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
+		"RandomShortestSize": `"min_size": [7, 8]`, "RandomResize": `"min_size": 7, "max_size": 9`,
+		"ScaleJitter": `"target_size": [7, 9]`,
 	}
 	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
-		"Autocontrast", "Equalize", "RandomErasing"}
+		"Autocontrast", "Equalize", "RandomErasing", "RandomZoomOut"}
 	for _, e := range theTable().Transforms {
 		arguments, ok := required[e.Name]
 		require.True(t, ok || slices.Contains(alone, e.Name), "the test knows %s", e.Name)
@@ -94,7 +96,10 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 		`[{"name": "ColorJitter", "brightness": -1}]`:                                                `transform 0 (ColorJitter): brightness is -1 (expected a number from 0 on, or a list of 2 such)`,
 		`[{"name": "ColorJitter", "hue": -0.1}]`:                                                     `transform 0 (ColorJitter): hue is -0.1 (expected at least 0 as one number)`,
 		`[{"name": "GaussianBlur", "kernel_size": 4}]`:                                               `transform 0 (GaussianBlur): kernel_size is 4 (expected odd numbers)`,
-		`[{"name": "RandomRotation", "degrees": 3, "expand": true}]`:                                 `transform 0 (RandomRotation): expand is true (expected false: a batch has images of one size)`,
+		`[{"name": "Resize", "size": null}]`:                                                         `transform 0 (Resize): max_size is null, and so is size (expected the length of the longer side)`,
+		`[{"name": "RandomShortestSize", "min_size": []}]`:                                           `transform 0 (RandomShortestSize): min_size has 0 sizes (expected 1 to 12)`,
+		`[{"name": "RandomResize", "min_size": 9, "max_size": 9}]`:                                   `transform 0 (RandomResize): max_size is 9 (expected more than min_size, which is 9)`,
+		`[{"name": "RandomZoomOut", "side_range": [0.5, 2]}]`:                                        `transform 0 (RandomZoomOut): side_range is [0.5, 2] (expected a list of 2, each a number from 1 to 65535)`,
 		`[{"name": "RandomRotation", "degrees": -3}]`:                                                `transform 0 (RandomRotation): degrees is -3 (expected at least 0 as one number)`,
 		`[{"name": "RandAugment", "magnitude": 31}]`:                                                 `transform 0 (RandAugment): magnitude is 31 (expected less than num_magnitude_bins, which is 31)`,
 		`[{"name": "RandomApply", "transforms": []}]`:                                                `transform 0 (RandomApply): transforms is [] (expected a list of transforms)`,

@@ -76,6 +76,9 @@ func callsOf(s native.Step) []Call {
 		return []Call{resizeCall(s, s.I[0], s.I[1])}
 	case native.OpResizeShorter:
 		arguments := map[string]any{"size": s.I[0], "interpolation": interpolation(s.Filter)}
+		if s.I[0] == 0 {
+			arguments["size"] = nil
+		}
 		if s.I[1] != 0 {
 			arguments["max_size"] = s.I[1]
 		}
@@ -125,8 +128,12 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call(point.function, arguments)}
 	}
 	warp := func(function string, coefficients int) []Call {
-		return []Call{call(function, map[string]any{"coefficients": slices.Clone(s.P[:coefficients]),
-			"interpolation": interpolation(s.Filter), "fill": slices.Clone(s.I[5:8])})}
+		arguments := map[string]any{"coefficients": slices.Clone(s.P[:coefficients]),
+			"interpolation": interpolation(s.Filter), "fill": slices.Clone(s.I[5:8])}
+		if kind == native.PixelAffine && s.I[2] > 0 {
+			arguments["size"] = []int32{s.I[3], s.I[2]}
+		}
+		return []Call{call(function, arguments)}
 	}
 	switch kind {
 	case native.PixelPosterize:

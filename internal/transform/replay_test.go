@@ -23,7 +23,10 @@ const goldenRecipes = `[
   [{"name": "RandomRotation", "degrees": [10, 90]}, {"name": "RandomPerspective", "p": 1}, {"name": "RandomChannelPermutation"}],
   [{"name": "RandomOrder", "transforms": [{"name": "RandomInvert"}, {"name": "RandomChoice", "p": [1, 2, 3], "transforms": [
     {"name": "RandomPosterize", "bits": 4}, {"name": "RandomSolarize", "threshold": 99}, {"name": "RandomEqualize"}]}]},
-    {"name": "RandomApply", "transforms": [{"name": "RandomAdjustSharpness", "sharpness_factor": 2}, {"name": "RandomAutocontrast"}]}]
+    {"name": "RandomApply", "transforms": [{"name": "RandomAdjustSharpness", "sharpness_factor": 2}, {"name": "RandomAutocontrast"}]}],
+  [{"name": "RandomShortestSize", "min_size": [300, 400, 500], "max_size": 600}, {"name": "RandomZoomOut"},
+    {"name": "RandomRotation", "degrees": 30, "expand": true}, {"name": "ScaleJitter", "target_size": [200, 300]},
+    {"name": "RandomResize", "min_size": 100, "max_size": 200}, {"name": "CenterCrop", "size": 99}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

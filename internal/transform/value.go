@@ -59,12 +59,6 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		}
 		numbers, err := numeric["channels"].read(raw)
 		return value{numbers: numbers}, err
-	case "no":
-		var on bool
-		if json.Unmarshal(raw, &on) != nil || on {
-			return value{}, fmt.Errorf("is %s (expected false: a batch has images of one size)", short(raw))
-		}
-		return value{}, nil
 	case "bool", "antialias":
 		var on bool
 		if json.Unmarshal(raw, &on) != nil {
@@ -108,6 +102,9 @@ type numberRule struct {
 var numeric = map[string]numberRule{
 	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
 	"shorter_or_size": {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
+	"sizes":           {whole: true, low: 1, high: maxLength, anyCount: true},
+	"height_width":    {counts: []int{2}, whole: true, low: 1, high: maxLength, noScalar: true},
+	"side_range":      {counts: []int{2}, low: 1, high: maxLength, ordered: true, noScalar: true},
 	"length":          {whole: true, low: 1, high: maxLength},
 	"offset":          {whole: true, low: -maxLength, high: maxLength},
 	"padding":         {counts: []int{1, 2, 4}, whole: true, low: 0, high: maxLength},

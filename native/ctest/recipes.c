@@ -66,6 +66,9 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
       if (op->i[0] == HRN_PIXEL_PERSPECTIVE) break;
       op->i[1] = (int32_t)random_below(r, 3);
       op->i[2] = (int32_t)random_below(r, 2);
+      op->i[3] = (int32_t)random_below(r, 2); /* 1: expands, or is as wide */
+      op->i[4] = op->i[3] ? some_side(r) : 0;
+      if (op->i[1] == HRN_MAP_COEFFICIENTS && op->i[3]) op->i[3] = some_side(r);
       if (op->i[1] == HRN_MAP_AFFINE) op->p[3] = some_real(r, 1e-6, random_below(r, 2) ? 3 : 1e6);
       break;
     default: /* the enhancers take a factor, the others nothing */
@@ -93,6 +96,7 @@ static hrn_op some_pixel_op(random_state *r) {
       break;
     case HRN_OP_ROTATION:
       op.i[0] = (int32_t)random_below(r, 2);
+      op.i[1] = (int32_t)random_below(r, 2);
       some_interval(r, -1e6, 1e6, op.p);
       for (int k = 2; k < 4; k++) op.p[k] = some_coefficient(r);
       break;
@@ -126,6 +130,33 @@ static hrn_op some_pixel_op(random_state *r) {
   return op;
 }
 
+/* An op that leaves the size to chance. */
+static hrn_op some_sizing_op(random_state *r) {
+  hrn_op op = {.kind = HRN_OP_RANDOM_SHORTEST_SIZE + (int32_t)random_below(r, 4),
+               .filter = (int32_t)random_below(r, 6)};
+  switch (op.kind) {
+    case HRN_OP_RANDOM_SHORTEST_SIZE:
+      op.i[0] = random_below(r, 2) ? some_side(r) : 0;
+      op.i[1] = 1 + (int32_t)random_below(r, 12);
+      for (int32_t k = 0; k < op.i[1]; k++) op.p[k] = some_side(r);
+      break;
+    case HRN_OP_RANDOM_RESIZE:
+      op.i[0] = some_side(r);
+      op.i[1] = op.i[0] + 1 + (int32_t)random_below(r, 9);
+      break;
+    case HRN_OP_SCALE_JITTER:
+      op.i[0] = some_side(r);
+      op.i[1] = some_side(r);
+      some_interval(r, 0.1, 2, op.p);
+      break;
+    default:
+      for (int c = 0; c < 3; c++) op.p[c] = (double)random_below(r, 256);
+      some_interval(r, 1, 2, op.p + 3);
+      break;
+  }
+  return op;
+}
+
 /* A list of ops, now and then a group; returns how many were written, at most `room`. */
 static int32_t some_ops(random_state *r, hrn_op *ops, int32_t room, int depth) {
   int32_t count = 0;
@@ -150,12 +181,13 @@ static int32_t some_ops(random_state *r, hrn_op *ops, int32_t room, int depth) {
       }
       continue;
     }
-    ops[count++] = random_below(r, 3) ? some_pixel_op(r) : some_op(r);
+    const uint64_t kind = random_below(r, 7);
+    ops[count++] = kind == 0 ? some_sizing_op(r) : kind < 3 ? some_op(r) : some_pixel_op(r);
   }
   return count;
 }
 
-/* Ends with an op that fixes the size, so that chance cannot change it, and perhaps an erasing. */
+/* Ends with an op that keeps the size small, and perhaps an erasing. */
 static int32_t some_recipe(random_state *r, hrn_op *ops, int noise) {
   int32_t count = some_ops(r, ops, 40, 2);
   ops[count++] = (hrn_op){.kind = HRN_OP_RESIZE,
@@ -181,7 +213,9 @@ static uint8_t *run(hrn_context *context, const hrn_op *ops, int32_t count,
   hrn_plan *plan = hrn_plan_new(ops, count, output, status);
   if (plan == NULL) return NULL;
   uint8_t *finished = NULL;
-  if (hrn_plan_size(plan, 1, 1, size, status) == HRN_OK) {
+  uint32_t side[2]; /* of the source */
+  memcpy(side, job->bytes, sizeof side);
+  if (hrn_plan_drawn_size(plan, &job->key, side[0], side[1], size, status) == HRN_OK) {
     finished = malloc(size->bytes);
     if (finished == NULL) abort();
     hrn_job mine = *job;

@@ -1,8 +1,9 @@
 """Transforms of whole images, one at a time, by torchvision's functional names and arguments.
 
 Each takes and returns an HWC uint8 array and gives the bytes that torchvision gives on a PIL image
-(the blur, which torchvision runs on tensors: within one). The engine that runs them in a loader
-runs them here, so a recipe's drawn parameters can be replayed one by one.
+(the blur, which torchvision runs on tensors: but for a few values in ten million, and those by
+one). The engine that runs them in a loader runs them here, so a recipe's drawn parameters can be
+replayed one by one.
 """
 
 from __future__ import annotations
@@ -185,11 +186,19 @@ def rotate(
     center: Sequence[float] | None = None,
     fill: Fill = None,
 ) -> Pixels:
-    """Turns the image counter-clockwise by ``angle`` degrees; ``expand`` is refused."""
-    if arguments.flag("expand", expand):
-        raise ArgumentError("expand=True: False was expected, as the result has the image's size")
-    fill = 0 if fill is None else fill
-    return _run(image, "Rotate", angle=angle, interpolation=interpolation, center=center, fill=fill)
+    """Turns the image counter-clockwise by ``angle`` degrees.
+
+    With ``expand`` the result is as large as the turned image; else it has the image's size.
+    """
+    return _run(
+        image,
+        "Rotate",
+        angle=angle,
+        interpolation=interpolation,
+        expand=arguments.flag("expand", expand),
+        center=center,
+        fill=0 if fill is None else fill,
+    )
 
 
 def perspective(
@@ -254,10 +263,17 @@ def _solved(rows: list[list[float]], sides: list[float]) -> list[float]:
 
 
 def affine_map(
-    image: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
+    image: Pixels,
+    coefficients: Sequence[float],
+    interpolation: Any = "nearest",
+    fill: Fill = None,
+    size: Sequence[int] | None = None,
 ) -> Pixels:
-    """An affine map by its six coefficients, as Pillow's ``Image.transform`` takes them."""
-    given = {"coefficients": coefficients, "interpolation": interpolation}
+    """An affine map by its six coefficients, as Pillow's ``Image.transform`` takes them.
+
+    ``size`` is the height and width of the result; None: the image's.
+    """
+    given = {"coefficients": coefficients, "interpolation": interpolation, "size": size}
     return _run(image, "AffineMap", fill=0 if fill is None else fill, **given)
 
 
@@ -296,7 +312,7 @@ def center_crop(image: Pixels, output_size: int | Sequence[int]) -> Pixels:
 
 def resize(
     image: Pixels,
-    size: int | Sequence[int],
+    size: int | Sequence[int] | None,
     interpolation: Any = "bilinear",
     max_size: int | None = None,
     antialias: bool | None = True,

@@ -40,11 +40,15 @@ __all__ = [
     "RandomOrder",
     "RandomPerspective",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
     "TrivialAugmentWide",
 ]
 
@@ -112,16 +116,17 @@ class Resize(_Transform):
     """Resizes the image.
 
     With one number, the shorter side gets that length and the longer one follows, rounded down;
-    ``max_size`` then bounds the longer side, and the shorter one follows.
+    ``max_size`` then bounds the longer side, and the shorter one follows. With None, the longer
+    side gets ``max_size``.
 
     Takes an image of any size, gives ``size``, or by its rule.
 
     Args:
-        size: length of the shorter side in pixels, or height and width.
+        size: length of the shorter side in pixels, or height and width, or None.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
             "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
         max_size: greatest length of the longer side in pixels; only where ``size`` is one
-            number, and greater than it.
+            number, and greater than it, or None.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Raises:
@@ -130,7 +135,7 @@ class Resize(_Transform):
     Source: ``torchvision.transforms.Resize`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | None
     interpolation: Any = "bilinear"
     max_size: int | None = None
     antialias: bool | None = True
@@ -248,6 +253,115 @@ class Pad(_Transform):
 
 
 @dataclass(frozen=True)
+class RandomShortestSize(_Transform):
+    """Resizes the shorter side to one of several lengths.
+
+    Both sides by one factor, rounded down; ``max_size`` bounds the longer one. An op that fixes
+    the size has to follow before a batch.
+
+    Takes an image of any size, gives a size of its own.
+
+    Args:
+        min_size: length of the shorter side in pixels, or up to 12 to choose from.
+        max_size: greatest length of the longer side in pixels.
+        interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+        antialias: accepted and ignored: Pillow's filters always antialias.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.RandomShortestSize`` on PIL images.
+    """
+
+    min_size: int | Sequence[int]
+    max_size: int | None = None
+    interpolation: Any = "bilinear"
+    antialias: bool | None = True
+
+
+@dataclass(frozen=True)
+class RandomResize(_Transform):
+    """Resizes the shorter side to a random length.
+
+    The longer side follows, rounded down. An op that fixes the size has to follow before a
+    batch.
+
+    Takes an image of any size, gives a size of its own.
+
+    Args:
+        min_size: least length of the shorter side in pixels.
+        max_size: length that it always stays below.
+        interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+        antialias: accepted and ignored: Pillow's filters always antialias.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.RandomResize`` on PIL images.
+    """
+
+    min_size: int
+    max_size: int
+    interpolation: Any = "bilinear"
+    antialias: bool | None = True
+
+
+@dataclass(frozen=True)
+class ScaleJitter(_Transform):
+    """Resizes the image to fit a target, times a random factor.
+
+    Both sides by one factor, rounded down; torchvision reads the target as (width, height). An
+    op that fixes the size has to follow before a batch.
+
+    Takes an image of any size, gives a size of its own.
+
+    Args:
+        target_size: what the image would fit with factor 1, in pixels across and down.
+        scale_range: lowest and highest factor.
+        interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+        antialias: accepted and ignored: Pillow's filters always antialias.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.ScaleJitter`` on PIL images.
+    """
+
+    target_size: Sequence[int]
+    scale_range: Sequence[float] = (0.1, 2.0)
+    interpolation: Any = "bilinear"
+    antialias: bool | None = True
+
+
+@dataclass(frozen=True)
+class RandomZoomOut(_Transform):
+    """Puts the image at a random place on a larger canvas with probability ``p``.
+
+    An op that fixes the size has to follow before a batch.
+
+    Takes an image of any size, gives a size of its own.
+
+    Args:
+        fill: value of the new pixels, 0 to 255; one number or (red, green, blue).
+        side_range: lowest and highest factor from the image's sides to the canvas's, at least
+            1.
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.RandomZoomOut`` on PIL images.
+    """
+
+    fill: int | Sequence[int] = 0
+    side_range: Sequence[float] = (1.0, 4.0)
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
 class Grayscale(_Transform):
     """Turns the image grey.
 
@@ -317,7 +431,7 @@ class RandomChannelPermutation(_Transform):
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.
 
-    Source: ``torchvision.transforms.RandomChannelPermutation`` on PIL images.
+    Source: ``torchvision.transforms.v2.RandomChannelPermutation`` on PIL images.
     """
 
 
@@ -439,7 +553,8 @@ class RandomEqualize(_Transform):
 class GaussianBlur(_Transform):
     """Blurs with a Gaussian kernel of random width.
 
-    torchvision blurs PIL images as tensors; values differ by at most one from its.
+    torchvision blurs PIL images as tensors. Values are those of its v1 transform but for a few
+    in ten million, and those differ by one: docs/exactness.md.
 
     Takes an image of any size, gives the same size.
 
@@ -461,13 +576,15 @@ class GaussianBlur(_Transform):
 class RandomRotation(_Transform):
     """Turns the image by a random angle, counter-clockwise.
 
-    Takes an image of any size, gives the same size.
+    Takes an image of any size, gives the same size, or with ``expand`` that of the turned
+    image.
 
     Args:
         degrees: greatest angle to either side; or (lowest, highest).
         interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
             Pillow's constants are taken too.
-        expand: False: a batch needs images of one size.
+        expand: make the result as large as the turned image; an op that fixes the size has to
+            follow before a batch.
         center: (x, y) in pixels from the top left corner; None: the middle.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue).

@@ -21,7 +21,8 @@ from headrace.translate_recipes import Augmentations
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
 _FILTERS = ("nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos")
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
-_MOST_STEPS = 64  # the engine's own limit, docs/limits.md
+_MOST_STEPS = 64  # the engine's own limits, docs/limits.md
+_MOST_SIZES = 12
 
 
 # What would move the values that RandomErasing has replaced.
@@ -31,6 +32,10 @@ _MOVES_PIXELS = (
     "RandomHorizontalFlip",
     "RandomVerticalFlip",
 )
+
+
+# What leaves the size of its result to chance.
+_SIZES_OF_THEIR_OWN = ("RandomShortestSize", "RandomResize", "ScaleJitter", "RandomZoomOut")
 
 
 class Translation(list[Any]):
@@ -65,10 +70,14 @@ class Translation(list[Any]):
         """Appends a step, and follows the size."""
         self.append(step)
         told = step if isinstance(step, dict) else step.to_dict()
-        if told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
-            size = _integers(told["size"])
+        if told.get("name") in _SIZES_OF_THEIR_OWN or told.get("expand"):
+            self.size = None
+        elif told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+            size = [] if told["size"] is None else _integers(told["size"])
             if told["name"] != "Resize" or len(size) == 2:
                 self.size = (size[0], size[-1])
+            elif self.size and not size:
+                self.size = _longer_side(self.size, told["max_size"])
             elif self.size:
                 self.size = _shorter_side(self.size, size[0], told.get("max_size"))
         elif told.get("name") == "Pad" and self.size:
@@ -230,17 +239,48 @@ class _Reader(Augmentations):
     def _Resize(self, op: Any) -> str:
         if self._stage != "PIL":
             return self._tensor_resize("")
-        size, most = _integers(op.size), op.max_size
+        size, most = [] if op.size is None else _integers(op.size), op.max_size
+        if op.size is None and type(most) is int and most >= 1:
+            return self._resize(transforms.Resize, op, None, max_size=most)
         if not size or len(size) > 2 or min(size) < 1:
             return f"size={op.size!r}"
         if most is not None and (len(size) == 2 or type(most) is not int or most <= size[0]):
             return f"size={op.size!r} with max_size={most!r}"
+        both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
+        return self._resize(transforms.Resize, op, both, max_size=most)
+
+    def _resize(self, kind: Any, op: Any, *given: Any, **named: Any) -> str:
         interpolation = _interpolation(op)
         if not interpolation:
             return f"interpolation={op.interpolation!r}"
-        both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
-        self.made.add(transforms.Resize(both, interpolation, most))
+        self.made.add(kind(*given, interpolation=interpolation, **named))
         return ""
+
+    def _RandomShortestSize(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return self._tensor_resize("")
+        sizes, most = _integers(op.min_size), op.max_size
+        if not 1 <= len(sizes) <= _MOST_SIZES or min(sizes) < 1:
+            return f"min_size={op.min_size!r}"
+        if most is not None and (type(most) is not int or most < 1):
+            return f"max_size={most!r}"
+        return self._resize(transforms.RandomShortestSize, op, sizes, most)
+
+    def _RandomResize(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return self._tensor_resize("")
+        low, high = op.min_size, op.max_size
+        if type(low) is not int or type(high) is not int or not 1 <= low < high:
+            return f"min_size={low!r} with max_size={high!r}"
+        return self._resize(transforms.RandomResize, op, low, high)
+
+    def _ScaleJitter(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return self._tensor_resize("")
+        target, (low, high) = _pair(op.target_size), _numbers(op.scale_range)
+        if not 0 < low <= high:
+            return f"scale_range={op.scale_range!r}"
+        return self._resize(transforms.ScaleJitter, op, target, (low, high))
 
     def _RandomResizedCrop(self, op: Any) -> str:
         if self._stage != "PIL":
@@ -425,6 +465,12 @@ def _interpolation(op: Any) -> str:
     """The name of a filter, from a name, an InterpolationMode or Pillow's number; "" if unknown."""
     name = transforms._plain("interpolation", op.interpolation)
     return name if name in _FILTERS else ""
+
+
+def _longer_side(now: tuple[int, int], longest: int) -> tuple[int, int]:
+    """What Resize(None, max_size) makes of a height and width, by torchvision's rounding."""
+    shorter = int(longest * min(now) / max(now))
+    return (longest, shorter) if now[0] >= now[1] else (shorter, longest)
 
 
 def _shorter_side(now: tuple[int, int], shorter: int, longest: int | None) -> tuple[int, int]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
-from torchvision.transforms import InterpolationMode, RandomPerspective
+from torchvision.transforms import InterpolationMode, RandomPerspective, v2
 from torchvision.transforms import functional as theirs
 
 from headrace import functional as ours
+from headrace.errors import LimitError
 from images import photographs
 
 DRAWS = 200
@@ -110,6 +112,32 @@ def test_a_rotation_with_this_filter_is_torchvisions_in_every_byte(filter_name: 
 
 
 @pytest.mark.parametrize("filter_name", FILTERS)
+def test_a_rotation_that_expands_with_this_filter_is_torchvisions_in_every_byte(
+    filter_name: str,
+) -> None:
+    for array, draw in pictures(7):
+        angle = draw.choice((0.0, 90.0, -90.0, 180.0, 270.0, 360.0, draw.uniform(-720, 720)))
+        arguments = {"expand": True, "center": centre(draw), "fill": fill(draw)}
+        mode = InterpolationMode(filter_name)
+        wanted = theirs.rotate(Image.fromarray(array), angle, mode, **arguments)
+        found = ours.rotate(array, angle, filter_name, **arguments)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, angle, arguments)
+
+
+def test_a_resize_to_the_longer_side_is_torchvisions_in_every_byte() -> None:
+    for array, draw in pictures(8):
+        longest = draw.choice((1, 7, 64, 130))
+        try:
+            wanted = v2.functional.resize(Image.fromarray(array), None, max_size=longest)
+        except ValueError:  # of the shorter side nothing is left
+            with pytest.raises(LimitError, match=f"longer side {longest}"):
+                ours.resize(array, None, max_size=longest)
+            continue
+        found = ours.resize(array, None, max_size=longest)
+        assert np.array_equal(found, np.asarray(wanted)), (array.shape, longest)
+
+
+@pytest.mark.parametrize("filter_name", FILTERS)
 def test_a_perspective_with_this_filter_is_torchvisions_in_every_byte(filter_name: str) -> None:
     for array, draw in pictures(4):
         height, width = array.shape[:2]
@@ -146,6 +174,49 @@ def test_a_blur_is_torchvisions_within_one() -> None:
         assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1, (array.shape, kernel)
         compared += 1
     assert compared > DRAWS / 3
+
+
+def torch_sum(values: np.ndarray[Any, Any]) -> np.float32:
+    """torch's own sum of a vector: its order of additions is part of the weights."""
+    return np.float32(torch.from_numpy(values).sum().item())
+
+
+def blur_weights(size: int, sigma: float) -> np.ndarray[Any, Any]:
+    """torchvision's, but for the exponential's last bit, which is the double's rounded."""
+    distance = (np.arange(size) - (size - 1) / 2).astype(np.float32) / np.float32(sigma)
+    exponent = np.float32(-0.5) * (distance * distance)
+    weights = np.exp(exponent.astype(np.float64)).astype(np.float32)
+    return weights / torch_sum(weights)
+
+
+def blurred_in_torchs_order(
+    array: np.ndarray[Any, Any], kernel: list[int], sigma: list[float]
+) -> np.ndarray[Any, Any]:
+    """Fused multiply-adds one after the other, row by row of the kernel. A product of two floats is
+    exact as a double."""
+    across, down = blur_weights(kernel[0], sigma[0]), blur_weights(kernel[1], sigma[1])
+    rows, columns = array.shape[:2]
+    margins = [(kernel[1] // 2,) * 2, (kernel[0] // 2,) * 2, (0, 0)]
+    padded = np.pad(array, margins, mode="reflect").astype(np.float64)
+    total = np.zeros(array.shape, np.float32)
+    for y in range(kernel[1]):
+        for x in range(kernel[0]):
+            product = np.float64(down[y] * across[x]) * padded[y : y + rows, x : x + columns]
+            total = (product + total).astype(np.float32)
+    return np.rint(total).astype(np.uint8)
+
+
+def test_a_blur_adds_up_in_the_order_of_torchs_convolution() -> None:
+    draw = random.Random(8)
+    for number in range(16):
+        source = photographs()[number % len(photographs())]
+        top, left = draw.randrange(source.shape[0] - 150), draw.randrange(source.shape[1] - 120)
+        array = np.ascontiguousarray(source[top : top + 150, left : left + 120])
+        kernel = [draw.choice((3, 5, 9, 23)), draw.choice((3, 5, 7, 23))]
+        sigma = [draw.uniform(0.1, 3), draw.uniform(0.1, 3)]
+        wanted = blurred_in_torchs_order(array, kernel, sigma)
+        found = ours.gaussian_blur(array, kernel, sigma)
+        assert np.array_equal(found, wanted), (number, kernel, sigma)
 
 
 def test_every_hue_of_every_colour_is_pillows() -> None:

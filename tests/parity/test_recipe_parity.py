@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 from torchvision import transforms as v1
-from torchvision.transforms import InterpolationMode
+from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as theirs
 
 import headrace as hr
@@ -61,6 +61,17 @@ RECIPES: dict[str, list[Any]] = {
         t.RandomAutocontrast(),
         t.RandomInvert(0.3),
     ],
+    "sizes left to chance": [
+        t.RandomShortestSize((50, 60, 70), max_size=90),
+        t.RandomZoomOut(fill=(9, 8, 7), side_range=(1, 2)),
+        t.RandomRotation(40, expand=True, fill=50),
+        t.RandomInvert(0.5),
+        t.RandomHorizontalFlip(),
+        t.RandomChoice([t.ScaleJitter((80, 90), (0.5, 1.5)), t.RandomResize(40, 80)]),
+        t.RandomRotation((90, 90), expand=True),
+        t.Resize(None, max_size=77),
+        t.RandomCrop(64, pad_if_needed=True, fill=3),
+    ],
     "groups": [
         t.Resize((60, 60)),
         t.RandomChoice(
@@ -88,14 +99,14 @@ def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.I
         kind = Image.Transform.AFFINE if function == "affine_map" else Image.Transform.PERSPECTIVE
         resample = {"nearest": 0, "bilinear": 2, "bicubic": 3}[arguments["interpolation"].value]
         colour = tuple(arguments["fill"])
-        return image.transform(
-            image.size, kind, arguments["coefficients"], resample, fillcolor=colour
-        )
+        size = arguments.get("size", image.size[::-1])[::-1]
+        return image.transform(size, kind, arguments["coefficients"], resample, fillcolor=colour)
     if function == "permute_channels":
         return Image.fromarray(np.asarray(image)[..., arguments["permutation"]])
     if function == "pad":
         arguments["fill"] = tuple(arguments["fill"])
-    found: Image.Image = getattr(theirs, function)(image, **arguments)
+    module: Any = v2.functional if arguments.get("size", 0) is None else theirs
+    found: Image.Image = getattr(module, function)(image, **arguments)
     return found
 
 

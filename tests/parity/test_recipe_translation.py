@@ -94,11 +94,30 @@ def test_erasings_stay_on_their_side_of_normalize(version: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (v2.Resize(None, max_size=9), t.Resize(None, "bilinear", 9)),
+        (v1.RandomRotation(9, expand=True), t.RandomRotation((-9, 9), "nearest", True)),
+        (v2.RandomShortestSize([7, 8], 9), t.RandomShortestSize([7, 8], 9)),
+        (v2.RandomResize(7, 9, "bicubic"), t.RandomResize(7, 9, "bicubic")),
+        (v2.ScaleJitter((7, 9)), t.ScaleJitter((7, 9))),
+        (v2.RandomZoomOut(3, (1.0, 2.0), 0.3), t.RandomZoomOut(3, (1.0, 2.0), 0.3)),
+    ],
+)
+def test_what_leaves_the_size_to_chance_is_translated(theirs: Any, ours: Any) -> None:
+    found = hr.from_torchvision(v2.Compose([v2.Resize((60, 50)), theirs]))
+    assert found[1].to_dict() == ours.to_dict()
+    assert found.size == ((9, 7) if type(theirs) is v2.Resize else None)
+    assert hr.from_torchvision(v2.Compose([theirs, v2.CenterCrop(5)])).size == (5, 5)
+
+
+@pytest.mark.parametrize(
     ("pipeline", "words"),
     [
         (v1.GaussianBlur(5), "GaussianBlur"),
         (v1.Grayscale(1), "num_output_channels=3"),
-        (v1.RandomRotation(9, expand=True), "expand=True"),
+        (v2.RandomRotation(9, expand=True, center=(1, 2)), "leaves the centre out"),
+        (v2.RandomShortestSize(list(range(1, 14))), "min_size="),
         (v1.Compose([v1.ToTensor(), v1.ColorJitter(0.5)]), "it works on a tensor"),
         (v1.Compose([v1.ToTensor(), v1.RandomErasing(), v1.CenterCrop(3)]), "behind RandomErasing"),
         (v1.Compose([v1.ToTensor(), v1.RandomErasing(value="random")]), "in front of Normalize"),
