@@ -176,10 +176,10 @@ typedef struct hr_batch {
   hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
 } hr_batch;
 /* With MixUp, CutMix or Mixup at the end of "transform" there follow, for each sample: "partners",
- * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own share;
- * "boxes" (int32, shape length x 4), the top, left, height and width of what CutMix took from the
- * partner, all 0 where it took nothing; and, where labels are "soft", "targets" (float32, shape
- * length x num_classes). */
+ * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own
+ * share; "boxes" (int32, shape length x 4), the top, left, height and width of what CutMix took
+ * from the partner, all 0 where it took nothing; and, where labels are "soft", "targets" (float32,
+ * shape length x num_classes). */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. HR_END: the epoch is over;

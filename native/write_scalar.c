@@ -24,7 +24,7 @@ static uint16_t bfloat16_of(float value) {
 /* float32 to IEEE 754 binary16, to nearest, ties to even. */
 static uint16_t float16_of(float value) {
   const uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000, rest = bits & 0x7fffffff;
-  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00); /* no number */
+  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* no number */
   if (rest >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 2^16 and above, infinity */
   uint32_t mantissa = rest & 0x7fffff, shift = 13, base;
   if (rest >= 0x38800000) { /* 2^-14: a normal half; rebias 127 to 15 */

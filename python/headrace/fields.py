@@ -73,9 +73,7 @@ def _value(value: Any, kind: str) -> Any:
     return value
 
 
-def known(
-    dataset: Dataset, names: Sequence[str], beside: tuple[str, ...] = ()
-) -> tuple[str, ...]:
+def known(dataset: Dataset, names: Sequence[str], beside: tuple[str, ...] = ()) -> tuple[str, ...]:
     """The names, where the dataset has them all, or they are among those ``beside``.
 
     Raises:
@@ -107,9 +105,7 @@ def of_batch(
     held = {name: value for name, value in batch.items() if name not in own or name == "index"}
     wanted = [name for name in names if name not in held]
     rows = [dataset.facts(index) for index in indices.tolist()] if wanted else []
-    return {
-        name: held[name] if name in held else _column(rows, name, indices) for name in names
-    }
+    return {name: held[name] if name in held else _column(rows, name, indices) for name in names}
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str, indices: Any) -> Any:

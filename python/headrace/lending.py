@@ -89,7 +89,12 @@ class Lender:
         images = memory[: form.images_bytes].view(self._dtype).view(form.shape)
         labels = self._integers(memory, form.labels_at, form.length)
         indices = self._integers(memory, form.indices_at, form.length)
-        return images, labels, indices, {at.name: mixing.over_tensor(memory, at) for at in form.mixed}
+        return (
+            images,
+            labels,
+            indices,
+            {at.name: mixing.over_tensor(memory, at) for at in form.mixed},
+        )
 
     def _integers(self, memory: Any, begin: int, count: int) -> Any:
         return memory[begin : begin + 8 * count].view(self._int64)

@@ -42,7 +42,9 @@ class Loader:
             ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
             they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
-            come out of it in one size.
+            come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
+            ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
+            ``labels="pair"`` a tuple of labels, partners' labels and lambda.
         dtype: of the images: "float32", "float16", "bfloat16" or "uint8". A float without
             ``Normalize`` is in 0..1.
         layout: "NCHW", "NHWC", or "channels_last": NCHW by shape, NHWC in memory.
@@ -56,6 +58,9 @@ class Loader:
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
+            A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
+            the sample's own share) and "box" (int32: top, left, height, width of what is the
+            partner's), each for every sample.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.
@@ -282,7 +287,9 @@ class Loader:
         if not self._fields:
             return self._view(batch)
         images, labels, indices, *mixed = self._view(batch)
-        known = {name: mixed[0][engines] for name, engines in mixing.FIELDS.items()} if mixed else {}
+        known = (
+            {name: mixed[0][engines] for name, engines in mixing.FIELDS.items()} if mixed else {}
+        )
         known["index"] = indices
         return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields, known)
 

@@ -110,4 +110,3 @@ def labels_of(labels: Any, more: dict[str, Any]) -> Any:
     lambdas = more["lambdas"]
     single = lambdas.astype("float32") if hasattr(lambdas, "astype") else lambdas.float()
     return labels, more["partner_labels"], single
-

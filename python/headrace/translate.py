@@ -160,8 +160,8 @@ def of_steps(steps: Sequence[Any]) -> Translation:
         made.add(step)
     if mixing.mixes([step if isinstance(step, dict) else step.to_dict() for step in steps]):
         raise ArgumentError(
-            "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and here "
-            "torchvision's in a collate_fn do"
+            "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and "
+            "here torchvision's in a collate_fn do"
         )
     return made
 

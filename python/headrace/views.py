@@ -71,7 +71,11 @@ def viewer(
         if not mixed:
             return (images, labels, indices) if with_indices else (images, labels)
         targets = mixing.labels_of(labels, more)
-        return (images, targets, indices, more | {"labels": labels}) if with_indices else (images, targets)
+        return (
+            (images, targets, indices, more | {"labels": labels})
+            if with_indices
+            else (images, targets)
+        )
 
     return view
 

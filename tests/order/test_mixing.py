@@ -1,4 +1,4 @@
-"""Mixed batches: one stream for any threads and ranks, resumed at any batch; labels and refusals."""
+"""Mixed batches: one stream for any threads and ranks, resumed anywhere; labels and refusals."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_the_iterable_dataset_and_a_users_order_are_mixed_too(packed: Path) -> N
     order = [i * 7 % COUNT for i in range(30)]
     with loader(packed, mix, sampler=order, shuffle=False, batch_size=8) as source:
         found = [fields["index"].tolist() for _, _, fields in source]
-        assert sum(found, []) == order
+        assert [index for batch in found for index in batch] == order
         again = [rows(batch) for batch in source]
         source.set_epoch(1)
         assert [rows(batch) for batch in source] == again
@@ -238,10 +238,12 @@ def test_what_cannot_be_mixed_is_refused_by_its_name(packed: Path) -> None:
     ):
         with pytest.raises(ArgumentError, match=text):
             hr.Loader(packed, 8, transform=steps, **options)
-    with pytest.raises(ArgumentError, match=r"record 4 \(.*the label is 4 .expected 0 to 3"):
-        part = samplers.Subset(range(3, 9))
-        with hr.Loader(packed, 8, sampler=part, transform=[*CROP, t.MixUp(1, 4)]) as source:
-            list(source)
+    part = samplers.Subset(range(40, 46))
+    with (
+        hr.Loader(packed, 8, sampler=part, transform=[*CROP, t.MixUp(1, 4)]) as source,
+        pytest.raises(ArgumentError, match=r"record 43 \(.*the label is 4 .expected 0 to 3"),
+    ):
+        list(source)
     with pytest.raises(ArgumentError, match="the dataset has no 'lam'"):
         hr.Loader(packed, 8, transform=CROP, fields=["lam"])
     with pytest.raises(ArgumentError, match="collate_fn"):

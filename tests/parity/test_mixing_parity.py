@@ -155,11 +155,14 @@ def test_timms_form_mixes_neighbours_by_timms_arithmetic(packed: Path, mode: str
                 assert torch.equal(labels[place], hot[place] * lam + hot[partner] * (1.0 - lam))
                 assert lam == 1 or partner != place
                 kinds.add((lam == 1, height * width > 0))
-            drawn = [(float(lam), *box.tolist()) for lam, box in zip(fields["lam"], fields["box"])]
+            drawn = [
+                (float(lam), *box.tolist())
+                for lam, box in zip(fields["lam"], fields["box"], strict=True)
+            ]
             pairs = [drawn[place] == drawn[partners[place]] for place in range(len(batch))]
             assert all(pairs) or mode == "elem"
             if mode == "batch":
-                assert len(set(drawn[: len(drawn) // 2 * 2])) == 1
+                assert len(set(drawn[: len(drawn) // 2 * 2])) <= 1
     assert kinds >= {(False, False), (False, True), (True, False)}
 
 
