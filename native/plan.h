@@ -120,12 +120,18 @@ typedef struct hrn_ready {
   int convolves, gathers;
   int32_t *columns, *rows; /* with `gathers`: source of each output, -1 for the fill */
   hrn_box input;           /* window of the stage's input */
+  int32_t at_once;         /* rows of it that must be in memory together */
 } hrn_ready;
 
 int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
                       hrn_status *status);
-int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
+int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
                   const hrn_sink *sink, hrn_status *status);
+
+/* The same for the first stage, whose input is the encoded image: its rows are decoded as they are
+ * needed. The sink may see rows twice, those of the second time count. */
+int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink *sink,
+                    hrn_status *status);
 
 /* Where a stage's rows go: into an image for the next stage, or finished into the destination. */
 struct hrn_sink {

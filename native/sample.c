@@ -77,16 +77,6 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
     hrn_ready ready;
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
-    hrn_image input;
-    if (s == 0) {
-      if (hrn_decode_window(context, &ready.input, &input, status) != HRN_OK) return status->code;
-    } else {
-      input = image;
-      /* The whole image between is there; the next stage looks at its part of it. */
-      input.pixels += (size_t)ready.input.top * input.stride + 4 * (size_t)ready.input.left;
-      input.width = ready.input.width;
-      input.height = ready.input.height;
-    }
     hrn_image *output = NULL, between;
     if (!last || pixels) {
       output = &between;
@@ -96,7 +86,16 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       output = &unmixed;
     }
     const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
-    if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+    if (s == 0) {
+      if (hrn_stage_first(context, &ready, &sink, status) != HRN_OK) return status->code;
+    } else {
+      /* The whole image between is there; the stage looks at its part of it. */
+      hrn_image part = {
+          image.pixels + (size_t)ready.input.top * image.stride + 4 * (size_t)ready.input.left,
+          image.stride, ready.input.width, ready.input.height};
+      hrn_rows input = hrn_rows_of(&part);
+      if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+    }
     if (output != &between) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;

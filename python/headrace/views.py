@@ -44,9 +44,9 @@ def viewer(
     """A function from a held batch to its (images, labels), or (images, labels, indices).
 
     Of a ``mixed`` batch a dict of its other fields, and of its plain labels, comes behind the
-    indices. Each is a view of the batch's own memory. The views share one buffer object whose finalizer
-    gives the batch back, so none of them outlives its memory, however it is sliced or passed on.
-    What a ``lender`` lent is the tensors' own memory, and needs no finalizer.
+    indices. Each is a view of the batch's own memory. The views share one buffer object whose
+    finalizer gives the batch back, so none of them outlives its memory, however it is sliced or
+    passed on. What a ``lender`` lent is the tensors' own memory, and needs no finalizer.
     """
     over = (_over_torch if output == "torch" else _over_numpy)(dtype)
     over_mixed = mixing.over_buffer(output) if mixed else None
@@ -71,11 +71,9 @@ def viewer(
         if not mixed:
             return (images, labels, indices) if with_indices else (images, labels)
         targets = mixing.labels_of(labels, more)
-        return (
-            (images, targets, indices, more | {"labels": labels})
-            if with_indices
-            else (images, targets)
-        )
+        if not with_indices:
+            return images, targets
+        return images, targets, indices, more | {"labels": labels}
 
     return view
 
