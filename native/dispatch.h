@@ -2,9 +2,10 @@
 #ifndef HEADRACE_NATIVE_DISPATCH_H
 #define HEADRACE_NATIVE_DISPATCH_H
 
-#include "blend.h"
+#include "pixel_kernels.h"
 #include "resize.h"
 #include "spread.h"
+#include "weigh.h"
 #include "write.h"
 
 /* The kernels of one instruction set. All sets give the same bytes. */
@@ -14,7 +15,8 @@ typedef struct hrn_kernels {
   hrn_vertical_kernel vertical;
   hrn_write_kernel write;
   hrn_spread_kernel spread;
-  hrn_blend_kernel blend;
+  const hrn_pixel_kernels *pixels;
+  hrn_weigh_kernel weigh;
 } hrn_kernels;
 
 const hrn_kernels *hrn_kernels_chosen(void);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "blend.h"
+#include "weigh.h"
 #include "dispatch.h"
 
 static int erases(const hrn_plan *plan) {
@@ -85,14 +85,14 @@ static void finish(const source *s, int32_t x, int32_t y, int32_t count, uint8_t
   }
 }
 
-/* Pixels that are finished and blended at a time: both samples' values stay in the first cache. */
+/* Pixels that are finished and weighed at a time: both samples' values stay in the first cache. */
 enum { STRIP = 256 };
 
-static void blend_row(const source *own, const source *other, double lambda, int32_t y,
+static void weigh_row(const source *own, const source *other, double lambda, int32_t y,
                       uint8_t *out, size_t plane) {
   _Alignas(32) uint8_t mine[STRIP * 3 * 4], partners[STRIP * 3 * 4];
   const hrn_format *format = &own->plan->format;
-  const hrn_blend_kernel blend = hrn_kernels_chosen()->blend;
+  const hrn_weigh_kernel weigh = hrn_kernels_chosen()->weigh;
   const int32_t width = (int32_t)own->plan->size.width;
   /* torch rounds a Python float once, to the float32 that it multiplies by. */
   const float share = (float)lambda, rest = (float)(1.0 - lambda);
@@ -103,12 +103,12 @@ static void blend_row(const source *own, const source *other, double lambda, int
     finish(own, x, y, count, mine, length);
     finish(other, x, y, count, partners, length);
     if (format->layout == HRN_NHWC) {
-      blend(format->dtype, mine, partners, share, rest, 3 * (size_t)count,
+      weigh(format->dtype, mine, partners, share, rest, 3 * (size_t)count,
             out + 3 * (size_t)x * element);
       continue;
     }
     for (size_t c = 0; c < 3; c++) {
-      blend(format->dtype, mine + c * length, partners + c * length, share, rest, (size_t)count,
+      weigh(format->dtype, mine + c * length, partners + c * length, share, rest, (size_t)count,
             out + c * plane + (size_t)x * element);
     }
   }
@@ -127,7 +127,7 @@ void hrn_mix(const hrn_plan *plan, const void *own, const void *other, const hrn
   for (int32_t y = 0; y < height; y++) {
     uint8_t *out = (uint8_t *)destination + (size_t)y * row;
     if (mixing->kind == HRN_MIX_MIXUP) {
-      blend_row(&a, &b, mixing->lambda, y, out, plane);
+      weigh_row(&a, &b, mixing->lambda, y, out, plane);
       continue;
     }
     if (cut.width == 0 || y < cut.top || y >= cut.top + cut.height) {

@@ -15,7 +15,7 @@ static uint32_t bits_of(float value) {
 }
 
 /* float32 to bfloat16, to nearest, ties to even. The only NaN that reaches this is that of infinity
- * times 0 in a blend, whose mantissa has no bits to carry. Infinity stays infinity. */
+ * times 0 in a weighted sum, whose mantissa has no bits to carry. Infinity stays infinity. */
 static uint16_t bfloat16_of(float value) {
   const uint32_t bits = bits_of(value);
   return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../blend.h"
+#include "../weigh.h"
 #include "../dispatch.h"
 #include "../resize.h"
 #include "../write.h"
@@ -169,7 +169,7 @@ static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_ker
 }
 
 /* Any bits but those of NaN, of which the kernels' callers have one: that of infinity times 0. */
-static int blend_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int weigh_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
   const int32_t dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3);
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2, count = random_below(r, 100);
   uint8_t *in[2], *results[2];
@@ -189,10 +189,10 @@ static int blend_round(random_state *r, const hrn_kernels *plain, const hrn_kern
     }
   }
   const double share = random_below(r, 4) ? (double)random_below(r, 1001) / 1000 : 1;
-  plain->blend(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[0]);
-  simd->blend(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[1]);
+  plain->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[0]);
+  simd->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[1]);
   const int bad = memcmp(results[0], results[1], count * element) != 0;
-  if (bad) fprintf(stderr, "blend: dtype %d, %zu values, share %g\n", dtype, count, share);
+  if (bad) fprintf(stderr, "weigh: dtype %d, %zu values, share %g\n", dtype, count, share);
   for (int k = 0; k < 2; k++) free(in[k]), free(results[k]);
   return bad;
 }
@@ -209,7 +209,7 @@ int main(int count, char **arguments) {
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
         write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd) ||
-        blend_round(&r, plain, simd)) {
+        weigh_round(&r, plain, simd)) {
       fprintf(stderr, "round %llu\n", (unsigned long long)round);
       return 1;
     }

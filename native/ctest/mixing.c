@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../blend.h"
+#include "../weigh.h"
 #include "../native.h"
 #include "plans.h"
 
@@ -88,7 +88,7 @@ static void expect(const hrn_output *output, const hrn_size *size, const hrn_mix
   const size_t element = size->bytes / (3 * pixels);
   memcpy(to, own, size->bytes);
   if (m->kind == HRN_MIX_MIXUP) {
-    hrn_blend_scalar(output->dtype, own, other, (float)m->lambda, (float)(1.0 - m->lambda),
+    hrn_weigh_scalar(output->dtype, own, other, (float)m->lambda, (float)(1.0 - m->lambda),
                      3 * pixels, to);
   }
   if (m->kind != HRN_MIX_CUTMIX) return;

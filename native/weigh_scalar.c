@@ -1,7 +1,7 @@
-/* blend_scalar.c: weighted sums in plain C, which define what the others give. */
+/* weigh_scalar.c: weighted sums in plain C, which define what the others give. */
 #include <string.h>
 
-#include "blend.h"
+#include "weigh.h"
 #include "write.h"
 
 #if defined(__clang__) /* gcc contracts nothing under -std=c11; clang has to be told */
@@ -26,7 +26,7 @@ static float float_of_half(uint16_t half) {
   return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
-static void blend_halves(int32_t dtype, const uint16_t *own, const uint16_t *other, float own_share,
+static void weigh_halves(int32_t dtype, const uint16_t *own, const uint16_t *other, float own_share,
                          float other_share, size_t count, uint16_t *out) {
   for (size_t k = 0; k < count; k++) {
     float product[2];
@@ -43,10 +43,10 @@ static void blend_halves(int32_t dtype, const uint16_t *own, const uint16_t *oth
   }
 }
 
-void hrn_blend_scalar(int32_t dtype, const void *own, const void *other, float own_share,
+void hrn_weigh_scalar(int32_t dtype, const void *own, const void *other, float own_share,
                       float other_share, size_t count, void *out) {
   if (dtype != HRN_FLOAT32) {
-    blend_halves(dtype, own, other, own_share, other_share, count, out);
+    weigh_halves(dtype, own, other, own_share, other_share, count, out);
     return;
   }
   const float *a = own, *b = other;

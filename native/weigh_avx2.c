@@ -1,5 +1,5 @@
-/* blend_avx2.c: weighted sums with 256-bit vectors, 8 values at a time. */
-#include "blend.h"
+/* weigh_avx2.c: weighted sums with 256-bit vectors, 8 values at a time. */
+#include "weigh.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -31,7 +31,7 @@ HRN_AVX2_INLINE __m256 rounded(__m256 value, int32_t dtype) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bfloat16s(value)), 16));
 }
 
-HRN_AVX2_INLINE void blend(int32_t dtype, const void *own, const void *other, float own_share,
+HRN_AVX2_INLINE void weigh(int32_t dtype, const void *own, const void *other, float own_share,
                            float other_share, size_t count, void *out) {
   const __m256 mine = _mm256_set1_ps(own_share), partners = _mm256_set1_ps(other_share);
   for (size_t k = 0; k < count; k += 8) {
@@ -48,25 +48,25 @@ HRN_AVX2_INLINE void blend(int32_t dtype, const void *own, const void *other, fl
   }
 }
 
-HRN_AVX2 void hrn_blend_avx2(int32_t dtype, const void *own, const void *other, float own_share,
+HRN_AVX2 void hrn_weigh_avx2(int32_t dtype, const void *own, const void *other, float own_share,
                              float other_share, size_t count, void *out) {
   const size_t whole = count / 8 * 8, element = dtype == HRN_FLOAT32 ? 4 : 2;
   /* The dtype is a constant below, so each gets a loop of its own. */
   switch (dtype) {
     case HRN_FLOAT32:
-      blend(HRN_FLOAT32, own, other, own_share, other_share, whole, out);
+      weigh(HRN_FLOAT32, own, other, own_share, other_share, whole, out);
       break;
     case HRN_FLOAT16:
-      blend(HRN_FLOAT16, own, other, own_share, other_share, whole, out);
+      weigh(HRN_FLOAT16, own, other, own_share, other_share, whole, out);
       break;
     default:
-      blend(HRN_BFLOAT16, own, other, own_share, other_share, whole, out);
+      weigh(HRN_BFLOAT16, own, other, own_share, other_share, whole, out);
   }
   const size_t done = whole * element;
-  hrn_blend_scalar(dtype, (const uint8_t *)own + done, (const uint8_t *)other + done, own_share,
+  hrn_weigh_scalar(dtype, (const uint8_t *)own + done, (const uint8_t *)other + done, own_share,
                    other_share, count - whole, (uint8_t *)out + done);
 }
 #else
 /* An empty translation unit is not ISO C. */
-typedef int hrn_blend_avx2_absent;
+typedef int hrn_weigh_avx2_absent;
 #endif
