@@ -176,7 +176,7 @@ HRN_AVX2_INLINE void store(const __m256i upper[8], const __m256i lower[8], uint8
 /* Where no row but the first has coefficients, libjpeg-turbo takes a short cut that is the same
  * for what encoders make; beyond 14 bits it wraps where the long way saturates. Made so that the
  * long way gives its result. */
-static __attribute__((noinline)) HRN_AVX2 void wrap_lone_row(__m256i in[8]) {
+static __attribute__((noinline)) HRN_AVX2 void wrap_lone_row_avx2(__m256i in[8]) {
   __m256i below = in[1];
   for (int i = 2; i < 8; i++) below = _mm256_or_si256(below, in[i]);
   const __m256i zero = _mm256_cmpeq_epi64(below, _mm256_setzero_si256());
@@ -196,7 +196,7 @@ HRN_AVX2_INLINE void idct(int few_rows, int few_columns, __m256i in[8], const in
   /* Outside [-2^13, 2^13). */
   const __m256i raised = _mm256_add_epi16(in[0], _mm256_set1_epi16(1 << 13));
   if (__builtin_expect(!_mm256_testz_si256(raised, _mm256_set1_epi16((int16_t)0xC000)), 0)) {
-    wrap_lone_row(in);
+    wrap_lone_row_avx2(in);
   }
   transform(few_rows, 0, in, FIRST, upper);
   transpose(upper, column);
