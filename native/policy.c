@@ -95,6 +95,14 @@ static const step policies[3][25][2] = {
 
 static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
 
+/* torch.linspace(0, end, bins)[bin] to its last bit: translations are cut off to whole pixels, and
+ * the middle of TrivialAugmentWide's 32 is just below 16. */
+static double linspace(double end, int32_t bin, int32_t bins) {
+  if (bins < 2) return 0;
+  const float last = (float)end, step = last / (float)(bins - 1);
+  return (double)(bin < bins / 2 ? step * (float)bin : fmaf(-step, (float)(bins - 1 - bin), last));
+}
+
 /* Entry `bin` of `bins` of the op's magnitudes, before a sign. */
 static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32_t bins) {
   const double share = bins > 1 ? (double)bin / (bins - 1) : 0;
@@ -104,7 +112,7 @@ static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32
       return (double)(float)(s->shear * share);
     case TRANSLATE_X:
     case TRANSLATE_Y:
-      return (double)(float)(s->translate[name - TRANSLATE_X] * share);
+      return linspace(s->translate[name - TRANSLATE_X], bin, bins);
     case ROTATE:
       return (double)(float)(s->rotate * share);
     case BRIGHTNESS:
