@@ -28,6 +28,7 @@ type decodeConfig struct {
 	Epoch     uint64            `json:"epoch"`
 	Sample    uint64            `json:"sample"`
 	Draw      uint64            `json:"draw"`
+	View      uint32            `json:"view"`
 	Replay    bool              `json:"replay"`
 	Samples   uint64            `json:"samples"`
 }
@@ -41,7 +42,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 				return err
 			}
 		}
-		plan, err := transform.Parse(c.Transform, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+		plan, err := transform.ParseAt(c.Transform, int64(min(c.Epoch, math.MaxInt64)), transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
 		if err != nil {
 			return planError(err)
 		}
@@ -59,7 +60,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if err != nil {
 			return err
 		}
-		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
+		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw, View: c.View}
 		if c.Replay {
 			calls, err := replay(plan, key, c.Samples, facts.Width, facts.Height)
 			if err != nil {
@@ -81,7 +82,8 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if capacity == 0 {
 			return nil
 		}
-		_, err = context.Sample(plan, source, size, native.Seek{}, key, nil, into, uint64(capacity))
+		_, err = context.Sample(source, size, native.Seek{}, key, nil,
+			native.View{Plan: plan, To: into, Capacity: uint64(capacity)})
 		return planError(transform.Explain(c.Transform, err))
 	})
 }

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HR_ABI_VERSION 1
+#define HR_ABI_VERSION 2
 
 /* The closed list of error codes. */
 enum hr_code {
@@ -96,10 +96,10 @@ typedef struct hr_image {
 } hr_image;
 
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
- * "mode", "limits", "seed", "epoch", "sample", "draw", "replay", "samples"}; all optional: none
- * gives the whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With
+ * "mode", "limits", "seed", "epoch", "sample", "draw", "view", "replay", "samples"}; all optional:
+ * none gives the whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With
  * "replay": true the answer is not pixels but JSON, [{"function", "arguments"}...]: what the
- * transforms do to this image, with what they draw for that seed, epoch, sample and draw;
+ * transforms do to this image, with what they draw for that seed, epoch, sample, draw and view;
  * result->bytes is its length. With "samples": n, at most 2^20, a list of n such lists, for that
  * sample and those after it. With a capacity of 0 `data` may be NULL, and only `result` is filled,
  * from the image's header. transform: a list of {"name", ...arguments} as
@@ -111,7 +111,8 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
 
 /* config: {"batch_size", "shuffle", "window" (samples that shuffling mixes with one another; 0:
  * all), "sampler", "seed", "drop_last", "pad" (repeat samples until the last step is equally long
- * on all ranks), "transform": [...], "dtype": "uint8"|"float16"|"bfloat16"|"float32", "layout":
+ * on all ranks), "transform": [...] or "views": [{"transform": [...], "repeat": images (1)}...],
+ * "resolution", "dtype": "uint8"|"float16"|"bfloat16"|"float32", "layout":
  * "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
  * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
  * (batches, at least 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error":
@@ -119,6 +120,13 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
  * "epoch" (the default)|"submitted" (see hr_submit), "read_delay_ms" (for tests: every read waits
  * so long)}. The dataset's handle may be closed afterwards; the loader keeps what it needs. Work
  * begins at once, so that the first batch is under way before the first hr_next.
+ *
+ * views: several images of each sample, at most 32, from one pass over its bytes. Each has a field
+ * of its own, and draws of its own: "view" of hr_decode is its number.
+ *
+ * A "size" of a transform may be a schedule, {"by": "epoch"|"step", "at": [[0, size], [from,
+ * size]...]}: steps count from the first epoch on. "resolution", such a schedule, stands for the
+ * size that each view's images come out with. Slots are made for the largest.
  *
  * sampler: which samples an epoch has. A part is {"indices": [...]} or {"first", "stride",
  * "count"}.
@@ -155,19 +163,21 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
                   hr_error *error);
 
 /* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
+#define HR_MAX_DIMENSIONS 5
 typedef struct hr_field {
-  char name[32]; /* "images", "labels", "indices", and of a mixed batch those that follow them */
+  char name[32]; /* "images", or of several views "images.0", "images.1"...; "labels", "indices";
+                    and of a mixed batch those that follow them */
   void *data;
   uint64_t bytes;
-  int64_t shape[4];
-  int64_t strides[4];
+  int64_t shape[HR_MAX_DIMENSIONS];
+  int64_t strides[HR_MAX_DIMENSIONS];
   int32_t ndim;
   uint8_t dtype_code; /* kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4 */
   uint8_t dtype_bits;
   uint16_t reserved;
 } hr_field;
 
-#define HR_MAX_FIELDS 16
+#define HR_MAX_FIELDS 40
 typedef struct hr_batch {
   hr_handle batch;     /* for hr_release */
   int64_t epoch, step; /* the step that its place lies in: position / (batch_size * world_size) */
@@ -175,7 +185,8 @@ typedef struct hr_batch {
   int64_t tag;         /* of the lent memory it lies in, -1 for the ring's own */
   int32_t replaced;    /* samples replaced by a substitute (on_error) */
   int32_t field_count;
-  hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
+  int64_t form; /* batches of one form and length have fields of the same kind, shape and place */
+  hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, images first, then labels, indices */
 } hr_batch;
 /* With MixUp, CutMix or Mixup at the end of "transform" there follow, for each sample: "partners",
  * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own
@@ -198,7 +209,7 @@ int32_t hr_release(hr_handle batch, hr_error *error);
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error);
 
 /* JSON: {"steps": batches an epoch (-1 where they are submitted), "length": its samples,
- * "slot_bytes", "threads", "sample": {"width","height"}, "stats":
+ * "slot_bytes", "threads", "fields": [{"name", "shape": of one sample at first}...], "stats":
  * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. */
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error);

@@ -16,28 +16,30 @@ import (
 
 // loaderConfig is the configuration of hr_loader_open.
 type loaderConfig struct {
-	Order       string            `json:"order"`
-	BatchSize   int64             `json:"batch_size"`
-	Shuffle     bool              `json:"shuffle"`
-	Window      int64             `json:"window"`
-	Sampler     *samplerConfig    `json:"sampler"`
-	Pad         bool              `json:"pad"`
-	Seed        uint64            `json:"seed"`
-	DropLast    bool              `json:"drop_last"`
-	Transform   []json.RawMessage `json:"transform"`
-	DType       string            `json:"dtype"`
-	Layout      string            `json:"layout"`
-	Scale       string            `json:"scale"`
-	Mode        string            `json:"mode"`
-	NumThreads  int               `json:"num_threads"`
-	Prefetch    *int              `json:"prefetch"`
-	ReadAhead   int               `json:"read_ahead"`
-	Rank        int64             `json:"rank"`
-	WorldSize   int64             `json:"world_size"`
-	OnError     string            `json:"on_error"`
-	Epoch       int64             `json:"epoch"`
-	Position    int64             `json:"position"`
-	ReadDelayMs int64             `json:"read_delay_ms"`
+	Order       string              `json:"order"`
+	BatchSize   int64               `json:"batch_size"`
+	Shuffle     bool                `json:"shuffle"`
+	Window      int64               `json:"window"`
+	Sampler     *samplerConfig      `json:"sampler"`
+	Pad         bool                `json:"pad"`
+	Seed        uint64              `json:"seed"`
+	DropLast    bool                `json:"drop_last"`
+	Transform   []json.RawMessage   `json:"transform"`
+	Views       []transform.View    `json:"views"`
+	Resolution  *transform.Schedule `json:"resolution"`
+	DType       string              `json:"dtype"`
+	Layout      string              `json:"layout"`
+	Scale       string              `json:"scale"`
+	Mode        string              `json:"mode"`
+	NumThreads  int                 `json:"num_threads"`
+	Prefetch    *int                `json:"prefetch"`
+	ReadAhead   int                 `json:"read_ahead"`
+	Rank        int64               `json:"rank"`
+	WorldSize   int64               `json:"world_size"`
+	OnError     string              `json:"on_error"`
+	Epoch       int64               `json:"epoch"`
+	Position    int64               `json:"position"`
+	ReadDelayMs int64               `json:"read_delay_ms"`
 }
 
 // The values of "order": who says which samples a batch has.
@@ -53,8 +55,6 @@ var policies = map[string]pipeline.Policy{
 // loader is the object behind a loader's handle.
 type loader struct {
 	*pipeline.Loader
-	dtype  elementType
-	layout string
 	length int64 // places of an epoch
 	config loaderConfig
 }
@@ -71,6 +71,8 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, argument(fault.Argument("order", c.Order, `"epoch" or "submitted"`))
 	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.Pad || c.Sampler != nil || c.WorldSize > 1):
 		return nil, argument(fault.Argument("order", c.Order, "without shuffle, sampler, drop_last, pad and world_size, which are the caller's business"))
+	case c.Views != nil && c.Transform != nil:
+		return nil, argument("transform and views: both were given (expected one of them)")
 	case c.NumThreads < 0:
 		return nil, argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
 	case c.ReadAhead < 0:
@@ -92,29 +94,37 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if err != nil {
 		return nil, planError(err)
 	}
-	plan, err := transform.Parse(c.Transform, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+	views := c.views()
+	made, err := transform.ParseRecipe(views, c.Resolution, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
 	if err != nil {
 		return nil, planError(err)
 	}
-	if err := enoughClasses(plan.Mix(), d, c); err != nil {
-		plan.Close()
+	if err := enoughClasses(made.Phases[0].Views[0].Mix(), d, c); err != nil {
+		made.Close()
 		return nil, err
 	}
+	if made.BySteps && c.Order == orderSubmitted {
+		made.Close()
+		return nil, argument(fault.Argument("order", c.Order, "an order of its own, for a size by steps; batches that are submitted know epochs alone"))
+	}
+	recipe := pipeline.Recipe{BySteps: made.BySteps}
+	for _, phase := range made.Phases {
+		recipe.Phases = append(recipe.Phases, pipeline.Phase{From: phase.From, Views: phase.Views})
+	}
 	config := pipeline.Config{
-		Dataset: d.Dataset, Plan: plan, Order: samples,
+		Dataset: d.Dataset, Recipe: recipe, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted,
 		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
-		Explain: func(err error) error { return transform.Explain(c.Transform, err) },
+		Explain: func(err error) error { return transform.ExplainViews(views, err) },
 	}
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch
 	}
-	// Kept as configured: hr_batch describes its fields by them.
-	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, length: samples.Length(), config: c}
+	l := &loader{length: samples.Length(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
-		plan.Close() // from a successful Open on it is the Loader's
+		recipe.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)
 	}
 	return l, nil
@@ -127,8 +137,17 @@ func enoughClasses(mix *native.Mix, d *dataset, c loaderConfig) error {
 	if mix == nil || mix.Classes == 0 || mix.Classes >= classes || c.Sampler != nil || c.Order == orderSubmitted {
 		return nil
 	}
-	return argument(fault.Argument(fmt.Sprintf("transform %d: num_classes", len(c.Transform)-1), mix.Classes,
+	// A mixed batch has one view, of which this is the last transform.
+	return argument(fault.Argument(fmt.Sprintf("transform %d: num_classes", len(c.views()[0].Transform)-1), mix.Classes,
 		fmt.Sprintf("at least %d, the classes of the dataset", classes)))
+}
+
+// views are the recipes of a sample's images.
+func (c *loaderConfig) views() []transform.View {
+	if c.Views == nil {
+		return []transform.View{{Transform: c.Transform}}
+	}
+	return c.Views
 }
 
 func (l *loader) close() error {
@@ -166,9 +185,10 @@ const (
 	dlBfloat = 4
 )
 
-var elementTypes = map[string]elementType{
-	"": {dlFloat, 32}, "float32": {dlFloat, 32}, "float16": {dlFloat, 16},
-	"bfloat16": {dlBfloat, 16}, "uint8": {dlUInt, 8},
+var elementTypes = map[pipeline.DType]elementType{
+	pipeline.Uint8: {dlUInt, 8}, pipeline.Float16: {dlFloat, 16}, pipeline.BFloat16: {dlBfloat, 16},
+	pipeline.Float32: {dlFloat, 32}, pipeline.Int64: {dlInt, 64}, pipeline.Int32: {dlInt, 32},
+	pipeline.Float64: {dlFloat, 64},
 }
 
 // batch is the object behind a batch's handle.

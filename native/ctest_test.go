@@ -104,6 +104,8 @@ func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
 	}
 }
 
+func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", "3000") }
+
 func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) {
 	runC(t, "unfit")
 	runC(t, "unfit", "planes")

@@ -1,6 +1,8 @@
 /* decode.c: the one door to the decoders: what kind the bytes are, and who decodes them. */
 #include "decoder.h"
 
+#include <math.h>
+
 /* Whatever the last record left open is closed first, for its bytes may be gone. */
 int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
                      hrn_status *status) {
@@ -52,6 +54,38 @@ int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
   /* A reduced inverse DCT is libjpeg's; other formats have nothing to leave out. */
   context->denominator = context->codec == HRN_CODEC_JPEG ? (uint32_t)denominator : 1;
   return (int32_t)context->denominator;
+}
+
+void hrn_decode_exact(hrn_context *context) {
+  context->fast = false;
+  context->denominator = 1;
+}
+
+void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *height) {
+  *width = context->width;
+  *height = context->height;
+}
+
+/* Nanoseconds of CPU, as measured over 60 photographs of 0.57 bytes a pixel, and 24 of them as
+ * progressive files and as PNG; only the proportions count. */
+#define COST_CALL 8000.0  /* a header, tables, and the first rows */
+#define COST_ENTROPY 2.0  /* a pixel whose entropy data is read */
+#define COST_PIXELS 3.0   /* a pixel that is made: inverse DCT, upsampling, colours */
+#define COST_SCANS 11.0   /* a pixel of a file of several scans, wherever the window is */
+#define COST_INFLATE 25.0 /* a pixel of a PNG up to the window's last row */
+
+double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t denominator) {
+  const double area = (double)box->width * box->height;
+  /* A large union would need memory that its windows, one after the other, do not. */
+  if (4 * area > (double)context->limits.max_decoder_bytes / 4) return INFINITY;
+  if (context->codec == HRN_CODEC_PPM) return area; /* copied */
+  const double scale = denominator, whole = (double)context->width * context->height;
+  double read = context->width * scale * ((double)box->top + box->height);
+  if (context->codec == HRN_CODEC_PNG) return COST_CALL + COST_INFLATE * read;
+  const struct jpeg_decompress_struct *info = &context->jpeg.info;
+  if (info->progressive_mode) return COST_CALL + COST_SCANS * whole + COST_PIXELS * area;
+  if (context->seek != NULL) read = area * scale * scale;
+  return COST_CALL + COST_ENTROPY * read + COST_PIXELS * area;
 }
 
 static uint64_t reduced(const hrn_context *context, uint32_t side) {

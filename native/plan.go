@@ -12,7 +12,7 @@ package native
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
-#include "pixels.h"
+#include "recipe.h"
 */
 import "C"
 
@@ -59,7 +59,10 @@ const (
 	OpRandAugment        int32 = C.HRN_OP_RAND_AUGMENT
 	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
+	OpTimm               int32 = C.HRN_OP_TIMM
+	OpAugMix             int32 = C.HRN_OP_AUG_MIX
 	OpErasing            int32 = C.HRN_OP_ERASING
+	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
 )
 
 // The values of I[0] of an OpPixel: what is done to each pixel.
@@ -80,7 +83,32 @@ const (
 	PixelBlur         int32 = C.HRN_PIXEL_BLUR
 	PixelAffine       int32 = C.HRN_PIXEL_AFFINE
 	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
+	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
+	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
+
+	// Of a replay alone.
+	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN
+	PixelMixChain int32 = C.HRN_PIXEL_MIX_CHAIN
+	PixelMixEnd   int32 = C.HRN_PIXEL_MIX_END
 )
+
+// The values of I[0] of an OpTimm: timm's sets of ops and policies.
+const (
+	TimmRand           int32 = C.HRN_TIMM_RAND
+	TimmRandIncreasing int32 = C.HRN_TIMM_RAND_INCREASING
+	TimmRand3A         int32 = C.HRN_TIMM_RAND_3A
+	TimmRand3AWeighted int32 = C.HRN_TIMM_RAND_3A_WEIGHTED
+	TimmRandWeighted   int32 = C.HRN_TIMM_RAND_WEIGHTED
+	TimmAugmix         int32 = C.HRN_TIMM_AUGMIX
+	TimmAutoV0         int32 = C.HRN_TIMM_AUTO_V0
+	TimmAutoV0R        int32 = C.HRN_TIMM_AUTO_V0R
+	TimmAutoOriginal   int32 = C.HRN_TIMM_AUTO_ORIGINAL
+	TimmAutoOriginalR  int32 = C.HRN_TIMM_AUTO_ORIGINALR
+	TimmAuto3A         int32 = C.HRN_TIMM_AUTO_3A
+)
+
+// FilterDrawn as Op.Filter of an OpTimm: bilinear or bicubic, op by op.
+const FilterDrawn int32 = C.HRN_FILTER_DRAWN
 
 // How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
 const (
@@ -127,6 +155,9 @@ const (
 // MaxOps is the most ops a plan takes.
 const MaxOps = C.HRN_MAX_OPS
 
+// MaxPixelOps is the most ops on pixels that one image takes.
+const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
+
 // Output is the form of a finished sample.
 type Output struct {
 	DType, Layout, Scale, Mode int32
@@ -138,15 +169,17 @@ type Output struct {
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
 // it at once. Its memory is C memory, freed by Close.
 type Plan struct {
-	c    *C.hrn_plan
-	size Size
-	mix  *Mix
+	c      *C.hrn_plan
+	size   Size
+	output Output
+	mix    *Mix
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
 type Size struct {
 	Fixed         bool
 	Width, Height uint32
+	Images        uint32 // 0 of one image as such, else so many in a row
 	Bytes         uint64
 }
 
@@ -185,7 +218,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	if plan == nil {
 		return nil, failure(&status)
 	}
-	p := &Plan{c: plan}
+	p := &Plan{c: plan, output: output}
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}
@@ -197,6 +230,9 @@ func (p *Plan) Close() {
 	C.hrn_plan_free(p.c)
 	p.c = nil
 }
+
+// Output is the form of its samples.
+func (p *Plan) Output() Output { return p.output }
 
 // FixedSize is the size of every sample, and whether there is one: a batch needs it.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }
@@ -210,7 +246,7 @@ func (p *Plan) Size(width, height uint32) (Size, error) {
 	if status.code != C.HRN_OK {
 		return Size{}, failure(&status)
 	}
-	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+	return sizeOf(&size), nil
 }
 
 // DrawnSize is the size of what the key makes of an image of width x height, also where the plan
@@ -224,12 +260,19 @@ func (p *Plan) DrawnSize(key Key, width, height uint32) (Size, error) {
 	if status.code != C.HRN_OK {
 		return Size{}, failure(&status)
 	}
-	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+	return sizeOf(&size), nil
+}
+
+func sizeOf(size *C.hrn_size) Size {
+	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint32(size.images), uint64(size.bytes)}
 }
 
 // Key is what random ops draw from, with the op's place in the plan. Draw is 0 where a sample comes
-// once an epoch, else what tells its appearances apart.
-type Key struct{ Seed, Epoch, Sample, Draw uint64 }
+// once an epoch, else what tells its appearances apart; View 0 is a sample's only or first view.
+type Key struct {
+	Seed, Epoch, Sample, Draw uint64
+	View                      uint32
+}
 
 func (k Key) c() C.hrn_key {
 	return C.hrn_key{
@@ -237,6 +280,7 @@ func (k Key) c() C.hrn_key {
 		epoch:  C.uint64_t(k.Epoch),
 		sample: C.uint64_t(k.Sample),
 		draw:   C.uint64_t(k.Draw),
+		view:   C.uint32_t(k.View),
 	}
 }
 
@@ -268,7 +312,7 @@ const StepPixel int32 = C.HRN_STEP_PIXEL
 
 // Replay says what all ops do to one image of that size.
 func (p *Plan) Replay(key Key, width, height uint32) ([]Step, error) {
-	var steps [2 * MaxOps]C.hrn_drawn
+	var steps [2*MaxOps + MaxPixelOps]C.hrn_drawn
 	var count C.int32_t
 	var status C.hrn_status
 	k := key.c()

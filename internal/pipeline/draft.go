@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/pinned"
 )
 
@@ -16,6 +17,7 @@ type draft struct {
 	after        int64      // the position behind the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
 	ends         int        // so many epochs end behind it
+	phase        int        // of the recipe
 	tasks        int64      // samples to decode: its own, and partners at other ranks' places
 	mixture      *mixture   // nil where samples are not mixed
 
@@ -28,10 +30,11 @@ type draft struct {
 	_         [56]byte
 
 	// Written before open is set, read by whoever has seen it set.
-	room *room
-	slot *pinned.Slot
-	base unsafe.Pointer
-	open atomic.Bool
+	room   *room
+	layout *Layout
+	slot   *pinned.Slot
+	base   unsafe.Pointer
+	open   atomic.Bool
 
 	// With the Loader's lock held.
 	opening bool
@@ -45,14 +48,18 @@ type draft struct {
 
 func newDraft(s *stream, epoch, step, first, count int64) *draft {
 	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count, tasks: count}
+	d.phase = s.recipe.at(epoch, step, s.order.Steps())
 	d.remaining.Store(count + 1)
 	return d
 }
 
-// mix says that the draft's samples are mixed with each other, before it is planned.
-func (d *draft) mix(m *mixture) {
-	if m != nil {
-		d.mixture, d.tasks = m, d.count+int64(len(m.foreign))
+// mix says where the draft's samples lie among those of the step, before it is planned, where they
+// are mixed with each other.
+func (d *draft) mix(step order.Step, first int64) {
+	plan := d.stream.recipe.Phases[d.phase].Views[0]
+	if plan.Mix() != nil {
+		d.mixture = newMixture(plan, step, first, d.count)
+		d.tasks += int64(len(d.mixture.foreign))
 		d.remaining.Store(d.tasks + 1)
 	}
 }

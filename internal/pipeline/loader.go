@@ -65,6 +65,10 @@ func Open(c Config) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A batch that can never be is refused now, and not by the first Next.
+	if err := usual.pool.Check(); err != nil {
+		return nil, err
+	}
 	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(),
 		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
 	l.work.L = &l.mu
@@ -85,7 +89,7 @@ func Open(c Config) (*Loader, error) {
 		l.closeContexts()
 		return nil, err
 	}
-	// From here on nothing fails, and the plan and a reference on the data set are the Loader's.
+	// From here on nothing fails, and the plans and a reference on the data set are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
 	for _, w := range l.workers {
@@ -102,8 +106,9 @@ func (l *Loader) closeContexts() {
 	}
 }
 
-// Layout says where the fields of a batch lie; a longer one that was submitted has its own.
-func (l *Loader) Layout() Layout { return l.layout }
+// Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
+// has its own.
+func (l *Loader) Layout() Layout { return l.layouts[0] }
 
 // Steps is the number of batches in an epoch, -1 where the caller submits them.
 func (l *Loader) Steps() int64 {
@@ -153,7 +158,7 @@ func (l *Loader) reap() {
 	l.group.Wait()
 	l.ahead.release()
 	l.store.Close()
-	l.config.Plan.Close()
+	l.config.Recipe.Close()
 	l.config.Dataset.Release()
 	close(l.gone)
 }

@@ -38,14 +38,10 @@ type mixture struct {
 // mostForeign is how many partners a batch has at other ranks' places.
 const mostForeign = 2
 
-// newMixture is for places [first, first+count) of a step; nil where the plan mixes nothing.
+// newMixture is for places [first, first+count) of a step.
 func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture {
-	mix := plan.Mix()
-	if mix == nil {
-		return nil
-	}
 	m := &mixture{plan: plan, step: step, first: first, count: count, each: plan.UnmixedBytes()}
-	if mix.Neighbours {
+	if plan.Mix().Neighbours {
 		m.pairing = order.Neighbours
 	}
 	m.foreign = m.pairing.Foreign(first, count, step.Total)
@@ -120,23 +116,23 @@ func (w *worker) brought(d *draft, i, index, label int64) error {
 
 // finish writes sample i, of which both sides are there, and its labels to their places.
 func (w *worker) finish(d *draft, i int64) error {
-	m, layout, mix := d.mixture, &d.room.layout, d.mixture.plan.Mix()
-	at := i * layout.SampleBytes
-	if err := d.slot.Populate(at, layout.SampleBytes); err != nil {
+	m, mix := d.mixture, d.mixture.plan.Mix()
+	to, err := d.place(&d.layout.Fields[0], i)
+	if err != nil {
 		return err
 	}
 	j := m.partner(i)
-	drawn := m.draw(w.loader.order.Config().Seed, uint64(d.epoch), i, layout)
-	m.plan.FinishMixed(m.at(i), m.at(j), &drawn, unsafe.Add(d.base, at))
+	drawn := m.draw(w.loader.order.Config().Seed, uint64(d.epoch), i)
+	m.plan.FinishMixed(m.at(i), m.at(j), &drawn, to)
 
-	fields := &layout.Mixed
-	int64s(d.base, fields.Partners, d.count)[i] = m.indices[j]
-	int64s(d.base, fields.PartnerLabels, d.count)[i] = m.labels[j]
-	unsafe.Slice((*float64)(unsafe.Add(d.base, fields.Lambdas)), d.count)[i] = drawn.Lambda
-	unsafe.Slice((*[4]int32)(unsafe.Add(d.base, fields.Boxes)), d.count)[i] =
+	fields := d.layout.mixed()
+	int64s(d.base, fields[partners].Offset, d.count)[i] = m.indices[j]
+	int64s(d.base, fields[partnerLabels].Offset, d.count)[i] = m.labels[j]
+	unsafe.Slice((*float64)(unsafe.Add(d.base, fields[lambdas].Offset)), d.count)[i] = drawn.Lambda
+	unsafe.Slice((*[4]int32)(unsafe.Add(d.base, fields[boxes].Offset)), d.count)[i] =
 		[4]int32{drawn.Top, drawn.Left, drawn.Height, drawn.Width}
 	if mix.Classes > 0 {
-		row := unsafe.Slice((*float32)(unsafe.Add(d.base, fields.Targets+4*i*mix.Classes)), mix.Classes)
+		row := unsafe.Slice((*float32)(unsafe.Add(d.base, fields[targets].Offset+4*i*mix.Classes)), mix.Classes)
 		native.MixLabels(mix.Smoothing, m.labels[i], m.labels[j], drawn.Lambda, row)
 	}
 	return nil
@@ -144,7 +140,7 @@ func (w *worker) finish(d *draft, i int64) error {
 
 // draw is what is done to sample i: a function of where its step begins and of its place there, so
 // that neither ranks nor threads nor a resume can change it.
-func (m *mixture) draw(seed, epoch uint64, i int64, layout *Layout) native.Mixing {
+func (m *mixture) draw(seed, epoch uint64, i int64) native.Mixing {
 	mix, place := m.plan.Mix(), m.place(i)
 	if mix.Neighbours && m.partner(i) == i {
 		return native.Mixing{Drawn: 1, Lambda: 1} // the last of an odd number
@@ -156,7 +152,8 @@ func (m *mixture) draw(seed, epoch uint64, i int64, layout *Layout) native.Mixin
 	case native.MixElement:
 		key.Sample = uint64(place)
 	}
-	return mix.DrawMixing(key, layout.Width, layout.Height)
+	size, _ := m.plan.FixedSize()
+	return mix.DrawMixing(key, size.Width, size.Height)
 }
 
 // checkLabel refuses a label that a soft one has no place for.
@@ -168,41 +165,47 @@ func (m *mixture) checkLabel(label int64) error {
 	return catalog.NewError(catalog.KindArgument, "", "the label is %d (expected 0 to %d, less than num_classes)", label, classes-1)
 }
 
-// MixedLayout says where the fields lie that only a mixed batch has: all of one number a sample but
-// the boxes (four int32: top, left, height, width) and the targets (Classes float32).
-type MixedLayout struct {
-	Mixed                            bool
-	Classes                          int64 // 0: no targets
-	Partners, PartnerLabels, Lambdas int64 // int64, int64, float64
-	Boxes, Targets                   int64
-}
+// The fields that only a mixed batch has, behind the others: where they stand among themselves.
+const (
+	partners = iota
+	partnerLabels
+	lambdas
+	boxes   // top, left, height, width
+	targets // where labels are soft
+)
 
-// addMixed puts the fields of a mixed batch behind the others.
-func (l *Layout) addMixed(mix *native.Mix) error {
-	if mix == nil {
-		return nil
+func mixedFields(mix *native.Mix) []Field {
+	fields := []Field{
+		partners:      {Name: "partners", DType: Int64},
+		partnerLabels: {Name: "partner_labels", DType: Int64},
+		lambdas:       {Name: "lambdas", DType: Float64},
+		boxes:         {Name: "boxes", DType: Int32, Shape: []int64{4}},
 	}
-	n := l.BatchSize // at most 2^56
-	f := MixedLayout{Mixed: true, Classes: mix.Classes, Partners: l.SlotBytes}
-	f.PartnerLabels = align(f.Partners + 8*n)
-	f.Lambdas = align(f.PartnerLabels + 8*n)
-	f.Boxes = align(f.Lambdas + 8*n)
-	f.Targets = align(f.Boxes + 16*n)
-	high, bytes := bits.Mul64(uint64(4*mix.Classes), uint64(n))
-	if high != 0 || bytes > math.MaxInt64/4 || f.Targets > math.MaxInt64/2 {
-		return catalog.NewError(catalog.KindArgument, "", "%s",
-			fault.Argument("batch_size", n, "fewer samples: their soft labels do not fit"))
+	if mix.Classes > 0 {
+		fields = append(fields, Field{Name: "targets", DType: Float32, Shape: []int64{mix.Classes}})
 	}
-	l.Mixed, l.SlotBytes = f, align(f.Targets+int64(bytes))
-	return nil
+	for i := range fields {
+		f := &fields[i]
+		f.SampleBytes = f.DType.Bytes()
+		for _, length := range f.Shape {
+			f.SampleBytes *= length // at most 4 times native's bound of the classes
+		}
+	}
+	return fields
 }
 
 // unmixedPool is the memory that samples of batches of a size wait in; nil where none are mixed.
 func unmixedPool(c *Config, batchSize int64) (*pinned.Pool, error) {
-	if c.Plan.Mix() == nil {
+	each := int64(0) // in the phase where it is largest
+	for _, phase := range c.Recipe.Phases {
+		if plan := phase.Views[0]; plan.Mix() != nil {
+			each = max(each, plan.UnmixedBytes())
+		}
+	}
+	if each == 0 {
 		return nil, nil
 	}
-	high, bytes := bits.Mul64(uint64(c.Plan.UnmixedBytes()), uint64(batchSize+mostForeign))
+	high, bytes := bits.Mul64(uint64(each), uint64(batchSize+mostForeign))
 	if high != 0 || bytes > math.MaxInt64/2 {
 		return nil, catalog.NewError(catalog.KindArgument, "", "%s",
 			fault.Argument("batch_size", batchSize, "fewer samples, to be mixed"))

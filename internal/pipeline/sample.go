@@ -99,17 +99,12 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 			return l.explain(err, index, sample)
 		}
 	}
-	slot, base, bytes := d.slot, d.base, l.layout.SampleBytes
-	if m := d.mixture; m != nil {
-		slot, base, bytes = m.slot, m.base, m.each
-		if err := m.checkLabel(sample.Label); err != nil {
+	if d.mixture != nil {
+		if err := d.mixture.checkLabel(sample.Label); err != nil {
 			return l.explain(err, index, sample)
 		}
 	}
-	// New memory is populated by whoever writes it first, all threads at once; on used memory this
-	// is a look at a flag.
-	place := i * bytes
-	if err := slot.Populate(place, bytes); err != nil {
+	if err := w.destinations(d, i); err != nil {
 		return l.explain(err, index, sample)
 	}
 	var crc *uint32
@@ -118,15 +113,14 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	}
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
-	warnings, err := w.context.Sample(l.config.Plan, view.Pointer, view.Length, points(seek, sample), key, crc,
-		unsafe.Add(base, place), uint64(bytes))
+	warnings, err := w.context.Sample(view.Pointer, view.Length, points(seek, sample), key, crc, w.views...)
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
 	// The label goes with the pixels, never with the place: both are those of this sample.
 	if i < d.count {
-		int64s(d.base, d.room.layout.LabelsOffset, d.count)[i] = sample.Label
-		int64s(d.base, d.room.layout.IndicesOffset, d.count)[i] = index
+		int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label
+		int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
 	}
 	w.images.Add(1)
 	if d.mixture != nil {
@@ -138,6 +132,39 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 		w.warned(d, i, index, warnings)
 	}
 	return nil
+}
+
+// destinations are where sample i goes: to its place in each view's field, or to where it waits for
+// being mixed.
+func (w *worker) destinations(d *draft, i int64) error {
+	w.views = w.views[:0]
+	plans := w.loader.config.Recipe.Phases[d.phase].Views
+	if m := d.mixture; m != nil {
+		if err := m.slot.Populate(i*m.each, m.each); err != nil {
+			return err
+		}
+		w.views = append(w.views, native.View{Plan: plans[0], To: m.at(i), Capacity: uint64(m.each)})
+		return nil
+	}
+	for v := range plans {
+		field := &d.layout.Fields[v]
+		to, err := d.place(field, i)
+		if err != nil {
+			return err
+		}
+		w.views = append(w.views, native.View{Plan: plans[v], To: to, Capacity: uint64(field.SampleBytes)})
+	}
+	return nil
+}
+
+// place is where sample i of a field begins. New memory is populated by whoever writes it first, all
+// threads at once; on used memory this is a look at a flag.
+func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
+	at := f.Offset + i*f.SampleBytes
+	if err := d.slot.Populate(at, f.SampleBytes); err != nil {
+		return nil, err
+	}
+	return unsafe.Add(d.base, at), nil
 }
 
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,

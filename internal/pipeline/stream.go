@@ -4,14 +4,13 @@ import (
 	"sync/atomic"
 
 	"github.com/headrace/headrace/internal/order"
-	"github.com/headrace/headrace/native"
 )
 
 // stream is everything that was begun since the last SeekTo. All fields but the atomic ones belong
 // to the Loader's lock.
 type stream struct {
 	order     *order.Order
-	making    *native.Plan
+	recipe    *Recipe
 	submitted bool     // the caller chooses the batches
 	waiting   []*draft // submitted and not yet planned
 	held      int64    // samples of the batches that were submitted and are not delivered
@@ -31,8 +30,8 @@ type stream struct {
 
 // newStream begins at a place that checkPlace has passed. The end of an epoch is the beginning of
 // the next, with the end still to be told.
-func newStream(o *order.Order, plan *native.Plan, submitted bool, epoch, position int64) *stream {
-	s := &stream{order: o, making: plan, submitted: submitted, epoch: epoch, position: position}
+func newStream(o *order.Order, r *Recipe, submitted bool, epoch, position int64) *stream {
+	s := &stream{order: o, recipe: r, submitted: submitted, epoch: epoch, position: position}
 	if !submitted {
 		s.epoch, s.position, s.ends = normalise(o, epoch, position)
 	}
@@ -63,8 +62,8 @@ func (s *stream) plan() *draft {
 	case !s.submitted:
 		first, count, next := s.order.Batch(s.planPosition)
 		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
-		step := s.order.StepAt(s.planPosition)
-		d.mix(newMixture(s.making, step, first-step.Begin, count))
+		whole := s.order.StepAt(s.planPosition)
+		d.mix(whole, first-whole.Begin)
 		d.after = next
 		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
 	case len(s.waiting) > 0:

@@ -44,8 +44,8 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 		}
 	}
 	count := int64(len(indices))
-	if count > l.layout.BatchSize {
-		if _, err := newLayout(l.config.Plan, count); err != nil {
+	if count > l.most() {
+		if _, err := newLayouts(&l.config.Recipe, count); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	d := newDraft(s, s.planEpoch, s.planPosition, 0, count)
 	d.chosen = &selection{indices, draws}
 	// What is submitted is the whole step; its number tells its draws from those of the others.
-	d.mix(newMixture(l.config.Plan, order.Step{Begin: d.step, Total: count}, 0, count))
+	d.mix(order.Step{Begin: d.step, Total: count}, 0)
 	s.planPosition++
 	d.after = s.planPosition
 	s.held += count

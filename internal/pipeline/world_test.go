@@ -108,18 +108,24 @@ type settings struct {
 	Config
 }
 
-// open makes a Loader, which is closed at the test's end at the latest.
-func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
+// configure makes the configuration of a Loader over d, with the augmented recipe.
+func (s settings) configure(t testing.TB, d *catalog.Dataset) Config {
 	t.Helper()
 	s.order.Samples = d.Len()
 	samples, err := order.New(s.order)
 	require.NoError(t, err)
 	c := s.Config
-	c.Dataset, c.Order, c.Plan = d, samples, augmented(t)
+	c.Dataset, c.Order, c.Recipe = d, samples, OneView(augmented(t))
 	if c.Limits == (native.Limits{}) {
 		c.Limits = native.DefaultLimits()
 	}
-	l, err := Open(c)
+	return c
+}
+
+// open makes a Loader, which is closed at the test's end at the latest.
+func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
+	t.Helper()
+	l, err := Open(s.configure(t, d))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		l.Close()
@@ -177,7 +183,7 @@ func next(t testing.TB, l *Loader) (*Batch, error) {
 
 // pixels copies the images of a batch out of its slot.
 func (b *Batch) pixels() []byte {
-	return bytes.Clone(unsafe.Slice((*byte)(b.Images()), b.Length*b.loader.layout.SampleBytes))
+	return bytes.Clone(unsafe.Slice((*byte)(b.Images()), b.Length*b.layout.Fields[0].SampleBytes))
 }
 
 // streamed is what a consumer saw of some epochs.

@@ -30,6 +30,7 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	var ops []native.Op
 	normalized := -1 // where Normalize stands
 	erased := -1     // where the first RandomErasing stands
+	cropped := -1    // where FiveCrop or TenCrop stands
 	var mixed *mixing
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
@@ -40,10 +41,19 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 			return nil, &Error{Index: mixed.index, Transform: mixed.name, Text: "it is not the last transform (expected at the end, for it takes finished images)"}
 		}
 		if mixes(name, values) {
+			if cropped >= 0 {
+				return nil, &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(list[cropped]) + " makes several (expected one or the other)"}
+			}
 			if mixed, err = buildMixing(i, name, values, len(ops)); err != nil {
 				return nil, err
 			}
 			continue
+		}
+		if cropped >= 0 && name != "Normalize" {
+			return nil, &Error{Index: cropped, Transform: nameOf(list[cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
+		}
+		if makesSeveral(name) {
+			cropped = i
 		}
 		switch {
 		case name == "RandomErasing":
@@ -96,6 +106,9 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	}
 	return plan, nil
 }
+
+// makesSeveral: images from one, which nothing but Normalize can go on with.
+func makesSeveral(name string) bool { return name == "FiveCrop" || name == "TenCrop" }
 
 // each is element i of a list, or the one number that stands for all.
 func (v value) each(i int) float64 {

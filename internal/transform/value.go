@@ -52,6 +52,12 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 			return value{}, fmt.Errorf("is %s (expected a list of transforms)", short(raw))
 		}
 		return value{list: list}, nil
+	case "text":
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return value{}, fmt.Errorf("is %s (expected a string)", short(raw))
+		}
+		return value{text: text}, nil
 	case "erasing_value":
 		var text string
 		if json.Unmarshal(raw, &text) == nil && text == "random" {
@@ -119,6 +125,7 @@ var numeric = map[string]numberRule{
 	"number":          {low: -1e6, high: 1e6},
 	"turn":            {low: -0.5, high: 0.5},
 	"bits":            {whole: true, low: 1, high: 8},
+	"bits_or_none":    {whole: true, low: 0, high: 8},
 	"kernel":          {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
 	"sigma":           {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
@@ -134,6 +141,13 @@ var numeric = map[string]numberRule{
 	"eight":           {counts: []int{8}, low: -1e9, high: 1e9, noScalar: true},
 	"six":             {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
 	"permutation":     {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
+	"severity":        {whole: true, low: 1, high: 10},
+	"chains":          {whole: true, low: 1, high: 16},
+	"depth":           {whole: true, low: -1, high: 64},
+	"concentration":   {low: 1e-3, high: 1e3},
+	"radius":          {low: 0, high: 1000},
+	"byte":            {whole: true, low: 0, high: 255},
+	"threshold":       {whole: true, low: 0, high: 256},
 	"weights":         {counts: nil, low: 0, high: 1e9, noScalar: true, anyCount: true},
 	"count":           {whole: true, low: 0, high: 1 << 20},
 	"bins":            {whole: true, low: 1, high: 1 << 20},

@@ -43,10 +43,11 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int floats) {
 static uint8_t *run(hrn_context *context, const hrn_plan *plan, const hrn_job *job, uint64_t bytes,
                     hrn_status *status) {
   hrn_job mine = *job;
-  mine.destination = allocate(bytes);
-  mine.capacity = bytes;
-  if (hrn_sample(context, plan, &mine, status) == HRN_OK) return mine.destination;
-  free(mine.destination);
+  void *destination = allocate(bytes);
+  mine.view_count = 1;
+  mine.views[0] = (hrn_view){plan, destination, bytes};
+  if (hrn_sample(context, &mine, status) == HRN_OK) return destination;
+  free(destination);
   return NULL;
 }
 

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import (
     POINTER,
     byref,
@@ -44,8 +44,9 @@ from headrace.errors import (
 
 T = TypeVar("T")
 
-ABI_VERSION = 1
-MAX_FIELDS = 16
+ABI_VERSION = 2
+MAX_FIELDS = 40
+MAX_DIMENSIONS = 5
 
 OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
 
@@ -90,8 +91,8 @@ class Field(ctypes.Structure):
         ("name", c_char * 32),
         ("data", c_void_p),
         ("bytes", c_uint64),
-        ("shape", c_int64 * 4),
-        ("strides", c_int64 * 4),
+        ("shape", c_int64 * MAX_DIMENSIONS),
+        ("strides", c_int64 * MAX_DIMENSIONS),
         ("ndim", c_int32),
         ("dtype_code", c_uint8),
         ("dtype_bits", c_uint8),
@@ -110,6 +111,7 @@ class Batch(ctypes.Structure):
         ("tag", c_int64),
         ("replaced", c_int32),
         ("field_count", c_int32),
+        ("form", c_int64),
         ("fields", Field * MAX_FIELDS),
     )
 
@@ -267,18 +269,26 @@ def to_text(config: Mapping[str, Any]) -> bytes:
         ArgumentError: JSON cannot say it: a number is not finite, or an argument is of another
             type. The sentence names it.
     """
-    for number, step in enumerate(config.get("transform") or ()):
-        for argument, value in step.items():
-            _check_finite(f"transform {number} ({step.get('name')}): {argument}", value)
+    for name, value in _step_arguments(config):
+        _check_finite(name, value)
     try:
         return json.dumps(config, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
-        for number, step in enumerate(config.get("transform") or ()):
-            for argument, value in step.items():
-                _check_sayable(f"transform {number} ({step.get('name')}): {argument}", value)
+        for name, value in _step_arguments(config):
+            _check_sayable(name, value)
         for name, value in config.items():
             _check_sayable(name, value)
         raise
+
+
+def _step_arguments(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of all transforms, with what a sentence calls them."""
+    views = config.get("views") or [{"transform": config.get("transform") or ()}]
+    for place, view in enumerate(views):
+        which = f"view {place}, " if len(views) > 1 else ""
+        for number, step in enumerate(view["transform"]):
+            for argument, value in step.items():
+                yield f"{which}transform {number} ({step.get('name')}): {argument}", value
 
 
 def _check_sayable(name: str, value: Any) -> None:

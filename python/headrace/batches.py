@@ -74,7 +74,7 @@ class Engine:
         self._waiting: collections.deque[tuple[list[int], list[int]]] = collections.deque()
         self._batch, self._error = _lib.Batch(), _lib.Error()
         dtype = recipe.translation.dtype
-        self._lender = lending.lender("torch", dtype) if recipe.pin_memory else None
+        self._lender = lending.lender("torch") if recipe.pin_memory else None
         self._view = views.viewer("torch", dtype, False, False, self._lender)
 
     def begin(self, epoch: int) -> None:

@@ -18,6 +18,7 @@ from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
 from headrace.iteration import Iteration, Place, layers
+from headrace.multiview import Views
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, of_steps, translate
 
@@ -343,6 +344,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
 def _pipeline(transform: Any) -> Any:
     """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already."""
+    if isinstance(transform, Views):
+        raise UnsupportedError(
+            "transform=Views(...): a DataLoader makes one image of each sample; several views are "
+            "headrace.Loader's, or headrace.IterableDataset's"
+        )
     if isinstance(transform, list | tuple) or hasattr(transform, "to_dict"):
         arguments.steps("transform", transform)
     elif transform is not None and not callable(transform):

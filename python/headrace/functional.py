@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _lib, arguments
+from headrace.chains import mix_chains
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -21,6 +22,7 @@ from headrace.ops import (
     center_crop,
     crop,
     equalize,
+    five_crop,
     gaussian_blur,
     hflip,
     invert,
@@ -28,6 +30,7 @@ from headrace.ops import (
     permute_channels,
     perspective,
     perspective_map,
+    pillow_blur,
     posterize,
     replay,
     resize,
@@ -35,6 +38,8 @@ from headrace.ops import (
     room_for_pixels,
     rotate,
     solarize,
+    solarize_add,
+    ten_crop,
     vflip,
 )
 
@@ -52,13 +57,16 @@ __all__ = [
     "crop",
     "decode",
     "equalize",
+    "five_crop",
     "gaussian_blur",
     "hflip",
     "invert",
+    "mix_chains",
     "pad",
     "permute_channels",
     "perspective",
     "perspective_map",
+    "pillow_blur",
     "posterize",
     "replay",
     "resize",
@@ -66,6 +74,8 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "solarize_add",
+    "ten_crop",
     "vflip",
 ]
 

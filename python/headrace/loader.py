@@ -7,12 +7,25 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, arguments, devices, feed, lending, mixing, ranks, samplers, views
+from headrace import (
+    _lib,
+    arguments,
+    devices,
+    feed,
+    lending,
+    mixing,
+    ranks,
+    samplers,
+    schedule,
+    views,
+)
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
 from headrace.errors import ArgumentError
+from headrace.multiview import Views
 from headrace.position import Position
+from headrace.schedule import Schedule
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
 SCALES = ("div", "mul")
@@ -45,6 +58,12 @@ class Loader:
             come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
             ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
             ``labels="pair"`` a tuple of labels, partners' labels and lambda.
+            ``headrace.transforms.Views``: several such lists, without mixing, and
+            ``images`` is then a list of tensors, or a dict of them where views have names.
+        resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in
+            the place of the one that the transforms end with; or a
+            ``headrace.transforms.Schedule``, which may also go by steps. The loader stays, and so
+            does its memory, which is made for the largest.
         dtype: of the images: "float32", "float16", "bfloat16" or "uint8". A float without
             ``Normalize`` is in 0..1.
         layout: "NCHW", "NHWC", or "channels_last": NCHW by shape, NHWC in memory.
@@ -90,7 +109,8 @@ class Loader:
         seed: int = 0,
         drop_last: bool = False,
         pad: bool = False,
-        transform: Sequence[Any] | None = None,
+        transform: Sequence[Any] | Views | None = None,
+        resolution: Schedule | Mapping[int, Any] | None = None,
         dtype: str = "float32",
         layout: str = "NCHW",
         scale: str = "div",
@@ -119,7 +139,12 @@ class Loader:
             ("on_error", on_error, arguments.ON_ERROR),
         ):
             arguments.choice(name, value, allowed)
-        steps = [] if transform is None else arguments.steps("transform", transform)
+        several = transform if isinstance(transform, Views) else None
+        recipe: dict[str, Any] = {"resolution": schedule.resolution(resolution)}
+        if several is not None:
+            recipe["views"] = several.to_list()
+        else:
+            recipe["transform"] = arguments.steps("transform", transform or ())
         pad, pin_memory = arguments.flag("pad", pad), arguments.flag("pin_memory", pin_memory)
         order = _order(shuffle, window, sampler)
         drawn = isinstance(sampler, samplers.Sampler)
@@ -140,7 +165,7 @@ class Loader:
             "order": "epoch" if self._own_order else "submitted",
             "drop_last": self.drop_last and self._own_order,
             "pad": pad,
-            "transform": steps,
+            **recipe,
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
             "scale": scale,
@@ -155,12 +180,13 @@ class Loader:
             self.dataset = dataset
         else:
             self.dataset = Dataset(arguments.path("dataset", dataset))
-        self._mixes = mixing.mixes(steps)
+        self._mixes = mixing.mixes_any(transform)
         beside = tuple(mixing.FIELDS) if self._mixes else ()
         self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)
         form = (output, dtype, layout == "channels_last", bool(self._fields))
-        self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
-        self._view = views.viewer(*form, self._lender, self._mixes)
+        self._lender = lending.lender(output) if pin_memory or self._device else None
+        arrange = None if several is None else several.arrange
+        self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order

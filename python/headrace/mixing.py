@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from headrace import _lib
+from headrace import arguments
 from headrace.errors import UnsupportedError
+from headrace.multiview import Views
 
 NAMES = ("MixUp", "CutMix", "Mixup")
 
@@ -19,19 +20,6 @@ FIELDS = {
     "box": "boxes",
 }
 
-# DLPack's type codes of the fields.
-_TYPES = {(0, 32): "int32", (0, 64): "int64", (2, 32): "float32", (2, 64): "float64"}
-
-
-class Extent(NamedTuple):
-    """Where a field of one number or one row a sample lies in a batch."""
-
-    name: str
-    dtype: str
-    shape: list[int]
-    offset: int
-    bytes: int
-
 
 def mixes(steps: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a list of transforms ends in one that mixes the images of a batch."""
@@ -40,6 +28,13 @@ def mixes(steps: Sequence[Mapping[str, Any]]) -> bool:
     members = steps[-1].get("transforms")
     inner = [part.get("name") for part in members or () if isinstance(part, Mapping)]
     return any(name in NAMES for name in (steps[-1].get("name"), *inner))
+
+
+def mixes_any(transform: Sequence[Any] | Views | None) -> bool:
+    """Whether what a loader is given as ``transform`` mixes, in any view."""
+    if isinstance(transform, Views):
+        return any(mixes(steps) for steps in transform)
+    return mixes(arguments.steps("transform", transform or ()))
 
 
 def refuse_own_order(world_size: int) -> None:
@@ -54,48 +49,6 @@ def refuse_own_order(world_size: int) -> None:
             "samples of the other ranks are not known to the engine; use shuffle or one of "
             "headrace.samplers, or mix in the training step"
         )
-
-
-def extents(batch: _lib.Batch) -> tuple[Extent, ...]:
-    """The fields behind images, labels and indices."""
-    begin = batch.fields[0].data
-    return tuple(
-        Extent(
-            field.name.decode(),
-            _TYPES[field.dtype_code, field.dtype_bits],
-            field.shape[: field.ndim],
-            field.data - begin,
-            field.bytes,
-        )
-        for field in batch.fields[3 : batch.field_count]
-    )
-
-
-def over_buffer(output: str) -> Callable[[Any, Extent], Any]:
-    """A function from a batch's buffer to a field's tensor or array."""
-    if output == "numpy":
-        import numpy as np
-
-        return lambda buffer, at: np.ndarray(at.shape, at.dtype, buffer, at.offset)
-    import torch
-
-    def tensor(buffer: Any, at: Extent) -> Any:
-        dtype = getattr(torch, at.dtype)
-        if not at.bytes:  # frombuffer takes no empty view
-            return torch.empty(at.shape, dtype=dtype)
-        count = at.bytes // dtype.itemsize
-        found = torch.frombuffer(buffer, dtype=dtype, count=count, offset=at.offset)
-        return found.view(at.shape)
-
-    return tensor
-
-
-def over_tensor(memory: Any, at: Extent) -> Any:
-    """A field of a batch whose memory is a tensor of bytes."""
-    import torch
-
-    piece = memory[at.offset : at.offset + at.bytes].view(getattr(torch, at.dtype))
-    return piece.view(at.shape)
 
 
 def labels_of(labels: Any, more: dict[str, Any]) -> Any:

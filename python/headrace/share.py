@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import context, reduction
 from typing import Any
 
-from headrace import arguments as arguments_of
 from headrace import mixing, ranks
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
@@ -79,7 +78,7 @@ class Share:
         for name in ("sampler", "pad"):
             if arguments.get(name):
                 raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")
-        if mixing.mixes(arguments_of.steps("transform", arguments.get("transform") or ())):
+        if mixing.mixes_any(arguments.get("transform")):
             raise UnsupportedError(
                 "MixUp and CutMix in a DataLoader's worker: give it num_workers=0, for the image "
                 "before a worker's first one is another worker's"

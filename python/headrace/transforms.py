@@ -13,11 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from headrace.multiview import Views
+from headrace.schedule import Schedule
+
 __all__ = [
+    "AugMix",
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
     "CutMix",
+    "FiveCrop",
     "GaussianBlur",
     "Grayscale",
     "MixUp",
@@ -49,7 +54,11 @@ __all__ = [
     "RandomZoomOut",
     "Resize",
     "ScaleJitter",
+    "Schedule",
+    "TenCrop",
+    "TimmAugment",
     "TrivialAugmentWide",
+    "Views",
 ]
 
 # Pillow's Image.Resampling, by value.
@@ -104,7 +113,7 @@ class RandomResizedCrop(_Transform):
     Source: ``torchvision.transforms.RandomResizedCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (0.75, 1.3333333333333333)
     interpolation: Any = "bilinear"
@@ -158,7 +167,7 @@ class CenterCrop(_Transform):
     Source: ``torchvision.transforms.CenterCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
 
 
 @dataclass(frozen=True)
@@ -185,7 +194,7 @@ class RandomCrop(_Transform):
     Source: ``torchvision.transforms.RandomCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
     fill: int | Sequence[int] = 0
@@ -744,6 +753,73 @@ class TrivialAugmentWide(_Transform):
 
 
 @dataclass(frozen=True)
+class AugMix(_Transform):
+    """Mixes the image with chains of random ops on it.
+
+    Hendrycks et al., 2020, with torchvision's ops, magnitudes and weights. torchvision runs the
+    ops on tensors; here they are those on PIL images, as in its other policies.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        severity: magnitudes are below it, of ten.
+        mixture_width: chains that are mixed.
+        chain_depth: ops of a chain; 0 and -1: one to three.
+        alpha: of the Dirichlet and beta distributions of the weights.
+        all_ops: brightness, contrast, colour and sharpness among the ops.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.AugMix`` on PIL images.
+    """
+
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class TimmAugment(_Transform):
+    """timm's RandAugment, AutoAugment, 3-Augment or AugMix, by its configuration string.
+
+    "rand-m9-mstd0.5-inc1", "augmix-m5-w4-d2", "original-mstd0.5", "v0", "3a": the ops,
+    magnitudes and probabilities of timm 1.0's rand_augment_transform, augment_and_mix_transform
+    and auto_augment_transform. A section that timm would ignore is refused, and so is AugMix's
+    blended mode ("b1").
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        config: timm's ``aa`` or ``auto_augment`` string.
+        interpolation: "nearest", "bilinear" or "bicubic" of the warps; None: bilinear or
+            bicubic, drawn for each.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue). timm's create_transform gives its mean, (124, 116, 104).
+        translate_pct: greatest translation as a share of the side; None: 0.45, with augmix 0.3,
+            as timm's create_transform has it.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``timm.data.auto_augment`` on PIL images.
+    """
+
+    config: str
+    interpolation: Any | None = None
+    fill: int | Sequence[int] = 128
+    translate_pct: float | None = None
+
+
+@dataclass(frozen=True)
 class RandomApply(_Transform):
     """All of a list of transforms, or none of them.
 
@@ -799,6 +875,54 @@ class RandomOrder(_Transform):
     """
 
     transforms: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class FiveCrop(_Transform):
+    """Crops the four corners and the middle.
+
+    Comes last, with Normalize alone behind it. A sample is then five images: shape (5, 3,
+    *size), which torchvision's users stack their tuples to. An image that is smaller than
+    ``size`` is an error of that sample.
+
+    Takes an image of at least ``size``, gives five images of ``size``: top left, top right,
+    bottom left, bottom right, middle.
+
+    Args:
+        size: height and width of a crop in pixels; one number for a square.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.FiveCrop`` on PIL images.
+    """
+
+    size: int | Sequence[int] | Schedule
+
+
+@dataclass(frozen=True)
+class TenCrop(_Transform):
+    """Crops the four corners and the middle of the image and of its mirror image.
+
+    Comes last, with Normalize alone behind it. A sample is then ten images: shape (10, 3,
+    *size), which torchvision's users stack their tuples to. An image that is smaller than
+    ``size`` is an error of that sample.
+
+    Takes an image of at least ``size``, gives ten images of ``size``: those of FiveCrop, and
+    those of the mirror image.
+
+    Args:
+        size: height and width of a crop in pixels; one number for a square.
+        vertical_flip: mirror top to bottom, not left to right.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.TenCrop`` on PIL images.
+    """
+
+    size: int | Sequence[int] | Schedule
+    vertical_flip: bool = False
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,42 @@ def test_the_iterable_dataset_and_a_users_order_are_mixed_too(packed: Path) -> N
         list(torch.utils.data.DataLoader(spread, batch_size=None, num_workers=1))
 
 
+@pytest.mark.parametrize("mix", ["either", "timm, pair"])
+@pytest.mark.parametrize("by", ["epoch", "step"])
+def test_a_batch_of_a_changing_resolution_is_mixed_as_one_of_that_size_alone(
+    packed: Path, mix: str, by: str
+) -> None:
+    sizes = {"epoch": {0: (6, 8), 1: (10, 12)}, "step": {0: (6, 8), 3: (10, 12), 5: (4, 4)}}[by]
+
+    def epochs(world_size: int, resolution: Any) -> list[list[bytes]]:
+        parts: list[list[bytes]] = [[] for _ in range(6)]
+        for rank in range(world_size):
+            part = {"rank": rank, "world_size": world_size, "batch_size": STEP // world_size}
+            with loader(packed, MIXES[mix], resolution=resolution, **part) as source:
+                for step, batch in enumerate([*source, *source]):
+                    parts[step] += rows(batch)
+        return parts
+
+    alone = {size: epochs(1, {0: size}) for size in sizes.values()}
+    at = [
+        sizes[max(k for k in sizes if k <= (step if by == "step" else step // 3))]
+        for step in range(6)
+    ]
+    expected = [alone[size][step] for step, size in enumerate(at)]
+    assert len({len(steps[0]) for steps in expected}) == len(set(at)) > 1
+    for world_size in (1, 2):
+        assert epochs(world_size, t.Schedule(sizes, by=by)) == expected
+
+
+def test_views_of_one_image_are_mixed_as_its_list_alone(packed: Path) -> None:
+    with loader(packed, MIXES["MixUp"]) as source:
+        expected = [rows(batch) for batch in source]
+    view = t.Views([*CROP, MIXES["MixUp"]])
+    options = {"batch_size": STEP, "shuffle": True, "seed": 7, "output": "numpy", "fields": FIELDS}
+    with hr.Loader(packed, transform=view, **options) as source:
+        assert [rows((pixels[0], *rest)) for pixels, *rest in source] == expected
+
+
 def test_what_cannot_be_mixed_is_refused_by_its_name(packed: Path) -> None:
     for steps, options, text in (
         ([t.MixUp(num_classes=CLASSES), *CROP], {}, "not the last transform"),
@@ -235,6 +271,19 @@ def test_what_cannot_be_mixed_is_refused_by_its_name(packed: Path) -> None:
         ([*CROP[:2], t.MixUp(1, 5)], {"dtype": "uint8"}, "CutMix alone takes bytes"),
         ([*CROP[:2], t.Mixup(1, 1)], {"dtype": "uint8"}, "CutMix alone takes bytes"),
         ([t.Resize(9), t.MixUp(1, 5)], {}, "differ in size"),
+        (
+            t.Views([*CROP, t.MixUp(1, 5)], repeat=2),
+            {},
+            "views is 2 .expected one image of a sample",
+        ),
+        (t.Views(CROP, [*CROP, t.MixUp(1, 5)]), {}, "views is 2 .expected one image of a sample"),
+        ([t.FiveCrop(9), t.MixUp(1, 5)], {}, "MixUp.: it mixes one image a sample, and FiveCrop"),
+        (
+            [t.TenCrop(9), CROP[-1], t.Mixup()],
+            {},
+            "Mixup.: it mixes one image a sample, and TenCrop",
+        ),
+        ([*CROP, t.CutMix(1, 5), t.FiveCrop(9)], {}, "it is not the last"),
     ):
         with pytest.raises(ArgumentError, match=text):
             hr.Loader(packed, 8, transform=steps, **options)
