@@ -165,7 +165,8 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
 /* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
 #define HR_MAX_DIMENSIONS 5
 typedef struct hr_field {
-  char name[32]; /* "images", or of several views "images.0", "images.1"...; "labels", "indices" */
+  char name[32]; /* "images", or of several views "images.0", "images.1"...; "labels", "indices";
+                    and of a mixed batch those that follow them */
   void *data;
   uint64_t bytes;
   int64_t shape[HR_MAX_DIMENSIONS];
@@ -187,6 +188,11 @@ typedef struct hr_batch {
   int64_t form; /* batches of one form and length have fields of the same kind, shape and place */
   hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, images first, then labels, indices */
 } hr_batch;
+/* With MixUp, CutMix or Mixup at the end of "transform" there follow, for each sample: "partners",
+ * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own
+ * share; "boxes" (int32, shape length x 4), the top, left, height and width of what CutMix took
+ * from the partner, all 0 where it took nothing; and, where labels are "soft", "targets" (float32,
+ * shape length x num_classes). */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. HR_END: the epoch is over;

@@ -172,6 +172,9 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->mode != HRN_EXACT && output->mode != HRN_FAST) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unknown mode %d", output->mode);
   }
+  if (output->unmixed < 0 || output->unmixed > 1) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unmixed is %d, must be 0 or 1", output->unmixed);
+  }
   if (!output->normalize) return HRN_OK;
   if (output->dtype == HRN_UINT8) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "normalize needs a float dtype, not uint8");

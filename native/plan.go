@@ -173,6 +173,7 @@ const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 // Output is the form of a finished sample.
 type Output struct {
 	DType, Layout, Scale, Mode int32
+	Unmixed                    bool // Sample writes what Mix takes
 	Normalize                  bool
 	Mean, Std                  [3]float32
 }
@@ -183,6 +184,7 @@ type Plan struct {
 	c      *C.hrn_plan
 	size   Size
 	output Output
+	mix    *Mix
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
@@ -212,6 +214,9 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		layout: C.int32_t(output.Layout),
 		scale:  C.int32_t(output.Scale),
 		mode:   C.int32_t(output.Mode),
+	}
+	if output.Unmixed {
+		form.unmixed = 1
 	}
 	if output.Normalize {
 		form.normalize = 1

@@ -24,10 +24,12 @@ const (
 	BFloat16
 	Float32
 	Int64
+	Int32
+	Float64
 )
 
 // Bytes of one element.
-func (d DType) Bytes() int64 { return [...]int64{1, 2, 2, 4, 8}[d] }
+func (d DType) Bytes() int64 { return [...]int64{1, 2, 2, 4, 8, 4, 8}[d] }
 
 // Field is one tensor of a batch: its samples one after the other, each of the same shape.
 type Field struct {
@@ -39,7 +41,8 @@ type Field struct {
 }
 
 // Layout says where the fields of a batch lie in its slot: the images of each view, then labels,
-// then indices, each from a multiple of 64 bytes. It is the same for a partial batch.
+// then indices, then what only a mixed batch has, each from a multiple of 64 bytes. It is the same
+// for a partial batch.
 type Layout struct {
 	BatchSize int64
 	Fields    []Field
@@ -52,6 +55,9 @@ func (l *Layout) Views() []Field { return l.Fields[:l.views] }
 
 func (l *Layout) labelsOffset() int64  { return l.Fields[l.views].Offset }
 func (l *Layout) indicesOffset() int64 { return l.Fields[l.views+1].Offset }
+
+// mixed are the fields that only a mixed batch has, behind labels and indices.
+func (l *Layout) mixed() []Field { return l.Fields[l.views+2:] }
 
 // newLayouts are those of all phases; a slot has room for the largest.
 func newLayouts(r *Recipe, batchSize int64) ([]Layout, error) {
@@ -86,6 +92,9 @@ func newLayout(views []*native.Plan, batchSize int64) (Layout, error) {
 	}
 	for _, name := range []string{"labels", "indices"} {
 		l.Fields = append(l.Fields, Field{Name: name, DType: Int64, SampleBytes: Int64.Bytes()})
+	}
+	if mix := views[0].Mix(); mix != nil {
+		l.Fields = append(l.Fields, mixedFields(mix)...)
 	}
 	return l, l.place()
 }

@@ -47,7 +47,7 @@ HINTS = {
     "severity": "int",
     "chains": "int",
     "depth": "int",
-    "alpha": "float",
+    "concentration": "float",
     "text": "str",
     "weights": "Sequence[float]",
     "count": "int",
@@ -59,6 +59,11 @@ HINTS = {
     "erasing_mode": "str",
     "boxes": "int",
     "positive": "float",
+    "alpha": "float",
+    "alpha_or_0": "float",
+    "classes": "int",
+    "mix_mode": "str",
+    "mixed_labels": "str",
     "erasing_value": "float | Sequence[float] | str",
 }
 

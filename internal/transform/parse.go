@@ -31,10 +31,23 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	normalized := -1        // where Normalize stands
 	cropped := -1           // where FiveCrop or TenCrop stands
 	var erasings []erasing
+	var mixed *mixing
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
+		}
+		if mixed != nil {
+			return nil, &Error{Index: mixed.index, Transform: mixed.name, Text: "it is not the last transform (expected at the end, for it takes finished images)"}
+		}
+		if mixes(name, values) {
+			if cropped >= 0 {
+				return nil, &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(list[cropped]) + " makes several (expected one or the other)"}
+			}
+			if mixed, err = buildMixing(i, name, values, len(slices.Concat(lists...))); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if cropped >= 0 && name != "Normalize" {
 			return nil, &Error{Index: cropped, Transform: nameOf(list[cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
@@ -81,9 +94,17 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
+	output.Unmixed = mixed != nil
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
 		return nil, Explain(list, err) // a combination that no argument's own rule forbids
+	}
+	if mixed == nil {
+		return plan, nil
+	}
+	if err := mixed.join(plan, output.DType); err != nil {
+		plan.Close()
+		return nil, err
 	}
 	return plan, nil
 }

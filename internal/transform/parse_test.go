@@ -46,6 +46,7 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"TimmAugment": `"config": "rand-m9-mstd0.5-inc1"`, "SolarizeAdd": `"add": 11`, "PillowBlur": `"radius": 1.5`,
 		"ScaleJitter": `"target_size": [7, 9]`, "Cutout": `"length": 5`, "Erase": `"i": 0, "j": 2, "h": 3, "w": 4, "v": 9`,
 	}
+	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
 		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix"}
@@ -55,7 +56,11 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		if ok {
 			arguments = ", " + arguments
 		}
-		_, err := parse(t, `[{"name": "`+e.Name+`"`+arguments+`}]`, Options{})
+		sized := ""
+		if e.Batch {
+			sized = `{"name": "CenterCrop", "size": 8}, `
+		}
+		_, err := parse(t, `[`+sized+`{"name": "`+e.Name+`"`+arguments+`}]`, Options{})
 		assert.NoError(t, err, e.Name)
 	}
 }

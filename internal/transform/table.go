@@ -20,6 +20,7 @@ type argument struct {
 type entry struct {
 	Name      string     `json:"name"`
 	Internal  bool       `json:"internal"` // of functional, not in a user's list
+	Batch     bool       `json:"batch"`    // done to a batch, not to one sample
 	Arguments []argument `json:"arguments"`
 }
 
@@ -29,6 +30,8 @@ type table struct {
 	PaddingModes       []string `json:"padding_modes"`
 	Policies           []string `json:"policies"`
 	ErasingModes       []string `json:"erasing_modes"`
+	MixModes           []string `json:"mix_modes"`
+	MixedLabels        []string `json:"mixed_labels"`
 	Transforms         []entry  `json:"transforms"`
 }
 

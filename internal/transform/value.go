@@ -46,6 +46,10 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		return readChoice(raw, t.Policies)
 	case "erasing_mode":
 		return readChoice(raw, t.ErasingModes)
+	case "mix_mode":
+		return readChoice(raw, t.MixModes)
+	case "mixed_labels":
+		return readChoice(raw, t.MixedLabels)
 	case "transforms":
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
@@ -132,6 +136,9 @@ var numeric = map[string]numberRule{
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
 	"boxes":           {whole: true, low: 1, high: native.MaxErasings},
+	"alpha":           {low: 0, high: 1e6, openLow: true},
+	"alpha_or_0":      {low: 0, high: 1e6},
+	"classes":         {whole: true, low: 1, high: 1 << 24},
 	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
 	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
 	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
@@ -142,7 +149,7 @@ var numeric = map[string]numberRule{
 	"severity":        {whole: true, low: 1, high: 10},
 	"chains":          {whole: true, low: 1, high: 16},
 	"depth":           {whole: true, low: -1, high: 64},
-	"alpha":           {low: 1e-3, high: 1e3},
+	"concentration":   {low: 1e-3, high: 1e3},
 	"radius":          {low: 0, high: 1000},
 	"byte":            {whole: true, low: 0, high: 255},
 	"threshold":       {whole: true, low: 0, high: 256},

@@ -7,7 +7,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, arguments, devices, feed, lending, ranks, samplers, schedule, views
+from headrace import (
+    _lib,
+    arguments,
+    devices,
+    feed,
+    lending,
+    mixing,
+    ranks,
+    samplers,
+    schedule,
+    views,
+)
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
@@ -44,7 +55,10 @@ class Loader:
             ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
             they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
-            come out of it in one size. ``headrace.transforms.Views``: several such lists, and
+            come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
+            ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
+            ``labels="pair"`` a tuple of labels, partners' labels and lambda.
+            ``headrace.transforms.Views``: several such lists, without mixing, and
             ``images`` is then a list of tensors, or a dict of them where views have names.
         resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in
             the place of the one that the transforms end with; or a
@@ -63,6 +77,9 @@ class Loader:
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
+            A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
+            the sample's own share) and "box" (int32: top, left, height, width of what is the
+            partner's), each for every sample.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.
@@ -165,10 +182,13 @@ class Loader:
             self.dataset = dataset
         else:
             self.dataset = Dataset(arguments.path("dataset", dataset))
-        self._fields = batch_fields.known(self.dataset, () if fields is None else fields)
+        self._mixes = mixing.mixes_any(transform)
+        beside = tuple(mixing.FIELDS) if self._mixes else ()
+        self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)
         form = (output, dtype, layout == "channels_last", bool(self._fields))
         self._lender = lending.lender(output) if pin_memory or self._device else None
-        self._view = views.viewer(*form, self._lender, None if several is None else several.arrange)
+        arrange = None if several is None else several.arrange
+        self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
@@ -182,6 +202,8 @@ class Loader:
         if self._engine is not None:
             self._engine.value  # noqa: B018 - raises where the loader was closed
         wanted = (*ranks.resolve(*self._part), self.seed)
+        if self._mixes and not self._own_order:
+            mixing.refuse_own_order(wanted[1])
         if self._engine is None or self._opened_for != wanted:
             if self._engine is not None:
                 self._engine.close()
@@ -292,8 +314,12 @@ class Loader:
         """The tensors of a batch that was received."""
         if not self._fields:
             return self._view(batch)
-        images, labels, indices = self._view(batch)
-        return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields)
+        images, labels, indices, *mixed = self._view(batch)
+        known = (
+            {name: mixed[0][engines] for name, engines in mixing.FIELDS.items()} if mixed else {}
+        )
+        known["index"] = indices
+        return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields, known)
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""

@@ -21,10 +21,13 @@ __all__ = [
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
+    "CutMix",
     "Cutout",
     "FiveCrop",
     "GaussianBlur",
     "Grayscale",
+    "MixUp",
+    "Mixup",
     "Normalize",
     "Pad",
     "RandAugment",
@@ -1043,3 +1046,101 @@ class Cutout(_Transform):
     count: int = 1
     fill: float | Sequence[float] = 0
     p: float = 1.0
+
+
+@dataclass(frozen=True)
+class MixUp(_Transform):
+    """Adds up each image and the one before it in the batch, in random shares.
+
+    Lambda, the image's own share, is drawn from Beta(alpha, alpha) once a batch. Comes last,
+    alone or in a RandomChoice with CutMix, and needs a float dtype. The batch is that of all
+    ranks together, and the first image takes the last one; so a rank decodes one image more a
+    batch, and its images do not depend on the number of ranks.
+
+    Takes a batch of float images, gives the same size.
+
+    Args:
+        alpha: parameter of the beta distribution, above 0.
+        num_classes: length of a soft label; every label has to be below it.
+        labels: "soft": float32 labels of shape (batch, num_classes), or "pair": the labels,
+            those of the partners, and lambda.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.MixUp`` on a batch of tensors.
+    """
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+    labels: str = "soft"
+
+
+@dataclass(frozen=True)
+class CutMix(_Transform):
+    """Replaces a random box of each image by that of the one before it in the batch.
+
+    Lambda is drawn from Beta(alpha, alpha) once a batch: the box has 1 - lambda of the area,
+    less what lies outside, and labels are mixed in the shares of the areas. Comes last, alone
+    or in a RandomChoice with MixUp. The batch is that of all ranks together, as for MixUp.
+
+    Takes a batch of images, gives the same size.
+
+    Args:
+        alpha: parameter of the beta distribution, above 0.
+        num_classes: length of a soft label; every label has to be below it.
+        labels: "soft": float32 labels of shape (batch, num_classes), or "pair": the labels,
+            those of the partners, and lambda.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.CutMix`` on a batch of tensors.
+    """
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+    labels: str = "soft"
+
+
+@dataclass(frozen=True)
+class Mixup(_Transform):
+    """MixUp and CutMix with timm's arguments.
+
+    Comes last and alone. Images are mixed in pairs of neighbours, the first two, the next two
+    and so on of the batch of all ranks together; where timm pairs the first with the last, a
+    rank would have to decode every image twice. A last one without a neighbour stays as it is.
+    So at most two images more a batch are decoded, none where batch_size is even.
+
+    Takes a batch of images, gives the same size.
+
+    Args:
+        mixup_alpha: parameter of MixUp's beta distribution; 0: no MixUp.
+        cutmix_alpha: parameter of CutMix's; 0: no CutMix.
+        cutmix_minmax: lower and upper bound of the box's sides as shares of the image's, in the
+            place of cutmix_alpha.
+        prob: probability that anything is done, to a batch, pair or image.
+        switch_prob: probability of CutMix where both are on.
+        mode: what one draw serves: "batch", "pair" or "elem".
+        correct_lam: make lambda the share of the area that is left where a box reaches outside.
+        label_smoothing: share of a soft label that is spread over all classes.
+        num_classes: length of a soft label; every label has to be below it.
+        labels: "soft": float32 labels of shape (batch, num_classes), or "pair": the labels,
+            those of the partners, and lambda.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``timm.data.Mixup`` on a batch of tensors.
+    """
+
+    mixup_alpha: float = 1.0
+    cutmix_alpha: float = 0.0
+    cutmix_minmax: Sequence[float] | None = None
+    prob: float = 1.0
+    switch_prob: float = 0.5
+    mode: str = "batch"
+    correct_lam: bool = True
+    label_smoothing: float = 0.1
+    num_classes: int | None = 1000
+    labels: str = "soft"
