@@ -385,7 +385,7 @@ def _order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
     elif shuffle == "window":
         window = DEFAULT_WINDOW
     chosen = sampler if isinstance(sampler, samplers.Sampler) else None
-    drawn = chosen is not None and not isinstance(chosen, samplers.Subset)
+    drawn = chosen is not None and not isinstance(chosen, samplers.Subset | samplers.Repeated)
     return {
         "shuffle": bool(shuffle) or drawn,  # a draw has no other order
         "window": window or 0,
