@@ -135,10 +135,10 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
  *   {"kind": "class_balanced", "length"}: equally many of each label.
  *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion.
  *   {"kind": "repeated", "times", "length"}: every sample so many times in a row, cut off behind
- * "length" places (the dataset's size, from 256 samples on rounded down to a multiple of 256); within
- * a step the first repeats come first.
- * The three between need "shuffle" and draw "length" samples an epoch (as many as the dataset has):
- * each as often as its share says, rounded up or down. */
+ * "length" places (the dataset's size, from 256 samples on rounded down to a multiple of 256);
+ * within a step the first repeats come first. The three between need "shuffle" and draw "length"
+ * samples an epoch (as many as the dataset has): each as often as its share says, rounded up or
+ * down. */
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -148,14 +149,17 @@ def test_repeats_fall_on_different_ranks_of_one_step(packed: Path, ranks: int) -
 
 def test_a_step_of_repeats_is_the_same_for_any_number_of_ranks(packed: Path) -> None:
     def joined(steps: list[Any]) -> list[Any]:
-        return [sum(step, []) for step in steps]
+        return [list(chain.from_iterable(step)) for step in steps]
 
     alone = joined(steps_of(packed, 1, 24))
     assert joined(steps_of(packed, 3, 8)) == joined(steps_of(packed, 4, 6)) == alone
 
 
 def test_repeats_go_on_at_any_batch_with_any_ranks_and_batch_size(packed: Path) -> None:
-    expected = sum((part for step in steps_of(packed, 1, 24) for part in step), [])
+    def flat(steps: list[Any]) -> list[tuple[int, bytes]]:
+        return [sample for step in steps for part in step for sample in part]
+
+    expected = flat(steps_of(packed, 1, 24))
     options = {"sampler": hr.samplers.Repeated(3, 170), "shuffle": True, "batch_size": 24}
     with loader(packed, **options) as source:
         iterator = iter(source)
@@ -163,9 +167,7 @@ def test_repeats_go_on_at_any_batch_with_any_ranks_and_batch_size(packed: Path) 
             taken = 24 * step
             state = source.state_dict()
             assert state["position"] == taken
-            rest = sum(
-                (part for each in steps_of(packed, ranks, batch_size, state) for part in each), []
-            )
+            rest = flat(steps_of(packed, ranks, batch_size, state))
             if ranks * batch_size == 24:
                 assert rest == expected[taken:]
             assert sorted(rest) == sorted(expected[taken:])
