@@ -207,12 +207,22 @@ enum hrn_op_kind {
                           share), alpha */
   HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
                           p = alpha */
-  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
-                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
-                          height / width lo, hi */
+  /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo,
+     hi; p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */
+  HRN_OP_ERASING =
+      40,             /* p[1..4] = share of the area (of all boxes) lo, hi, height / width lo, hi */
+  HRN_OP_CUTOUT = 41, /* i[3] = side of a square whose middle may be any pixel */
+  HRN_OP_ERASE = 42,  /* i[4..7] = top, left, height, width */
   HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
                             and of the mirror image, i[3] = 1: upside down */
 };
+
+enum hrn_erasing_fill {
+  HRN_ERASE_VALUE = 0,  /* one for each channel */
+  HRN_ERASE_PIXELS = 1, /* a normal value for each channel of each pixel */
+  HRN_ERASE_BOX = 2     /* a normal value for each channel of each box */
+};
+#define HRN_MAX_ERASINGS 32 /* boxes of an image */
 
 /* timm's sets of ops (RandAugment), its AugMix, and its policies (AutoAugment). */
 enum hrn_timm {
@@ -313,7 +323,7 @@ int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width
 /* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
  * a geometric op are as in the plan (one that draws a size has become RESIZE or PAD), and box what
  * a random crop drew, after its padding; of an op on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind
- * and what that takes; of an erasing box, i[0] = 1 for noise, and p = the values. Flips that are
+ * and what that takes; of an erasing box, i[0] = 1 for noise, else p = the values. Flips that are
  * not done are left out. */
 enum { HRN_STEP_PIXEL = 256 };
 typedef struct hrn_drawn {

@@ -62,6 +62,8 @@ const (
 	OpTimm               int32 = C.HRN_OP_TIMM
 	OpAugMix             int32 = C.HRN_OP_AUG_MIX
 	OpErasing            int32 = C.HRN_OP_ERASING
+	OpCutout             int32 = C.HRN_OP_CUTOUT
+	OpErase              int32 = C.HRN_OP_ERASE
 	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
 )
 
@@ -109,6 +111,16 @@ const (
 
 // FilterDrawn as Op.Filter of an OpTimm: bilinear or bicubic, op by op.
 const FilterDrawn int32 = C.HRN_FILTER_DRAWN
+
+// What an erasing fills its boxes with: its I[0].
+const (
+	EraseValue  int32 = C.HRN_ERASE_VALUE
+	ErasePixels int32 = C.HRN_ERASE_PIXELS
+	EraseBox    int32 = C.HRN_ERASE_BOX
+)
+
+// MaxErasings is the most boxes that a plan erases.
+const MaxErasings = C.HRN_MAX_ERASINGS
 
 // How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
 const (

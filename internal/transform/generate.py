@@ -56,6 +56,9 @@ HINTS = {
     "warp_interpolation": "Any",
     "transforms": "Sequence[Any]",
     "erased": "Sequence[float]",
+    "erasing_mode": "str",
+    "boxes": "int",
+    "positive": "float",
     "erasing_value": "float | Sequence[float] | str",
 }
 
@@ -143,7 +146,8 @@ def one_class(entry: dict[str, Any]) -> str:
     ]
     module = "torchvision.transforms.v2" if entry.get("v2") else "torchvision.transforms"
     source = entry.get("source", f"{module}.{name}")
-    lines += ["", f"    Source: ``{source}`` on PIL images.", '    """']
+    on = entry.get("on", "PIL images")
+    lines += ["", f"    Source: ``{source}`` on {on}.", '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:

@@ -132,7 +132,7 @@ func callsOf(s native.Step) []Call {
 		return []Call{call("hflip", map[string]any{})}
 	case native.OpVerticalFlip:
 		return []Call{call("vflip", map[string]any{})}
-	case native.OpErasing:
+	case native.OpErasing, native.OpCutout, native.OpErase:
 		arguments := map[string]any{"i": s.Box[0], "j": s.Box[1], "h": s.Box[2], "w": s.Box[3], "v": slices.Clone(s.P[:3])}
 		if s.I[0] == 1 {
 			arguments["v"] = "random"

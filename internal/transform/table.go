@@ -28,6 +28,7 @@ type table struct {
 	WarpInterpolations []string `json:"warp_interpolations"`
 	PaddingModes       []string `json:"padding_modes"`
 	Policies           []string `json:"policies"`
+	ErasingModes       []string `json:"erasing_modes"`
 	Transforms         []entry  `json:"transforms"`
 }
 

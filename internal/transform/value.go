@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/headrace/headrace/native"
 )
 
 // maxLength is the greatest side of an image that transforms may ask for: JPEG's.
@@ -42,6 +44,8 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		return readChoice(raw, t.PaddingModes)
 	case "policy":
 		return readChoice(raw, t.Policies)
+	case "erasing_mode":
+		return readChoice(raw, t.ErasingModes)
 	case "transforms":
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
@@ -127,6 +131,7 @@ var numeric = map[string]numberRule{
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
+	"boxes":           {whole: true, low: 1, high: native.MaxErasings},
 	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
 	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
 	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},

@@ -223,7 +223,11 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int noise) {
     if (random_below(r, 2)) ops[count++] = some_pixel_op(r);
   }
   if (random_below(r, 2)) {
-    hrn_op erasing = {.kind = HRN_OP_ERASING, .i = {noise}, .p = {0.7}};
+    hrn_op erasing = {.kind = HRN_OP_ERASING + (int32_t)random_below(r, 3), .p = {0.7}};
+    erasing.i[0] = noise ? 1 + (int32_t)random_below(r, 2) : 0;
+    erasing.i[1] = 1 + (int32_t)random_below(r, 4);
+    erasing.i[2] = erasing.i[1] + (int32_t)random_below(r, 4);
+    for (int k = 3; k < 8; k++) erasing.i[k] = some_side(r);
     some_interval(r, 0, 1, erasing.p + 1);
     some_interval(r, 0.1, 9, erasing.p + 3);
     for (int c = 5; c < 8; c++) erasing.p[c] = (double)random_below(r, 256);

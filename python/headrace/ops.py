@@ -358,6 +358,13 @@ def resize(
     return _run(image, "Resize", antialias=antialias, **given)
 
 
+def erase(image: Pixels, i: int, j: int, h: int, w: int, v: float | Sequence[float]) -> Pixels:
+    """Replaces the box whose first row is ``i`` and first column ``j``, of ``h`` rows and ``w``
+    columns, with ``v``: one value from 0 to 255, or (red, green, blue). What lies outside of the
+    image is cut off."""
+    return _run(image, "Erase", i=i, j=j, h=h, w=w, v=v)
+
+
 def hflip(image: Pixels) -> Pixels:
     """Mirrored left to right."""
     return _run(image, "RandomHorizontalFlip", p=1.0)

@@ -21,6 +21,7 @@ __all__ = [
     "AutoAugment",
     "CenterCrop",
     "ColorJitter",
+    "Cutout",
     "FiveCrop",
     "GaussianBlur",
     "Grayscale",
@@ -54,6 +55,7 @@ __all__ = [
     "Schedule",
     "TenCrop",
     "TimmAugment",
+    "TimmErasing",
     "TrivialAugmentWide",
     "Views",
 ]
@@ -976,3 +978,68 @@ class RandomErasing(_Transform):
     ratio: Sequence[float] = (0.3, 3.3)
     value: float | Sequence[float] | str = 0
     inplace: bool = False
+
+
+@dataclass(frozen=True)
+class TimmErasing(_Transform):
+    """Replaces random boxes of the finished values as timm does.
+
+    Comes last, before or after Normalize; timm's transforms have it after Normalize. Ten tries
+    for each box, whose area and aspect ratio are drawn as in RandomErasing; of n boxes, each
+    has the n-th part of the area.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        probability: probability that it is done, 0 to 1.
+        min_area: lower bound of the boxes' area together, as a share of the image's.
+        max_area: upper bound of it.
+        min_aspect: lower bound of a box's height / width.
+        max_aspect: upper bound of it; None: 1 / min_aspect.
+        mode: what boxes are filled with: "const": 0; "rand": a normal value for each channel of
+            each box; "pixel": one for each channel of each pixel.
+        min_count: fewest boxes of an image.
+        max_count: most boxes of an image; None: min_count.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``timm.data.random_erasing.RandomErasing`` on tensors.
+    """
+
+    probability: float = 0.5
+    min_area: float = 0.02
+    max_area: float = 0.3333333333333333
+    min_aspect: float = 0.3
+    max_aspect: float | None = None
+    mode: str = "const"
+    min_count: int = 1
+    max_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Cutout(_Transform):
+    """Replaces squares of the finished values at random places with probability ``p``.
+
+    DeVries and Taylor, 2017, and their code, which makes an odd length one pixel shorter. The
+    middle of a square may be any pixel; what lies outside of the image is cut off. Comes last,
+    before or after Normalize: ``fill`` is on the scale that values have there.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        length: side of a square in pixels.
+        count: squares.
+        fill: what the squares are filled with: one number, or (red, green, blue).
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``util.cutout.Cutout`` on tensors.
+    """
+
+    length: int
+    count: int = 1
+    fill: float | Sequence[float] = 0
+    p: float = 1.0

@@ -87,6 +87,15 @@ RECIPES: dict[str, list[Any]] = {
         t.RandomErasing(1, value=(1, 2, 3)),
         t.RandomErasing(0.5, scale=(0.1, 0.2), ratio=(1, 1)),
     ],
+    "several boxes, timm's and Cutout's": [
+        t.RandomResizedCrop(64),
+        t.RandomHorizontalFlip(),
+        t.RandomInvert(),
+        t.Normalize(MEAN, STD),
+        t.TimmErasing(0.8, min_count=2, max_count=4),
+        t.TimmErasing(0.8, mode="rand", max_count=3, max_aspect=1),
+        t.Cutout(33, count=2, fill=(0.5, -1, 2), p=0.7),
+    ],
 }
 
 
