@@ -62,7 +62,7 @@ func (s *stream) plan() *draft {
 	case !s.submitted:
 		first, count, next := s.order.Batch(s.planPosition)
 		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
-		d.after = next
+		d.begin, d.after = s.planPosition, next
 		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
 	case len(s.waiting) > 0:
 		d = s.waiting[0]
