@@ -134,8 +134,11 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
  *   {"kind": "weighted", "weights": [one a sample], "length"}: in proportion to their weights.
  *   {"kind": "class_balanced", "length"}: equally many of each label.
  *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion.
- * All but the first need "shuffle" and draw "length" samples an epoch (as many as the dataset has):
- * each as often as its share says, rounded up or down. */
+ *   {"kind": "repeated", "times", "length"}: every sample so many times in a row, cut off behind
+ * "length" places (the dataset's size, from 256 samples on rounded down to a multiple of 256);
+ * within a step the first repeats come first. The three between need "shuffle" and draw "length"
+ * samples an epoch (as many as the dataset has): each as often as its share says, rounded up or
+ * down. */
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error);
 

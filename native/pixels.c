@@ -88,6 +88,9 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
     case HRN_PIXEL_PILLOW_BLUR:
       if (hrn_pillow_blur(context, op, image, &out, status) != HRN_OK) return status->code;
       break;
+    case HRN_PIXEL_JPEG:
+      if (hrn_recompress(context, op->i[0], image, &out, status) != HRN_OK) return status->code;
+      break;
     case HRN_PIXEL_PERSPECTIVE:
       hrn_perspective(op, image, &out);
       break;

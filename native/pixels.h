@@ -31,6 +31,7 @@ enum hrn_pixel_kind {
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
   HRN_PIXEL_SOLARIZE_ADD, /* i = what is added (0 to 255) to values below a threshold (0 to 256) */
   HRN_PIXEL_PILLOW_BLUR,  /* p = radius, which is the standard deviation */
+  HRN_PIXEL_JPEG,         /* i = quality, 1 to 100 */
   /* Between chains of ops that are mixed; of a drawn list alone. */
   HRN_PIXEL_MIX_BEGIN, /* p = weight of the image itself */
   HRN_PIXEL_MIX_CHAIN, /* p = weight of the chain that ends here */
@@ -114,6 +115,9 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_im
 int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                const hrn_image *out, hrn_status *status);
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
+/* recompress.c */
+int hrn_recompress(hrn_context *context, int32_t quality, const hrn_image *image,
+                   const hrn_image *out, hrn_status *status);
 /* pillowblur.c */
 int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                     const hrn_image *out, hrn_status *status);

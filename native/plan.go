@@ -61,6 +61,7 @@ const (
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
 	OpTimm               int32 = C.HRN_OP_TIMM
 	OpAugMix             int32 = C.HRN_OP_AUG_MIX
+	OpJPEG               int32 = C.HRN_OP_JPEG
 	OpErasing            int32 = C.HRN_OP_ERASING
 	OpCutout             int32 = C.HRN_OP_CUTOUT
 	OpErase              int32 = C.HRN_OP_ERASE
@@ -87,6 +88,7 @@ const (
 	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
 	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
 	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
+	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
 
 	// Of a replay alone.
 	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN

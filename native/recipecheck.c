@@ -158,6 +158,9 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_GAUSSIAN_BLUR:
       return kernel(index, op->i[0], status) && kernel(index, op->i[1], status) &&
              interval(op, index, "sigma", 0, 1e-6, 1e9, status);
+    case HRN_OP_JPEG:
+      return within(index, "quality", op->i[0], 1, 100, status) &&
+             within(index, "greatest quality", op->i[1], op->i[0], 100, status);
     case HRN_OP_ROTATION:
       return interval(op, index, "degrees", 0, -turn, turn, status) &&
              within(index, "centre", op->p[2], -1e9, 1e9, status) &&

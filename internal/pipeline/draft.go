@@ -13,6 +13,7 @@ type draft struct {
 	stream       *stream
 	next         *draft // in the stream, nil until it is planned
 	epoch, step  int64
+	begin        int64      // the position where the step begins, of all ranks
 	first, count int64      // global positions of its samples
 	after        int64      // the position behind the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
@@ -77,7 +78,7 @@ func (d *draft) sample(i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)
 	}
-	return d.stream.order.At(d.epoch, d.position(i))
+	return d.stream.order.At(d.epoch, d.stream.order.Spread(d.begin, d.position(i)))
 }
 
 // claim hands out the next sample, to be finished by the caller.

@@ -64,7 +64,7 @@ func (s *stream) plan() *draft {
 		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
 		whole := s.order.StepAt(s.planPosition)
 		d.mix(whole, first-whole.Begin)
-		d.after = next
+		d.begin, d.after = s.planPosition, next
 		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
 	case len(s.waiting) > 0:
 		d = s.waiting[0]

@@ -61,6 +61,9 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.Kind = native.OpGaussianBlur
 		op.I[0], op.I[1] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
 		op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
+	case "JPEG":
+		op.Kind = native.OpJPEG
+		op.I[0], op.I[1] = int32(v["quality"].each(0)), int32(v["quality"].each(1))
 	case "Blur":
 		op.Kind = native.OpPixel
 		op.I[0], op.I[1], op.I[2] = native.PixelBlur, int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))

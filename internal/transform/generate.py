@@ -58,6 +58,7 @@ HINTS = {
     "erased": "Sequence[float]",
     "erasing_mode": "str",
     "boxes": "int",
+    "quality": "int | Sequence[int]",
     "positive": "float",
     "alpha": "float",
     "alpha_or_0": "float",
@@ -165,7 +166,9 @@ def one_class(entry: dict[str, Any]) -> str:
 def generate() -> str:
     table = json.loads((HERE / "transforms.json").read_text())
     entries = [e for e in table["transforms"] if not e.get("internal")]
-    names = "".join(f'    "{name}",\n' for name in sorted([*ALSO, *(e["name"] for e in entries)]))
+    named = [*ALSO, *(e["name"] for e in entries)]
+    in_order = sorted(named, key=lambda n: (not n.isupper(), n))  # as ruff wants __all__
+    names = "".join(f'    "{name}",\n' for name in in_order)
     parts = [HEAD.replace("{names}", names)]
     return "\n\n".join(parts + [one_class(e) for e in entries])
 

@@ -187,6 +187,8 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call("solarize_add", map[string]any{"add": s.I[0], "thresh": s.I[1]})}
 	case native.PixelPillowBlur:
 		return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
+	case native.PixelJPEG:
+		return []Call{call("jpeg", map[string]any{"quality": s.I[0]})}
 	case native.PixelAffine:
 		return warp("affine_map", 6)
 	case native.PixelPerspective:

@@ -135,6 +135,7 @@ var numeric = map[string]numberRule{
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
+	"quality":         {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},
 	"boxes":           {whole: true, low: 1, high: native.MaxErasings},
 	"alpha":           {low: 0, high: 1e6, openLow: true},
 	"alpha_or_0":      {low: 0, high: 1e6},

@@ -85,7 +85,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 12)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 13)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -95,6 +95,10 @@ static hrn_op some_pixel_op(random_state *r) {
       for (int k = 0; k < 4; k++) op.i[k] = (int32_t)random_below(r, 2);
       for (int k = 0; k < 3; k++) some_interval(r, 0, 3, op.p + 2 * k);
       some_interval(r, -0.5, 0.5, op.p + 6);
+      break;
+    case HRN_OP_JPEG:
+      op.i[0] = 1 + (int32_t)random_below(r, 100);
+      op.i[1] = op.i[0] + (int32_t)random_below(r, (uint64_t)(101 - op.i[0]));
       break;
     case HRN_OP_GAUSSIAN_BLUR:
       op.i[0] = 1 + 2 * (int32_t)random_below(r, 5);

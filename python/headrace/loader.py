@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace import (
@@ -21,7 +21,7 @@ from headrace import (
 )
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
-from headrace.epoch import Epoch
+from headrace.epoch import Applied, Epoch
 from headrace.errors import ArgumentError
 from headrace.multiview import Views
 from headrace.position import Position
@@ -94,6 +94,12 @@ class Loader:
             cannot pin: then one warning, and ordinary memory.
         device: a CUDA device that batches are copied to, ahead and on a stream of their own;
             implies ``pin_memory``. None or "cpu": they stay.
+        batch_fn: what is made of each batch, ``batch_fn((images, labels))`` or with the fields, is
+            handed out in its place. It is Python, outside the native pass: it runs in the thread
+            that asks for the batch, when it asks, one batch at a time, and in an
+            ``IterableDataset`` in the worker. A batch that it raises for counts as handed out, and
+            iterating goes on behind it. What chance it needs it has to draw itself, and keep in
+            its own state.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
@@ -122,6 +128,7 @@ class Loader:
         timeout: float | None = None,
         pin_memory: bool = False,
         device: Any = None,
+        batch_fn: Callable[[Any], Any] | None = None,
         sampler: Any = None,
         fields: Sequence[str] | None = None,
         window: int | None = None,
@@ -129,6 +136,7 @@ class Loader:
         world_size: int | None = None,
         on_error: str = "raise",
     ) -> None:
+        self._batch_fn = arguments.callback("batch_fn", batch_fn)
         self._device = devices.resolve(device)
         for name, value, allowed in (
             ("dtype", dtype, tuple(views.DTYPES)),
@@ -246,9 +254,11 @@ class Loader:
         return feed.steps(self.sampler, self.batch_size * self._shares(), self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
+        epoch = Epoch(self)
+        batches: Iterator[Any] = epoch
         if self._device is not None:
-            return devices.Copies(self, Epoch(self), self._device)
-        return Epoch(self)
+            batches = devices.Copies(self, epoch, self._device)
+        return batches if self._batch_fn is None else Applied(self._batch_fn, batches)
 
     def _shares(self) -> int:
         """How many ranks the order is split between."""
@@ -411,7 +421,7 @@ def _order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
     elif shuffle == "window":
         window = DEFAULT_WINDOW
     chosen = sampler if isinstance(sampler, samplers.Sampler) else None
-    drawn = chosen is not None and not isinstance(chosen, samplers.Subset)
+    drawn = chosen is not None and not isinstance(chosen, samplers.Subset | samplers.Repeated)
     return {
         "shuffle": bool(shuffle) or drawn,  # a draw has no other order
         "window": window or 0,

@@ -146,6 +146,11 @@ def solarize_add(image: Pixels, add: int, thresh: int = 128) -> Pixels:
     return _run(image, "SolarizeAdd", add=add, thresh=thresh)
 
 
+def jpeg(image: Pixels, quality: int) -> Pixels:
+    """The image as a JPEG of that ``quality`` (1 to 100) shows it, encoded as Pillow saves it."""
+    return _run(image, "JPEG", quality=quality)
+
+
 def pillow_blur(image: Pixels, radius: float) -> Pixels:
     """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
     return _run(image, "PillowBlur", radius=radius)

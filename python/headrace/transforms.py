@@ -17,6 +17,7 @@ from headrace.multiview import Views
 from headrace.schedule import Schedule
 
 __all__ = [
+    "JPEG",
     "AugMix",
     "AutoAugment",
     "CenterCrop",
@@ -581,6 +582,26 @@ class GaussianBlur(_Transform):
 
     kernel_size: int | Sequence[int]
     sigma: float | Sequence[float] = (0.1, 2.0)
+
+
+@dataclass(frozen=True)
+class JPEG(_Transform):
+    """Encodes the image as a JPEG of random quality, and decodes it again.
+
+    With libjpeg-turbo's defaults (4:2:0), as Pillow saves a JPEG.
+
+    Takes an image of up to 65,500 pixels a side, gives the same size.
+
+    Args:
+        quality: 1 to 100; or (lowest, highest).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.JPEG`` on PIL images.
+    """
+
+    quality: int | Sequence[int]
 
 
 @dataclass(frozen=True)

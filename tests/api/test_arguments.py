@@ -121,6 +121,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
         "pin_memory": FLAGS,
         "device": ["teapot", "cuda:x", 2**70],
+        "batch_fn": [3, "double", [abs], object()],
         "sampler": [3, 1.5, iter([1]), object(), hr.samplers.Subset([1.5])],
         "fields": ["key", 3, [3], ["no such field"], True],
         "window": [0, -1, 1.5, "2", True, 9],
@@ -188,7 +189,7 @@ def test_a_wrong_value_is_refused_with_the_arguments_name(
     if call == "verify":
         arguments = {"source": packed}
     for value in [*CASES[call][name], *NOTHING_TAKES]:
-        if name in ("on_progress", "sampler", "transform") and callable(value):
+        if name in ("on_progress", "batch_fn", "sampler", "transform") and callable(value):
             continue
         if name in ("labels", "sampler") and isinstance(value, set | dict):
             continue  # any iterable will do that has the right parts

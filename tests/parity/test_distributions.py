@@ -22,7 +22,7 @@ import pytest
 import torch
 from PIL import Image
 from scipy import stats
-from torchvision.transforms import autoaugment
+from torchvision.transforms import autoaugment, v2
 from torchvision.transforms import transforms as v1
 
 from headrace import _lib, arguments
@@ -385,6 +385,11 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
         t.RandomChannelPermutation(),
         our_permutation,
         lambda: {"order": tuple(torch.randperm(3).tolist())},
+    ),
+    "JPEG": (
+        t.JPEG((20, 80)),
+        lambda steps: {"quality": steps[0]["arguments"]["quality"]},
+        lambda: {"quality": v2.JPEG((20, 80)).make_params([])["quality"]},
     ),
     "GaussianBlur": (t.GaussianBlur(9, (0.1, 2.0)), our_blur, their_blur),
     "RandomRotation": (t.RandomRotation((-25, 70)), our_rotation, their_rotation),
