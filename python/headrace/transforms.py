@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace.multiview import Views
 from headrace.schedule import Schedule
+from headrace.userop import Native
 
 __all__ = [
     "JPEG",
@@ -26,6 +27,7 @@ __all__ = [
     "FiveCrop",
     "GaussianBlur",
     "Grayscale",
+    "Native",
     "Normalize",
     "Pad",
     "RandAugment",
