@@ -90,6 +90,22 @@ int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_
 
 /* ---- one image -------------------------------------------------------------------------- */
 
+/* A transform of the program's own, in a list of transforms {"name": "Native", "function": the
+ * address of one of these, "context": any address (0)}. It is called from a decoding thread,
+ * several at once, for each image that comes to it: `pixels` are `height` rows, `stride` bytes
+ * apart, of `width` pixels of four bytes, red, green, blue and one of no meaning, to be changed in
+ * place. `random` is drawn from the key of every augmentation, so that a function of these words
+ * alone gives the same for any number of threads and ranks and after any resume. 0: done; any other
+ * number makes an error HR_BAD_IMAGE of this sample that names it.
+ *
+ * It may not keep a pointer, write outside the rows, change the size, wait for anything, call this
+ * library, throw or longjmp. It and its context stay until the loader was closed and the reads that
+ * hr_close may have left have ended. An address is the program's own and is never written to a
+ * state; one that was read from a file is the caller's mistake, and a wrong one ends the process.
+ */
+typedef int32_t (*hr_pixel_function)(void *context, uint8_t *pixels, int32_t height, int32_t width,
+                                     size_t stride, const uint64_t random[4], uint64_t sample);
+
 typedef struct hr_image {
   uint32_t width, height; /* of the result */
   uint64_t bytes;         /* of the result */

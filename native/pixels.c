@@ -73,6 +73,7 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
   if (op->kind >= HRN_PIXEL_MIX_BEGIN && op->kind <= HRN_PIXEL_MIX_END) {
     return hrn_mix_run(context, op, image, state, status);
   }
+  if (op->kind == HRN_PIXEL_USER) return hrn_user_run(op, image, status);
   hrn_image out;
   if (spare_image(context, op, image, &state->turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {

@@ -88,6 +88,7 @@ const (
 	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
 	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
 	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
+	PixelUser         int32 = C.HRN_PIXEL_USER
 	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
 
 	// Of a replay alone.

@@ -121,6 +121,11 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
       memcpy(pixel->i, op->i + 1, sizeof pixel->i);
       memcpy(pixel->p, op->p, sizeof pixel->p);
       if (op->i[0] == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
+      if (op->i[0] == HRN_PIXEL_USER) {
+        uint64_t words[4];
+        for (int k = 0; k < 4; k++) words[k] = hrn_draw_word(draws);
+        hrn_user_draw(words, draws->key->sample, pixel);
+      }
       return;
     case HRN_OP_CHANNEL_PERMUTATION:
       permutation(draws, 3, pixel->i);

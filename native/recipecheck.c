@@ -131,6 +131,8 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_PIXEL_SOLARIZE_ADD:
       return within(index, "addition", op->i[1], 0, 255, status) &&
              within(index, "threshold", op->i[2], 0, 256, status);
+    case HRN_PIXEL_USER:
+      return within(index, "function given", op->i[1] != 0 || op->i[2] != 0, 1, 1, status);
     case HRN_PIXEL_PILLOW_BLUR:
       return within(index, "radius", op->p[0], 0, 1000, status);
     default:

@@ -128,6 +128,15 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 	case "AugMix":
 		op, err := buildAugMix(op, v)
 		return op, true, err
+	case "Native":
+		op.Kind = native.OpPixel
+		op.I[0] = native.PixelUser
+		for i, address := range []uint64{v["function"].address, v["context"].address} {
+			op.I[1+2*i], op.I[2+2*i] = int32(uint32(address)), int32(uint32(address>>32))
+		}
+		if v["function"].address == 0 {
+			return op, true, &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
+		}
 	case "SolarizeAdd":
 		op.Kind = native.OpPixel
 		op.I[0], op.I[1], op.I[2] = native.PixelSolarizeAdd, v["add"].integer(0), v["thresh"].integer(0)

@@ -69,7 +69,7 @@ HINTS = {
 }
 
 # What stands beside the transforms, from modules of its own.
-ALSO = ("Schedule", "Views")
+ALSO = ("Native", "Schedule", "Views")
 
 HEAD = '''\
 """Transforms as data: what the native engine does to each image, in order.
@@ -89,6 +89,7 @@ from typing import Any
 
 from headrace.multiview import Views
 from headrace.schedule import Schedule
+from headrace.userop import Native
 
 __all__ = [
 {names}]

@@ -187,6 +187,9 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call("solarize_add", map[string]any{"add": s.I[0], "thresh": s.I[1]})}
 	case native.PixelPillowBlur:
 		return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
+	case native.PixelUser:
+		// Without addresses, which mean nothing outside of this process.
+		return []Call{call("native", map[string]any{})}
 	case native.PixelJPEG:
 		return []Call{call("jpeg", map[string]any{"quality": s.I[0]})}
 	case native.PixelAffine:

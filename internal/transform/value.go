@@ -20,6 +20,7 @@ type value struct {
 	numbers []float64
 	text    string
 	list    []json.RawMessage // transforms within a transform
+	address uint64
 	isNull  bool
 }
 
@@ -56,6 +57,12 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 			return value{}, fmt.Errorf("is %s (expected a list of transforms)", short(raw))
 		}
 		return value{list: list}, nil
+	case "address":
+		var address uint64
+		if json.Unmarshal(raw, &address) != nil {
+			return value{}, fmt.Errorf("is %s (expected an address, a whole number from 0 to 2^64-1)", short(raw))
+		}
+		return value{address: address}, nil
 	case "text":
 		var text string
 		if json.Unmarshal(raw, &text) != nil {

@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace.multiview import Views
 from headrace.schedule import Schedule
+from headrace.userop import Native
 
 __all__ = [
     "JPEG",
@@ -29,6 +30,7 @@ __all__ = [
     "Grayscale",
     "MixUp",
     "Mixup",
+    "Native",
     "Normalize",
     "Pad",
     "RandAugment",
