@@ -33,7 +33,7 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int floats) {
   for (int k = 0; k < 2; k++) {
     if (random_below(r, 3)) continue;
     ops[count++] = (hrn_op){.kind = HRN_OP_ERASING,
-                            .i = {floats && random_below(r, 2)},
+                            .i = {floats && random_below(r, 2), 1, 1},
                             .p = {0.8, 0.02, 0.7, 0.3, 3.3, 9, 200, 255}};
   }
   return count;
@@ -148,7 +148,7 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *kinds) {
   }
   hrn_mix_list list = some_mix(r);
   if (had && hrn_mix_check(&list, size.width, size.height, &status) == HRN_OK) {
-    const hrn_key key = {random_next(r), 2, random_next(r), random_next(r)};
+    const hrn_key key = {random_next(r), 2, random_next(r), random_next(r), 0};
     hrn_mixing mixing;
     hrn_mix_draw(&list, &key, size.width, size.height, &mixing);
     bad = bad || impossible(&mixing, &size);
