@@ -2,8 +2,6 @@
 #include "dispatch.h"
 #include "mix.h"
 
-#include <string.h>
-
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
 static int image_between(hrn_context *context, int32_t stage, const hrn_stage *from,
                          hrn_image *image, hrn_status *status) {
@@ -61,9 +59,11 @@ static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage,
   return HRN_OK;
 }
 
-static void write_image(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
-                        void *destination) {
-  hrn_sink sink = sink_of(plan, last, NULL, destination);
+/* The last stage's image, where ops on pixels had to be done to it, on to where its rows would have
+ * gone. */
+static void pass_on(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
+                    const hrn_image *into, void *destination) {
+  hrn_sink sink = sink_of(plan, last, into, destination);
   sink.flip_x = sink.flip_y = 0; /* done on the way into the image */
   for (int32_t y = 0; y < image->height; y++) {
     hrn_sink_row(&sink, y, image->pixels + (size_t)y * image->stride);
@@ -97,19 +97,20 @@ static int run_first(hrn_context *context, const hrn_ready *ready, const hrn_dec
 static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *program,
                       const hrn_decoded *shared, void *destination, hrn_status *status) {
   const hrn_stage *stages = program->stages;
-  hrn_image image = {0}, unmixed;
+  hrn_image image = {0};
+  /* What is mixed later waits as an image of its own, what is not is finished at once. */
+  const hrn_image unmixed = plan->output.unmixed ? hrn_unmixed_image(plan, destination) : image;
+  const hrn_image *into = plan->output.unmixed ? &unmixed : NULL;
   for (int32_t s = 0; s < program->count; s++) {
     const int last = s + 1 == program->count;
     const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
     hrn_ready ready;
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
-    hrn_image *output = NULL, between;
+    hrn_image between;
+    const hrn_image *output = into;
     if (!last || pixels || program->crops.count > 0) {
+      if (image_between(context, s, &stages[s], &between, status) != HRN_OK) return status->code;
       output = &between;
-      if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
-    } else if (plan->output.unmixed) {
-      unmixed = hrn_unmixed_image(plan, destination);
-      output = &unmixed;
     }
     const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
     if (s == 0) {
@@ -127,15 +128,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     hrn_crops_write(&program->crops, &plan->format, &image, destination);
     return HRN_OK;
   }
-  if (plan->output.unmixed) {
-    unmixed = hrn_unmixed_image(plan, destination);
-    for (int32_t y = 0; y < image.height; y++) {
-      memcpy(unmixed.pixels + (size_t)y * unmixed.stride, image.pixels + (size_t)y * image.stride,
-             unmixed.stride);
-    }
-    return HRN_OK;
-  }
-  write_image(plan, &stages[program->count - 1], &image, destination);
+  pass_on(plan, &stages[program->count - 1], &image, into, destination);
   return HRN_OK;
 }
 
