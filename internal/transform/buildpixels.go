@@ -121,7 +121,7 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.I[0] = v["num_magnitude_bins"].integer(0)
 	case "AutoAugment":
 		op.Kind = native.OpAutoAugment
-		op.I[0] = int32(slices.Index(theTable().Policies, v["policy"].text))
+		op.I[0] = int32(slices.Index(theTable().Choices["policy"], v["policy"].text))
 	case "TimmAugment":
 		op, err := buildTimm(op, v)
 		return op, true, err

@@ -105,7 +105,7 @@ func (m *mixing) add(name string, v map[string]value, number int32, weight float
 		m.mix.Neighbours = true
 		m.mix.Smoothing = v["label_smoothing"].numbers[0]
 		op.Form = native.MixTimm
-		op.Unit = int32(slices.Index(theTable().MixModes, v["mode"].text))
+		op.Unit = int32(slices.Index(theTable().Choices["mix_mode"], v["mode"].text))
 		op.Correct = v["correct_lam"].numbers[0] == 1
 		op.Probability, op.Switching = v["prob"].numbers[0], v["switch_prob"].numbers[0]
 		op.Alpha = [2]float64{v["mixup_alpha"].numbers[0], v["cutmix_alpha"].numbers[0]}

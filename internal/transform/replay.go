@@ -59,7 +59,7 @@ func (m *mixture) call(blend float64) Call {
 }
 
 func interpolation(filter int32) string {
-	for _, name := range theTable().Interpolations {
+	for _, name := range theTable().Choices["interpolation"] {
 		if filters[name] == filter {
 			return name
 		}

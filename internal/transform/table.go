@@ -25,14 +25,8 @@ type entry struct {
 }
 
 type table struct {
-	Interpolations     []string `json:"interpolations"`
-	WarpInterpolations []string `json:"warp_interpolations"`
-	PaddingModes       []string `json:"padding_modes"`
-	Policies           []string `json:"policies"`
-	ErasingModes       []string `json:"erasing_modes"`
-	MixModes           []string `json:"mix_modes"`
-	MixedLabels        []string `json:"mixed_labels"`
-	Transforms         []entry  `json:"transforms"`
+	Choices    map[string][]string `json:"choices"` // what an argument of the type may say
+	Transforms []entry             `json:"transforms"`
 }
 
 // theTable is parsed once. The file is part of the binary, so that it cannot be read is a mistake

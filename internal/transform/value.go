@@ -35,22 +35,10 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		}
 		return value{}, errors.New("is null (expected a value)")
 	}
-	t := theTable()
+	if choices, ok := theTable().Choices[a.Type]; ok {
+		return readChoice(raw, choices)
+	}
 	switch a.Type {
-	case "interpolation":
-		return readChoice(raw, t.Interpolations)
-	case "warp_interpolation":
-		return readChoice(raw, t.WarpInterpolations)
-	case "padding_mode":
-		return readChoice(raw, t.PaddingModes)
-	case "policy":
-		return readChoice(raw, t.Policies)
-	case "erasing_mode":
-		return readChoice(raw, t.ErasingModes)
-	case "mix_mode":
-		return readChoice(raw, t.MixModes)
-	case "mixed_labels":
-		return readChoice(raw, t.MixedLabels)
 	case "transforms":
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
