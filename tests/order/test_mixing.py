@@ -115,6 +115,24 @@ def test_every_boundary_can_be_resumed_with_other_threads_and_ranks(packed: Path
         assert joined == (expected[step:] or following)
 
 
+@pytest.mark.parametrize("mix", ["MixUp", "timm, pair"])
+def test_repeats_of_a_sample_are_mixed_with_other_samples_on_any_number_of_ranks(
+    packed: Path, mix: str
+) -> None:
+    options = {"shuffle": False, "sampler": samplers.Repeated(3)}
+    expected = whole(packed, MIXES[mix], 1, **options)
+    assert [len(step) for step in expected] == [24, 24, 5]
+    for world_size in (2, 3, 4):
+        assert whole(packed, MIXES[mix], world_size, **options) == expected
+    with loader(packed, MIXES[mix], **options) as source:
+        for _, _, fields in source:
+            index, partner = fields["index"], fields["partner"]
+            if mix == "MixUp":
+                assert partner.tolist() == np.roll(index, 1).tolist()
+            if len(index) == STEP:  # the last step has two samples alone, one of them at both ends
+                assert (index != partner).all()
+
+
 @pytest.mark.parametrize("mix", ["MixUp", "either", "timm, pair"])
 def test_a_batch_of_one_and_one_of_none_are_what_torch_makes_of_them(
     packed: Path, mix: str
