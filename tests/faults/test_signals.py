@@ -108,6 +108,36 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
     assert (process.returncode, err) == (0, "")
 
 
+def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Forty epochs, each over shards of which one is cut at a random place while it is decoded."""
+    packed = tmp_path / "cut.hr"
+    hr.pack(folder, packed, shard_size="64KiB")
+    code = EPOCHS + (
+        "    import pathlib, random\n"
+        "    place, packed, failed = random.Random(3), pathlib.Path(sys.argv[1]), 0\n"
+        "    shards = {path: path.read_bytes() for path in packed.glob('*.tar')}\n"
+        "    faulthandler.enable()\n"
+        "    for _ in range(40):\n"
+        "        for path, data in shards.items(): path.write_bytes(data)\n"
+        "        with loader_of(hr.Dataset(packed), prefetch=8) as loader:\n"
+        "            def cut():\n"
+        "                time.sleep(place.random() * 0.05)\n"
+        "                for path, data in shards.items():\n"
+        "                    os.truncate(path, place.randrange(len(data)))\n"
+        "            cutter = threading.Thread(target=cut)\n"
+        "            cutter.start()\n"
+        "            try:\n"
+        "                for _ in range(50): checksum(loader, 1)\n"
+        "            except (hr.errors.TruncatedError, hr.errors.ChecksumError) as error:\n"
+        "                failed += '.tar' in str(error)\n"
+        "            cutter.join()\n"
+        "    print(failed)\n"
+    )
+    assert processes.run(code, packed, timeout=200) == "40\n"
+
+
 def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(
     folder: Path,
 ) -> None:
