@@ -8,8 +8,13 @@
 
 /* Columns decoded beside the window. Fancy upsampling makes a pixel from its neighbour's chroma and
  * treats the window's edge as the image's, so the outermost columns come out wrong; one column is
- * too few at the left edge of 4:2:0. */
-#define COLUMN_PADDING 2
+ * too few at the left edge of 4:2:0. Where a component has fewer than two columns left,
+ * jpeg_crop_scanline chooses every component's upsampling anew, and one of half the width that has
+ * two gets the plain kind; that takes a component of a third or a quarter, and eight columns leave
+ * three of it. */
+static uint32_t column_padding(const struct jpeg_decompress_struct *info) {
+  return info->max_h_samp_factor > 2 ? 8 : 2;
+}
 
 /* Called by the library for every row of MCUs that it reads ahead of output, which it does for
  * files of several scans. */
@@ -269,8 +274,9 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   bool whole = info->progressive_mode && hrn_jpeg_incomplete(info);
   if (!whole) {
     uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
-    from = from > COLUMN_PADDING ? from - COLUMN_PADDING : 0;
-    to = columns - to > COLUMN_PADDING ? to + COLUMN_PADDING : columns;
+    const uint32_t padding = column_padding(info);
+    from = from > padding ? from - padding : 0;
+    to = columns - to > padding ? to + padding : columns;
     if (to - from < columns) {
       first = from;
       columns = to - from;

@@ -29,6 +29,14 @@ SAMPLINGS = {
     "4:1:1": "4x1,1x1,1x1",
     "4:1:0": "4x2,1x1,1x1",
 }
+# Samplings whose two chroma components differ from each other; nothing but a test writes them.
+UNEVEN_SAMPLINGS = {
+    "4:2:1": "4x1,2x1,1x1",
+    "4:1:2": "4x1,1x1,2x1",
+    "2:2:1": "2x2,2x1,1x2",
+    "2:1:2": "2x1,1x1,2x1",
+    "1:2:1": "1x1,2x2,1x1",
+}
 
 
 @functools.lru_cache(maxsize=64)
@@ -81,7 +89,7 @@ def jpeg(
     `samples` are its pixels (height x width x channels) in place of those that `seed` makes.
     """
     channels = {"grey": 1, "ycc": 3, "rgb": 3, "cmyk": 4, "ycck": 4}[colour]
-    factors = {"grey": "1x1", "ycc": SAMPLINGS[sampling]}.get(colour, "1x1,1x1,1x1,1x1")
+    factors = {"grey": "1x1", "ycc": (SAMPLINGS | UNEVEN_SAMPLINGS)[sampling]}.get(colour, "1x1,1x1,1x1,1x1")
     if colour == "ycck":
         factors = SAMPLINGS[sampling] + "," + SAMPLINGS[sampling].split(",")[0]
     command = [str(_encoder()), str(width), str(height), colour, str(quality), factors]

@@ -55,6 +55,19 @@ def test_crops_of_small_jpegs_of_every_kind_are_torchvisions(size: tuple[int, in
         assert differing(data, some_boxes(*size, 7, len(name)), len(name)) == [], name
 
 
+@pytest.mark.parametrize("sampling", images.UNEVEN_SAMPLINGS)
+def test_narrow_crops_are_torchvisions_where_components_differ_in_width(sampling: str) -> None:
+    for width, height in ((7, 9), (100, 37)):
+        data = images.jpeg(width, height, sampling)
+        whole = hr.functional.decode(data)
+        for left in range(width):
+            for columns in range(1, min(width - left, 3) + 1):
+                crop = hr.functional.resized_crop(data, 0, left, 9, columns, (9, columns))
+                expected = whole[:9, left : left + columns]
+                assert np.array_equal(crop, expected), (width, left, columns)
+        assert differing(data, some_boxes(width, height, 5, width), width) == []
+
+
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 def test_crops_of_every_kind_of_png_are_torchvisions() -> None:
     for name, data in images.every_png(61, 83).items():
