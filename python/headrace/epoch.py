@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,14 @@ class Epoch:
 
     The engine is not touched before the first batch is asked for: trainers make an iterator just
     to see whether they can. A loader has one engine, so a newer iteration ends an older one.
+    Several threads may take batches from one iterator, each batch going to one of them.
     """
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
+        # hr_next waits without the interpreter's lock, and two threads would share its answer.
+        # Reentrant, for a sampler of the user's own runs under it.
+        self._turn = threading.RLock()
         self._number = -1  # of the iteration begun, -1 before
         self._handle = self._epoch = self._origin = self._step_samples = 0
         self._step = 0  # batches of this iteration, and how many there are
@@ -39,6 +44,11 @@ class Epoch:
         return self
 
     def __next__(self) -> Any:
+        _lib.library()  # refuses a forked child, where nobody gives the lock back
+        with self._turn:
+            return self._next()
+
+    def _next(self) -> Any:
         loader = self._loader
         if self._number != loader.iteration:
             self._begin()
@@ -64,9 +74,10 @@ class Epoch:
 
     def ready(self) -> bool:
         """Whether a batch is there, so that ``next`` would not wait for one."""
-        if self._number != self._loader.iteration or self._step >= self._steps:
-            return False
-        return bool(self._batch.batch) or not self._receive(self._handle, 0, *self._out)
+        with self._turn:
+            if self._number != self._loader.iteration or self._step >= self._steps:
+                return False
+            return bool(self._batch.batch) or not self._receive(self._handle, 0, *self._out)
 
     def _begin(self) -> None:
         if self._number >= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from headrace import lending
+from headrace import _lib, lending
 from headrace.batches import Engine, Pool, Recipe, TimedOut
 from headrace.errors import ArgumentError
 from headrace.generators import go_to
@@ -69,6 +70,8 @@ class Iteration:
     """
 
     def __init__(self, loader: DataLoader, recipe: Recipe) -> None:
+        # Waiting for a batch lets other threads run, and they may ask for one, too.
+        self._turn = threading.RLock()
         self._loader = loader
         self._place, self._resumed = self._start()
         self._skip = self._place.batches
@@ -95,6 +98,16 @@ class Iteration:
         return len(self._loader)
 
     def __next__(self) -> Any:
+        _lib.library()  # refuses a forked child, where nobody gives the lock back
+        with self._turn:
+            received = self._received()
+        batch = self._collated(received)
+        if self._loader.pin_memory and lending.available():
+            batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
+        return batch
+
+    def _received(self) -> Any:
+        """The next batch as it was made, counted as handed out."""
         self._choose()
         if not self._chosen:
             self._finish()
@@ -111,10 +124,7 @@ class Iteration:
             self._advance()
             raise
         self._advance()
-        batch = self._collated(received)
-        if loader.pin_memory and lending.available():
-            batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
-        return batch
+        return received
 
     def _collated(self, received: Any) -> Any:
         loader, collate = self._loader, self._loader.collate_fn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import itertools
@@ -500,6 +501,25 @@ def test_several_iterators_at_once_each_have_the_whole_epoch(photos: datasets.Im
     assert same([a for a, _ in mixed], expected)
     assert same([b for _, b in mixed], expected)
     assert [len(list(loader)) for _ in loader] == [5] * 5
+
+
+def test_threads_that_share_an_iterator_get_each_batch_once(photos: datasets.ImageFolder) -> None:
+    with contextlib.closing(hr.DataLoader(photos, num_workers=2)) as made:
+        expected = sorted(float(images.sum()) for images, _ in made)
+        for _ in range(5):
+            batches, taken = iter(made), list[float]()
+            threads = [
+                threading.Thread(
+                    target=lambda: taken.extend(float(images.sum()) for images, _ in batches),
+                    daemon=True,
+                )
+                for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(20)
+            assert sorted(taken) == expected
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -170,6 +170,22 @@ def test_threads_may_drop_batches_while_another_iterates(packed: Path) -> None:
                 thread.join()
 
 
+def test_threads_that_share_an_iterator_get_each_batch_once(packed: Path) -> None:
+    def take(batches: Iterator[Any], taken: list[Any]) -> None:
+        taken.extend((images.clone(), images, more["index"].item()) for images, _, more in batches)
+
+    with loader_of(packed, 1, fields=["index"]) as made:
+        for _ in range(5):
+            batches, taken = iter(made), list[Any]()
+            threads = [threading.Thread(target=take, args=(batches, taken)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert sorted(index for *_, index in taken) == list(range(24))
+            assert all(torch.equal(copy, held) for copy, held, _ in taken)
+
+
 def test_epochs_follow_each_other_and_differ_when_shuffled(packed: Path) -> None:
     def order(made: hr.Loader) -> list[int]:
         return [i for *_, more in made for i in more["index"].tolist()]
