@@ -5,7 +5,9 @@
  * into Go there hangs or crashes, so the guard has to be C and has to come first.
  */
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,23 +24,41 @@ __attribute__((constructor)) static void watch_forks(void) {
   pthread_atfork(NULL, NULL, mark_forked);
 }
 
-static int32_t refuse(hr_error *error) {
+static int32_t refuse(hr_error *error, int32_t code, const char *format, ...) {
   if (error != NULL) {
     memset(error, 0, sizeof *error);
-    error->code = HR_FORKED;
+    error->code = code;
     error->record = -1;
     error->offset = -1;
-    snprintf(error->text, sizeof error->text,
-             "this process was forked after Headrace was first used, and the engine's threads did "
-             "not come along; start workers with 'spawn' or 'forkserver', or use Headrace first "
-             "in the child");
+    va_list values;
+    va_start(values, format);
+    vsnprintf(error->text, sizeof error->text, format, values);
+    va_end(values);
   }
-  return HR_FORKED;
+  return code;
 }
 
-#define REFUSE_FORKED(error)                                                       \
-  do {                                                                             \
-    if (atomic_load_explicit(&forked, memory_order_relaxed)) return refuse(error); \
+#define REFUSE_FORKED(error)                                                                      \
+  do {                                                                                            \
+    if (atomic_load_explicit(&forked, memory_order_relaxed)) {                                    \
+      return refuse(error, HR_FORKED,                                                             \
+                    "this process was forked after Headrace was first used, and the engine's "    \
+                    "threads did not come along; start workers with 'spawn' or 'forkserver', or " \
+                    "use Headrace first in the child");                                           \
+    }                                                                                             \
+  } while (0)
+
+/* Memory of the caller's, before any work is done for it: a handle that cannot be told, or a batch
+ * that cannot be described, would be lost with its threads and slots. */
+#define REFUSE_MISSING(pointer, bytes, error)                                                \
+  do {                                                                                       \
+    const size_t size = (bytes);                                                             \
+    if ((pointer) == NULL && size > 0) {                                                     \
+      return refuse(error, HR_ARGUMENT, #pointer " is NULL (expected %zu bytes)", size);     \
+    }                                                                                        \
+    if (size > PTRDIFF_MAX) {                                                                \
+      return refuse(error, HR_ARGUMENT, #bytes " is %zu (expected a size of memory)", size); \
+    }                                                                                        \
   } while (0)
 
 /* cgo's prototypes know no const; nothing behind these pointers is ever written. */
@@ -54,6 +74,8 @@ int32_t hr_close(hr_handle handle, hr_error *error) {
 
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(config, length, error);
+  REFUSE_MISSING(dataset, sizeof *dataset, error);
   return goDatasetOpen(TEXT(config), length, dataset, error);
 }
 
@@ -72,12 +94,17 @@ int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(bytes, length, error);
+  REFUSE_MISSING(config, config_length, error);
+  REFUSE_MISSING(data, capacity, error);
   return goDecode(BYTES(bytes), length, TEXT(config), config_length, data, capacity, result, error);
 }
 
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(config, length, error);
+  REFUSE_MISSING(loader, sizeof *loader, error);
   return goLoaderOpen(dataset, TEXT(config), length, loader, error);
 }
 
@@ -94,6 +121,7 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
 
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(batch, sizeof *batch, error);
   return goNext(loader, timeout_ms, batch, error);
 }
 
@@ -115,11 +143,14 @@ int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *
 
 int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(descriptor, sizeof *descriptor, error);
   return goLoaderEvent(loader, descriptor, error);
 }
 
 int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(config, length, error);
+  REFUSE_MISSING(job, sizeof *job, error);
   return goJobStart(TEXT(config), length, job, error);
 }
 
@@ -135,12 +166,16 @@ int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need
 
 int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(config, length, error);
+  REFUSE_MISSING(writer, sizeof *writer, error);
   return goWriterOpen(TEXT(config), length, writer, error);
 }
 
 int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
                       const char *fields, size_t fields_length, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(image, image_length, error);
+  REFUSE_MISSING(fields, fields_length, error);
   return goWriterAdd(writer, BYTES(image), image_length, TEXT(fields), fields_length, error);
 }
 

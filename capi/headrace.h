@@ -4,6 +4,7 @@
  *   - Returns HR_OK (0) or one of enum hr_code. Where an `error` argument is given (may be
  *     NULL), it is filled on any other value; all text is copied, nothing needs freeing.
  *   - Handles are integers. A stale or wrong handle is HR_BAD_HANDLE, never a crash.
+ *   - NULL in the place of memory that is read or written is HR_ARGUMENT, before any work is done.
  *   - Configuration is JSON (UTF-8, length in bytes); unknown keys are refused by name.
  *   - Text answers go to a caller's buffer: `*need` is the size in bytes with the final NUL;
  *     HR_SHORT_BUFFER when `capacity` is less, with nothing written.

@@ -89,7 +89,9 @@ def jpeg(
     `samples` are its pixels (height x width x channels) in place of those that `seed` makes.
     """
     channels = {"grey": 1, "ycc": 3, "rgb": 3, "cmyk": 4, "ycck": 4}[colour]
-    factors = {"grey": "1x1", "ycc": (SAMPLINGS | UNEVEN_SAMPLINGS)[sampling]}.get(colour, "1x1,1x1,1x1,1x1")
+    factors = {"grey": "1x1", "ycc": (SAMPLINGS | UNEVEN_SAMPLINGS)[sampling]}.get(
+        colour, "1x1,1x1,1x1,1x1"
+    )
     if colour == "ycck":
         factors = SAMPLINGS[sampling] + "," + SAMPLINGS[sampling].split(",")[0]
     command = [str(_encoder()), str(width), str(height), colour, str(quality), factors]

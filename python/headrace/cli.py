@@ -36,16 +36,29 @@ err = Console(stderr=True)
 # Click's, wherever this version of typer keeps it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
+
+def _path(text: str) -> Path:
+    """A path; an empty one, as of a variable that is not set, would be the current directory."""
+    if not text:
+        raise typer.BadParameter("a path that is not empty was expected")
+    return Path(text)
+
+
 Source = Annotated[
-    Path, typer.Argument(metavar="SOURCE", help="A packed dataset, or a folder of images.")
+    Path,
+    typer.Argument(metavar="SOURCE", parser=_path, help="A packed dataset, or a folder of images."),
 ]
 Folder = Annotated[
-    Path, typer.Argument(metavar="SOURCE", help="A folder with one folder of images a class.")
+    Path,
+    typer.Argument(
+        metavar="SOURCE", parser=_path, help="A folder with one folder of images a class."
+    ),
 ]
 Images = Annotated[
     Path,
     typer.Argument(
         metavar="SOURCE",
+        parser=_path,
         help="A folder with one folder of images a class; or a CSV or Parquet file with a path and "
         "a label a row, and any further columns as fields.",
     ),
@@ -55,7 +68,10 @@ AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 NoSeek = Annotated[
     bool, typer.Option("--no-seek", help="Note no seek points: smaller, but slower to load.")
 ]
-IndexDir = Annotated[Path | None, typer.Option(help="Where the folder's index is, or goes.")]
+IndexDir = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", parser=_path, help="Where the folder's index is, or goes."),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -134,7 +150,10 @@ def _made(made: dict[str, Any], as_json: bool) -> None:
 def pack(
     source: Images,
     destination: Annotated[
-        Path, typer.Argument(metavar="DESTINATION", help="A directory that does not exist yet.")
+        Path,
+        typer.Argument(
+            metavar="DESTINATION", parser=_path, help="A directory that does not exist yet."
+        ),
     ],
     shard_size: Annotated[str, typer.Option(help='Bytes a shard may have: "256MB".')] = "256MB",
     resize: Annotated[
@@ -290,7 +309,9 @@ def bench(
 @app.command()
 def view(
     source: Source,
-    picture: Annotated[Path, typer.Argument(metavar="PICTURE", help="The PNG to write.")],
+    picture: Annotated[
+        Path, typer.Argument(metavar="PICTURE", parser=_path, help="The PNG to write.")
+    ],
     count: Annotated[int, typer.Option(help="How many samples.")] = 24,
     size: Annotated[int, typer.Option(help="Height and width of each.")] = 160,
     seed: Annotated[int, typer.Option(help="What is drawn from.")] = 0,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import images
 from headrace import _lib
 from timing import within
 
@@ -207,6 +208,36 @@ def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> No
 def test_configurations_are_read_strictly(config: bytes, words: str) -> None:
     code, text = opened("hr_dataset_open", config)
     assert (code, words in text) == (5, True), text
+
+
+def test_memory_that_is_missing_is_refused_before_anything_is_done(dataset: int) -> None:
+    loader_config = json.dumps(CONFIG).encode()
+    config = (loader_config, len(loader_config))
+    image = ctypes.create_string_buffer(images.jpeg(8, 8))
+    whole = (image, len(image) - 1)
+    room, made = ctypes.create_string_buffer(192), _lib.Image()
+    with _opened("hr_loader_open", CONFIG, dataset) as loader:
+        for name, arguments in (
+            ("hr_dataset_open", (None, 9, byref(ctypes.c_int64()))),
+            ("hr_dataset_open", (*config, None)),
+            ("hr_loader_open", (dataset, *config, None)),
+            ("hr_job_start", (b'{"job": "verify"}', 17, None)),
+            ("hr_writer_open", (b"{}", 2, None)),
+            ("hr_next", (loader, 1000, None)),
+            ("hr_loader_event", (loader, None)),
+            ("hr_decode", (None, 9, None, 0, room, 192, byref(made))),
+            ("hr_decode", (*whole, None, 9, room, 192, byref(made))),
+            ("hr_decode", (*whole, None, 0, None, 192, byref(made))),
+            ("hr_decode", (image, 2**63, None, 0, room, 192, byref(made))),
+        ):
+            code, text = failure(name, *arguments)
+            assert code == 5, (name, arguments, text)
+            assert " is NULL (expected " in text or "(expected a size of memory)" in text
+        assert failure("hr_decode", *whole, None, 0, room, 192, None)[0] == 0
+        batch = _lib.Batch()
+        assert _lib.library().hr_next(loader, 60_000, batch, None) == 0
+        assert batch.step == 0  # none was taken for the call that could not be told of it
+        _lib.library().hr_release(batch.batch, None)
 
 
 def test_short_buffers_say_what_they_need_and_are_not_written(dataset: int) -> None:

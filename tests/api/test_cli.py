@@ -144,6 +144,10 @@ def test_a_wrong_value_is_one_sentence_that_names_it(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["pack", "", "somewhere/p"], "SOURCE"),
+        (["pack", "somewhere/a", ""], "DESTINATION"),
+        (["info", ""], "SOURCE"),
+        (["info", "somewhere/a", "--index-dir", ""], "--index-dir"),
         (["pack"], "SOURCE"),
         (["pack", "somewhere"], "DESTINATION"),
         (["info", "somewhere", "--sample", "x"], "--sample"),

@@ -504,16 +504,15 @@ def test_several_iterators_at_once_each_have_the_whole_epoch(photos: datasets.Im
 
 
 def test_threads_that_share_an_iterator_get_each_batch_once(photos: datasets.ImageFolder) -> None:
+    def take(batches: Iterator[Any], taken: list[float]) -> None:
+        taken.extend(float(images.sum()) for images, _ in batches)
+
     with contextlib.closing(hr.DataLoader(photos, num_workers=2)) as made:
         expected = sorted(float(images.sum()) for images, _ in made)
         for _ in range(5):
             batches, taken = iter(made), list[float]()
             threads = [
-                threading.Thread(
-                    target=lambda: taken.extend(float(images.sum()) for images, _ in batches),
-                    daemon=True,
-                )
-                for _ in range(4)
+                threading.Thread(target=take, args=(batches, taken), daemon=True) for _ in range(4)
             ]
             for thread in threads:
                 thread.start()
