@@ -26,6 +26,8 @@ type decodeConfig struct {
 	Sample    uint64            `json:"sample"`
 	Draw      uint64            `json:"draw"`
 	Replay    bool              `json:"replay"`
+	Label     json.RawMessage   `json:"label"`
+	Size      []int32           `json:"size"`
 }
 
 //export goDecode
@@ -47,6 +49,10 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 			return err
 		}
 		defer context.Close()
+		if c.Label != nil {
+			values := unsafe.Slice((*byte)(unsafe.Pointer(data)), int(length))
+			return moveLabel(&c, plan, context, values, unsafe.Slice((*byte)(into), int(capacity)), result)
+		}
 		source, size := unsafe.Pointer(data), int64(length)
 		facts, _, err := context.Inspect(source, size, false)
 		if err != nil {
@@ -67,7 +73,8 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if capacity == 0 {
 			return nil
 		}
-		_, err = context.Sample(plan, source, size, native.Seek{}, key, nil, into, uint64(capacity))
+		_, err = context.Sample(source, size, native.Seek{}, key, nil,
+			native.View{Plan: plan, To: into, Capacity: uint64(capacity)})
 		return planError(transform.Explain(c.Transform, err))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/pipeline"
 )
 
 //export goLoaderOpen
@@ -89,34 +90,35 @@ func goNext(handle C.hr_handle, timeoutMs C.int64_t, into *C.hr_batch, out *C.hr
 
 // describe fills in everything but the handle.
 func (l *loader) describe(b batch, into *C.hr_batch) {
+	at := b.Layout()
 	into.epoch, into.step = C.int64_t(b.Epoch), C.int64_t(b.Step)
 	into.length, into.tag = C.int64_t(b.Length), C.int64_t(b.Slot.Tag())
-	into.replaced, into.field_count = C.int32_t(b.Replaced), 3
-	at := b.Layout()
-	height, width := int64(at.Height), int64(at.Width)
-	shape := [4]int64{b.Length, 3, height, width}
-	if l.layout == "NHWC" {
-		shape = [4]int64{b.Length, height, width, 3}
+	into.replaced, into.field_count = C.int32_t(b.Replaced), C.int32_t(len(at.Fields))
+	into.form = C.int64_t(b.Phase)
+	for i := range at.Fields {
+		setField(&into.fields[i], &at.Fields[i], b)
 	}
-	slot, integers := b.Slot.Pointer(), [4]int64{b.Length}
-	setField(&into.fields[0], "images", slot, l.dtype, shape, 4)
-	setField(&into.fields[1], "labels", unsafe.Add(slot, at.LabelsOffset), elementType{dlInt, 64}, integers, 1)
-	setField(&into.fields[2], "indices", unsafe.Add(slot, at.IndicesOffset), elementType{dlInt, 64}, integers, 1)
 }
 
-func setField(f *C.hr_field, name string, data unsafe.Pointer, element elementType, shape [4]int64, dimensions int) {
-	copyText(f.name[:], name)
-	f.data, f.ndim = data, C.int32_t(dimensions)
-	f.dtype_code, f.dtype_bits = C.uint8_t(element.code), C.uint8_t(element.bits)
-	stride := int64(element.bits / 8)
-	for i := len(shape) - 1; i >= 0; i-- {
-		f.shape[i], f.strides[i] = 0, 0
-		if i < dimensions {
-			f.shape[i], f.strides[i] = C.int64_t(shape[i]), C.int64_t(stride)
-			stride *= shape[i]
+func setField(to *C.hr_field, f *pipeline.Field, b batch) {
+	copyText(to.name[:], f.Name)
+	element := elementTypes[f.DType]
+	to.data, to.ndim = unsafe.Add(b.Slot.Pointer(), f.Offset), C.int32_t(1+len(f.Shape))
+	to.dtype_code, to.dtype_bits = C.uint8_t(element.code), C.uint8_t(element.bits)
+	stride := f.DType.Bytes()
+	for i := len(to.shape) - 1; i >= 0; i-- {
+		to.shape[i], to.strides[i] = 0, 0
+		if i > len(f.Shape) {
+			continue
 		}
+		length := b.Length
+		if i > 0 {
+			length = f.Shape[i-1]
+		}
+		to.shape[i], to.strides[i] = C.int64_t(length), C.int64_t(stride)
+		stride *= length
 	}
-	f.bytes = C.uint64_t(stride)
+	to.bytes = C.uint64_t(stride)
 }
 
 //export goRelease

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HR_ABI_VERSION 1
+#define HR_ABI_VERSION 2
 
 /* The closed list of error codes. */
 enum hr_code {
@@ -153,19 +153,20 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
                   hr_error *error);
 
 /* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
+#define HR_MAX_DIMENSIONS 5
 typedef struct hr_field {
-  char name[32]; /* "images", "labels", "indices" */
+  char name[32]; /* "images", or of several views "images.0", "images.1"...; "labels", "indices" */
   void *data;
   uint64_t bytes;
-  int64_t shape[4];
-  int64_t strides[4];
+  int64_t shape[HR_MAX_DIMENSIONS];
+  int64_t strides[HR_MAX_DIMENSIONS];
   int32_t ndim;
   uint8_t dtype_code; /* kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4 */
   uint8_t dtype_bits;
   uint16_t reserved;
 } hr_field;
 
-#define HR_MAX_FIELDS 4
+#define HR_MAX_FIELDS 40
 typedef struct hr_batch {
   hr_handle batch;     /* for hr_release */
   int64_t epoch, step; /* the step that its place lies in: position / (batch_size * world_size) */
@@ -173,7 +174,8 @@ typedef struct hr_batch {
   int64_t tag;         /* of the lent memory it lies in, -1 for the ring's own */
   int32_t replaced;    /* samples replaced by a substitute (on_error) */
   int32_t field_count;
-  hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, in the order images, labels, indices */
+  int64_t form; /* batches of one form and length have fields of the same kind, shape and place */
+  hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, images first, then labels, indices */
 } hr_batch;
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
@@ -191,7 +193,7 @@ int32_t hr_release(hr_handle batch, hr_error *error);
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error);
 
 /* JSON: {"steps": batches an epoch (-1 where they are submitted), "length": its samples,
- * "slot_bytes", "threads", "sample": {"width","height"}, "stats":
+ * "slot_bytes", "threads", "fields": [{"name", "shape": of one sample at first}...], "stats":
  * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. */
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error);

@@ -51,8 +51,6 @@ var policies = map[string]pipeline.Policy{
 // loader is the object behind a loader's handle.
 type loader struct {
 	*pipeline.Loader
-	dtype  elementType
-	layout string
 	length int64 // places of an epoch
 	config loaderConfig
 }
@@ -95,7 +93,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, planError(err)
 	}
 	config := pipeline.Config{
-		Dataset: d.Dataset, Plan: plan, Order: samples,
+		Dataset: d.Dataset, Recipe: pipeline.OneView(plan), Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted,
 		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
@@ -105,8 +103,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch
 	}
-	// Kept as configured: hr_batch describes its fields by them.
-	l := &loader{dtype: elementTypes[c.DType], layout: c.Layout, length: samples.Length(), config: c}
+	l := &loader{length: samples.Length(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
 		plan.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)
@@ -149,9 +146,9 @@ const (
 	dlBfloat = 4
 )
 
-var elementTypes = map[string]elementType{
-	"": {dlFloat, 32}, "float32": {dlFloat, 32}, "float16": {dlFloat, 16},
-	"bfloat16": {dlBfloat, 16}, "uint8": {dlUInt, 8},
+var elementTypes = map[pipeline.DType]elementType{
+	pipeline.Uint8: {dlUInt, 8}, pipeline.Float16: {dlFloat, 16}, pipeline.BFloat16: {dlBfloat, 16},
+	pipeline.Float32: {dlFloat, 32}, pipeline.Int64: {dlInt, 64},
 }
 
 // batch is the object behind a batch's handle.

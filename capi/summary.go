@@ -13,14 +13,14 @@ type (
 		Length    int64       `json:"length"`
 		SlotBytes int64       `json:"slot_bytes"`
 		Threads   int         `json:"threads"`
-		Sample    sampleSize  `json:"sample"`
+		Fields    []fieldFact `json:"fields"`
 		Stats     statsJSON   `json:"stats"`
 		Report    []replaced  `json:"report"`
 		State     loaderState `json:"state"`
 	}
-	sampleSize struct {
-		Width  uint32 `json:"width"`
-		Height uint32 `json:"height"`
+	fieldFact struct {
+		Name  string  `json:"name"`
+		Shape []int64 `json:"shape"`
 	}
 	loaderState struct {
 		Seed     uint64 `json:"seed"`
@@ -69,9 +69,11 @@ func (l *loader) summary() loaderSummary {
 	stats := l.Stats()
 	answer := loaderSummary{
 		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Threads: stats.Threads,
-		Sample: sampleSize{layout.Width, layout.Height},
-		Stats:  statistics(stats), Report: []replaced{},
+		Stats: statistics(stats), Report: []replaced{},
 		State: loaderState{l.config.Seed, epoch, position},
+	}
+	for _, f := range layout.Fields {
+		answer.Fields = append(answer.Fields, fieldFact{f.Name, append([]int64{}, f.Shape...)})
 	}
 	for _, r := range l.Report() {
 		line := replaced{r.Epoch, r.Step, r.Place, r.Index, r.Key, r.Substitute, r.Warnings, ""}

@@ -101,6 +101,8 @@ func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
 	}
 }
 
+func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", "3000") }
+
 func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) { runC(t, "unfit") }
 
 func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {

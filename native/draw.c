@@ -1,7 +1,7 @@
 /* draw.c: what random ops draw, as torchvision 0.29's get_params distributes it.
  *
- * The counter is (block, op, draw, sample), the key (seed, epoch); each attempt of an op takes one
- * block of four words. Both are promises: golden vectors in the tests hold them.
+ * The counter is (block, view and op, draw, sample), the key (seed, epoch); each attempt of an op
+ * takes one block of four words. Both are promises: golden vectors in the tests hold them.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 /* Op and block are in the counter, so ops draw independently of each other and of how many words
  * the ones before took: adding an op at the end changes no draw. */
 hrn_philox_block hrn_draw_block(const hrn_key *key, int32_t op, uint64_t block) {
-  const uint64_t counter[4] = {block, (uint64_t)op, key->draw, key->sample};
+  const uint64_t place = (uint64_t)key->view << 32 | (uint32_t)op;
+  const uint64_t counter[4] = {block, place, key->draw, key->sample};
   const uint64_t philox_key[2] = {key->seed, key->epoch};
   return hrn_philox(counter, philox_key);
 }

@@ -67,6 +67,16 @@ void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length);
  * the file knows no other. */
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator);
 
+/* Takes hrn_decode_fast back, for a view that follows one. */
+void hrn_decode_exact(hrn_context *context);
+
+/* The size of the image whose header was read. */
+void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *height);
+
+/* About how long hrn_decode_window would take for a window at that scale, in nanoseconds; infinity
+ * where the window should not be held in memory beside another. */
+double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t denominator);
+
 /* After hrn_decode_header: the pixels of `box` (inside the image, not empty) exactly as a full
  * decode followed by Pillow's convert("RGB") would give them, or as hrn_decode_fast says. *image
  * points into the context's scratch (HRN_SCRATCH_DECODE) until the next call. */

@@ -200,9 +200,11 @@ enum hrn_op_kind {
   HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
   HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
   HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */
-  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
-                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
-                          height / width lo, hi */
+  HRN_OP_ERASING = 40,   /* on the finished values, last of all: i[0] = 1: a normal value for each,
+                            else p[5..7] for the channels; p = probability, share of the area lo, hi,
+                            height / width lo, hi */
+  HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
+                            and of the mirror image, i[3] = 1: upside down */
 };
 
 enum hrn_policy { HRN_POLICY_IMAGENET = 0, HRN_POLICY_CIFAR10 = 1, HRN_POLICY_SVHN = 2 };
@@ -253,6 +255,7 @@ void hrn_plan_free(hrn_plan *plan);
 typedef struct hrn_size {
   int32_t fixed;
   uint32_t width, height;
+  uint32_t images; /* 0 of one image as such; else so many, one after the other */
   uint64_t bytes;
 } hrn_size;
 int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
@@ -261,9 +264,11 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
 /* ---- draws ----------------------------------------------------------------------------- */
 
 /* What a random op draws is a pure function of these and of the op's place in the plan:
- * Philox 4x64-10 with key (seed, epoch) and counter (block, op, draw, sample). */
+ * Philox 4x64-10 with key (seed, epoch) and counter (block, view << 32 | op, draw, sample). `view`
+ * tells several views of one sample apart: 0 of the only one. */
 typedef struct hrn_key {
   uint64_t seed, epoch, sample, draw;
+  uint32_t view;
 } hrn_key;
 
 /* What op number `op` would do to an image of that size: for tests and for replaying.
@@ -319,22 +324,32 @@ int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, c
 
 /* ---- the one call ---------------------------------------------------------------------- */
 
+/* One image of a sample: the plan that makes it, and where it goes. */
+typedef struct hrn_view {
+  const hrn_plan *plan;
+  void *destination;
+  uint64_t capacity; /* bytes writable there; at least the plan's size */
+} hrn_view;
+
+#define HRN_MAX_VIEWS 32
 typedef struct hrn_job {
   const uint8_t *bytes;
   size_t length;
-  hrn_key key;
+  hrn_key key;         /* of the first view; key.view + k is that of view k */
   uint32_t crc32c;     /* the stored checksum */
   int32_t check_crc;   /* 1: compare it with the bytes first */
   const uint8_t *seek; /* the record's seek points (hrn_inspect_seek), or NULL */
   size_t seek_length;
   uint32_t seek_crc32c;   /* their stored checksum */
   int32_t check_seek_crc; /* 1: points of another checksum are passed over, not an error */
-  void *destination;      /* the sample's place in the slot */
-  uint64_t capacity;      /* bytes writable there; at least the plan's size */
+  int32_t view_count;     /* at least 1 */
+  hrn_view views[HRN_MAX_VIEWS];
 } hrn_job;
 
-/* checksum, header, limits, draws, cropped decode, resize, flip, normalise, cast, write.
- * On any status but HRN_OK the destination's content is undefined, within its capacity. */
-int hrn_sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job, hrn_status *status);
+/* checksum, header, limits, draws, cropped decode, resize, flip, normalise, cast, write. Each view
+ * has the bytes that it would have alone; those that want about the same part of the image are cut
+ * from one decode. On any status but HRN_OK the destinations' content is undefined, within their
+ * capacity. */
+int hrn_sample(hrn_context *context, const hrn_job *job, hrn_status *status);
 
 #endif

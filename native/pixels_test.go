@@ -114,8 +114,8 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	pinner.Pin(&destination[0])
 	crc := CRC32C(0, record)
 	sample := func() {
-		_, err := context.Sample(plan, unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{Seed: 1}, &crc,
-			unsafe.Pointer(&destination[0]), size.Bytes)
+		_, err := context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{Seed: 1}, &crc,
+			View{plan, unsafe.Pointer(&destination[0]), size.Bytes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,11 +123,11 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, sample))
 
 	crc++
-	_, err = context.Sample(plan, unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, &crc,
-		unsafe.Pointer(&destination[0]), size.Bytes)
+	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, &crc,
+		View{plan, unsafe.Pointer(&destination[0]), size.Bytes})
 	assert.ErrorContains(t, err, "checksum: CRC-32C of")
-	_, err = context.Sample(plan, unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
-		unsafe.Pointer(&destination[0]), size.Bytes-1)
+	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
+		View{plan, unsafe.Pointer(&destination[0]), size.Bytes - 1})
 	assert.EqualError(t, err, "argument: a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
 }
 

@@ -133,6 +133,12 @@ static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
         return status->code;
       }
       return check_size(status, index, i[0], i[1]);
+    case HRN_OP_FIVE_CROP:
+      if (check_range(status, index, "ten", i[2], 0, 1) != HRN_OK ||
+          check_range(status, index, "vertical", i[3], 0, 1) != HRN_OK) {
+        return status->code;
+      }
+      /* fallthrough */
     case HRN_OP_CENTER_CROP:
       return check_size(status, index, i[0], i[1]);
     case HRN_OP_RANDOM_CROP:
@@ -182,9 +188,15 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   return HRN_OK;
 }
 
-/* At most 3 * 4 * 2^48: no check needed. */
+/* Several images are the last op's, which is checked to be the last of the list. */
+static uint32_t images_of(const hrn_plan *plan) {
+  return plan->count > 0 ? (uint32_t)hrn_crops_of(&plan->ops[plan->count - 1]) : 0;
+}
+
+/* At most 10 * 3 * 4 * 2^48: no check needed. */
 static uint64_t bytes_of(const hrn_plan *plan, int32_t width, int32_t height) {
-  return (uint64_t)width * (uint64_t)height * 3 * plan->format.element;
+  const uint64_t images = images_of(plan) > 0 ? images_of(plan) : 1;
+  return images * (uint64_t)width * (uint64_t)height * 3 * plan->format.element;
 }
 
 /* The size after a run of ops, as far as it is known without an image: an op that sets it makes it
@@ -228,6 +240,7 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
       size = size_after_group(ops, at, size);
       continue;
     }
+    if (op->kind == HRN_OP_FIVE_CROP) return (known_size){1, op->i[1], op->i[0]};
     if (hrn_draws_size(op)) {
       size.known = 0;
       continue;
@@ -247,7 +260,7 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
 static void compile_size(hrn_plan *plan) {
   const known_size size = size_after(plan->ops, 0, plan->count, (known_size){0, 0, 0});
   if (!size.known) return;
-  plan->size = (hrn_size){1, (uint32_t)size.width, (uint32_t)size.height,
+  plan->size = (hrn_size){1, (uint32_t)size.width, (uint32_t)size.height, images_of(plan),
                           bytes_of(plan, size.width, size.height)};
 }
 
@@ -275,6 +288,19 @@ static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_statu
       }
     }
     if (check_groups(ops, at + 1, last + 1, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}
+
+/* Several images can be gone on with by nothing. */
+static int check_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
+  int32_t groups_end = 0;
+  for (int32_t index = 0; index < count; index++) {
+    const int32_t end = index + hrn_op_span(&ops[index]);
+    if (hrn_is_group(&ops[index]) && end > groups_end) groups_end = end;
+    if (hrn_crops_of(&ops[index]) == 0 || (index + 1 == count && index >= groups_end)) continue;
+    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: crops are the last op, and in no group",
+                    index);
   }
   return HRN_OK;
 }
@@ -311,7 +337,7 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
   for (int32_t index = 0; index < count; index++) {
     if (check_op(status, index, &ops[index]) != HRN_OK) return NULL;
   }
-  if (check_groups(ops, 0, count, status) != HRN_OK ||
+  if (check_groups(ops, 0, count, status) != HRN_OK || check_crops(ops, count, status) != HRN_OK ||
       check_erasings(ops, count, output, status) != HRN_OK) {
     return NULL;
   }
@@ -354,6 +380,7 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
     return hrn_fail(status, HRN_ARGUMENT, -1, "the size of the result is left to chance");
   }
   const int32_t width = found.width, height = found.height;
-  *size = (hrn_size){0, (uint32_t)width, (uint32_t)height, bytes_of(plan, width, height)};
+  *size = (hrn_size){0, (uint32_t)width, (uint32_t)height, images_of(plan),
+                     bytes_of(plan, width, height)};
   return HRN_OK;
 }

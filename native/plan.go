@@ -60,6 +60,7 @@ const (
 	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
 	OpErasing            int32 = C.HRN_OP_ERASING
+	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
 )
 
 // The values of I[0] of an OpPixel: what is done to each pixel.
@@ -137,14 +138,16 @@ type Output struct {
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
 // it at once. Its memory is C memory, freed by Close.
 type Plan struct {
-	c    *C.hrn_plan
-	size Size
+	c      *C.hrn_plan
+	size   Size
+	output Output
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
 type Size struct {
 	Fixed         bool
 	Width, Height uint32
+	Images        uint32 // 0 of one image as such, else so many in a row
 	Bytes         uint64
 }
 
@@ -180,7 +183,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	if plan == nil {
 		return nil, failure(&status)
 	}
-	p := &Plan{c: plan}
+	p := &Plan{c: plan, output: output}
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}
@@ -192,6 +195,9 @@ func (p *Plan) Close() {
 	C.hrn_plan_free(p.c)
 	p.c = nil
 }
+
+// Output is the form of its samples.
+func (p *Plan) Output() Output { return p.output }
 
 // FixedSize is the size of every sample, and whether there is one: a batch needs it.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }
@@ -205,7 +211,7 @@ func (p *Plan) Size(width, height uint32) (Size, error) {
 	if status.code != C.HRN_OK {
 		return Size{}, failure(&status)
 	}
-	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+	return sizeOf(&size), nil
 }
 
 // DrawnSize is the size of what the key makes of an image of width x height, also where the plan
@@ -219,12 +225,19 @@ func (p *Plan) DrawnSize(key Key, width, height uint32) (Size, error) {
 	if status.code != C.HRN_OK {
 		return Size{}, failure(&status)
 	}
-	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint64(size.bytes)}, nil
+	return sizeOf(&size), nil
+}
+
+func sizeOf(size *C.hrn_size) Size {
+	return Size{size.fixed != 0, uint32(size.width), uint32(size.height), uint32(size.images), uint64(size.bytes)}
 }
 
 // Key is what random ops draw from, with the op's place in the plan. Draw is 0 where a sample comes
-// once an epoch, else what tells its appearances apart.
-type Key struct{ Seed, Epoch, Sample, Draw uint64 }
+// once an epoch, else what tells its appearances apart; View 0 is a sample's only or first view.
+type Key struct {
+	Seed, Epoch, Sample, Draw uint64
+	View                      uint32
+}
 
 func (k Key) c() C.hrn_key {
 	return C.hrn_key{
@@ -232,6 +245,7 @@ func (k Key) c() C.hrn_key {
 		epoch:  C.uint64_t(k.Epoch),
 		sample: C.uint64_t(k.Sample),
 		draw:   C.uint64_t(k.Draw),
+		view:   C.uint32_t(k.View),
 	}
 }
 

@@ -73,6 +73,14 @@ typedef struct hrn_erasing {
   float value[3];
 } hrn_erasing;
 
+/* The boxes of the finished pixels that are written instead of all of them, the second half of ten
+ * backwards. */
+typedef struct hrn_crops {
+  int32_t count; /* 0: all pixels, once */
+  hrn_box box[10];
+  int32_t vertical;
+} hrn_crops;
+
 /* What one image goes through: count stages, at least one, each followed by its pixel ops. */
 typedef struct hrn_program {
   int32_t count;
@@ -80,17 +88,28 @@ typedef struct hrn_program {
   hrn_pixel_list pixels;
   int32_t erasings;
   hrn_erasing erasing[HRN_MAX_ERASINGS];
+  hrn_crops crops;
 } hrn_program;
 
 /* walk.c: draws all ops and folds them. */
 int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t height,
              hrn_program *program, hrn_status *status);
 
+/* What a folded program makes. */
+hrn_size hrn_finished_size(const hrn_plan *plan, const hrn_program *program);
+
 /* erase.c: draws the box of an erasing, and fills the boxes of a finished sample. */
 int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
                    hrn_status *status);
 void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_key *key,
                uint8_t *destination);
+
+/* crops.c: how many images an op makes, 0 where it makes one as such; adds its boxes to a program;
+ * and writes them. */
+int32_t hrn_crops_of(const hrn_op *op);
+int hrn_crops_add(hrn_program *program, const hrn_op *op, hrn_status *status);
+void hrn_crops_write(const hrn_crops *crops, const hrn_format *format, const hrn_image *image,
+                     uint8_t *destination);
 
 /* geometry.c: an empty program for an image of that size, and one geometric op more on it. */
 void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height);
@@ -130,6 +149,27 @@ int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *r
 int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
                   const hrn_sink *sink, hrn_status *status);
 
+/* The window of its input alone. */
+int hrn_stage_reach(hrn_context *context, const hrn_stage *stage, hrn_box *input,
+                    hrn_status *status);
+
+/* share.c: what a view wants to be decoded, and the window that is decoded for it: that of view
+ * number `decode`, the first of those that share it. */
+typedef struct hrn_want {
+  hrn_box window;
+  int32_t denominator;
+  int fast;
+  int32_t decode;
+  hrn_box shared;
+} hrn_want;
+void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t count);
+
+/* What was decoded for several views. */
+typedef struct hrn_decoded {
+  hrn_box window;
+  hrn_image image;
+} hrn_decoded;
+
 /* Where a stage's rows go: into an image for the next stage, or finished into the destination. */
 struct hrn_sink {
   const hrn_image *image;   /* NULL for the last stage */
@@ -140,5 +180,9 @@ struct hrn_sink {
   int32_t width, height; /* of the stage's output */
   int flip_x, flip_y;
 };
+
+/* sample.c: where finished rows of that size go. */
+hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
+                           uint8_t *destination);
 
 #endif

@@ -20,13 +20,25 @@ static int changes(const hrn_scaling *axis) {
   return axis->input != axis->output || axis->from != 0 || axis->to != axis->input;
 }
 
-int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
-                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status) {
+void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, const hrn_box *window,
+                      hrn_resize *resize) {
   memset(resize, 0, sizeof *resize);
   /* A pass that is skipped needs just the window of its axis. */
   resize->output = resize->input = *window;
+  hrn_box *input = &resize->input;
   resize->horizontal = changes(x);
   resize->vertical = changes(y);
+  if (resize->horizontal) {
+    hrn_taps_reach(x, filter, window->left, window->width, &input->left, &input->width);
+  }
+  if (resize->vertical) {
+    hrn_taps_reach(y, filter, window->top, window->height, &input->top, &input->height);
+  }
+}
+
+int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
+                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status) {
+  hrn_resize_reach(x, y, filter, window, resize);
   /* Pillow 13 goes vertical first where that saves much; older ones never did. 64 bits: the
    * widths may be anything up to 2^24, the factor must not overflow. */
   const int64_t dy = (int64_t)y->input - y->output;
@@ -46,14 +58,10 @@ int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_sca
   if (memory == NULL) return status->code;
   if (resize->horizontal) {
     hrn_taps_build(&resize->x, x, filter, bits, window->left, window->width, 1, memory);
-    resize->input.left = resize->x.input_start;
-    resize->input.width = resize->x.input_length;
   }
   if (resize->vertical) {
     hrn_taps_build(&resize->y, y, filter, bits, window->top, window->height, 0,
                    memory + (x_bytes + 63) / 64 * 64);
-    resize->input.top = resize->y.input_start;
-    resize->input.height = resize->y.input_length;
   }
   return HRN_OK;
 }

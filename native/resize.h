@@ -60,6 +60,10 @@ size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count);
 void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,
                     int32_t output_start, int32_t count, int horizontal, void *memory);
 
+/* What inputs those outputs depend on. */
+void hrn_taps_reach(const hrn_scaling *scaling, int filter, int32_t output_start, int32_t count,
+                    int32_t *input_start, int32_t *input_length);
+
 /* out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may run
  * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 4 pixels. */
 typedef void (*hrn_horizontal_kernel)(const hrn_taps *taps, const uint8_t *row0,
@@ -91,6 +95,10 @@ typedef struct hrn_resize {
 /* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS; `bits` as above. */
 int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
                        int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status);
+
+/* Plans the same as far as output and input, without coefficients. */
+void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, const hrn_box *window,
+                      hrn_resize *resize);
 
 /* Where finished rows go. Row numbers count from the top of the wanted window and come in order;
  * the pixels are valid during the call. */

@@ -187,6 +187,16 @@ static hrn_split split_fast(const hrn_taps *taps, size_t weights) {
   return HRN_SPLIT_FAST;
 }
 
+/* Starts and ends never decrease. */
+void hrn_taps_reach(const hrn_scaling *scaling, int filter, int32_t output_start, int32_t count,
+                    int32_t *input_start, int32_t *input_length) {
+  const span s = span_of(scaling, filter);
+  int32_t length;
+  *input_start = first_tap(&s, output_start, &length);
+  const int32_t last = first_tap(&s, output_start + count - 1, &length);
+  *input_length = last + length - *input_start;
+}
+
 void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,
                     int32_t output_start, int32_t count, int horizontal, void *memory) {
   const span s = span_of(scaling, filter);
@@ -198,15 +208,12 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
   taps->count = count;
   taps->output_start = output_start;
 
-  int32_t most = 1, end = 0;
+  int32_t most = 1;
   for (int32_t i = 0; i < count; i++) {
     taps->start[i] = first_tap(&s, output_start + i, &taps->length[i]);
     if (taps->length[i] > most) most = taps->length[i];
-    if (taps->start[i] + taps->length[i] > end) end = taps->start[i] + taps->length[i];
   }
-  /* Starts never decrease, so the first is the least. */
-  taps->input_start = taps->start[0];
-  taps->input_length = end - taps->start[0];
+  hrn_taps_reach(scaling, filter, output_start, count, &taps->input_start, &taps->input_length);
   taps->most = most;
   taps->stride = round_up(most, 4);
 

@@ -1,4 +1,4 @@
-/* sample.c: the one call. Encoded bytes in, a finished sample out. */
+/* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
 #include "dispatch.h"
 #include "plan.h"
 
@@ -18,27 +18,31 @@ static int image_between(hrn_context *context, int32_t stage, const hrn_stage *f
   return HRN_OK;
 }
 
+/* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
+hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
+                           uint8_t *destination) {
+  const size_t element = format->element;
+  return (hrn_sink){.format = format,
+                    .write = hrn_kernels_chosen()->write,
+                    .destination = destination,
+                    .row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),
+                    .plane = (size_t)width * (size_t)height * element,
+                    .width = width,
+                    .height = height};
+}
+
 /* The stages that are not last write whole images; the last one writes finished rows, each once,
  * so that no image of the result exists in another form. */
 static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *image,
-                        void *destination) {
-  const hrn_format *format = &plan->format;
-  hrn_sink sink = {.width = stage->x.length, .height = stage->y.length};
+                        uint8_t *destination) {
+  hrn_sink sink = {.image = image, .width = stage->x.length, .height = stage->y.length};
+  if (image == NULL) {
+    sink = hrn_finished_sink(&plan->format, sink.width, sink.height, destination);
+  }
   /* A gather's maps already look backwards. */
   const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
   sink.flip_x = !maps && stage->x.step < 0;
   sink.flip_y = !maps && stage->y.step < 0;
-  if (image != NULL) {
-    sink.image = image;
-    return sink;
-  }
-  /* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
-  const size_t element = format->element;
-  sink.format = format;
-  sink.write = hrn_kernels_chosen()->write;
-  sink.destination = destination;
-  sink.row = (size_t)sink.width * element * (format->layout == HRN_NHWC ? 3 : 1);
-  sink.plane = (size_t)sink.width * (size_t)sink.height * element;
   return sink;
 }
 
@@ -64,10 +68,29 @@ static void write_image(const hrn_plan *plan, const hrn_stage *last, const hrn_i
   }
 }
 
-/* The first stage's input is what the decoder gives; it is asked only for the window that the
- * stage says it needs. Later ones look at a window of the image before. */
+/* The first stage's input: the window that it says it needs, from the decoder or out of what was
+ * decoded for several views. */
+static int first_input(hrn_context *context, const hrn_ready *ready, const hrn_decoded *shared,
+                       hrn_image *input, hrn_status *status) {
+  if (shared == NULL) return hrn_decode_window(context, &ready->input, input, status);
+  const hrn_box *from = &shared->window, *want = &ready->input;
+  if (want->left < from->left || want->top < from->top ||
+      want->left + want->width > from->left + from->width ||
+      want->top + want->height > from->top + from->height) {
+    return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of what was decoded",
+                    want->left, want->top, want->width, want->height);
+  }
+  *input = shared->image;
+  input->pixels +=
+      (size_t)(want->top - from->top) * input->stride + 4 * (size_t)(want->left - from->left);
+  input->width = want->width;
+  input->height = want->height;
+  return HRN_OK;
+}
+
+/* Later stages look at a window of the image before. */
 static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *program,
-                      void *destination, hrn_status *status) {
+                      const hrn_decoded *shared, void *destination, hrn_status *status) {
   const hrn_stage *stages = program->stages;
   hrn_image image = {0};
   for (int32_t s = 0; s < program->count; s++) {
@@ -77,7 +100,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
     hrn_image input;
     if (s == 0) {
-      if (hrn_decode_window(context, &ready.input, &input, status) != HRN_OK) return status->code;
+      if (first_input(context, &ready, shared, &input, status) != HRN_OK) return status->code;
     } else {
       input = image;
       /* The whole image between is there; the next stage looks at its part of it. */
@@ -86,7 +109,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       input.height = ready.input.height;
     }
     hrn_image *output = NULL, between;
-    if (!last || pixels) {
+    if (!last || pixels || program->crops.count > 0) {
       output = &between;
       if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
     }
@@ -95,6 +118,10 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     if (output == NULL) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
+  }
+  if (program->crops.count > 0) {
+    hrn_crops_write(&program->crops, &plan->format, &image, destination);
+    return HRN_OK;
   }
   write_image(plan, &stages[program->count - 1], &image, destination);
   return HRN_OK;
@@ -116,9 +143,91 @@ static void make_fast(hrn_context *context, hrn_stage *stages, int32_t count) {
   for (int32_t s = 0; s < count; s++) stages[s].bits = HRN_FAST_BITS;
 }
 
-static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job,
-                  hrn_status *status) {
+/* What one view does to this image. */
+static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *key,
+                     hrn_program *program, hrn_status *status) {
+  const hrn_plan *plan = view->plan;
+  uint32_t width, height;
+  hrn_decode_size(context, &width, &height);
+  if (hrn_fold(plan, key, (int32_t)width, (int32_t)height, program, status) != HRN_OK) {
+    return status->code;
+  }
+  /* The stages are the truth about the size, so it is they who are held against the capacity. */
+  const hrn_size size = hrn_finished_size(plan, program);
+  if (size.bytes > view->capacity) {
+    return hrn_fail(status, HRN_ARGUMENT, -1,
+                    "a sample of %ux%u pixels takes %llu bytes, the destination holds %llu",
+                    size.width, size.height, (unsigned long long)size.bytes,
+                    (unsigned long long)view->capacity);
+  }
+  if (plan->output.mode == HRN_FAST) make_fast(context, program->stages, program->count);
+  return HRN_OK;
+}
+
+static int run_view(hrn_context *context, const hrn_view *view, const hrn_key *first,
+                    int32_t number, const hrn_decoded *shared, hrn_status *status) {
+  hrn_key key = *first;
+  key.view += (uint32_t)number;
+  /* About 15 KB of stack; all that grows with the image is the context's scratch. */
+  hrn_program program;
+  if (fold_view(context, view, &key, &program, status) != HRN_OK ||
+      run_stages(context, view->plan, &program, shared, view->destination, status) != HRN_OK) {
+    return status->code;
+  }
+  hrn_erase(&program, &view->plan->format, &key, view->destination);
+  return HRN_OK;
+}
+
+/* What each view wants of the image. It is drawn once more when the view is made: that costs less
+ * than to keep the programs of all views. */
+static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wants,
+                         hrn_status *status) {
+  hrn_program program;
+  for (int32_t v = 0; v < job->view_count; v++) {
+    hrn_key key = job->key;
+    key.view += (uint32_t)v;
+    if (fold_view(context, &job->views[v], &key, &program, status) != HRN_OK) return status->code;
+    wants[v].denominator = program.stages[0].denominator;
+    wants[v].fast = job->views[v].plan->output.mode == HRN_FAST;
+    if (hrn_stage_reach(context, &program.stages[0], &wants[v].window, status) != HRN_OK) {
+      return status->code;
+    }
+  }
+  return HRN_OK;
+}
+
+/* Views of one decode follow each other, for the next decode takes its memory. */
+static int run_views(hrn_context *context, const hrn_job *job, hrn_status *status) {
+  hrn_want wants[HRN_MAX_VIEWS];
+  uint32_t warnings = 0;
+  if (want_of_views(context, job, wants, status) != HRN_OK) return status->code;
+  hrn_share_decodes(context, wants, job->view_count);
+  for (int32_t first = 0; first < job->view_count; first++) {
+    if (wants[first].decode != first) continue;
+    hrn_decoded shared = {.window = wants[first].shared};
+    hrn_decode_exact(context);
+    if (wants[first].fast) hrn_decode_fast(context, wants[first].denominator);
+    if (hrn_decode_window(context, &shared.window, &shared.image, status) != HRN_OK) {
+      return status->code;
+    }
+    if (status->warnings > warnings) warnings = status->warnings;
+    for (int32_t v = first; v < job->view_count; v++) {
+      if (wants[v].decode != first) continue;
+      if (run_view(context, &job->views[v], &job->key, v, &shared, status) != HRN_OK) {
+        return status->code;
+      }
+    }
+  }
+  status->warnings = warnings;
+  return HRN_OK;
+}
+
+static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) {
   hrn_status_clear(status);
+  if (job->view_count < 1 || job->view_count > HRN_MAX_VIEWS) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "%d views, must be 1 to %d", job->view_count,
+                    HRN_MAX_VIEWS);
+  }
   /* First of all: a decoder's complaint about altered bytes would blame the file. */
   if (job->check_crc) {
     const uint32_t found = hrn_crc32c(0, job->bytes, job->length);
@@ -140,29 +249,13 @@ static int sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job
     return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
                     height, HRN_MAX_LENGTH);
   }
-  /* About 15 KB of stack; all that grows with the image is the context's scratch. */
-  hrn_program program;
-  if (hrn_fold(plan, &job->key, (int32_t)width, (int32_t)height, &program, status) != HRN_OK) {
-    return status->code;
-  }
-  /* The stages are the truth about the size, so it is they who are held against the capacity. */
-  const hrn_stage *last = &program.stages[program.count - 1];
-  const uint64_t bytes =
-      (uint64_t)last->x.length * (uint64_t)last->y.length * 3 * plan->format.element;
-  if (bytes > job->capacity) {
-    return hrn_fail(status, HRN_ARGUMENT, -1,
-                    "a sample of %dx%d pixels takes %llu bytes, the destination holds %llu",
-                    last->x.length, last->y.length, (unsigned long long)bytes,
-                    (unsigned long long)job->capacity);
-  }
-  if (plan->output.mode == HRN_FAST) make_fast(context, program.stages, program.count);
-  if (run_stages(context, plan, &program, job->destination, status) != HRN_OK) return status->code;
-  hrn_erase(&program, &plan->format, &job->key, job->destination);
-  return HRN_OK;
+  /* A view alone has the decoder read its exact window. */
+  if (job->view_count == 1) return run_view(context, job->views, &job->key, 0, NULL, status);
+  return run_views(context, job, status);
 }
 
-int hrn_sample(hrn_context *context, const hrn_plan *plan, const hrn_job *job, hrn_status *status) {
-  sample(context, plan, job, status);
+int hrn_sample(hrn_context *context, const hrn_job *job, hrn_status *status) {
+  sample(context, job, status);
   hrn_scratch_end(context);
   return status->code;
 }

@@ -19,8 +19,8 @@ func cropped(t *testing.T, c *Context, p *Plan, image []byte, seek Seek) []byte 
 	if seek.Data != nil {
 		pinner.Pin(seek.Data)
 	}
-	_, err := c.Sample(p, unsafe.Pointer(unsafe.SliceData(image)), int64(len(image)), seek, Key{}, nil,
-		unsafe.Pointer(unsafe.SliceData(out)), uint64(len(out)))
+	_, err := c.Sample(unsafe.Pointer(unsafe.SliceData(image)), int64(len(image)), seek, Key{}, nil,
+		View{p, unsafe.Pointer(unsafe.SliceData(out)), uint64(len(out))})
 	require.NoError(t, err)
 	return out
 }

@@ -70,8 +70,9 @@ static hrn_scaling scaling_of(const hrn_axis *axis, int32_t denominator, int32_t
                        .to = end * scale - *first};
 }
 
-int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
-                      hrn_status *status) {
+/* `reaches`: only to say what is needed of the input, without the weights of a resize. */
+static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hrn_ready *ready,
+                   hrn_status *status) {
   const hrn_axis *x = &stage->x, *y = &stage->y;
   const int nearest = stage->resizes && stage->filter == HRN_NEAREST;
   memset(ready, 0, sizeof *ready);
@@ -97,8 +98,10 @@ int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *r
     int32_t left, top;
     const hrn_scaling scale_x = scaling_of(x, stage->denominator, &left);
     const hrn_scaling scale_y = scaling_of(y, stage->denominator, &top);
-    if (hrn_resize_prepare(context, &scale_x, &scale_y, stage->filter, stage->bits, &window,
-                           &ready->resize, status) != HRN_OK) {
+    if (reaches) {
+      hrn_resize_reach(&scale_x, &scale_y, stage->filter, &window, &ready->resize);
+    } else if (hrn_resize_prepare(context, &scale_x, &scale_y, stage->filter, stage->bits, &window,
+                                  &ready->resize, status) != HRN_OK) {
       return status->code;
     }
     ready->input = ready->resize.input;
@@ -113,6 +116,18 @@ int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *r
   ready->input.left += x->box_start;
   ready->input.top += y->box_start;
   return HRN_OK;
+}
+
+int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
+                      hrn_status *status) {
+  return prepare(context, stage, 0, ready, status);
+}
+
+int hrn_stage_reach(hrn_context *context, const hrn_stage *stage, hrn_box *input,
+                    hrn_status *status) {
+  hrn_ready ready;
+  if (prepare(context, stage, 1, &ready, status) == HRN_OK) *input = ready.input;
+  return status->code;
 }
 
 /* Output rows made of single source pixels. A row that shows the same source row as the one

@@ -129,6 +129,16 @@ static int record_erasing(const walk *w, int32_t index, hrn_status *status) {
   return HRN_OK;
 }
 
+static int walk_crops(const walk *w, int32_t index, hrn_status *status) {
+  const hrn_op *op = &w->plan->ops[index];
+  if (w->steps != NULL) {
+    hrn_drawn *step = step_of(w, index, status);
+    if (step == NULL) return status->code;
+    memcpy(step->i, op->i, sizeof step->i);
+  }
+  return hrn_crops_add(w->program, op, status);
+}
+
 /* Behind a warp that has changed the image's size, geometry begins anew. */
 static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status *status) {
   if (program->pixels.count == first) return HRN_OK;
@@ -164,6 +174,7 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     }
     return hrn_geometry_add(program, &settled, index, w->key, status);
   }
+  if (op->kind == HRN_OP_FIVE_CROP) return walk_crops(w, index, status);
   if (op->kind == HRN_OP_ERASING) {
     const int32_t before = program->erasings;
     if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;
@@ -195,6 +206,20 @@ int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t he
   return walk_ops(&w, 0, plan->count, status);
 }
 
+hrn_size hrn_finished_size(const hrn_plan *plan, const hrn_program *program) {
+  const hrn_stage *last = &program->stages[program->count - 1];
+  const hrn_crops *crops = &program->crops;
+  hrn_size size = {plan->size.fixed, (uint32_t)last->x.length, (uint32_t)last->y.length, 0, 0};
+  if (crops->count > 0) {
+    size.width = (uint32_t)crops->box->width;
+    size.height = (uint32_t)crops->box->height;
+    size.images = (uint32_t)crops->count;
+  }
+  size.bytes = (uint64_t)size.width * size.height * 3 * plan->format.element;
+  if (size.images > 0) size.bytes *= size.images;
+  return size;
+}
+
 int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                         hrn_size *size, hrn_status *status) {
   hrn_status_clear(status);
@@ -205,11 +230,7 @@ int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width
   if (hrn_fold(plan, key, (int32_t)width, (int32_t)height, &program, status) != HRN_OK) {
     return status->code;
   }
-  const hrn_stage *last = &program.stages[program.count - 1];
-  *size = (hrn_size){.fixed = plan->size.fixed,
-                     .width = (uint32_t)last->x.length,
-                     .height = (uint32_t)last->y.length};
-  size->bytes = (uint64_t)size->width * size->height * 3 * plan->format.element;
+  *size = hrn_finished_size(plan, &program);
   return HRN_OK;
 }
 

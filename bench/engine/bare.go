@@ -112,7 +112,8 @@ func (b *bare) sample(context *native.Context, position int64) error {
 	place := unsafe.Add(b.slot.Pointer(), position%*batch*b.size)
 	points := b.points[index]
 	seek := native.Seek{Data: points.Pointer, Length: points.Length, CRC32C: sample.Seek.CRC32C, HasCRC: points.Length > 0}
-	_, err := context.Sample(b.plan, record.Pointer, record.Length, seek,
-		native.Key{Epoch: uint64(epoch), Sample: uint64(index)}, crc, place, uint64(b.size))
+	_, err := context.Sample(record.Pointer, record.Length, seek,
+		native.Key{Epoch: uint64(epoch), Sample: uint64(index)}, crc,
+		native.View{Plan: b.plan, To: place, Capacity: uint64(b.size)})
 	return err
 }

@@ -23,7 +23,7 @@ func newEngine(d *catalog.Dataset, o *order.Order) (*engine, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	l, err := pipeline.Open(pipeline.Config{Dataset: d, Plan: p, Order: o, Store: storage(),
+	l, err := pipeline.Open(pipeline.Config{Dataset: d, Recipe: pipeline.OneView(p), Order: o, Store: storage(),
 		Threads: *threads, VerifyCRC: true, Limits: native.DefaultLimits()})
 	if err != nil {
 		return nil, err

@@ -255,8 +255,8 @@ func decode(plan *native.Plan, sampleBytes uint64, visits *order.Order, records 
 		record := &records[sample]
 		key := native.Key{Epoch: uint64(epoch), Sample: uint64(sample)}
 		place := batch[uint64(position%batchSize)*sampleBytes:][:sampleBytes]
-		_, err := context.Sample(plan, first(record.bytes), int64(len(record.bytes)), record.seek, key,
-			&record.crc, first(place), sampleBytes)
+		_, err := context.Sample(first(record.bytes), int64(len(record.bytes)), record.seek, key,
+			&record.crc, native.View{Plan: plan, To: first(place), Capacity: sampleBytes})
 		if err != nil {
 			return fmt.Errorf("file number %d: %w", sample, err)
 		}

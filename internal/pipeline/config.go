@@ -18,11 +18,11 @@ const (
 )
 
 // Config of a Loader. Numbers that are 0 have a default. Nothing in it changes what the stream
-// holds but the plan, the order, OnError and VerifyCRC: threads, prefetch and backend only change
+// holds but the recipe, the order, OnError and VerifyCRC: threads, prefetch and backend only change
 // how fast it comes.
 type Config struct {
 	Dataset *catalog.Dataset // retained by the Loader
-	Plan    *native.Plan     // owned by the Loader from a successful Open on
+	Recipe  Recipe           // its plans are the Loader's from a successful Open on
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
@@ -54,8 +54,8 @@ const (
 
 // complete fills in the defaults and refuses what cannot be, by the name that a user knows it by.
 func (c *Config) complete() error {
-	if c.Dataset == nil || c.Plan == nil || c.Order == nil {
-		return fmt.Errorf("a loader needs a dataset, a plan and an order")
+	if c.Dataset == nil || len(c.Recipe.Phases) == 0 || c.Order == nil {
+		return fmt.Errorf("a loader needs a dataset, a recipe and an order")
 	}
 	// An order for more samples than there are would ask the catalog for rows that it lacks.
 	if samples := c.Order.Config().Samples; samples != c.Dataset.Len() {

@@ -16,6 +16,7 @@ type draft struct {
 	after        int64      // the position behind the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
 	ends         int        // so many epochs end behind it
+	phase        int        // of the recipe
 
 	// The counters have cache lines of their own: every worker writes them for every sample,
 	// and reads the fields around them.
@@ -26,10 +27,11 @@ type draft struct {
 	_         [56]byte
 
 	// Written before open is set, read by whoever has seen it set.
-	room *room
-	slot *pinned.Slot
-	base unsafe.Pointer
-	open atomic.Bool
+	room   *room
+	layout *Layout
+	slot   *pinned.Slot
+	base   unsafe.Pointer
+	open   atomic.Bool
 
 	// With the Loader's lock held.
 	opening bool
@@ -43,6 +45,7 @@ type draft struct {
 
 func newDraft(s *stream, epoch, step, first, count int64) *draft {
 	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count}
+	d.phase = s.recipe.at(epoch, step, s.order.Steps())
 	d.remaining.Store(count + 1)
 	return d
 }

@@ -23,7 +23,7 @@ func (l *Loader) open(d *draft) {
 		l.finish(d, d.revoke()+l.forget(d))
 	} else {
 		// open is stored last: a worker that sees it set sees the slot too.
-		d.room, d.slot, d.base = room, slot, slot.Pointer()
+		d.room, d.layout, d.slot, d.base = room, &room.layouts[d.phase], slot, slot.Pointer()
 		d.open.Store(true)
 		for _, r := range d.early {
 			l.ahead.hand(r)

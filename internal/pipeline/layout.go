@@ -14,33 +14,127 @@ import (
 // fieldAlignment of everything in a slot: a cache line, and what DLPack consumers may ask for.
 const fieldAlignment = 64
 
-// Layout says where the fields of a batch lie in its slot: images, then labels, then indices
-// (both int64), each from a multiple of 64 bytes. It is the same for a partial batch.
-type Layout struct {
-	Width, Height               uint32
-	BatchSize                   int64
-	SampleBytes                 int64
-	LabelsOffset, IndicesOffset int64
-	SlotBytes                   int64
+// DType is what the elements of a field are.
+type DType uint8
+
+// The types of elements.
+const (
+	Uint8 DType = iota
+	Float16
+	BFloat16
+	Float32
+	Int64
+)
+
+// Bytes of one element.
+func (d DType) Bytes() int64 { return [...]int64{1, 2, 2, 4, 8}[d] }
+
+// Field is one tensor of a batch: its samples one after the other, each of the same shape.
+type Field struct {
+	Name        string
+	DType       DType
+	Shape       []int64 // of one sample: empty for a number
+	SampleBytes int64
+	Offset      int64 // in the slot, of the first sample
 }
 
-func newLayout(plan *native.Plan, batchSize int64) (Layout, error) {
-	// Sizes may come from a user's transform list, so every product is checked.
+// Layout says where the fields of a batch lie in its slot: the images of each view, then labels,
+// then indices, each from a multiple of 64 bytes. It is the same for a partial batch.
+type Layout struct {
+	BatchSize int64
+	Fields    []Field
+	SlotBytes int64 // the same in all phases
+	views     int   // so many fields are images
+}
+
+// Views are the fields that are images.
+func (l *Layout) Views() []Field { return l.Fields[:l.views] }
+
+func (l *Layout) labelsOffset() int64  { return l.Fields[l.views].Offset }
+func (l *Layout) indicesOffset() int64 { return l.Fields[l.views+1].Offset }
+
+// newLayouts are those of all phases; a slot has room for the largest.
+func newLayouts(r *Recipe, batchSize int64) ([]Layout, error) {
+	var layouts []Layout
+	largest := int64(0)
+	for _, phase := range r.Phases {
+		l, err := newLayout(phase.Views, batchSize)
+		if err != nil {
+			return nil, err
+		}
+		layouts = append(layouts, l)
+		largest = max(largest, l.SlotBytes)
+	}
+	for i := range layouts {
+		layouts[i].SlotBytes = largest
+	}
+	return layouts, nil
+}
+
+func newLayout(views []*native.Plan, batchSize int64) (Layout, error) {
+	l := Layout{BatchSize: batchSize, views: len(views)}
+	for i, plan := range views {
+		field, err := imageField(plan)
+		if err != nil {
+			return Layout{}, err
+		}
+		field.Name = "images"
+		if len(views) > 1 {
+			field.Name = fmt.Sprintf("images.%d", i)
+		}
+		l.Fields = append(l.Fields, field)
+	}
+	for _, name := range []string{"labels", "indices"} {
+		l.Fields = append(l.Fields, Field{Name: name, DType: Int64, SampleBytes: Int64.Bytes()})
+	}
+	return l, l.place()
+}
+
+// imageField is the field of a view but for its name and place.
+func imageField(plan *native.Plan) (Field, error) {
 	size, fixed := plan.FixedSize()
 	if !fixed {
-		return Layout{}, errSizes
+		return Field{}, errSizes
 	}
-	high, images := bits.Mul64(size.Bytes, uint64(batchSize))
-	// The labels and indices of 2^56 samples would fit beside images of 2^62 bytes.
-	if high != 0 || images > math.MaxInt64/2 || batchSize > 1<<56 {
-		return Layout{}, catalog.NewError(catalog.KindArgument, "", "%s",
-			fault.Argument("batch_size", batchSize, fmt.Sprintf("at most %d samples of %d bytes each", min(math.MaxInt64/2/size.Bytes, 1<<56), size.Bytes)))
+	output := plan.Output()
+	shape := []int64{3, int64(size.Height), int64(size.Width)}
+	if output.Layout == native.NHWC {
+		shape = []int64{int64(size.Height), int64(size.Width), 3}
 	}
-	l := Layout{Width: size.Width, Height: size.Height, BatchSize: batchSize, SampleBytes: int64(size.Bytes)}
-	l.LabelsOffset = align(int64(images))
-	l.IndicesOffset = align(l.LabelsOffset + 8*batchSize)
-	l.SlotBytes = align(l.IndicesOffset + 8*batchSize)
-	return l, nil
+	if size.Images > 0 {
+		shape = append([]int64{int64(size.Images)}, shape...)
+	}
+	return Field{DType: imageTypes[output.DType], Shape: shape, SampleBytes: int64(size.Bytes)}, nil
+}
+
+var imageTypes = map[int32]DType{native.Uint8: Uint8, native.Float16: Float16,
+	native.BFloat16: BFloat16, native.Float32: Float32}
+
+// most bytes of a field, or of those before it: sums of a few then fit int64.
+const mostBytes = math.MaxInt64 / 4
+
+// place lays the fields out one after the other. Sizes may come from a user's transforms, so every
+// product is checked.
+func (l *Layout) place() error {
+	for i := range l.Fields {
+		f := &l.Fields[i]
+		high, bytes := bits.Mul64(uint64(f.SampleBytes), uint64(l.BatchSize))
+		if high != 0 || bytes > mostBytes || l.SlotBytes > mostBytes {
+			return l.tooLarge()
+		}
+		f.Offset = l.SlotBytes
+		l.SlotBytes = align(f.Offset + int64(bytes))
+	}
+	return nil
+}
+
+func (l *Layout) tooLarge() error {
+	sample := int64(0) // of a few dozen fields of at most 2^52 bytes
+	for _, f := range l.Fields {
+		sample += f.SampleBytes
+	}
+	return catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("batch_size", l.BatchSize,
+		fmt.Sprintf("at most %d samples of %d bytes each", mostBytes/sample, sample)))
 }
 
 func align(offset int64) int64 { return (offset + fieldAlignment - 1) &^ (fieldAlignment - 1) }

@@ -85,7 +85,7 @@ func Open(c Config) (*Loader, error) {
 		l.closeContexts()
 		return nil, err
 	}
-	// From here on nothing fails, and the plan and a reference on the data set are the Loader's.
+	// From here on nothing fails, and the plans and a reference on the data set are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
 	for _, w := range l.workers {
@@ -102,8 +102,9 @@ func (l *Loader) closeContexts() {
 	}
 }
 
-// Layout says where the fields of a batch lie; a longer one that was submitted has its own.
-func (l *Loader) Layout() Layout { return l.layout }
+// Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
+// has its own.
+func (l *Loader) Layout() Layout { return l.layouts[0] }
 
 // Steps is the number of batches in an epoch, -1 where the caller submits them.
 func (l *Loader) Steps() int64 {
@@ -153,7 +154,7 @@ func (l *Loader) reap() {
 	l.group.Wait()
 	l.ahead.release()
 	l.store.Close()
-	l.config.Plan.Close()
+	l.config.Recipe.Close()
 	l.config.Dataset.Release()
 	close(l.gone)
 }

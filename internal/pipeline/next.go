@@ -14,26 +14,27 @@ type Batch struct {
 	Epoch, Step int64
 	Length      int64 // samples; on one rank of several the last batch may have none
 	Replaced    int32 // samples that are substitutes
+	Phase       int   // of the recipe; batches of one phase and length have their fields alike
 	loader      *Loader
 	layout      *Layout
 	released    atomic.Bool
 }
 
-// Images is where the first sample lies.
+// Images is where the first view of the first sample lies.
 func (b *Batch) Images() unsafe.Pointer { return b.Slot.Pointer() }
 
-// Layout says where the batch's fields lie: as in every batch, unless it is a longer one that was
-// submitted.
+// Layout says where the batch's fields lie: as in every batch of its phase, unless it is a longer
+// one that was submitted.
 func (b *Batch) Layout() Layout { return *b.layout }
 
 // Labels are those of the samples in the slot, valid until Release.
 func (b *Batch) Labels() []int64 {
-	return int64s(b.Slot.Pointer(), b.layout.LabelsOffset, b.Length)
+	return int64s(b.Slot.Pointer(), b.layout.labelsOffset(), b.Length)
 }
 
 // Indices say which sample of the data set each is: that of the substitute where one was taken.
 func (b *Batch) Indices() []int64 {
-	return int64s(b.Slot.Pointer(), b.layout.IndicesOffset, b.Length)
+	return int64s(b.Slot.Pointer(), b.layout.indicesOffset(), b.Length)
 }
 
 // Release gives the memory back, also after the Loader was closed. Again is harmless.
@@ -115,7 +116,7 @@ func (l *Loader) take() (*Batch, error) {
 	l.notify()
 	l.stalls.end(d.count)
 	return &Batch{Slot: d.slot, Epoch: d.epoch, Step: d.step, Length: d.count, Replaced: replaced,
-		loader: l, layout: &d.room.layout}, nil
+		loader: l, layout: d.layout, Phase: d.phase}, nil
 }
 
 // Position says where the stream stands, as SeekTo takes it: at the next batch to deliver, the first
@@ -161,7 +162,7 @@ func (l *Loader) SeekTo(epoch, position int64) error {
 
 // move makes a stream from a place on the current one.
 func (l *Loader) move(epoch, position int64) {
-	l.stream = newStream(l.order, l.config.Submitted, epoch, position)
+	l.stream = newStream(l.order, &l.config.Recipe, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)
 }
 

@@ -99,9 +99,14 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	}
 	// New memory is populated by whoever writes it first, all threads at once; on used memory this
 	// is a look at a flag.
-	place := i * l.layout.SampleBytes
-	if err := d.slot.Populate(place, l.layout.SampleBytes); err != nil {
-		return l.explain(err, index, sample)
+	w.views = w.views[:0]
+	for v, field := range d.layout.Views() {
+		place := field.Offset + i*field.SampleBytes
+		if err := d.slot.Populate(place, field.SampleBytes); err != nil {
+			return l.explain(err, index, sample)
+		}
+		w.views = append(w.views, native.View{Plan: l.config.Recipe.Phases[d.phase].Views[v],
+			To: unsafe.Add(d.base, place), Capacity: uint64(field.SampleBytes)})
 	}
 	var crc *uint32
 	if l.config.VerifyCRC && sample.HasCRC {
@@ -109,14 +114,13 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	}
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
-	warnings, err := w.context.Sample(l.config.Plan, view.Pointer, view.Length, points(seek, sample), key, crc,
-		unsafe.Add(d.base, place), uint64(l.layout.SampleBytes))
+	warnings, err := w.context.Sample(view.Pointer, view.Length, points(seek, sample), key, crc, w.views...)
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
 	// The label goes with the pixels, never with the place: both are those of this sample.
-	int64s(d.base, d.room.layout.LabelsOffset, d.count)[i] = sample.Label
-	int64s(d.base, d.room.layout.IndicesOffset, d.count)[i] = index
+	int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label
+	int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
 	w.images.Add(1)
 	if warnings > 0 || sample.Verdict == catalog.Warnings {
 		w.warned(d, i, index, warnings)

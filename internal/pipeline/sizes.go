@@ -67,6 +67,7 @@ func (s sized) String() string { return fmt.Sprintf("%dx%d", s.Height, s.Width) 
 // sizer knows the sizes of samples from the index, or from the files' headers where there is none.
 type sizer struct {
 	config  *Config
+	plan    *native.Plan
 	store   *store.Store
 	context *native.Context
 	buffer  mmap.Buffer
@@ -84,7 +85,19 @@ func (c *Config) newSizer() (*sizer, error) {
 		files.Close()
 		return nil, err
 	}
-	return &sizer{config: c, store: files, context: context}, nil
+	return &sizer{config: c, plan: c.unsized(), store: files, context: context}, nil
+}
+
+// unsized is the first plan that gives images of no one size.
+func (c *Config) unsized() *native.Plan {
+	for _, phase := range c.Recipe.Phases {
+		for _, plan := range phase.Views {
+			if _, fixed := plan.FixedSize(); !fixed {
+				return plan
+			}
+		}
+	}
+	return c.Recipe.Phases[0].Views[0]
 }
 
 func (s *sizer) close() {
@@ -115,7 +128,7 @@ func (s *sizer) size(i int64) (sized, bool) {
 		}
 		width, height = facts.Width, facts.Height
 	}
-	size, err := s.config.Plan.Size(width, height)
+	size, err := s.plan.Size(width, height)
 	if err != nil {
 		return sized{}, false
 	}

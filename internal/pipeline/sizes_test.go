@@ -23,7 +23,7 @@ func openWith(t *testing.T, d *catalog.Dataset, list string) (*Loader, error) {
 	require.NoError(t, err)
 	samples, err := order.New(order.Config{Samples: d.Len(), BatchSize: 2})
 	require.NoError(t, err)
-	l, err := Open(Config{Dataset: d, Plan: plan, Order: samples, Threads: 1, Limits: native.DefaultLimits(),
+	l, err := Open(Config{Dataset: d, Recipe: OneView(plan), Order: samples, Threads: 1, Limits: native.DefaultLimits(),
 		Explain: func(err error) error { return transform.Explain(raw, err) }})
 	if err != nil {
 		plan.Close()

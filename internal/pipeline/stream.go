@@ -10,6 +10,7 @@ import (
 // to the Loader's lock.
 type stream struct {
 	order     *order.Order
+	recipe    *Recipe
 	submitted bool     // the caller chooses the batches
 	waiting   []*draft // submitted and not yet planned
 	held      int64    // samples of the batches that were submitted and are not delivered
@@ -29,8 +30,8 @@ type stream struct {
 
 // newStream begins at a place that checkPlace has passed. The end of an epoch is the beginning of
 // the next, with the end still to be told.
-func newStream(o *order.Order, submitted bool, epoch, position int64) *stream {
-	s := &stream{order: o, submitted: submitted, epoch: epoch, position: position}
+func newStream(o *order.Order, r *Recipe, submitted bool, epoch, position int64) *stream {
+	s := &stream{order: o, recipe: r, submitted: submitted, epoch: epoch, position: position}
 	if !submitted {
 		s.epoch, s.position, s.ends = normalise(o, epoch, position)
 	}

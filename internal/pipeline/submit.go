@@ -42,8 +42,8 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 		}
 	}
 	count := int64(len(indices))
-	if count > l.layout.BatchSize {
-		if _, err := newLayout(l.config.Plan, count); err != nil {
+	if count > l.most() {
+		if _, err := newLayouts(&l.config.Recipe, count); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,7 @@ func TestASampleThatIsDrawnTwiceIsAugmentedDifferently(t *testing.T) {
 	require.NoError(t, l.Submit([]int64{3}, nil))
 	b, err := next(t, l)
 	require.NoError(t, err)
-	pixels, size := string(b.pixels()), l.layout.SampleBytes
+	pixels, size := string(b.pixels()), l.Layout().Fields[0].SampleBytes
 	at := func(i int64) string { return pixels[i*size : (i+1)*size] }
 	require.NotEqual(t, at(0), at(1))
 	require.NotEqual(t, at(0), at(2))

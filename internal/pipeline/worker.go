@@ -31,6 +31,7 @@ type worker struct {
 	context *native.Context
 	buffer  mmap.Buffer // for what it reads itself
 	seek    mmap.Buffer // for the seek points of that
+	views   []native.View
 	counters
 }
 

@@ -115,7 +115,7 @@ func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
 	samples, err := order.New(s.order)
 	require.NoError(t, err)
 	c := s.Config
-	c.Dataset, c.Order, c.Plan = d, samples, augmented(t)
+	c.Dataset, c.Order, c.Recipe = d, samples, OneView(augmented(t))
 	if c.Limits == (native.Limits{}) {
 		c.Limits = native.DefaultLimits()
 	}
@@ -177,7 +177,7 @@ func next(t testing.TB, l *Loader) (*Batch, error) {
 
 // pixels copies the images of a batch out of its slot.
 func (b *Batch) pixels() []byte {
-	return bytes.Clone(unsafe.Slice((*byte)(b.Images()), b.Length*b.loader.layout.SampleBytes))
+	return bytes.Clone(unsafe.Slice((*byte)(b.Images()), b.Length*b.layout.Fields[0].SampleBytes))
 }
 
 // streamed is what a consumer saw of some epochs.

@@ -38,6 +38,12 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	case "CenterCrop":
 		op.Kind = native.OpCenterCrop
 		setSize()
+	case "FiveCrop", "TenCrop":
+		op.Kind = native.OpFiveCrop
+		setSize()
+		if name == "TenCrop" {
+			op.I[2], op.I[3] = 1, v["vertical_flip"].integer(0)
+		}
 	case "RandomCrop":
 		op.Kind = native.OpRandomCrop
 		setSize()

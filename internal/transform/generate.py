@@ -30,6 +30,10 @@ HINTS = {
     "channels": "float | Sequence[float]",
     "deviations": "float | Sequence[float]",
     "three": "int",
+    "box_format": "str",
+    "least": "float",
+    "byte": "int",
+    "text": "str",
     "sizes": "int | Sequence[int]",
     "height_width": "Sequence[int]",
     "side_range": "Sequence[float]",
@@ -100,6 +104,10 @@ class _Transform:
         arguments: Any = fields(self)  # type: ignore[arg-type]
         named = {f.name: _plain(f.name, getattr(self, f.name)) for f in arguments}
         return {"name": type(self).__name__, **named}
+
+
+class _Label(_Transform):
+    """What a field of the dataset is, and how it moves: for ``labels=`` of ``hr.Loader``."""
 '''
 
 
@@ -117,11 +125,15 @@ def literal(value: Any) -> str:
 
 def one_class(entry: dict[str, Any]) -> str:
     name = entry["name"]
-    lines = ["@dataclass(frozen=True)", f"class {name}(_Transform):"]
+    base = "_Label" if "gives" in entry else "_Transform"
+    lines = ["@dataclass(frozen=True)", f"class {name}({base}):"]
     lines += [f'    """{entry["summary"].replace("`", "``")}', ""]
     if "details" in entry:
         lines += [wrapped(entry["details"], 4), ""]
-    lines += [wrapped(f"Takes {entry['input']}, gives {entry['output']}.", 4)]
+    said = f"Takes {entry.get('input')}, gives {entry.get('output')}."
+    if "gives" in entry:
+        said = f"A batch has {entry['gives']}."
+    lines += [wrapped(said, 4)]
     if entry["arguments"]:
         lines += ["", "    Args:"]
     lines += [wrapped(f"{a['name']}: {a['doc']}.", 8, 4) for a in entry["arguments"]]
@@ -131,7 +143,10 @@ def one_class(entry: dict[str, Any]) -> str:
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
     module = "torchvision.transforms.v2" if entry.get("v2") else "torchvision.transforms"
-    lines += ["", f"    Source: ``{module}.{name}`` on PIL images.", '    """']
+    source = f"``{module}.{name}`` on PIL images"
+    if "source" in entry:
+        source = f"``{entry['source']}``"
+    lines += ["", f"    Source: {source}.", '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:
@@ -144,6 +159,7 @@ def one_class(entry: dict[str, Any]) -> str:
 def generate() -> str:
     table = json.loads((HERE / "transforms.json").read_text())
     entries = [e for e in table["transforms"] if not e.get("internal")]
+    entries += table["labels"]
     names = "".join(f'    "{name}",\n' for name in sorted(e["name"] for e in entries))
     parts = [HEAD.replace("{names}", names)]
     return "\n\n".join(parts + [one_class(e) for e in entries])

@@ -64,7 +64,7 @@ func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error
 	if err != nil {
 		return nil, err
 	}
-	if name == "Normalize" || name == "RandomErasing" {
+	if name == "Normalize" || name == "RandomErasing" || makesSeveral(name) {
 		return nil, &Error{Transform: name, Text: "it stands inside of another (expected at the end of the list)"}
 	}
 	made, err := buildAll(name, values, depth+1)

@@ -30,10 +30,17 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	var ops []native.Op
 	normalized := -1 // where Normalize stands
 	erased := -1     // where the first RandomErasing stands
+	cropped := -1    // where FiveCrop or TenCrop stands
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
+		}
+		if cropped >= 0 && name != "Normalize" {
+			return nil, &Error{Index: cropped, Transform: nameOf(list[cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
+		}
+		if makesSeveral(name) {
+			cropped = i
 		}
 		switch {
 		case name == "RandomErasing":
@@ -79,6 +86,9 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	return plan, nil
 }
 
+// makesSeveral: images from one, which nothing but Normalize can go on with.
+func makesSeveral(name string) bool { return name == "FiveCrop" || name == "TenCrop" }
+
 // each is element i of a list, or the one number that stands for all.
 func (v value) each(i int) float64 {
 	if len(v.numbers) == 1 {
@@ -89,6 +99,11 @@ func (v value) each(i int) float64 {
 
 // parseOne reads one transform's name and all its arguments, defaults included.
 func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error) {
+	return parseNamed("transform", theTable().Transforms, index, raw)
+}
+
+// parseNamed reads one object of a list of the table.
+func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (string, map[string]value, *Error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
 		return "", nil, &Error{Index: index, Text: "it is " + short(raw) + " (expected an object with a name)"}
@@ -97,9 +112,9 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error)
 	if err := json.Unmarshal(given["name"], &name); err != nil {
 		return "", nil, &Error{Index: index, Text: "it has no name"}
 	}
-	e := theTable().entry(name)
+	e := find(entries, name)
 	if e == nil {
-		return "", nil, &Error{Index: index, Transform: name, Text: "there is no such transform (expected one of " + strings.Join(theTable().names(), ", ") + ")"}
+		return "", nil, &Error{Index: index, Transform: name, Text: "there is no such " + what + " (expected one of " + strings.Join(namesOf(entries), ", ") + ")"}
 	}
 	// In order of names, so that of two unknown ones always the same is reported.
 	var unknown []string

@@ -85,6 +85,11 @@ func callsOf(s native.Step) []Call {
 		return []Call{call("resize", arguments)}
 	case native.OpCenterCrop:
 		return []Call{call("center_crop", map[string]any{"output_size": slices.Clone(s.I[:2])})}
+	case native.OpFiveCrop:
+		if s.I[2] == 0 {
+			return []Call{call("five_crop", map[string]any{"size": slices.Clone(s.I[:2])})}
+		}
+		return []Call{call("ten_crop", map[string]any{"size": slices.Clone(s.I[:2]), "vertical_flip": s.I[3] == 1})}
 	case native.OpRandomResizedCrop:
 		return []Call{call("crop", box), resizeCall(s, s.I[0], s.I[1])}
 	case native.OpRandomCrop:

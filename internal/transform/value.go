@@ -40,6 +40,14 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		return readChoice(raw, t.WarpInterpolations)
 	case "padding_mode":
 		return readChoice(raw, t.PaddingModes)
+	case "box_format":
+		return readChoice(raw, t.BoxFormats)
+	case "text":
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return value{}, fmt.Errorf("is %s (expected a string)", short(raw))
+		}
+		return value{text: text}, nil
 	case "policy":
 		return readChoice(raw, t.Policies)
 	case "transforms":
@@ -98,6 +106,8 @@ type numberRule struct {
 var numeric = map[string]numberRule{
 	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
 	"shorter_or_size": {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
+	"least":           {low: 1, high: math.MaxFloat32},
+	"byte":            {whole: true, low: 0, high: 255},
 	"sizes":           {whole: true, low: 1, high: maxLength, anyCount: true},
 	"height_width":    {counts: []int{2}, whole: true, low: 1, high: maxLength, noScalar: true},
 	"side_range":      {counts: []int{2}, low: 1, high: maxLength, ordered: true, noScalar: true},

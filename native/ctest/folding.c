@@ -40,9 +40,9 @@ static raw run(hrn_context *context, const hrn_op *ops, int32_t count, const hrn
     const hrn_job job = {.bytes = image->bytes,
                          .length = image->length,
                          .key = *key,
-                         .destination = result.bytes + 8,
-                         .capacity = result.length - 8};
-    if (hrn_sample(context, plan, &job, status) != HRN_OK) {
+                         .view_count = 1,
+                         .views = {{plan, result.bytes + 8, result.length - 8}}};
+    if (hrn_sample(context, &job, status) != HRN_OK) {
       free(result.bytes);
       result.bytes = NULL;
     }
@@ -84,7 +84,7 @@ static int32_t without_chance(const hrn_op *op, const hrn_draw *draw, const raw 
 static int compare(random_state *r, hrn_context *context, uint64_t *compared) {
   raw image = raw_new((uint32_t)some_side(r), (uint32_t)some_side(r));
   for (size_t i = 8; i < image.length; i++) image.bytes[i] = (uint8_t)random_next(r);
-  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r)};
+  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r), 0};
   hrn_op ops[6];
   const int32_t count = 1 + (int32_t)random_below(r, 6);
   for (int32_t i = 0; i < count; i++) ops[i] = some_op(r);

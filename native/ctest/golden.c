@@ -54,11 +54,11 @@ int main(void) {
     hrn_size size;
     const hrn_job job = {.bytes = file.bytes,
                          .length = file.length,
-                         .key = {1, 2, (uint64_t)n, 0},
-                         .destination = sample,
-                         .capacity = sizeof sample};
+                         .key = {1, 2, (uint64_t)n, 0, 0},
+                         .view_count = 1,
+                         .views = {{plan, sample, sizeof sample}}};
     if (hrn_plan_size(plan, width, height, &size, &status) != HRN_OK ||
-        hrn_sample(context, plan, &job, &status) != HRN_OK) {
+        hrn_sample(context, &job, &status) != HRN_OK) {
       fprintf(stderr, "image %d: %s\n", n, status.text);
       return 2;
     }

@@ -184,12 +184,12 @@ static void sample(hrn_context *context, random_state *r, const hrn_facts *facts
   if (to == NULL) abort();
   const hrn_job job = {.bytes = current.bytes,
                        .length = current.length,
-                       .key = {round_number, 0, 0, 0},
+                       .key = {round_number, 0, 0, 0, 0},
                        .seek = points->bytes,
                        .seek_length = points->length,
-                       .destination = to,
-                       .capacity = size.bytes};
-  if (hrn_sample(context, plan, &job, &status) == HRN_INTERNAL) fail("hrn_sample", &status);
+                       .view_count = 1,
+                       .views = {{plan, to, size.bytes}}};
+  if (hrn_sample(context, &job, &status) == HRN_INTERNAL) fail("hrn_sample", &status);
   free(to);
 }
 

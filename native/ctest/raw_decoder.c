@@ -69,6 +69,18 @@ void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
   (void)context, (void)seek, (void)length;
 }
 
+void hrn_decode_exact(hrn_context *context) { (void)context; }
+
+void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *height) {
+  *width = context->width;
+  *height = context->height;
+}
+
+double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t denominator) {
+  (void)context, (void)denominator;
+  return 1000 + (double)box->width * box->height;
+}
+
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
   (void)context, (void)denominator;
   return 1;

@@ -219,9 +219,9 @@ static uint8_t *run(hrn_context *context, const hrn_op *ops, int32_t count,
     finished = malloc(size->bytes);
     if (finished == NULL) abort();
     hrn_job mine = *job;
-    mine.destination = finished;
-    mine.capacity = size->bytes;
-    if (hrn_sample(context, plan, &mine, status) != HRN_OK) {
+    mine.view_count = 1;
+    mine.views[0] = (hrn_view){plan, finished, size->bytes};
+    if (hrn_sample(context, &mine, status) != HRN_OK) {
       free(finished);
       finished = NULL;
     }
@@ -254,7 +254,7 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *finished) 
   memcpy(bytes + 4, &height, 4);
   const int flat = random_below(r, 8) == 0;
   for (size_t i = 8; i < length; i++) bytes[i] = flat ? 77 : (uint8_t)random_next(r);
-  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r)};
+  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r), 0};
   const hrn_job job = {.bytes = bytes, .length = length, .key = key};
   hrn_output output = {.dtype = (int32_t)random_below(r, 4), .layout = HRN_NHWC};
   hrn_op ops[HRN_MAX_OPS];

@@ -197,11 +197,11 @@ static result sample(const hrn_plan *plan, const hrn_key *key, const image_bytes
                        .key = *key,
                        .seek = record != NULL ? record->bytes : NULL,
                        .seek_length = record != NULL ? record->length : 0,
-                       .destination = to.bytes,
-                       .capacity = bytes};
+                       .view_count = 1,
+                       .views = {{plan, to.bytes, bytes}}};
   last_file = file;
   last_record = record;
-  hrn_sample(context, plan, &job, &status);
+  hrn_sample(context, &job, &status);
   if (status.code == HRN_INTERNAL) fail("hrn_sample", &status);
   codes[status.code]++;
   const uint32_t sum = status.code == HRN_OK ? hrn_crc32c(0, to.bytes, bytes) : 0;
@@ -239,7 +239,7 @@ static void inspect(random_state *r, const hrn_plan *plan, const hrn_key *key,
 static void run(random_state *r) {
   const subject *s = &subjects[random_below(r, IMAGES)];
   const hrn_plan *plan = plans[random_below(r, PLANS)];
-  const hrn_key key = {random_next(r), 0, run_number, 0};
+  const hrn_key key = {random_next(r), 0, run_number, 0, 0};
   hrn_size size = {0};
   hrn_status status;
   if (hrn_plan_size(plan, s->width, s->height, &size, &status) != HRN_OK || size.bytes > 1 << 22) {

@@ -44,8 +44,9 @@ from headrace.errors import (
 
 T = TypeVar("T")
 
-ABI_VERSION = 1
-MAX_FIELDS = 4
+ABI_VERSION = 2
+MAX_FIELDS = 40
+MAX_DIMENSIONS = 5
 
 OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
 
@@ -90,8 +91,8 @@ class Field(ctypes.Structure):
         ("name", c_char * 32),
         ("data", c_void_p),
         ("bytes", c_uint64),
-        ("shape", c_int64 * 4),
-        ("strides", c_int64 * 4),
+        ("shape", c_int64 * MAX_DIMENSIONS),
+        ("strides", c_int64 * MAX_DIMENSIONS),
         ("ndim", c_int32),
         ("dtype_code", c_uint8),
         ("dtype_bits", c_uint8),
@@ -110,6 +111,7 @@ class Batch(ctypes.Structure):
         ("tag", c_int64),
         ("replaced", c_int32),
         ("field_count", c_int32),
+        ("form", c_int64),
         ("fields", Field * MAX_FIELDS),
     )
 

@@ -84,15 +84,15 @@ class Copies:
 
 
 def _to(part: Any, device: Any) -> Any:
-    if isinstance(part, tuple):
-        return tuple(_to(each, device) for each in part)
+    if isinstance(part, tuple | list):
+        return type(part)(_to(each, device) for each in part)
     if isinstance(part, dict):
         return {name: _to(each, device) for name, each in part.items()}
     return part.to(device, non_blocking=True) if hasattr(part, "record_stream") else part
 
 
 def _tensors(part: Any) -> Iterator[Any]:
-    if isinstance(part, tuple | dict):
+    if isinstance(part, tuple | list | dict):
         for each in part.values() if isinstance(part, dict) else part:
             yield from _tensors(each)
     elif hasattr(part, "record_stream"):

@@ -33,7 +33,7 @@ def allocator() -> Allocate | None:
     return lambda size: torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
 
-def lender(output: str, dtype: str) -> Lender | None:
+def lender(output: str) -> Lender | None:
     """For a loader of this output; None where memory cannot be pinned.
 
     Raises:
@@ -42,17 +42,17 @@ def lender(output: str, dtype: str) -> Lender | None:
     if output != "torch":
         raise ArgumentError(f"pin_memory=True makes torch tensors, and output is {output!r}")
     allocate = allocator()
-    return None if allocate is None else Lender(allocate, dtype)
+    return None if allocate is None else Lender(allocate)
 
 
 class Lender:
     """Lends tensors to one loader's engine and makes batches of those that come back."""
 
-    def __init__(self, allocate: Allocate, dtype: str) -> None:
+    def __init__(self, allocate: Allocate) -> None:
         import torch
 
         self._allocate = allocate
-        self._dtype, self._int64, self._uint8 = getattr(torch, dtype), torch.int64, torch.uint8
+        self._uint8 = torch.uint8
         self._frombuffer = torch.frombuffer
         self._engine: _lib.Handle | None = None
         self._slot_bytes = 0
@@ -73,8 +73,8 @@ class Lender:
         self._lent[tag] = memory
         _lib.call("hr_lend", self._engine.value, memory.data_ptr(), self._slot_bytes, tag)
 
-    def over(self, batch: _lib.Batch, form: views.Form) -> tuple[Any, Any, Any]:
-        """Images, labels and indices of a held batch, whose loan ends here."""
+    def over(self, batch: _lib.Batch, form: views.Form) -> list[Any]:
+        """The tensors of a held batch, whose loan ends here."""
         memory = self._lent.get(batch.tag)
         if memory is None:
             # Begun before the first loan, and so in a slot of the engine's own.
@@ -86,9 +86,7 @@ class Lender:
         _lib.release(handle)
         if self._lent.pop(batch.tag, None) is not None:
             self._lend()
-        images = memory[: form.images_bytes].view(self._dtype).view(form.shape)
-        labels = self._integers(memory, form.labels_at, form.length)
-        return images, labels, self._integers(memory, form.indices_at, form.length)
-
-    def _integers(self, memory: Any, begin: int, count: int) -> Any:
-        return memory[begin : begin + 8 * count].view(self._int64)
+        return [
+            memory[at : at + elements * dtype.itemsize].view(dtype).view(shape)
+            for dtype, shape, elements, at in form.tensors
+        ]

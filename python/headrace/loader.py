@@ -152,7 +152,7 @@ class Loader:
             self.dataset = Dataset(arguments.path("dataset", dataset))
         self._fields = batch_fields.known(self.dataset, () if fields is None else fields)
         form = (output, dtype, layout == "channels_last", bool(self._fields))
-        self._lender = lending.lender(output, dtype) if pin_memory or self._device else None
+        self._lender = lending.lender(output) if pin_memory or self._device else None
         self._view = views.viewer(*form, self._lender)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest

@@ -14,11 +14,16 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 __all__ = [
+    "Along",
     "AutoAugment",
+    "Boxes",
     "CenterCrop",
     "ColorJitter",
+    "FiveCrop",
     "GaussianBlur",
     "Grayscale",
+    "KeyPoints",
+    "Mask",
     "Normalize",
     "Pad",
     "RandAugment",
@@ -46,6 +51,7 @@ __all__ = [
     "RandomZoomOut",
     "Resize",
     "ScaleJitter",
+    "TenCrop",
     "TrivialAugmentWide",
 ]
 
@@ -76,6 +82,10 @@ class _Transform:
         arguments: Any = fields(self)  # type: ignore[arg-type]
         named = {f.name: _plain(f.name, getattr(self, f.name)) for f in arguments}
         return {"name": type(self).__name__, **named}
+
+
+class _Label(_Transform):
+    """What a field of the dataset is, and how it moves: for ``labels=`` of ``hr.Loader``."""
 
 
 @dataclass(frozen=True)
@@ -799,6 +809,54 @@ class RandomOrder(_Transform):
 
 
 @dataclass(frozen=True)
+class FiveCrop(_Transform):
+    """Crops the four corners and the middle.
+
+    Comes last, with Normalize alone behind it. A sample is then five images: shape (5, 3,
+    *size), which torchvision's users stack their tuples to. An image that is smaller than
+    ``size`` is an error of that sample.
+
+    Takes an image of at least ``size``, gives five images of ``size``: top left, top right,
+    bottom left, bottom right, middle.
+
+    Args:
+        size: height and width of a crop in pixels; one number for a square.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.FiveCrop`` on PIL images.
+    """
+
+    size: int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class TenCrop(_Transform):
+    """Crops the four corners and the middle of the image and of its mirror image.
+
+    Comes last, with Normalize alone behind it. A sample is then ten images: shape (10, 3,
+    *size), which torchvision's users stack their tuples to. An image that is smaller than
+    ``size`` is an error of that sample.
+
+    Takes an image of at least ``size``, gives ten images of ``size``: those of FiveCrop, and
+    those of the mirror image.
+
+    Args:
+        size: height and width of a crop in pixels; one number for a square.
+        vertical_flip: mirror top to bottom, not left to right.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.TenCrop`` on PIL images.
+    """
+
+    size: int | Sequence[int]
+    vertical_flip: bool = False
+
+
+@dataclass(frozen=True)
 class Normalize(_Transform):
     """Subtracts ``mean`` from each channel and divides by ``std``.
 
@@ -852,3 +910,96 @@ class RandomErasing(_Transform):
     ratio: Sequence[float] = (0.3, 3.3)
     value: float | Sequence[float] | str = 0
     inplace: bool = False
+
+
+@dataclass(frozen=True)
+class Boxes(_Label):
+    """A field of boxes, which move with the image.
+
+    The field is an array of numbers of shape (n, 4), in pixels of the image. Turned and sheared
+    boxes become the hull of their corners, as in torchvision's v2.
+
+    A batch has for each image a float32 array of shape (k, 4), k at most n, in the same format.
+
+    Args:
+        format: "xyxy": left, top, right, bottom; "xywh": left, top, width, height; "cxcywh":
+            the middle, width, height.
+        clamp: cut boxes off at the edges in crops, paddings and warps, as torchvision does
+            unless its ``clamping_mode`` is None.
+        sanitize: leave out boxes with a side below so many pixels or outside of the image, as
+            SanitizeBoundingBoxes(min_size) does; None: keep all.
+        min_area: with ``sanitize``: the least area in pixels.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.tv_tensors.BoundingBoxes``.
+    """
+
+    format: str = "xyxy"
+    clamp: bool = True
+    sanitize: float | None = None
+    min_area: float = 1
+
+
+@dataclass(frozen=True)
+class KeyPoints(_Label):
+    """A field of points, which move with the image.
+
+    The field is an array of numbers of shape (n, 2): x and y in pixels of the image.
+
+    A batch has for each image a float32 array of shape (k, 2), k at most n.
+
+    Args:
+        sanitize: leave out points outside of the image, as SanitizeKeyPoints does.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.tv_tensors.KeyPoints``.
+    """
+
+    sanitize: bool = False
+
+
+@dataclass(frozen=True)
+class Mask(_Label):
+    """A field of classes a pixel, which moves with the image.
+
+    The field is an array of uint8 of the image's height and width, or bytes: a PNG of one
+    channel of 8 bits, or with a palette, whose indices are the classes. Nearest pixels, by the
+    rules of torchvision's tensors.
+
+    A batch has a uint8 tensor of shape (batch, height, width), in the batch's own memory.
+
+    Args:
+        fill: class of what paddings and warps take from outside of the image, as
+            ``fill={tv_tensors.Mask: ...}`` in torchvision.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.tv_tensors.Mask``.
+    """
+
+    fill: int = 0
+
+
+@dataclass(frozen=True)
+class Along(_Label):
+    """A field with a row for each box or point of another one, without those that were left out.
+
+    The field is an array of shape (n, ...), as the boxes' classes are.
+
+    A batch has for each image an array of shape (k, ...).
+
+    Args:
+        label: the field of boxes or points.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.SanitizeBoundingBoxes``.
+    """
+
+    label: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace import _lib
@@ -15,70 +16,93 @@ if TYPE_CHECKING:
     from headrace.lending import Lender
 
 View = Callable[[_lib.Batch], tuple[Any, ...]]
+Arrange = Callable[[list[Any]], Any]
 
 DTYPES = ("float32", "float16", "bfloat16", "uint8")
 OUTPUTS = ("torch", "numpy")
 
 
-class Form(NamedTuple):
-    """Where things lie in a batch: the same for all batches of one length."""
+class Tensor(NamedTuple):
+    """Where a field lies in a batch, and as what."""
 
-    memory: Any  # the ctypes array type that spans images, labels and indices
-    length: int
-    shape: list[int]
+    dtype: Any  # of torch, or NumPy
+    shape: tuple[int, ...]
     elements: int
-    images_bytes: int
-    labels_at: int
-    indices_at: int
+    at: int  # bytes from the first field
+
+
+class Form(NamedTuple):
+    """Where things lie in a batch: the same for all batches of one form and length."""
+
+    memory: Any  # the ctypes array type that spans all fields
+    tensors: tuple[Tensor, ...]  # images of each view, labels, indices
 
 
 def viewer(
-    output: str, dtype: str, channels_last: bool, with_indices: bool, lender: Lender | None = None
+    output: str,
+    dtype: str,
+    channels_last: bool,
+    with_indices: bool,
+    lender: Lender | None = None,
+    arrange: Arrange | None = None,
 ) -> View:
     """A function from a held batch to its (images, labels), or (images, labels, indices).
 
     Each is a view of the batch's own memory. The views share one buffer object whose finalizer
     gives the batch back, so none of them outlives its memory, however it is sliced or passed on.
-    What a ``lender`` lent is the tensors' own memory, and needs no finalizer.
+    What a ``lender`` lent is the tensors' own memory, and needs no finalizer. ``arrange`` says what
+    is made of the images of several views.
     """
-    over = (_over_torch if output == "torch" else _over_numpy)(dtype)
-    to_nchw = operator.methodcaller("permute" if output == "torch" else "transpose", 0, 3, 1, 2)
-    forms: dict[int, Form] = {}
+    over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
+    permute = operator.methodcaller("permute" if output == "torch" else "transpose", 0, 3, 1, 2)
+    forms: dict[tuple[int, int], Form] = {}
     finalize, release = weakref.finalize, _lib.release
 
     def view(batch: _lib.Batch) -> tuple[Any, ...]:
-        form = forms.get(batch.length) or forms.setdefault(batch.length, _form(batch))
-        if lender is not None and form.length:
-            images, labels, indices = lender.over(batch, form)
+        key = (batch.length, batch.form)
+        form = forms.get(key) or forms.setdefault(key, _form(batch, kinds))
+        if lender is not None and batch.length:
+            parts = lender.over(batch, form)
         else:
             buffer = form.memory.from_address(batch.fields[0].data)
             # From here on the batch is the finalizer's to give back, and no longer the iterator's.
             handle, batch.batch = batch.batch, 0
             # At exit the process gives all memory back, and torch may still hold tensors by then.
             finalize(buffer, release, handle).atexit = False
-            images, labels, indices = over(buffer, form, with_indices)
+            parts = over(buffer, form)
+        *images, labels, indices = parts
         if channels_last:
-            images = to_nchw(images)
-        return (images, labels, indices) if with_indices else (images, labels)
+            images = list(map(permute, images))
+        made = images[0] if arrange is None else arrange(images)
+        return (made, labels, indices) if with_indices else (made, labels)
 
     return view
 
 
-def _form(batch: _lib.Batch) -> Form:
-    images, labels, indices, _ = batch.fields
-    shape = images.shape[:]
-    return Form(
-        memory=ctypes.c_char * (indices.data + indices.bytes - images.data),
-        length=batch.length,
-        shape=shape,
-        elements=shape[0] * shape[1] * shape[2] * shape[3],
-        images_bytes=images.bytes,
-        labels_at=labels.data - images.data,
-        indices_at=indices.data - images.data,
-    )
+def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any]) -> Form:
+    fields = batch.fields[: batch.field_count]
+    first, last = fields[0], fields[-1]
+    tensors = []
+    for field in fields:
+        shape = tuple(field.shape[: field.ndim])
+        dtype = kinds[field.dtype_code, field.dtype_bits]
+        tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data))
+    return Form(ctypes.c_char * (last.data + last.bytes - first.data), tuple(tensors))
 
 
-def _over_torch(dtype: str) -> Callable[[Any, Form, bool], tuple[Any, ...]]:
+# The elements of fields by DLPack's (code, bits), as torch and NumPy call them.
+KINDS = {
+    (0, 64): "int64",
+    (1, 8): "uint8",
+    (2, 16): "float16",
+    (4, 16): "bfloat16",
+    (2, 32): "float32",
+}
+
+Over = Callable[[Any, Form], list[Any]]
+
+
+def _over_torch(_: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     try:
         import torch
     except ImportError:
@@ -86,33 +110,28 @@ def _over_torch(dtype: str) -> Callable[[Any, Form, bool], tuple[Any, ...]]:
             "output='torch' needs PyTorch, which is not installed: pip install torch, or ask for "
             "output='numpy'"
         ) from None
-    kind, int64, frombuffer = getattr(torch, dtype), torch.int64, torch.frombuffer
+    frombuffer, empty = torch.frombuffer, torch.empty
 
-    def over(buffer: Any, form: Form, with_indices: bool) -> tuple[Any, ...]:
-        _, length, shape, elements, _, labels_at, indices_at = form
-        if not length:  # frombuffer takes no empty view
-            return torch.empty(shape, dtype=kind), *torch.empty(2, 0, dtype=int64)
-        images = frombuffer(buffer, dtype=kind, count=elements).view(shape)
-        labels = frombuffer(buffer, dtype=int64, count=length, offset=labels_at)
-        if not with_indices:
-            return images, labels, None
-        return images, labels, frombuffer(buffer, dtype=int64, count=length, offset=indices_at)
+    def over(buffer: Any, form: Form) -> list[Any]:
+        return [
+            frombuffer(buffer, dtype=dtype, count=elements, offset=at).view(shape)
+            if elements  # frombuffer takes no empty view
+            else empty(shape, dtype=dtype)
+            for dtype, shape, elements, at in form.tensors
+        ]
 
-    return over
+    return over, {kind: getattr(torch, name) for kind, name in KINDS.items()}
 
 
-def _over_numpy(dtype: str) -> Callable[[Any, Form, bool], tuple[Any, ...]]:
+def _over_numpy(dtype: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     import numpy as np
 
     if dtype == "bfloat16":
         raise ArgumentError("dtype='bfloat16' is no NumPy type; use output='torch' or 'float16'")
-    kind, int64, array = np.dtype(dtype), np.dtype(np.int64), np.ndarray
+    array = np.ndarray
 
-    def over(buffer: Any, form: Form, with_indices: bool) -> tuple[Any, ...]:
-        _, length, shape, _, _, labels_at, indices_at = form
-        images, labels = array(shape, kind, buffer), array(length, int64, buffer, labels_at)
-        if not with_indices:
-            return images, labels, None
-        return images, labels, array(length, int64, buffer, indices_at)
+    def over(buffer: Any, form: Form) -> list[Any]:
+        return [array(shape, kind, buffer, at) for kind, shape, _, at in form.tensors]
 
-    return over
+    known = {kind: name for kind, name in KINDS.items() if name != "bfloat16"}
+    return over, {kind: np.dtype(name) for kind, name in known.items()}

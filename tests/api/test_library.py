@@ -104,6 +104,7 @@ def test_codes_and_versions_are_those_of_the_header() -> None:
     assert set(BY_CODE) == set(codes.values()) - set(answers.values())
     assert f"#define HR_ABI_VERSION {_lib.ABI_VERSION}\n" in text
     assert f"#define HR_MAX_FIELDS {_lib.MAX_FIELDS}\n" in text
+    assert f"#define HR_MAX_DIMENSIONS {_lib.MAX_DIMENSIONS}\n" in text
 
 
 def test_importing_loads_neither_torch_nor_the_engine() -> None:

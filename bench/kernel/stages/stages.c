@@ -176,17 +176,17 @@ static double run(hrn_context *context, const hrn_plan *plan, size_t number, boo
   hrn_status status;
   const hrn_job job = {.bytes = r->bytes,
                        .length = r->length,
-                       .key = {1, 0, number, 0},
+                       .key = {1, 0, number, 0, 0},
                        .crc32c = r->crc32c,
                        .check_crc = 1,
                        .seek = seek && r->seek_length > 0 ? r->seek : NULL,
                        .seek_length = seek ? r->seek_length : 0,
-                       .destination = to,
-                       .capacity = SIDE * SIDE * 3 * sizeof(float)};
+                       .view_count = 1,
+                       .views = {{plan, to, SIDE * SIDE * 3 * sizeof(float)}}};
   memset(spent, 0, sizeof spent);
   memset(reads, 0, sizeof reads);
   const double begun = now();
-  if (hrn_sample(context, plan, &job, &status) != HRN_OK) {
+  if (hrn_sample(context, &job, &status) != HRN_OK) {
     fprintf(stderr, "sample %zu: %s\n", number, status.text);
     exit(1);
   }

@@ -1,0 +1,212 @@
+package transform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/native"
+)
+
+// View is a list of transforms, and how many images of each sample it makes: each with draws of its
+// own.
+type View struct {
+	Transform []json.RawMessage `json:"transform"`
+	Repeat    *int              `json:"repeat"` // absent: 1
+}
+
+func (v View) count() int {
+	if v.Repeat == nil {
+		return 1
+	}
+	return *v.Repeat
+}
+
+// Recipe is what is made of each sample. A size that follows a schedule makes phases of it.
+type Recipe struct {
+	BySteps bool // phases begin at steps, counted from the first epoch on, not at epochs
+	Phases  []Phase
+}
+
+// Phase is a recipe from a place on: a plan for each image, repeated views repeated.
+type Phase struct {
+	From  int64
+	Views []*native.Plan
+}
+
+// Close frees the plans.
+func (r Recipe) Close() {
+	for _, phase := range r.Phases {
+		for _, plan := range phase.Views {
+			plan.Close() // again is harmless
+		}
+	}
+}
+
+// ParseRecipe checks and compiles views; where resolution is not nil, its sizes take the place of
+// the one that each view ends with.
+func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, error) {
+	images := 0
+	for i, view := range views {
+		if view.count() < 1 || view.count() > native.MaxViews {
+			return Recipe{}, errors.New(fault.Argument(fmt.Sprintf("repeat of view %d", i), view.count(), fmt.Sprintf("1 to %d", native.MaxViews)))
+		}
+		images += view.count()
+	}
+	if images < 1 || images > native.MaxViews {
+		return Recipe{}, errors.New(fault.Argument("views", images, fmt.Sprintf("1 to %d images of a sample, repeated ones counted", native.MaxViews)))
+	}
+	c := compiler{views: views, resolution: resolution, options: options}
+	if err := c.collect(); err != nil {
+		return Recipe{}, err
+	}
+	r := Recipe{BySteps: c.bySteps}
+	for _, from := range c.begins {
+		phase, err := c.phase(from)
+		r.Phases = append(r.Phases, phase)
+		if err != nil {
+			r.Close()
+			return Recipe{}, err
+		}
+	}
+	return r, nil
+}
+
+// ExplainViews is Explain where there are several views: the sentence says which it is.
+func ExplainViews(views []View, err error) error {
+	for i, view := range views {
+		found := Explain(view.Transform, err)
+		var named *Error
+		if errors.As(found, &named) {
+			return inView(views, i, found)
+		}
+		if i == len(views)-1 {
+			return found
+		}
+	}
+	return err
+}
+
+// inView says in which of several views something is wrong.
+func inView(views []View, number int, err error) error {
+	if len(views) == 1 || err == nil {
+		return err
+	}
+	return fmt.Errorf("view %d, %w", number, err)
+}
+
+// compiler makes the phases of one recipe.
+type compiler struct {
+	views      []View
+	resolution *Schedule
+	options    Options
+	bySteps    bool
+	begins     []int64 // of the phases, in order; 0 is the first
+}
+
+// collect finds where any schedule changes.
+func (c *compiler) collect() error {
+	c.begins = []int64{0}
+	units := map[string]bool{}
+	note := func(s *Schedule) error {
+		if err := s.check(); err != nil {
+			return err
+		}
+		units[s.By] = true
+		for _, change := range s.At {
+			c.begins = append(c.begins, change.From)
+		}
+		return nil
+	}
+	if c.resolution != nil {
+		if err := note(c.resolution); err != nil {
+			return fmt.Errorf("resolution %w", err)
+		}
+	}
+	for i, view := range c.views {
+		for at, raw := range view.Transform {
+			_, err := eachSize(raw, 0, func(size json.RawMessage) (json.RawMessage, error) {
+				if s := scheduleOf(size); s != nil {
+					return size, note(s)
+				}
+				return size, nil
+			})
+			if err != nil {
+				return inView(c.views, i, &Error{Index: at, Transform: nameOf(raw), Argument: "size", Text: err.Error()})
+			}
+		}
+	}
+	if len(units) > 1 {
+		return errors.New("size follows a schedule by epochs and one by steps (expected one or the other in a recipe)")
+	}
+	c.bySteps = units["step"]
+	slices.Sort(c.begins)
+	if c.begins = slices.Compact(c.begins); len(c.begins) > maxPhases {
+		return fmt.Errorf("size changes %d times in all schedules together (expected at most %d)", len(c.begins), maxPhases)
+	}
+	return nil
+}
+
+// phase compiles all views as they are from a place on.
+func (c *compiler) phase(from int64) (Phase, error) {
+	phase := Phase{From: from}
+	for i, view := range c.views {
+		plan, err := c.plan(view.Transform, from)
+		if err != nil {
+			return phase, inView(c.views, i, err)
+		}
+		for range view.count() {
+			phase.Views = append(phase.Views, plan)
+		}
+	}
+	return phase, nil
+}
+
+func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {
+	resolved := make([]json.RawMessage, len(list))
+	for i, raw := range list {
+		// Whatever is no transform is left to Parse, which says so.
+		resolved[i], _ = eachSize(raw, 0, func(size json.RawMessage) (json.RawMessage, error) {
+			if s := scheduleOf(size); s != nil {
+				return s.at(from), nil
+			}
+			return size, nil
+		})
+	}
+	if c.resolution == nil {
+		return Parse(resolved, c.options)
+	}
+	size := c.resolution.at(from)
+	if !replaceLast(resolved, size, 0) {
+		return nil, errors.New("resolution: there is no size that it could replace (expected a transform with a size, as RandomResizedCrop or CenterCrop)")
+	}
+	plan, err := Parse(resolved, c.options)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkResolution(plan, size); err != nil {
+		plan.Close()
+		return nil, err
+	}
+	return plan, nil
+}
+
+// checkResolution: a batch has the shape of its resolution, so nothing may change it afterwards.
+func checkResolution(plan *native.Plan, size json.RawMessage) error {
+	made, fixed := plan.FixedSize()
+	if !fixed {
+		return nil // said by whoever needs one size, with images as examples
+	}
+	numbers, err := numeric["size"].read(size)
+	if err != nil {
+		return err // not reached: Parse has read the same
+	}
+	wanted := value{numbers: numbers}
+	if float64(made.Height) == wanted.each(0) && float64(made.Width) == wanted.each(1) {
+		return nil
+	}
+	return fmt.Errorf("resolution is %s and images come out as %dx%d, height x width (expected no transform behind that changes their size)",
+		short(size), made.Height, made.Width)
+}

@@ -1,0 +1,169 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// maxPhases bounds what schedules may ask for: each phase has plans of its own.
+const maxPhases = 256
+
+// Schedule is a size that changes with the epoch or the step: {"by": "epoch", "at": [[0, 128],
+// [10, 160]]}. It stands where a size may stand.
+type Schedule struct {
+	By string   `json:"by"`
+	At []Change `json:"at"`
+}
+
+// Change is a size and the epoch or step from which it holds.
+type Change struct {
+	From int64
+	Size json.RawMessage
+}
+
+// UnmarshalJSON reads [from, size].
+func (c *Change) UnmarshalJSON(data []byte) error {
+	var pair []json.RawMessage
+	if json.Unmarshal(data, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &c.From) != nil {
+		return fmt.Errorf("%s is no [from, size]", short(data))
+	}
+	c.Size = pair[1]
+	return nil
+}
+
+// scheduleOf is the schedule that stands for a size, nil where it is something else.
+func scheduleOf(size json.RawMessage) *Schedule {
+	if text := bytes.TrimSpace(size); len(text) == 0 || text[0] != '{' {
+		return nil
+	}
+	var s Schedule
+	decoder := json.NewDecoder(bytes.NewReader(size))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err != nil {
+		return &Schedule{} // which check refuses
+	}
+	return &s
+}
+
+// check says what is wrong with it; the sizes are checked where they are used.
+func (s *Schedule) check() error {
+	if s.By != "epoch" && s.By != "step" {
+		return errors.New(`is no schedule (expected {"by": "epoch" or "step", "at": [[0, size], ...]})`)
+	}
+	if len(s.At) == 0 || len(s.At) > maxPhases {
+		return fmt.Errorf("has a schedule of %d sizes (expected 1 to %d)", len(s.At), maxPhases)
+	}
+	if !slices.IsSortedFunc(s.At, func(a, b Change) int { return int(min(max(a.From-b.From, -1), 1)) }) || s.At[0].From != 0 {
+		return fmt.Errorf("has a schedule that begins at %d (expected at 0, and each later one behind)", s.At[0].From)
+	}
+	for i := 1; i < len(s.At); i++ {
+		if s.At[i].From == s.At[i-1].From {
+			return fmt.Errorf("has two sizes from %s %d on (expected one)", s.By, s.At[i].From)
+		}
+	}
+	return nil
+}
+
+// at is the size that holds at a place.
+func (s *Schedule) at(place int64) json.RawMessage {
+	later := sort.Search(len(s.At), func(i int) bool { return s.At[i].From > place })
+	return s.At[max(later-1, 0)].Size
+}
+
+// eachSize lets change replace the size of a transform and of those inside of it. What cannot be
+// read is returned as it is.
+func eachSize(raw json.RawMessage, depth int, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	var given map[string]json.RawMessage
+	if depth > maxDepth || json.Unmarshal(raw, &given) != nil {
+		return raw, nil
+	}
+	changed := false
+	if size, ok := given["size"]; ok {
+		made, err := change(size)
+		if err != nil {
+			return raw, err
+		}
+		changed = !bytes.Equal(made, size)
+		given["size"] = made
+	}
+	var inner []json.RawMessage
+	if json.Unmarshal(given["transforms"], &inner) == nil {
+		for i := range inner {
+			made, err := eachSize(inner[i], depth+1, change)
+			if err != nil {
+				return raw, err
+			}
+			changed = changed || !bytes.Equal(made, inner[i])
+			inner[i] = made
+		}
+		if changed {
+			given["transforms"] = marshal(inner)
+		}
+	}
+	if !changed {
+		return raw, nil
+	}
+	return marshal(given), nil
+}
+
+// marshal of what was JSON before cannot fail.
+func marshal(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// replaceLast puts a size in the place of the one that images come out with: that of the last
+// transform with a size, or of all that a choice or an order ends with.
+func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
+	for i := len(list) - 1; i >= 0 && depth <= maxDepth; i-- {
+		var given map[string]json.RawMessage
+		if json.Unmarshal(list[i], &given) != nil {
+			continue
+		}
+		e := theTable().entry(nameOf(list[i]))
+		switch {
+		case e == nil:
+			continue
+		case e.takes("size"):
+			given["size"] = size
+		case e.takes("transforms"):
+			var inner []json.RawMessage
+			if json.Unmarshal(given["transforms"], &inner) != nil || !replaceIn(e.Name, inner, size, depth+1) {
+				continue
+			}
+			given["transforms"] = marshal(inner)
+		default:
+			continue
+		}
+		list[i] = marshal(given)
+		return true
+	}
+	return false
+}
+
+// replaceIn is replaceLast for the transforms of a group, of which one is done, or all in any order.
+func replaceIn(group string, inner []json.RawMessage, size json.RawMessage, depth int) bool {
+	if group == "RandomApply" {
+		return replaceLast(inner, size, depth)
+	}
+	found := false
+	for i := range inner {
+		found = replaceLast(inner[i:i+1], size, depth) || found
+	}
+	return found
+}
+
+func nameOf(raw json.RawMessage) string {
+	var given struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(raw, &given) // else it has none
+	return given.Name
+}
