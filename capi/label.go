@@ -7,14 +7,41 @@ import "C"
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/labels"
+	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/native"
 )
+
+// labelConfig is a field of a loader that moves with the images.
+type labelConfig struct {
+	Field string          `json:"field"`
+	Label json.RawMessage `json:"label"`
+}
+
+// labels reads what the fields are, and refuses transforms that move none.
+func (c *loaderConfig) labels(lists ...[]json.RawMessage) ([]pipeline.Label, error) {
+	var found []pipeline.Label
+	var rules []labels.Rule
+	for _, l := range c.Labels {
+		rule, err := transform.ParseLabel(l.Field, l.Label)
+		if err != nil {
+			return nil, argument(err.Error())
+		}
+		found, rules = append(found, pipeline.Label{Field: l.Field, Rule: rule}), append(rules, rule)
+	}
+	for _, list := range lists {
+		if err := transform.CheckLabels(list, rules); err != nil {
+			return nil, planError(err)
+		}
+	}
+	return found, nil
+}
 
 // moveLabel is hr_decode with "label": the bytes are no image but a label of one of that size.
 func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data []byte, into []byte, result *C.hr_image) error {

@@ -23,6 +23,7 @@ type loaderConfig struct {
 	Seed        uint64            `json:"seed"`
 	DropLast    bool              `json:"drop_last"`
 	Transform   []json.RawMessage `json:"transform"`
+	Labels      []labelConfig     `json:"labels"`
 	DType       string            `json:"dtype"`
 	Layout      string            `json:"layout"`
 	Scale       string            `json:"scale"`
@@ -99,6 +100,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.Explain(c.Transform, err) },
+	}
+	if config.Labels, err = c.labels(c.Transform); err != nil {
+		plan.Close()
+		return nil, err
 	}
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch

@@ -12,6 +12,7 @@ from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
 from headrace.errors import ArgumentError
+from headrace.moved import Moved
 from headrace.position import Position
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
@@ -56,6 +57,10 @@ class Loader:
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
+        labels: fields that move with the image, and what they are: ``{"boxes":
+            hr.transforms.Boxes(sanitize=1), "classes": hr.transforms.Along("boxes"), "mask":
+            hr.transforms.Mask()}``. They are in the third part of a batch: masks as a tensor, boxes
+            and points as a list of one tensor for each image.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.
@@ -99,6 +104,7 @@ class Loader:
         device: Any = None,
         sampler: Any = None,
         fields: Sequence[str] | None = None,
+        labels: Mapping[str, Any] | None = None,
         window: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -151,9 +157,11 @@ class Loader:
         else:
             self.dataset = Dataset(arguments.path("dataset", dataset))
         self._fields = batch_fields.known(self.dataset, () if fields is None else fields)
+        self._moved = Moved(self.dataset, labels, self._fields, output)
+        self._config["labels"] = self._moved.config()
         form = (output, dtype, layout == "channels_last", bool(self._fields))
         self._lender = lending.lender(output) if pin_memory or self._device else None
-        self._view = views.viewer(*form, self._lender)
+        self._view = views.viewer(*form, self._lender, moved=self._moved.parts)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
@@ -275,10 +283,15 @@ class Loader:
 
     def view(self, batch: _lib.Batch) -> tuple[Any, ...]:
         """The tensors of a batch that was received."""
-        if not self._fields:
+        if not self._fields and not self._moved:
             return self._view(batch)
-        images, labels, indices = self._view(batch)
-        return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields)
+        images, labels, indices, *behind = self._view(batch)
+        named: dict[str, Any] = {}
+        if self._fields:
+            named = batch_fields.of_batch(self.dataset, indices, self._fields)
+        if behind:
+            named |= self._moved.of_batch(indices, behind[0])
+        return images, labels, named
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""

@@ -363,14 +363,16 @@ def move(
             labels.
     """
     if not isinstance(label, transforms.Boxes | transforms.KeyPoints | transforms.Mask):
-        raise arguments.refuse_type("label", label, "Boxes, KeyPoints or Mask of headrace.transforms")
-    height, width = _numbers("size", size)
-    array = _label(label, values, (int(height), int(width)))
+        raise arguments.refuse_type(
+            "label", label, "Boxes, KeyPoints or Mask of headrace.transforms"
+        )
+    height, width = height_and_width("size", size)
+    array = _label(label, values, (height, width))
     key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
     config = {
         "transform": arguments.steps("transform", transform),
         "label": label.to_dict(),
-        "size": [int(height), int(width)],
+        "size": [height, width],
         **{name: arguments.seed(name, value) for name, value in key.items()},
     }
 
@@ -383,6 +385,16 @@ def move(
         return made.reshape(down, across)
     kept, moved = made[: 8 * across].view(np.int64), made[8 * across :].view(np.float32)
     return moved.reshape(-1, array.shape[1]), kept
+
+
+def height_and_width(name: str, value: Any) -> list[int]:
+    """Two whole numbers, at least 1."""
+    if not hasattr(value, "__getitem__"):  # a set has no first
+        raise arguments.refuse_type(name, value, "an int, or height and width,")
+    found = arguments.each(name, value, lambda part, side: arguments.count(part, side, 1))
+    if len(found) != 2:
+        raise arguments.refuse(name, value, "an int, or height and width,")
+    return found
 
 
 def _label(label: Any, values: Any, size: tuple[int, int]) -> Any:

@@ -45,8 +45,11 @@ def viewer(
     with_indices: bool,
     lender: Lender | None = None,
     arrange: Arrange | None = None,
+    moved: int = 0,
 ) -> View:
     """A function from a held batch to its (images, labels), or (images, labels, indices).
+
+    With ``moved`` fields behind those it is (images, labels, indices, list of those fields).
 
     Each is a view of the batch's own memory. The views share one buffer object whose finalizer
     gives the batch back, so none of them outlives its memory, however it is sliced or passed on.
@@ -70,10 +73,13 @@ def viewer(
             # At exit the process gives all memory back, and torch may still hold tensors by then.
             finalize(buffer, release, handle).atexit = False
             parts = over(buffer, form)
+        behind = [parts.pop() for _ in range(moved)][::-1]
         *images, labels, indices = parts
         if channels_last:
             images = list(map(permute, images))
         made = images[0] if arrange is None else arrange(images)
+        if moved:
+            return made, labels, indices, behind
         return (made, labels, indices) if with_indices else (made, labels)
 
     return view

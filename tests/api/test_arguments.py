@@ -326,6 +326,15 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "gaussian_blur": {"kernel_size": 3, "sigma": None},
     "hflip": {},
     "invert": {},
+    "move": {
+        "values": [[1, 2, 3, 4]],
+        "size": (9, 9),
+        "transform": [],
+        "seed": 0,
+        "epoch": 0,
+        "sample": 0,
+        "draw": 0,
+    },
     "pad": {"padding": 1, "fill": 0, "padding_mode": "constant"},
     "permute_channels": {"permutation": [2, 1, 0]},
     "perspective": {
@@ -411,7 +420,7 @@ ALSO_WRONG: dict[str, list[Any]] = {
 def call(function: str, **changed: Any) -> Any:
     asked = getattr(hr.functional, function)
     first = next(iter(inspect.signature(asked).parameters))
-    value = {"image": IMAGE, "data": jpeg(16, 16)}[first]
+    value = {"image": IMAGE, "data": jpeg(16, 16), "label": hr.transforms.Boxes()}[first]
     return asked(**{first: value, **FUNCTIONS[function], **changed})
 
 

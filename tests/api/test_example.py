@@ -69,3 +69,14 @@ def test_the_loop_that_changed_one_import_line_trains(folder: Path) -> None:
     assert len(losses) == 2
     assert all(0 < loss < 10 for loss in losses)
     assert done.stderr == ""
+
+
+def test_the_detection_loop_trains_on_boxes_that_moved() -> None:
+    program = SOURCE.with_name("detection_training.py")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8
+    assert all(re.fullmatch(r"step \d: loss \d+\.\d{3}, \d+ boxes", line) for line in lines)
