@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"encoding/json"
+	"math"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/transform"
@@ -25,6 +26,7 @@ type decodeConfig struct {
 	Epoch     uint64            `json:"epoch"`
 	Sample    uint64            `json:"sample"`
 	Draw      uint64            `json:"draw"`
+	View      uint32            `json:"view"`
 	Replay    bool              `json:"replay"`
 	Label     json.RawMessage   `json:"label"`
 	Size      []int32           `json:"size"`
@@ -39,7 +41,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 				return err
 			}
 		}
-		plan, err := transform.Parse(c.Transform, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+		plan, err := transform.ParseAt(c.Transform, int64(min(c.Epoch, math.MaxInt64)), transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
 		if err != nil {
 			return planError(err)
 		}
@@ -58,7 +60,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if err != nil {
 			return err
 		}
-		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
+		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw, View: c.View}
 		if c.Replay {
 			return replay(plan, key, facts.Width, facts.Height, into, uint64(capacity), result)
 		}

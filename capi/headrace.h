@@ -96,12 +96,13 @@ typedef struct hr_image {
 } hr_image;
 
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
- * "mode", "limits", "seed", "epoch", "sample", "draw", "replay"}; all optional: none gives the
- * whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With "replay": true
- * the answer is not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to this
- * image, with what they draw for that seed, epoch, sample and draw; result->bytes is its length.
- * With a capacity of 0 `data` may be NULL, and only `result` is filled, from the image's header.
- * transform: a list of {"name", ...arguments} as internal/transform/transforms.json has them. */
+ * "mode", "limits", "seed", "epoch", "sample", "draw", "view", "replay"}; all optional: none gives
+ * the whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With "replay":
+ * true the answer is not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to
+ * this image, with what they draw for that seed, epoch, sample, draw and view; result->bytes is its
+ * length. With a capacity of 0 `data` may be NULL, and only `result` is filled, from the image's
+ * header. transform: a list of {"name", ...arguments} as internal/transform/transforms.json has
+ * them. */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 
@@ -109,7 +110,8 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
 
 /* config: {"batch_size", "shuffle", "window" (samples that shuffling mixes with one another; 0:
  * all), "sampler", "seed", "drop_last", "pad" (repeat samples until the last step is equally long
- * on all ranks), "transform": [...], "dtype": "uint8"|"float16"|"bfloat16"|"float32", "layout":
+ * on all ranks), "transform": [...] or "views": [{"transform": [...], "repeat": images (1)}...],
+ * "resolution", "dtype": "uint8"|"float16"|"bfloat16"|"float32", "layout":
  * "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
  * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
  * (batches, at least 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error":
@@ -117,6 +119,13 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
  * "epoch" (the default)|"submitted" (see hr_submit), "read_delay_ms" (for tests: every read waits
  * so long)}. The dataset's handle may be closed afterwards; the loader keeps what it needs. Work
  * begins at once, so that the first batch is under way before the first hr_next.
+ *
+ * views: several images of each sample, at most 32, from one pass over its bytes. Each has a field
+ * of its own, and draws of its own: "view" of hr_decode is its number.
+ *
+ * A "size" of a transform may be a schedule, {"by": "epoch"|"step", "at": [[0, size], [from,
+ * size]...]}: steps count from the first epoch on. "resolution", such a schedule, stands for the
+ * size that each view's images come out with. Slots are made for the largest.
  *
  * sampler: which samples an epoch has. A part is {"indices": [...]} or {"first", "stride",
  * "count"}.

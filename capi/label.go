@@ -25,7 +25,7 @@ type labelConfig struct {
 }
 
 // labels reads what the fields are, and refuses transforms that move none.
-func (c *loaderConfig) labels(lists ...[]json.RawMessage) ([]pipeline.Label, error) {
+func (c *loaderConfig) labels(views []transform.View) ([]pipeline.Label, error) {
 	var found []pipeline.Label
 	var rules []labels.Rule
 	for _, l := range c.Labels {
@@ -35,8 +35,8 @@ func (c *loaderConfig) labels(lists ...[]json.RawMessage) ([]pipeline.Label, err
 		}
 		found, rules = append(found, pipeline.Label{Field: l.Field, Rule: rule}), append(rules, rule)
 	}
-	for _, list := range lists {
-		if err := transform.CheckLabels(list, rules); err != nil {
+	for _, view := range views {
+		if err := transform.CheckLabels(view.Transform, rules); err != nil {
 			return nil, planError(err)
 		}
 	}

@@ -14,29 +14,31 @@ import (
 
 // loaderConfig is the configuration of hr_loader_open.
 type loaderConfig struct {
-	Order       string            `json:"order"`
-	BatchSize   int64             `json:"batch_size"`
-	Shuffle     bool              `json:"shuffle"`
-	Window      int64             `json:"window"`
-	Sampler     *samplerConfig    `json:"sampler"`
-	Pad         bool              `json:"pad"`
-	Seed        uint64            `json:"seed"`
-	DropLast    bool              `json:"drop_last"`
-	Transform   []json.RawMessage `json:"transform"`
-	Labels      []labelConfig     `json:"labels"`
-	DType       string            `json:"dtype"`
-	Layout      string            `json:"layout"`
-	Scale       string            `json:"scale"`
-	Mode        string            `json:"mode"`
-	NumThreads  int               `json:"num_threads"`
-	Prefetch    *int              `json:"prefetch"`
-	ReadAhead   int               `json:"read_ahead"`
-	Rank        int64             `json:"rank"`
-	WorldSize   int64             `json:"world_size"`
-	OnError     string            `json:"on_error"`
-	Epoch       int64             `json:"epoch"`
-	Position    int64             `json:"position"`
-	ReadDelayMs int64             `json:"read_delay_ms"`
+	Order       string              `json:"order"`
+	BatchSize   int64               `json:"batch_size"`
+	Shuffle     bool                `json:"shuffle"`
+	Window      int64               `json:"window"`
+	Sampler     *samplerConfig      `json:"sampler"`
+	Pad         bool                `json:"pad"`
+	Seed        uint64              `json:"seed"`
+	DropLast    bool                `json:"drop_last"`
+	Transform   []json.RawMessage   `json:"transform"`
+	Views       []transform.View    `json:"views"`
+	Resolution  *transform.Schedule `json:"resolution"`
+	Labels      []labelConfig       `json:"labels"`
+	DType       string              `json:"dtype"`
+	Layout      string              `json:"layout"`
+	Scale       string              `json:"scale"`
+	Mode        string              `json:"mode"`
+	NumThreads  int                 `json:"num_threads"`
+	Prefetch    *int                `json:"prefetch"`
+	ReadAhead   int                 `json:"read_ahead"`
+	Rank        int64               `json:"rank"`
+	WorldSize   int64               `json:"world_size"`
+	OnError     string              `json:"on_error"`
+	Epoch       int64               `json:"epoch"`
+	Position    int64               `json:"position"`
+	ReadDelayMs int64               `json:"read_delay_ms"`
 }
 
 // The values of "order": who says which samples a batch has.
@@ -68,6 +70,8 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, argument(fault.Argument("order", c.Order, `"epoch" or "submitted"`))
 	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.Pad || c.Sampler != nil || c.WorldSize > 1):
 		return nil, argument(fault.Argument("order", c.Order, "without shuffle, sampler, drop_last, pad and world_size, which are the caller's business"))
+	case c.Views != nil && c.Transform != nil:
+		return nil, argument("transform and views: both were given (expected one of them)")
 	case c.NumThreads < 0:
 		return nil, argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
 	case c.ReadAhead < 0:
@@ -89,20 +93,29 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if err != nil {
 		return nil, planError(err)
 	}
-	plan, err := transform.Parse(c.Transform, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+	views := c.views()
+	made, err := transform.ParseRecipe(views, c.Resolution, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
 	if err != nil {
 		return nil, planError(err)
 	}
+	if made.BySteps && c.Order == orderSubmitted {
+		made.Close()
+		return nil, argument(fault.Argument("order", c.Order, "an order of its own, for a size by steps; batches that are submitted know epochs alone"))
+	}
+	recipe := pipeline.Recipe{BySteps: made.BySteps}
+	for _, phase := range made.Phases {
+		recipe.Phases = append(recipe.Phases, pipeline.Phase{From: phase.From, Views: phase.Views})
+	}
 	config := pipeline.Config{
-		Dataset: d.Dataset, Recipe: pipeline.OneView(plan), Order: samples,
+		Dataset: d.Dataset, Recipe: recipe, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted,
 		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
-		Explain: func(err error) error { return transform.Explain(c.Transform, err) },
+		Explain: func(err error) error { return transform.ExplainViews(views, err) },
 	}
-	if config.Labels, err = c.labels(c.Transform); err != nil {
-		plan.Close()
+	if config.Labels, err = c.labels(views); err != nil {
+		recipe.Close()
 		return nil, err
 	}
 	if c.Prefetch != nil {
@@ -110,10 +123,18 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	}
 	l := &loader{length: samples.Length(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
-		plan.Close() // from a successful Open on it is the Loader's
+		recipe.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)
 	}
 	return l, nil
+}
+
+// views are the recipes of a sample's images.
+func (c *loaderConfig) views() []transform.View {
+	if c.Views == nil {
+		return []transform.View{{Transform: c.Transform}}
+	}
+	return c.Views
 }
 
 func (l *loader) close() error {

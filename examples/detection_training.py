@@ -56,7 +56,7 @@ def train(path: str, steps: int) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        print(f"step {step}: loss {float(loss):.3f}, {sum(map(len, moved['boxes']))} boxes")
+        print(f"step {step}: loss {loss.item():.3f}, {sum(map(len, moved['boxes']))} boxes")
 
 
 if __name__ == "__main__":

@@ -99,22 +99,49 @@ static bool inside(const hrn_context *context, const hrn_box *box) {
          (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->height);
 }
 
-int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
-                      hrn_status *status) {
+int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
+                    hrn_status *status) {
   hrn_status_clear(status);
   if (context->codec == HRN_CODEC_UNKNOWN) {
-    return hrn_fail(status, HRN_INTERNAL, -1, "hrn_decode_window without hrn_decode_header");
+    return hrn_fail(status, HRN_INTERNAL, -1, "hrn_decode_rows without hrn_decode_header");
   }
   if (!inside(context, box)) {
     return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of %u x %u pixels",
                     box->left, box->top, box->width, box->height, context->width, context->height);
   }
-  if (context->codec == HRN_CODEC_PNG) return hrn_png_window(context, box, image, status);
-  if (context->codec == HRN_CODEC_PPM) return hrn_ppm_window(context, box, image, status);
+  if (context->codec != HRN_CODEC_JPEG) {
+    hrn_image image;
+    const int code = context->codec == HRN_CODEC_PNG ? hrn_png_window(context, box, &image, status)
+                                                     : hrn_ppm_window(context, box, &image, status);
+    if (code == HRN_OK) *rows = hrn_rows_of(&image);
+    return code;
+  }
+  *rows = (hrn_rows){
+      .at_once = at_once < box->height ? at_once : box->height, .box = *box, .source = context};
   /* A window consumes libjpeg's place in the record. A second one begins again. */
   if (!context->jpeg.created) {
     int code = read_header(context, context->codec, status);
     if (code != HRN_OK) return code;
   }
-  return hrn_jpeg_window(context, box, image, status);
+  return hrn_jpeg_rows(context, box, true, rows, status);
+}
+
+int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status) {
+  *again = 0;
+  return rows->source != NULL ? hrn_jpeg_settle(rows, again, status) : HRN_OK;
+}
+
+int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
+                      hrn_status *status) {
+  hrn_rows rows;
+  int again = 1;
+  if (hrn_decode_rows(context, box, box->height, &rows, status) != HRN_OK) return status->code;
+  while (again) {
+    if (hrn_rows_need(&rows, 0, rows.image.height, status) != HRN_OK ||
+        hrn_decode_settle(&rows, &again, status) != HRN_OK) {
+      return status->code;
+    }
+  }
+  *image = rows.image;
+  return HRN_OK;
 }

@@ -35,6 +35,7 @@ typedef struct hrn_jpeg {
   uint32_t scans;        /* begun, when the struct was closed */
   uint32_t dry_row;      /* of MCUs, being read when the bytes ran out */
   struct hrn_hook *hook; /* the context's, while it stands in for libjpeg's entropy decoder */
+  uint32_t margin;       /* bytes before the window's first pixel in a row that was decoded */
   bool ran_dry;          /* libjpeg asked for bytes after the last one */
   bool truncated;        /* ... and the entropy decoder was not done */
   bool created;          /* info holds memory */
@@ -101,7 +102,11 @@ void hrn_jpeg_markers(const uint8_t *bytes, size_t length, hrn_facts *facts);
 /* jpeg.c. Those without a status may longjmp to jpeg.escape: only under the caller's own setjmp. */
 void hrn_jpeg_open(hrn_context *context);
 int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
-int hrn_jpeg_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
+int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_rows *rows,
+                  hrn_status *status);
+int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                  hrn_status *status);
+int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status);
 void hrn_jpeg_start(hrn_context *context);
 jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context);
 bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info);

@@ -31,11 +31,7 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
   /* One op is one stage. Its rows go into an image, which the compressor takes as it is: no copy
    * in three bytes a pixel. */
   hrn_ready ready;
-  hrn_image input;
-  if (hrn_stage_prepare(context, program.stages, &ready, status) != HRN_OK ||
-      hrn_decode_window(context, &ready.input, &input, status) != HRN_OK) {
-    return status->code;
-  }
+  if (hrn_stage_prepare(context, program.stages, &ready, status) != HRN_OK) return status->code;
   image->width = program.stages[0].x.length;
   image->height = program.stages[0].y.length;
   image->stride = (size_t)image->width * 4; /* smaller than the source, whose size was checked */
@@ -43,7 +39,7 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
       hrn_scratch(context, HRN_SCRATCH_IMAGE_A, image->stride * (size_t)image->height, status);
   if (image->pixels == NULL) return status->code;
   const hrn_sink sink = {.image = image, .width = image->width, .height = image->height};
-  return hrn_stage_run(context, &ready, &input, &sink, status);
+  return hrn_stage_first(context, &ready, &sink, status);
 }
 
 /* Whether no pixel has a colour: then one component says it all, and libjpeg's weights, whose sum

@@ -23,6 +23,17 @@ typedef struct hrn_image {
   int32_t width, height;
 } hrn_image;
 
+/* An image whose rows come from the top down while somebody goes over them: a crop of a photograph
+ * is megabytes, the rows that a pass works on stay in the nearest cache. Rows [first, ready) are
+ * there, row y at image.pixels + (y - first) * stride. */
+typedef struct hrn_rows {
+  hrn_image image;
+  int32_t first, ready;
+  int32_t at_once;     /* rows that there is room for */
+  hrn_box box;         /* the window of the encoded image, where `source` is not NULL */
+  hrn_context *source; /* decodes what is missing; NULL: nothing ever is */
+} hrn_rows;
+
 /* Scratch: a few named growable buffers a context owns; each reused from sample to sample,
  * 64-byte aligned, HRN_ROW_PADDING bytes past the asked size. Counted against
  * max_decoder_bytes. NULL with HRN_LIMIT or HRN_MEMORY in status. Content is not kept. */
@@ -82,6 +93,28 @@ double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t d
  * points into the context's scratch (HRN_SCRATCH_DECODE) until the next call. */
 int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,
                       hrn_status *status);
+
+/* The same pixels a few rows at a time: at least `at_once` of them lie in memory together. When all
+ * that is wanted was seen, hrn_decode_settle tells what the bytes were worth. Where it answers
+ * `again`, they were not what they seemed on the way: the rows begin once more, and only those of
+ * the second time count. */
+int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
+                    hrn_status *status);
+int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status);
+
+/* Rows that a pass which takes them in order has in memory: enough that a call of the decoder is
+ * worth its while, few enough to stay in the nearer caches with everything else. */
+enum { HRN_STRIP_ROWS = 32 };
+
+/* rows.c. An image that is there whole. */
+hrn_rows hrn_rows_of(const hrn_image *image);
+
+/* Makes rows [from, to) be there, at most at_once of them; those before `from` are given up. */
+int hrn_rows_need(hrn_rows *rows, int32_t from, int32_t to, hrn_status *status);
+
+static inline const uint8_t *hrn_row(const hrn_rows *rows, int32_t y) {
+  return rows->image.pixels + (size_t)(y - rows->first) * rows->image.stride;
+}
 
 /* ---- status ---------------------------------------------------------------------------- */
 int hrn_fail(hrn_status *status, int code, int64_t offset, const char *format, ...)

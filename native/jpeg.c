@@ -184,9 +184,10 @@ int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status) {
   return HRN_OK;
 }
 
-/* Reads `count` rows to `first`, `stride` bytes apart. */
+/* `count` rows of the window to `first`, `stride` bytes apart. */
 static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t count) {
   JSAMPROW rows[ROWS_PER_CALL];
+  first -= jpeg->margin;
   while (count > 0) {
     uint32_t group = count < ROWS_PER_CALL ? count : ROWS_PER_CALL;
     for (uint32_t i = 0; i < group; i++) rows[i] = first + i * stride;
@@ -196,15 +197,31 @@ static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t co
       hrn_fail(jpeg->status, HRN_INTERNAL, -1, "libjpeg has no row %u", jpeg->info.output_scanline);
       return;
     }
+    if (jpeg->info.out_color_space == JCS_CMYK) {
+      for (uint32_t i = 0; i < done; i++) hrn_cmyk_to_rgbx(rows[i], stride / 4);
+    }
     first += done * stride;
     count -= done;
   }
 }
 
-/* Decodes the window and at most a few rows and columns beside it. Entropy-coded data above it has
- * to be read, for each MCU's place is known only from the one before; inverse DCT, upsampling and
- * colour conversion are done for the window alone, and nothing at all for what is below. */
-static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bool hooked,
+int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                  hrn_status *status) {
+  hrn_jpeg *jpeg = &context->jpeg;
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) {
+    hrn_jpeg_close(jpeg);
+    return status->code;
+  }
+  read_rows(jpeg, first, stride, count);
+  return status->code;
+}
+
+/* Makes ready to decode the window and at most a few rows and columns beside it. Entropy-coded data
+ * above it has to be read, for each MCU's place is known only from the one before; inverse DCT,
+ * upsampling and colour conversion are done for the window alone, and nothing at all for what is
+ * below. */
+int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_rows *rows,
                   hrn_status *status) {
   hrn_jpeg *jpeg = &context->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;
@@ -224,7 +241,7 @@ static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bo
   hooked = hooked && hrn_hook_begin(context);
 
   JDIMENSION first = 0, columns = info->output_width;
-  uint32_t top = (uint32_t)box->top, rows = (uint32_t)box->height;
+  uint32_t top = (uint32_t)box->top;
   /* The library smooths over coefficients that were never sent. It looks at neighbouring blocks for
    * that, and only a decode without skipping or cropping is Pillow's. */
   bool whole = info->progressive_mode && hrn_jpeg_incomplete(info);
@@ -240,42 +257,40 @@ static int window(hrn_context *context, const hrn_box *box, hrn_image *image, bo
     /* The hook counts in MCUs of the file, whatever the scale. Where its rows do not fit the memory
      * limit, libjpeg's own decoder needs less. */
     if (hooked && hrn_hook_install(context, first * denominator, columns * denominator,
-                                   (top + rows) * denominator, status) != HRN_OK) {
+                                   (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
       hrn_status_clear(status);
     }
     if (top > 0) jpeg_skip_scanlines(info, top);
   }
 
   size_t stride = (size_t)columns * 4;
-  uint32_t above = whole ? top : 0;
   uint8_t *pixels =
-      hrn_scratch(context, HRN_SCRATCH_DECODE, (size_t)(above + rows) * stride, status);
-  if (pixels != NULL) {
-    read_rows(jpeg, pixels, stride, above + rows);
-    image->pixels = pixels + above * stride + ((size_t)box->left - first) * 4;
-    image->stride = stride;
-    image->width = box->width;
-    image->height = box->height;
-    if (info->out_color_space == JCS_CMYK) {
-      hrn_cmyk_to_rgbx(pixels + above * stride, (size_t)rows * columns);
-    }
-    hrn_jpeg_verdict(jpeg, status);
+      hrn_scratch(context, HRN_SCRATCH_DECODE, (size_t)rows->at_once * stride, status);
+  if (pixels == NULL) {
+    hrn_jpeg_close(jpeg);
+    return status->code;
   }
-  /* Without reading what is below the window. */
-  hrn_jpeg_close(jpeg);
+  jpeg->margin = (uint32_t)(((size_t)box->left - first) * 4);
+  rows->image = (hrn_image){pixels + jpeg->margin, stride, box->width, box->height};
+  rows->first = rows->ready = 0;
+  if (whole) { /* rows that nobody asked for, over each other */
+    while (info->output_scanline < top) read_rows(jpeg, rows->image.pixels, stride, 1);
+  }
   return status->code;
 }
 
-int hrn_jpeg_window(hrn_context *context, const hrn_box *box, hrn_image *image,
-                    hrn_status *status) {
-  if (window(context, box, image, true, status) == HRN_OK && hrn_hook_irregular(context)) {
-    /* Damaged data, or seek points of another file. The verdict is libjpeg's, as if nobody had
-     * tried before it. */
-    hrn_status_clear(status);
-    if (hrn_jpeg_header(context, &context->width, &context->height, status) != HRN_OK) {
-      return status->code;
-    }
-    window(context, box, image, false, status);
+int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status) {
+  hrn_context *context = rows->source;
+  hrn_jpeg_verdict(&context->jpeg, status);
+  /* Without reading what is below the window. */
+  hrn_jpeg_close(&context->jpeg);
+  *again = status->code == HRN_OK && hrn_hook_irregular(context);
+  if (!*again) return status->code;
+  /* Damaged data, or seek points of another file. The verdict is libjpeg's, as if nobody had tried
+   * before it. */
+  hrn_status_clear(status);
+  if (hrn_jpeg_header(context, &context->width, &context->height, status) != HRN_OK) {
+    return status->code;
   }
-  return status->code;
+  return hrn_jpeg_rows(context, &rows->box, false, rows, status);
 }

@@ -142,11 +142,12 @@ typedef struct hrn_ready {
   int convolves, gathers;
   int32_t *columns, *rows; /* with `gathers`: source of each output, -1 for the fill */
   hrn_box input;           /* window of the stage's input */
+  int32_t at_once;         /* rows of it that must be in memory together */
 } hrn_ready;
 
 int hrn_stage_prepare(hrn_context *context, const hrn_stage *stage, hrn_ready *ready,
                       hrn_status *status);
-int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
+int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
                   const hrn_sink *sink, hrn_status *status);
 
 /* The window of its input alone. */
@@ -159,7 +160,7 @@ typedef struct hrn_want {
   hrn_box window;
   int32_t denominator;
   int fast;
-  int32_t decode;
+  int32_t decode, sharing; /* so many share it */
   hrn_box shared;
 } hrn_want;
 void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t count);
@@ -169,6 +170,11 @@ typedef struct hrn_decoded {
   hrn_box window;
   hrn_image image;
 } hrn_decoded;
+
+/* The same for the first stage, whose input is the encoded image: its rows are decoded as they are
+ * needed. The sink may see rows twice, those of the second time count. */
+int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink *sink,
+                    hrn_status *status);
 
 /* Where a stage's rows go: into an image for the next stage, or finished into the destination. */
 struct hrn_sink {

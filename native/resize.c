@@ -66,23 +66,25 @@ int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_sca
   return HRN_OK;
 }
 
-static const uint8_t *row_of(const hrn_image *image, int32_t y) {
-  return image->pixels + (size_t)y * image->stride;
+int32_t hrn_resize_at_once(const hrn_resize *resize) {
+  const int whole = resize->vertical && (!resize->horizontal || resize->vertical_first);
+  return whole ? resize->input.height : HRN_STRIP_ROWS;
 }
 
 /* The four orders of passes. Rows go through the horizontal kernel in pairs, since that is what
  * fills a 256-bit register: an odd last row is paired with itself. */
 
 /* Rows two at a time through the horizontal kernel, straight to the sink. */
-static int horizontal_only(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+static int horizontal_only(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                            const hrn_sink *sink, hrn_status *status) {
   const hrn_kernels *kernels = hrn_kernels_chosen();
   const size_t stride = row_bytes(resize->output.width);
   uint8_t *rows = hrn_scratch(context, HRN_SCRATCH_ROWS, 2 * stride, status);
   if (rows == NULL) return status->code;
-  for (int32_t y = 0; y < image->height; y += 2) {
-    const int pair = y + 1 < image->height;
-    kernels->horizontal(&resize->x, row_of(image, y), row_of(image, pair ? y + 1 : y), rows,
+  for (int32_t y = 0; y < input->image.height; y += 2) {
+    const int pair = y + 1 < input->image.height;
+    if (hrn_rows_need(input, y, y + 1 + pair, status) != HRN_OK) return status->code;
+    kernels->horizontal(&resize->x, hrn_row(input, y), hrn_row(input, pair ? y + 1 : y), rows,
                         pair ? rows + stride : rows);
     hrn_sink_row(sink, y, rows);
     if (pair) hrn_sink_row(sink, y + 1, rows + stride);
@@ -91,34 +93,36 @@ static int horizontal_only(hrn_context *context, const hrn_resize *resize, const
 }
 
 /* The kernel reads the image where it lies: a vertical pass looks at whole rows. */
-static int vertical_only(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+static int vertical_only(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                          const hrn_sink *sink, hrn_status *status) {
   const hrn_kernels *kernels = hrn_kernels_chosen();
-  uint8_t *row = hrn_scratch(context, HRN_SCRATCH_ROWS, row_bytes(image->width), status);
+  uint8_t *row = hrn_scratch(context, HRN_SCRATCH_ROWS, row_bytes(input->image.width), status);
   if (row == NULL) return status->code;
+  if (hrn_rows_need(input, 0, input->image.height, status) != HRN_OK) return status->code;
   for (int32_t y = 0; y < resize->output.height; y++) {
-    kernels->vertical(&resize->y, y, row_of(image, resize->y.start[y]), image->stride, row,
-                      (size_t)image->width * 4);
+    kernels->vertical(&resize->y, y, hrn_row(input, resize->y.start[y]), input->image.stride, row,
+                      (size_t)input->image.width * 4);
     hrn_sink_row(sink, y, row);
   }
   return HRN_OK;
 }
 
 /* Two rows of the first pass are all that exists between the passes. */
-static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resize,
-                                    const hrn_image *image, const hrn_sink *sink,
-                                    hrn_status *status) {
+static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
+                                    const hrn_sink *sink, hrn_status *status) {
   const hrn_kernels *kernels = hrn_kernels_chosen();
-  const size_t wide = row_bytes(image->width), narrow = row_bytes(resize->output.width);
+  const size_t wide = row_bytes(input->image.width), narrow = row_bytes(resize->output.width);
   uint8_t *middle = hrn_scratch(context, HRN_SCRATCH_MIDDLE, 2 * wide, status);
   if (middle == NULL) return status->code;
   uint8_t *rows = hrn_scratch(context, HRN_SCRATCH_ROWS, 2 * narrow, status);
   if (rows == NULL) return status->code;
+  if (hrn_rows_need(input, 0, input->image.height, status) != HRN_OK) return status->code;
   for (int32_t y = 0; y < resize->output.height; y += 2) {
     const int pair = y + 1 < resize->output.height;
     for (int32_t i = 0; i < 1 + pair; i++) {
-      kernels->vertical(&resize->y, y + i, row_of(image, resize->y.start[y + i]), image->stride,
-                        middle + (size_t)i * wide, (size_t)image->width * 4);
+      kernels->vertical(&resize->y, y + i, hrn_row(input, resize->y.start[y + i]),
+                        input->image.stride, middle + (size_t)i * wide,
+                        (size_t)input->image.width * 4);
     }
     kernels->horizontal(&resize->x, middle, pair ? middle + wide : middle, rows,
                         pair ? rows + narrow : rows);
@@ -130,9 +134,8 @@ static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resi
 
 /* Supports of neighbouring outputs overlap, so rows of the first pass are kept in a buffer that
  * slides down the image. It is linear rather than a ring: kernels address rows by a stride. */
-static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resize,
-                                    const hrn_image *image, const hrn_sink *sink,
-                                    hrn_status *status) {
+static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
+                                    const hrn_sink *sink, hrn_status *status) {
   const hrn_kernels *kernels = hrn_kernels_chosen();
   const size_t stride = row_bytes(resize->output.width);
   int32_t most = 0;
@@ -161,10 +164,11 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
         memmove(middle, middle + (size_t)(start - base) * stride, (size_t)(ready - start) * stride);
         base = start;
       }
-      const int pair = ready + 1 < image->height;
+      const int pair = ready + 1 < input->image.height;
+      if (hrn_rows_need(input, ready, ready + 1 + pair, status) != HRN_OK) return status->code;
       uint8_t *out = middle + (size_t)(ready - base) * stride;
-      kernels->horizontal(&resize->x, row_of(image, ready), row_of(image, pair ? ready + 1 : ready),
-                          out, pair ? out + stride : out);
+      kernels->horizontal(&resize->x, hrn_row(input, ready),
+                          hrn_row(input, pair ? ready + 1 : ready), out, pair ? out + stride : out);
       ready += 1 + pair;
     }
     kernels->vertical(&resize->y, y, middle + (size_t)(start - base) * stride, stride, row,
@@ -174,15 +178,18 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
   return HRN_OK;
 }
 
-int hrn_resize_run(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                    const hrn_sink *sink, hrn_status *status) {
   if (!resize->horizontal && !resize->vertical) {
     /* A crop that was decoded at just the size it is to have. */
-    for (int32_t y = 0; y < image->height; y++) hrn_sink_row(sink, y, row_of(image, y));
+    for (int32_t y = 0; y < input->image.height; y++) {
+      if (hrn_rows_need(input, y, y + 1, status) != HRN_OK) return status->code;
+      hrn_sink_row(sink, y, hrn_row(input, y));
+    }
     return HRN_OK;
   }
-  if (!resize->vertical) return horizontal_only(context, resize, image, sink, status);
-  if (!resize->horizontal) return vertical_only(context, resize, image, sink, status);
-  if (resize->vertical_first) return vertical_then_horizontal(context, resize, image, sink, status);
-  return horizontal_then_vertical(context, resize, image, sink, status);
+  if (!resize->vertical) return horizontal_only(context, resize, input, sink, status);
+  if (!resize->horizontal) return vertical_only(context, resize, input, sink, status);
+  if (resize->vertical_first) return vertical_then_horizontal(context, resize, input, sink, status);
+  return horizontal_then_vertical(context, resize, input, sink, status);
 }

@@ -105,8 +105,12 @@ void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, co
 typedef struct hrn_sink hrn_sink;
 void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels);
 
-/* Runs it on `image`, which holds exactly resize->input. */
-int hrn_resize_run(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+/* Rows of the input that must be there together: those of the whole image where the vertical pass
+ * reads them, a pair where the horizontal one does. */
+int32_t hrn_resize_at_once(const hrn_resize *resize);
+
+/* Runs it on `input`, whose rows are exactly those of resize->input. */
+int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                    const hrn_sink *sink, hrn_status *status);
 
 #endif

@@ -68,11 +68,18 @@ static void write_image(const hrn_plan *plan, const hrn_stage *last, const hrn_i
   }
 }
 
-/* The first stage's input: the window that it says it needs, from the decoder or out of what was
- * decoded for several views. */
-static int first_input(hrn_context *context, const hrn_ready *ready, const hrn_decoded *shared,
-                       hrn_image *input, hrn_status *status) {
-  if (shared == NULL) return hrn_decode_window(context, &ready->input, input, status);
+/* A window of an image that is there whole. */
+static hrn_rows part_of(const hrn_image *image, int32_t top, int32_t left, const hrn_box *window) {
+  const hrn_image part = {image->pixels + (size_t)top * image->stride + 4 * (size_t)left,
+                          image->stride, window->width, window->height};
+  return hrn_rows_of(&part);
+}
+
+/* The first stage: on rows that are decoded as it needs them, or on what was decoded for several
+ * views. */
+static int run_first(hrn_context *context, const hrn_ready *ready, const hrn_decoded *shared,
+                     const hrn_sink *sink, hrn_status *status) {
+  if (shared == NULL) return hrn_stage_first(context, ready, sink, status);
   const hrn_box *from = &shared->window, *want = &ready->input;
   if (want->left < from->left || want->top < from->top ||
       want->left + want->width > from->left + from->width ||
@@ -80,12 +87,8 @@ static int first_input(hrn_context *context, const hrn_ready *ready, const hrn_d
     return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of what was decoded",
                     want->left, want->top, want->width, want->height);
   }
-  *input = shared->image;
-  input->pixels +=
-      (size_t)(want->top - from->top) * input->stride + 4 * (size_t)(want->left - from->left);
-  input->width = want->width;
-  input->height = want->height;
-  return HRN_OK;
+  hrn_rows input = part_of(&shared->image, want->top - from->top, want->left - from->left, want);
+  return hrn_stage_run(context, ready, &input, sink, status);
 }
 
 /* Later stages look at a window of the image before. */
@@ -98,23 +101,19 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
     hrn_ready ready;
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
-    hrn_image input;
-    if (s == 0) {
-      if (first_input(context, &ready, shared, &input, status) != HRN_OK) return status->code;
-    } else {
-      input = image;
-      /* The whole image between is there; the next stage looks at its part of it. */
-      input.pixels += (size_t)ready.input.top * input.stride + 4 * (size_t)ready.input.left;
-      input.width = ready.input.width;
-      input.height = ready.input.height;
-    }
     hrn_image *output = NULL, between;
     if (!last || pixels || program->crops.count > 0) {
       output = &between;
       if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
     }
     const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
-    if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+    if (s == 0) {
+      if (run_first(context, &ready, shared, &sink, status) != HRN_OK) return status->code;
+    } else {
+      /* The whole image between is there; the stage looks at its part of it. */
+      hrn_rows input = part_of(&image, ready.input.top, ready.input.left, &ready.input);
+      if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+    }
     if (output == NULL) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
@@ -160,6 +159,7 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
                     size.width, size.height, (unsigned long long)size.bytes,
                     (unsigned long long)view->capacity);
   }
+  hrn_decode_exact(context); /* another view may have been fast */
   if (plan->output.mode == HRN_FAST) make_fast(context, program->stages, program->count);
   return HRN_OK;
 }
@@ -196,27 +196,36 @@ static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wan
   return HRN_OK;
 }
 
-/* Views of one decode follow each other, for the next decode takes its memory. */
+/* One decode, and the views that are cut from it. The next decode takes its memory. */
+static int run_shared(hrn_context *context, const hrn_job *job, const hrn_want *wants,
+                      int32_t first, hrn_status *status) {
+  hrn_decoded shared = {.window = wants[first].shared};
+  hrn_decode_exact(context);
+  if (wants[first].fast) hrn_decode_fast(context, wants[first].denominator);
+  if (hrn_decode_window(context, &shared.window, &shared.image, status) != HRN_OK) {
+    return status->code;
+  }
+  for (int32_t v = first; v < job->view_count; v++) {
+    if (wants[v].decode == first &&
+        run_view(context, &job->views[v], &job->key, v, &shared, status) != HRN_OK) {
+      return status->code;
+    }
+  }
+  return HRN_OK;
+}
+
 static int run_views(hrn_context *context, const hrn_job *job, hrn_status *status) {
   hrn_want wants[HRN_MAX_VIEWS];
   uint32_t warnings = 0;
   if (want_of_views(context, job, wants, status) != HRN_OK) return status->code;
   hrn_share_decodes(context, wants, job->view_count);
-  for (int32_t first = 0; first < job->view_count; first++) {
-    if (wants[first].decode != first) continue;
-    hrn_decoded shared = {.window = wants[first].shared};
-    hrn_decode_exact(context);
-    if (wants[first].fast) hrn_decode_fast(context, wants[first].denominator);
-    if (hrn_decode_window(context, &shared.window, &shared.image, status) != HRN_OK) {
-      return status->code;
-    }
+  for (int32_t v = 0; v < job->view_count; v++) {
+    if (wants[v].decode != v) continue;
+    const int code = wants[v].sharing > 1
+                         ? run_shared(context, job, wants, v, status)
+                         : run_view(context, &job->views[v], &job->key, v, NULL, status);
+    if (code != HRN_OK) return code;
     if (status->warnings > warnings) warnings = status->warnings;
-    for (int32_t v = first; v < job->view_count; v++) {
-      if (wants[v].decode != first) continue;
-      if (run_view(context, &job->views[v], &job->key, v, &shared, status) != HRN_OK) {
-        return status->code;
-      }
-    }
   }
   status->warnings = warnings;
   return HRN_OK;

@@ -32,6 +32,7 @@ void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t coun
   double cost[HRN_MAX_VIEWS];
   for (int32_t v = 0; v < count; v++) {
     wants[v].decode = v;
+    wants[v].sharing = 1;
     wants[v].shared = wants[v].window;
     cost[v] = hrn_decode_cost(context, &wants[v].window, wants[v].denominator);
   }
@@ -51,6 +52,7 @@ void hrn_share_decodes(const hrn_context *context, hrn_want *wants, int32_t coun
     if (first < 0) return;
     const hrn_box both = around(&wants[first].shared, &wants[second].shared);
     wants[first].shared = both;
+    wants[first].sharing += wants[second].sharing;
     cost[first] = hrn_decode_cost(context, &both, wants[first].denominator);
     for (int32_t v = 0; v < count; v++) {
       if (wants[v].decode == second) wants[v].decode = first;

@@ -107,6 +107,7 @@ static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hr
     ready->input = ready->resize.input;
     ready->input.left += left;
     ready->input.top += top;
+    ready->at_once = hrn_resize_at_once(&ready->resize);
     return HRN_OK;
   }
   if (nearest) {
@@ -115,6 +116,8 @@ static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hr
   }
   ready->input.left += x->box_start;
   ready->input.top += y->box_start;
+  /* A gather may look at rows in any order; without one they are copied, each by itself. */
+  ready->at_once = ready->gathers ? ready->input.height : HRN_STRIP_ROWS;
   return HRN_OK;
 }
 
@@ -157,7 +160,7 @@ static int gather(hrn_context *context, const hrn_ready *ready, const hrn_image 
 }
 
 /* A resized region as an image, for the padding that follows it. */
-static int resize_to_region(hrn_context *context, const hrn_resize *resize, const hrn_image *image,
+static int resize_to_region(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                             hrn_image *region, hrn_status *status) {
   const int32_t width = resize->output.width, height = resize->output.height;
   size_t bytes;
@@ -168,24 +171,44 @@ static int resize_to_region(hrn_context *context, const hrn_resize *resize, cons
   if (pixels == NULL) return status->code;
   *region = (hrn_image){pixels, (size_t)width * 4, width, height};
   const hrn_sink sink = {.image = region, .width = width, .height = height};
-  return hrn_resize_run(context, resize, image, &sink, status);
+  return hrn_resize_run(context, resize, input, &sink, status);
 }
 
-int hrn_stage_run(hrn_context *context, const hrn_ready *ready, const hrn_image *image,
+int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
                   const hrn_sink *sink, hrn_status *status) {
   if (ready->convolves && !ready->gathers) {
-    return hrn_resize_run(context, &ready->resize, image, sink, status);
+    return hrn_resize_run(context, &ready->resize, input, sink, status);
   }
   if (ready->convolves) {
     hrn_image region;
-    if (resize_to_region(context, &ready->resize, image, &region, status) != HRN_OK) {
+    if (resize_to_region(context, &ready->resize, input, &region, status) != HRN_OK) {
       return status->code;
     }
     return gather(context, ready, &region, sink, status);
   }
-  if (ready->gathers) return gather(context, ready, image, sink, status);
-  for (int32_t y = 0; y < image->height; y++) {
-    hrn_sink_row(sink, y, image->pixels + (size_t)y * image->stride);
+  if (ready->gathers) {
+    if (hrn_rows_need(input, 0, input->image.height, status) != HRN_OK) return status->code;
+    return gather(context, ready, &input->image, sink, status);
+  }
+  for (int32_t y = 0; y < input->image.height; y++) {
+    if (hrn_rows_need(input, y, y + 1, status) != HRN_OK) return status->code;
+    hrn_sink_row(sink, y, hrn_row(input, y));
+  }
+  return HRN_OK;
+}
+
+int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink *sink,
+                    hrn_status *status) {
+  hrn_rows rows;
+  int again = 1;
+  if (hrn_decode_rows(context, &ready->input, ready->at_once, &rows, status) != HRN_OK) {
+    return status->code;
+  }
+  while (again) {
+    if (hrn_stage_run(context, ready, &rows, sink, status) != HRN_OK ||
+        hrn_decode_settle(&rows, &again, status) != HRN_OK) {
+      return status->code;
+    }
   }
   return HRN_OK;
 }

@@ -33,13 +33,10 @@ type memory struct {
 // newMemory allocates own memory for a slot: memfd where the system has it, otherwise an
 // anonymous shared mapping.
 func newMemory(bytes int64, noMemfd bool) (*memory, *MemoryError) {
-	page := int64(os.Getpagesize())
-	length := (bytes + page - 1) &^ (page - 1)
-	if length >= largeSlot {
-		// Asked first: where a cgroup is the limit, the kernel's answer would be the OOM killer.
-		if available := availableBytes(); available >= 0 && length > available {
-			return nil, &MemoryError{Needed: bytes, Available: available}
-		}
+	length := wholePages(bytes)
+	// Asked first: where a cgroup is the limit, the kernel's answer would be the OOM killer.
+	if short := shortage(bytes); short != nil {
+		return nil, short
 	}
 	m := &memory{bytes: bytes, tag: Own, fd: -1, populated: make([]atomic.Bool, (length+chunk-1)/chunk)}
 	if !noMemfd {
@@ -63,6 +60,24 @@ func newMemory(bytes int64, noMemfd bool) (*memory, *MemoryError) {
 }
 
 const none = -1
+
+func wholePages(bytes int64) int64 {
+	page := int64(os.Getpagesize())
+	return (bytes + page - 1) &^ (page - 1)
+}
+
+// shortage says that the system has not got so many bytes; nil where it has, or is not known to lack
+// them.
+func shortage(bytes int64) *MemoryError {
+	length := wholePages(bytes)
+	if length < largeSlot {
+		return nil
+	}
+	if available := availableBytes(); available >= 0 && length > available {
+		return &MemoryError{Needed: bytes, Available: available}
+	}
+	return nil
+}
 
 // unmap gives own memory back to the system; another process that holds the descriptor keeps
 // the pages alive.

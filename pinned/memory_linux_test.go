@@ -56,6 +56,8 @@ func TestSlotLargerThanTheMachineIsAnErrorThatSaysHowMuchWasNeeded(t *testing.T)
 		assert.Positive(t, e.Available)
 		assert.ErrorContains(t, err, "a batch needs a slot of 35184372088832 bytes")
 		assert.Zero(t, p.Stats())
+		assert.ErrorIs(t, p.Check(), ErrMemory, "before any slot is asked for, too")
+		assert.NoError(t, newPool(t, Options{SlotBytes: 8 << 20}).Check())
 	})
 }
 

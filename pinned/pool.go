@@ -63,6 +63,14 @@ func (p *Pool) Acquire() (*Slot, error) {
 }
 
 // takeFree removes the next free memory from its list.
+// Check says before any slot is made that the system has not got the memory for one.
+func (p *Pool) Check() error {
+	if short := shortage(p.options.SlotBytes); short != nil {
+		return short
+	}
+	return nil
+}
+
 func (p *Pool) takeFree() *memory {
 	for _, m := range p.loans {
 		if m.state == Free {

@@ -65,6 +65,10 @@ func Open(c Config) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A batch that can never be is refused now, and not by the first Next.
+	if err := usual.pool.Check(); err != nil {
+		return nil, err
+	}
 	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(),
 		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
 	l.work.L = &l.mu

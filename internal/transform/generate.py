@@ -16,7 +16,7 @@ TARGET = HERE.parents[1] / "python" / "headrace" / "transforms.py"
 # The Python type of each type of the table. Interpolation also takes torchvision's enum and
 # Pillow's constants, which is no loss of checking: the engine refuses every other value.
 HINTS = {
-    "size": "int | Sequence[int]",
+    "size": "int | Sequence[int] | Schedule",
     "shorter_or_size": "int | Sequence[int]",
     "length": "int",
     "interval": "Sequence[float]",
@@ -58,6 +58,9 @@ HINTS = {
     "erasing_value": "float | Sequence[float] | str",
 }
 
+# What stands beside the transforms, from modules of its own.
+ALSO = ("Schedule", "Views")
+
 HEAD = '''\
 """Transforms as data: what the native engine does to each image, in order.
 
@@ -73,6 +76,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+
+from headrace.multiview import Views
+from headrace.schedule import Schedule
 
 __all__ = [
 {names}]
@@ -160,7 +166,7 @@ def generate() -> str:
     table = json.loads((HERE / "transforms.json").read_text())
     entries = [e for e in table["transforms"] if not e.get("internal")]
     entries += table["labels"]
-    names = "".join(f'    "{name}",\n' for name in sorted(e["name"] for e in entries))
+    names = "".join(f'    "{name}",\n' for name in sorted([*ALSO, *(e["name"] for e in entries)]))
     parts = [HEAD.replace("{names}", names)]
     return "\n\n".join(parts + [one_class(e) for e in entries])
 

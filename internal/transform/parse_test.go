@@ -27,7 +27,7 @@ func parse(t *testing.T, list string, options Options) (*native.Plan, error) {
 
 func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.T) {
 	required := map[string]string{
-		"RandomResizedCrop": `"size": 224`, "Resize": `"size": [256]`, "CenterCrop": `"size": [224, 200]`,
+		"RandomResizedCrop": `"size": 224`, "Resize": `"size": [256]`, "CenterCrop": `"size": [224, 200]`, "FiveCrop": `"size": 64`, "TenCrop": `"size": [64, 32]`,
 		"RandomCrop": `"size": 32`, "RandomHorizontalFlip": `"p": 0.5`, "RandomVerticalFlip": `"p": 1`,
 		"Normalize": `"mean": [0.5, 0.4, 0.3], "std": 0.2`, "Crop": `"top": -1, "left": 2, "height": 3, "width": 4`,
 		"Pad": `"padding": [1, 2]`, "Grayscale": `"num_output_channels": 3`, "RandomPosterize": `"bits": 4`,

@@ -74,6 +74,18 @@ func ParseRecipe(views []View, resolution *Schedule, options Options) (Recipe, e
 	return r, nil
 }
 
+// ParseAt compiles a list of transforms as it is at an epoch.
+func ParseAt(list []json.RawMessage, epoch int64, options Options) (*native.Plan, error) {
+	c := compiler{views: []View{{Transform: list}}, options: options}
+	if err := c.collect(); err != nil {
+		return nil, err
+	}
+	if c.bySteps {
+		return nil, errors.New("size follows a schedule by steps (expected one by epochs: one image is of no step)")
+	}
+	return c.plan(list, epoch)
+}
+
 // ExplainViews is Explain where there are several views: the sentence says which it is.
 func ExplainViews(views []View, err error) error {
 	for i, view := range views {

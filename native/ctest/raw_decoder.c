@@ -109,3 +109,24 @@ int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image
   }
   return HRN_OK;
 }
+
+/* All rows at once; that they may come in strips is seeks.c's and windows.c's to try. */
+int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
+                    hrn_status *status) {
+  hrn_image image;
+  (void)at_once;
+  if (hrn_decode_window(context, box, &image, status) == HRN_OK) *rows = hrn_rows_of(&image);
+  return status->code;
+}
+
+int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status) {
+  (void)rows;
+  *again = 0;
+  return status->code;
+}
+
+int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                  hrn_status *status) {
+  (void)context, (void)first, (void)stride, (void)count;
+  return hrn_fail(status, HRN_INTERNAL, -1, "there is no JPEG");
+}

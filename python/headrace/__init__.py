@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace import functional, samplers, transforms
+    from headrace import accelerate, functional, samplers, transforms
     from headrace.dataloader import DataLoader
     from headrace.dataset import Dataset, Sample
     from headrace.loader import Loader
@@ -28,6 +28,7 @@ __all__ = [
     "Loader",
     "Sample",
     "Writer",
+    "accelerate",
     "from_torchvision",
     "functional",
     "index",
@@ -52,7 +53,7 @@ _HOMES = {
     "pack": "writing",
     "verify": "writing",
 }
-_MODULES = ("errors", "functional", "samplers", "torch", "transforms")
+_MODULES = ("accelerate", "errors", "functional", "samplers", "torch", "transforms")
 
 
 def __getattr__(name: str) -> Any:

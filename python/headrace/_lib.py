@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import (
     POINTER,
     byref,
@@ -269,18 +269,26 @@ def to_text(config: Mapping[str, Any]) -> bytes:
         ArgumentError: JSON cannot say it: a number is not finite, or an argument is of another
             type. The sentence names it.
     """
-    for number, step in enumerate(config.get("transform") or ()):
-        for argument, value in step.items():
-            _check_finite(f"transform {number} ({step.get('name')}): {argument}", value)
+    for name, value in _step_arguments(config):
+        _check_finite(name, value)
     try:
         return json.dumps(config, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError):
-        for number, step in enumerate(config.get("transform") or ()):
-            for argument, value in step.items():
-                _check_sayable(f"transform {number} ({step.get('name')}): {argument}", value)
+        for name, value in _step_arguments(config):
+            _check_sayable(name, value)
         for name, value in config.items():
             _check_sayable(name, value)
         raise
+
+
+def _step_arguments(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of all transforms, with what a sentence calls them."""
+    views = config.get("views") or [{"transform": config.get("transform") or ()}]
+    for place, view in enumerate(views):
+        which = f"view {place}, " if len(views) > 1 else ""
+        for number, step in enumerate(view["transform"]):
+            for argument, value in step.items():
+                yield f"{which}transform {number} ({step.get('name')}): {argument}", value
 
 
 def _check_sayable(name: str, value: Any) -> None:

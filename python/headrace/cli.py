@@ -294,11 +294,12 @@ def view(
     count: Annotated[int, typer.Option(help="How many samples.")] = 24,
     size: Annotated[int, typer.Option(help="Height and width of each.")] = 160,
     seed: Annotated[int, typer.Option(help="What is drawn from.")] = 0,
+    views: Annotated[int, typer.Option(help="Images of each sample, side by side.")] = 1,
 ) -> None:
     """Write a contact sheet of an augmented batch, with labels."""
     from headrace.sheet import contact_sheet
 
-    contact_sheet(source, picture, count, size, seed)
+    contact_sheet(source, picture, count, size, seed, views)
     _say(f"Wrote {picture}")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,7 +17,8 @@ from headrace.batches import Engine, Pool, Recipe
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
-from headrace.iteration import Iteration, Place
+from headrace.iteration import Iteration, Place, layers
+from headrace.multiview import Views
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, of_steps, translate
 
@@ -114,6 +116,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self.next_epoch = 0
         self.base_seed: int | None = None
         self.tracker = Tracker()
+        self._expects_it = False  # a framework to make another loader of this one
         self._native = True  # not left to torch's loader by the latest iteration
         super().__init__(
             dataset,
@@ -202,6 +205,29 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 "(strict=True makes this an error)"
             )
         return Iteration(self, recipe)
+
+    @contextlib.contextmanager
+    def made_anew(self) -> Iterator[None]:
+        """While a framework that asks first makes a loader of its own of this one, as it should."""
+        self._expects_it = True
+        try:
+            yield
+        finally:
+            self._expects_it = False
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """What Accelerate asks before it puts torch's loader in the place of this one.
+
+        It then has the dataset, but nothing that belongs to Headrace.
+        """
+        if not self._expects_it:
+            text = "Accelerator.prepare puts torch's own DataLoader in its place; it stays with "
+            text += "headrace.accelerate.prepare(accelerator, loader)"
+            if self.strict or self.transform is not None:
+                raise UnsupportedError(text)
+            self._warn(text)
+        return False
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:
@@ -308,8 +334,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     @property
     def epoch_sampler(self) -> Any:
         """The sampler whose order ``set_epoch`` chooses, or None."""
-        inner = getattr(self.batch_sampler, "sampler", None)
-        for sampler in (self.sampler, self.batch_sampler, inner):
+        for sampler in (self.sampler, *layers(self.batch_sampler)):
             if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
                 return sampler
         return None
@@ -317,6 +342,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
 def _pipeline(transform: Any) -> Any:
     """A ``Compose`` or a list of ``headrace.transforms``, which is checked here already."""
+    if isinstance(transform, Views):
+        raise UnsupportedError(
+            "transform=Views(...): a DataLoader makes one image of each sample; several views are "
+            "headrace.Loader's, or headrace.IterableDataset's"
+        )
     if isinstance(transform, list | tuple) or hasattr(transform, "to_dict"):
         arguments.steps("transform", transform)
     elif transform is not None and not callable(transform):

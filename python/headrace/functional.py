@@ -21,6 +21,7 @@ from headrace.ops import (
     center_crop,
     crop,
     equalize,
+    five_crop,
     gaussian_blur,
     height_and_width,
     hflip,
@@ -37,6 +38,7 @@ from headrace.ops import (
     room_for_pixels,
     rotate,
     solarize,
+    ten_crop,
     vflip,
 )
 
@@ -54,6 +56,7 @@ __all__ = [
     "crop",
     "decode",
     "equalize",
+    "five_crop",
     "gaussian_blur",
     "hflip",
     "invert",
@@ -69,6 +72,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "ten_crop",
     "vflip",
 ]
 

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import torch.utils.data
 from torch.utils.data import (
-    BatchSampler,
     RandomSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
@@ -31,6 +30,12 @@ if TYPE_CHECKING:
 _pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
 # hr_seek's epochs end here; a torch seed has one bit more.
 _EPOCHS = 2**62
+# Samplers that choose nothing themselves and draw nothing, and where what they wrap is found.
+_WRAPPERS = {
+    ("torch.utils.data.sampler", "BatchSampler"): "sampler",
+    ("accelerate.data_loader", "BatchSamplerShard"): "batch_sampler",
+    ("accelerate.data_loader", "SkipBatchSampler"): "batch_sampler",
+}
 # Samplers of torch that draw with their first index and not before.
 _LAZY = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 _MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
@@ -137,17 +142,20 @@ class Iteration:
             sampler = loader.sampler
         indices: Iterator[Any] = iter(sampler)
         if loader.base_seed is None or not loader.persistent_workers:
-            drawn = torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-            loader.base_seed = int(drawn.item())
+            # What a state tells was drawn before it was made, and is not drawn again: whoever
+            # put the generators back to where they stood then goes on as if nothing had been.
+            if place.base_seed is None:
+                drawn = torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+                loader.base_seed = int(drawn.item())
             if loader.num_workers:
                 # Its iterator with workers resets itself when it is made, and so begins twice.
                 indices = iter(sampler)
         if place.base_seed is None:
             place.base_seed = loader.base_seed
         loader.base_seed = place.base_seed  # which persistent workers go on with
-        base: Any = sampler.sampler if type(sampler) is BatchSampler else sampler
+        *wrappers, base = layers(sampler)
         if type(base) is RandomSampler and base.generator is None:
-            return self._seeded(sampler, base)
+            return self._seeded(wrappers, base)
         if type(base) in _LAZY and base.generator is not None:
             return self._tracked(indices, base.generator)
         return indices
@@ -163,24 +171,22 @@ class Iteration:
             go_to(generator, *self._place.generator)
         yield from indices
 
-    def _seeded(self, sampler: Any, base: RandomSampler) -> Iterator[Any]:
+    def _seeded(self, wrappers: list[Any], base: RandomSampler) -> Iterator[Any]:
         """What a RandomSampler without a generator yields, its one draw noted for a resume.
 
         It seeds a generator of its own with a number drawn from the global one when its first
         index is asked for; ours is drawn in that moment, too.
         """
-        drawn = int(torch.empty((), dtype=torch.int64).random_().item())
         if self._place.order_seed is None:
-            self._place.order_seed = drawn
-        twin = copy.copy(base)
+            drawn = torch.empty((), dtype=torch.int64).random_()
+            self._place.order_seed = int(drawn.item())
+        twin: Any = copy.copy(base)
         twin.generator = torch.Generator()
         twin.generator.manual_seed(self._place.order_seed)
-        if base is not sampler:
-            whole = copy.copy(sampler)
-            whole.sampler = twin
-            yield from whole
-        else:
-            yield from twin
+        for wrapper in reversed(wrappers):
+            inner, twin = twin, copy.copy(wrapper)
+            setattr(twin, _wraps(wrapper), inner)
+        yield from twin
 
     def _draw_epoch(self) -> int:
         """The epoch of the augmentations' key; its seed is the loader's."""
@@ -245,6 +251,20 @@ class Iteration:
             loader.resume = None
         if self._chose_all and not self._chosen:
             loader.place = Place(epoch=place.epoch + 1)
+
+
+def _wraps(sampler: Any) -> str:
+    """The attribute that holds what a sampler merely groups, skips or shares out; else ""."""
+    kind = type(sampler)
+    return _WRAPPERS.get((kind.__module__, kind.__name__), "")
+
+
+def layers(sampler: Any) -> list[Any]:
+    """A sampler, what it wraps, and so on to the one that chooses the indices."""
+    found = [sampler]
+    while inside := _wraps(found[-1]):
+        found.append(getattr(found[-1], inside))
+    return found
 
 
 def _give_back(loader: weakref.ref[DataLoader], maker: Engine | Pool) -> None:

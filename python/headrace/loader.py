@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, arguments, devices, feed, lending, ranks, samplers, views
+from headrace import _lib, arguments, devices, feed, lending, ranks, samplers, schedule, views
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Epoch
 from headrace.errors import ArgumentError
 from headrace.moved import Moved
+from headrace.multiview import Views
 from headrace.position import Position
+from headrace.schedule import Schedule
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
 SCALES = ("div", "mul")
@@ -43,7 +45,12 @@ class Loader:
             ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
             they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
-            come out of it in one size.
+            come out of it in one size. ``headrace.transforms.Views``: several such lists, and
+            ``images`` is then a list of tensors, or a dict of them where views have names.
+        resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in
+            the place of the one that the transforms end with; or a
+            ``headrace.transforms.Schedule``, which may also go by steps. The loader stays, and so
+            does its memory, which is made for the largest.
         dtype: of the images: "float32", "float16", "bfloat16" or "uint8". A float without
             ``Normalize`` is in 0..1.
         layout: "NCHW", "NHWC", or "channels_last": NCHW by shape, NHWC in memory.
@@ -90,7 +97,8 @@ class Loader:
         seed: int = 0,
         drop_last: bool = False,
         pad: bool = False,
-        transform: Sequence[Any] | None = None,
+        transform: Sequence[Any] | Views | None = None,
+        resolution: Schedule | Mapping[int, Any] | None = None,
         dtype: str = "float32",
         layout: str = "NCHW",
         scale: str = "div",
@@ -120,7 +128,12 @@ class Loader:
             ("on_error", on_error, arguments.ON_ERROR),
         ):
             arguments.choice(name, value, allowed)
-        steps = [] if transform is None else arguments.steps("transform", transform)
+        several = transform if isinstance(transform, Views) else None
+        recipe: dict[str, Any] = {"resolution": schedule.resolution(resolution)}
+        if several is not None:
+            recipe["views"] = several.to_list()
+        else:
+            recipe["transform"] = arguments.steps("transform", transform or ())
         pad, pin_memory = arguments.flag("pad", pad), arguments.flag("pin_memory", pin_memory)
         order = _order(shuffle, window, sampler)
         drawn = isinstance(sampler, samplers.Sampler)
@@ -141,7 +154,7 @@ class Loader:
             "order": "epoch" if self._own_order else "submitted",
             "drop_last": self.drop_last and self._own_order,
             "pad": pad,
-            "transform": steps,
+            **recipe,
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
             "scale": scale,
@@ -161,7 +174,8 @@ class Loader:
         self._config["labels"] = self._moved.config()
         form = (output, dtype, layout == "channels_last", bool(self._fields))
         self._lender = lending.lender(output) if pin_memory or self._device else None
-        self._view = views.viewer(*form, self._lender, moved=self._moved.parts)
+        arrange = None if several is None else several.arrange
+        self._view = views.viewer(*form, self._lender, arrange, self._moved.parts)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from headrace import _lib, arguments, transforms
 from headrace.errors import ArgumentError
+from headrace.multiview import Views
 from headrace.transforms import _plain
 
 if TYPE_CHECKING:
@@ -51,8 +53,10 @@ def _run(image: Pixels, name: str, **given: Any) -> Pixels:
 
 
 def room_for_pixels(image: _lib.Image) -> tuple[Pixels, int]:
-    """An HWC uint8 array for an answer of ``hr_decode``, and its address."""
-    pixels = np.empty((image.height, image.width, 3), np.uint8)
+    """An HWC uint8 array for an answer of ``hr_decode``, or one of several, and its address."""
+    shape = (image.height, image.width, 3)
+    count = image.bytes // math.prod(shape)
+    pixels = np.empty(shape if count == 1 else (count, *shape), np.uint8)
     return pixels, pixels.ctypes.data
 
 
@@ -310,6 +314,22 @@ def center_crop(image: Pixels, output_size: int | Sequence[int]) -> Pixels:
     return _run(image, "CenterCrop", output_size=output_size)
 
 
+def five_crop(image: Pixels, size: int | Sequence[int]) -> tuple[Pixels, ...]:
+    """The corners and the middle: top left, top right, bottom left, bottom right, middle.
+
+    Raises:
+        ArgumentError: the image is smaller than ``size`` (height and width, or one number).
+    """
+    return tuple(_run(image, "FiveCrop", size=size))
+
+
+def ten_crop(
+    image: Pixels, size: int | Sequence[int], vertical_flip: bool = False
+) -> tuple[Pixels, ...]:
+    """``five_crop`` of the image, and of its mirror image."""
+    return tuple(_run(image, "TenCrop", size=size, vertical_flip=vertical_flip))
+
+
 def resize(
     image: Pixels,
     size: int | Sequence[int] | None,
@@ -420,13 +440,13 @@ def _label(label: Any, values: Any, size: tuple[int, int]) -> Any:
 
 def replay(
     data: bytes | memoryview,
-    transform: Sequence[Any],
+    transform: Sequence[Any] | Views,
     *,
     seed: int = 0,
     epoch: int = 0,
     sample: int = 0,
     draw: int = 0,
-) -> list[tuple[str, dict[str, Any]]]:
+) -> Any:
     """What a loader's transforms do to one image, with all that they draw.
 
     Args:
@@ -437,17 +457,29 @@ def replay(
 
     Returns:
         Function names of ``headrace.functional`` with their arguments after the image, in order;
-        ``erase`` stands for a box of the finished values.
+        ``erase`` stands for a box of the finished values. Of ``headrace.transforms.Views`` such a
+        list for each view, arranged as the loader arranges its tensors. Sizes by epoch are those of
+        ``epoch``.
     """
-    steps = arguments.steps("transform", transform)
-    config = {"transform": steps, "dtype": "float32", "replay": True}
+    several = transform if isinstance(transform, Views) else None
+    lists = several if several is not None else [arguments.steps("transform", transform)]
     key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
     key = {name: arguments.seed(name, value) for name, value in key.items()}
     encoded = arguments.encoded("data", data)
+    found = [
+        _replay(encoded, {"transform": steps, "view": view, **key})
+        for view, steps in enumerate(lists)
+    ]
+    return found[0] if several is None else several.arrange(found)
+
+
+def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """One view's steps."""
+    config = {"dtype": "float32", "replay": True, **config}
 
     def room(image: _lib.Image) -> tuple[Any, Any]:
         text = ctypes.create_string_buffer(image.bytes)
         return text, text
 
-    answer = _lib.decode(encoded.ctypes.data, encoded.size, config | key, room)
+    answer = _lib.decode(encoded.ctypes.data, encoded.size, config, room)
     return [(step["function"], step["arguments"]) for step in json.loads(answer.raw)]

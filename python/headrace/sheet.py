@@ -11,6 +11,7 @@ from headrace import arguments
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError, SystemFailure
 from headrace.loader import Loader
+from headrace.multiview import Views
 
 _CAPTION = 14  # pixels below each sample: one line of Pillow's own bitmap font
 _GAP = 4
@@ -22,8 +23,11 @@ def contact_sheet(
     count: int,
     size: int,
     seed: int,
+    views: int = 1,
 ) -> None:
     """Writes a PNG of ``count`` shuffled samples, cropped at random to ``size`` and flipped.
+
+    Of each sample ``views`` such images stand side by side.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
@@ -32,6 +36,11 @@ def contact_sheet(
     """
     count = arguments.integer("count", count, 1)
     size = arguments.integer("size", size, 1)
+    recipe = [
+        {"name": "RandomResizedCrop", "size": size},
+        {"name": "RandomHorizontalFlip"},
+    ]
+    several = Views(recipe, repeat=arguments.integer("views", views, 1))
     try:
         from PIL import Image, ImageDraw
     except ImportError:
@@ -45,10 +54,7 @@ def contact_sheet(
             min(count, len(dataset)),
             shuffle=True,
             seed=seed,
-            transform=[
-                {"name": "RandomResizedCrop", "size": size},
-                {"name": "RandomHorizontalFlip"},
-            ],
+            transform=several,
             dtype="uint8",
             layout="NHWC",
             output="numpy",
@@ -57,17 +63,19 @@ def contact_sheet(
         with loader:
             images, labels = next(iter(loader))
         classes = dataset.classes
-    columns = math.ceil(math.sqrt(len(images) * 1.5))
-    rows = math.ceil(len(images) / columns)
-    width, height = size + _GAP, size + _GAP + _CAPTION
+    count = len(labels)
+    columns = math.ceil(math.sqrt(count * 1.5 / len(several)))
+    rows = math.ceil(count / columns)
+    width, height = len(several) * size + _GAP, size + _GAP + _CAPTION
     sheet = Image.new("RGB", (columns * width + _GAP, rows * height + _GAP), "white")
     draw = ImageDraw.Draw(sheet)
-    for number, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
+    for number, label in enumerate(labels.tolist()):
         row, column = divmod(number, columns)
         left, top = column * width + _GAP, row * height + _GAP
-        sheet.paste(Image.fromarray(image), (left, top))
+        for place, view in enumerate(images):
+            sheet.paste(Image.fromarray(view[number]), (left + place * size, top))
         text = classes[label] if 0 <= label < len(classes) else str(label)
-        room = size // 6  # the bitmap font is 6 pixels wide
+        room = len(several) * size // 6  # the bitmap font is 6 pixels wide
         draw.text((left, top + size + 1), text[:room], fill="black")
     encoded = io.BytesIO()
     sheet.save(encoded, "PNG")

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from headrace.multiview import Views
+from headrace.schedule import Schedule
+
 __all__ = [
     "Along",
     "AutoAugment",
@@ -51,8 +54,10 @@ __all__ = [
     "RandomZoomOut",
     "Resize",
     "ScaleJitter",
+    "Schedule",
     "TenCrop",
     "TrivialAugmentWide",
+    "Views",
 ]
 
 # Pillow's Image.Resampling, by value.
@@ -111,7 +116,7 @@ class RandomResizedCrop(_Transform):
     Source: ``torchvision.transforms.RandomResizedCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (0.75, 1.3333333333333333)
     interpolation: Any = "bilinear"
@@ -165,7 +170,7 @@ class CenterCrop(_Transform):
     Source: ``torchvision.transforms.CenterCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ class RandomCrop(_Transform):
     Source: ``torchvision.transforms.RandomCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
     fill: int | Sequence[int] = 0
@@ -828,7 +833,7 @@ class FiveCrop(_Transform):
     Source: ``torchvision.transforms.FiveCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
 
 
 @dataclass(frozen=True)
@@ -852,7 +857,7 @@ class TenCrop(_Transform):
     Source: ``torchvision.transforms.TenCrop`` on PIL images.
     """
 
-    size: int | Sequence[int]
+    size: int | Sequence[int] | Schedule
     vertical_flip: bool = False
 
 

@@ -57,7 +57,12 @@ def viewer(
     is made of the images of several views.
     """
     over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
-    permute = operator.methodcaller("permute" if output == "torch" else "transpose", 0, 3, 1, 2)
+    move = "permute" if output == "torch" else "transpose"
+    # Of images, and of several crops of each.
+    permute = {
+        4: operator.methodcaller(move, 0, 3, 1, 2),
+        5: operator.methodcaller(move, 0, 1, 4, 2, 3),
+    }
     forms: dict[tuple[int, int], Form] = {}
     finalize, release = weakref.finalize, _lib.release
 
@@ -76,7 +81,7 @@ def viewer(
         behind = [parts.pop() for _ in range(moved)][::-1]
         *images, labels, indices = parts
         if channels_last:
-            images = list(map(permute, images))
+            images = [permute[image.ndim](image) for image in images]
         made = images[0] if arrange is None else arrange(images)
         if moved:
             return made, labels, indices, behind

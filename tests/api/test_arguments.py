@@ -323,6 +323,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "crop": {"top": 1, "left": 1, "height": 4, "width": 4},
     "decode": {"limits": None, "mode": "exact"},
     "equalize": {},
+    "five_crop": {"size": 8},
     "gaussian_blur": {"kernel_size": 3, "sigma": None},
     "hflip": {},
     "invert": {},
@@ -370,6 +371,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "fill": None,
     },
     "solarize": {"threshold": 128},
+    "ten_crop": {"size": 8, "vertical_flip": False},
     "vflip": {},
 }
 # What no argument of any function takes, and what this one does not beyond that.

@@ -76,6 +76,15 @@ def test_view_writes_a_contact_sheet(packed: Path, tmp_path: Path) -> None:
         assert len(sheet.convert("RGB").getcolors(10**6)) > 500
 
 
+def test_view_shows_all_views_of_a_sample_side_by_side(packed: Path, tmp_path: Path) -> None:
+    run("view", packed, tmp_path / "two.png", "--count", "6", "--size", "32", "--views", "2")
+    run("view", packed, tmp_path / "one.png", "--count", "6", "--size", "32")
+    with Image.open(tmp_path / "two.png") as two, Image.open(tmp_path / "one.png") as one:
+        assert two.size == (3 * 68 + 4, 2 * 50 + 4)
+        first, second = two.crop((4, 4, 36, 36)), two.crop((36, 4, 68, 36))
+        assert first.tobytes() == one.crop((4, 4, 36, 36)).tobytes() != second.tobytes()
+
+
 def test_bench_says_how_fast_and_where_the_time_goes(packed: Path) -> None:
     found = json.loads(
         run(

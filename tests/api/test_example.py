@@ -1,4 +1,4 @@
-"""The examples: epoch.c compiled and run, one_import.py run."""
+"""The examples: epoch.c compiled and run, one_import.py and simclr.py run."""
 
 from __future__ import annotations
 
@@ -80,3 +80,13 @@ def test_the_detection_loop_trains_on_boxes_that_moved() -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 8
     assert all(re.fullmatch(r"step \d: loss \d+\.\d{3}, \d+ boxes", line) for line in lines)
+
+
+def test_simclr_trains_on_two_views_that_grow(folder: Path) -> None:
+    program = SOURCE.with_name("simclr.py")
+    command = [sys.executable, str(program), str(folder), "--batch-size", "8"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    lines = re.findall(r"epoch (\d): \((\d+), \2\) pixels, loss ([0-9.]+)", done.stdout)
+    assert [line[:2] for line in lines] == [("0", "64"), ("1", "64"), ("2", "96")]
+    assert all(0 < float(loss) < 10 for *_, loss in lines)
+    assert done.stderr == ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from frameworks_support import EXAMPLES, ROOT, threads_and_slots
+from frameworks_support import EXAMPLES, FOLDER, threads_and_slots
 
 import headrace as hr
 
@@ -30,9 +30,8 @@ def _empty_world(_runtime_started: None) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """256 real photographs of 11 classes, packed."""
-    folder = ROOT / ".build" / "frameworks" / "photographs"
     destination = tmp_path_factory.mktemp("photographs") / "photographs.hr"
-    hr.pack(folder, destination)
+    hr.pack(FOLDER, destination)
     return destination
 
 

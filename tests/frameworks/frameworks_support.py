@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+# 256 real photographs of 11 classes.
+FOLDER = ROOT / ".build" / "frameworks" / "photographs"
 
 
 def threads_and_slots() -> list[str]:

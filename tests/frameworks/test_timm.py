@@ -10,7 +10,7 @@ import timm
 import timm.data
 import torch
 import torchvision
-from frameworks_support import ROOT, learns
+from frameworks_support import FOLDER, learns
 
 import headrace as hr
 
@@ -24,7 +24,7 @@ def test_the_prefetcher_gives_the_batches_of_timms_own_loader(
 ) -> None:
     dataset = hr.Dataset(photographs)
     ours = example("timm_training").loader_for(dataset, training=False, size=56, batch_size=10)
-    folder = torchvision.datasets.ImageFolder(ROOT / ".build" / "frameworks" / "photographs")
+    folder = torchvision.datasets.ImageFolder(FOLDER)
     theirs = timm.data.create_loader(
         folder,
         input_size=(3, 56, 56),

@@ -322,6 +322,29 @@ def test_a_loader_goes_on_from_a_saved_state_at_every_batch(
             assert [labels_of(batch) for batch in resumed] == third
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_epochs_behind_a_resumed_one_are_the_same_where_the_script_puts_its_generators_back(
+    augmented: datasets.ImageFolder, workers: int
+) -> None:
+    def loader() -> hr.DataLoader:
+        return hr.DataLoader(augmented, 8, shuffle=True, num_workers=workers)
+
+    def rest(batches: Any) -> list[Any]:
+        return [(labels_of(batch), batch[0].sum().item()) for batch in batches]
+
+    torch.manual_seed(2)
+    whole = loader()
+    iterator = iter(whole)
+    next(iterator)
+    state, drawn = whole.state_dict(), torch.get_rng_state()
+    expected = [rest(iterator), rest(whole)]
+    torch.manual_seed(77)
+    resumed = loader()
+    resumed.load_state_dict(state)
+    torch.set_rng_state(drawn)
+    assert [rest(resumed), rest(resumed)] == expected
+
+
 @pytest.mark.parametrize("draws", [0, 1, 623, 624, 625, 5000])
 def test_a_generator_is_put_back_to_where_it_stood_however_far_that_is(
     numbered: datasets.ImageFolder, draws: int

@@ -61,9 +61,15 @@ WRAP(HEADER, int, hrn_decode_header,
      (hrn_context * context, const uint8_t *bytes, size_t length, uint32_t *width, uint32_t *height,
       hrn_status *status),
      (context, bytes, length, width, height, status))
-WRAP(PIXELS, int, hrn_decode_window,
-     (hrn_context * context, const hrn_box *box, hrn_image *image, hrn_status *status),
-     (context, box, image, status))
+WRAP(PIXELS, int, hrn_decode_rows,
+     (hrn_context * context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
+      hrn_status *status),
+     (context, box, at_once, rows, status))
+WRAP(PIXELS, int, hrn_jpeg_read,
+     (hrn_context * context, uint8_t *first, size_t stride, uint32_t count, hrn_status *status),
+     (context, first, stride, count, status))
+WRAP(PIXELS, int, hrn_decode_settle, (hrn_rows * rows, int *again, hrn_status *status),
+     (rows, again, status))
 WRAP_VOID(ENTROPY, hrn_decode_segment, (const hrn_mcu *mcu, hrn_segment *segment), (mcu, segment))
 WRAP_VOID(ENTROPY, hrn_decode_segments, (const hrn_mcu *mcu, hrn_segment *a, hrn_segment *b),
           (mcu, a, b))
@@ -73,10 +79,9 @@ WRAP(ENTROPY, size_t, hrn_unstuff,
 WRAP(RESIZE, int, hrn_stage_prepare,
      (hrn_context * context, const hrn_stage *stage, hrn_ready *ready, hrn_status *status),
      (context, stage, ready, status))
-WRAP(RESIZE, int, hrn_stage_run,
-     (hrn_context * context, const hrn_ready *ready, const hrn_image *image, const hrn_sink *sink,
-      hrn_status *status),
-     (context, ready, image, sink, status))
+WRAP(RESIZE, int, hrn_stage_first,
+     (hrn_context * context, const hrn_ready *ready, const hrn_sink *sink, hrn_status *status),
+     (context, ready, sink, status))
 
 static hrn_write_kernel real_write;
 static void timed_write(const hrn_format *format, const uint8_t *pixels, int32_t count, int flip,
@@ -194,12 +199,13 @@ static double run(hrn_context *context, const hrn_plan *plan, size_t number, boo
   double total = 0;
   memcpy(own, spent, sizeof spent);
   /* A pair of reads costs `cost`, about half of it between them. */
+  own[RESIZE] -= own[WRITE] + own[PIXELS] + (double)(reads[WRITE] + reads[PIXELS]) * cost / 2;
   own[PIXELS] -= own[ENTROPY] + (double)reads[ENTROPY] * cost / 2;
-  own[RESIZE] -= own[WRITE] + (double)reads[WRITE] * cost / 2;
   own[ENTROPY] -= (double)reads[ENTROPY] * cost / 2;
   own[WRITE] -= (double)reads[WRITE] * cost / 2;
+  own[PIXELS] -= (double)reads[PIXELS] * cost / 2;
   for (int i = 0; i < REST; i++) total += own[i];
-  own[REST] = took - total - (double)(reads[ENTROPY] + reads[WRITE] + 5) * cost;
+  own[REST] = took - total - (double)(reads[ENTROPY] + reads[WRITE] + reads[PIXELS] + 4) * cost;
   if (own[REST] < 0) own[REST] = 0;
   return total + own[REST];
 }

@@ -1,0 +1,117 @@
+"""``headrace.DataLoader`` under Hugging Face Accelerate.
+
+``Accelerator.prepare`` makes a loader of its own of every ``DataLoader``, over torch's; which class
+that is, nobody can tell it. What it makes keeps the loader that it goes through in its attribute
+``base_dataloader``, and expects of that a ``state_dict``. So here Accelerate prepares as ever, and
+then the one below is exchanged, over the very batch sampler that Accelerate made. Which samples a
+process gets, how often they are repeated and what is gathered is therefore Accelerate's doing.
+
+    model, optimizer = accelerator.prepare(model, optimizer)
+    loader = headrace.accelerate.prepare(accelerator, loader)
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.dataloader import DataLoader
+from headrace.errors import ArgumentError, UnsupportedError
+
+# What the loader below has of the one that was given; the order is Accelerate's.
+_KEPT = (
+    *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
+    *("multiprocessing_context", "prefetch_factor", "persistent_workers", "pin_memory_device"),
+    *("strict", "seed", "transform", "mode", "on_error"),
+)
+
+
+class PreparedDataLoader(DataLoader):
+    """The loader below one of Accelerate's.
+
+    A state that it loads also moves the epoch that Accelerate counts, and sets samplers to.
+    """
+
+    _is_accelerate_prepared = True  # what Accelerate looks for, so as not to prepare it again
+    _outer: weakref.ref[Any] | None = None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        outer = None if self._outer is None else self._outer()
+        if outer is not None:
+            chosen, passed = self.place.sampler_epoch, self.place.epoch
+            outer.iteration = passed if chosen is None else chosen
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_outer": None}
+
+
+def prepare(accelerator: Any, loader: DataLoader, device_placement: bool | None = None) -> Any:
+    """As ``accelerator.prepare(loader)``; the images are still decoded by the engine.
+
+    ``split_batches``, ``even_batches``, ``dispatch_batches``, ``use_seedable_sampler`` and
+    ``gather_for_metrics`` do what they do over torch's loader. With ``use_stateful_dataloader`` the
+    loader's own state is part of ``save_state`` and ``load_state``, at any batch; ``state_dict``
+    and ``load_state_dict`` of what is returned are there without it, too.
+
+    Args:
+        accelerator: ``accelerate.Accelerator``.
+        loader: a ``headrace.DataLoader``.
+        device_placement: as of ``accelerator.prepare_data_loader``.
+
+    Returns:
+        Accelerate's loader, which it also lists among its own.
+
+    Raises:
+        ArgumentError: ``loader`` is no ``headrace.DataLoader``.
+        UnsupportedError: Accelerate has no such loader on this device (XLA), or is to save states
+            of a loader that one process reads for all (``dispatch_batches``), where the processes
+            would overwrite each other's.
+    """
+    if not isinstance(loader, DataLoader):
+        raise ArgumentError(f"loader={loader!r}: a headrace.DataLoader is allowed")
+    if isinstance(loader, PreparedDataLoader):
+        return accelerator.prepare_data_loader(loader)
+    with loader.made_anew():
+        outer = accelerator.prepare_data_loader(loader, device_placement=device_placement)
+    if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
+        raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")
+    return _over(outer, loader)
+
+
+def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> Any:
+    """As ``accelerator.skip_first_batches(loader, num_batches)``, without decoding what is skipped.
+
+    Args:
+        accelerator: ``accelerate.Accelerator``.
+        loader: what ``prepare`` returned, or a ``headrace.DataLoader``.
+        num_batches: how many batches of the next epoch are left out.
+
+    Raises:
+        ArgumentError: ``loader`` is neither.
+    """
+    below = getattr(loader, "base_dataloader", loader)
+    if not isinstance(below, DataLoader):
+        raise ArgumentError(
+            f"loader={loader!r}: what headrace.accelerate.prepare returned is allowed"
+        )
+    return _over(accelerator.skip_first_batches(loader, num_batches), below)
+
+
+def _over(outer: Any, loader: DataLoader) -> Any:
+    """Puts a loader of Headrace's where one of Accelerate's has torch's."""
+    base = getattr(outer, "base_dataloader", None)
+    kept = {name: getattr(loader, name) for name in _KEPT}
+    if base is None:
+        if not hasattr(outer, "batch_sampler"):
+            raise UnsupportedError(f"Accelerate made a {type(outer).__name__} of it")
+        return DataLoader(outer.dataset, batch_sampler=outer.batch_sampler, **kept)
+    order = {"batch_sampler": base.batch_sampler}
+    if base.batch_sampler is None:
+        order = {"batch_size": None, "sampler": base.sampler}
+    below = PreparedDataLoader(base.dataset, generator=base.generator, **order, **kept)
+    below._outer = weakref.ref(outer)
+    outer.base_dataloader = below
+    outer.dl_state_dict = below.state_dict()
+    return outer
