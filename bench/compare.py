@@ -6,6 +6,7 @@ of the rounds' own ratios. A rate is taken between two batches of a pipeline tha
 so neither start nor end counts. The page cache is warm.
 
 Without options: the headline table, RandomResizedCrop(224) + flip + Normalize in batches of 128.
+`--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, or SimCLR's.
 `--all` adds the other groups and the sweep. A peer that is not installed is left out by name.
 """
 
@@ -27,7 +28,7 @@ from typing import Any
 import facts
 import packing
 import report
-from rows import GROUPS, TARGETS, Row
+from rows import GROUPS, RECIPES, TARGETS, Row
 from sets import ImageSet, Sets, read_all
 from sides import ROOT, LeftOut, Sides
 
@@ -94,7 +95,8 @@ class Comparison:
             if row.name in self.result["left_out"]:
                 continue
             images = self.made[row.images]
-            timed = seconds if row.group == "headline" else SHORTER * seconds
+            full = row.group == "headline" or row.group in RECIPES
+            timed = seconds if full else SHORTER * seconds
             try:
                 answers = self.sides.measure(row, images, timed, self.options.batches)
             except LeftOut as reason:
@@ -170,10 +172,11 @@ def stages(folder: Path, scratch: Path) -> dict[str, Any]:
 def chosen(options: argparse.Namespace) -> tuple[list[str], list[Row]]:
     """The groups that are asked for, and the rows: those groups', and those whose names match."""
     every = [*GROUPS, *PROGRAMS]
-    groups = every if options.all else [name for name in every if name in options.only]
+    asked = {*options.only, *options.recipe}
+    groups = every if options.all else [name for name in every if name in asked]
     if options.sweep:
         groups = list(dict.fromkeys([*groups, "sweep"]))
-    if not options.only and not options.all:
+    if not asked and not options.all:
         groups = ["headline", *groups]
     words = [word.lower() for word in options.only if word not in every]
     rows = [
@@ -193,6 +196,8 @@ def parse() -> argparse.Namespace:
     every = [*GROUPS, *PROGRAMS]
     parser.add_argument("--only", action="append", metavar="WORD", default=[],
                         help=f"groups ({', '.join(every)}), or parts of rows' names")  # fmt: skip
+    parser.add_argument("--recipe", action="append", choices=tuple(RECIPES), default=[],
+                        help="a recipe of augmentation, by itself")  # fmt: skip
     parser.add_argument("--all", action="store_true", help="every group, the sweep included")
     parser.add_argument("--sweep", action="store_true", help="add the sweep")
     parser.add_argument("--rounds", type=int, default=3, help="of all rows but the sweep's")

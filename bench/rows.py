@@ -44,6 +44,7 @@ class Target:
 F32, F16 = "Headrace", "Headrace, float16"
 Q90 = "Headrace, float16, FFCV's q90 bytes"
 TORCHVISION, TF, DALI = "torchvision DataLoader", "tf.data", "DALI"
+RAND_AUGMENT, SIMCLR = "RandAugment and RandomErasing", "SimCLR's colours and blur"
 FFCV16 = "FFCV, float16, its q90 file"
 
 TARGETS = (
@@ -52,6 +53,9 @@ TARGETS = (
     Target(Q90, FFCV16, 3.0, 3.0),
     Target(F32, TF, 2.6, 3.0),
     Target(F32, TORCHVISION, 5.5, 7.0),
+    Target(f"{F32}, {RAND_AUGMENT}", f"{TORCHVISION}, {RAND_AUGMENT}", 4.5, 6.0),
+    Target(f"{F32}, {RAND_AUGMENT}", f"{DALI}, {RAND_AUGMENT}", 3.0, 3.0),
+    Target(f"{F32}, {SIMCLR}", f"{TORCHVISION}, {SIMCLR}", 6.0, 6.0),
 )
 
 # AUTOTUNE needs a few seconds to find its settings.
@@ -138,6 +142,20 @@ SMALL = tuple(
     )
 )  # fmt: skip
 
+# Recipes of augmentation; a row without a kernel of its own has no share of one.
+RECIPES = {
+    task: tuple(
+        Row(f"{peer}, {recipe}", task, module, form, task=task, warm_up=4, kernel="")
+        for peer, module, form in (
+            (TORCHVISION, "torchvision", "folder"),
+            (DALI, "dali", "folder"),
+            (F32, "headrace", "packed"),
+        )
+        if (task, module) != ("simclr", "dali")
+    )
+    for task, recipe in (("randaugment", RAND_AUGMENT), ("simclr", SIMCLR))
+}
+
 
 def _sweep() -> Iterator[Row]:
     for size in SIZES:
@@ -159,5 +177,6 @@ GROUPS = {
     "raw": RAW,
     "large": LARGE,
     "small": SMALL,
+    **RECIPES,
     "sweep": SWEEP,
 }

@@ -10,12 +10,21 @@
 #include <cpuid.h>
 #endif
 
-static const hrn_kernels scalar_kernels = {"scalar", hrn_horizontal_scalar, hrn_vertical_scalar,
-                                           hrn_write_scalar, hrn_spread_scalar};
+static const hrn_pixel_kernels scalar_pixels = {
+    hrn_blend_scalar,       hrn_saturate_scalar,   hrn_turn_grey_scalar, hrn_sum_grey_scalar,
+    hrn_extremes_scalar,    hrn_turn_hue_scalar,   hrn_sharpen_scalar,   hrn_blur_down_scalar,
+    hrn_blur_across_scalar, hrn_blur_again_scalar, hrn_nearest_scalar};
+static const hrn_kernels scalar_kernels = {
+    "scalar",         hrn_horizontal_scalar, hrn_vertical_scalar,
+    hrn_write_scalar, hrn_spread_scalar,     &scalar_pixels};
 
 #if defined(__x86_64__)
-static const hrn_kernels avx2_kernels = {"avx2", hrn_horizontal_avx2, hrn_vertical_avx2,
-                                         hrn_write_avx2, hrn_spread_avx2};
+static const hrn_pixel_kernels avx2_pixels = {
+    hrn_blend_avx2,       hrn_saturate_avx2,   hrn_turn_grey_avx2, hrn_sum_grey_avx2,
+    hrn_extremes_avx2,    hrn_turn_hue_avx2,   hrn_sharpen_avx2,   hrn_blur_down_avx2,
+    hrn_blur_across_avx2, hrn_blur_again_avx2, hrn_nearest_avx2};
+static const hrn_kernels avx2_kernels = {"avx2",         hrn_horizontal_avx2, hrn_vertical_avx2,
+                                         hrn_write_avx2, hrn_spread_avx2,     &avx2_pixels};
 
 /* The operating system saves ymm registers: OSXSAVE, and XCR0 bits 1 and 2 (Intel SDM vol. 1,
  * 14.3). Asked with the raw instruction, since _xgetbv needs a target attribute. */
@@ -26,7 +35,7 @@ static int system_saves_ymm(uint32_t ecx) {
   return (low & 6) == 6;
 }
 
-/* What write_avx2.c and resize_avx2.c use: AVX2, FMA and F16C came together in every CPU, but a
+/* What the files named _avx2.c use: AVX2, FMA and F16C came together in every CPU, but a
  * virtual machine may hide any of them. */
 static int cpu_has_avx2(void) {
   uint32_t eax, ebx, ecx, edx;

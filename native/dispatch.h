@@ -2,6 +2,7 @@
 #ifndef HEADRACE_NATIVE_DISPATCH_H
 #define HEADRACE_NATIVE_DISPATCH_H
 
+#include "pixel_kernels.h"
 #include "resize.h"
 #include "spread.h"
 #include "write.h"
@@ -13,6 +14,7 @@ typedef struct hrn_kernels {
   hrn_vertical_kernel vertical;
   hrn_write_kernel write;
   hrn_spread_kernel spread;
+  const hrn_pixel_kernels *pixels;
 } hrn_kernels;
 
 const hrn_kernels *hrn_kernels_chosen(void);

@@ -2,6 +2,7 @@
  * values, where torchvision does: after ToTensor, and after Normalize where that stands before it.
  */
 #include <math.h>
+#include <string.h>
 
 #include "plan.h"
 
@@ -58,8 +59,27 @@ static float normal(noise *n) {
   return (float)(radius * cos(turn));
 }
 
-static void fill_box(const hrn_erasing *erasing, const hrn_format *format, const hrn_key *key,
-                     int32_t width, int32_t height, uint8_t *destination) {
+/* The first row value by value, if there is one; the others are copies of it. */
+static void fill_constant(const hrn_erasing *erasing, const hrn_format *format, int32_t width,
+                          int32_t height, uint8_t *destination) {
+  const hrn_box *box = &erasing->box;
+  if (box->height == 0) return;
+  const size_t values = format->layout == HRN_NHWC ? 3 : 1; /* of a pixel that lie together */
+  const size_t pitch = (size_t)width * values * format->element;
+  const size_t bytes = (size_t)box->width * values * format->element;
+  for (size_t plane = 0; plane < 3 / values; plane++) {
+    uint8_t *first = destination + plane * pitch * (size_t)height + (size_t)box->top * pitch +
+                     (size_t)box->left * values * format->element;
+    for (size_t n = 0; n < (size_t)box->width * values; n++) {
+      const float value = erasing->value[values == 3 ? n % 3 : plane];
+      hrn_format_store(format, value, first + n * format->element);
+    }
+    for (int32_t y = 1; y < box->height; y++) memcpy(first + (size_t)y * pitch, first, bytes);
+  }
+}
+
+static void fill_noise(const hrn_erasing *erasing, const hrn_format *format, const hrn_key *key,
+                       int32_t width, int32_t height, uint8_t *destination) {
   const hrn_box *box = &erasing->box;
   const size_t element = format->element, pixels = (size_t)width * (size_t)height;
   noise n = {.draws = hrn_draws_of(key, erasing->op)};
@@ -70,8 +90,7 @@ static void fill_box(const hrn_erasing *erasing, const hrn_format *format, const
       for (int32_t x = box->left; x < box->left + box->width; x++) {
         const size_t pixel = (size_t)y * (size_t)width + (size_t)x;
         const size_t at = format->layout == HRN_NHWC ? 3 * pixel + c : c * pixels + pixel;
-        const float value = erasing->normal ? normal(&n) : erasing->value[c];
-        hrn_format_store(format, value, destination + at * element);
+        hrn_format_store(format, normal(&n), destination + at * element);
       }
     }
   }
@@ -81,6 +100,11 @@ void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_k
                uint8_t *destination) {
   const hrn_stage *last = &program->stages[program->count - 1];
   for (int32_t k = 0; k < program->erasings; k++) {
-    fill_box(&program->erasing[k], format, key, last->x.length, last->y.length, destination);
+    const hrn_erasing *erasing = &program->erasing[k];
+    if (erasing->normal) {
+      fill_noise(erasing, format, key, last->x.length, last->y.length, destination);
+    } else {
+      fill_constant(erasing, format, last->x.length, last->y.length, destination);
+    }
   }
 }

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "dispatch.h"
 #include "pixels.h"
 
 static uint8_t clipped(int32_t value) {
@@ -53,23 +54,27 @@ static void from_hsv(uint8_t *rgb, uint8_t hue, uint8_t saturation, uint8_t valu
   rgb[2] = found[2];
 }
 
+void hrn_turn_hue_scalar(uint8_t *pixel, size_t count, uint8_t turn) {
+  for (size_t x = 0; x < count; x++, pixel += 4) {
+    int32_t high = pixel[0] > pixel[1] ? pixel[0] : pixel[1];
+    int32_t low = pixel[0] < pixel[1] ? pixel[0] : pixel[1];
+    if (pixel[2] > high) high = pixel[2];
+    if (pixel[2] < low) low = pixel[2];
+    uint8_t hue = 0, saturation = 0;
+    if (high != low) {
+      const float span = (float)(high - low);
+      hue = hue_of(pixel, high, span);
+      saturation = clipped((int32_t)((double)(span / (float)high) * 255.0));
+    }
+    from_hsv(pixel, (uint8_t)(hue + turn), saturation, (uint8_t)high);
+  }
+}
+
 void hrn_turn_hue(hrn_image *image, double factor) {
   /* NumPy's cast of a double to uint8 through int32: cut off, then the lowest eight bits. */
   const uint8_t turn = (uint8_t)(int32_t)(factor * 255);
+  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
   for (int32_t y = 0; y < image->height; y++) {
-    uint8_t *pixel = image->pixels + (size_t)y * image->stride;
-    for (int32_t x = 0; x < image->width; x++, pixel += 4) {
-      int32_t high = pixel[0] > pixel[1] ? pixel[0] : pixel[1];
-      int32_t low = pixel[0] < pixel[1] ? pixel[0] : pixel[1];
-      if (pixel[2] > high) high = pixel[2];
-      if (pixel[2] < low) low = pixel[2];
-      uint8_t hue = 0, saturation = 0;
-      if (high != low) {
-        const float span = (float)(high - low);
-        hue = hue_of(pixel, high, span);
-        saturation = clipped((int32_t)((double)(span / (float)high) * 255.0));
-      }
-      from_hsv(pixel, (uint8_t)(hue + turn), saturation, (uint8_t)high);
-    }
+    kernels->turn_hue(image->pixels + (size_t)y * image->stride, (size_t)image->width, turn);
   }
 }

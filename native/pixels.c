@@ -20,31 +20,55 @@ static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_i
   return HRN_OK;
 }
 
-int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
-                   hrn_status *status) {
-  hrn_table table;
-  if (hrn_table_of(op, image, table)) {
-    hrn_table_apply(table, image);
-    return HRN_OK;
-  }
+/* Ops that need no second image; 0 where the op is none of them. */
+static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
+  const float factor = (float)op->p[0];
   switch (op->kind) {
     case HRN_PIXEL_NOTHING:
-      return HRN_OK;
+      return 1;
+    case HRN_PIXEL_INVERT:
+      hrn_invert(image);
+      return 1;
+    case HRN_PIXEL_POSTERIZE:
+      hrn_posterize(image, op->i[0]);
+      return 1;
+    case HRN_PIXEL_SOLARIZE:
+      hrn_solarize(image, op->p[0]);
+      return 1;
+    case HRN_PIXEL_BRIGHTNESS:
+      hrn_brightness(image, factor);
+      return 1;
+    case HRN_PIXEL_CONTRAST:
+      hrn_contrast(image, factor);
+      return 1;
     case HRN_PIXEL_SATURATION:
-      hrn_saturation(image, (float)op->p[0]);
-      return HRN_OK;
+      hrn_saturation(image, factor);
+      return 1;
     case HRN_PIXEL_HUE:
       hrn_turn_hue(image, op->p[0]);
-      return HRN_OK;
+      return 1;
+    case HRN_PIXEL_GAMMA:
+    case HRN_PIXEL_AUTOCONTRAST:
+    case HRN_PIXEL_EQUALIZE: {
+      hrn_table table;
+      hrn_table_of(op, image, table);
+      hrn_table_apply(table, image);
+      return 1;
+    }
     case HRN_PIXEL_GREY:
       hrn_turn_grey(image);
-      return HRN_OK;
+      return 1;
     case HRN_PIXEL_CHANNELS:
       hrn_permute_channels(image, op->i);
-      return HRN_OK;
+      return 1;
     default:
-      break;
+      return 0;
   }
+}
+
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
+                   hrn_status *status) {
+  if (run_in_place(op, image)) return HRN_OK;
   hrn_image out;
   if (spare_image(context, op, image, turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {

@@ -61,16 +61,17 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
 /* Sums of a channel's values: histogram[c][v] pixels have value v in channel c. */
 typedef uint32_t hrn_histogram[3][256];
 
-/* One new value for each value of each channel: every op that looks at one channel of one pixel
- * comes down to this. */
+/* One new value for each value of each channel. */
 typedef uint8_t hrn_table[3][256];
 
 /* ---- point.c ----------------------------------------------------------------------------- */
 
-/* Fills the table of an op that has one; 0 where the kind has none. Looks at the image where the
- * op's table depends on it. */
-int hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table table);
+/* The table of HRN_PIXEL_AUTOCONTRAST, _EQUALIZE or _GAMMA; the first two look at the image. */
+void hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table table);
 void hrn_table_apply(hrn_table table, hrn_image *image);
+void hrn_invert(hrn_image *image);
+void hrn_posterize(hrn_image *image, int32_t bits);
+void hrn_solarize(hrn_image *image, double threshold);
 
 /* Pillow's convert("L"). */
 static inline uint8_t hrn_grey(const uint8_t *pixel) {
@@ -78,14 +79,16 @@ static inline uint8_t hrn_grey(const uint8_t *pixel) {
 }
 
 /* Pillow's Image.blend of one value, from `a` (factor 0) to `b` (factor 1) and beyond: single
- * precision, cut off, not rounded. */
+ * precision, cut off, not rounded. Without branches, so that compilers make vectors of it. */
 static inline uint8_t hrn_blend(int32_t a, int32_t b, float factor) {
   const float value = (float)a + factor * (float)(b - a);
-  if (value <= 0) return 0;
-  return value >= 255 ? 255 : (uint8_t)value;
+  const float positive = value > 0 ? value : 0;
+  return (uint8_t)(int32_t)(positive < 255 ? positive : 255);
 }
 
 /* ---- enhance.c, hue.c: in place ------------------------------------------------------------ */
+void hrn_brightness(hrn_image *image, float factor);
+void hrn_contrast(hrn_image *image, float factor);
 void hrn_saturation(hrn_image *image, float factor);
 void hrn_turn_grey(hrn_image *image);
 void hrn_permute_channels(hrn_image *image, const int32_t order[3]);

@@ -17,6 +17,10 @@ import (
 
 func TestEveryInstructionSetGivesTheScalarKernelsBytes(t *testing.T) { runC(t, "kernels") }
 
+func TestEveryInstructionSetGivesTheScalarLoopsBytesForOpsOnPixels(t *testing.T) {
+	runC(t, "pixel_kernels")
+}
+
 func TestAPlanGivesThePixelsItsOpsGiveOneByOne(t *testing.T) { runC(t, "folding") }
 
 func TestAPlanGivesThePixelsItsOpsGiveOneByOneInPlainC(t *testing.T) {

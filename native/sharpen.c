@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "dispatch.h"
 #include "pixels.h"
 
 static uint8_t smooth(const uint8_t *above, const uint8_t *here, const uint8_t *below) {
@@ -17,20 +18,28 @@ static uint8_t smooth(const uint8_t *above, const uint8_t *here, const uint8_t *
   return (uint8_t)(sum > 255.0f ? 255.0f : sum);
 }
 
-void hrn_sharpness(const hrn_image *image, const hrn_image *out, float factor) {
-  const int32_t width = image->width, height = image->height;
-  for (int32_t y = 0; y < height; y++) {
-    const uint8_t *here = image->pixels + (size_t)y * image->stride;
-    uint8_t *row = out->pixels + (size_t)y * out->stride;
-    memcpy(row, here, (size_t)width * 4);
-    if (y == 0 || y == height - 1) continue;
-    for (int32_t x = 1; x < width - 1; x++) {
-      const uint8_t *pixel = here + 4 * (size_t)x;
-      for (int32_t c = 0; c < 3; c++) {
-        const uint8_t smoothed =
-            smooth(pixel - image->stride + c, pixel + c, pixel + image->stride + c);
-        row[4 * (size_t)x + (size_t)c] = hrn_blend(smoothed, pixel[c], factor);
-      }
+void hrn_sharpen_scalar(const uint8_t *above, const uint8_t *here, const uint8_t *below,
+                        size_t count, float factor, uint8_t *out) {
+  for (size_t x = 0; x < count; x++, above += 4, here += 4, below += 4, out += 4) {
+    for (int32_t c = 0; c < 3; c++) {
+      out[c] = hrn_blend(smooth(above + c, here + c, below + c), here[c], factor);
     }
+  }
+}
+
+void hrn_sharpness(const hrn_image *image, const hrn_image *out, float factor) {
+  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const size_t width = (size_t)image->width, stride = image->stride;
+  for (int32_t y = 0; y < image->height; y++) {
+    const uint8_t *here = image->pixels + (size_t)y * stride;
+    uint8_t *row = out->pixels + (size_t)y * out->stride;
+    if (y == 0 || y == image->height - 1 || width < 3) {
+      memcpy(row, here, width * 4);
+      continue;
+    }
+    const size_t last = 4 * (width - 1);
+    memcpy(row, here, 4);
+    memcpy(row + last, here + last, 4);
+    kernels->sharpen(here - stride + 4, here + 4, here + stride + 4, width - 2, factor, row + 4);
   }
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "dispatch.h"
 #include "pixels.h"
 
 /* One output pixel from a place in the input; 0 where it lies outside. */
@@ -86,30 +87,52 @@ static lookup lookup_of(int32_t filter) {
   return filter == HRN_BILINEAR ? bilinear : filter == HRN_BICUBIC ? bicubic : nearest;
 }
 
-static void paint(const hrn_image *out, const uint8_t fill[4]) {
+static void paint(uint8_t *pixel, int32_t count, const uint8_t fill[4]) {
+  uint32_t colour;
+  memcpy(&colour, fill, 4);
+  for (int32_t x = 0; x < count; x++) memcpy(pixel + 4 * (size_t)x, &colour, 4);
+}
+
+static void paint_all(const hrn_image *out, const uint8_t fill[4]) {
   for (int32_t y = 0; y < out->height; y++) {
-    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
-    for (int32_t x = 0; x < out->width; x++, pixel += 4) memcpy(pixel, fill, 4);
+    paint(out->pixels + (size_t)y * out->stride, out->width, fill);
   }
 }
 
-/* A scaling: one table of columns, filled by summing up. */
-static int scale_nearest(hrn_context *context, const double *a, const hrn_image *image,
+/* A scaling: one table of columns, filled by summing up. Those inside the image are one run, for
+ * the sum goes one way; where nothing is scaled the run is copied. */
+static int scale_nearest(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                          const hrn_image *out, hrn_status *status) {
+  const double *a = op->p;
+  const int32_t width = out->width;
   int32_t *column =
-      hrn_scratch(context, HRN_SCRATCH_FILTER, (size_t)out->width * sizeof *column, status);
+      hrn_scratch(context, HRN_SCRATCH_FILTER, (size_t)width * sizeof *column, status);
   if (column == NULL) return status->code;
+  int32_t first = width, end = 0;
   double at = a[2] + a[0] * 0.5;
-  for (int32_t x = 0; x < out->width; x++, at += a[0]) {
-    column[x] = at >= 0.0 && at < image->width ? (int32_t)at : -1;
+  for (int32_t x = 0; x < width; x++, at += a[0]) {
+    if (!(at >= 0.0 && at < image->width)) continue;
+    column[x] = (int32_t)at;
+    if (first == width) first = x;
+    end = x + 1;
   }
+  const int32_t count = end - first;
+  int copies = count > 0;
+  for (int32_t x = first; x + 1 < end; x++) copies &= column[x + 1] == column[x] + 1;
   at = a[5] + a[4] * 0.5;
   for (int32_t y = 0; y < out->height; y++, at += a[4]) {
-    if (!(at >= 0.0 && at < image->height)) continue;
-    const uint8_t *row = row_at(image, (int32_t)at);
     uint8_t *pixel = out->pixels + (size_t)y * out->stride;
-    for (int32_t x = 0; x < out->width; x++, pixel += 4) {
-      if (column[x] >= 0) memcpy(pixel, row + 4 * (size_t)column[x], 4);
+    if (count <= 0 || !(at >= 0.0 && at < image->height)) {
+      paint(pixel, width, op->fill);
+      continue;
+    }
+    const uint8_t *row = row_at(image, (int32_t)at);
+    paint(pixel, first, op->fill);
+    paint(pixel + 4 * (size_t)end, width - end, op->fill);
+    pixel += 4 * (size_t)first;
+    if (copies) memcpy(pixel, row + 4 * (size_t)column[first], 4 * (size_t)count);
+    for (int32_t x = first; !copies && x < end; x++, pixel += 4) {
+      memcpy(pixel, row + 4 * (size_t)column[x], 4);
     }
   }
   return HRN_OK;
@@ -121,18 +144,31 @@ static int fits_fixed(const double *a, int32_t x, int32_t y) {
 
 static int64_t fixed(double value) { return (int64_t)floor(value * 65536.0 + 0.5); }
 
-static void fixed_nearest(const double *a, const hrn_image *image, const hrn_image *out) {
-  int64_t row_x = fixed(a[2] + a[0] * 0.5 + a[1] * 0.5);
-  int64_t row_y = fixed(a[5] + a[3] * 0.5 + a[4] * 0.5);
-  const int64_t ax = fixed(a[0]), ay = fixed(a[3]), bx = fixed(a[1]), by = fixed(a[4]);
-  for (int32_t y = 0; y < out->height; y++, row_x += bx, row_y += by) {
-    int64_t at_x = row_x, at_y = row_y;
-    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
-    for (int32_t x = 0; x < out->width; x++, pixel += 4, at_x += ax, at_y += ay) {
-      const int64_t in_x = at_x >> 16, in_y = at_y >> 16;
-      if (in_x < 0 || in_x >= image->width || in_y < 0 || in_y >= image->height) continue;
-      memcpy(pixel, row_at(image, (int32_t)in_y) + 4 * (size_t)in_x, 4);
-    }
+void hrn_nearest_scalar(const hrn_nearest_row *row, size_t count, uint8_t *out) {
+  int64_t at_x = row->x, at_y = row->y;
+  for (size_t x = 0; x < count; x++, out += 4, at_x += row->step_x, at_y += row->step_y) {
+    const int64_t in_x = at_x >> 16, in_y = at_y >> 16;
+    const int inside = in_x >= 0 && in_x < row->width && in_y >= 0 && in_y < row->height;
+    memcpy(out, inside ? row->pixels + (size_t)in_y * row->stride + 4 * (size_t)in_x : row->fill,
+           4);
+  }
+}
+
+static void fixed_nearest(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
+  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const double *a = op->p;
+  hrn_nearest_row row = {.pixels = image->pixels,
+                         .stride = image->stride,
+                         .width = image->width,
+                         .height = image->height,
+                         .x = fixed(a[2] + a[0] * 0.5 + a[1] * 0.5),
+                         .y = fixed(a[5] + a[3] * 0.5 + a[4] * 0.5),
+                         .step_x = fixed(a[0]),
+                         .step_y = fixed(a[3])};
+  memcpy(row.fill, op->fill, 4);
+  const int64_t down_x = fixed(a[1]), down_y = fixed(a[4]);
+  for (int32_t y = 0; y < out->height; y++, row.x += down_x, row.y += down_y) {
+    kernels->nearest(&row, (size_t)out->width, out->pixels + (size_t)y * out->stride);
   }
 }
 
@@ -151,7 +187,15 @@ int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *im
                const hrn_image *out, hrn_status *status) {
   const double *a = op->p;
   const int32_t width = out->width, height = out->height;
-  paint(out, op->fill);
+  if (op->filter == HRN_NEAREST && a[1] == 0 && a[3] == 0) {
+    return scale_nearest(context, op, image, out, status);
+  }
+  if (op->filter == HRN_NEAREST && fits_fixed(a, 0, 0) && fits_fixed(a, width, height) &&
+      fits_fixed(a, 0, height) && fits_fixed(a, width, 0)) {
+    fixed_nearest(op, image, out);
+    return HRN_OK;
+  }
+  paint_all(out, op->fill);
   if (op->filter != HRN_NEAREST) {
     const lookup look = lookup_of(op->filter);
     for (int32_t y = 0; y < height; y++) {
@@ -164,20 +208,14 @@ int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *im
     }
     return HRN_OK;
   }
-  if (a[1] == 0 && a[3] == 0) return scale_nearest(context, a, image, out, status);
-  if (fits_fixed(a, 0, 0) && fits_fixed(a, width, height) && fits_fixed(a, 0, height) &&
-      fits_fixed(a, width, 0)) {
-    fixed_nearest(a, image, out);
-  } else {
-    summed_nearest(a, image, out);
-  }
+  summed_nearest(a, image, out);
   return HRN_OK;
 }
 
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
   const double *a = op->p;
   const lookup look = lookup_of(op->filter);
-  paint(out, op->fill);
+  paint_all(out, op->fill);
   for (int32_t y = 0; y < out->height; y++) {
     uint8_t *pixel = out->pixels + (size_t)y * out->stride;
     const double in_y = y + 0.5;

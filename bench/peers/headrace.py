@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from peers.protocol import EVALUATION_RESIZE, MEAN, STD, Order, Refused, serve
+from peers.protocol import (
+    BLUR,
+    BLUR_P,
+    BLUR_SIGMA,
+    ERASING,
+    EVALUATION_RESIZE,
+    GREY_P,
+    JITTER,
+    JITTER_P,
+    MEAN,
+    RAND_AUGMENT,
+    STD,
+    Order,
+    Refused,
+    serve,
+)
 
 
 def stream(order: Order) -> Iterator[tuple[Any, Any]]:
@@ -20,15 +35,25 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
             hr.transforms.RandomResizedCrop(order.size, scale=(order.min_scale, 1.0)),
             hr.transforms.RandomHorizontalFlip(),
         ]
+    if order.task == "randaugment":
+        ops.append(hr.transforms.RandAugment(*RAND_AUGMENT))
+    elif order.task == "simclr":
+        ops += [
+            hr.transforms.RandomApply([hr.transforms.ColorJitter(*JITTER)], JITTER_P),
+            hr.transforms.RandomGrayscale(GREY_P),
+            hr.transforms.RandomApply([hr.transforms.GaussianBlur(BLUR, BLUR_SIGMA)], BLUR_P),
+        ]
     if order.dtype != "uint8":  # uint8: the pixels as they are, for a GPU to normalise
         ops.append(hr.transforms.Normalize(MEAN, STD))
+    if order.task == "randaugment":
+        ops.append(hr.transforms.RandomErasing(ERASING))
     try:
         # The variant is where the index of a folder lies.
         dataset = hr.Dataset(order.source, index_dir=order.variant or None)
         loader = hr.Loader(
             dataset,
             batch_size=order.batch_size,
-            shuffle=order.task == "train",
+            shuffle=order.task != "eval",
             drop_last=True,
             num_threads=order.threads,
             transform=ops,

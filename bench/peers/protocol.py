@@ -22,13 +22,22 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RATIO = (3 / 4, 4 / 3)
 EVALUATION_RESIZE = 256  # Resize(256), then CenterCrop(224)
 
+# The recipes of augmentation, besides RandomResizedCrop and the flip: torchvision's arguments.
+TASKS = ("train", "eval", "randaugment", "simclr")
+RAND_AUGMENT = (2, 9)  # ops, magnitude
+ERASING = 0.25  # probability
+JITTER, JITTER_P, GREY_P = (0.8, 0.8, 0.8, 0.2), 0.8, 0.2
+BLUR, BLUR_SIGMA, BLUR_P = 23, (0.1, 2.0), 0.5
+
 
 @dataclass
 class Order:
     """What is to be loaded, and how."""
 
     source: Path  # an image folder, or what the loader's own prepare made of it
-    task: str = "train"  # RandomResizedCrop + flip + Normalize; "eval": Resize + CenterCrop
+    # RandomResizedCrop + flip + Normalize; "eval": Resize + CenterCrop; "randaugment": with
+    # RandAugment and RandomErasing; "simclr": with ColorJitter, grey and blur
+    task: str = "train"
     dtype: str = "float32"
     size: int = 224
     min_scale: float = 0.08
@@ -53,7 +62,7 @@ def serve(
     parser = argparse.ArgumentParser()
     parser.add_argument("source", type=Path)
     parser.add_argument("--prepare", type=Path, help="only make the loader's own file, here")
-    parser.add_argument("--task", default="train", choices=("train", "eval"))
+    parser.add_argument("--task", default="train", choices=TASKS)
     parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "uint8"))
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--min-scale", type=float, nargs="+", default=[0.08])

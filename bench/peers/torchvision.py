@@ -9,7 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from peers.protocol import EVALUATION_RESIZE, MEAN, STD, Order, Refused, serve
+from peers.protocol import (
+    BLUR,
+    BLUR_P,
+    BLUR_SIGMA,
+    ERASING,
+    EVALUATION_RESIZE,
+    GREY_P,
+    JITTER,
+    JITTER_P,
+    MEAN,
+    RAND_AUGMENT,
+    STD,
+    Order,
+    Refused,
+    serve,
+)
 
 EPOCH_BATCHES = 1 << 14  # one epoch that never ends: the workers' pipeline does not run dry
 
@@ -23,6 +38,9 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         raise Refused(f"{order.dtype} is not measured")
     ops: list[Any]
     if order.variant == "io":
+        if order.task not in ("train", "eval"):
+            raise Refused(f"{order.task} is not measured on tensors")
+
         # libjpeg-turbo without Pillow, then resize and normalise of tensors: torchvision's
         # documented fast way. antialias is the default, as it is for Pillow's images.
         def decode(path: str) -> Any:
@@ -35,6 +53,15 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         )
     else:
         ops = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+        if order.task == "randaugment":
+            ops = [transforms.RandAugment(*RAND_AUGMENT), *ops, transforms.RandomErasing(ERASING)]
+        elif order.task == "simclr":
+            ops = [
+                transforms.RandomApply([transforms.ColorJitter(*JITTER)], JITTER_P),
+                transforms.RandomGrayscale(GREY_P),
+                transforms.RandomApply([transforms.GaussianBlur(BLUR, BLUR_SIGMA)], BLUR_P),
+                *ops,
+            ]
         geometry = _geometry(
             order, transforms, transforms.RandomResizedCrop, transforms.RandomHorizontalFlip
         )

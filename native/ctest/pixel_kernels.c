@@ -1,0 +1,232 @@
+/* pixel_kernels.c: every instruction set gives the scalar loops' bytes for ops on pixels, and stays
+ * inside its buffers, which are allocations of their own. Hue is compared over every colour.
+ *
+ *   pixel_kernels [-n ROUNDS]
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch.h"
+#include "random.h"
+
+static const hrn_pixel_kernels *plain, *simd;
+
+static void *allocate(size_t bytes) {
+  void *memory = malloc(bytes);
+  if (memory == NULL) abort();
+  return memory;
+}
+
+/* Noise; shades, whose channels are often alike; or black and white. */
+static void fill(random_state *r, uint8_t *memory, size_t bytes) {
+  const uint64_t kind = random_below(r, 3);
+  for (size_t i = 0; i < bytes; i++) {
+    const uint8_t byte = (uint8_t)random_next(r);
+    memory[i] = kind == 0 ? byte : kind == 1 ? (uint8_t)(i / 64 + byte % 3) : byte & 1 ? 255 : 0;
+  }
+}
+
+static uint8_t *some_pixels(random_state *r, size_t count) {
+  uint8_t *memory = allocate(4 * count);
+  fill(r, memory, 4 * count);
+  return memory;
+}
+
+static uint8_t *copy_of(const uint8_t *pixels, size_t count) {
+  return memcpy(allocate(4 * count), pixels, 4 * count);
+}
+
+static size_t some_count(random_state *r) { return 1 + random_below(r, 70); }
+
+/* Factors as people use them, at the ends and far beyond. */
+static float some_factor(random_state *r) {
+  static const float special[] = {0, 1, 2, 1e9f, 0.5f, 255};
+  const float unit = (float)random_below(r, 1 << 24) * 0x1p-24f;
+  return random_below(r, 4) ? 3 * unit : special[random_below(r, 6)];
+}
+
+/* 1 where the first three bytes of a pixel differ; frees both. */
+static int differ(const char *what, uint8_t *a, uint8_t *b, size_t count) {
+  int found = 0;
+  for (size_t i = 0; i < count && !found; i++) {
+    if (memcmp(a + 4 * i, b + 4 * i, 3) == 0) continue;
+    fprintf(stderr, "%s: pixel %zu of %zu: %d %d %d, scalar %d %d %d\n", what, i, count, b[4 * i],
+            b[4 * i + 1], b[4 * i + 2], a[4 * i], a[4 * i + 1], a[4 * i + 2]);
+    found = 1;
+  }
+  free(a), free(b);
+  return found;
+}
+
+static int enhance_round(random_state *r) {
+  const size_t count = some_count(r);
+  uint8_t *in = some_pixels(r, count), *a[3], *b[3];
+  for (int k = 0; k < 3; k++) a[k] = copy_of(in, count), b[k] = copy_of(in, count);
+  const float factor = some_factor(r);
+  const int32_t from = (int32_t)random_below(r, 256);
+  plain->blend(a[0], count, from, factor), simd->blend(b[0], count, from, factor);
+  plain->saturate(a[1], count, factor), simd->saturate(b[1], count, factor);
+  plain->turn_grey(a[2], count), simd->turn_grey(b[2], count);
+  int bad = plain->sum_grey(in, count) != simd->sum_grey(in, count);
+  if (bad) fprintf(stderr, "sum_grey\n");
+  bad += differ("blend", a[0], b[0], count) + differ("saturate", a[1], b[1], count) +
+         differ("turn_grey", a[2], b[2], count);
+  free(in);
+  return bad;
+}
+
+static int extremes_round(random_state *r) {
+  const size_t count = some_count(r);
+  uint8_t *in = some_pixels(r, count), range[2][8];
+  /* No range yet, or that of the pixels before these. */
+  const int first = random_below(r, 2) == 0;
+  for (int k = 0; k < 2; k++) {
+    memset(range[k], first ? 255 : 100, 4);
+    memset(range[k] + 4, first ? 0 : 100, 4);
+  }
+  plain->extremes(in, count, range[0], range[0] + 4);
+  simd->extremes(in, count, range[1], range[1] + 4);
+  free(in);
+  const int bad = memcmp(range[0], range[1], 3) != 0 || memcmp(range[0] + 4, range[1] + 4, 3) != 0;
+  if (bad) fprintf(stderr, "extremes of %zu pixels\n", count);
+  return bad;
+}
+
+static int hue_round(random_state *r) {
+  const size_t count = some_count(r);
+  uint8_t *a = some_pixels(r, count), *b = copy_of(a, count);
+  const uint8_t turn = (uint8_t)random_next(r);
+  plain->turn_hue(a, count, turn), simd->turn_hue(b, count, turn);
+  return differ("turn_hue", a, b, count);
+}
+
+static int sharpen_round(random_state *r) {
+  const size_t count = some_count(r), row = 4 * (count + 2);
+  uint8_t *in[3], *a = allocate(4 * count), *b = allocate(4 * count);
+  for (int k = 0; k < 3; k++) in[k] = some_pixels(r, count + 2);
+  if (random_below(r, 4) == 0) memset(in[0], 255, row), memset(in[1], 255, row);
+  const float factor = some_factor(r);
+  plain->sharpen(in[0] + 4, in[1] + 4, in[2] + 4, count, factor, a);
+  simd->sharpen(in[0] + 4, in[1] + 4, in[2] + 4, count, factor, b);
+  for (int k = 0; k < 3; k++) free(in[k]);
+  return differ("sharpen", a, b, count);
+}
+
+/* The sums in doubt, of a kernel as wide as the row allows. */
+static int blur_again_differs(random_state *r, const uint8_t *const *row, const uint32_t *value,
+                              size_t values, size_t width) {
+  const int32_t most = (int32_t)(2 * width - 1 < 9 ? 2 * width - 1 : 9);
+  float weight[9];
+  hrn_blur_window window = {row, weight, 1 + 2 * (int32_t)random_below(r, (uint64_t)most / 2 + 1),
+                            1, (int32_t)width};
+  for (int32_t k = 0; k < window.across; k++) {
+    weight[k] = (float)random_below(r, 1 << 20) * 0x1p-20f / (float)window.across;
+  }
+  uint8_t *a = allocate(4 * width), *b = allocate(4 * width);
+  memset(a, 0, 4 * width), memset(b, 0, 4 * width);
+  plain->blur_again(&window, value, values, a);
+  simd->blur_again(&window, value, values, b);
+  return differ("blur_again", a, b, width);
+}
+
+/* Sums of sums: what blur_down wrote is what blur_across reads. */
+static int blur_round(random_state *r) {
+  enum { MOST = 25 };
+  const size_t count = some_count(r);
+  const int32_t size = 1 + 2 * (int32_t)random_below(r, MOST / 2 + 1);
+  const size_t line = count + (size_t)size - 1;
+  const uint8_t *row[MOST];
+  uint8_t *rows = some_pixels(r, line * (size_t)size);
+  float weight[MOST], sum = 0, *sums[2] = {allocate(16 * line), allocate(16 * line)};
+  for (int32_t k = 0; k < size; k++) {
+    row[k] = rows + 4 * line * (size_t)k;
+    weight[k] = (float)random_below(r, 1 << 20) * (random_below(r, 4) ? 1 : 1e-12f);
+    sum += weight[k];
+  }
+  for (int32_t k = 0; k < size; k++) weight[k] = sum > 0 ? weight[k] / sum * 0.999999f : 0;
+  plain->blur_down(row, weight, size, line, sums[0]);
+  simd->blur_down(row, weight, size, line, sums[1]);
+  int bad = memcmp(sums[0], sums[1], 16 * line) != 0;
+  if (bad) fprintf(stderr, "blur_down: %zu pixels, %d rows\n", line, size);
+  uint8_t *a = allocate(4 * count), *b = allocate(4 * count);
+  uint32_t *doubtful[2] = {allocate(12 * count), allocate(12 * count)};
+  /* Of no value, of some, of most. */
+  const float margin = (float)random_below(r, 3) * 0.2f;
+  const size_t doubts = plain->blur_across(sums[0], weight, size, count, margin, a, doubtful[0]);
+  if (simd->blur_across(sums[0], weight, size, count, margin, b, doubtful[1]) != doubts ||
+      memcmp(doubtful[0], doubtful[1], doubts * sizeof(uint32_t)) != 0) {
+    fprintf(stderr, "blur_across: %zu values in doubt\n", doubts);
+    bad = 1;
+  }
+  free(sums[0]), free(sums[1]);
+  bad += differ("blur_across", a, b, count);
+  bad += blur_again_differs(r, row, doubtful[0], doubts, count);
+  free(doubtful[0]), free(doubtful[1]), free(rows);
+  return bad;
+}
+
+static int64_t some_place(random_state *r, int32_t length) {
+  static const int64_t far[] = {1, 40, (int64_t)1 << 31, (int64_t)1 << 40};
+  const int64_t reach = random_below(r, 4) ? 2 * length : far[random_below(r, 4)];
+  return (int64_t)random_below(r, 2 * (uint64_t)reach * 65536) - reach * 65536;
+}
+
+static int nearest_round(random_state *r) {
+  hrn_nearest_row row = {.width = (int32_t)some_count(r), .height = (int32_t)some_count(r)};
+  /* A window of wider rows, the last of which ends with the window. */
+  const size_t beside = random_below(r, 3), count = some_count(r);
+  row.stride = 4 * ((size_t)row.width + beside);
+  const size_t pixels = (size_t)(row.height - 1) * row.stride / 4 + (size_t)row.width;
+  uint8_t *in = some_pixels(r, pixels);
+  row.pixels = in;
+  fill(r, row.fill, 4);
+  row.x = some_place(r, row.width), row.y = some_place(r, row.height);
+  row.step_x = some_place(r, 1), row.step_y = random_below(r, 3) ? some_place(r, 1) : 0;
+  uint8_t *a = allocate(4 * count), *b = allocate(4 * count);
+  plain->nearest(&row, count, a), simd->nearest(&row, count, b);
+  free(in);
+  return differ("nearest", a, b, count);
+}
+
+/* All of 2^24, in rows of one red and green; each red has a turn of its own, the first one none. */
+static int every_hue(void) {
+  enum { ROW = 256 * 256 };
+  for (uint32_t red = 0; red < 256; red++) {
+    uint8_t *a = allocate(4 * ROW);
+    for (uint32_t k = 0; k < ROW; k++) {
+      const uint8_t pixel[4] = {(uint8_t)red, (uint8_t)(k >> 8), (uint8_t)k, 255};
+      memcpy(a + 4 * (size_t)k, pixel, 4);
+    }
+    uint8_t *b = copy_of(a, ROW);
+    const uint8_t turn = (uint8_t)(red * 37);
+    plain->turn_hue(a, ROW, turn), simd->turn_hue(b, ROW, turn);
+    if (differ("every hue", a, b, ROW)) return 1;
+  }
+  return 0;
+}
+
+int main(int count, char **arguments) {
+  uint64_t rounds = 5000;
+  if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
+  const hrn_kernels *other = hrn_kernels_named("avx2");
+  if (other == NULL) {
+    puts("this CPU has no other instruction set than scalar");
+    return 0;
+  }
+  plain = hrn_kernels_named("scalar")->pixels;
+  simd = other->pixels;
+  random_state r = random_seeded(11);
+  for (uint64_t round = 0; round < rounds; round++) {
+    if (enhance_round(&r) + extremes_round(&r) + hue_round(&r) + sharpen_round(&r) +
+            blur_round(&r) + nearest_round(&r) !=
+        0) {
+      fprintf(stderr, "round %llu\n", (unsigned long long)round);
+      return 1;
+    }
+  }
+  if (every_hue()) return 1;
+  printf("%llu rounds and every colour equal\n", (unsigned long long)rounds);
+  return 0;
+}
