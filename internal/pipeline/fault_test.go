@@ -195,13 +195,14 @@ func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
 	require.Contains(t, fault.Text, "panic")
 }
 
-func TestABatchThatIsTooLargeForMemorySaysHowMuchItNeeds(t *testing.T) {
-	l := open(t, dataset(t, 4, nil), settings{order.Config{BatchSize: 1 << 34}, Config{Threads: 2}})
-	for range 2 {
-		_, err := next(t, l)
-		require.ErrorContains(t, err, fmt.Sprintf("%d bytes", l.Layout().SlotBytes))
-		require.ErrorIs(t, err, pinned.ErrMemory)
-	}
+func TestABatchThatIsTooLargeForMemoryIsRefusedAtOpenWithWhatItNeeds(t *testing.T) {
+	c := settings{order.Config{BatchSize: 1 << 34}, Config{Threads: 2}}.configure(t, dataset(t, 4, nil))
+	defer c.Recipe.Close()
+	_, err := Open(c)
+	layouts, wrong := newLayouts(&c.Recipe, 1<<34)
+	require.NoError(t, wrong)
+	require.ErrorContains(t, err, fmt.Sprintf("%d bytes", layouts[0].SlotBytes))
+	require.ErrorIs(t, err, pinned.ErrMemory)
 }
 
 func TestAFaultySampleOfASubsetOfOneHasNoSubstitute(t *testing.T) {

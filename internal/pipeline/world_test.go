@@ -108,8 +108,8 @@ type settings struct {
 	Config
 }
 
-// open makes a Loader, which is closed at the test's end at the latest.
-func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
+// configure makes the configuration of a Loader over d, with the augmented recipe.
+func (s settings) configure(t testing.TB, d *catalog.Dataset) Config {
 	t.Helper()
 	s.order.Samples = d.Len()
 	samples, err := order.New(s.order)
@@ -119,7 +119,13 @@ func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
 	if c.Limits == (native.Limits{}) {
 		c.Limits = native.DefaultLimits()
 	}
-	l, err := Open(c)
+	return c
+}
+
+// open makes a Loader, which is closed at the test's end at the latest.
+func open(t testing.TB, d *catalog.Dataset, s settings) *Loader {
+	t.Helper()
+	l, err := Open(s.configure(t, d))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		l.Close()
