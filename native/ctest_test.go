@@ -95,7 +95,7 @@ func TestIrregularEntropyDataGetsLibjpegsVerdictAndPixelsAndNoSeekPoints(t *test
 }
 
 func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
-	for _, simd := range []string{"", "scalar"} {
+	for _, simd := range []string{"", "avx2", "scalar"} {
 		t.Setenv("HEADRACE_SIMD", simd)
 		runC(t, "golden")
 	}

@@ -10,6 +10,7 @@
 /* The kernels of one instruction set. All sets give the same bytes. */
 typedef struct hrn_kernels {
   const char *name;
+  hrn_arrange_kernel arrange;
   hrn_horizontal_kernel horizontal;
   hrn_vertical_kernel vertical;
   hrn_write_kernel write;
@@ -19,7 +20,8 @@ typedef struct hrn_kernels {
 
 const hrn_kernels *hrn_kernels_chosen(void);
 
-/* By name ("scalar", "avx2"), for tests that compare; NULL where this CPU cannot run it. */
+/* By name ("scalar", "avx2", "avx512"), for tests that compare; NULL where this CPU cannot run it.
+ */
 const hrn_kernels *hrn_kernels_named(const char *name);
 
 /* SSE4.2's crc32 instruction. 0 under HEADRACE_SIMD=scalar. */

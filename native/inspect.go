@@ -133,7 +133,7 @@ func CRC32C(crc uint32, b []byte) uint32 {
 		C.size_t(len(b))))
 }
 
-// SIMD names the instruction set in use, "avx2" or "scalar". The error says what is wrong with
+// SIMD names the instruction set in use, "avx512", "avx2" or "scalar". The error says what is wrong with
 // HEADRACE_SIMD; scalar is used then.
 func SIMD() (string, error) {
 	name := C.GoString(C.hrn_simd_name())

@@ -59,8 +59,8 @@ void hrn_context_free(hrn_context *context);
 
 /* ---- instruction sets ------------------------------------------------------------------ */
 
-/* "avx2" or "scalar": chosen once, at the first call, from what the CPU and the operating
- * system support; HEADRACE_SIMD=scalar|avx2 forces one (an impossible wish is refused by
+/* "avx512", "avx2" or "scalar": chosen once, at the first call, from what the CPU and the operating
+ * system support; HEADRACE_SIMD=scalar|avx2|avx512 forces one (an impossible wish is refused by
  * hrn_simd_error, and scalar is used). */
 const char *hrn_simd_name(void);
 const char *hrn_simd_error(void); /* NULL, or a sentence that names the bad value */

@@ -54,14 +54,17 @@ int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_sca
     return hrn_fail(status, HRN_LIMIT, -1, "resize from %dx%d to %dx%d needs too many coefficients",
                     x->input, y->input, x->output, y->output);
   }
+  const hrn_kernels *kernels = hrn_kernels_chosen();
   uint8_t *memory = hrn_scratch(context, HRN_SCRATCH_COEFFICIENTS, bytes, status);
   if (memory == NULL) return status->code;
   if (resize->horizontal) {
     hrn_taps_build(&resize->x, x, filter, bits, window->left, window->width, 1, memory);
+    kernels->arrange(&resize->x, 1);
   }
   if (resize->vertical) {
     hrn_taps_build(&resize->y, y, filter, bits, window->top, window->height, 0,
                    memory + (x_bytes + 63) / 64 * 64);
+    kernels->arrange(&resize->y, 0);
   }
   return HRN_OK;
 }

@@ -21,12 +21,21 @@ typedef struct hrn_scaling {
   double from, to;
 } hrn_scaling;
 
+/* Outputs are computed in whole groups: 16 pixels are the widest vector. */
+#define HRN_TAPS_GROUP 16
+
+/* Bytes of the widest arranged form: 3 digits of 4 channels a weight, an order of 64 bytes for 4
+ * outputs. */
+#define HRN_ARRANGED_WEIGHT 12
+#define HRN_ARRANGED_OUTPUT 16
+
 /* How weights are also held for kernels that multiply narrow integers. */
 typedef enum hrn_split {
   HRN_SPLIT_NONE = 0,  /* some weight is too large to split */
   HRN_SPLIT_WORDS = 1, /* weight = high * 2^11 + low, 0 <= low < 2^11, both int16 */
   HRN_SPLIT_BYTES = 2, /* weight = high * 2^15 + low, 0 <= high < 2^7, 0 <= low < 2^15 */
-  HRN_SPLIT_FAST = 3   /* weight = high * 2^8, int16: no second half */
+  HRN_SPLIT_FAST = 3,  /* weight = high * 2^8, int16: no second half */
+  HRN_SPLIT_DIGITS = 4 /* weight = (d2 * 2^8 + d1) * 2^8 + d0, int8: see resize_avx512.c */
 } hrn_split;
 
 /* Most taps under HRN_SPLIT_BYTES: 128 * 255 + 64 still fits int16. */
@@ -35,7 +44,7 @@ typedef enum hrn_split {
 /* The coefficients of outputs [output_start, output_start + count) along one axis. Output i is the
  * weighted sum of length[i] inputs from start[i] on; start counts from input_start, so that a
  * buffer holding only [input_start, input_start + input_length) can be addressed directly. The
- * arrays go on to a whole group of 4 outputs with outputs that are safe to compute. */
+ * arrays go on to a whole group of 16 outputs with outputs that are safe to compute. */
 typedef struct hrn_taps {
   int32_t count, output_start;
   int32_t input_start, input_length;
@@ -43,10 +52,12 @@ typedef struct hrn_taps {
   int32_t stride; /* weights an output, `most` rounded up to 4; unused ones are 0 */
   int32_t *start, *length;
   int32_t *weight; /* 22-bit fixed point */
-  hrn_split split;
+  int32_t bits;    /* behind the point: HRN_COEFFICIENT_BITS, or HRN_FAST_BITS and zeros */
+  hrn_split split; /* from here on: what an instruction set's hrn_arrange_kernel made of it */
   /* 2 * stride an output, in the order in which kernels load them. Horizontal: 4 highs, 4 lows,
    * and so on. Vertical: 2 highs, 2 lows, and so on; under HRN_SPLIT_BYTES the two highs are the
-   * four bytes h0 h1 h0 h1. Under HRN_SPLIT_FAST: stride highs an output. */
+   * four bytes h0 h1 h0 h1. Under HRN_SPLIT_FAST: stride highs an output. Under
+   * HRN_SPLIT_DIGITS: bytes, in the order of resize_avx512.c. */
   int16_t *halves;
 } hrn_taps;
 
@@ -64,22 +75,31 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
 void hrn_taps_reach(const hrn_scaling *scaling, int filter, int32_t output_start, int32_t count,
                     int32_t *input_start, int32_t *input_length);
 
+/* Holds the weights that were built once more, as the kernels of an instruction set want them. */
+typedef void (*hrn_arrange_kernel)(hrn_taps *taps, int horizontal);
+
 /* out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may run
- * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 4 pixels. */
+ * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 16 pixels. */
 typedef void (*hrn_horizontal_kernel)(const hrn_taps *taps, const uint8_t *row0,
                                       const uint8_t *row1, uint8_t *out0, uint8_t *out1);
 
 /* One output row: the weighted sum of rows `first`, `first` + stride, ... of `bytes` bytes each.
- * Reads and writes may run over the end by less than 32 bytes. */
+ * Reads and writes may run over the end by less than HRN_ROW_PADDING bytes. */
 typedef void (*hrn_vertical_kernel)(const hrn_taps *taps, int32_t output, const uint8_t *first,
                                     size_t stride, uint8_t *out, size_t bytes);
 
+void hrn_arrange_scalar(hrn_taps *, int);
 void hrn_horizontal_scalar(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *,
                            uint8_t *);
 void hrn_vertical_scalar(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
 #if defined(__x86_64__)
+void hrn_arrange_avx2(hrn_taps *, int);
 void hrn_horizontal_avx2(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *, uint8_t *);
 void hrn_vertical_avx2(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
+void hrn_arrange_avx512(hrn_taps *, int);
+void hrn_horizontal_avx512(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *,
+                           uint8_t *);
+void hrn_vertical_avx512(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
 #endif
 
 /* A resize of which only a window of the output is wanted. A pass that changes no length is

@@ -90,13 +90,14 @@ static int32_t round_up(int32_t n, int32_t to) { return (n + to - 1) / to * to; 
 size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count) {
   const span s = span_of(scaling, filter);
   const size_t stride = (size_t)round_up(most_taps(&s), 4);
-  const size_t outputs = (size_t)round_up(count, 4);
+  const size_t outputs = (size_t)round_up(count, HRN_TAPS_GROUP);
   size_t weights, bytes;
-  /* One int32 and two int16 a weight, two int32 an output, one row of doubles to work in, and
-   * five pieces rounded up to cache lines. */
+  /* One int32 a weight and its arranged form, two int32 an output, one row of doubles to work in,
+   * and five pieces rounded up to cache lines. */
   if (__builtin_mul_overflow(stride, outputs, &weights) ||
-      __builtin_mul_overflow(weights, (size_t)8, &bytes) ||
-      __builtin_add_overflow(bytes, outputs * 8 + stride * 8 + 5 * 64, &bytes)) {
+      __builtin_mul_overflow(weights, (size_t)(4 + HRN_ARRANGED_WEIGHT), &bytes) ||
+      __builtin_add_overflow(bytes, outputs * (8 + HRN_ARRANGED_OUTPUT) + stride * 8 + 5 * 64,
+                             &bytes)) {
     return 0;
   }
   return bytes;
@@ -202,7 +203,7 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
   const span s = span_of(scaling, filter);
   uint8_t *rest = memory;
   double *work = carve(&rest, (size_t)round_up(most_taps(&s), 4) * sizeof *work);
-  const int32_t outputs = round_up(count, 4);
+  const int32_t outputs = round_up(count, HRN_TAPS_GROUP);
   taps->start = carve(&rest, (size_t)outputs * 4);
   taps->length = carve(&rest, (size_t)outputs * 4);
   taps->count = count;
@@ -219,7 +220,7 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
 
   const size_t weights = (size_t)outputs * (size_t)taps->stride;
   taps->weight = carve(&rest, weights * 4);
-  taps->halves = carve(&rest, weights * 4);
+  taps->halves = carve(&rest, weights * HRN_ARRANGED_WEIGHT + outputs * HRN_ARRANGED_OUTPUT);
   memset(taps->weight, 0, weights * 4);
   for (int32_t i = 0; i < count; i++) {
     int32_t *weight = taps->weight + (size_t)i * (size_t)taps->stride;
@@ -237,12 +238,21 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
     if (bits != HRN_COEFFICIENT_BITS) widen(bits, taps->length[i], weight + moved);
     if (horizontal) taps->length[i] = taps->stride;
   }
-  /* Groups of 4 outputs are computed whole; the ones past the end read what is there. */
+  /* Groups of outputs are computed whole; the ones past the end read what is there. */
   for (int32_t i = count; i < outputs; i++) {
     taps->start[i] = taps->start[count - 1];
     taps->length[i] = 0;
   }
-  if (bits == HRN_FAST_BITS) {
+  taps->bits = bits;
+  taps->split = HRN_SPLIT_NONE;
+}
+
+void hrn_arrange_scalar(hrn_taps *taps, int horizontal) { (void)taps, (void)horizontal; }
+
+#if defined(__x86_64__)
+void hrn_arrange_avx2(hrn_taps *taps, int horizontal) {
+  const size_t weights = (size_t)round_up(taps->count, HRN_TAPS_GROUP) * (size_t)taps->stride;
+  if (taps->bits == HRN_FAST_BITS) {
     taps->split = split_fast(taps, weights);
     return;
   }
@@ -250,3 +260,4 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
   if (taps->split == HRN_SPLIT_WORDS) split_words(taps, weights, horizontal ? 4 : 2);
   if (taps->split == HRN_SPLIT_BYTES) split_bytes(taps, weights);
 }
+#endif

@@ -75,8 +75,9 @@ static int horizontal_round(random_state *r, const hrn_kernels *plain, const hrn
   void *memory = allocate(hrn_taps_bytes(&a.scaling, a.filter, a.count));
   hrn_taps taps;
   hrn_taps_build(&taps, &a.scaling, a.filter, a.bits, a.start, a.count, 1, memory);
+  simd->arrange(&taps, 1);
   const size_t row = (size_t)taps.input_length * 4 + HRN_ROW_PADDING;
-  const size_t out = ((size_t)a.count + 3) / 4 * 16;
+  const size_t out = ((size_t)a.count + 15) / 16 * 64;
   uint8_t *in[2] = {noise(r, row), noise(r, row)};
   uint8_t *results[4];
   for (int i = 0; i < 4; i++) results[i] = allocate(out);
@@ -94,8 +95,9 @@ static int vertical_round(random_state *r, const hrn_kernels *plain, const hrn_k
   void *memory = allocate(hrn_taps_bytes(&a.scaling, a.filter, a.count));
   hrn_taps taps;
   hrn_taps_build(&taps, &a.scaling, a.filter, a.bits, a.start, a.count, 0, memory);
+  simd->arrange(&taps, 0);
   const size_t bytes = 4 * (1 + random_below(r, 50));
-  const size_t out = bytes + 32;
+  const size_t out = bytes + HRN_ROW_PADDING;
   uint8_t *in = noise(r, (size_t)taps.input_length * bytes + HRN_ROW_PADDING);
   uint8_t *results[2] = {allocate(out), allocate(out)};
   int bad = 0;
@@ -167,23 +169,34 @@ static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_ker
   return bad;
 }
 
-int main(int count, char **arguments) {
-  uint64_t rounds = 3000, by_arithmetic = 0;
-  if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
-  const hrn_kernels *plain = hrn_kernels_named("scalar"), *simd = hrn_kernels_named("avx2");
-  if (simd == NULL) {
-    puts("this CPU has no other instruction set than scalar");
-    return 0;
-  }
+/* The same rounds for each instruction set that this CPU has. */
+static int compare(const hrn_kernels *plain, const hrn_kernels *simd, uint64_t rounds) {
+  uint64_t by_arithmetic = 0;
   random_state r = random_seeded(7);
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
         write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd)) {
-      fprintf(stderr, "round %llu\n", (unsigned long long)round);
+      fprintf(stderr, "%s, round %llu\n", simd->name, (unsigned long long)round);
       return 1;
     }
   }
-  printf("%llu rounds equal, %llu formats by arithmetic\n", (unsigned long long)rounds,
-         (unsigned long long)by_arithmetic);
+  printf("%s: %llu rounds equal, %llu formats by arithmetic\n", simd->name,
+         (unsigned long long)rounds, (unsigned long long)by_arithmetic);
+  return 0;
+}
+
+int main(int count, char **arguments) {
+  static const char *const names[] = {"avx2", "avx512"};
+  uint64_t rounds = 3000;
+  if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
+  const hrn_kernels *plain = hrn_kernels_named("scalar");
+  for (int i = 0; i < 2; i++) {
+    const hrn_kernels *simd = hrn_kernels_named(names[i]);
+    if (simd == NULL) {
+      printf("this CPU has no %s\n", names[i]);
+    } else if (compare(plain, simd, rounds) != 0) {
+      return 1;
+    }
+  }
   return 0;
 }
