@@ -74,7 +74,10 @@ func TestDamagedImagesGiveAnAnswerAndTheSameFromAnyContext(t *testing.T) {
 }
 
 func TestWindowsFromSeekPointsAndWithoutAreLibjpegsPixelsForEverySampling(t *testing.T) {
-	runC(t, "seek_windows")
+	for _, simd := range []string{"", "scalar"} {
+		t.Setenv("HEADRACE_SIMD", simd)
+		runC(t, "seek_windows")
+	}
 }
 
 func TestCoefficientsOfAWindowAreThoseOfJpegReadCoefficients(t *testing.T) {
@@ -103,7 +106,12 @@ func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
 
 func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", "3000") }
 
-func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) { runC(t, "unfit") }
+func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) {
+	runC(t, "unfit")
+	runC(t, "unfit", "planes")
+}
+
+func TestPixelsOfAnyCoefficientsAndColoursAreLibjpegs(t *testing.T) { runC(t, "planes") }
 
 func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
 	runC(t, "seek_fuzz", "-n", "50000")

@@ -36,6 +36,7 @@ typedef struct hrn_jpeg {
   uint32_t dry_row;      /* of MCUs, being read when the bytes ran out */
   struct hrn_hook *hook; /* the context's, while it stands in for libjpeg's entropy decoder */
   uint32_t margin;       /* bytes before the window's first pixel in a row that was decoded */
+  bool own_pixels;       /* jpeg_planes.c makes the rows, from the hook's coefficients */
   bool ran_dry;          /* libjpeg asked for bytes after the last one */
   bool truncated;        /* ... and the entropy decoder was not done */
   bool created;          /* info holds memory */

@@ -3,6 +3,7 @@
 #define HEADRACE_NATIVE_DISPATCH_H
 
 #include "pixel_kernels.h"
+#include "planes.h"
 #include "resize.h"
 #include "spread.h"
 #include "write.h"
@@ -16,6 +17,7 @@ typedef struct hrn_kernels {
   hrn_write_kernel write;
   hrn_spread_kernel spread;
   const hrn_pixel_kernels *pixels;
+  const hrn_plane_kernels *planes; /* NULL: libjpeg makes the pixels */
 } hrn_kernels;
 
 const hrn_kernels *hrn_kernels_chosen(void);

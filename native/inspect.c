@@ -48,6 +48,8 @@ static void add_refusal(void) {
   if (refusal != NULL) {
     snprintf(versions, sizeof versions, VERSIONS "; seek points are not used, libjpeg: %s",
              refusal);
+  } else if (hrn_planes_refused()) {
+    snprintf(versions, sizeof versions, VERSIONS "; libjpeg makes the pixels: its own differ");
   }
 }
 

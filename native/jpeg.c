@@ -48,6 +48,7 @@ void hrn_jpeg_open(hrn_context *context) {
   jpeg->max_scans = context->limits.max_scans;
   jpeg->max_bytes = context->limits.max_decoder_bytes;
   jpeg->hook = NULL;
+  jpeg->own_pixels = false;
 }
 
 /* Pillow's pixels: the slow and exact inverse DCT, fancy upsampling, and libjpeg's own guess at the
@@ -208,6 +209,10 @@ static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t co
 int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
                   hrn_status *status) {
   hrn_jpeg *jpeg = &context->jpeg;
+  if (jpeg->own_pixels) {
+    hrn_planes_read(context, first, stride, count);
+    return HRN_OK;
+  }
   jpeg->status = status;
   if (setjmp(jpeg->escape) != 0) {
     hrn_jpeg_close(jpeg);
@@ -239,6 +244,23 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   if (denominator > 1) info->do_fancy_upsampling = FALSE;
   hrn_jpeg_start(context);
   hooked = hooked && hrn_hook_begin(context);
+  if (hooked && !hrn_planes_refused() && hrn_planes_accept(context)) {
+    const size_t stride = (size_t)box->width * 4;
+    uint8_t *pixels = NULL;
+    if (hrn_planes_begin(context, box, status)) {
+      pixels = hrn_scratch(context, HRN_SCRATCH_DECODE,
+                           (size_t)rows->at_once * stride + HRN_COLOUR_PADDING, status);
+    }
+    if (pixels != NULL) {
+      jpeg->own_pixels = true;
+      rows->image = (hrn_image){pixels, stride, box->width, box->height};
+      rows->first = rows->ready = 0;
+      return status->code;
+    }
+    /* libjpeg's way needs less memory. */
+    hrn_status_clear(status);
+    hooked = false;
+  }
 
   JDIMENSION first = 0, columns = info->output_width;
   uint32_t top = (uint32_t)box->top;

@@ -249,6 +249,15 @@ static void make_ready(hrn_hook *hook, uint32_t row) {
   }
 }
 
+int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row) {
+  if (!hook->irregular) make_ready(hook, row);
+  if (hook->irregular) return NULL;
+  const bool points = hook->has_seek && hook->restart_interval == 0;
+  const uint32_t lead = points ? lead_column(hook) : hook->first_column;
+  return hook->blocks + (row - hook->ready_row) * hook->row_stride +
+         row_coefficients(hook, hook->first_column - lead);
+}
+
 /* libjpeg's call for one MCU. It zeroes the last MCU's blocks before and transforms them after,
  * both through the pointers it hands us: pointing them at the row spares a copy of each block. */
 static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks) {
@@ -262,30 +271,21 @@ static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks) {
       hook->irregular || row >= hook->rows) {
     return TRUE;
   }
-  make_ready(hook, row);
-  uint32_t lead =
-      hook->has_seek && hook->restart_interval == 0 ? lead_column(hook) : hook->first_column;
-  int16_t *mcu = hook->blocks + (row - hook->ready_row) * hook->row_stride +
-                 row_coefficients(hook, column - lead);
+  int16_t *mcu = hrn_hook_row(hook, row);
+  if (mcu == NULL) return TRUE;
+  mcu += row_coefficients(hook, column - hook->first_column);
   /* JBLOCKROW is int16_t (*)[64]: the same memory by another type of pointer. */
   for (int i = 0; i < hook->mcu.blocks; i++) blocks[i] = (JBLOCKROW)(void *)(mcu + i * HRN_BLOCK);
   return TRUE;
 }
 
-int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
-                     hrn_status *status) {
+int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
+                    uint32_t last_row, hrn_status *status) {
   struct jpeg_decompress_struct *info = &context->jpeg.info;
   hrn_hook *hook = context->hook;
-  bool lone = info->comps_in_scan == 1;
-  uint32_t mcu_width = DCTSIZE * (uint32_t)(lone ? 1 : info->max_h_samp_factor);
-  uint32_t mcu_height = DCTSIZE * (uint32_t)(lone ? 1 : info->max_v_samp_factor);
-  /* Columns of the window as jpeg_crop_scanline moved it, so a whole MCU on the left. */
-  hook->first_column = left / mcu_width;
-  hook->last_column = (left + width - 1) / mcu_width;
-  if (hook->last_column >= hook->columns) hook->last_column = hook->columns - 1;
-  /* Fancy upsampling looks one row of chroma further. A hint only: rows are made as asked. */
-  hook->last_row = bottom / mcu_height;
-  if (hook->last_row >= hook->rows) hook->last_row = hook->rows - 1;
+  hook->first_column = first_column;
+  hook->last_column = last_column < hook->columns ? last_column : hook->columns - 1;
+  hook->last_row = last_row < hook->rows ? last_row : hook->rows - 1;
   hook->column = hook->row = hook->ready_row = hook->ready_rows = 0;
   hook->has_seek = context->seek != NULL &&
                    hrn_seek_open(&hook->seek, context->seek, context->seek_length, hook->columns,
@@ -308,6 +308,21 @@ int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32
   }
   if (!hook->has_seek) walk_from(hook, 0, hook->length, 0, NULL, 0);
   context->jpeg.hook = hook;
+  return HRN_OK;
+}
+
+int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
+                     hrn_status *status) {
+  struct jpeg_decompress_struct *info = &context->jpeg.info;
+  bool lone = info->comps_in_scan == 1;
+  uint32_t mcu_width = DCTSIZE * (uint32_t)(lone ? 1 : info->max_h_samp_factor);
+  uint32_t mcu_height = DCTSIZE * (uint32_t)(lone ? 1 : info->max_v_samp_factor);
+  /* Columns of the window as jpeg_crop_scanline moved it, so a whole MCU on the left. Fancy
+   * upsampling looks one row of chroma further down. */
+  if (hrn_hook_window(context, left / mcu_width, (left + width - 1) / mcu_width,
+                      bottom / mcu_height, status) != HRN_OK) {
+    return HRN_MEMORY;
+  }
   info->entropy->decode_mcu = decode_mcu;
   return HRN_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "decoder.h"
 #include "coefficients.h"
+#include "jpeg_planes.h"
 #include "seek.h"
 
 /* A walk over the MCUs of the scan in their order, from any of them on. */
@@ -34,7 +35,8 @@ typedef struct hrn_hook {
   size_t row_stride; /* coefficients from one ready row to the next */
   uint8_t *unstuffed[2];
   hrn_walk walk;
-  bool irregular; /* the coefficients are not to be trusted: decode anew without us */
+  hrn_planes planes; /* where libjpeg does not make the pixels */
+  bool irregular;    /* the coefficients are not to be trusted: decode anew without us */
 } hrn_hook;
 
 /* jpeg_hook_check.c: why the libjpeg that is linked cannot be hooked, or NULL. Tried once. */
@@ -45,6 +47,15 @@ const char *hrn_hook_refusal(void);
  * the library cannot be hooked. */
 bool hrn_hook_accepts(hrn_context *context);
 bool hrn_hook_begin(hrn_context *context);
+
+/* After either: the window in MCUs, inclusive, and the memory for it; HRN_MEMORY or another code
+ * where there is none. The last row is a hint only: rows are made as asked. */
+int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
+                    uint32_t last_row, hrn_status *status);
+
+/* The window's MCUs of a row, one after the other, each its blocks in the order of the scan; NULL
+ * once the data is irregular. Rows are asked for in order. */
+int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row);
 
 /* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows
  * up to `bottom`. `seek` is the image's record or NULL. */

@@ -4,7 +4,9 @@
  * libjpeg asks for which MCU. So before the first use a small image of every alignment that matters
  * is written with that library, and decoded once without the hook and once with it, a window of it
  * with rows and columns skipped. Anything but the same bytes, from calls for every MCU, and the
- * library keeps its own decoder: slower, the pixels right.
+ * library keeps its own decoder: slower, the pixels right. A third time the same window is made
+ * without the library's inverse DCT, upsampling and colour conversion (jpeg_planes.c), which must
+ * not show either.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,7 +28,8 @@ typedef struct sample {
   size_t stride;
   uint8_t *record; /* seek points */
   size_t record_length;
-  bool complete; /* the hook was asked for each MCU */
+  bool complete;      /* the hook was asked for each MCU */
+  bool planes_differ; /* jpeg_planes.c's from those of libjpeg alone */
   hrn_status status;
 } sample;
 
@@ -104,7 +107,30 @@ static void decode(sample *s, bool hooked) {
   }
 }
 
+/* As hooked windows are decoded where jpeg_planes.c takes them: to no column but the window's. The
+ * outermost ones of the other two are those of a crop. */
+static void compare_planes(sample *s) {
+  hrn_context *context = s->context;
+  const hrn_encoder *file = &context->encoder;
+  const hrn_box box = {LEFT + 2, TOP, RIGHT - LEFT - 4, BOTTOM - TOP};
+  const uint32_t first = LEFT - LEFT % 16;
+  uint32_t width, height;
+  hrn_decode_header(context, file->bytes, file->length, &width, &height, &s->status);
+  hrn_decode_seek(context, s->record, s->record_length);
+  if (s->status.code != HRN_OK || setjmp(context->jpeg.escape) != 0) return;
+  hrn_jpeg_start(context);
+  if (!hrn_hook_accepts(context) || !hrn_planes_accept(context)) return; /* not on this CPU */
+  if (!hrn_planes_begin(context, &box, &s->status)) return;
+  for (int y = 0; y < box.height; y++) {
+    uint8_t row[4 * WIDTH + HRN_COLOUR_PADDING];
+    const uint8_t *expected = s->pixels[0] + (size_t)y * s->stride + (LEFT + 2 - first) * 4;
+    hrn_planes_read(context, row, 0, 1);
+    if (memcmp(row, expected, (size_t)box.width * 4) != 0) s->planes_differ = true;
+  }
+}
+
 static const char *refusal;
+static bool planes_refused;
 
 static void check(void) {
   sample s = {.context = hrn_context_new(NULL)};
@@ -121,6 +147,8 @@ static void check(void) {
       refusal = "its pixels differ";
     }
   }
+  if (refusal == NULL) compare_planes(&s);
+  planes_refused = s.planes_differ || s.status.code != HRN_OK;
   free(s.record);
   free(s.pixels[0]);
   free(s.pixels[1]);
@@ -139,4 +167,9 @@ const char *hrn_hook_refusal(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, check_once);
   return refusal;
+}
+
+bool hrn_planes_refused(void) {
+  hrn_hook_refusal();
+  return planes_refused;
 }

@@ -1,17 +1,22 @@
-/* unfit.c: a libjpeg that the hook does not fit is left to decode alone, and says so.
+/* unfit.c: a libjpeg that the hook does not fit is left to decode alone, and one whose pixels are
+ * other than ours makes all of them; both are said.
+ *
+ *   unfit [planes]
  *
  * The linker puts a decoder that spoils one coefficient between the hook and its own (--wrap), as a
  * library would that hands over its blocks otherwise: the hook's check must notice, and no pixel of
- * any window be wrong.
+ * any window be wrong. With `planes` it is an inverse DCT that spoils one sample of each call.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch.h"
 #include "../jpeg_hook.h"
 #include "reference.h"
 
-static int spoilt;
+static int spoilt, seen;
+static bool spoils_planes;
 
 void __real_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second);
 void __wrap_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segment *second) {
@@ -19,18 +24,38 @@ void __wrap_hrn_decode_segments(const hrn_mcu *mcu, hrn_segment *first, hrn_segm
   int16_t *const block =
       second->blocks + (size_t)(second->mcus - 1) * (size_t)mcu->blocks * HRN_BLOCK;
   __real_hrn_decode_segments(mcu, first, second);
+  seen++;
+  if (spoils_planes) return;
   block[1] = (int16_t)(block[1] + 40);
   spoilt++;
 }
 
-int main(void) {
-  static const char expected[] = "seek points are not used, libjpeg: its pixels differ";
+#if defined(__x86_64__)
+void __real_hrn_idct_avx2(const hrn_block_pairs *, const int16_t *, uint8_t *, size_t);
+void __wrap_hrn_idct_avx2(const hrn_block_pairs *pairs, const int16_t *quantisation, uint8_t *rows,
+                          size_t stride) {
+  __real_hrn_idct_avx2(pairs, quantisation, rows, stride);
+  if (!spoils_planes || pairs->count == 0) return;
+  rows[4 * stride + 9] ^= 64;
+  spoilt++;
+}
+#endif
+
+int main(int count, char **arguments) {
+  spoils_planes = count > 1 && strcmp(arguments[1], "planes") == 0;
+  if (spoils_planes && hrn_kernels_chosen()->planes == NULL) {
+    puts("libjpeg makes the pixels here");
+    return 0;
+  }
+  const char *expected = spoils_planes ? "libjpeg makes the pixels: its own differ"
+                                       : "seek points are not used, libjpeg: its pixels differ";
   random_state r = random_seeded(1);
   hrn_context *context = hrn_context_new(NULL);
   int different = strstr(hrn_library_versions(), expected) == NULL;
   if (different) printf("not noticed: %s\n", hrn_library_versions());
-  if (spoilt == 0) printf("the check did not use seek points\n"), different++;
-  spoilt = 0;
+  if (spoilt == 0)
+    printf("the check did not use %s\n", spoils_planes ? "ours" : "points"), different++;
+  spoilt = seen = 0;
   for (int n = 0; n < 40; n++) {
     image_bytes file =
         make_jpeg(&r, &jpeg_forms[n % jpeg_form_count], CODING_BASELINE, 0, 150, 90, 80);
@@ -52,7 +77,8 @@ int main(void) {
     free(record.bytes);
     free(file.bytes);
   }
-  if (spoilt != 0) printf("the hook was used %d times\n", spoilt), different++;
+  if (spoilt != 0) printf("what is unfit was used %d times\n", spoilt), different++;
+  if ((seen > 0) != spoils_planes) printf("the hook was used %d times\n", seen), different++;
   hrn_context_free(context);
   printf("%d statements failed\n", different);
   return different != 0;
