@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz arm64 baseline \
-  libjpeg pytest check bench bench-all bench-peers soak clean distclean
+  libjpeg pytest check bench bench-all bench-peers soak stress clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -69,6 +69,9 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
 	$(ENV) tools/frameworks.sh
+
+stress: install ## what "make test" does 20 times, for its time: 100 spawned processes
+	$(ENV) HEADRACE_SPAWNED=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py -k spawned --timeout 600
 
 demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

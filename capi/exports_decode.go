@@ -7,9 +7,11 @@ import "C"
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/native"
 )
@@ -30,6 +32,7 @@ type decodeConfig struct {
 	Replay    bool              `json:"replay"`
 	Label     json.RawMessage   `json:"label"`
 	Size      []int32           `json:"size"`
+	Samples   uint64            `json:"samples"`
 }
 
 //export goDecode
@@ -62,7 +65,14 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		}
 		key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw, View: c.View}
 		if c.Replay {
-			return replay(plan, key, facts.Width, facts.Height, into, uint64(capacity), result)
+			calls, err := replay(plan, key, c.Samples, facts.Width, facts.Height)
+			if err != nil {
+				return err
+			}
+			if result != nil {
+				result.width, result.height = C.uint32_t(facts.Width), C.uint32_t(facts.Height)
+			}
+			return inPlaceOfPixels(calls, into, uint64(capacity), result)
 		}
 		made, err := plan.DrawnSize(key, facts.Width, facts.Height)
 		if err != nil {
@@ -81,22 +91,41 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 	})
 }
 
-// replay answers with JSON in the place of pixels: what the transforms would do to the image.
-func replay(plan *native.Plan, key native.Key, width, height uint32, into unsafe.Pointer, capacity uint64, result *C.hr_image) error {
-	calls, err := transform.Replay(plan, key, width, height)
-	if err != nil {
-		return err
+// mostSamples bounds the answer of one replay: a gigabyte would be no help to anybody.
+const mostSamples = 1 << 20
+
+// replay says what the transforms would do to the image: a list of calls, or of so many samples
+// from the key's on a list of such lists.
+func replay(plan *native.Plan, key native.Key, samples uint64, width, height uint32) (any, error) {
+	if samples == 0 {
+		return transform.Replay(plan, key, width, height)
 	}
-	text, err := json.Marshal(calls)
+	if samples > mostSamples || key.Sample > math.MaxUint64-samples {
+		return nil, argument(fault.Argument("samples", samples, fmt.Sprintf("at most %d, and numbers of 64 bits", mostSamples)))
+	}
+	all := make([][]transform.Call, samples)
+	for k := range all {
+		calls, err := transform.Replay(plan, key, width, height)
+		if err != nil {
+			return nil, err
+		}
+		all[k] = calls
+		key.Sample++
+	}
+	return all, nil
+}
+
+// inPlaceOfPixels answers with JSON.
+func inPlaceOfPixels(value any, into unsafe.Pointer, capacity uint64, result *C.hr_image) error {
+	found, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
 	if result != nil {
-		result.width, result.height = C.uint32_t(width), C.uint32_t(height)
-		result.bytes = C.uint64_t(len(text))
+		result.bytes = C.uint64_t(len(found))
 	}
-	if capacity >= uint64(len(text)) {
-		copy(unsafe.Slice((*byte)(into), len(text)), text)
+	if capacity >= uint64(len(found)) {
+		copy(unsafe.Slice((*byte)(into), len(found)), found)
 	}
 	return nil
 }

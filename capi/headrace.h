@@ -96,13 +96,14 @@ typedef struct hr_image {
 } hr_image;
 
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
- * "mode", "limits", "seed", "epoch", "sample", "draw", "view", "replay"}; all optional: none gives
- * the whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With "replay":
- * true the answer is not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to
- * this image, with what they draw for that seed, epoch, sample, draw and view; result->bytes is its
- * length. With a capacity of 0 `data` may be NULL, and only `result` is filled, from the image's
- * header. transform: a list of {"name", ...arguments} as internal/transform/transforms.json has
- * them. */
+ * "mode", "limits", "seed", "epoch", "sample", "draw", "view", "replay", "samples"}; all optional:
+ * none gives the whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With
+ * "replay": true the answer is not pixels but JSON, [{"function", "arguments"}...]: what the
+ * transforms do to this image, with what they draw for that seed, epoch, sample, draw and view;
+ * result->bytes is its length. With "samples": n, at most 2^20, a list of n such lists, for that
+ * sample and those after it. With a capacity of 0 `data` may be NULL, and only `result` is filled,
+ * from the image's header. transform: a list of {"name", ...arguments} as
+ * internal/transform/transforms.json has them. */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 

@@ -39,7 +39,7 @@ int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const 
   return HRN_OK;
 }
 
-/* A standard normal value by Box and Muller, two of which come from two words. */
+/* Standard normal values, two of which come from two words. */
 typedef struct noise {
   hrn_draws draws;
   double other;
@@ -51,12 +51,12 @@ static float normal(noise *n) {
     n->has_other = 0;
     return (float)n->other;
   }
-  /* 1 - u is never 0. */
-  const double radius = sqrt(-2.0 * log(1.0 - hrn_uniform(hrn_draw_word(&n->draws))));
-  const double turn = 2 * 3.14159265358979323846 * hrn_uniform(hrn_draw_word(&n->draws));
-  n->other = radius * sin(turn);
+  const uint64_t first = hrn_draw_word(&n->draws);
+  double pair[2];
+  hrn_normal_pair(first, hrn_draw_word(&n->draws), pair);
+  n->other = pair[1];
   n->has_other = 1;
-  return (float)(radius * cos(turn));
+  return (float)pair[0];
 }
 
 /* The first row value by value, if there is one; the others are copies of it. */

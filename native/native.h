@@ -200,12 +200,36 @@ enum hrn_op_kind {
   HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
   HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
   HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */
-  HRN_OP_ERASING = 40,   /* on the finished values, last of all: i[0] = 1: a normal value for each,
-                            else p[5..7] for the channels; p = probability, share of the area lo, hi,
-                            height / width lo, hi */
+  HRN_OP_TIMM = 34,    /* i = enum hrn_timm, layers (RAND) or chains (AUGMIX), magnitude, ops of a
+                          chain (0: 1 to 3); i[5..7] = fill; filter: that of warps or
+                          HRN_FILTER_DRAWN; p = probability of an op, deviation of the magnitude
+                          (below 0: uniform from 0), greatest magnitude, greatest translation (a
+                          share), alpha */
+  HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
+                          p = alpha */
+  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
+                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
+                          height / width lo, hi */
   HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
                             and of the mirror image, i[3] = 1: upside down */
 };
+
+/* timm's sets of ops (RandAugment), its AugMix, and its policies (AutoAugment). */
+enum hrn_timm {
+  HRN_TIMM_RAND = 0,
+  HRN_TIMM_RAND_INCREASING,
+  HRN_TIMM_RAND_3A,
+  HRN_TIMM_RAND_3A_WEIGHTED,
+  HRN_TIMM_RAND_WEIGHTED,
+  HRN_TIMM_AUGMIX,
+  HRN_TIMM_AUTO_V0,
+  HRN_TIMM_AUTO_V0R,
+  HRN_TIMM_AUTO_ORIGINAL,
+  HRN_TIMM_AUTO_ORIGINALR,
+  HRN_TIMM_AUTO_3A
+};
+#define HRN_FILTER_DRAWN (-1) /* bilinear or bicubic, op by op */
+#define HRN_MAX_CHAINS 16     /* of an AugMix */
 
 enum hrn_policy { HRN_POLICY_IMAGENET = 0, HRN_POLICY_CIFAR10 = 1, HRN_POLICY_SVHN = 2 };
 

@@ -47,6 +47,7 @@ static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
     case HRN_PIXEL_HUE:
       hrn_turn_hue(image, op->p[0]);
       return 1;
+    case HRN_PIXEL_SOLARIZE_ADD:
     case HRN_PIXEL_GAMMA:
     case HRN_PIXEL_AUTOCONTRAST:
     case HRN_PIXEL_EQUALIZE: {
@@ -66,11 +67,14 @@ static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
   }
 }
 
-int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
-                   hrn_status *status) {
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image,
+                   hrn_pixel_state *state, hrn_status *status) {
   if (run_in_place(op, image)) return HRN_OK;
+  if (op->kind >= HRN_PIXEL_MIX_BEGIN && op->kind <= HRN_PIXEL_MIX_END) {
+    return hrn_mix_run(context, op, image, state, status);
+  }
   hrn_image out;
-  if (spare_image(context, op, image, turn, &out, status) != HRN_OK) return status->code;
+  if (spare_image(context, op, image, &state->turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {
     case HRN_PIXEL_SHARPNESS:
       hrn_sharpness(image, &out, (float)op->p[0]);
@@ -80,6 +84,9 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       break;
     case HRN_PIXEL_AFFINE:
       if (hrn_affine(context, op, image, &out, status) != HRN_OK) return status->code;
+      break;
+    case HRN_PIXEL_PILLOW_BLUR:
+      if (hrn_pillow_blur(context, op, image, &out, status) != HRN_OK) return status->code;
       break;
     case HRN_PIXEL_PERSPECTIVE:
       hrn_perspective(op, image, &out);

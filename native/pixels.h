@@ -29,6 +29,12 @@ enum hrn_pixel_kind {
                             height of the output, 0: the input's. As an op of a plan: i[0] = enum
                             hrn_map */
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
+  HRN_PIXEL_SOLARIZE_ADD, /* i = what is added (0 to 255) to values below a threshold (0 to 256) */
+  HRN_PIXEL_PILLOW_BLUR,  /* p = radius, which is the standard deviation */
+  /* Between chains of ops that are mixed; of a drawn list alone. */
+  HRN_PIXEL_MIX_BEGIN, /* p = weight of the image itself */
+  HRN_PIXEL_MIX_CHAIN, /* p = weight of the chain that ends here */
+  HRN_PIXEL_MIX_END,   /* p = the result's share in a blend with the image, below 0: no blend */
 };
 
 /* How a plan's affine op gives its map: with the size of the image still to come. */
@@ -47,16 +53,23 @@ typedef struct hrn_pixel_op {
   uint8_t fill[4];
 } hrn_pixel_op;
 
+/* What lasts from one op of a list to the next; zero at first. */
+typedef struct hrn_pixel_state {
+  int32_t turn; /* which of the context's two spare images is free */
+  /* Of a mixture: four values a pixel of its sums, and the image that all chains begin at. */
+  float *sums;
+  uint8_t *original;
+} hrn_pixel_state;
+
 /* The size of its output: only a warp may have another one than its input. */
 static inline int hrn_sets_size(const hrn_pixel_op *op) {
   return op->kind == HRN_PIXEL_AFFINE && op->i[2] > 0;
 }
 
 /* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
- * spare images, which *image then is. *turn says which one is free: 0 at first, for an image that
- * is in neither. */
-int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image, int32_t *turn,
-                   hrn_status *status);
+ * spare images, which *image then is. */
+int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *image,
+                   hrn_pixel_state *state, hrn_status *status);
 
 /* Sums of a channel's values: histogram[c][v] pixels have value v in channel c. */
 typedef uint32_t hrn_histogram[3][256];
@@ -101,5 +114,12 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_im
 int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                const hrn_image *out, hrn_status *status);
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
+/* pillowblur.c */
+int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+                    const hrn_image *out, hrn_status *status);
+
+/* ---- chains.c: the ops between and around chains -------------------------------------------- */
+int hrn_mix_run(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+                hrn_pixel_state *state, hrn_status *status);
 
 #endif

@@ -12,7 +12,7 @@ package native
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
-#include "pixels.h"
+#include "recipe.h"
 */
 import "C"
 
@@ -59,6 +59,8 @@ const (
 	OpRandAugment        int32 = C.HRN_OP_RAND_AUGMENT
 	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
+	OpTimm               int32 = C.HRN_OP_TIMM
+	OpAugMix             int32 = C.HRN_OP_AUG_MIX
 	OpErasing            int32 = C.HRN_OP_ERASING
 	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
 )
@@ -81,7 +83,32 @@ const (
 	PixelBlur         int32 = C.HRN_PIXEL_BLUR
 	PixelAffine       int32 = C.HRN_PIXEL_AFFINE
 	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
+	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
+	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
+
+	// Of a replay alone.
+	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN
+	PixelMixChain int32 = C.HRN_PIXEL_MIX_CHAIN
+	PixelMixEnd   int32 = C.HRN_PIXEL_MIX_END
 )
+
+// The values of I[0] of an OpTimm: timm's sets of ops and policies.
+const (
+	TimmRand           int32 = C.HRN_TIMM_RAND
+	TimmRandIncreasing int32 = C.HRN_TIMM_RAND_INCREASING
+	TimmRand3A         int32 = C.HRN_TIMM_RAND_3A
+	TimmRand3AWeighted int32 = C.HRN_TIMM_RAND_3A_WEIGHTED
+	TimmRandWeighted   int32 = C.HRN_TIMM_RAND_WEIGHTED
+	TimmAugmix         int32 = C.HRN_TIMM_AUGMIX
+	TimmAutoV0         int32 = C.HRN_TIMM_AUTO_V0
+	TimmAutoV0R        int32 = C.HRN_TIMM_AUTO_V0R
+	TimmAutoOriginal   int32 = C.HRN_TIMM_AUTO_ORIGINAL
+	TimmAutoOriginalR  int32 = C.HRN_TIMM_AUTO_ORIGINALR
+	TimmAuto3A         int32 = C.HRN_TIMM_AUTO_3A
+)
+
+// FilterDrawn as Op.Filter of an OpTimm: bilinear or bicubic, op by op.
+const FilterDrawn int32 = C.HRN_FILTER_DRAWN
 
 // How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
 const (
@@ -127,6 +154,9 @@ const (
 
 // MaxOps is the most ops a plan takes.
 const MaxOps = C.HRN_MAX_OPS
+
+// MaxPixelOps is the most ops on pixels that one image takes.
+const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 
 // Output is the form of a finished sample.
 type Output struct {
@@ -277,7 +307,7 @@ const StepPixel int32 = C.HRN_STEP_PIXEL
 
 // Replay says what all ops do to one image of that size.
 func (p *Plan) Replay(key Key, width, height uint32) ([]Step, error) {
-	var steps [2 * MaxOps]C.hrn_drawn
+	var steps [2*MaxOps + MaxPixelOps]C.hrn_drawn
 	var count C.int32_t
 	var status C.hrn_status
 	k := key.c()

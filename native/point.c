@@ -93,6 +93,12 @@ void hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table tabl
       for (int32_t c = 0; c < 3; c++) equalize(histogram[c], table[c]);
       break;
     }
+    case HRN_PIXEL_SOLARIZE_ADD:
+      for (int32_t v = 0; v < op->i[1]; v++) {
+        const int32_t sum = v + op->i[0];
+        table[0][v] = table[1][v] = table[2][v] = (uint8_t)(sum < 255 ? sum : 255);
+      }
+      break;
     default: /* HRN_PIXEL_GAMMA */
       for (int32_t v = 0; v < 256; v++) {
         table[0][v] = table[1][v] = table[2][v] = gamma_of(op, v);

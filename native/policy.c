@@ -6,41 +6,19 @@
  */
 #include <math.h>
 
-#include "recipe.h"
+#include "policy.h"
 
-enum op_name {
-  IDENTITY = 0,
-  SHEAR_X,
-  SHEAR_Y,
-  TRANSLATE_X,
-  TRANSLATE_Y,
-  ROTATE,
-  BRIGHTNESS,
-  COLOR,
-  CONTRAST,
-  SHARPNESS,
-  POSTERIZE,
-  SOLARIZE,
-  AUTO_CONTRAST,
-  EQUALIZE,
-  INVERT
-};
 /* RandAugment and TrivialAugmentWide choose among those before INVERT. */
 enum { CHOICES = INVERT };
 
 /* A family's greatest magnitudes. */
 typedef struct space {
-  double shear, rotate, colour, posterize; /* posterize: bits that may be lost */
+  double shear, rotate, colour, posterize; /* posterize: bits that may be lost, */
+  double bits;                             /* of these */
   double translate[2];                     /* pixels across and down */
 } space;
 
-typedef struct step {
-  enum op_name name;
-  double probability;
-  int32_t magnitude;
-} step;
-
-static const step policies[3][25][2] = {
+const hrn_policy_step hrn_policies[3][HRN_POLICY_LINES][2] = {
     {{{POSTERIZE, 0.4, 8}, {ROTATE, 0.6, 9}},  {{SOLARIZE, 0.6, 5}, {AUTO_CONTRAST, 0.6, 0}},
      {{EQUALIZE, 0.8, 0}, {EQUALIZE, 0.6, 0}}, {{POSTERIZE, 0.6, 7}, {POSTERIZE, 0.6, 6}},
      {{EQUALIZE, 0.4, 0}, {SOLARIZE, 0.2, 4}}, {{EQUALIZE, 0.4, 0}, {ROTATE, 0.8, 8}},
@@ -95,38 +73,46 @@ static const step policies[3][25][2] = {
 
 static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
 
+/* Entry `bin` of torch.linspace(start, end, bins): single precision, from the nearer end, to its
+ * last bit: translations are cut off to whole pixels, and the middle of TrivialAugmentWide's 32 is
+ * just below 16. */
+static double linspace(double start, double end, int32_t bin, int32_t bins) {
+  const float first = (float)start, last = (float)end;
+  if (bins == 1) return (double)first;
+  const float step = (last - first) / (float)(bins - 1);
+  return (double)(bin < bins / 2 ? fmaf(step, (float)bin, first)
+                                 : fmaf(-step, (float)(bins - 1 - bin), last));
+}
+
 /* Entry `bin` of `bins` of the op's magnitudes, before a sign. */
 static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32_t bins) {
-  const double share = bins > 1 ? (double)bin / (bins - 1) : 0;
   switch (name) {
     case SHEAR_X:
     case SHEAR_Y:
-      return (double)(float)(s->shear * share);
+      return linspace(0, s->shear, bin, bins);
     case TRANSLATE_X:
     case TRANSLATE_Y:
-      return (double)(float)(s->translate[name - TRANSLATE_X] * share);
+      return linspace(0, s->translate[name - TRANSLATE_X], bin, bins);
     case ROTATE:
-      return (double)(float)(s->rotate * share);
+      return linspace(0, s->rotate, bin, bins);
     case BRIGHTNESS:
     case COLOR:
     case CONTRAST:
     case SHARPNESS:
-      return (double)(float)(s->colour * share);
+      return linspace(0, s->colour, bin, bins);
     case POSTERIZE: {
       /* One bin: torchvision divides 0 by 0; nothing is lost then. */
       const float lost = bins > 1 ? (float)bin / (float)((bins - 1) / s->posterize) : 0;
-      return 8 - rintf(lost);
+      return s->bits - (double)rintf(lost);
     }
     case SOLARIZE:
-      return (double)(float)(255.0 * (1 - share));
+      return linspace(255, 0, bin, bins);
     default:
       return 0;
   }
 }
 
-/* One op of the space, with its magnitude, as a pixel op. */
-static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
-                  int32_t height, hrn_pixel_list *list, hrn_status *status) {
+int32_t hrn_policy_kind(enum op_name name) {
   static const int32_t kinds[] = {
       [IDENTITY] = HRN_PIXEL_NOTHING,
       [SHEAR_X] = HRN_PIXEL_AFFINE,
@@ -143,8 +129,18 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
       [AUTO_CONTRAST] = HRN_PIXEL_AUTOCONTRAST,
       [EQUALIZE] = HRN_PIXEL_EQUALIZE,
       [INVERT] = HRN_PIXEL_INVERT,
+      [SOLARIZE_ADD] = HRN_PIXEL_SOLARIZE_ADD,
+      [DESATURATE] = HRN_PIXEL_SATURATION,
+      [BLUR] = HRN_PIXEL_PILLOW_BLUR,
+      [BLUR_UP_TO] = HRN_PIXEL_PILLOW_BLUR,
   };
-  hrn_pixel_op *pixel = hrn_pixel_append(list, kinds[name], status);
+  return kinds[name];
+}
+
+/* One op of the space, with its magnitude, as a pixel op. */
+static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
+                  int32_t height, hrn_pixel_list *list, hrn_status *status) {
+  hrn_pixel_op *pixel = hrn_pixel_append(list, hrn_policy_kind(name), status);
   if (pixel == NULL) return status->code;
   pixel->filter = op->filter;
   for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
@@ -183,8 +179,8 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
 
 static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_list *list, hrn_status *status) {
-  const space s = {0.3, 30, 0.9, 4, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
-  const step *steps = policies[op->i[0]][hrn_draw_below(draws, 25)];
+  const space s = {0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
+  const hrn_policy_step *steps = hrn_policies[op->i[0]][hrn_draw_below(draws, HRN_POLICY_LINES)];
   double chance[2];
   int32_t sign[2];
   for (int k = 0; k < 2; k++) chance[k] = hrn_uniform(hrn_draw_word(draws));
@@ -200,15 +196,45 @@ static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32
   return HRN_OK;
 }
 
+/* AugMix as torchvision draws it: bins below the severity, of ten; without all_ops none that
+ * changes colour or sharpness. */
+static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                  hrn_pixel_list *list, hrn_status *status) {
+  static const enum op_name names[] = {SHEAR_X,   SHEAR_Y,  TRANSLATE_X,   TRANSLATE_Y, ROTATE,
+                                       POSTERIZE, SOLARIZE, AUTO_CONTRAST, EQUALIZE,    BRIGHTNESS,
+                                       COLOR,     CONTRAST, SHARPNESS};
+  const space s = {0.3, 30, 0.9, 4, 4, {width / 3.0, height / 3.0}};
+  const int32_t severity = op->i[0], width_of_mixture = op->i[1], choices = op->i[3] ? 13 : 9;
+  double shares[2], weights[HRN_MAX_CHAINS];
+  hrn_draw_dirichlet(draws, op->p[0], 2, shares);
+  hrn_draw_dirichlet(draws, op->p[0], width_of_mixture, weights);
+  if (hrn_mix_begin(list, (double)(float)shares[0], status) != HRN_OK) return status->code;
+  for (int32_t chain = 0; chain < width_of_mixture; chain++) {
+    const int32_t drawn = 1 + hrn_draw_below(draws, 3), depth = op->i[2] > 0 ? op->i[2] : drawn;
+    for (int32_t k = 0; k < depth; k++) {
+      const enum op_name name = names[hrn_draw_below(draws, choices)];
+      double magnitude = magnitude_of(&s, name, hrn_draw_below(draws, severity), 10);
+      if (hrn_draw_below(draws, 2) && is_signed(name)) magnitude *= -1;
+      if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
+    }
+    /* The product of two single-precision shares. */
+    const float weight = (float)weights[chain] * (float)shares[1];
+    if (hrn_mix_chain(list, (double)weight, status) != HRN_OK) return status->code;
+  }
+  return hrn_mix_end(list, -1, status);
+}
+
 int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                     hrn_pixel_list *list, hrn_status *status) {
   if (op->kind == HRN_OP_AUTO_AUGMENT) {
     return auto_augment(op, draws, width, height, list, status);
   }
+  if (op->kind == HRN_OP_AUG_MIX) return augmix(op, draws, width, height, list, status);
+  if (op->kind == HRN_OP_TIMM) return hrn_timm_draw(op, draws, width, height, list, status);
   const int trivial = op->kind == HRN_OP_TRIVIAL_AUGMENT;
-  const space s = trivial
-                      ? (space){0.99, 135, 0.99, 6, {32, 32}}
-                      : (space){0.3, 30, 0.9, 4, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
+  const space s =
+      trivial ? (space){0.99, 135, 0.99, 6, 8, {32, 32}}
+              : (space){0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
   const int32_t count = trivial ? 1 : op->i[0], bins = trivial ? op->i[0] : op->i[2];
   for (int32_t k = 0; k < count; k++) {
     const enum op_name name = (enum op_name)hrn_draw_below(draws, CHOICES);

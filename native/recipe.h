@@ -32,6 +32,13 @@ uint64_t hrn_draw_word(hrn_draws *draws);
 double hrn_draw_between(hrn_draws *draws, double low, double high);
 int32_t hrn_draw_below(hrn_draws *draws, int32_t n); /* n > 0 */
 
+/* distributions.c: two standard normal values from two words, by Box and Muller; one; and `count`
+ * shares of a symmetric Dirichlet distribution, which for two is a beta distribution. The last
+ * takes as many words as chance wants. */
+void hrn_normal_pair(uint64_t first, uint64_t second, double pair[2]);
+double hrn_draw_normal(hrn_draws *draws);
+void hrn_draw_dirichlet(hrn_draws *draws, double alpha, int32_t count, double *share);
+
 /* recipe.c: appends what `op`, number `index` of its plan, does to an image of that size. */
 int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                hrn_pixel_list *list, hrn_status *status);
@@ -39,9 +46,14 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
 /* recipecheck.c: refuses what the op's parameters must not be. */
 int hrn_check_recipe(const hrn_op *op, int32_t index, hrn_status *status);
 
-/* policy.c: the same for RandAugment, TrivialAugmentWide and AutoAugment. */
+/* policy.c: the same for RandAugment, TrivialAugmentWide, AutoAugment and AugMix; timm.c: as timm
+ * draws them. */
 int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                     hrn_pixel_list *list, hrn_status *status);
+int hrn_timm_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                  hrn_pixel_list *list, hrn_status *status);
+/* The most ops that an image can be given from that set. */
+int32_t hrn_timm_choices(int32_t set);
 
 /* maps.c: coefficients of Image.transform, from output to input, as torchvision and Pillow compute
  * them. Angles and shears in degrees, translations in pixels. */

@@ -39,6 +39,31 @@ static int warp(const hrn_op *op, int32_t index, hrn_status *status) {
   return 0;
 }
 
+/* Chains of at most `depth` ops, of which 0 stands for 3, must fit in one image's list. */
+static int chains(int32_t index, int32_t count, int32_t depth, double alpha, hrn_status *status) {
+  return within(index, "number of chains", count, 1, HRN_MAX_CHAINS, status) &&
+         within(index, "length of a chain", depth, 0, HRN_MAX_PIXEL_OPS, status) &&
+         within(index, "alpha", alpha, 1e-3, 1e3, status) &&
+         within(index, "number of ops in all chains", count * ((depth ? depth : 3) + 1) + 2, 0,
+                HRN_MAX_PIXEL_OPS, status);
+}
+
+static int timm(const hrn_op *op, int32_t index, hrn_status *status) {
+  hrn_op fixed = *op; /* drawn or fixed, a filter is one of a warp's */
+  if (op->filter == HRN_FILTER_DRAWN) fixed.filter = HRN_BICUBIC;
+  if (!within(index, "set", op->i[0], HRN_TIMM_RAND, HRN_TIMM_AUTO_3A, status)) return 0;
+  if (op->i[0] == HRN_TIMM_AUGMIX) {
+    if (!chains(index, op->i[1], op->i[3], op->p[4], status)) return 0;
+  } else if (!within(index, "number of ops", op->i[1], 0, hrn_timm_choices(op->i[0]), status)) {
+    return 0;
+  }
+  return within(index, "magnitude", op->i[2], 0, 1 << 20, status) &&
+         within(index, "probability", op->p[0], 0, 1, status) &&
+         within(index, "deviation", op->p[1], -1, 1e6, status) &&
+         within(index, "greatest magnitude", op->p[2], 0, 1 << 20, status) &&
+         within(index, "translation", op->p[3], 0, 1, status) && warp(&fixed, index, status);
+}
+
 static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
   const double huge = 1e9;
   switch (op->i[0]) {
@@ -82,8 +107,13 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
         if (!within(index, "coefficient", op->p[k], -huge, huge, status)) return 0;
       }
       return warp(op, index, status);
+    case HRN_PIXEL_SOLARIZE_ADD:
+      return within(index, "addition", op->i[1], 0, 255, status) &&
+             within(index, "threshold", op->i[2], 0, 256, status);
+    case HRN_PIXEL_PILLOW_BLUR:
+      return within(index, "radius", op->p[0], 0, 1000, status);
     default:
-      return within(index, "pixel op", op->i[0], HRN_PIXEL_NOTHING, HRN_PIXEL_PERSPECTIVE, status);
+      return within(index, "pixel op", op->i[0], HRN_PIXEL_NOTHING, HRN_PIXEL_PILLOW_BLUR, status);
   }
 }
 
@@ -132,6 +162,12 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_AUTO_AUGMENT:
       return within(index, "policy", op->i[0], HRN_POLICY_IMAGENET, HRN_POLICY_SVHN, status) &&
              warp(op, index, status);
+    case HRN_OP_TIMM:
+      return timm(op, index, status);
+    case HRN_OP_AUG_MIX:
+      return within(index, "severity", op->i[0], 1, 10, status) &&
+             within(index, "all ops", op->i[3], 0, 1, status) &&
+             chains(index, op->i[1], op->i[2], op->p[0], status) && warp(op, index, status);
     case HRN_OP_ERASING:
       for (int c = 5; c < 8; c++) {
         if (!within(index, "value", op->p[c], -1e30, 1e30, status)) return 0;

@@ -50,9 +50,9 @@ static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_
 static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage, hrn_image *image,
                       hrn_status *status) {
   const int32_t first = stage > 0 ? program->stages[stage - 1].pixel_end : 0;
-  int32_t turn = 0;
+  hrn_pixel_state state = {0};
   for (int32_t k = first; k < program->stages[stage].pixel_end; k++) {
-    if (hrn_pixels_run(context, &program->pixels.op[k], image, &turn, status) != HRN_OK) {
+    if (hrn_pixels_run(context, &program->pixels.op[k], image, &state, status) != HRN_OK) {
       return status->code;
     }
   }

@@ -29,6 +29,7 @@ var pixelOps = map[string]struct {
 	"AdjustHue":             {native.PixelHue, []string{"factor"}},
 	"AdjustGamma":           {native.PixelGamma, []string{"gamma", "gain"}},
 	"Autocontrast":          {native.PixelAutocontrast, nil},
+	"PillowBlur":            {native.PixelPillowBlur, []string{"radius"}},
 	"Equalize":              {native.PixelEqualize, nil},
 }
 
@@ -118,6 +119,15 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 	case "AutoAugment":
 		op.Kind = native.OpAutoAugment
 		op.I[0] = int32(slices.Index(theTable().Policies, v["policy"].text))
+	case "TimmAugment":
+		op, err := buildTimm(op, v)
+		return op, true, err
+	case "AugMix":
+		op, err := buildAugMix(op, v)
+		return op, true, err
+	case "SolarizeAdd":
+		op.Kind = native.OpPixel
+		op.I[0], op.I[1], op.I[2] = native.PixelSolarizeAdd, v["add"].integer(0), v["thresh"].integer(0)
 	case "RandomErasing":
 		op.Kind = native.OpErasing
 		op.P[0] = v["p"].numbers[0]

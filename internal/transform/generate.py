@@ -33,7 +33,6 @@ HINTS = {
     "box_format": "str",
     "least": "float",
     "byte": "int",
-    "text": "str",
     "sizes": "int | Sequence[int]",
     "height_width": "Sequence[int]",
     "side_range": "Sequence[float]",
@@ -48,6 +47,11 @@ HINTS = {
     "shares": "Sequence[float]",
     "shear": "float | Sequence[float]",
     "centre": "Sequence[float]",
+    "severity": "int",
+    "chains": "int",
+    "depth": "int",
+    "alpha": "float",
+    "text": "str",
     "weights": "Sequence[float]",
     "count": "int",
     "bins": "int",
@@ -129,7 +133,7 @@ def literal(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def one_class(entry: dict[str, Any]) -> str:
+def one_class(entry: dict[str, Any], on: str = "") -> str:
     name = entry["name"]
     base = "_Label" if "gives" in entry else "_Transform"
     lines = ["@dataclass(frozen=True)", f"class {name}({base}):"]
@@ -149,10 +153,8 @@ def one_class(entry: dict[str, Any]) -> str:
         "        ArgumentError: when the loader is made with it, if an argument is impossible.",
     ]
     module = "torchvision.transforms.v2" if entry.get("v2") else "torchvision.transforms"
-    source = f"``{module}.{name}`` on PIL images"
-    if "source" in entry:
-        source = f"``{entry['source']}``"
-    lines += ["", f"    Source: {source}.", '    """']
+    source = entry.get("source", f"{module}.{name}")
+    lines += ["", f"    Source: ``{source}``{on}.", '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:
@@ -165,10 +167,11 @@ def one_class(entry: dict[str, Any]) -> str:
 def generate() -> str:
     table = json.loads((HERE / "transforms.json").read_text())
     entries = [e for e in table["transforms"] if not e.get("internal")]
+    classes = [one_class(e, on=" on PIL images") for e in entries]
+    classes += [one_class(e) for e in table["labels"]]
     entries += table["labels"]
     names = "".join(f'    "{name}",\n' for name in sorted([*ALSO, *(e["name"] for e in entries)]))
-    parts = [HEAD.replace("{names}", names)]
-    return "\n\n".join(parts + [one_class(e) for e in entries])
+    return "\n\n".join([HEAD.replace("{names}", names), *classes])
 
 
 if __name__ == "__main__":

@@ -43,11 +43,12 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "PermuteChannels": `"permutation": [2, 1, 0]`,
 		"Perspective":        `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
 		"RandomShortestSize": `"min_size": [7, 8]`, "RandomResize": `"min_size": 7, "max_size": 9`,
+		"TimmAugment": `"config": "rand-m9-mstd0.5-inc1"`, "SolarizeAdd": `"add": 11`, "PillowBlur": `"radius": 1.5`,
 		"ScaleJitter": `"target_size": [7, 9]`,
 	}
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
-		"Autocontrast", "Equalize", "RandomErasing", "RandomZoomOut"}
+		"Autocontrast", "Equalize", "RandomErasing", "RandomZoomOut", "AugMix"}
 	for _, e := range theTable().Transforms {
 		arguments, ok := required[e.Name]
 		require.True(t, ok || slices.Contains(alone, e.Name), "the test knows %s", e.Name)
@@ -97,6 +98,13 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 		`[{"name": "RandomZoomOut", "side_range": [0.5, 2]}]`:                                        `transform 0 (RandomZoomOut): side_range is [0.5, 2] (expected a list of 2, each a number from 1 to 65535)`,
 		`[{"name": "RandomRotation", "degrees": -3}]`:                                                `transform 0 (RandomRotation): degrees is -3 (expected at least 0 as one number)`,
 		`[{"name": "RandAugment", "magnitude": 31}]`:                                                 `transform 0 (RandAugment): magnitude is 31 (expected less than num_magnitude_bins, which is 31)`,
+		`[{"name": "TimmAugment", "config": "randaugment-m9"}]`:                                      `transform 0 (TimmAugment): config is "randaugment-m9", with "randaugment" in it (expected "rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first)`,
+		`[{"name": "TimmAugment", "config": "rand-inc"}]`:                                            `transform 0 (TimmAugment): config is "rand-inc", with "inc" in it (expected a key with a number)`,
+		`[{"name": "TimmAugment", "config": "rand-m9.5"}]`:                                           `transform 0 (TimmAugment): config is "rand-m9.5", with "m9.5" in it (expected a number that is not too large, a whole one but for p, a and mstd)`,
+		`[{"name": "TimmAugment", "config": "augmix-b1"}]`:                                           `transform 0 (TimmAugment): config is "augmix-b1", with "b1" in it (expected a number behind one of a, d, m, mstd, w)`,
+		`[{"name": "TimmAugment", "config": "rand-tall"}]`:                                           `transform 0 (TimmAugment): config is "rand-tall", with "tall" in it (expected "t3a", "t3aw" or "tweights")`,
+		`[{"name": "AugMix", "chain_depth": 20}]`:                                                    `transform 0 (AugMix): chain_depth is 20 with a mixture_width of 3 (expected at most 62 ops in all chains, with one more for each)`,
+		`[{"name": "AugMix", "severity": 11}]`:                                                       `transform 0 (AugMix): severity is 11 (expected a whole number from 1 to 10)`,
 		`[{"name": "RandomApply", "transforms": []}]`:                                                `transform 0 (RandomApply): transforms is [] (expected a list of transforms)`,
 		`[{"name": "RandomApply", "transforms": [{"name": "Normalize", "mean": 0, "std": 1}]}]`:      `transform 0 (RandomApply, Normalize): it stands inside of another (expected at the end of the list)`,
 		`[{"name": "RandomChoice", "transforms": [{"name": "Equalize"}], "p": [1, 2]}]`:              `transform 0 (RandomChoice): p has 2 weights (expected 1, one a transform)`,

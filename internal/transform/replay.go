@@ -20,10 +20,42 @@ func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, er
 		return nil, err
 	}
 	calls := []Call{} // of no step an empty list, where nil would be null in JSON
+	var mixed *mixture
 	for _, s := range steps {
-		calls = append(calls, callsOf(s)...)
+		switch s.Kind - native.StepPixel {
+		case native.PixelMixBegin:
+			mixed = &mixture{original: s.P[0], chain: []Call{}}
+		case native.PixelMixChain:
+			mixed.chains = append(mixed.chains, mixed.chain)
+			mixed.weights = append(mixed.weights, s.P[0])
+			mixed.chain = []Call{}
+		case native.PixelMixEnd:
+			calls, mixed = append(calls, mixed.call(s.P[0])), nil
+		default:
+			if mixed != nil {
+				mixed.chain = append(mixed.chain, callsOf(s)...)
+				continue
+			}
+			calls = append(calls, callsOf(s)...)
+		}
 	}
 	return calls, nil
+}
+
+// mixture is an AugMix that is being read: its chains stand among the other steps.
+type mixture struct {
+	original float64
+	weights  []float64
+	chains   [][]Call
+	chain    []Call
+}
+
+func (m *mixture) call(blend float64) Call {
+	arguments := map[string]any{"chains": m.chains, "weights": m.weights, "original": m.original, "blend": nil}
+	if blend >= 0 {
+		arguments["blend"] = blend
+	}
+	return call("mix_chains", arguments)
 }
 
 func interpolation(filter int32) string {
@@ -151,6 +183,10 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call("permute_channels", map[string]any{"permutation": slices.Clone(s.I[:3])})}
 	case native.PixelBlur:
 		return []Call{call("gaussian_blur", map[string]any{"kernel_size": slices.Clone(s.I[:2]), "sigma": slices.Clone(s.P[:2])})}
+	case native.PixelSolarizeAdd:
+		return []Call{call("solarize_add", map[string]any{"add": s.I[0], "thresh": s.I[1]})}
+	case native.PixelPillowBlur:
+		return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
 	case native.PixelAffine:
 		return warp("affine_map", 6)
 	case native.PixelPerspective:

@@ -26,7 +26,10 @@ const goldenRecipes = `[
     {"name": "RandomApply", "transforms": [{"name": "RandomAdjustSharpness", "sharpness_factor": 2}, {"name": "RandomAutocontrast"}]}],
   [{"name": "RandomShortestSize", "min_size": [300, 400, 500], "max_size": 600}, {"name": "RandomZoomOut"},
     {"name": "RandomRotation", "degrees": 30, "expand": true}, {"name": "ScaleJitter", "target_size": [200, 300]},
-    {"name": "RandomResize", "min_size": 100, "max_size": 200}, {"name": "CenterCrop", "size": 99}]
+    {"name": "RandomResize", "min_size": 100, "max_size": 200}, {"name": "CenterCrop", "size": 99}],
+  [{"name": "TimmAugment", "config": "rand-m9-mstd0.5-inc1"}, {"name": "TimmAugment", "config": "original-mstd0.5"}],
+  [{"name": "TimmAugment", "config": "rand-n3-p0.9-mstd101-tweights", "interpolation": "bilinear"}, {"name": "TimmAugment", "config": "3a"}],
+  [{"name": "TimmAugment", "config": "augmix-m5-w4-d2"}, {"name": "AugMix", "alpha": 0.4}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

@@ -42,12 +42,6 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		return readChoice(raw, t.PaddingModes)
 	case "box_format":
 		return readChoice(raw, t.BoxFormats)
-	case "text":
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return value{}, fmt.Errorf("is %s (expected a string)", short(raw))
-		}
-		return value{text: text}, nil
 	case "policy":
 		return readChoice(raw, t.Policies)
 	case "transforms":
@@ -56,6 +50,12 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 			return value{}, fmt.Errorf("is %s (expected a list of transforms)", short(raw))
 		}
 		return value{list: list}, nil
+	case "text":
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return value{}, fmt.Errorf("is %s (expected a string)", short(raw))
+		}
+		return value{text: text}, nil
 	case "erasing_value":
 		var text string
 		if json.Unmarshal(raw, &text) == nil && text == "random" {
@@ -107,7 +107,6 @@ var numeric = map[string]numberRule{
 	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
 	"shorter_or_size": {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
 	"least":           {low: 1, high: math.MaxFloat32},
-	"byte":            {whole: true, low: 0, high: 255},
 	"sizes":           {whole: true, low: 1, high: maxLength, anyCount: true},
 	"height_width":    {counts: []int{2}, whole: true, low: 1, high: maxLength, noScalar: true},
 	"side_range":      {counts: []int{2}, low: 1, high: maxLength, ordered: true, noScalar: true},
@@ -125,6 +124,7 @@ var numeric = map[string]numberRule{
 	"number":          {low: -1e6, high: 1e6},
 	"turn":            {low: -0.5, high: 0.5},
 	"bits":            {whole: true, low: 1, high: 8},
+	"bits_or_none":    {whole: true, low: 0, high: 8},
 	"kernel":          {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
 	"sigma":           {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
@@ -137,6 +137,13 @@ var numeric = map[string]numberRule{
 	"eight":           {counts: []int{8}, low: -1e9, high: 1e9, noScalar: true},
 	"six":             {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
 	"permutation":     {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
+	"severity":        {whole: true, low: 1, high: 10},
+	"chains":          {whole: true, low: 1, high: 16},
+	"depth":           {whole: true, low: -1, high: 64},
+	"alpha":           {low: 1e-3, high: 1e3},
+	"radius":          {low: 0, high: 1000},
+	"byte":            {whole: true, low: 0, high: 255},
+	"threshold":       {whole: true, low: 0, high: 256},
 	"weights":         {counts: nil, low: 0, high: 1e9, noScalar: true, anyCount: true},
 	"count":           {whole: true, low: 0, high: 1 << 20},
 	"bins":            {whole: true, low: 1, high: 1 << 20},

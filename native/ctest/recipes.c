@@ -36,7 +36,7 @@ static double some_coefficient(random_state *r) {
 }
 
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
-  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PERSPECTIVE + 1);
+  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PILLOW_BLUR + 1);
   switch (op->i[0]) {
     case HRN_PIXEL_POSTERIZE:
       op->i[1] = (int32_t)random_below(r, 9);
@@ -59,6 +59,13 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
       op->i[2] = 1 + 2 * (int32_t)random_below(r, 12);
       some_interval(r, 1e-6, random_below(r, 2) ? 3 : 1e9, op->p);
       break;
+    case HRN_PIXEL_SOLARIZE_ADD:
+      op->i[1] = (int32_t)random_below(r, 256);
+      op->i[2] = (int32_t)random_below(r, 257);
+      break;
+    case HRN_PIXEL_PILLOW_BLUR:
+      op->p[0] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
+      break;
     case HRN_PIXEL_AFFINE:
     case HRN_PIXEL_PERSPECTIVE:
       some_warp(r, op);
@@ -78,7 +85,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 10)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 12)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -120,6 +127,25 @@ static hrn_op some_pixel_op(random_state *r) {
       break;
     case HRN_OP_TRIVIAL_AUGMENT:
       op.i[0] = 1 + (int32_t)random_below(r, 40);
+      break;
+    case HRN_OP_TIMM:
+      op.i[0] = (int32_t)random_below(r, HRN_TIMM_AUTO_3A + 1);
+      op.i[1] = 1 + (int32_t)random_below(r, 3);
+      op.i[2] = (int32_t)random_below(r, 12);
+      op.i[3] = (int32_t)random_below(r, 3);
+      if (random_below(r, 2)) op.filter = HRN_FILTER_DRAWN;
+      op.p[0] = some_real(r, 0, 1);
+      op.p[1] = some_real(r, -1, 3);
+      op.p[2] = some_real(r, 0, 12);
+      op.p[3] = some_real(r, 0, 1);
+      op.p[4] = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
+      break;
+    case HRN_OP_AUG_MIX:
+      op.i[0] = 1 + (int32_t)random_below(r, 10);
+      op.i[1] = 1 + (int32_t)random_below(r, 4);
+      op.i[2] = (int32_t)random_below(r, 3);
+      op.i[3] = (int32_t)random_below(r, 2);
+      op.p[0] = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
       break;
     case HRN_OP_AUTO_AUGMENT:
       op.i[0] = (int32_t)random_below(r, 3);

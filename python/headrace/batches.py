@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from headrace import _lib, views
+from headrace import _lib, lending, views
 from headrace.errors import HeadraceError, WaitTimeoutError
 from headrace.samples import Samples
 from headrace.translate import Translation
@@ -44,6 +44,7 @@ class Recipe(NamedTuple):
     seed: int
     mode: str
     on_error: str
+    pin_memory: bool
 
     def config(self) -> dict[str, Any]:
         """The part of a configuration that loaders and single images have in common."""
@@ -72,7 +73,9 @@ class Engine:
         # What was submitted and has not come yet: it has to be submitted again behind an error.
         self._waiting: collections.deque[tuple[list[int], list[int]]] = collections.deque()
         self._batch, self._error = _lib.Batch(), _lib.Error()
-        self._view = views.viewer("torch", recipe.translation.dtype, False, False)
+        dtype = recipe.translation.dtype
+        self._lender = lending.lender("torch") if recipe.pin_memory else None
+        self._view = views.viewer("torch", dtype, False, False, self._lender)
 
     def begin(self, epoch: int) -> None:
         """Drops what was submitted; what comes next is drawn for this epoch."""
@@ -111,6 +114,9 @@ class Engine:
             "epoch": self._epoch,
         }
         self._handle = _lib.opened("hr_loader_open", config, recipe.samples.dataset.handle)
+        if self._lender is not None:
+            info = _lib.info("hr_loader_info", self._handle.value)
+            self._lender.serve(self._handle, int(info["slot_bytes"]), recipe.prefetch)
 
     def receive(self, timeout: float) -> tuple[torch.Tensor, torch.Tensor]:
         """The images and labels of the next batch.

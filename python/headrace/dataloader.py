@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.utils.data
 
-from headrace import arguments
+from headrace import arguments, lending
 from headrace.batches import Engine, Pool, Recipe
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
@@ -50,8 +50,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     - ``prefetch_factor``: batches that are made ahead, 2 by default. Indices are drawn
       ``prefetch_factor * max(num_workers, 1)`` batches ahead, as torch draws them.
     - ``timeout``: seconds that a batch may take, also with ``num_workers=0``.
-    - ``pin_memory``: batches are copied to pinned memory when they are handed out; nothing where
-      torch finds no accelerator.
+    - ``pin_memory``: batches are made in memory of PyTorch's pinned allocator; what a
+      ``collate_fn`` or Python threads made is copied there; nothing where torch finds no
+      accelerator.
     - ``persistent_workers``: the threads stay from epoch to epoch anyway; as in torch, the base
       seed is then drawn once.
     - ``worker_init_fn``, ``multiprocessing_context``, ``pin_memory_device``: checked as torch
@@ -164,6 +165,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             seed=self.seed or 0,
             mode=self.mode,
             on_error=self.on_error,
+            pin_memory=self.pin_memory and lending.available(),
         )
 
     def _translation(self, contents: Contents) -> Translation:

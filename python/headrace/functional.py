@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace import _lib, arguments
+from headrace.chains import mix_chains
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -31,6 +32,7 @@ from headrace.ops import (
     permute_channels,
     perspective,
     perspective_map,
+    pillow_blur,
     posterize,
     replay,
     resize,
@@ -38,6 +40,7 @@ from headrace.ops import (
     room_for_pixels,
     rotate,
     solarize,
+    solarize_add,
     ten_crop,
     vflip,
 )
@@ -60,11 +63,13 @@ __all__ = [
     "gaussian_blur",
     "hflip",
     "invert",
+    "mix_chains",
     "move",
     "pad",
     "permute_channels",
     "perspective",
     "perspective_map",
+    "pillow_blur",
     "posterize",
     "replay",
     "resize",
@@ -72,6 +77,7 @@ __all__ = [
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "solarize_add",
     "ten_crop",
     "vflip",
 ]

@@ -111,8 +111,8 @@ class Iteration:
             raise
         self._advance()
         batch = self._collated(received)
-        if loader.pin_memory and torch.cuda.is_available():
-            batch = _pinned(batch)
+        if loader.pin_memory and torch.accelerator.is_available():
+            batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
         return batch
 
     def _collated(self, received: Any) -> Any:

@@ -20,11 +20,18 @@ from headrace.errors import ArgumentError
 Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
 
 
+def available() -> bool:
+    """Whether PyTorch can pin memory here."""
+    import torch
+
+    return torch.accelerator.is_available()
+
+
 def allocator() -> Allocate | None:
     """What makes pinned memory; None, with a warning as PyTorch's, where no accelerator is."""
     import torch
 
-    if not torch.accelerator.is_available():
+    if not available():
         warnings.warn(
             "pin_memory=True, but PyTorch finds no accelerator: batches stay in ordinary memory",
             stacklevel=4,

@@ -34,6 +34,18 @@ def _run(image: Pixels, name: str, **given: Any) -> Pixels:
     Raises:
         ArgumentError: the image or an argument is impossible, by the name it has here.
     """
+    array = pixels_of(image)
+    encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
+    step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
+    try:
+        config = {"transform": [{"name": name, **step}]}
+        return _lib.decode(encoded, len(encoded), config, room_for_pixels)
+    except ArgumentError as failure:
+        raise type(failure)(_here(failure.reason, name, given)) from None
+
+
+def pixels_of(image: Any) -> Pixels:
+    """An image of any kind that NumPy knows as an array, or an ArgumentError."""
     try:
         array = np.asarray(image)
     except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
@@ -43,13 +55,7 @@ def _run(image: Pixels, name: str, **given: Any) -> Pixels:
             f"image: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
             "(height, width, 3)"
         )
-    encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
-    step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
-    try:
-        config = {"transform": [{"name": name, **step}]}
-        return _lib.decode(encoded, len(encoded), config, room_for_pixels)
-    except ArgumentError as failure:
-        raise type(failure)(_here(failure.reason, name, given)) from None
+    return array
 
 
 def room_for_pixels(image: _lib.Image) -> tuple[Pixels, int]:
@@ -126,13 +132,23 @@ def invert(image: Pixels) -> Pixels:
 
 
 def posterize(image: Pixels, bits: int) -> Pixels:
-    """Keeps the ``bits`` (1 to 8) highest bits of each value."""
+    """Keeps the ``bits`` (1 to 8) highest bits of each value; of 0 the image is black."""
     return _run(image, "Posterize", bits=bits)
 
 
 def solarize(image: Pixels, threshold: float) -> Pixels:
     """Inverts values of at least ``threshold``."""
     return _run(image, "Solarize", threshold=threshold)
+
+
+def solarize_add(image: Pixels, add: int, thresh: int = 128) -> Pixels:
+    """Adds ``add`` (0 to 255) to values below ``thresh``, up to 255, as timm's SolarizeAdd."""
+    return _run(image, "SolarizeAdd", add=add, thresh=thresh)
+
+
+def pillow_blur(image: Pixels, radius: float) -> Pixels:
+    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
+    return _run(image, "PillowBlur", radius=radius)
 
 
 def rgb_to_grayscale(image: Pixels, num_output_channels: int = 3) -> Pixels:

@@ -18,6 +18,7 @@ from headrace.schedule import Schedule
 
 __all__ = [
     "Along",
+    "AugMix",
     "AutoAugment",
     "Boxes",
     "CenterCrop",
@@ -56,6 +57,7 @@ __all__ = [
     "ScaleJitter",
     "Schedule",
     "TenCrop",
+    "TimmAugment",
     "TrivialAugmentWide",
     "Views",
 ]
@@ -753,6 +755,73 @@ class TrivialAugmentWide(_Transform):
     num_magnitude_bins: int = 31
     interpolation: Any = "nearest"
     fill: int | Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class AugMix(_Transform):
+    """Mixes the image with chains of random ops on it.
+
+    Hendrycks et al., 2020, with torchvision's ops, magnitudes and weights. torchvision runs the
+    ops on tensors; here they are those on PIL images, as in its other policies.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        severity: magnitudes are below it, of ten.
+        mixture_width: chains that are mixed.
+        chain_depth: ops of a chain; 0 and -1: one to three.
+        alpha: of the Dirichlet and beta distributions of the weights.
+        all_ops: brightness, contrast, colour and sharpness among the ops.
+        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
+            Pillow's constants are taken too.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.AugMix`` on PIL images.
+    """
+
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class TimmAugment(_Transform):
+    """timm's RandAugment, AutoAugment, 3-Augment or AugMix, by its configuration string.
+
+    "rand-m9-mstd0.5-inc1", "augmix-m5-w4-d2", "original-mstd0.5", "v0", "3a": the ops,
+    magnitudes and probabilities of timm 1.0's rand_augment_transform, augment_and_mix_transform
+    and auto_augment_transform. A section that timm would ignore is refused, and so is AugMix's
+    blended mode ("b1").
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        config: timm's ``aa`` or ``auto_augment`` string.
+        interpolation: "nearest", "bilinear" or "bicubic" of the warps; None: bilinear or
+            bicubic, drawn for each.
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue). timm's create_transform gives its mean, (124, 116, 104).
+        translate_pct: greatest translation as a share of the side; None: 0.45, with augmix 0.3,
+            as timm's create_transform has it.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``timm.data.auto_augment`` on PIL images.
+    """
+
+    config: str
+    interpolation: Any | None = None
+    fill: int | Sequence[int] = 128
+    translate_pct: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
+import json
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import headrace as hr
-from headrace import errors
+from headrace import _lib, arguments, errors
 from images import jpeg, png
 
 
@@ -71,3 +74,22 @@ def test_a_replay_of_what_does_nothing_is_an_empty_list() -> None:
     flip = hr.transforms.RandomHorizontalFlip(p=0.0)
     assert hr.functional.replay(jpeg(8, 8), []) == []
     assert hr.functional.replay(jpeg(8, 8), [flip]) == []
+
+
+def test_a_replay_of_many_samples_is_that_of_each_of_them() -> None:
+    data = np.frombuffer(jpeg(40, 30), np.uint8)
+    ops = [hr.transforms.RandomResizedCrop(8), hr.transforms.RandAugment()]
+    config = {"transform": arguments.steps("transform", ops), "dtype": "float32", "replay": True}
+
+    def replayed(**more: int) -> Any:
+        def room(image: Any) -> tuple[Any, Any]:
+            text = ctypes.create_string_buffer(image.bytes)
+            return text, text
+
+        return json.loads(_lib.decode(data.ctypes.data, data.size, config | more, room).raw)
+
+    alone = [replayed(seed=4, epoch=1, sample=sample, draw=2) for sample in range(5, 12)]
+    assert replayed(seed=4, epoch=1, sample=5, draw=2, samples=7) == alone
+    for wrong in ({"samples": 1 << 21}, {"samples": 2, "sample": (1 << 64) - 1}):
+        with pytest.raises(errors.ArgumentError, match="samples"):
+            replayed(**wrong)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,29 @@ def test_normalising_on_the_device_gives_the_engines_floats(packed: Path) -> Non
             torch.testing.assert_close(module(b), a)
             torch.testing.assert_close(module(b[0]), a[0])
     assert hr.torch.Normalize(mean, std, torch.bfloat16)(b).dtype == torch.bfloat16
+
+
+def test_the_drop_ins_batches_are_made_in_lent_memory_also_longer_ones(
+    packed: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lending, "available", lambda: True)
+
+    class Uneven:
+        def __iter__(self) -> Iterator[list[int]]:
+            yield from ([0, 1], [2, 3, 4, 5, 6, 7, 8], [9], [10, 11], [12, 13, 14])
+
+    crop = [hr.transforms.RandomResizedCrop((20, 24))]
+    options = {"batch_sampler": Uneven(), "transform": crop, "seed": 3, "strict": True}
+    with hr.Dataset(packed) as dataset:
+        own = hr.DataLoader(dataset, **options)
+        pinned = hr.DataLoader(dataset, **options, pin_memory=True)
+        for _ in range(3):
+            held = []
+            for (a, b), (c, d) in zip(own, pinned, strict=True):
+                assert torch.equal(a, c)
+                assert torch.equal(b, d)
+                assert c.untyped_storage().data_ptr() in lent.lent
+                held.append((c, c.clone()))
+            assert all(torch.equal(*both) for both in held)
+        own.close()
+        pinned.close()

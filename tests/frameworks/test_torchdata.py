@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import pickle
 import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
-from frameworks_support import EXAMPLES
+import torch
+from frameworks_support import EXAMPLES, FOLDER
+from torchdata.stateful_dataloader import StatefulDataLoader
+from torchvision import datasets
+from torchvision import transforms as tv
+
+import headrace as hr
 
 # A process of its own, which forks workers and so must not have used Headrace before.
 RESUME = """
@@ -46,6 +55,40 @@ def test_a_state_goes_on_with_the_very_next_batch(
     assert begun + resumed == first
     assert sorted(chain.from_iterable(first)) == list(range(256))
     assert following == second != first
+
+
+def test_the_drop_in_keeps_to_the_contract_of_a_stateful_data_loader() -> None:
+    """One program takes either: it goes on with the very next batch, then comes a whole epoch."""
+    compose = tv.Compose([tv.Resize((24, 24)), tv.ToTensor()])
+    photographs = datasets.ImageFolder(FOLDER, compose)
+    photographs.samples = [(path, n) for n, (path, _) in enumerate(photographs.samples)]
+
+    def run(kind: Any, drawn: int) -> list[Any]:
+        def loader() -> Any:
+            generator = torch.Generator().manual_seed(5)
+            return kind(photographs, batch_size=16, shuffle=True, generator=generator)
+
+        first = loader()
+        assert isinstance(first, torch.utils.data.DataLoader)
+        whole = [labels.tolist() for _, labels in loader()]
+        found: list[Any] = []
+        for _, labels in first:
+            found.append(labels.tolist())
+            if len(found) == drawn:
+                break
+        state = pickle.loads(pickle.dumps(first.state_dict()))
+        second = loader()
+        second.load_state_dict(state)
+        found += [labels.tolist() for _, labels in second]
+        found += [labels.tolist() for _, labels in second]
+        assert found[:16] == whole
+        assert sorted(chain.from_iterable(found[16:])) == list(range(256))
+        return found
+
+    for drawn in (1, 7, 15):
+        ours = run(functools.partial(hr.DataLoader, strict=True), drawn)
+        theirs = run(StatefulDataLoader, drawn)
+        assert [len(batch) for batch in ours] == [len(batch) for batch in theirs]
 
 
 def test_the_example_trains_and_resumes(photographs: Path) -> None:

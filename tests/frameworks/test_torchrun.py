@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import signal
@@ -9,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from frameworks_support import EXAMPLES, torchrun
+from frameworks_support import EXAMPLES, FOLDER, torchrun
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -20,6 +22,22 @@ def test_ranks_train_together_on_different_photographs(photographs: Path, ranks:
     lines = re.findall(r"epoch \d: (\d+) photographs, (\d+) different, loss ([\d.]+)", out)
     assert [line[:2] for line in lines] == [("256", "256")] * 3, out
     assert float(lines[2][2]) < 0.95 * float(lines[0][2])
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_with_distributed_samplers_train_over_the_drop_in_as_over_torchs_loader(
+    tmp_path: Path, ranks: int
+) -> None:
+    job = Path(__file__).parent / "torchrun_dataloader_job.py"
+    process = torchrun(ranks, job, FOLDER, tmp_path)
+    _, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err
+    steps = math.ceil(math.ceil(117 / ranks) / 8)
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(ranks)]
+    for ours, theirs in found:
+        assert ours == theirs
+        assert len(ours) == 2 * steps
+    assert found[0][0] != found[1][0]
 
 
 def descendants(of: int) -> list[int]:

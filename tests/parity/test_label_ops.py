@@ -258,6 +258,8 @@ def test_a_mask_is_padded_in_this_mode_as_torchvision_pads_it(mode: str) -> None
         (t.Mask(), np.zeros((9, 8), np.uint8), t.CenterCrop(5), r"must be uint8 of shape \(8, 9\)"),
         (t.Mask(), np.zeros((8, 9)), t.CenterCrop(5), "a float64 array"),
         (t.Boxes(), [[1, 2, 3, 4]], t.RandAugment(), "RandAugment.: it moves no labels"),
+        (t.Boxes(), [[1, 2, 3, 4]], t.AugMix(), "AugMix.: it moves no labels"),
+        (t.Mask(), np.zeros((8, 9), np.uint8), t.TimmAugment("3a"), "TimmAugment.: it moves"),
         (t.Boxes(), [], t.RandomApply([t.AutoAugment()]), r"shape \(0,\)"),
         (t.Boxes(), np.empty((0, 4)), t.RandomApply([t.AutoAugment()]), "moves no labels"),
         (t.KeyPoints(), [[1, 2]], t.Pad(3, padding_mode="edge"), "padding_mode is .edge"),

@@ -1,0 +1,113 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/headrace/headrace/native"
+)
+
+// timmPolicies are the first words of a configuration of timm's AutoAugment.
+var timmPolicies = map[string]int32{"v0": native.TimmAutoV0, "v0r": native.TimmAutoV0R,
+	"original": native.TimmAutoOriginal, "originalr": native.TimmAutoOriginalR, "3a": native.TimmAuto3A}
+
+var timmSets = map[string]int32{"3a": native.TimmRand3A, "3aw": native.TimmRand3AWeighted, "weights": native.TimmRandWeighted}
+
+// timmSections are the keys that may follow each first word; true where the number is whole.
+var timmSections = map[string]map[string]bool{
+	"rand":   {"m": true, "n": true, "p": false, "mstd": false, "mmax": true, "inc": true},
+	"augmix": {"m": true, "w": true, "d": true, "a": false, "mstd": false},
+	"auto":   {"mstd": false},
+}
+
+// buildTimm reads a configuration as timm 1.0 writes it ("rand-m9-mstd0.5-inc1").
+func buildTimm(op native.Op, v map[string]value) (native.Op, *Error) {
+	op.Kind = native.OpTimm
+	if v["interpolation"].isNull {
+		op.Filter = native.FilterDrawn
+	}
+	config := v["config"].text
+	refuse := func(section, expected string) *Error {
+		return &Error{Argument: "config", Text: fmt.Sprintf("is %q, with %q in it (expected %s)", config, section, expected)}
+	}
+	sections := strings.Split(config, "-")
+	kind := sections[0]
+	policy, auto := timmPolicies[kind]
+	if auto {
+		kind = "auto"
+	}
+	// timm's defaults.
+	numbers := map[string]float64{"m": 10, "n": 2, "p": 0.5, "mstd": 0, "mmax": 10, "inc": 0, "w": 3, "d": 0, "a": 1}
+	translate := 0.45
+	switch kind {
+	case "augmix":
+		numbers["m"], numbers["mstd"], translate = 3, math.Inf(1), 0.3
+	case "rand", "auto":
+	default:
+		return op, refuse(kind, `"rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first`)
+	}
+	set, chosen := int32(0), false
+	for _, section := range sections[1:] {
+		if name, ok := strings.CutPrefix(section, "t"); ok && kind == "rand" {
+			if set, chosen = timmSets[name]; !chosen {
+				return op, refuse(section, `"t3a", "t3aw" or "tweights"`)
+			}
+			continue
+		}
+		at := strings.IndexAny(section, "0123456789")
+		if at < 0 {
+			return op, refuse(section, "a key with a number")
+		}
+		whole, ok := timmSections[kind][section[:at]]
+		if !ok {
+			keys := make([]string, 0, len(timmSections[kind]))
+			for key := range timmSections[kind] {
+				keys = append(keys, key)
+			}
+			slices.Sort(keys)
+			return op, refuse(section, "a number behind one of "+strings.Join(keys, ", "))
+		}
+		number, err := strconv.ParseFloat(section[at:], 64)
+		if err != nil || number > 1e6 || whole && number != math.Trunc(number) {
+			return op, refuse(section, "a number that is not too large, a whole one but for p, a and mstd")
+		}
+		numbers[section[:at]] = number
+	}
+	if numbers["mstd"] > 100 && kind == "rand" || math.IsInf(numbers["mstd"], 1) {
+		numbers["mstd"] = -1 // uniform
+	}
+	if numbers["mmax"] == 0 { // as in timm, none
+		numbers["mmax"] = 10
+	}
+	layers := numbers["n"]
+	switch {
+	case kind == "auto":
+		set, layers = policy, 0
+	case kind == "augmix":
+		set, layers = native.TimmAugmix, numbers["w"]
+	case !chosen && numbers["inc"] != 0:
+		set = native.TimmRandIncreasing
+	case !chosen:
+		set = native.TimmRand
+	}
+	op.I[0], op.I[1], op.I[2], op.I[3] = set, int32(layers), int32(numbers["m"]), int32(numbers["d"])
+	if given := v["translate_pct"]; !given.isNull {
+		translate = given.numbers[0]
+	}
+	copy(op.P[:], []float64{min(numbers["p"], 1), numbers["mstd"], numbers["mmax"], translate, numbers["a"]})
+	return op, nil
+}
+
+func buildAugMix(op native.Op, v map[string]value) (native.Op, *Error) {
+	op.Kind = native.OpAugMix
+	op.I[0], op.I[1] = v["severity"].integer(0), v["mixture_width"].integer(0)
+	op.I[2], op.I[3] = max(0, v["chain_depth"].integer(0)), v["all_ops"].integer(0)
+	op.P[0] = v["alpha"].numbers[0]
+	if depth := max(op.I[2], 3); op.I[1]*(depth+1)+2 > native.MaxPixelOps {
+		return op, &Error{Argument: "chain_depth", Text: fmt.Sprintf("is %d with a mixture_width of %d (expected at most %d ops in all chains, with one more for each)", op.I[2], op.I[1], native.MaxPixelOps-2)}
+	}
+	return op, nil
+}

@@ -1,0 +1,403 @@
+"""What ops draw is distributed as torchvision draws it: a Kolmogorov-Smirnov test of each number
+that is drawn from an interval, a chi-square test of each choice.
+
+100,000 draws of ours, all seeds fixed, so that no run differs from another, against as many of
+torchvision's own get_params as TORCHVISION_DRAWS says: 100,000 take minutes, 10,000 is the default.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import json
+import math
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy import stats
+from torchvision.transforms import autoaugment
+from torchvision.transforms import transforms as v1
+
+from headrace import _lib, arguments
+from headrace import transforms as t
+
+OURS = 100_000
+THEIRS = int(os.environ.get("TORCHVISION_DRAWS", "10000"))
+AT_ONCE = 10_000
+LEAST_P = 1e-4
+WIDTH, HEIGHT = 331, 259  # of the image; no symmetric case
+IMAGE = Image.new("RGB", (WIDTH, HEIGHT))
+
+Steps = list[dict[str, Any]]
+Sample = dict[str, Any]  # what one draw came to: a float is a number of an interval, else a choice
+
+
+def replays(op: Any, count: int) -> Iterable[Steps]:
+    """The steps of that many samples, as hr_decode tells them of an image of the test's size."""
+    config = {"transform": arguments.steps("transform", [op]), "seed": 3}
+    encoded = io.BytesIO()
+    IMAGE.save(encoded, "PPM")
+    data = np.frombuffer(encoded.getvalue(), np.uint8)
+
+    def room(image: _lib.Image) -> tuple[Any, Any]:
+        text = ctypes.create_string_buffer(image.bytes)
+        return text, text
+
+    for first in range(0, count, AT_ONCE):
+        chunk = {"dtype": "float32", "replay": True, "samples": AT_ONCE, "sample": first}
+        yield from json.loads(_lib.decode(data.ctypes.data, data.size, config | chunk, room).raw)
+
+
+def p_values(ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
+    """One for each part of the samples; a float where it is always drawn from an interval."""
+    found = {}
+    for name in sorted({name for sample in [*ours, *theirs] for name in sample}):
+        a = [sample[name] for sample in ours if name in sample]
+        b = [sample[name] for sample in theirs if name in sample]
+        if all(isinstance(value, float) for value in a + b):
+            found[name] = float(stats.ks_2samp(a, b).pvalue)
+        else:
+            found[name] = chi_square(Counter(a), Counter(b))
+    return found
+
+
+def chi_square(a: Counter[Any], b: Counter[Any]) -> float:
+    """Of a table of two rows; values that are seldom are one column, for the test wants five."""
+    total = sum(b.values()) / (sum(a.values()) + sum(b.values()))
+    columns, rest = [], [0, 0]
+    for value in {*a, *b}:
+        pair = [a[value], b[value]]
+        if sum(pair) * min(total, 1 - total) < 5:
+            rest = [rest[0] + pair[0], rest[1] + pair[1]]
+        else:
+            columns.append(pair)
+    if sum(rest):
+        columns.append(rest)
+    if len(columns) == 1:
+        return 1.0
+    return float(stats.chi2_contingency(np.array(columns).T).pvalue)
+
+
+def one(steps: Steps, function: str) -> dict[str, Any] | None:
+    found = [step["arguments"] for step in steps if step["function"] == function]
+    assert len(found) <= 1, steps
+    return found[0] if found else None
+
+
+def share(value: int, length: int) -> float:
+    """A place as a share of those that there are."""
+    return value / max(length, 1)
+
+
+# ---- one function an op: what we drew, and what torchvision draws ----
+
+
+def our_crop(steps: Steps) -> Sample:
+    box = one(steps, "crop")
+    assert box is not None
+    return box_parts(box["top"], box["left"], box["height"], box["width"])
+
+
+def box_parts(top: int, left: int, height: int, width: int) -> Sample:
+    return {
+        "area": float(height * width),
+        "aspect": math.log(width / height),
+        "down": share(top, HEIGHT - height),
+        "across": share(left, WIDTH - width),
+    }
+
+
+def their_crop() -> Sample:
+    return box_parts(*v1.RandomResizedCrop.get_params(IMAGE, [0.08, 1.0], [3 / 4, 4 / 3]))
+
+
+def our_erasing(steps: Steps) -> Sample:
+    box = one(steps, "erase")
+    if box is None:
+        return {"erases": False}
+    return {"erases": True} | box_parts(box["i"], box["j"], box["h"], box["w"])
+
+
+TENSOR = torch.zeros(3, HEIGHT, WIDTH)
+
+
+def their_erasing() -> Sample:
+    if not torch.rand(1) < 0.4:
+        return {"erases": False}
+    i, j, h, w, _ = v1.RandomErasing.get_params(TENSOR, (0.02, 0.33), (0.3, 3.3), [0.0])
+    return {"erases": True} | box_parts(i, j, h, w)
+
+
+JITTER = {"brightness": 0, "contrast": 1, "saturation": 2, "hue": 3}
+
+
+def our_jitter(steps: Steps) -> Sample:
+    names = [step["function"].removeprefix("adjust_") for step in steps]
+    sample: Sample = {"order": tuple(JITTER[name] for name in names)}
+    for name, step in zip(names, steps, strict=True):
+        sample[name] = float(step["arguments"][f"{name}_factor"])
+    return sample
+
+
+def their_jitter() -> Sample:
+    order, *factors = v1.ColorJitter.get_params((0.6, 1.4), (0.2, 1.8), (0.0, 2.0), (-0.1, 0.3))
+    return {"order": tuple(order.tolist())} | dict(zip(JITTER, factors, strict=True))
+
+
+def our_map(steps: Steps) -> Sample:
+    coefficients = one(steps, "affine_map")
+    assert coefficients is not None
+    return {f"m{k}": float(value) for k, value in enumerate(coefficients["coefficients"])}
+
+
+def their_affine() -> Sample:
+    angle, translate, scale, shear = v1.RandomAffine.get_params(
+        [-20.0, 30.0], [0.1, 0.2], [0.7, 1.4], [-10.0, 15.0, -5.0, 25.0], [WIDTH, HEIGHT]
+    )
+    matrix = v1.F._get_inverse_affine_matrix(
+        [WIDTH * 0.5, HEIGHT * 0.5], angle, list(translate), scale, list(shear)
+    )
+    return {f"m{k}": float(value) for k, value in enumerate(matrix)}
+
+
+def our_rotation(steps: Steps) -> Sample:
+    a, b = our_map(steps)["m0"], our_map(steps)["m1"]
+    return {"angle": math.degrees(math.atan2(-b, a))}
+
+
+def their_rotation() -> Sample:
+    return {"angle": v1.RandomRotation.get_params([-25.0, 70.0])}
+
+
+def our_perspective(steps: Steps) -> Sample:
+    found = one(steps, "perspective_map")
+    if found is None:
+        return {"done": False}
+    m = found["coefficients"]
+    # Where the map's corners came from: the inverse of what its coefficients say.
+    matrix = np.linalg.inv(np.array([*m, 1.0]).reshape(3, 3))
+    sample: Sample = {"done": True}
+    for k, corner in enumerate([(0, 0), (WIDTH - 1, 0), (WIDTH - 1, HEIGHT - 1), (0, HEIGHT - 1)]):
+        x, y, w = matrix @ (*corner, 1)
+        sample |= {f"x{k}": round(x / w), f"y{k}": round(y / w)}
+    return sample
+
+
+def their_perspective() -> Sample:
+    if not torch.rand(1) < 0.6:
+        return {"done": False}
+    _, corners = v1.RandomPerspective.get_params(WIDTH, HEIGHT, 0.3)
+    sample: Sample = {"done": True}
+    for k, (x, y) in enumerate(corners):
+        sample |= {f"x{k}": x, f"y{k}": y}
+    return sample
+
+
+def our_blur(steps: Steps) -> Sample:
+    found = one(steps, "gaussian_blur")
+    assert found is not None
+    return {"sigma": float(found["sigma"][0])}
+
+
+def their_blur() -> Sample:
+    return {"sigma": v1.GaussianBlur.get_params(0.1, 2.0)}
+
+
+def our_window(steps: Steps) -> Sample:
+    box = one(steps, "crop")
+    assert box is not None
+    return {"top": box["top"], "left": box["left"]}
+
+
+def their_window() -> Sample:
+    padded = Image.new("RGB", (WIDTH + 8, HEIGHT + 8))
+    top, left, _, _ = v1.RandomCrop.get_params(padded, (240, 320))
+    return {"top": top, "left": left}
+
+
+def our_functions(steps: Steps) -> Sample:
+    return {"functions": tuple(step["function"] for step in steps)}
+
+
+def done(function: str, p: float) -> Callable[[], Sample]:
+    def draw() -> Sample:
+        return {"functions": (function,) if torch.rand(1) < p else ()}
+
+    return draw
+
+
+def our_permutation(steps: Steps) -> Sample:
+    found = one(steps, "permute_channels")
+    assert found is not None
+    return {"order": tuple(found["permutation"])}
+
+
+# ---- groups and policies ----
+
+GROUP = ["invert", "equalize", "autocontrast"]
+
+
+def their_choice() -> Sample:
+    return {"functions": (random.choices(GROUP, weights=[1, 2, 0.5])[0],)}
+
+
+def their_order() -> Sample:
+    order = list(range(3))
+    random.shuffle(order)
+    return {"functions": tuple(GROUP[k] for k in order)}
+
+
+def their_apply() -> Sample:
+    return {"functions": () if random.random() > 0.8 else (GROUP[0], GROUP[1])}
+
+
+FACTORS = {
+    "adjust_brightness": ("Brightness", "brightness_factor"),
+    "adjust_saturation": ("Color", "saturation_factor"),
+    "adjust_contrast": ("Contrast", "contrast_factor"),
+    "adjust_sharpness": ("Sharpness", "sharpness_factor"),
+}
+PLAIN = {"autocontrast": "AutoContrast", "equalize": "Equalize", "invert": "Invert"}
+
+
+def policy_step(step: dict[str, Any]) -> tuple[str, float]:
+    """torchvision's name and magnitude of a step of ours."""
+    function, given = step["function"], step["arguments"]
+    if function in FACTORS:
+        name, argument = FACTORS[function]
+        return name, round(given[argument] - 1, 4)
+    if function in PLAIN:
+        return PLAIN[function], 0.0
+    if function == "posterize":
+        return "Posterize", float(given["bits"])
+    if function == "solarize":
+        return "Solarize", round(given["threshold"], 3)
+    a, b, c, d, _e, f = given["coefficients"]
+    if a != 1:
+        return "Rotate", round(math.degrees(math.atan2(-b, a)), 3)
+    if (b, d) == (0, 0):  # a translation, or something by 0, which all look alike
+        return ("TranslateX", -c) if c else ("TranslateY", -f) if f else ("still", 0.0)
+    return ("ShearX", round(-b, 4)) if b else ("ShearY", round(-d, 4))
+
+
+def their_step(name: str, magnitude: float) -> tuple[str, float]:
+    if name in ("TranslateX", "TranslateY"):
+        magnitude = float(int(magnitude))
+    if name in ("Rotate", "ShearX", "ShearY", "TranslateX", "TranslateY") and magnitude == 0:
+        return "still", 0.0
+    if name in PLAIN.values():
+        return name, 0.0
+    return name, round(magnitude, 3 if name in ("Rotate", "Solarize") else 4)
+
+
+def our_policy(steps: Steps) -> Sample:
+    return {"steps": tuple(policy_step(step) for step in steps)}
+
+
+def their_policy(policy: Any) -> Callable[[], Sample]:
+    """torchvision's own forward, with each op written down instead of done."""
+
+    def draw() -> Sample:
+        steps: list[tuple[str, float]] = []
+
+        def apply(image: Any, name: str, magnitude: float, *_: Any, **__: Any) -> Any:
+            if name != "Identity":
+                steps.append(their_step(name, magnitude))
+            return image
+
+        kept = autoaugment._apply_op
+        autoaugment._apply_op = apply
+        try:
+            policy(IMAGE)
+        finally:
+            autoaugment._apply_op = kept
+        return {"steps": tuple(steps)}
+
+    return draw
+
+
+CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = {
+    "RandomResizedCrop": (t.RandomResizedCrop(64), our_crop, their_crop),
+    "RandomCrop": (t.RandomCrop((240, 320), padding=4), our_window, their_window),
+    "RandomHorizontalFlip": (t.RandomHorizontalFlip(0.3), our_functions, done("hflip", 0.3)),
+    "RandomVerticalFlip": (t.RandomVerticalFlip(0.7), our_functions, done("vflip", 0.7)),
+    "RandomErasing": (t.RandomErasing(0.4), our_erasing, their_erasing),
+    "ColorJitter": (t.ColorJitter(0.4, 0.8, 1.0, (-0.1, 0.3)), our_jitter, their_jitter),
+    "RandomGrayscale": (t.RandomGrayscale(0.2), our_functions, done("rgb_to_grayscale", 0.2)),
+    "RandomInvert": (t.RandomInvert(0.6), our_functions, done("invert", 0.6)),
+    "RandomPosterize": (t.RandomPosterize(3, 0.6), our_functions, done("posterize", 0.6)),
+    "RandomSolarize": (t.RandomSolarize(99, 0.1), our_functions, done("solarize", 0.1)),
+    "RandomEqualize": (t.RandomEqualize(0.5), our_functions, done("equalize", 0.5)),
+    "RandomAutocontrast": (t.RandomAutocontrast(0.9), our_functions, done("autocontrast", 0.9)),
+    "RandomAdjustSharpness": (
+        t.RandomAdjustSharpness(2, 0.4),
+        our_functions,
+        done("adjust_sharpness", 0.4),
+    ),
+    "RandomChannelPermutation": (
+        t.RandomChannelPermutation(),
+        our_permutation,
+        lambda: {"order": tuple(torch.randperm(3).tolist())},
+    ),
+    "GaussianBlur": (t.GaussianBlur(9, (0.1, 2.0)), our_blur, their_blur),
+    "RandomRotation": (t.RandomRotation((-25, 70)), our_rotation, their_rotation),
+    "RandomAffine": (
+        t.RandomAffine((-20, 30), (0.1, 0.2), (0.7, 1.4), (-10, 15, -5, 25)),
+        our_map,
+        their_affine,
+    ),
+    "RandomPerspective": (t.RandomPerspective(0.3, 0.6), our_perspective, their_perspective),
+    "RandomApply": (
+        t.RandomApply([t.RandomInvert(1), t.RandomEqualize(1)], 0.8),
+        our_functions,
+        their_apply,
+    ),
+    "RandomChoice": (
+        t.RandomChoice(
+            [t.RandomInvert(1), t.RandomEqualize(1), t.RandomAutocontrast(1)], p=[1, 2, 0.5]
+        ),
+        our_functions,
+        their_choice,
+    ),
+    "RandomOrder": (
+        t.RandomOrder([t.RandomInvert(1), t.RandomEqualize(1), t.RandomAutocontrast(1)]),
+        our_functions,
+        their_order,
+    ),
+    "RandAugment": (
+        t.RandAugment(2, 9),
+        our_policy,
+        their_policy(autoaugment.RandAugment(2, 9)),
+    ),
+    "TrivialAugmentWide": (
+        t.TrivialAugmentWide(),
+        our_policy,
+        their_policy(autoaugment.TrivialAugmentWide()),
+    ),
+} | {
+    f"AutoAugment {name}": (
+        t.AutoAugment(name),
+        our_policy,
+        their_policy(autoaugment.AutoAugment(autoaugment.AutoAugmentPolicy(name))),
+    )
+    for name in ("imagenet", "cifar10", "svhn")
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_this_op_draws_as_torchvisions_does(name: str) -> None:
+    op, ours, theirs = CASES[name]
+    random.seed(5)
+    torch.manual_seed(5)
+    drawn = [ours(steps) for steps in replays(op, OURS)]
+    assert len(drawn) == OURS
+    found = p_values(drawn, [theirs() for _ in range(THEIRS)])
+    print(name, {part: f"{p:.3g}" for part, p in found.items()})
+    assert min(found.values()) > LEAST_P, found
