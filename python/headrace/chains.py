@@ -67,7 +67,7 @@ def mix_chains(
     array = pixels_of(image)
     shares = arguments.each("weights", weights, _share)
     if not isinstance(chains, Sequence) or len(chains) != len(shares):
-        raise arguments.refuse("chains", chains, f"a sequence of {len(shares)} lists, one a weight")
+        raise arguments.refuse("chains", chains, f"as many lists as weights ({len(shares)})")
     total = np.float32(_share("original", original)) * array.astype(np.float32)
     for share, chain in zip(shares, chains, strict=True):
         total = total + np.float32(share) * _chained(array, chain).astype(np.float32)

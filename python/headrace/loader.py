@@ -133,7 +133,9 @@ class Loader:
         if several is not None:
             recipe["views"] = several.to_list()
         else:
-            recipe["transform"] = arguments.steps("transform", transform or ())
+            recipe["transform"] = arguments.steps(
+                "transform", () if transform is None else transform
+            )
         pad, pin_memory = arguments.flag("pad", pad), arguments.flag("pin_memory", pin_memory)
         order = _order(shuffle, window, sampler)
         drawn = isinstance(sampler, samplers.Sampler)

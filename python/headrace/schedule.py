@@ -30,10 +30,7 @@ class Schedule:
         self.by = arguments.choice("by", by, UNITS)
         if not isinstance(sizes, Mapping):
             raise arguments.refuse_type("sizes", sizes, "a dict of sizes by epoch or step")
-        found = {arguments.count("a key of sizes", at, 0): size for at, size in sizes.items()}
-        if 0 not in found:
-            raise arguments.refuse("sizes", dict(sizes), f"a size from {by} 0 on")
-        self.sizes = {at: _size(f"sizes[{at}]", found[at]) for at in sorted(found)}
+        self.sizes = _sizes("sizes", sizes, by)
 
     def to_dict(self) -> dict[str, Any]:
         """The schedule as the engine reads it."""
@@ -41,6 +38,13 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"Schedule({self.sizes}, by={self.by!r})"
+
+
+def _sizes(name: str, sizes: Mapping[int, Any], by: str) -> dict[int, int | list[int]]:
+    found = {arguments.count(f"a key of {name}", at, 0): size for at, size in sizes.items()}
+    if 0 not in found:
+        raise arguments.refuse(name, dict(sizes), f"a size from {by} 0 on")
+    return {at: _size(f"{name}[{at}]", found[at]) for at in sorted(found)}
 
 
 def _size(name: str, value: Any) -> int | list[int]:
@@ -62,4 +66,4 @@ def resolution(value: Any) -> dict[str, Any] | None:
         raise arguments.refuse_type(
             "resolution", value, "a dict of sizes by epoch, or a headrace.transforms.Schedule,"
         )
-    return Schedule(value).to_dict()
+    return Schedule(_sizes("resolution", value, "epoch")).to_dict()

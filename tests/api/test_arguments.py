@@ -100,6 +100,9 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "pad": FLAGS,
         "transform": [
             3,
+            0,
+            "",
+            False,
             "CenterCrop",
             hr.transforms.CenterCrop(8),
             {"name": "CenterCrop", "size": 8},
@@ -121,6 +124,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "sampler": [3, 1.5, iter([1]), object(), hr.samplers.Subset([1.5])],
         "fields": ["key", 3, [3], ["no such field"], True],
         "window": [0, -1, 1.5, "2", True, 9],
+        "resolution": [224, "224", [224], {}, {0: 0}, {0: -8}, {-1: 8}, {1: 8}, {"0": 8}, {0: 1.5}],
         "rank": [-1, 0.0, "0", True, 0],
         "world_size": [0, -1, 1.0, "1", True, 1],
         "on_error": ["ignore", None, 3],
