@@ -49,6 +49,9 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 			return planError(err)
 		}
 		defer plan.Close()
+		if plan.Mix() != nil && !c.Replay {
+			return argument("transform mixes the images of a batch, and this is one image (expected a list without MixUp, CutMix and Mixup)")
+		}
 		context, err := native.NewContext(c.Limits.limits())
 		if err != nil {
 			return err

@@ -90,6 +90,22 @@ int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_
 
 /* ---- one image -------------------------------------------------------------------------- */
 
+/* A transform of the program's own, in a list of transforms {"name": "Native", "function": the
+ * address of one of these, "context": any address (0)}. It is called from a decoding thread,
+ * several at once, for each image that comes to it: `pixels` are `height` rows, `stride` bytes
+ * apart, of `width` pixels of four bytes, red, green, blue and one of no meaning, to be changed in
+ * place. `random` is drawn from the key of every augmentation, so that a function of these words
+ * alone gives the same for any number of threads and ranks and after any resume. 0: done; any other
+ * number makes an error HR_BAD_IMAGE of this sample that names it.
+ *
+ * It may not keep a pointer, write outside the rows, change the size, wait for anything, call this
+ * library, throw or longjmp. It and its context stay until the loader was closed and the reads that
+ * hr_close may have left have ended. An address is the program's own and is never written to a
+ * state; one that was read from a file is the caller's mistake, and a wrong one ends the process.
+ */
+typedef int32_t (*hr_pixel_function)(void *context, uint8_t *pixels, int32_t height, int32_t width,
+                                     size_t stride, const uint64_t random[4], uint64_t sample);
+
 typedef struct hr_image {
   uint32_t width, height; /* of the result */
   uint64_t bytes;         /* of the result */
@@ -134,8 +150,11 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
  *   {"kind": "weighted", "weights": [one a sample], "length"}: in proportion to their weights.
  *   {"kind": "class_balanced", "length"}: equally many of each label.
  *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion.
- * All but the first need "shuffle" and draw "length" samples an epoch (as many as the dataset has):
- * each as often as its share says, rounded up or down. */
+ *   {"kind": "repeated", "times", "length"}: every sample so many times in a row, cut off behind
+ * "length" places (the dataset's size, from 256 samples on rounded down to a multiple of 256);
+ * within a step the first repeats come first. The three between need "shuffle" and draw "length"
+ * samples an epoch (as many as the dataset has): each as often as its share says, rounded up or
+ * down. */
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error);
 
@@ -165,7 +184,8 @@ int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draw
 /* One field of a batch, row-major; strides in bytes. dtype: DLPack's (code, bits). */
 #define HR_MAX_DIMENSIONS 5
 typedef struct hr_field {
-  char name[32]; /* "images", or of several views "images.0", "images.1"...; "labels", "indices" */
+  char name[32]; /* "images", or of several views "images.0", "images.1"...; "labels", "indices";
+                    and of a mixed batch those that follow them */
   void *data;
   uint64_t bytes;
   int64_t shape[HR_MAX_DIMENSIONS];
@@ -187,6 +207,11 @@ typedef struct hr_batch {
   int64_t form; /* batches of one form and length have fields of the same kind, shape and place */
   hr_field fields[HR_MAX_FIELDS]; /* in one piece of memory, images first, then labels, indices */
 } hr_batch;
+/* With MixUp, CutMix or Mixup at the end of "transform" there follow, for each sample: "partners",
+ * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own
+ * share; "boxes" (int32, shape length x 4), the top, left, height and width of what CutMix took
+ * from the partner, all 0 where it took nothing; and, where labels are "soft", "targets" (float32,
+ * shape length x num_classes). */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. HR_END: the epoch is over;

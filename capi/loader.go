@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -10,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
 )
 
 // loaderConfig is the configuration of hr_loader_open.
@@ -98,6 +100,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if err != nil {
 		return nil, planError(err)
 	}
+	if err := enoughClasses(made.Phases[0].Views[0].Mix(), d, c); err != nil {
+		made.Close()
+		return nil, err
+	}
 	if made.BySteps && c.Order == orderSubmitted {
 		made.Close()
 		return nil, argument(fault.Argument("order", c.Order, "an order of its own, for a size by steps; batches that are submitted know epochs alone"))
@@ -127,6 +133,18 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, planError(err)
 	}
 	return l, nil
+}
+
+// enoughClasses refuses soft labels that are too short for the dataset's classes, before an epoch
+// meets one. A sampler may leave the classes out that they lack; then each label is looked at.
+func enoughClasses(mix *native.Mix, d *dataset, c loaderConfig) error {
+	classes := int64(len(d.Classes()))
+	if mix == nil || mix.Classes == 0 || mix.Classes >= classes || c.Sampler != nil || c.Order == orderSubmitted {
+		return nil
+	}
+	// A mixed batch has one view, of which this is the last transform.
+	return argument(fault.Argument(fmt.Sprintf("transform %d: num_classes", len(c.views()[0].Transform)-1), mix.Classes,
+		fmt.Sprintf("at least %d, the classes of the dataset", classes)))
 }
 
 // views are the recipes of a sample's images.
@@ -174,7 +192,8 @@ const (
 
 var elementTypes = map[pipeline.DType]elementType{
 	pipeline.Uint8: {dlUInt, 8}, pipeline.Float16: {dlFloat, 16}, pipeline.BFloat16: {dlBfloat, 16},
-	pipeline.Float32: {dlFloat, 32}, pipeline.Int64: {dlInt, 64},
+	pipeline.Float32: {dlFloat, 32}, pipeline.Int64: {dlInt, 64}, pipeline.Int32: {dlInt, 32},
+	pipeline.Float64: {dlFloat, 64},
 }
 
 // batch is the object behind a batch's handle.

@@ -13,7 +13,8 @@ type samplerConfig struct {
 	partConfig
 	Parts   []partConfig `json:"parts"`
 	Weights []float64    `json:"weights"`
-	Length  *int64       `json:"length"` // draws an epoch; as many as the dataset has samples
+	Times   int64        `json:"times"`
+	Length  *int64       `json:"length"` // places an epoch; about as many as the dataset has samples
 }
 
 // partConfig is a list of samples, or `count` of them from `first` in steps of `stride`.
@@ -61,6 +62,11 @@ func (c *samplerConfig) selection(d *dataset) (*order.Selection, error) {
 			parts[i] = c.Parts[i].part()
 		}
 		return order.Mix(d.Len(), parts, c.Weights, length)
+	case "repeated":
+		if c.Length == nil {
+			length = -1
+		}
+		return order.Repeated(d.Len(), c.Times, length)
 	}
-	return nil, argument(fault.Argument("sampler kind", c.Kind, `"subset", "weighted", "class_balanced" or "mix"`))
+	return nil, argument(fault.Argument("sampler kind", c.Kind, `"subset", "weighted", "class_balanced", "mix" or "repeated"`))
 }

@@ -120,3 +120,10 @@ func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
 func TestRecipesOfAnyParametersStayInsideTheirImageAndAreTheSameInEveryLayout(t *testing.T) {
 	runC(t, "recipes")
 }
+
+func TestAMixedSampleIsMadeOfItsTwoFinishedOnesAndAloneItIsTheFinishedOne(t *testing.T) {
+	for _, simd := range []string{"", "scalar"} {
+		t.Setenv("HEADRACE_SIMD", simd)
+		runC(t, "mixing")
+	}
+}

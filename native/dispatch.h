@@ -6,6 +6,7 @@
 #include "planes.h"
 #include "resize.h"
 #include "spread.h"
+#include "weigh.h"
 #include "write.h"
 
 /* The kernels of one instruction set. All sets give the same bytes. */
@@ -18,6 +19,7 @@ typedef struct hrn_kernels {
   hrn_spread_kernel spread;
   const hrn_pixel_kernels *pixels;
   const hrn_plane_kernels *planes; /* NULL: libjpeg makes the pixels */
+  hrn_weigh_kernel weigh;
 } hrn_kernels;
 
 const hrn_kernels *hrn_kernels_chosen(void);

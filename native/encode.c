@@ -67,8 +67,8 @@ static void write_orientation(j_compress_ptr info, int32_t orientation) {
   if (orientation > 1) jpeg_write_marker(info, JPEG_APP0 + 1, block, sizeof block);
 }
 
-static int encode(hrn_context *context, const hrn_image *image, int32_t quality,
-                  int32_t orientation, hrn_status *status) {
+int hrn_encode_image(hrn_context *context, const hrn_image *image, int32_t quality,
+                     int32_t orientation, hrn_status *status) {
   hrn_encoder *encoder = &context->encoder;
   j_compress_ptr info = &encoder->info;
   context->jpeg.status = status;
@@ -164,7 +164,9 @@ int hrn_reencode(hrn_context *context, const uint8_t *bytes, size_t length, int3
     return status->code;
   }
   const uint32_t warnings = status->warnings; /* of the decoder */
-  if (encode(context, &image, quality, orientation, status) != HRN_OK) return status->code;
+  if (hrn_encode_image(context, &image, quality, orientation, status) != HRN_OK) {
+    return status->code;
+  }
   status->warnings = warnings;
   *encoded = (hrn_encoded){context->encoder.bytes, context->encoder.length};
   return HRN_OK;

@@ -30,6 +30,11 @@ typedef struct hrn_encoder {
 void hrn_encoder_open(hrn_context *context);
 void hrn_encoder_append(hrn_encoder *encoder, const uint8_t *bytes, size_t length);
 
+/* encode.c: a whole image as a baseline 4:2:0 JPEG, without colour as greyscale, in encoder.bytes.
+ */
+int hrn_encode_image(hrn_context *context, const hrn_image *image, int32_t quality,
+                     int32_t orientation, hrn_status *status);
+
 /* Ends the compressor; what it wrote stays until the next file is started. */
 void hrn_encoder_close(hrn_encoder *encoder);
 void hrn_encoder_free(hrn_encoder *encoder);

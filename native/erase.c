@@ -1,40 +1,86 @@
-/* erase.c: RandomErasing (Zhong et al., 2020) with torchvision's draws. It works on the finished
- * values, where torchvision does: after ToTensor, and after Normalize where that stands before it.
+/* erase.c: boxes of the finished values that are replaced, where torchvision and timm do it: after
+ * ToTensor, and after Normalize where that stands before it. RandomErasing (Zhong et al., 2020)
+ * with torchvision's draws, or with timm's, which may be several boxes; Cutout (DeVries and Taylor,
+ * 2017).
  */
 #include <math.h>
 #include <string.h>
 
 #include "plan.h"
 
-/* Words of noise begin at this block of an op's counter, far behind those of its box. */
+/* Words of noise begin at this block of an op's counter, far behind those of its boxes; those of
+ * each box so far behind the last one's. */
 #define NOISE_BLOCK (1ull << 32)
+
+static hrn_draws noise_of(const hrn_key *key, int32_t op, int32_t number) {
+  hrn_draws draws = hrn_draws_of(key, op);
+  draws.taken = 4 * NOISE_BLOCK * ((uint64_t)number + 1);
+  return draws;
+}
+
+/* What of the box lies inside the image. */
+static hrn_box clipped(const hrn_box *box, int32_t width, int32_t height) {
+  const int32_t top = box->top > 0 ? box->top : 0, left = box->left > 0 ? box->left : 0;
+  const int32_t bottom = box->top + box->height, right = box->left + box->width;
+  const int32_t rows = (bottom < height ? bottom : height) - top;
+  const int32_t columns = (right < width ? right : width) - left;
+  if (rows <= 0 || columns <= 0) return (hrn_box){0, 0, 0, 0};
+  return (hrn_box){left, top, columns, rows};
+}
+
+/* A random box of that area; 0 when ten tries found none that is smaller than the image. */
+static int draw_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t width,
+                    int32_t height, hrn_box *box) {
+  const double *p = op->p, area = (double)width * (double)height;
+  for (int attempt = 0; attempt < 10; attempt++) {
+    const double target = area * hrn_draw_between(draws, p[1], p[2]) / boxes;
+    const double aspect = exp(hrn_draw_between(draws, log(p[3]), log(p[4])));
+    const double h = rint(sqrt(target * aspect)), w = rint(sqrt(target / aspect));
+    /* Drawn in any case, so that each attempt takes four words. */
+    const uint64_t down = hrn_draw_word(draws), across = hrn_draw_word(draws);
+    if (!(h < height && w < width)) continue;
+    box->height = (int32_t)h;
+    box->width = (int32_t)w;
+    box->top = (int32_t)hrn_below(down, (uint64_t)(height - box->height) + 1);
+    box->left = (int32_t)hrn_below(across, (uint64_t)(width - box->width) + 1);
+    return 1;
+  }
+  return 0;
+}
+
+static int next_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t width,
+                    int32_t height, hrn_box *box) {
+  if (op->kind == HRN_OP_ERASING) return draw_box(op, draws, boxes, width, height, box);
+  if (op->kind == HRN_OP_CUTOUT) {
+    const int32_t side = op->i[3], down = hrn_draw_below(draws, height);
+    *box = (hrn_box){hrn_draw_below(draws, width) - side / 2, down - side / 2, side, side};
+  } else {
+    *box = (hrn_box){op->i[5], op->i[4], op->i[7], op->i[6]};
+  }
+  *box = clipped(box, width, height);
+  return 1;
+}
 
 int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
                    hrn_status *status) {
   const hrn_stage *last = &program->stages[program->count - 1];
-  const int32_t width = last->x.length, height = last->y.length;
-  const double *p = op->p, area = (double)width * (double)height;
   hrn_draws draws = hrn_draws_of(key, index);
-  if (!(hrn_uniform(hrn_draw_word(&draws)) < p[0])) return HRN_OK;
-  for (int attempt = 0; attempt < 10; attempt++) {
-    const double target = area * hrn_draw_between(&draws, p[1], p[2]);
-    const double aspect = exp(hrn_draw_between(&draws, log(p[3]), log(p[4])));
-    const double h = rint(sqrt(target * aspect)), w = rint(sqrt(target / aspect));
-    /* Drawn in any case, so that each attempt takes four words. */
-    const uint64_t down = hrn_draw_word(&draws), across = hrn_draw_word(&draws);
-    if (!(h < height && w < width)) continue;
+  if (!(hrn_uniform(hrn_draw_word(&draws)) < op->p[0])) return HRN_OK;
+  int32_t boxes = op->i[1];
+  if (op->i[2] > boxes) boxes += hrn_draw_below(&draws, op->i[2] - boxes + 1);
+  for (int32_t number = 0; number < boxes; number++) {
+    hrn_box box;
+    if (!next_box(op, &draws, boxes, last->x.length, last->y.length, &box)) continue;
     if (program->erasings == HRN_MAX_ERASINGS) {
       return hrn_fail(status, HRN_LIMIT, -1, "more than %d erasings", HRN_MAX_ERASINGS);
     }
     hrn_erasing *erasing = &program->erasing[program->erasings++];
-    erasing->box.height = (int32_t)h;
-    erasing->box.width = (int32_t)w;
-    erasing->box.top = (int32_t)hrn_below(down, (uint64_t)(height - erasing->box.height) + 1);
-    erasing->box.left = (int32_t)hrn_below(across, (uint64_t)(width - erasing->box.width) + 1);
-    erasing->op = index;
-    erasing->normal = op->i[0];
-    for (int c = 0; c < 3; c++) erasing->value[c] = (float)p[5 + c];
-    return HRN_OK;
+    *erasing = (hrn_erasing){box, index, number, op->i[0] == HRN_ERASE_PIXELS, {0}};
+    hrn_draws noise = noise_of(key, index, number);
+    for (int c = 0; c < 3; c++) {
+      erasing->value[c] =
+          op->i[0] == HRN_ERASE_BOX ? (float)hrn_draw_normal(&noise) : (float)op->p[5 + c];
+    }
   }
   return HRN_OK;
 }
@@ -82,8 +128,7 @@ static void fill_noise(const hrn_erasing *erasing, const hrn_format *format, con
                        int32_t width, int32_t height, uint8_t *destination) {
   const hrn_box *box = &erasing->box;
   const size_t element = format->element, pixels = (size_t)width * (size_t)height;
-  noise n = {.draws = hrn_draws_of(key, erasing->op)};
-  n.draws.taken = 4 * NOISE_BLOCK;
+  noise n = {.draws = noise_of(key, erasing->op, erasing->number)};
   /* Channel by channel, as a tensor lies, so that layouts get the same noise. */
   for (size_t c = 0; c < 3; c++) {
     for (int32_t y = box->top; y < box->top + box->height; y++) {

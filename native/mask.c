@@ -10,8 +10,9 @@
 
 #include "plan.h"
 
-/* What is seen of a mask: the source of each column and row. Below 0 are places outside: a later op
- * has a lower number, and it is the later one that shows. */
+/* What is seen of a mask: the source of each column and row. Below 0 are places outside, which show
+ * a value: -1 - value of op 0, -257 - value of op 1 and so on. A later op has a lower number, and
+ * it is the later one that shows. */
 typedef struct seen {
   hrn_context *context;
   const uint8_t *pixels; /* of the mask as it was when the maps were last written out */
@@ -20,8 +21,13 @@ typedef struct seen {
   int32_t *columns, *rows;
   int turn, spare; /* which scratch the next maps, and the next mask, are written to */
   int32_t ops;
-  uint8_t fill;
+  int32_t fill; /* HRN_MASK_FILL_OF_OP or what all ops show */
 } seen;
+
+/* What an op shows from outside, that fills images with such a value. */
+static uint8_t fill_of(const seen *s, double value) {
+  return (uint8_t)(s->fill == HRN_MASK_FILL_OF_OP ? value : s->fill);
+}
 
 /* One axis of an op: which position of the line before it stands at `at`. */
 enum rule_kind { SHIFT, MIRROR, RESIZE, PAD };
@@ -66,11 +72,11 @@ static void apply_rule(const rule *r, int32_t outside, const int32_t *before, in
   }
 }
 
-static int apply(seen *s, const rule *x, const rule *y, int fills, hrn_status *status) {
+static int apply(seen *s, const rule *x, const rule *y, uint8_t fill, hrn_status *status) {
   int32_t *columns = next_maps(s, x->result, y->result, status);
   if (columns == NULL) return status->code;
   int32_t *rows = columns + x->result;
-  const int32_t outside = -1 - 2 * s->ops++ - fills;
+  const int32_t outside = -1 - 256 * s->ops++ - fill;
   apply_rule(x, outside, s->columns, columns);
   apply_rule(y, outside, s->rows, rows);
   s->columns = columns;
@@ -80,15 +86,13 @@ static int apply(seen *s, const rule *x, const rule *y, int fills, hrn_status *s
   return HRN_OK;
 }
 
-static uint8_t shown_outside(const seen *s, int32_t place) { return -place % 2 == 0 ? s->fill : 0; }
-
 static void write_out(const seen *s, uint8_t *out) {
   for (int32_t y = 0; y < s->height; y++) {
     const int32_t row = s->rows[y];
     const uint8_t *source = row < 0 ? NULL : s->pixels + (size_t)row * (size_t)s->stride;
     for (int32_t x = 0; x < s->width; x++) {
       const int32_t column = s->columns[x], place = row < column ? row : column;
-      *out++ = place < 0 ? shown_outside(s, place) : source[column];
+      *out++ = place < 0 ? (uint8_t)((-1 - place) % 256) : source[column];
     }
   }
 }
@@ -143,7 +147,7 @@ static int pad(seen *s, const hrn_drawn *step, hrn_status *status) {
   rule y = {PAD, s->height, 0, 0, {i[3], i[5], crops && high < i[0] ? i[0] - high : 0}, i[7]};
   x.result = wide + 2 * x.padding.missing;
   y.result = high + 2 * y.padding.missing;
-  return apply(s, &x, &y, 1, status);
+  return apply(s, &x, &y, fill_of(s, step->p[0]), status);
 }
 
 /* a * b + c as torch's matrix products round it on processors with FMA: once, at the end. Doubles
@@ -219,10 +223,11 @@ static int warp(seen *s, const hrn_drawn *step, hrn_status *status) {
   const int32_t to_height = sets_size ? step->i[3] : height;
   uint8_t *to = spare_mask(s, to_width, to_height, status);
   if (to == NULL) return status->code;
+  const uint8_t fill = fill_of(s, step->i[5]);
   if (step->kind == HRN_STEP_PIXEL + HRN_PIXEL_AFFINE) {
-    warp_affine(from, width, height, step->p, to, to_width, to_height, s->fill);
+    warp_affine(from, width, height, step->p, to, to_width, to_height, fill);
   } else {
-    warp_perspective(from, width, height, step->p, to, s->fill);
+    warp_perspective(from, width, height, step->p, to, fill);
   }
   return begin(s, to, to_width, to_height, status);
 }
@@ -288,6 +293,9 @@ int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, c
     if (sides[k] < 1 || sides[k] > HRN_MAX_LENGTH) {
       return hrn_fail(status, HRN_ARGUMENT, -1, "a mask's side of %d", sides[k]);
     }
+  }
+  if (mask->fill != HRN_MASK_FILL_OF_OP && (mask->fill < 0 || mask->fill > 255)) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "a mask's fill of %d", mask->fill);
   }
   seen s = {.context = context, .fill = mask->fill};
   move_all(&s, steps, count, mask, status);

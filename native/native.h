@@ -207,12 +207,24 @@ enum hrn_op_kind {
                           share), alpha */
   HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
                           p = alpha */
-  HRN_OP_ERASING = 40, /* on the finished values, last of all: i[0] = 1: a normal value for each,
-                          else p[5..7] for the channels; p = probability, share of the area lo, hi,
-                          height / width lo, hi */
+  HRN_OP_JPEG = 36,    /* i = quality lo, hi, 1 to 100 */
+
+  /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo,
+     hi; p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */
+  HRN_OP_ERASING =
+      40,             /* p[1..4] = share of the area (of all boxes) lo, hi, height / width lo, hi */
+  HRN_OP_CUTOUT = 41, /* i[3] = side of a square whose middle may be any pixel */
+  HRN_OP_ERASE = 42,  /* i[4..7] = top, left, height, width */
   HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
                             and of the mirror image, i[3] = 1: upside down */
 };
+
+enum hrn_erasing_fill {
+  HRN_ERASE_VALUE = 0,  /* one for each channel */
+  HRN_ERASE_PIXELS = 1, /* a normal value for each channel of each pixel */
+  HRN_ERASE_BOX = 2     /* a normal value for each channel of each box */
+};
+#define HRN_MAX_ERASINGS 32 /* boxes of an image */
 
 /* timm's sets of ops (RandAugment), its AugMix, and its policies (AutoAugment). */
 enum hrn_timm {
@@ -261,6 +273,7 @@ enum hrn_mode {
 
 typedef struct hrn_output {
   int32_t dtype, layout, scale, mode;
+  int32_t unmixed;       /* 1: hrn_sample writes what hrn_mix takes */
   int32_t normalize;     /* 0 or 1 */
   float mean[3], std[3]; /* as torchvision holds them: float32 */
 } hrn_output;
@@ -313,7 +326,7 @@ int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width
 /* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
  * a geometric op are as in the plan (one that draws a size has become RESIZE or PAD), and box what
  * a random crop drew, after its padding; of an op on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind
- * and what that takes; of an erasing box, i[0] = 1 for noise, and p = the values. Flips that are
+ * and what that takes; of an erasing box, i[0] = 1 for noise, else p = the values. Flips that are
  * not done are left out. */
 enum { HRN_STEP_PIXEL = 256 };
 typedef struct hrn_drawn {
@@ -332,13 +345,15 @@ int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, ui
 
 /* ---- masks ----------------------------------------------------------------------------- */
 
+#define HRN_MASK_FILL_OF_OP (-1) /* what the op fills images with, their first channel */
+
 /* One byte a pixel, rows without gaps. */
 typedef struct hrn_mask {
   const uint8_t *pixels;
   int32_t width, height; /* those of the image that the steps were drawn for */
   int32_t to_width, to_height;
   uint8_t *to;  /* to_width * to_height bytes */
-  uint8_t fill; /* of paddings and warps; what a crop takes from outside is 0 */
+  int32_t fill; /* of paddings and warps; what a crop takes from outside is 0 */
 } hrn_mask;
 
 /* Does to a mask what hrn_plan_replay said is done to its image, as torchvision's v2 moves masks:
@@ -346,13 +361,76 @@ typedef struct hrn_mask {
 int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
                   hrn_status *status);
 
+/* ---- mixing ---------------------------------------------------------------------------- */
+
+/* MixUp and CutMix take two samples of a batch, of which both have to be there first. A plan whose
+ * output says `unmixed` therefore makes samples that are not finished yet, and hrn_mix finishes
+ * them. Which two is the caller's business; what is drawn for them is not. */
+enum hrn_mix_form { HRN_MIX_TORCHVISION = 1, HRN_MIX_TIMM = 2 };
+enum hrn_mix_unit { /* what one draw serves; the key's sample says which */
+                    HRN_MIX_BATCH = 0,
+                    HRN_MIX_PAIR = 1,
+                    HRN_MIX_ELEMENT = 2
+};
+
+typedef struct hrn_mix_op {
+  int32_t op;         /* its number in the whole list: part of the key */
+  int32_t form, unit; /* the enums above */
+  int32_t correct;    /* timm's correct_lam */
+  double weight;      /* in a choice */
+  double alpha[2];    /* MixUp's and CutMix's; 0: not done */
+  double probability; /* of doing anything */
+  double switching;   /* of CutMix where both may be done */
+  double shares[2];   /* timm's cutmix_minmax; 0: none */
+} hrn_mix_op;
+
+#define HRN_MAX_MIX_OPS 8
+typedef struct hrn_mix_list {
+  int32_t count;  /* 1, or the ops that one is chosen from */
+  int32_t choice; /* number of the choice, where there is one */
+  hrn_mix_op ops[HRN_MAX_MIX_OPS];
+} hrn_mix_list;
+
+enum hrn_mix_kind { HRN_MIX_NONE = 0, HRN_MIX_MIXUP = 1, HRN_MIX_CUTMIX = 2 };
+
+/* What is done to one sample. */
+typedef struct hrn_mixing {
+  int32_t kind;                     /* enum hrn_mix_kind */
+  int32_t top, left, height, width; /* CutMix: what comes from the partner, perhaps nothing */
+  int32_t reserved;
+  double drawn;  /* lambda as the beta distribution gave it */
+  double lambda; /* the sample's own share, in its label too */
+} hrn_mixing;
+
+/* Refuses a list that cannot be drawn from, for samples of that size. */
+int hrn_mix_check(const hrn_mix_list *list, uint32_t width, uint32_t height, hrn_status *status);
+
+/* What a checked list draws. The key's `draw` says where the step of all ranks begins, `sample`
+ * which of its places is meant. */
+void hrn_mix_draw(const hrn_mix_list *list, const hrn_key *key, uint32_t width, uint32_t height,
+                  hrn_mixing *mixing);
+
+/* Bytes of a sample of such a plan, as hrn_sample writes it and hrn_mix takes it, aligned to 64; 0
+ * where samples differ in size. */
+uint64_t hrn_unmixed_bytes(const hrn_plan *plan);
+
+/* Finishes a sample: hrn_plan_size's bytes at `destination`. `mixing` is what hrn_mix_draw gave,
+ * for that plan's size. Without mixing they are those that hrn_sample would have written there. */
+void hrn_mix(const hrn_plan *plan, const void *own, const void *other, const hrn_mixing *mixing,
+             void *destination);
+
+/* A label of `classes` shares that belongs to it: `lambda` of one smoothed one-hot vector and the
+ * rest of another. Both labels are below `classes`. */
+void hrn_mix_labels(double smoothing, int64_t own, int64_t other, double lambda, int64_t classes,
+                    float *to);
+
 /* ---- the one call ---------------------------------------------------------------------- */
 
 /* One image of a sample: the plan that makes it, and where it goes. */
 typedef struct hrn_view {
   const hrn_plan *plan;
   void *destination;
-  uint64_t capacity; /* bytes writable there; at least the plan's size */
+  uint64_t capacity; /* bytes writable there; at least the plan's size, or hrn_unmixed_bytes */
 } hrn_view;
 
 #define HRN_MAX_VIEWS 32

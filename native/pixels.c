@@ -73,6 +73,7 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
   if (op->kind >= HRN_PIXEL_MIX_BEGIN && op->kind <= HRN_PIXEL_MIX_END) {
     return hrn_mix_run(context, op, image, state, status);
   }
+  if (op->kind == HRN_PIXEL_USER) return hrn_user_run(op, image, status);
   hrn_image out;
   if (spare_image(context, op, image, &state->turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {
@@ -87,6 +88,9 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       break;
     case HRN_PIXEL_PILLOW_BLUR:
       if (hrn_pillow_blur(context, op, image, &out, status) != HRN_OK) return status->code;
+      break;
+    case HRN_PIXEL_JPEG:
+      if (hrn_recompress(context, op->i[0], image, &out, status) != HRN_OK) return status->code;
       break;
     case HRN_PIXEL_PERSPECTIVE:
       hrn_perspective(op, image, &out);

@@ -31,10 +31,14 @@ enum hrn_pixel_kind {
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
   HRN_PIXEL_SOLARIZE_ADD, /* i = what is added (0 to 255) to values below a threshold (0 to 256) */
   HRN_PIXEL_PILLOW_BLUR,  /* p = radius, which is the standard deviation */
+  HRN_PIXEL_JPEG,         /* i = quality, 1 to 100 */
   /* Between chains of ops that are mixed; of a drawn list alone. */
   HRN_PIXEL_MIX_BEGIN, /* p = weight of the image itself */
   HRN_PIXEL_MIX_CHAIN, /* p = weight of the chain that ends here */
   HRN_PIXEL_MIX_END,   /* p = the result's share in a blend with the image, below 0: no blend */
+  HRN_PIXEL_USER, /* i = halves of the addresses of a hrn_user_function and of its context, low ones
+                     first; p[0..3] = four words of random bits, p[4] = the sample's number, as they
+                     lie in memory */
 };
 
 /* How a plan's affine op gives its map: with the size of the image still to come. */
@@ -44,6 +48,10 @@ enum hrn_map {
                     */
   HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre; i[2] = 1: it expands */
 };
+
+/* hr_pixel_function of capi/headrace.h. */
+typedef int32_t (*hrn_user_function)(void *context, uint8_t *pixels, int32_t height, int32_t width,
+                                     size_t stride, const uint64_t random[4], uint64_t sample);
 
 typedef struct hrn_pixel_op {
   int32_t kind;   /* enum hrn_pixel_kind */
@@ -114,9 +122,16 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_im
 int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                const hrn_image *out, hrn_status *status);
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
+/* recompress.c */
+int hrn_recompress(hrn_context *context, int32_t quality, const hrn_image *image,
+                   const hrn_image *out, hrn_status *status);
 /* pillowblur.c */
 int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                     const hrn_image *out, hrn_status *status);
+
+/* ---- user.c: a function of the program's own ------------------------------------------------ */
+void hrn_user_draw(const uint64_t words[4], uint64_t sample, hrn_pixel_op *pixel);
+int hrn_user_run(const hrn_pixel_op *op, const hrn_image *image, hrn_status *status);
 
 /* ---- chains.c: the ops between and around chains -------------------------------------------- */
 int hrn_mix_run(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,

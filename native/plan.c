@@ -172,6 +172,9 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->mode != HRN_EXACT && output->mode != HRN_FAST) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unknown mode %d", output->mode);
   }
+  if (output->unmixed < 0 || output->unmixed > 1) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unmixed is %d, must be 0 or 1", output->unmixed);
+  }
   if (!output->normalize) return HRN_OK;
   if (output->dtype == HRN_UINT8) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "normalize needs a float dtype, not uint8");
@@ -311,15 +314,16 @@ static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *ou
   int32_t erasings = 0;
   for (int32_t index = 0; index < count; index++) {
     const hrn_op *op = &ops[index];
-    if (op->kind != HRN_OP_ERASING && erasings == 0) continue;
-    if (op->kind != HRN_OP_ERASING || ++erasings > HRN_MAX_ERASINGS) {
+    if (!hrn_is_erasing(op) && erasings == 0) continue;
+    if (!hrn_is_erasing(op) || (erasings += op->i[2]) > HRN_MAX_ERASINGS) {
       return hrn_fail(status, HRN_ARGUMENT, -1,
-                      "op %d: at most %d erasings, and nothing after them", index,
+                      "op %d: at most %d boxes are erased, and nothing comes after that", index,
                       HRN_MAX_ERASINGS);
     }
     if (output->dtype != HRN_UINT8) continue;
     for (int c = 5; c < 8; c++) {
-      if (op->i[0] || check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
+      if (op->i[0] != HRN_ERASE_VALUE ||
+          check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
         return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
       }
     }

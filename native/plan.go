@@ -61,7 +61,10 @@ const (
 	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
 	OpTimm               int32 = C.HRN_OP_TIMM
 	OpAugMix             int32 = C.HRN_OP_AUG_MIX
+	OpJPEG               int32 = C.HRN_OP_JPEG
 	OpErasing            int32 = C.HRN_OP_ERASING
+	OpCutout             int32 = C.HRN_OP_CUTOUT
+	OpErase              int32 = C.HRN_OP_ERASE
 	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
 )
 
@@ -85,6 +88,8 @@ const (
 	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
 	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
 	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
+	PixelUser         int32 = C.HRN_PIXEL_USER
+	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
 
 	// Of a replay alone.
 	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN
@@ -109,6 +114,16 @@ const (
 
 // FilterDrawn as Op.Filter of an OpTimm: bilinear or bicubic, op by op.
 const FilterDrawn int32 = C.HRN_FILTER_DRAWN
+
+// What an erasing fills its boxes with: its I[0].
+const (
+	EraseValue  int32 = C.HRN_ERASE_VALUE
+	ErasePixels int32 = C.HRN_ERASE_PIXELS
+	EraseBox    int32 = C.HRN_ERASE_BOX
+)
+
+// MaxErasings is the most boxes that a plan erases.
+const MaxErasings = C.HRN_MAX_ERASINGS
 
 // How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
 const (
@@ -161,6 +176,7 @@ const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 // Output is the form of a finished sample.
 type Output struct {
 	DType, Layout, Scale, Mode int32
+	Unmixed                    bool // Sample writes what Mix takes
 	Normalize                  bool
 	Mean, Std                  [3]float32
 }
@@ -171,6 +187,7 @@ type Plan struct {
 	c      *C.hrn_plan
 	size   Size
 	output Output
+	mix    *Mix
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
@@ -200,6 +217,9 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		layout: C.int32_t(output.Layout),
 		scale:  C.int32_t(output.Scale),
 		mode:   C.int32_t(output.Mode),
+	}
+	if output.Unmixed {
+		form.unmixed = 1
 	}
 	if output.Normalize {
 		form.normalize = 1

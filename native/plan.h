@@ -65,10 +65,10 @@ typedef struct hrn_stage {
 enum { HRN_MAX_STAGES = HRN_MAX_OPS + 1 };
 
 /* A box of the finished sample whose values are replaced. */
-#define HRN_MAX_ERASINGS 8
 typedef struct hrn_erasing {
   hrn_box box;
-  int32_t op;     /* its number in the plan: what its noise is drawn by */
+  int32_t op; /* its number in the plan, and that of the box: what its noise is drawn by */
+  int32_t number;
   int32_t normal; /* a normal value for each channel of each pixel, else: */
   float value[3];
 } hrn_erasing;
@@ -98,7 +98,7 @@ int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t he
 /* What a folded program makes. */
 hrn_size hrn_finished_size(const hrn_plan *plan, const hrn_program *program);
 
-/* erase.c: draws the box of an erasing, and fills the boxes of a finished sample. */
+/* erase.c: draws the boxes of an erasing, and fills the boxes of a finished sample. */
 int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
                    hrn_status *status);
 void hrn_erase(const hrn_program *program, const hrn_format *format, const hrn_key *key,
@@ -123,6 +123,9 @@ static inline int hrn_is_group(const hrn_op *op) {
   return op->kind >= HRN_OP_APPLY && op->kind <= HRN_OP_ORDER;
 }
 static inline int32_t hrn_op_span(const hrn_op *op) { return hrn_is_group(op) ? 1 + op->i[0] : 1; }
+static inline int hrn_is_erasing(const hrn_op *op) {
+  return op->kind >= HRN_OP_ERASING && op->kind <= HRN_OP_ERASE;
+}
 static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_ZOOM_OUT; }
 /* Whether the size of its result is drawn, or depends on what is. */
 static inline int hrn_draws_size(const hrn_op *op) {

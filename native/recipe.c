@@ -121,6 +121,11 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
       memcpy(pixel->i, op->i + 1, sizeof pixel->i);
       memcpy(pixel->p, op->p, sizeof pixel->p);
       if (op->i[0] == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
+      if (op->i[0] == HRN_PIXEL_USER) {
+        uint64_t words[4];
+        for (int k = 0; k < 4; k++) words[k] = hrn_draw_word(draws);
+        hrn_user_draw(words, draws->key->sample, pixel);
+      }
       return;
     case HRN_OP_CHANNEL_PERMUTATION:
       permutation(draws, 3, pixel->i);
@@ -129,6 +134,9 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
       pixel->i[0] = op->i[0];
       pixel->i[1] = op->i[1];
       pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->p[0], op->p[1]);
+      return;
+    case HRN_OP_JPEG:
+      pixel->i[0] = op->i[0] + hrn_draw_below(draws, op->i[1] - op->i[0] + 1);
       return;
     case HRN_OP_ROTATION:
       hrn_rotation_map(hrn_draw_between(draws, op->p[0], op->p[1]), op->i[0] ? op->p + 2 : NULL,
@@ -156,6 +164,9 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
       break;
     case HRN_OP_GAUSSIAN_BLUR:
       kind = HRN_PIXEL_BLUR;
+      break;
+    case HRN_OP_JPEG:
+      kind = HRN_PIXEL_JPEG;
       break;
     case HRN_OP_ROTATION:
     case HRN_OP_AFFINE:

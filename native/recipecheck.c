@@ -64,6 +64,27 @@ static int timm(const hrn_op *op, int32_t index, hrn_status *status) {
          within(index, "translation", op->p[3], 0, 1, status) && warp(&fixed, index, status);
 }
 
+static int erasing(const hrn_op *op, int32_t index, hrn_status *status) {
+  for (int c = 5; c < 8; c++) {
+    if (!within(index, "value", op->p[c], -1e30, 1e30, status)) return 0;
+  }
+  if (!within(index, "fill", op->i[0], HRN_ERASE_VALUE, HRN_ERASE_BOX, status) ||
+      !within(index, "fewest boxes", op->i[1], 1, HRN_MAX_ERASINGS, status) ||
+      !within(index, "most boxes", op->i[2], op->i[1], HRN_MAX_ERASINGS, status) ||
+      !within(index, "probability", op->p[0], 0, 1, status)) {
+    return 0;
+  }
+  if (op->kind == HRN_OP_CUTOUT) return within(index, "length", op->i[3], 1, 1 << 24, status);
+  if (op->kind == HRN_OP_ERASING) {
+    return interval(op, index, "scale", 1, 0, 1, status) &&
+           interval(op, index, "ratio", 3, 1e-6, 1e6, status);
+  }
+  for (int k = 4; k < 8; k++) {
+    if (!within(index, "side of the box", op->i[k], 0, 1 << 24, status)) return 0;
+  }
+  return 1;
+}
+
 static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
   const double huge = 1e9;
   switch (op->i[0]) {
@@ -110,6 +131,8 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_PIXEL_SOLARIZE_ADD:
       return within(index, "addition", op->i[1], 0, 255, status) &&
              within(index, "threshold", op->i[2], 0, 256, status);
+    case HRN_PIXEL_USER:
+      return within(index, "function given", op->i[1] != 0 || op->i[2] != 0, 1, 1, status);
     case HRN_PIXEL_PILLOW_BLUR:
       return within(index, "radius", op->p[0], 0, 1000, status);
     default:
@@ -137,6 +160,9 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_GAUSSIAN_BLUR:
       return kernel(index, op->i[0], status) && kernel(index, op->i[1], status) &&
              interval(op, index, "sigma", 0, 1e-6, 1e9, status);
+    case HRN_OP_JPEG:
+      return within(index, "quality", op->i[0], 1, 100, status) &&
+             within(index, "greatest quality", op->i[1], op->i[0], 100, status);
     case HRN_OP_ROTATION:
       return interval(op, index, "degrees", 0, -turn, turn, status) &&
              within(index, "centre", op->p[2], -1e9, 1e9, status) &&
@@ -169,12 +195,9 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
              within(index, "all ops", op->i[3], 0, 1, status) &&
              chains(index, op->i[1], op->i[2], op->p[0], status) && warp(op, index, status);
     case HRN_OP_ERASING:
-      for (int c = 5; c < 8; c++) {
-        if (!within(index, "value", op->p[c], -1e30, 1e30, status)) return 0;
-      }
-      return within(index, "probability", op->p[0], 0, 1, status) &&
-             interval(op, index, "scale", 1, 0, 1, status) &&
-             interval(op, index, "ratio", 3, 1e-6, 1e6, status);
+    case HRN_OP_CUTOUT:
+    case HRN_OP_ERASE:
+      return erasing(op, index, status);
     default:
       hrn_fail(status, HRN_ARGUMENT, -1, "op %d: unknown kind %d", index, op->kind);
       return 0;

@@ -1,6 +1,6 @@
 /* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
 #include "dispatch.h"
-#include "plan.h"
+#include "mix.h"
 
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
 static int image_between(hrn_context *context, int32_t stage, const hrn_stage *from,
@@ -59,9 +59,11 @@ static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage,
   return HRN_OK;
 }
 
-static void write_image(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
-                        void *destination) {
-  hrn_sink sink = sink_of(plan, last, NULL, destination);
+/* The last stage's image, where ops on pixels had to be done to it, on to where its rows would have
+ * gone. */
+static void pass_on(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
+                    const hrn_image *into, void *destination) {
+  hrn_sink sink = sink_of(plan, last, into, destination);
   sink.flip_x = sink.flip_y = 0; /* done on the way into the image */
   for (int32_t y = 0; y < image->height; y++) {
     hrn_sink_row(&sink, y, image->pixels + (size_t)y * image->stride);
@@ -96,15 +98,19 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
                       const hrn_decoded *shared, void *destination, hrn_status *status) {
   const hrn_stage *stages = program->stages;
   hrn_image image = {0};
+  /* What is mixed later waits as an image of its own, what is not is finished at once. */
+  const hrn_image unmixed = plan->output.unmixed ? hrn_unmixed_image(plan, destination) : image;
+  const hrn_image *into = plan->output.unmixed ? &unmixed : NULL;
   for (int32_t s = 0; s < program->count; s++) {
     const int last = s + 1 == program->count;
     const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
     hrn_ready ready;
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
-    hrn_image *output = NULL, between;
+    hrn_image between;
+    const hrn_image *output = into;
     if (!last || pixels || program->crops.count > 0) {
+      if (image_between(context, s, &stages[s], &between, status) != HRN_OK) return status->code;
       output = &between;
-      if (image_between(context, s, &stages[s], output, status) != HRN_OK) return status->code;
     }
     const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
     if (s == 0) {
@@ -114,7 +120,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       hrn_rows input = part_of(&image, ready.input.top, ready.input.left, &ready.input);
       if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
     }
-    if (output == NULL) return HRN_OK;
+    if (output != &between) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
   }
@@ -122,7 +128,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     hrn_crops_write(&program->crops, &plan->format, &image, destination);
     return HRN_OK;
   }
-  write_image(plan, &stages[program->count - 1], &image, destination);
+  pass_on(plan, &stages[program->count - 1], &image, into, destination);
   return HRN_OK;
 }
 
@@ -152,7 +158,15 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
     return status->code;
   }
   /* The stages are the truth about the size, so it is they who are held against the capacity. */
-  const hrn_size size = hrn_finished_size(plan, program);
+  hrn_size size = hrn_finished_size(plan, program);
+  if (plan->output.unmixed) {
+    if (!plan->size.fixed || size.images > 0 || size.width != plan->size.width ||
+        size.height != plan->size.height) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "a sample of %ux%u pixels cannot be mixed",
+                      size.width, size.height);
+    }
+    size.bytes = hrn_unmixed_bytes(plan);
+  }
   if (size.bytes > view->capacity) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
                     "a sample of %ux%u pixels takes %llu bytes, the destination holds %llu",
@@ -174,7 +188,11 @@ static int run_view(hrn_context *context, const hrn_view *view, const hrn_key *f
       run_stages(context, view->plan, &program, shared, view->destination, status) != HRN_OK) {
     return status->code;
   }
-  hrn_erase(&program, &view->plan->format, &key, view->destination);
+  if (view->plan->output.unmixed) {
+    hrn_unmixed_erase(&program, view->plan, &key, view->destination);
+  } else {
+    hrn_erase(&program, &view->plan->format, &key, view->destination);
+  }
   return HRN_OK;
 }
 

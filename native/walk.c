@@ -117,15 +117,17 @@ static int record_pixels(const walk *w, int32_t index, int32_t first, hrn_status
   return HRN_OK;
 }
 
-static int record_erasing(const walk *w, int32_t index, hrn_status *status) {
-  const hrn_erasing *erasing = &w->program->erasing[w->program->erasings - 1];
-  hrn_drawn *step = step_of(w, index, status);
-  if (step == NULL) return status->code;
-  const hrn_box *box = &erasing->box;
-  const int32_t found[4] = {box->top, box->left, box->height, box->width};
-  memcpy(step->box, found, sizeof found);
-  step->i[0] = erasing->normal;
-  for (int c = 0; c < 3; c++) step->p[c] = (double)erasing->value[c];
+static int record_erasings(const walk *w, int32_t index, int32_t first, hrn_status *status) {
+  for (int32_t k = first; k < w->program->erasings; k++) {
+    const hrn_erasing *erasing = &w->program->erasing[k];
+    hrn_drawn *step = step_of(w, index, status);
+    if (step == NULL) return status->code;
+    const hrn_box *box = &erasing->box;
+    const int32_t found[4] = {box->top, box->left, box->height, box->width};
+    memcpy(step->box, found, sizeof found);
+    step->i[0] = erasing->normal;
+    for (int c = 0; c < 3; c++) step->p[c] = (double)erasing->value[c];
+  }
   return HRN_OK;
 }
 
@@ -175,11 +177,10 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     return hrn_geometry_add(program, &settled, index, w->key, status);
   }
   if (op->kind == HRN_OP_FIVE_CROP) return walk_crops(w, index, status);
-  if (op->kind == HRN_OP_ERASING) {
+  if (hrn_is_erasing(op)) {
     const int32_t before = program->erasings;
     if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;
-    if (w->steps == NULL || program->erasings == before) return HRN_OK;
-    return record_erasing(w, index, status);
+    return w->steps == NULL ? HRN_OK : record_erasings(w, index, before, status);
   }
   hrn_stage *stage = &program->stages[program->count - 1];
   const int32_t first = program->pixels.count;

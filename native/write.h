@@ -22,6 +22,9 @@ typedef struct hrn_format {
 /* One finished value in the format's dtype: float32 rounded, or 0..255 for uint8. */
 void hrn_format_store(const hrn_format *format, float value, uint8_t *to);
 
+/* A finished value's bits where it has 16: float16 or bfloat16, to nearest, ties to even. */
+uint16_t hrn_half_of(int32_t dtype, float value);
+
 void hrn_format_compile(hrn_format *format, const hrn_output *output);
 
 /* Writes `count` pixels from `pixels` as one finished row that starts at `row`; planes of NCHW are

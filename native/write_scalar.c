@@ -14,8 +14,8 @@ static uint32_t bits_of(float value) {
   return bits;
 }
 
-/* float32 to bfloat16, to nearest, ties to even. No NaN reaches this: mean and std are finite and
- * std is not 0. Infinity stays infinity. */
+/* float32 to bfloat16, to nearest, ties to even. The only NaN that reaches this is that of infinity
+ * times 0 in a weighted sum, whose mantissa has no bits to carry. Infinity stays infinity. */
 static uint16_t bfloat16_of(float value) {
   const uint32_t bits = bits_of(value);
   return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
@@ -24,6 +24,7 @@ static uint16_t bfloat16_of(float value) {
 /* float32 to IEEE 754 binary16, to nearest, ties to even. */
 static uint16_t float16_of(float value) {
   const uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000, rest = bits & 0x7fffffff;
+  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* no number */
   if (rest >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 2^16 and above, infinity */
   uint32_t mantissa = rest & 0x7fffff, shift = 13, base;
   if (rest >= 0x38800000) { /* 2^-14: a normal half; rebias 127 to 15 */
@@ -42,6 +43,10 @@ static uint16_t float16_of(float value) {
   return (uint16_t)(sign | result);
 }
 
+uint16_t hrn_half_of(int32_t dtype, float value) {
+  return dtype == HRN_FLOAT16 ? float16_of(value) : bfloat16_of(value);
+}
+
 void hrn_format_store(const hrn_format *format, float value, uint8_t *to) {
   uint16_t half;
   switch (format->dtype) {
@@ -52,7 +57,7 @@ void hrn_format_store(const hrn_format *format, float value, uint8_t *to) {
       memcpy(to, &value, sizeof value);
       return;
     default:
-      half = format->dtype == HRN_FLOAT16 ? float16_of(value) : bfloat16_of(value);
+      half = hrn_half_of(format->dtype, value);
       memcpy(to, &half, sizeof half);
       return;
   }
@@ -102,7 +107,7 @@ void hrn_format_compile(hrn_format *format, const hrn_output *output) {
           output->scale == HRN_SCALE_DIV ? (float)v / 255.0f : (float)v * (float)(1.0 / 255.0);
       if (output->normalize) x = (x - output->mean[c]) / output->std[c];
       format->value[c][v] = x;
-      format->half[c][v] = output->dtype == HRN_FLOAT16 ? float16_of(x) : bfloat16_of(x);
+      format->half[c][v] = hrn_half_of(output->dtype, x);
     }
   }
   try_arithmetic(format, output);

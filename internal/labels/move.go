@@ -19,17 +19,18 @@ const (
 
 // Rule says what a label is and what becomes of it.
 type Rule struct {
-	Kind     Kind
-	Format   Format // of boxes
-	Clamp    bool   // boxes are cut off at the edges by the ops that torchvision's soft clamping is part of
-	Sanitize bool   // leave out what is not whole inside the image, and boxes below MinSize and MinArea
-	MinSize  float64
-	MinArea  float64
-	Fill     uint8 // of a mask
+	Kind       Kind
+	Format     Format // of boxes
+	Clamp      bool   // boxes are cut off at the edges by the ops that torchvision's soft clamping is part of
+	ClampAtEnd bool   // and after the last, and points are moved onto the edges
+	Sanitize   bool   // leave out what is not whole inside the image, and boxes below MinSize and MinArea
+	MinSize    float64
+	MinArea    float64
+	Fill       int32 // of a mask; native.MaskFillOfOp: as each op fills images
 }
 
-// Moved is whether the kind's values are places.
-func (k Kind) Moved() bool { return k != Mask }
+// FilledAsImages is whether it is a mask without a fill of its own.
+func (r Rule) FilledAsImages() bool { return r.Kind == Mask && r.Fill == native.MaskFillOfOp }
 
 // Width is the numbers of one row of values.
 func (k Kind) Width() int {
@@ -65,6 +66,11 @@ func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) 
 	}
 	moved, kept = values[:0], []int64{}
 	end := canvas{float32(width), float32(height)}
+	if r.ClampAtEnd {
+		r.each(values, nil, func(b box) box { return r.Format.clamped(b, end) }, func(x, y float32) (float32, float32) {
+			return min(max(x, 0), end.width-1), min(max(y, 0), end.height-1)
+		})
+	}
 	for i := 0; i < len(values); i += row {
 		if r.Sanitize && !r.sound(values[i:i+row], end) {
 			continue

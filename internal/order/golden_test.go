@@ -70,6 +70,22 @@ func TestWeightedOrderIsThatOfTheGoldenVectors(t *testing.T) {
 	requireGolden(t, "testdata/golden_weighted.txt", text.String())
 }
 
+func TestRepeatedOrderIsThatOfTheGoldenVectors(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("# seed epoch samples times window: the samples at the first 16 positions\n")
+	for _, c := range []struct {
+		seed                        uint64
+		epoch, count, times, window int64
+	}{{0, 0, 7, 3, 0}, {0, 1, 117, 3, 0}, {1, 0, 117, 2, 16}, {1<<64 - 1, 89, 1281167, 3, 0}} {
+		s, err := Repeated(c.count, c.times, -1)
+		require.NoError(t, err)
+		o := mustOrder(t, Config{Seed: c.seed, Samples: c.count, Selection: s, BatchSize: 1, Shuffle: true, Window: c.window})
+		fmt.Fprintf(&text, "%d %d %d %d %d:", c.seed, c.epoch, c.count, c.times, c.window)
+		writeFirst(&text, o, c.epoch)
+	}
+	requireGolden(t, "testdata/golden_repeated.txt", text.String())
+}
+
 // writeFirst ends a line with the samples at the first 16 positions.
 func writeFirst(text *strings.Builder, o *Order, epoch int64) {
 	for position := range min(16, o.Length()) {

@@ -27,6 +27,7 @@ type Config struct {
 type Order struct {
 	config Config
 	length int64 // places of an epoch
+	domain int64 // of the permutation: less where places are repeats
 	global int64 // samples a step, over all ranks
 	window windows
 }
@@ -58,12 +59,16 @@ func New(c Config) (*Order, error) {
 			return nil, fmt.Errorf("the sampler selects from %d samples (expected %d, as many as the dataset has)", s.samples, c.Samples)
 		}
 		o.length = s.length
-		if s.Repeats() && (c.Window > 0 || !c.Shuffle) {
+		if s.weighted() && (c.Window > 0 || !c.Shuffle) {
 			return nil, fmt.Errorf("a weighted sampler draws from all of its samples (expected shuffle without a window)")
 		}
 	}
+	o.domain = o.length
+	if s := c.Selection; s != nil && s.times > 0 {
+		o.domain = s.samples
+	}
 	if c.Window > 0 {
-		o.window = newWindows(c.Window, o.length)
+		o.window = newWindows(c.Window, o.domain)
 	}
 	return o, nil
 }
@@ -77,16 +82,21 @@ func (o *Order) Length() int64 { return o.length }
 // At is the sample at a global position of an epoch, and the number of its draw: 0, unless a sample
 // may come twice in an epoch. Like an index outside a slice, a position outside the epoch panics.
 func (o *Order) At(epoch, position int64) (sample int64, draw uint64) {
+	s := o.config.Selection
+	if s != nil && s.times > 1 {
+		draw = uint64(position) // also of padding
+	}
 	// Padding begins the order again, as torch's DistributedSampler does.
 	if position >= o.length && o.config.Pad && o.length > 0 {
 		draw, position = uint64(position), position%o.length
 	}
 	o.check("position", position, o.length)
-	s := o.config.Selection
-	if s != nil && s.Repeats() {
-		draw = uint64(position)
-	}
 	place := uint64(position)
+	if s != nil && s.weighted() {
+		draw = place
+	} else if s != nil && s.times > 1 {
+		place /= uint64(s.times)
+	}
 	switch {
 	case o.config.Window > 0:
 		place = o.window.at(o.windowKey(epoch), place)
@@ -171,7 +181,7 @@ const (
 )
 
 func (o *Order) shuffle(epoch int64) permutation {
-	return newPermutation(uint64(o.length), shuffleKey, o.config.Seed, uint64(epoch), uint64(o.config.Streams))
+	return newPermutation(uint64(o.domain), shuffleKey, o.config.Seed, uint64(epoch), uint64(o.config.Streams))
 }
 
 func (o *Order) windowKey(epoch int64) epochKey {

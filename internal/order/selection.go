@@ -16,6 +16,7 @@ import (
 type Selection struct {
 	samples int64 // of the data set
 	length  int64 // places of an epoch
+	times   int64 // that each entry comes in a row, 0 is taken as 1
 
 	// The entries: a list, or so many samples at a stride. Those of a group stand together.
 	list                 []int64
@@ -179,7 +180,9 @@ func Mix(samples int64, parts []Part, weights []float64, length int64) (*Selecti
 }
 
 // Repeats: a sample may come more than once an epoch, and with another draw each time.
-func (s *Selection) Repeats() bool { return s.groups != nil }
+func (s *Selection) Repeats() bool { return s.weighted() || s.times > 1 }
+
+func (s *Selection) weighted() bool { return s.groups != nil }
 
 // Length is the number of places in an epoch.
 func (s *Selection) Length() int64 { return s.length }

@@ -22,6 +22,12 @@
 // the consumer holds it. Cancelling a stream claims all samples that are left, so that a batch
 // that is in work ends by itself when the last worker leaves it.
 //
+// # Mixing
+//
+// Where a plan ends in MixUp or CutMix, a worker decodes a sample to where it waits, and whoever
+// brings the second of two finishes the one in its place in the slot (mix.go). A partner whose place
+// is another rank's is decoded too, as one more sample of the draft, without a place of its own.
+//
 // # Errors
 //
 // A faulty sample is an error of its batch, the first in the order of samples, and comes out of

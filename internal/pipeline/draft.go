@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/pinned"
 )
 
@@ -12,11 +13,14 @@ type draft struct {
 	stream       *stream
 	next         *draft // in the stream, nil until it is planned
 	epoch, step  int64
+	begin        int64      // the position where the step begins, of all ranks
 	first, count int64      // global positions of its samples
 	after        int64      // the position behind the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
 	ends         int        // so many epochs end behind it
 	phase        int        // of the recipe
+	tasks        int64      // samples to decode: its own, and partners at other ranks' places
+	mixture      *mixture   // nil where samples are not mixed
 
 	// The counters have cache lines of their own: every worker writes them for every sample,
 	// and reads the fields around them.
@@ -44,10 +48,29 @@ type draft struct {
 }
 
 func newDraft(s *stream, epoch, step, first, count int64) *draft {
-	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count}
+	d := &draft{stream: s, epoch: epoch, step: step, first: first, count: count, tasks: count}
 	d.phase = s.recipe.at(epoch, step, s.order.Steps())
 	d.remaining.Store(count + 1)
 	return d
+}
+
+// mix says where the draft's samples lie among those of the step, before it is planned, where they
+// are mixed with each other.
+func (d *draft) mix(step order.Step, first int64) {
+	plan := d.stream.recipe.Phases[d.phase].Views[0]
+	if plan.Mix() != nil {
+		d.mixture = newMixture(plan, step, first, d.count)
+		d.tasks += int64(len(d.mixture.foreign))
+		d.remaining.Store(d.tasks + 1)
+	}
+}
+
+// position is where in the epoch the i-th sample to decode lies.
+func (d *draft) position(i int64) int64 {
+	if i >= d.count {
+		return d.mixture.step.Begin + d.mixture.place(i)
+	}
+	return d.first + i
 }
 
 // sample says which sample of the data set comes i-th, and its draw number.
@@ -55,24 +78,24 @@ func (d *draft) sample(i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)
 	}
-	return d.stream.order.At(d.epoch, d.first+i)
+	return d.stream.order.At(d.epoch, d.stream.order.Spread(d.begin, d.position(i)))
 }
 
 // claim hands out the next sample, to be finished by the caller.
 func (d *draft) claim() (i int64, ok bool) {
 	// Looked at first, so that the counter cannot run away while workers wait for the next draft.
-	if d.claimed.Load() >= d.count {
+	if d.claimed.Load() >= d.tasks {
 		return 0, false
 	}
 	i = d.claimed.Add(1) - 1
-	return i, i < d.count
+	return i, i < d.tasks
 }
 
-// revoked is more than any count and leaves room for late claims.
+// revoked is more than any number of tasks and leaves room for late claims.
 const revoked = 1 << 60
 
 // revoke claims all samples that are left and returns how many; they must be finished too.
-func (d *draft) revoke() int64 { return max(0, d.count-d.claimed.Swap(revoked)) }
+func (d *draft) revoke() int64 { return max(0, d.tasks-d.claimed.Swap(revoked)) }
 
 // fail records a fault of sample i, with the lock held. The first in the order of samples wins,
 // not the first in time, so that a run with another number of threads says the same.

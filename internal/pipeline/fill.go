@@ -12,7 +12,7 @@ func (l *Loader) open(d *draft) {
 	var slot *pinned.Slot
 	l.mu.Unlock()
 	if err == nil {
-		slot, err = room.pool.Acquire()
+		slot, err = room.acquire(d)
 	}
 	l.mu.Lock()
 	s.opening = false
@@ -85,6 +85,7 @@ func (l *Loader) finish(d *draft, n int64) {
 // completed ends a draft that nobody works at any more, with the lock held.
 func (l *Loader) completed(d *draft) {
 	d.done = true
+	d.mixture.drop()
 	switch {
 	case d.stream.cancelled.Load() || d.fault != nil:
 		_ = d.abandon()

@@ -82,6 +82,14 @@ func (l *Label) fields(number int, size native.Size) []Field {
 	}
 }
 
+// fieldCount is how many fields a label has in a batch.
+func (l *Label) fieldCount() int {
+	if l.Rule.Kind == labels.Mask {
+		return 1
+	}
+	return 3
+}
+
 // label moves the labels of a sample that was made into place i of the draft.
 func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key) error {
 	l := w.loader
@@ -94,19 +102,25 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 		return err
 	}
 	size, _ := plan.FixedSize()
-	to := d.layout.moved()
+	to := d.layout.behind()
 	for n := range l.config.Labels {
 		label := &l.config.Labels[n]
 		value, err := l.config.Dataset.FieldValue(sample.Index, label.Field)
 		if err != nil {
 			return err
 		}
+		var at []unsafe.Pointer // where its fields have place i
+		for range label.fieldCount() {
+			place, err := d.place(&to[0], i)
+			if err != nil {
+				return err
+			}
+			at, to = append(at, place), to[1:]
+		}
 		if label.Rule.Kind == labels.Mask {
-			err = w.mask(label, value, steps, sample, unsafe.Add(d.base, to[0].at(i)), size)
-			to = to[1:]
+			err = w.mask(label, value, steps, sample, at[0], size)
 		} else {
-			err = label.places(value, steps, size, d.base, to[:3], i)
-			to = to[3:]
+			err = label.places(value, steps, size, at)
 		}
 		if err != nil {
 			return catalog.NewError(catalog.KindBadFile, "", "field %q: %s", label.Field, err)
@@ -134,7 +148,7 @@ func (w *worker) mask(label *Label, value any, steps []native.Step, sample *cata
 }
 
 // places writes the boxes or points of one sample; what lies behind them in its rows is zero.
-func (l *Label) places(value any, steps []native.Step, size native.Size, base unsafe.Pointer, to []Field, i int64) error {
+func (l *Label) places(value any, steps []native.Step, size native.Size, to []unsafe.Pointer) error {
 	array, ok := value.(catalog.Array)
 	width := int64(l.Rule.Kind.Width())
 	if !ok || len(array.Shape) != 2 || array.Shape[1] != width || array.Shape[0] > l.most {
@@ -148,11 +162,11 @@ func (l *Label) places(value any, steps []native.Step, size native.Size, base un
 	if err != nil {
 		return err
 	}
-	values := unsafe.Slice((*float32)(unsafe.Add(base, to[0].at(i))), l.most*width)
+	values := unsafe.Slice((*float32)(to[0]), l.most*width)
 	clear(values[copy(values, moved):])
-	rows := int64s(base, to[1].at(i), l.most)
+	rows := unsafe.Slice((*int64)(to[1]), l.most)
 	clear(rows[copy(rows, kept):])
-	int64s(base, to[2].at(i), 1)[0] = int64(len(kept))
+	*(*int64)(to[2]) = int64(len(kept))
 	return nil
 }
 

@@ -24,10 +24,12 @@ const (
 	BFloat16
 	Float32
 	Int64
+	Int32
+	Float64
 )
 
 // Bytes of one element.
-func (d DType) Bytes() int64 { return [...]int64{1, 2, 2, 4, 8}[d] }
+func (d DType) Bytes() int64 { return [...]int64{1, 2, 2, 4, 8, 4, 8}[d] }
 
 // Field is one tensor of a batch: its samples one after the other, each of the same shape.
 type Field struct {
@@ -39,7 +41,8 @@ type Field struct {
 }
 
 // Layout says where the fields of a batch lie in its slot: the images of each view, then labels,
-// then indices, then what moves with the images, each from a multiple of 64 bytes. It is the same for a partial batch.
+// then indices, then what moves with the images or what only a mixed batch has (never both), each
+// from a multiple of 64 bytes. It is the same for a partial batch.
 type Layout struct {
 	BatchSize int64
 	Fields    []Field
@@ -50,14 +53,11 @@ type Layout struct {
 // Views are the fields that are images.
 func (l *Layout) Views() []Field { return l.Fields[:l.views] }
 
-// moved are the fields of what moves with the images.
-func (l *Layout) moved() []Field { return l.Fields[l.views+2:] }
-
-// at is where sample i lies in the slot.
-func (f *Field) at(i int64) int64 { return f.Offset + i*f.SampleBytes }
-
 func (l *Layout) labelsOffset() int64  { return l.Fields[l.views].Offset }
 func (l *Layout) indicesOffset() int64 { return l.Fields[l.views+1].Offset }
+
+// behind are the fields behind labels and indices: labels that move, or those of a mixed batch.
+func (l *Layout) behind() []Field { return l.Fields[l.views+2:] }
 
 // newLayouts are those of all phases; a slot has room for the largest.
 func newLayouts(r *Recipe, moved []Label, batchSize int64) ([]Layout, error) {
@@ -96,6 +96,9 @@ func newLayout(views []*native.Plan, moved []Label, batchSize int64) (Layout, er
 	for i := range moved {
 		size, _ := views[0].FixedSize()
 		l.Fields = append(l.Fields, moved[i].fields(i, size)...)
+	}
+	if mix := views[0].Mix(); mix != nil {
+		l.Fields = append(l.Fields, mixedFields(mix)...)
 	}
 	return l, l.place()
 }

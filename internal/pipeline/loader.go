@@ -142,9 +142,9 @@ func (l *Loader) Close() {
 	}
 	long := l.long
 	l.mu.Unlock()
-	l.pool.Close() // what is in use stays until it is released
+	l.close()
 	if long != nil {
-		long.pool.Close()
+		long.close()
 	}
 	select {
 	case <-l.gone:

@@ -7,6 +7,7 @@ import "github.com/headrace/headrace/pinned"
 type room struct {
 	layouts []Layout
 	pool    *pinned.Pool
+	unmixed *pinned.Pool // where samples wait for each other; nil where none are mixed
 }
 
 // newRoom makes a room; no memory is allocated yet.
@@ -19,7 +20,34 @@ func newRoom(c *Config, batchSize int64) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &room{layouts, pool}, nil
+	unmixed, err := unmixedPool(c, batchSize)
+	if err != nil {
+		return nil, err
+	}
+	return &room{layouts, pool, unmixed}, nil
+}
+
+// acquire gets a draft's slot, and its mixture's memory.
+func (r *room) acquire(d *draft) (*pinned.Slot, error) {
+	slot, err := r.pool.Acquire()
+	if err != nil || d.mixture == nil {
+		return slot, err
+	}
+	m := d.mixture
+	if m.slot, err = r.unmixed.Acquire(); err != nil {
+		_ = slot.Abandon()
+		return nil, err
+	}
+	m.base = m.slot.Pointer()
+	return slot, nil
+}
+
+// close ends the memory that nobody uses; what is in use stays until it is given back.
+func (r *room) close() {
+	r.pool.Close()
+	if r.unmixed != nil {
+		r.unmixed.Close()
+	}
 }
 
 // most is the largest batch that fits.
@@ -40,7 +68,7 @@ func (l *Loader) roomFor(count int64) (*room, error) {
 		return nil, err
 	}
 	if l.long != nil {
-		l.long.pool.Close() // what is in use stays until it is released
+		l.long.close()
 	}
 	l.long = longer
 	return longer, nil

@@ -60,8 +60,10 @@ func (w *worker) fill(t task) {
 		}
 		tried++
 		if w.produce(d, t.i, substitute, draw, nil) == nil {
-			l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
-				Substitute: substitute, Err: failed})
+			if t.i < d.count { // a partner's own rank says so of it
+				l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
+					Substitute: substitute, Err: failed})
+			}
 			return
 		}
 	}
@@ -97,16 +99,13 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 			return l.explain(err, index, sample)
 		}
 	}
-	// New memory is populated by whoever writes it first, all threads at once; on used memory this
-	// is a look at a flag.
-	w.views = w.views[:0]
-	for v, field := range d.layout.Views() {
-		place := field.Offset + i*field.SampleBytes
-		if err := d.slot.Populate(place, field.SampleBytes); err != nil {
+	if d.mixture != nil {
+		if err := d.mixture.checkLabel(sample.Label); err != nil {
 			return l.explain(err, index, sample)
 		}
-		w.views = append(w.views, native.View{Plan: l.config.Recipe.Phases[d.phase].Views[v],
-			To: unsafe.Add(d.base, place), Capacity: uint64(field.SampleBytes)})
+	}
+	if err := w.destinations(d, i); err != nil {
+		return l.explain(err, index, sample)
 	}
 	var crc *uint32
 	if l.config.VerifyCRC && sample.HasCRC {
@@ -122,13 +121,53 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 		return l.explain(err, index, sample)
 	}
 	// The label goes with the pixels, never with the place: both are those of this sample.
-	int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label
-	int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
+	if i < d.count {
+		int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label
+		int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
+	}
 	w.images.Add(1)
-	if warnings > 0 || sample.Verdict == catalog.Warnings {
+	if d.mixture != nil {
+		if err := w.brought(d, i, index, sample.Label); err != nil {
+			return l.explain(err, index, sample)
+		}
+	}
+	if i < d.count && (warnings > 0 || sample.Verdict == catalog.Warnings) {
 		w.warned(d, i, index, warnings)
 	}
 	return nil
+}
+
+// destinations are where sample i goes: to its place in each view's field, or to where it waits for
+// being mixed.
+func (w *worker) destinations(d *draft, i int64) error {
+	w.views = w.views[:0]
+	plans := w.loader.config.Recipe.Phases[d.phase].Views
+	if m := d.mixture; m != nil {
+		if err := m.slot.Populate(i*m.each, m.each); err != nil {
+			return err
+		}
+		w.views = append(w.views, native.View{Plan: plans[0], To: m.at(i), Capacity: uint64(m.each)})
+		return nil
+	}
+	for v := range plans {
+		field := &d.layout.Fields[v]
+		to, err := d.place(field, i)
+		if err != nil {
+			return err
+		}
+		w.views = append(w.views, native.View{Plan: plans[v], To: to, Capacity: uint64(field.SampleBytes)})
+	}
+	return nil
+}
+
+// place is where sample i of a field begins. New memory is populated by whoever writes it first, all
+// threads at once; on used memory this is a look at a flag.
+func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
+	at := f.Offset + i*f.SampleBytes
+	if err := d.slot.Populate(at, f.SampleBytes); err != nil {
+		return nil, err
+	}
+	return unsafe.Add(d.base, at), nil
 }
 
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,

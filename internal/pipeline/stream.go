@@ -62,7 +62,9 @@ func (s *stream) plan() *draft {
 	case !s.submitted:
 		first, count, next := s.order.Batch(s.planPosition)
 		d = newDraft(s, s.planEpoch, s.order.Step(s.planPosition), first, count)
-		d.after = next
+		whole := s.order.StepAt(s.planPosition)
+		d.mix(whole, first-whole.Begin)
+		d.begin, d.after = s.planPosition, next
 		s.planEpoch, s.planPosition, d.ends = normalise(s.order, s.planEpoch, next)
 	case len(s.waiting) > 0:
 		d = s.waiting[0]
@@ -79,7 +81,7 @@ func (s *stream) plan() *draft {
 // planning it when fewer than `most` are under way.
 func (s *stream) advance(most int) bool {
 	d := s.claiming.Load()
-	if d == nil || d.claimed.Load() < d.count {
+	if d == nil || d.claimed.Load() < d.tasks {
 		return false
 	}
 	next := d.next

@@ -39,7 +39,7 @@ func (l *Loader) willNeed(d *draft, i int64) {
 	if d.chosen != nil {
 		return
 	}
-	first, count, window, ok := l.order.Block(d.epoch, d.first+i)
+	first, count, window, ok := l.order.Block(d.epoch, d.position(i))
 	if ok && l.stretches.fresh(d.epoch, window, first) {
 		l.store.WillNeed(first, count)
 	}

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+
+	"github.com/headrace/headrace/internal/order"
 )
 
 const (
@@ -60,6 +62,8 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	}
 	d := newDraft(s, s.planEpoch, s.planPosition, 0, count)
 	d.chosen = &selection{indices, draws}
+	// What is submitted is the whole step; its number tells its draws from those of the others.
+	d.mix(order.Step{Begin: d.step, Total: count}, 0)
 	s.planPosition++
 	d.after = s.planPosition
 	s.held += count

@@ -61,6 +61,9 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.Kind = native.OpGaussianBlur
 		op.I[0], op.I[1] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
 		op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
+	case "JPEG":
+		op.Kind = native.OpJPEG
+		op.I[0], op.I[1] = int32(v["quality"].each(0)), int32(v["quality"].each(1))
 	case "Blur":
 		op.Kind = native.OpPixel
 		op.I[0], op.I[1], op.I[2] = native.PixelBlur, int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
@@ -118,66 +121,33 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.I[0] = v["num_magnitude_bins"].integer(0)
 	case "AutoAugment":
 		op.Kind = native.OpAutoAugment
-		op.I[0] = int32(slices.Index(theTable().Policies, v["policy"].text))
+		op.I[0] = int32(slices.Index(theTable().Choices["policy"], v["policy"].text))
 	case "TimmAugment":
 		op, err := buildTimm(op, v)
 		return op, true, err
 	case "AugMix":
 		op, err := buildAugMix(op, v)
 		return op, true, err
+	case "Native":
+		op.Kind = native.OpPixel
+		op.I[0] = native.PixelUser
+		for i, address := range []uint64{v["function"].address, v["context"].address} {
+			op.I[1+2*i], op.I[2+2*i] = int32(uint32(address)), int32(uint32(address>>32))
+		}
+		if v["function"].address == 0 {
+			return op, true, &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
+		}
 	case "SolarizeAdd":
 		op.Kind = native.OpPixel
 		op.I[0], op.I[1], op.I[2] = native.PixelSolarizeAdd, v["add"].integer(0), v["thresh"].integer(0)
-	case "RandomErasing":
-		op.Kind = native.OpErasing
-		op.P[0] = v["p"].numbers[0]
-		copy(op.P[1:3], v["scale"].numbers)
-		copy(op.P[3:5], v["ratio"].numbers)
-		if v["value"].text == "random" {
-			op.I[0] = 1
-			break
-		}
-		for c := range 3 {
-			op.P[5+c] = v["value"].each(c)
-		}
 	default:
+		if erases(name) {
+			op, err := buildErasing(name, v)
+			return op, true, err
+		}
 		return op, false, nil
 	}
 	return op, true, nil
-}
-
-// normalizeErasings: the engine erases finished values, so the value of an erasing that stands
-// before Normalize goes through it, as torchvision's does.
-func normalizeErasings(ops []native.Op, index int, output native.Output) *Error {
-	for i := range ops {
-		if ops[i].Kind != native.OpErasing {
-			continue
-		}
-		if ops[i].I[0] == 1 {
-			return refusedValue(index, `is "random" (expected numbers, or Normalize before it)`)
-		}
-		for c := range 3 {
-			ops[i].P[5+c] = float64((float32(ops[i].P[5+c]) - output.Mean[c]) / output.Std[c])
-		}
-	}
-	return nil
-}
-
-func checkErasings(ops []native.Op, index int, output native.Output) *Error {
-	if output.DType != native.Uint8 {
-		return nil
-	}
-	beyond := func(n float64) bool { return n < 0 || n > 255 }
-	for i := range ops {
-		if ops[i].Kind == native.OpErasing && (ops[i].I[0] == 1 || slices.ContainsFunc(ops[i].P[5:8], beyond)) {
-			return refusedValue(index, "is none of a byte's (expected 0 to 255, for dtype is \"uint8\")")
-		}
-	}
-	return nil
-}
-
-func refusedValue(index int, text string) *Error {
-	return &Error{Index: index, Transform: "RandomErasing", Argument: "value", Text: text}
 }
 
 // buildColorJitter: one number is a distance from the factor that changes nothing, as in

@@ -50,7 +50,7 @@ HINTS = {
     "severity": "int",
     "chains": "int",
     "depth": "int",
-    "alpha": "float",
+    "concentration": "float",
     "text": "str",
     "weights": "Sequence[float]",
     "count": "int",
@@ -59,11 +59,20 @@ HINTS = {
     "warp_interpolation": "Any",
     "transforms": "Sequence[Any]",
     "erased": "Sequence[float]",
+    "erasing_mode": "str",
+    "boxes": "int",
+    "quality": "int | Sequence[int]",
+    "positive": "float",
+    "alpha": "float",
+    "alpha_or_0": "float",
+    "classes": "int",
+    "mix_mode": "str",
+    "mixed_labels": "str",
     "erasing_value": "float | Sequence[float] | str",
 }
 
 # What stands beside the transforms, from modules of its own.
-ALSO = ("Schedule", "Views")
+ALSO = ("Native", "Schedule", "Views")
 
 HEAD = '''\
 """Transforms as data: what the native engine does to each image, in order.
@@ -83,6 +92,7 @@ from typing import Any
 
 from headrace.multiview import Views
 from headrace.schedule import Schedule
+from headrace.userop import Native
 
 __all__ = [
 {names}]
@@ -167,10 +177,11 @@ def one_class(entry: dict[str, Any], on: str = "") -> str:
 def generate() -> str:
     table = json.loads((HERE / "transforms.json").read_text())
     entries = [e for e in table["transforms"] if not e.get("internal")]
-    classes = [one_class(e, on=" on PIL images") for e in entries]
+    classes = [one_class(e, on=f" on {e.get('on', 'PIL images')}") for e in entries]
     classes += [one_class(e) for e in table["labels"]]
-    entries += table["labels"]
-    names = "".join(f'    "{name}",\n' for name in sorted([*ALSO, *(e["name"] for e in entries)]))
+    named = [*ALSO, *(e["name"] for e in entries + table["labels"])]
+    in_order = sorted(named, key=lambda n: (not n.isupper(), n))  # as ruff wants __all__
+    names = "".join(f'    "{name}",\n' for name in in_order)
     return "\n\n".join([HEAD.replace("{names}", names), *classes])
 
 

@@ -64,8 +64,11 @@ func buildNested(index int, raw json.RawMessage, depth int) ([]native.Op, *Error
 	if err != nil {
 		return nil, err
 	}
-	if name == "Normalize" || name == "RandomErasing" || makesSeveral(name) {
+	if name == "Normalize" || erases(name) || makesSeveral(name) {
 		return nil, &Error{Transform: name, Text: "it stands inside of another (expected at the end of the list)"}
+	}
+	if theTable().entry(name).Batch {
+		return nil, &Error{Transform: name, Text: "it stands inside of another (expected at the end of the list, in a RandomChoice of such at most)"}
 	}
 	made, err := buildAll(name, values, depth+1)
 	if err != nil {

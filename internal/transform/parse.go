@@ -27,14 +27,27 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ops []native.Op
-	normalized := -1 // where Normalize stands
-	erased := -1     // where the first RandomErasing stands
-	cropped := -1    // where FiveCrop or TenCrop stands
+	var lists [][]native.Op // of each transform
+	normalized := -1        // where Normalize stands
+	cropped := -1           // where FiveCrop or TenCrop stands
+	var erasings []erasing
+	var mixed *mixing
 	for i, raw := range list {
 		name, values, err := parseOne(i, raw)
 		if err != nil {
 			return nil, err
+		}
+		if mixed != nil {
+			return nil, &Error{Index: mixed.index, Transform: mixed.name, Text: "it is not the last transform (expected at the end, for it takes finished images)"}
+		}
+		if mixes(name, values) {
+			if cropped >= 0 {
+				return nil, &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(list[cropped]) + " makes several (expected one or the other)"}
+			}
+			if mixed, err = buildMixing(i, name, values, len(slices.Concat(lists...))); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if cropped >= 0 && name != "Normalize" {
 			return nil, &Error{Index: cropped, Transform: nameOf(list[cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
@@ -43,12 +56,10 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 			cropped = i
 		}
 		switch {
-		case name == "RandomErasing":
-			if erased < 0 {
-				erased = i
-			}
+		case erases(name):
+			// What is done to the finished values may stand behind Normalize.
 		case normalized >= 0:
-			return nil, &Error{Index: normalized, Transform: "Normalize", Text: "it is not the last transform (expected at the end, with RandomErasing alone behind it)"}
+			return nil, &Error{Index: normalized, Transform: "Normalize", Text: "it is not the last transform (expected at the end, with erasings alone behind it)"}
 		case name == "Normalize":
 			if output.DType == native.Uint8 {
 				return nil, &Error{Index: i, Transform: name, Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
@@ -59,29 +70,41 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 				output.Mean[c] = float32(values["mean"].each(c))
 				output.Std[c] = float32(values["std"].each(c))
 			}
-			if err := normalizeErasings(ops, erased, output); err != nil {
+			if err := normalizeErasings(erasings, output); err != nil {
 				return nil, err
 			}
 			continue
-		case erased >= 0:
-			return nil, &Error{Index: erased, Transform: "RandomErasing", Text: "it is not the last transform (expected at the end, with Normalize alone behind it)"}
+		case len(erasings) > 0:
+			return nil, &Error{Index: erasings[0].index, Transform: erasings[0].name, Text: "it is not the last transform (expected at the end, with Normalize alone behind it)"}
 		}
 		made, err := buildAll(name, values, 0)
 		if err != nil {
 			err.place(i, name)
 			return nil, err
 		}
-		ops = append(ops, made...)
+		if erases(name) {
+			erasings = append(erasings, erasing{&made[0], i, name})
+		}
+		lists = append(lists, made)
 	}
-	if err := checkErasings(ops, erased, output); err != nil {
+	if err := checkErasings(erasings, output); err != nil {
 		return nil, err
 	}
+	ops := slices.Concat(lists...)
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
+	output.Unmixed = mixed != nil
 	plan, err := native.NewPlan(ops, output)
 	if err != nil {
 		return nil, Explain(list, err) // a combination that no argument's own rule forbids
+	}
+	if mixed == nil {
+		return plan, nil
+	}
+	if err := mixed.join(plan, output.DType); err != nil {
+		plan.Close()
+		return nil, err
 	}
 	return plan, nil
 }

@@ -40,22 +40,27 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"AdjustContrast": `"factor": 1.5`, "AdjustSaturation": `"factor": 2`, "AdjustSharpness": `"factor": 3`,
 		"AdjustHue": `"factor": -0.5`, "AdjustGamma": `"gamma": 2.2`, "Blur": `"kernel_size": 3, "sigma": 1`,
 		"Affine": `"angle": 10, "translate": [1, 2], "scale": 1.1, "shear": [0, 5]`, "Rotate": `"angle": 90`,
-		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "PermuteChannels": `"permutation": [2, 1, 0]`,
+		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "PermuteChannels": `"permutation": [2, 1, 0]`, "Native": `"function": 4096`,
 		"Perspective":        `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
 		"RandomShortestSize": `"min_size": [7, 8]`, "RandomResize": `"min_size": 7, "max_size": 9`,
 		"TimmAugment": `"config": "rand-m9-mstd0.5-inc1"`, "SolarizeAdd": `"add": 11`, "PillowBlur": `"radius": 1.5`,
-		"ScaleJitter": `"target_size": [7, 9]`,
+		"ScaleJitter": `"target_size": [7, 9]`, "Cutout": `"length": 5`, "JPEG": `"quality": [5, 95]`, "Erase": `"i": 0, "j": 2, "h": 3, "w": 4, "v": 9`,
 	}
+	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
-		"Autocontrast", "Equalize", "RandomErasing", "RandomZoomOut", "AugMix"}
+		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix"}
 	for _, e := range theTable().Transforms {
 		arguments, ok := required[e.Name]
 		require.True(t, ok || slices.Contains(alone, e.Name), "the test knows %s", e.Name)
 		if ok {
 			arguments = ", " + arguments
 		}
-		_, err := parse(t, `[{"name": "`+e.Name+`"`+arguments+`}]`, Options{})
+		sized := ""
+		if e.Batch {
+			sized = `{"name": "CenterCrop", "size": 8}, `
+		}
+		_, err := parse(t, `[`+sized+`{"name": "`+e.Name+`"`+arguments+`}]`, Options{})
 		assert.NoError(t, err, e.Name)
 	}
 }
@@ -87,7 +92,7 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 		`[{"name": "RandomCrop", "size": 4, "padding_mode": "wrap"}]`:                    `transform 0 (RandomCrop): padding_mode is "wrap" (expected one of "constant", "edge", "reflect", "symmetric")`,
 		`[{"name": "Normalize", "mean": 0.5, "std": [1, 0, 1]}]`:                         `transform 0 (Normalize): std is [1, 0, 1] (expected numbers that are not 0 in float32, for they divide)`,
 		`[{"name": "Normalize", "mean": 0.5, "std": 1e-60}]`:                             `transform 0 (Normalize): std is 1e-60 (expected numbers that are not 0 in float32, for they divide)`,
-		`[{"name": "Normalize", "mean": 0.5, "std": 1}, {"name": "RandomVerticalFlip"}]`: `transform 0 (Normalize): it is not the last transform (expected at the end, with RandomErasing alone behind it)`,
+		`[{"name": "Normalize", "mean": 0.5, "std": 1}, {"name": "RandomVerticalFlip"}]`: `transform 0 (Normalize): it is not the last transform (expected at the end, with erasings alone behind it)`,
 		`[{"name": "Swirl"}]`:                                                                        `transform 0 (Swirl): there is no such transform (expected one of ` + strings.Join(theTable().names(), ", ") + `)`,
 		`[{"name": "ColorJitter", "brightness": -1}]`:                                                `transform 0 (ColorJitter): brightness is -1 (expected a number from 0 on, or a list of 2 such)`,
 		`[{"name": "ColorJitter", "hue": -0.1}]`:                                                     `transform 0 (ColorJitter): hue is -0.1 (expected at least 0 as one number)`,
@@ -111,6 +116,16 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 		`[{"name": "RandomChoice", "transforms": [{"name": "Equalize"}], "p": [0]}]`:                 `transform 0 (RandomChoice): p has no weight above 0 (expected one or more)`,
 		`[{"name": "RandomErasing", "p": 1}, {"name": "RandomInvert"}]`:                              `transform 0 (RandomErasing): it is not the last transform (expected at the end, with Normalize alone behind it)`,
 		`[{"name": "RandomErasing", "value": "random"}, {"name": "Normalize", "mean": 0, "std": 1}]`: `transform 0 (RandomErasing): value is "random" (expected numbers, or Normalize before it)`,
+		`[{"name": "TimmErasing", "mode": "rand"}, {"name": "Normalize", "mean": 0, "std": 1}]`:      `transform 0 (TimmErasing): mode is noise (expected "const", or Normalize before it)`,
+		`[{"name": "TimmErasing", "mode": "random"}]`:                                                `transform 0 (TimmErasing): mode is "random" (expected one of "const", "rand", "pixel")`,
+		`[{"name": "TimmErasing", "min_aspect": 2}]`:                                                 `transform 0 (TimmErasing): min_aspect is 2 (expected at most max_aspect, which is 0.5)`,
+		`[{"name": "TimmErasing", "min_area": 0.5}]`:                                                 `transform 0 (TimmErasing): min_area is 0.5 (expected at most max_area, which is 0.3333333333333333)`,
+		`[{"name": "TimmErasing", "min_count": 3, "max_count": 2}]`:                                  `transform 0 (TimmErasing): min_count is 3 (expected at most max_count, which is 2)`,
+		`[{"name": "Cutout", "length": 5, "count": 33}]`:                                             `transform 0 (Cutout): count is 33 (expected a whole number from 1 to 32)`,
+		`[{"name": "Cutout", "length": 5, "count": 30}, {"name": "TimmErasing", "max_count": 3}]`:    `transform 1 (TimmErasing): 33 boxes are erased with those before it (expected at most 32 of an image)`,
+		`[{"name": "Cutout", "length": 5}, {"name": "RandomInvert"}]`:                                `transform 0 (Cutout): it is not the last transform (expected at the end, with Normalize alone behind it)`,
+		`[{"name": "JPEG", "quality": 0}]`:                                                           `transform 0 (JPEG): quality is 0 (expected a whole number from 1 to 100, or a list of 2 such)`,
+		`[{"name": "JPEG", "quality": [90, 80]}]`:                                                    `transform 0 (JPEG): quality is [90, 80] (expected the lower bound first)`,
 		`[{"name": "RandomErasing", "value": "noise"}]`:                                              `transform 0 (RandomErasing): value is "noise" (expected a number, or a list of 1 or 3 such)`,
 		`[{"name": "RandomErasing", "scale": [0.3, 2]}]`:                                             `transform 0 (RandomErasing): scale is [0.3, 2] (expected a list of 2, each a number from 0 to 1)`,
 		`[{"name": "RandomOrder", "transforms": [{"name": "Resize", "size": 0}]}]`:                   `transform 0 (RandomOrder, Resize): size is 0 (expected a whole number from 1 to 65535, or a list of 1 or 2 such)`,

@@ -173,7 +173,17 @@ func (c *compiler) phase(from int64) (Phase, error) {
 			phase.Views = append(phase.Views, plan)
 		}
 	}
-	return phase, nil
+	return phase, checkMixed(phase.Views)
+}
+
+// checkMixed: a sample is mixed with one other, and its label with that one's.
+func checkMixed(views []*native.Plan) error {
+	for _, plan := range views {
+		if plan.Mix() != nil && len(views) > 1 {
+			return errors.New(fault.Argument("views", len(views), "one image of a sample, where MixUp, CutMix or Mixup mixes it with another's"))
+		}
+	}
+	return nil
 }
 
 func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {

@@ -59,7 +59,7 @@ func (m *mixture) call(blend float64) Call {
 }
 
 func interpolation(filter int32) string {
-	for _, name := range theTable().Interpolations {
+	for _, name := range theTable().Choices["interpolation"] {
 		if filters[name] == filter {
 			return name
 		}
@@ -132,7 +132,7 @@ func callsOf(s native.Step) []Call {
 		return []Call{call("hflip", map[string]any{})}
 	case native.OpVerticalFlip:
 		return []Call{call("vflip", map[string]any{})}
-	case native.OpErasing:
+	case native.OpErasing, native.OpCutout, native.OpErase:
 		arguments := map[string]any{"i": s.Box[0], "j": s.Box[1], "h": s.Box[2], "w": s.Box[3], "v": slices.Clone(s.P[:3])}
 		if s.I[0] == 1 {
 			arguments["v"] = "random"
@@ -187,6 +187,11 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call("solarize_add", map[string]any{"add": s.I[0], "thresh": s.I[1]})}
 	case native.PixelPillowBlur:
 		return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
+	case native.PixelUser:
+		// Without addresses, which mean nothing outside of this process.
+		return []Call{call("native", map[string]any{})}
+	case native.PixelJPEG:
+		return []Call{call("jpeg", map[string]any{"quality": s.I[0]})}
 	case native.PixelAffine:
 		return warp("affine_map", 6)
 	case native.PixelPerspective:

@@ -29,7 +29,10 @@ const goldenRecipes = `[
     {"name": "RandomResize", "min_size": 100, "max_size": 200}, {"name": "CenterCrop", "size": 99}],
   [{"name": "TimmAugment", "config": "rand-m9-mstd0.5-inc1"}, {"name": "TimmAugment", "config": "original-mstd0.5"}],
   [{"name": "TimmAugment", "config": "rand-n3-p0.9-mstd101-tweights", "interpolation": "bilinear"}, {"name": "TimmAugment", "config": "3a"}],
-  [{"name": "TimmAugment", "config": "augmix-m5-w4-d2"}, {"name": "AugMix", "alpha": 0.4}]
+  [{"name": "TimmAugment", "config": "augmix-m5-w4-d2"}, {"name": "AugMix", "alpha": 0.4}],
+  [{"name": "Normalize", "mean": 0, "std": 1}, {"name": "TimmErasing", "probability": 0.8, "mode": "rand", "max_count": 3},
+    {"name": "TimmErasing", "mode": "pixel"}, {"name": "Cutout", "length": 99, "count": 2, "fill": [1, 2, 3]}],
+  [{"name": "JPEG", "quality": [5, 95]}, {"name": "JPEG", "quality": 7}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

@@ -20,18 +20,15 @@ type argument struct {
 type entry struct {
 	Name      string     `json:"name"`
 	Internal  bool       `json:"internal"`  // of functional, not in a user's list
+	Batch     bool       `json:"batch"`     // done to a batch, not to one sample
 	NoLabels  bool       `json:"no_labels"` // torchvision moves no label with it
 	Arguments []argument `json:"arguments"`
 }
 
 type table struct {
-	Interpolations     []string `json:"interpolations"`
-	WarpInterpolations []string `json:"warp_interpolations"`
-	PaddingModes       []string `json:"padding_modes"`
-	Policies           []string `json:"policies"`
-	BoxFormats         []string `json:"box_formats"`
-	Labels             []entry  `json:"labels"`
-	Transforms         []entry  `json:"transforms"`
+	Choices    map[string][]string `json:"choices"` // what an argument of the type may say
+	Labels     []entry             `json:"labels"`  // what a field that moves with the image may be
+	Transforms []entry             `json:"transforms"`
 }
 
 // theTable is parsed once. The file is part of the binary, so that it cannot be read is a mistake

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/headrace/headrace/native"
 )
 
 // maxLength is the greatest side of an image that transforms may ask for: JPEG's.
@@ -18,8 +20,12 @@ type value struct {
 	numbers []float64
 	text    string
 	list    []json.RawMessage // transforms within a transform
+	address uint64
 	isNull  bool
 }
+
+// on is whether a bool is true.
+func (v value) on() bool { return v.numbers[0] == 1 }
 
 func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 
@@ -32,24 +38,22 @@ func (a *argument) read(raw json.RawMessage) (value, error) {
 		}
 		return value{}, errors.New("is null (expected a value)")
 	}
-	t := theTable()
+	if choices, ok := theTable().Choices[a.Type]; ok {
+		return readChoice(raw, choices)
+	}
 	switch a.Type {
-	case "interpolation":
-		return readChoice(raw, t.Interpolations)
-	case "warp_interpolation":
-		return readChoice(raw, t.WarpInterpolations)
-	case "padding_mode":
-		return readChoice(raw, t.PaddingModes)
-	case "box_format":
-		return readChoice(raw, t.BoxFormats)
-	case "policy":
-		return readChoice(raw, t.Policies)
 	case "transforms":
 		var list []json.RawMessage
 		if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
 			return value{}, fmt.Errorf("is %s (expected a list of transforms)", short(raw))
 		}
 		return value{list: list}, nil
+	case "address":
+		var address uint64
+		if json.Unmarshal(raw, &address) != nil {
+			return value{}, fmt.Errorf("is %s (expected an address, a whole number from 0 to 2^64-1)", short(raw))
+		}
+		return value{address: address}, nil
 	case "text":
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
@@ -130,6 +134,11 @@ var numeric = map[string]numberRule{
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
+	"quality":         {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},
+	"boxes":           {whole: true, low: 1, high: native.MaxErasings},
+	"alpha":           {low: 0, high: 1e6, openLow: true},
+	"alpha_or_0":      {low: 0, high: 1e6},
+	"classes":         {whole: true, low: 1, high: 1 << 24},
 	"shares":          {counts: []int{2}, low: 0, high: 1, noScalar: true},
 	"shear":           {counts: []int{2, 4}, low: -1e6, high: 1e6},
 	"centre":          {counts: []int{2}, low: -1e6, high: 1e6, noScalar: true},
@@ -140,7 +149,7 @@ var numeric = map[string]numberRule{
 	"severity":        {whole: true, low: 1, high: 10},
 	"chains":          {whole: true, low: 1, high: 16},
 	"depth":           {whole: true, low: -1, high: 64},
-	"alpha":           {low: 1e-3, high: 1e3},
+	"concentration":   {low: 1e-3, high: 1e3},
 	"radius":          {low: 0, high: 1000},
 	"byte":            {whole: true, low: 0, high: 255},
 	"threshold":       {whole: true, low: 0, high: 256},

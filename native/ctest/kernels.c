@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../weigh.h"
 #include "../dispatch.h"
 #include "../resize.h"
 #include "../write.h"
@@ -169,13 +170,43 @@ static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_ker
   return bad;
 }
 
+/* Any bits but those of NaN, of which the kernels' callers have one: that of infinity times 0. */
+static int weigh_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  const int32_t dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3);
+  const size_t element = dtype == HRN_FLOAT32 ? 4 : 2, count = random_below(r, 100);
+  uint8_t *in[2], *results[2];
+  for (int k = 0; k < 2; k++) {
+    in[k] = noise(r, count * element + 1);
+    results[k] = allocate(count * element + 1);
+    for (size_t i = 0; i < count; i++) { /* no exponent of ones but infinity's own */
+      uint8_t *top = in[k] + i * element + element - 1;
+      if ((*top & 0x7c) != 0x7c) continue;
+      if (random_below(r, 8)) {
+        *top &= 0xbf;
+        continue;
+      }
+      memset(in[k] + i * element, 0, element);
+      *top = dtype == HRN_FLOAT16 ? 0x7c : 0x7f;
+      if (dtype != HRN_FLOAT16) top[-1] = 0x80;
+    }
+  }
+  const double share = random_below(r, 4) ? (double)random_below(r, 1001) / 1000 : 1;
+  plain->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[0]);
+  simd->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[1]);
+  const int bad = memcmp(results[0], results[1], count * element) != 0;
+  if (bad) fprintf(stderr, "weigh: dtype %d, %zu values, share %g\n", dtype, count, share);
+  for (int k = 0; k < 2; k++) free(in[k]), free(results[k]);
+  return bad;
+}
+
 /* The same rounds for each instruction set that this CPU has. */
 static int compare(const hrn_kernels *plain, const hrn_kernels *simd, uint64_t rounds) {
   uint64_t by_arithmetic = 0;
   random_state r = random_seeded(7);
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
-        write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd)) {
+        write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd) ||
+        weigh_round(&r, plain, simd)) {
       fprintf(stderr, "%s, round %llu\n", simd->name, (unsigned long long)round);
       return 1;
     }

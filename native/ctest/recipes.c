@@ -85,7 +85,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 12)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 13)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -95,6 +95,10 @@ static hrn_op some_pixel_op(random_state *r) {
       for (int k = 0; k < 4; k++) op.i[k] = (int32_t)random_below(r, 2);
       for (int k = 0; k < 3; k++) some_interval(r, 0, 3, op.p + 2 * k);
       some_interval(r, -0.5, 0.5, op.p + 6);
+      break;
+    case HRN_OP_JPEG:
+      op.i[0] = 1 + (int32_t)random_below(r, 100);
+      op.i[1] = op.i[0] + (int32_t)random_below(r, (uint64_t)(101 - op.i[0]));
       break;
     case HRN_OP_GAUSSIAN_BLUR:
       op.i[0] = 1 + 2 * (int32_t)random_below(r, 5);
@@ -223,7 +227,11 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int noise) {
     if (random_below(r, 2)) ops[count++] = some_pixel_op(r);
   }
   if (random_below(r, 2)) {
-    hrn_op erasing = {.kind = HRN_OP_ERASING, .i = {noise}, .p = {0.7}};
+    hrn_op erasing = {.kind = HRN_OP_ERASING + (int32_t)random_below(r, 3), .p = {0.7}};
+    erasing.i[0] = noise ? 1 + (int32_t)random_below(r, 2) : 0;
+    erasing.i[1] = 1 + (int32_t)random_below(r, 4);
+    erasing.i[2] = erasing.i[1] + (int32_t)random_below(r, 4);
+    for (int k = 3; k < 8; k++) erasing.i[k] = some_side(r);
     some_interval(r, 0, 1, erasing.p + 1);
     some_interval(r, 0.1, 9, erasing.p + 3);
     for (int c = 5; c < 8; c++) erasing.p[c] = (double)random_below(r, 256);
@@ -294,9 +302,10 @@ static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops
                          .to_width = (int32_t)to->width,
                          .to_height = (int32_t)to->height,
                          .to = moved,
-                         .fill = 9};
+                         .fill = random_below(r, 2) ? 9 : HRN_MASK_FILL_OF_OP};
+  const uint8_t most = work.fill == 9 ? 9 : 255;
   int good = hrn_move_mask(context, steps, drawn, &work, status) == HRN_OK;
-  for (size_t i = 0; i < (size_t)to->width * to->height; i++) good = good && moved[i] <= 9;
+  for (size_t i = 0; i < (size_t)to->width * to->height; i++) good = good && moved[i] <= most;
   free(mask);
   free(moved);
   return good;

@@ -56,6 +56,24 @@ static image_bytes some_image(random_state *r) {
                    (enum jpeg_coding)random_below(r, 4), 0, width, height, 80);
 }
 
+/* Pixels that libjpeg encodes and decodes on the way, with the context's one decoder. */
+static hrn_plan *recompressing_plan(random_state *r) {
+  const hrn_op ops[] = {
+      {.kind = HRN_OP_RANDOM_RESIZED_CROP,
+       .filter = HRN_BILINEAR,
+       .i = {some_side(r), some_side(r)},
+       .p = {0.1, 1, 0.5, 2}},
+      {.kind = HRN_OP_JPEG, .i = {1 + (int32_t)random_below(r, 100), 100}},
+      {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}},
+      {.kind = HRN_OP_JPEG, .i = {1, 100}},
+  };
+  const hrn_output output = {.dtype = HRN_UINT8};
+  hrn_status status;
+  hrn_plan *plan = hrn_plan_new(ops, 4, &output, &status);
+  if (plan == NULL) abort();
+  return plan;
+}
+
 static int one_round(random_state *r, uint64_t *compared) {
   image_bytes file = some_image(r);
   hrn_facts facts;
@@ -77,7 +95,7 @@ static int one_round(random_state *r, uint64_t *compared) {
   const int32_t views = 1 + (int32_t)random_below(r, VIEWS);
   hrn_plan *plans[VIEWS];
   for (int32_t v = 0; v < views; v++) {
-    plans[v] = some_plan(r);
+    plans[v] = random_below(r, 6) ? some_plan(r) : recompressing_plan(r);
     const int repeats = v > 0 && random_below(r, 2);
     const hrn_plan *plan = repeats ? plans[random_below(r, (uint64_t)v)] : plans[v];
     alone[job.view_count] = job.views[job.view_count] = (hrn_view){.plan = plan};

@@ -32,6 +32,7 @@ from ctypes import (
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headrace import userop
 from headrace.arguments import shown
 from headrace.errors import (
     ArgumentError,
@@ -269,6 +270,7 @@ def to_text(config: Mapping[str, Any]) -> bytes:
         ArgumentError: JSON cannot say it: a number is not finite, or an argument is of another
             type. The sentence names it.
     """
+    userop.check_origin((config.get("transform"), config.get("views")))
     for name, value in _step_arguments(config):
         _check_finite(name, value)
     try:

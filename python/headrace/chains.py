@@ -7,22 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import arguments
-from headrace.ops import (
-    adjust_brightness,
-    adjust_contrast,
-    adjust_saturation,
-    adjust_sharpness,
-    affine_map,
-    autocontrast,
-    equalize,
-    invert,
-    pillow_blur,
-    pixels_of,
-    posterize,
-    solarize,
-    solarize_add,
-)
+from headrace import arguments, ops
 
 if TYPE_CHECKING:
     from headrace.ops import Pixels
@@ -31,18 +16,18 @@ if TYPE_CHECKING:
 _CHAINED = {
     function.__name__: function
     for function in (
-        adjust_brightness,
-        adjust_contrast,
-        adjust_saturation,
-        adjust_sharpness,
-        affine_map,
-        autocontrast,
-        equalize,
-        invert,
-        pillow_blur,
-        posterize,
-        solarize,
-        solarize_add,
+        ops.adjust_brightness,
+        ops.adjust_contrast,
+        ops.adjust_saturation,
+        ops.adjust_sharpness,
+        ops.affine_map,
+        ops.autocontrast,
+        ops.equalize,
+        ops.invert,
+        ops.pillow_blur,
+        ops.posterize,
+        ops.solarize,
+        ops.solarize_add,
     )
 }
 
@@ -64,7 +49,7 @@ def mix_chains(
         original: weight of the image itself.
         blend: share of the sum in a blend with the image; None: the sum alone.
     """
-    array = pixels_of(image)
+    array = ops.pixels_of(image)
     shares = arguments.each("weights", weights, _share)
     if not isinstance(chains, Sequence) or len(chains) != len(shares):
         raise arguments.refuse("chains", chains, f"as many lists as weights ({len(shares)})")

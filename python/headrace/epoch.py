@@ -1,8 +1,9 @@
-"""One pass over a loader."""
+"""One pass over a loader, and a user's function on its batches."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
@@ -107,3 +108,25 @@ class Epoch:
         batch = getattr(self, "_batch", None)
         if batch is not None and batch.batch:
             _lib.release(batch.batch)
+
+
+class Applied:
+    """What a function makes of each batch.
+
+    No generator, which an exception would end: the caller may go on with the next batch. The batch
+    is held by nothing but the function's frame and its result, so it goes back when they do.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], batches: Iterator[Any]) -> None:
+        self._function = function
+        self._batches = batches
+
+    def __iter__(self) -> Applied:
+        return self
+
+    def __next__(self) -> Any:
+        batch = next(self._batches)
+        try:
+            return self._function(batch)
+        except StopIteration as stop:  # would end the epoch as if there were no more batches
+            raise RuntimeError("batch_fn raised StopIteration") from stop

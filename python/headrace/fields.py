@@ -73,8 +73,8 @@ def _value(value: Any, kind: str) -> Any:
     return value
 
 
-def known(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
-    """The names, where the dataset has them all.
+def known(dataset: Dataset, names: Sequence[str], beside: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names, where the dataset has them all, or they are among those ``beside``.
 
     Raises:
         ArgumentError: it has not; the sentence says what it has.
@@ -82,21 +82,30 @@ def known(dataset: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     names = arguments.each("fields", names, arguments.text)
     own = [field["name"] for field in dataset.info["fields"]]
     for name in names:
-        if name not in own and name not in OF_EVERY_SAMPLE:
-            choice = ", ".join([*own, *OF_EVERY_SAMPLE])
+        if name not in own and name not in OF_EVERY_SAMPLE and name not in beside:
+            choice = ", ".join([*own, *OF_EVERY_SAMPLE, *beside])
             raise ArgumentError(f"fields: the dataset has no {name!r}; it has {choice}")
     return tuple(names)
 
 
-def of_batch(dataset: Dataset, indices: Any, names: Sequence[str]) -> dict[str, Any]:
+def of_batch(
+    dataset: Dataset, indices: Any, names: Sequence[str], batch: Mapping[str, Any]
+) -> dict[str, Any]:
     """The named fields of a batch's samples.
 
+    Args:
+        batch: what the batch itself holds by these names, "index" among it; a field of the
+            dataset's own goes before that.
+
     Returns:
-        "index" as ``indices`` itself; numbers as an array or tensor of shape (batch,), arrays of
+        What the batch holds as it is; numbers as an array or tensor of shape (batch,), arrays of
         one shape stacked, in what ``indices`` is made of; anything else as a list.
     """
-    rows = [dataset.facts(index) for index in indices.tolist()]
-    return {name: indices if name == "index" else _column(rows, name, indices) for name in names}
+    own = {field["name"] for field in dataset.info["fields"]}
+    held = {name: value for name, value in batch.items() if name not in own or name == "index"}
+    wanted = [name for name in names if name not in held]
+    rows = [dataset.facts(index) for index in indices.tolist()] if wanted else []
+    return {name: held[name] if name in held else _column(rows, name, indices) for name in names}
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str, indices: Any) -> Any:

@@ -19,6 +19,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from headrace import lending
 from headrace.batches import Engine, Pool, Recipe, TimedOut
 from headrace.errors import ArgumentError
 from headrace.generators import go_to
@@ -111,7 +112,7 @@ class Iteration:
             raise
         self._advance()
         batch = self._collated(received)
-        if loader.pin_memory and torch.accelerator.is_available():
+        if loader.pin_memory and lending.available():
             batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
         return batch
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import _lib, arguments, devices, feed, lending, ranks, samplers, schedule, views
+from headrace import (
+    _lib,
+    arguments,
+    devices,
+    feed,
+    lending,
+    mixing,
+    ranks,
+    samplers,
+    schedule,
+    views,
+)
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
-from headrace.epoch import Epoch
+from headrace.epoch import Applied, Epoch
 from headrace.errors import ArgumentError
 from headrace.moved import Moved
 from headrace.multiview import Views
@@ -45,7 +56,10 @@ class Loader:
             ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
             they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
-            come out of it in one size. ``headrace.transforms.Views``: several such lists, and
+            come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
+            ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
+            ``labels="pair"`` a tuple of labels, partners' labels and lambda.
+            ``headrace.transforms.Views``: several such lists, without mixing, and
             ``images`` is then a list of tensors, or a dict of them where views have names.
         resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in
             the place of the one that the transforms end with; or a
@@ -64,6 +78,9 @@ class Loader:
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
+            A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
+            the sample's own share) and "box" (int32: top, left, height, width of what is the
+            partner's), each for every sample.
         labels: fields that move with the image, and what they are: ``{"boxes":
             hr.transforms.Boxes(sanitize=1), "classes": hr.transforms.Along("boxes"), "mask":
             hr.transforms.Mask()}``. They are in the third part of a batch: masks as a tensor, boxes
@@ -82,6 +99,12 @@ class Loader:
             cannot pin: then one warning, and ordinary memory.
         device: a CUDA device that batches are copied to, ahead and on a stream of their own;
             implies ``pin_memory``. None or "cpu": they stay.
+        batch_fn: what is made of each batch, ``batch_fn((images, labels))`` or with the fields, is
+            handed out in its place. It is Python, outside the native pass: it runs in the thread
+            that asks for the batch, when it asks, one batch at a time, and in an
+            ``IterableDataset`` in the worker. A batch that it raises for counts as handed out, and
+            iterating goes on behind it. What chance it needs it has to draw itself, and keep in
+            its own state.
 
     Raises:
         ArgumentError: an argument or a transform is impossible; the sentence names it.
@@ -110,6 +133,7 @@ class Loader:
         timeout: float | None = None,
         pin_memory: bool = False,
         device: Any = None,
+        batch_fn: Callable[[Any], Any] | None = None,
         sampler: Any = None,
         fields: Sequence[str] | None = None,
         labels: Mapping[str, Any] | None = None,
@@ -118,6 +142,7 @@ class Loader:
         world_size: int | None = None,
         on_error: str = "raise",
     ) -> None:
+        self._batch_fn = arguments.callback("batch_fn", batch_fn)
         self._device = devices.resolve(device)
         for name, value, allowed in (
             ("dtype", dtype, tuple(views.DTYPES)),
@@ -171,13 +196,16 @@ class Loader:
             self.dataset = dataset
         else:
             self.dataset = Dataset(arguments.path("dataset", dataset))
-        self._fields = batch_fields.known(self.dataset, () if fields is None else fields)
+        self._mixes = mixing.mixes_any(transform)
+        beside = tuple(mixing.FIELDS) if self._mixes else ()
+        self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)
         self._moved = Moved(self.dataset, labels, self._fields, output)
         self._config["labels"] = self._moved.config()
-        form = (output, dtype, layout == "channels_last", bool(self._fields))
+        with_fields = bool(self._fields or self._moved)
+        form = (output, dtype, layout == "channels_last", with_fields)
         self._lender = lending.lender(output) if pin_memory or self._device else None
         arrange = None if several is None else several.arrange
-        self._view = views.viewer(*form, self._lender, arrange, self._moved.parts)
+        self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
@@ -191,6 +219,8 @@ class Loader:
         if self._engine is not None:
             self._engine.value  # noqa: B018 - raises where the loader was closed
         wanted = (*ranks.resolve(*self._part), self.seed)
+        if self._mixes and not self._own_order:
+            mixing.refuse_own_order(wanted[1])
         if self._engine is None or self._opened_for != wanted:
             if self._engine is not None:
                 self._engine.close()
@@ -233,9 +263,11 @@ class Loader:
         return feed.steps(self.sampler, self.batch_size * self._shares(), self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
+        epoch = Epoch(self)
+        batches: Iterator[Any] = epoch
         if self._device is not None:
-            return devices.Copies(self, Epoch(self), self._device)
-        return Epoch(self)
+            batches = devices.Copies(self, epoch, self._device)
+        return batches if self._batch_fn is None else Applied(self._batch_fn, batches)
 
     def _shares(self) -> int:
         """How many ranks the order is split between."""
@@ -301,13 +333,13 @@ class Loader:
         """The tensors of a batch that was received."""
         if not self._fields and not self._moved:
             return self._view(batch)
-        images, labels, indices, *behind = self._view(batch)
-        named: dict[str, Any] = {}
-        if self._fields:
-            named = batch_fields.of_batch(self.dataset, indices, self._fields)
-        if behind:
-            named |= self._moved.of_batch(indices, behind[0])
-        return images, labels, named
+        images, labels, indices, more = self._view(batch)
+        known = (
+            {name: more[engines] for name, engines in mixing.FIELDS.items()} if self._mixes else {}
+        )
+        known["index"] = indices
+        named = batch_fields.of_batch(self.dataset, indices, self._fields, known)
+        return images, labels, named | self._moved.of_batch(indices, more)
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""
@@ -399,7 +431,7 @@ def _order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
     elif shuffle == "window":
         window = DEFAULT_WINDOW
     chosen = sampler if isinstance(sampler, samplers.Sampler) else None
-    drawn = chosen is not None and not isinstance(chosen, samplers.Subset)
+    drawn = chosen is not None and not isinstance(chosen, samplers.Subset | samplers.Repeated)
     return {
         "shuffle": bool(shuffle) or drawn,  # a draw has no other order
         "window": window or 0,

@@ -52,8 +52,6 @@ class Moved:
                         f"labels[{name!r}]: {label.label!r} is none of labels' Boxes or KeyPoints"
                     )
                 self._along[name] = label.label
-        # A mask is one field of the batch; places are three: rows, which they were, how many.
-        self.parts = sum(1 if type(v) is Mask else 3 for v in self._labels.values())
 
     def __bool__(self) -> bool:
         return bool(self._labels)
@@ -62,19 +60,18 @@ class Moved:
         """As ``hr_loader_open`` takes them."""
         return [{"field": name, "label": v.to_dict()} for name, v in self._labels.items()]
 
-    def of_batch(self, indices: Any, parts: Sequence[Any]) -> dict[str, Any]:
-        """By their names, from the fields that stand behind the indices of a batch."""
+    def of_batch(self, indices: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """By their names, from the fields behind the indices, by the engine's names of them."""
         found: dict[str, Any] = {}
         kept: dict[str, list[Any]] = {}
-        rest = iter(parts)
-        for name, label in self._labels.items():
-            first = next(rest)
+        for number, (name, label) in enumerate(self._labels.items()):
             if type(label) is Mask:
-                found[name] = first
+                found[name] = parts[f"mask.{number}"]
                 continue
-            rows, counts = next(rest), next(rest).tolist()
-            found[name] = [image[:count] for image, count in zip(first, counts, strict=True)]
-            kept[name] = [image[:count] for image, count in zip(rows, counts, strict=True)]
+            counts = parts[f"count.{number}"].tolist()
+            for made, part in ((found, "places"), (kept, "kept")):
+                rows = zip(parts[f"{part}.{number}"], counts, strict=True)
+                made[name] = [image[:count] for image, count in rows]
         if self._along:
             facts = [self._dataset.facts(index) for index in indices.tolist()]
             for name, label in self._along.items():

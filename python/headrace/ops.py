@@ -146,6 +146,11 @@ def solarize_add(image: Pixels, add: int, thresh: int = 128) -> Pixels:
     return _run(image, "SolarizeAdd", add=add, thresh=thresh)
 
 
+def jpeg(image: Pixels, quality: int) -> Pixels:
+    """The image as a JPEG of that ``quality`` (1 to 100) shows it, encoded as Pillow saves it."""
+    return _run(image, "JPEG", quality=quality)
+
+
 def pillow_blur(image: Pixels, radius: float) -> Pixels:
     """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
     return _run(image, "PillowBlur", radius=radius)
@@ -356,6 +361,13 @@ def resize(
     """Resizes the image; see ``headrace.transforms.Resize``."""
     given = {"size": size, "interpolation": interpolation, "max_size": max_size}
     return _run(image, "Resize", antialias=antialias, **given)
+
+
+def erase(image: Pixels, i: int, j: int, h: int, w: int, v: float | Sequence[float]) -> Pixels:
+    """Replaces the box whose first row is ``i`` and first column ``j``, of ``h`` rows and ``w``
+    columns, with ``v``: one value from 0 to 255, or (red, green, blue). What lies outside of the
+    image is cut off."""
+    return _run(image, "Erase", i=i, j=j, h=h, w=w, v=v)
 
 
 def hflip(image: Pixels) -> Pixels:

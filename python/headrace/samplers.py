@@ -103,7 +103,35 @@ class Mix(_Drawn):
         }
 
 
-Sampler = Subset | Weighted | ClassBalanced | Mix
+@dataclass(frozen=True)
+class Repeated:
+    """Every sample several times, each augmented differently: DeiT's repeated augmentation.
+
+    In order, or shuffled where the loader shuffles, and cut off so that an epoch is as long as one
+    without repeats: of three, it has a third of the samples, and the next epoch another third.
+    The repeats of a sample come in one step wherever its ``batch_size * world_size`` samples have
+    room for them: the first ones of all at its front, then the second ones. So they fall on
+    different ranks, if there are as many ranks as repeats.
+
+    What a step has is the same for any number of ranks with the same ``batch_size * world_size``,
+    and for any step size a resumed epoch goes on with the samples that were not taken.
+
+    Args:
+        times: how often a sample comes, 1 or more.
+        length: places an epoch, of all ranks together; None: as timm's ``RepeatAugSampler``, the
+            dataset's size rounded down to a multiple of 256; not rounded where it is less.
+    """
+
+    times: int = 3
+    length: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``hr_loader_open`` takes it."""
+        times = arguments.count("sampler.times", self.times, 1)
+        return {"kind": "repeated", "times": times, **_length(self.length)}
+
+
+Sampler = Subset | Weighted | ClassBalanced | Mix | Repeated
 
 
 def _part(samples: Samples) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import context, reduction
 from typing import Any
 
-from headrace import ranks
+from headrace import mixing, ranks
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
 from headrace.position import Position
@@ -78,6 +78,11 @@ class Share:
         for name in ("sampler", "pad"):
             if arguments.get(name):
                 raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")
+        if mixing.mixes_any(arguments.get("transform")):
+            raise UnsupportedError(
+                "MixUp and CutMix in a DataLoader's worker: give it num_workers=0, for the image "
+                "before a worker's first one is another worker's"
+            )
         part = ranks.resolve(arguments.get("rank"), arguments.get("world_size"))
         rank, world_size = part
         own = dict(arguments, rank=rank, world_size=world_size)

@@ -15,19 +15,26 @@ from typing import Any
 
 from headrace.multiview import Views
 from headrace.schedule import Schedule
+from headrace.userop import Native
 
 __all__ = [
+    "JPEG",
     "Along",
     "AugMix",
     "AutoAugment",
     "Boxes",
     "CenterCrop",
     "ColorJitter",
+    "CutMix",
+    "Cutout",
     "FiveCrop",
     "GaussianBlur",
     "Grayscale",
     "KeyPoints",
     "Mask",
+    "MixUp",
+    "Mixup",
+    "Native",
     "Normalize",
     "Pad",
     "RandAugment",
@@ -58,6 +65,7 @@ __all__ = [
     "Schedule",
     "TenCrop",
     "TimmAugment",
+    "TimmErasing",
     "TrivialAugmentWide",
     "Views",
 ]
@@ -587,6 +595,26 @@ class GaussianBlur(_Transform):
 
 
 @dataclass(frozen=True)
+class JPEG(_Transform):
+    """Encodes the image as a JPEG of random quality, and decodes it again.
+
+    With libjpeg-turbo's defaults (4:2:0), as Pillow saves a JPEG.
+
+    Takes an image of up to 65,500 pixels a side, gives the same size.
+
+    Args:
+        quality: 1 to 100; or (lowest, highest).
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.JPEG`` on PIL images.
+    """
+
+    quality: int | Sequence[int]
+
+
+@dataclass(frozen=True)
 class RandomRotation(_Transform):
     """Turns the image by a random angle, counter-clockwise.
 
@@ -987,6 +1015,169 @@ class RandomErasing(_Transform):
 
 
 @dataclass(frozen=True)
+class TimmErasing(_Transform):
+    """Replaces random boxes of the finished values as timm does.
+
+    Comes last, before or after Normalize; timm's transforms have it after Normalize. Ten tries
+    for each box, whose area and aspect ratio are drawn as in RandomErasing; of n boxes, each
+    has the n-th part of the area.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        probability: probability that it is done, 0 to 1.
+        min_area: lower bound of the boxes' area together, as a share of the image's.
+        max_area: upper bound of it.
+        min_aspect: lower bound of a box's height / width.
+        max_aspect: upper bound of it; None: 1 / min_aspect.
+        mode: what boxes are filled with: "const": 0; "rand": a normal value for each channel of
+            each box; "pixel": one for each channel of each pixel.
+        min_count: fewest boxes of an image.
+        max_count: most boxes of an image; None: min_count.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``timm.data.random_erasing.RandomErasing`` on tensors.
+    """
+
+    probability: float = 0.5
+    min_area: float = 0.02
+    max_area: float = 0.3333333333333333
+    min_aspect: float = 0.3
+    max_aspect: float | None = None
+    mode: str = "const"
+    min_count: int = 1
+    max_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Cutout(_Transform):
+    """Replaces squares of the finished values at random places with probability ``p``.
+
+    DeVries and Taylor, 2017, and their code, which makes an odd length one pixel shorter. The
+    middle of a square may be any pixel; what lies outside of the image is cut off. Comes last,
+    before or after Normalize: ``fill`` is on the scale that values have there.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        length: side of a square in pixels.
+        count: squares.
+        fill: what the squares are filled with: one number, or (red, green, blue).
+        p: probability that it is done, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``util.cutout.Cutout`` on tensors.
+    """
+
+    length: int
+    count: int = 1
+    fill: float | Sequence[float] = 0
+    p: float = 1.0
+
+
+@dataclass(frozen=True)
+class MixUp(_Transform):
+    """Adds up each image and the one before it in the batch, in random shares.
+
+    Lambda, the image's own share, is drawn from Beta(alpha, alpha) once a batch. Comes last,
+    alone or in a RandomChoice with CutMix, and needs a float dtype. The batch is that of all
+    ranks together, and the first image takes the last one; so a rank decodes one image more a
+    batch, and its images do not depend on the number of ranks.
+
+    Takes a batch of float images, gives the same size.
+
+    Args:
+        alpha: parameter of the beta distribution, above 0.
+        num_classes: length of a soft label; every label has to be below it.
+        labels: "soft": float32 labels of shape (batch, num_classes), or "pair": the labels,
+            those of the partners, and lambda.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.MixUp`` on a batch of tensors.
+    """
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+    labels: str = "soft"
+
+
+@dataclass(frozen=True)
+class CutMix(_Transform):
+    """Replaces a random box of each image by that of the one before it in the batch.
+
+    Lambda is drawn from Beta(alpha, alpha) once a batch: the box has 1 - lambda of the area,
+    less what lies outside, and labels are mixed in the shares of the areas. Comes last, alone
+    or in a RandomChoice with MixUp. The batch is that of all ranks together, as for MixUp.
+
+    Takes a batch of images, gives the same size.
+
+    Args:
+        alpha: parameter of the beta distribution, above 0.
+        num_classes: length of a soft label; every label has to be below it.
+        labels: "soft": float32 labels of shape (batch, num_classes), or "pair": the labels,
+            those of the partners, and lambda.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.CutMix`` on a batch of tensors.
+    """
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+    labels: str = "soft"
+
+
+@dataclass(frozen=True)
+class Mixup(_Transform):
+    """MixUp and CutMix with timm's arguments.
+
+    Comes last and alone. Images are mixed in pairs of neighbours, the first two, the next two
+    and so on of the batch of all ranks together; where timm pairs the first with the last, a
+    rank would have to decode every image twice. A last one without a neighbour stays as it is.
+    So at most two images more a batch are decoded, none where batch_size is even.
+
+    Takes a batch of images, gives the same size.
+
+    Args:
+        mixup_alpha: parameter of MixUp's beta distribution; 0: no MixUp.
+        cutmix_alpha: parameter of CutMix's; 0: no CutMix.
+        cutmix_minmax: lower and upper bound of the box's sides as shares of the image's, in the
+            place of cutmix_alpha.
+        prob: probability that anything is done, to a batch, pair or image.
+        switch_prob: probability of CutMix where both are on.
+        mode: what one draw serves: "batch", "pair" or "elem".
+        correct_lam: make lambda the share of the area that is left where a box reaches outside.
+        label_smoothing: share of a soft label that is spread over all classes.
+        num_classes: length of a soft label; every label has to be below it.
+        labels: "soft": float32 labels of shape (batch, num_classes), or "pair": the labels,
+            those of the partners, and lambda.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``timm.data.Mixup`` on a batch of tensors.
+    """
+
+    mixup_alpha: float = 1.0
+    cutmix_alpha: float = 0.0
+    cutmix_minmax: Sequence[float] | None = None
+    prob: float = 1.0
+    switch_prob: float = 0.5
+    mode: str = "batch"
+    correct_lam: bool = True
+    label_smoothing: float = 0.1
+    num_classes: int | None = 1000
+    labels: str = "soft"
+
+
+@dataclass(frozen=True)
 class Boxes(_Label):
     """A field of boxes, which move with the image.
 
@@ -1000,6 +1191,8 @@ class Boxes(_Label):
             the middle, width, height.
         clamp: cut boxes off at the edges in crops, paddings and warps, as torchvision does
             unless its ``clamping_mode`` is None.
+        clamp_at_end: cut boxes off behind the last transform too, as ClampBoundingBoxes does
+            there: resizes and flips leave those outside that lay there before.
         sanitize: leave out boxes with a side below so many pixels or outside of the image, as
             SanitizeBoundingBoxes(min_size) does; None: keep all.
         min_area: with ``sanitize``: the least area in pixels.
@@ -1012,6 +1205,7 @@ class Boxes(_Label):
 
     format: str = "xyxy"
     clamp: bool = True
+    clamp_at_end: bool = False
     sanitize: float | None = None
     min_area: float = 1
 
@@ -1025,6 +1219,8 @@ class KeyPoints(_Label):
     A batch has for each image a float32 array of shape (k, 2), k at most n.
 
     Args:
+        clamp_at_end: move points that lie outside of the image onto its edge behind the last
+            transform, as ClampKeyPoints does there.
         sanitize: leave out points outside of the image, as SanitizeKeyPoints does.
 
     Raises:
@@ -1033,6 +1229,7 @@ class KeyPoints(_Label):
     Source: ``torchvision.tv_tensors.KeyPoints``.
     """
 
+    clamp_at_end: bool = False
     sanitize: bool = False
 
 
@@ -1048,7 +1245,8 @@ class Mask(_Label):
 
     Args:
         fill: class of what paddings and warps take from outside of the image, as
-            ``fill={tv_tensors.Mask: ...}`` in torchvision.
+            ``fill={tv_tensors.Mask: ...}`` in torchvision; None: the op's own ``fill``, which
+            then has to be one number. What a crop takes from there is 0.
 
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.
@@ -1056,7 +1254,7 @@ class Mask(_Label):
     Source: ``torchvision.tv_tensors.Mask``.
     """
 
-    fill: int = 0
+    fill: int | None = None
 
 
 @dataclass(frozen=True)

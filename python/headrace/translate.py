@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace import transforms
+from headrace import mixing, transforms
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.translate_recipes import Augmentations
 
@@ -147,7 +147,7 @@ def of_steps(steps: Sequence[Any]) -> Translation:
     """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32.
 
     Raises:
-        ArgumentError: something in it is none of ``headrace.transforms``.
+        ArgumentError: something in it is none of ``headrace.transforms``, or takes whole batches.
     """
     made = Translation()
     made.dtype, made.gives = "float32", "tensor"
@@ -158,6 +158,11 @@ def of_steps(steps: Sequence[Any]) -> Translation:
                 "a Compose"
             )
         made.add(step)
+    if mixing.mixes([step if isinstance(step, dict) else step.to_dict() for step in steps]):
+        raise ArgumentError(
+            "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and "
+            "here torchvision's in a collate_fn do"
+        )
     return made
 
 

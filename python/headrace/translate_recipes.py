@@ -57,6 +57,7 @@ _STEPS: dict[str, Any] = {
         _bounds(op.saturation) or 0,
         _bounds(op.hue) or 0,
     ),
+    "JPEG": lambda op: transforms.JPEG(tuple(op.quality)),
     "RandomRotation": lambda op: transforms.RandomRotation(
         _bounds(op.degrees), _name(op.interpolation), op.expand, _bounds(op.center), _fill(op.fill)
     ),

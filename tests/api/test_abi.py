@@ -168,11 +168,11 @@ def test_a_batch_is_described_field_by_field(dataset: int) -> None:
         assert (batch.field_count, batch.length, batch.epoch, batch.step) == (3, 4, 0, 0)
         assert [f.name for f in (images, labels, indices)] == [b"images", b"labels", b"indices"]
         assert (images.dtype_code, images.dtype_bits, images.ndim) == (4, 16, 4)
-        assert images.shape[:] == [4, 3, 16, 16]
-        assert images.strides[:] == [1536, 512, 32, 2]
+        assert images.shape[:] == [4, 3, 16, 16, 0]
+        assert images.strides[:] == [1536, 512, 32, 2, 0]
         assert images.bytes == 4 * 1536
         assert (labels.dtype_code, labels.dtype_bits, labels.ndim) == (0, 64, 1)
-        assert labels.shape[:] == [4, 0, 0, 0]
+        assert labels.shape[:] == [4, 0, 0, 0, 0]
         for field in (images, labels, indices):
             assert field.data % 64 == 0
         numbers = np.ctypeslib.as_array((ctypes.c_int64 * 4).from_address(indices.data))

@@ -122,6 +122,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
         "pin_memory": FLAGS,
         "device": ["teapot", "cuda:x", 2**70],
+        "batch_fn": [3, "double", [abs], object()],
         "sampler": [3, 1.5, iter([1]), object(), hr.samplers.Subset([1.5])],
         "fields": ["key", 3, [3], ["no such field"], True],
         "labels": [
@@ -198,7 +199,7 @@ def test_a_wrong_value_is_refused_with_the_arguments_name(
     if call == "verify":
         arguments = {"source": packed}
     for value in [*CASES[call][name], *NOTHING_TAKES]:
-        if name in ("on_progress", "sampler", "transform") and callable(value):
+        if name in ("on_progress", "batch_fn", "sampler", "transform") and callable(value):
             continue
         if (call, name) in TAKE_ANY_ITERABLE and isinstance(value, set | dict):
             continue  # any iterable will do that has the right parts
@@ -337,10 +338,12 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "crop": {"top": 1, "left": 1, "height": 4, "width": 4},
     "decode": {"limits": None, "mode": "exact"},
     "equalize": {},
+    "erase": {"i": 1, "j": 2, "h": 4, "w": 5, "v": [1, 2, 3]},
     "five_crop": {"size": 8},
     "gaussian_blur": {"kernel_size": 3, "sigma": None},
     "hflip": {},
     "invert": {},
+    "jpeg": {"quality": 60},
     "mix_chains": {
         "chains": [[{"function": "invert", "arguments": {}}]],
         "weights": [0.5],
@@ -432,6 +435,10 @@ ALSO_WRONG: dict[str, list[Any]] = {
     "radius": [-1, 1001, None],
     "add": [-1, 256, 1.5, None],
     "thresh": [-1, 257, 1.5, None],
+    "i": [-1, 1.5, None],
+    "h": [-1, 1.5, None],
+    "v": [None, [1, 2], math.inf],
+    "quality": [0, 101, 1.5, None],
     "size": [0, (8, 8, 8), [], 2.5, 2**70],
     "output_size": [None, 0, (8, 8, 8), 2.5],
     "kernel_size": [None, 0, 4, -3, (3, 3, 3)],

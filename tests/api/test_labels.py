@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import torch
 from PIL import Image
 
 import headrace as hr
+import images
 from headrace import functional
 from headrace import transforms as t
 from headrace.errors import ArgumentError, BadFileError
@@ -176,6 +179,10 @@ def test_moved_labels_outlive_their_loader(labelled: Path) -> None:
 
 
 SMALL = [t.Resize((8, 8))]
+# A header of 3.6 thousand million pixels, of which a few are there.
+BOMB = images.png(60000, 1, 0)
+BOMB = BOMB.replace(struct.pack(">II", 60000, 1), struct.pack(">II", 60000, 60000))
+BOMB = BOMB[:29] + struct.pack(">I", zlib.crc32(BOMB[12:29])) + BOMB[33:]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +196,13 @@ SMALL = [t.Resize((8, 8))]
         (b"no PNG", t.Mask(), "6 bytes are no PNG"),
         (encoded(Image.new("L", (9, 50))), t.Mask(), "a mask of 50 x 9"),
         (encoded(Image.new("RGB", (90, 50))), t.Mask(), "a PNG of another kind"),
+        (encoded(Image.new("I;16", (90, 50))), t.Mask(), "a PNG of another kind"),
+        (images.png(90, 50, 0, transparent=b"\0\x40"), t.Mask(), "a PNG of another kind"),
+        (images.png(90, 50, 6), t.Mask(), "a PNG of another kind"),
+        (BOMB, t.Mask(), "a mask of 60000 x 60000 .expected the image's 50 x 90"),
+        (b"", t.Mask(), "0 bytes are no PNG"),
+        ([[1, 2, -np.inf, 4]], t.Boxes(), r"row 0 holds -Inf"),
+        ([[1e300, 2]], t.KeyPoints(), r"row 0 holds \+Inf"),
         (encoded(Image.new("L", (90, 50)))[:-30], t.Mask(), "a broken PNG"),
     ],
 )
@@ -205,6 +219,11 @@ def test_a_label_that_does_not_fit_is_named_with_its_sample(
         assert "its/key" in str(caught.value)
 
 
+# As torchvision's, which takes no boxes, masks and points.
+MIXINGS = [t.MixUp(num_classes=30), t.CutMix(num_classes=30), t.Mixup(num_classes=30)]
+MIXINGS.append(t.RandomChoice(MIXINGS[:2]))
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -218,6 +237,15 @@ def test_a_label_that_does_not_fit_is_named_with_its_sample(
         ({"labels": {"boxes": t.Boxes("xy")}}, r"labels: .boxes. .Boxes.: format is"),
         ({"transform": [t.Resize((9, 9)), t.RandAugment()]}, "RandAugment.: it moves no labels"),
         ({"transform": [t.RandomCrop(9, 2, padding_mode="edge")]}, "padding_mode is"),
+        (
+            {"transform": [t.RandomCrop(9, 2, fill=(1, 2, 3))], "labels": {"mask": t.Mask()}},
+            "fill has",
+        ),
+        *(
+            ({"transform": [t.Resize((9, 9)), mixing], "dtype": "float32"}, "it moves no labels")
+            for mixing in MIXINGS
+        ),
+        ({"transform": hr.transforms.Views([t.Resize((9, 9))], [t.Resize((9, 9))])}, "one view"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(
@@ -225,6 +253,33 @@ def test_labels_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(ArgumentError, match=words):
         loader(labelled, **changed)
+
+
+def test_a_loader_moves_twelve_labels_and_no_more(tmp_path: Path) -> None:
+    names = [f"v{number}" for number in range(13)]
+    with hr.Writer(tmp_path / "p") as writer:
+        writer.add(some_sample(0)["image"], 0, **{name: [[1.0, 2, 3, 4]] for name in names})
+    most = {name: t.Boxes() for name in names[:12]}
+    with hr.Loader(tmp_path / "p", transform=[t.CenterCrop((50, 90))], labels=most) as made:
+        _, _, moved = next(iter(made))
+        assert all(moved[name][0].tolist() == [[1, 2, 3, 4]] for name in most)
+    with pytest.raises(ArgumentError, match=r"labels is 13 \(expected at most 12\)"):
+        hr.Loader(tmp_path / "p", transform=SMALL, labels={name: t.Boxes() for name in names})
+
+
+def test_a_png_mask_has_the_classes_that_pillow_reads(tmp_path: Path) -> None:
+    kinds = {name: data for name, data in images.every_png(90, 50).items() if "16bit" not in name}
+    kinds = {name: kinds[name] for name in kinds if name.startswith(("type0", "type3", "palette"))}
+    with hr.Writer(tmp_path / "p") as writer:
+        for number, data in enumerate(kinds.values()):
+            writer.add(some_sample(0)["image"], number, v=data)
+    given = {"transform": [t.CenterCrop((50, 90))], "labels": {"v": t.Mask()}}
+    with hr.Loader(tmp_path / "p", **given) as made:
+        for (_, _, moved), (name, data) in zip(made, kinds.items(), strict=True):
+            wanted = np.asarray(Image.open(io.BytesIO(data)))
+            wanted = wanted * 255 if wanted.dtype == bool else wanted
+            assert np.array_equal(moved["v"][0].numpy(), wanted), name
+    assert len(kinds) == 17
 
 
 def test_a_sample_with_a_bad_label_is_replaced_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_importing_takes_less_than_a_quarter_of_a_second() -> None:
 
 def test_another_version_of_the_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lib, "ABI_VERSION", 999)
-    with pytest.raises(headrace.HeadraceError, match=r"version 1 of the C ABI .* version 999"):
+    with pytest.raises(headrace.HeadraceError, match=r"version 2 of the C ABI .* version 999"):
         _lib._load()
 
 

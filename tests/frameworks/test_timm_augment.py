@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import numpy as np
@@ -24,6 +25,38 @@ PPM = b"P6 %d %d 255\n" % PICTURE.shape[1::-1] + PICTURE.tobytes()
 
 def test_the_golden_vectors_are_this_timms() -> None:
     assert timm_golden.golden() == json.loads(timm_golden.FILE.read_text())
+
+
+def test_erasing_draws_as_timms_own_does() -> None:
+    """A Kolmogorov-Smirnov test of each side of the boxes, a chi-square test of their number."""
+    import torch
+    from scipy import stats
+    from timm.data.random_erasing import RandomErasing
+
+    class Spy(torch.Tensor):
+        boxes: ClassVar[list[tuple[int, int, int, int]]] = []
+
+        def __setitem__(self, at: Any, _: Any) -> None:
+            _, rows, columns = at
+            self.boxes.append((rows.start, columns.start, rows.stop, columns.stop))
+
+    given = {"min_area": 0.05, "max_area": 0.4, "min_aspect": 0.4, "min_count": 1, "max_count": 3}
+    random.seed(3)
+    theirs, image = [], torch.zeros(3, *PICTURE.shape[:2]).as_subclass(Spy)
+    for _ in range(3000):
+        Spy.boxes.clear()
+        RandomErasing(0.8, device="cpu", **given)(image)
+        theirs.append(list(Spy.boxes))
+    ours = []
+    for sample in range(3000):
+        steps = hr.functional.replay(PPM, [hr.transforms.TimmErasing(0.8, **given)], sample=sample)
+        boxes = [step[1] for step in steps]
+        ours.append([(b["i"], b["j"], b["i"] + b["h"], b["j"] + b["w"]) for b in boxes])
+    counts = [[sum(len(boxes) == n for boxes in many) for n in range(4)] for many in (ours, theirs)]
+    assert stats.chi2_contingency(counts).pvalue > 1e-4, counts
+    for side in range(4):
+        a, b = ([box[side] for boxes in many for box in boxes] for many in (ours, theirs))
+        assert stats.ks_2samp(a, b).pvalue > 1e-4, side
 
 
 @pytest.mark.parametrize("config", ["augmix-m5-w4-d2", "augmix-m3-mstd0.5"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,84 @@ def test_a_mix_has_its_parts_in_proportion_over_all_ranks(packed: Path) -> None:
     assert counts[59] == pytest.approx(104, abs=1)
 
 
+def seen(batches: Any) -> list[tuple[int, bytes]]:
+    """Each sample's number and pixels."""
+    return [
+        (int(index), image.tobytes())
+        for pixels, _, fields in batches
+        for index, image in zip(fields["index"], pixels, strict=True)
+    ]
+
+
+def steps_of(packed: Path, ranks: int, batch_size: int, state: Any = None) -> list[Any]:
+    """An epoch of three repeats, or the rest of one: each step's samples of each rank."""
+    parts = []
+    for rank in range(ranks):
+        part = {"rank": rank, "world_size": ranks, "batch_size": batch_size}
+        repeated = {"sampler": hr.samplers.Repeated(3, 170), "shuffle": True, "num_threads": 1}
+        with loader(packed, **part, **repeated) as source:
+            if state is not None:
+                source.load_state_dict(state)
+            parts.append([seen([batch]) for batch in source])
+    return list(zip(*parts, strict=True))
+
+
+def test_repeats_of_a_sample_are_augmented_differently(packed: Path) -> None:
+    for shuffle in (False, True, "window"):
+        sampler = hr.samplers.Repeated(3, 3 * COUNT)
+        with loader(packed, sampler=sampler, shuffle=shuffle) as source:
+            found = seen(source)
+        assert Counter(index for index, _ in found) == dict.fromkeys(range(COUNT), 3)
+        assert len({pixels for _, pixels in found}) == 3 * COUNT
+
+
+def test_an_epoch_of_repeats_is_as_long_as_one_without(packed: Path) -> None:
+    with loader(packed, sampler=hr.samplers.Repeated(4), shuffle=True) as source:
+        first, second = indices(source), indices(source)
+        assert len(source) == -(-COUNT // 8)
+    assert len(first) == len(second) == COUNT
+    assert set(Counter(first).values()) == set(Counter(second).values()) == {4}
+    assert set(first) != set(second)
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_repeats_fall_on_different_ranks_of_one_step(packed: Path, ranks: int) -> None:
+    steps = steps_of(packed, ranks, 24 // ranks)
+    for number, step in enumerate(steps):
+        together = Counter(index for part in step for index, _ in part)
+        if number < len(steps) - 1:
+            assert set(together.values()) == {3}
+        for part in step:
+            assert set(Counter(index for index, _ in part).values()) <= {1}
+
+
+def test_a_step_of_repeats_is_the_same_for_any_number_of_ranks(packed: Path) -> None:
+    def joined(steps: list[Any]) -> list[Any]:
+        return [list(chain.from_iterable(step)) for step in steps]
+
+    alone = joined(steps_of(packed, 1, 24))
+    assert joined(steps_of(packed, 3, 8)) == joined(steps_of(packed, 4, 6)) == alone
+
+
+def test_repeats_go_on_at_any_batch_with_any_ranks_and_batch_size(packed: Path) -> None:
+    def flat(steps: list[Any]) -> list[tuple[int, bytes]]:
+        return [sample for step in steps for part in step for sample in part]
+
+    expected = flat(steps_of(packed, 1, 24))
+    options = {"sampler": hr.samplers.Repeated(3, 170), "shuffle": True, "batch_size": 24}
+    with loader(packed, **options) as source:
+        iterator = iter(source)
+        for step, (ranks, batch_size) in enumerate([(1, 24), (3, 8), (2, 5), (4, 1), (1, 7)]):
+            taken = 24 * step
+            state = source.state_dict()
+            assert state["position"] == taken
+            rest = flat(steps_of(packed, ranks, batch_size, state))
+            if ranks * batch_size == 24:
+                assert rest == expected[taken:]
+            assert sorted(rest) == sorted(expected[taken:])
+            next(iterator)
+
+
 def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
     samplers = hr.samplers
     for options, words in (
@@ -107,6 +186,9 @@ def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
         ({"sampler": samplers.Mix([range(3)], [1, 2])}, "1 parts have 2 weights"),
         ({"sampler": samplers.ClassBalanced(-1)}, "-1"),
         ({"sampler": samplers.ClassBalanced(), "shuffle": "window"}, "window"),
+        ({"sampler": samplers.Repeated(0)}, "times"),
+        ({"sampler": samplers.Repeated(1.5)}, "times"),
+        ({"sampler": samplers.Repeated(2, 2 * COUNT + 1)}, "length"),
         ({"shuffle": "windows"}, "windows"),
         ({"window": 8}, "window"),
         ({"shuffle": True, "window": 8}, "window"),

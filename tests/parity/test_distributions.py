@@ -22,7 +22,7 @@ import pytest
 import torch
 from PIL import Image
 from scipy import stats
-from torchvision.transforms import autoaugment
+from torchvision.transforms import autoaugment, v2
 from torchvision.transforms import transforms as v1
 
 from headrace import _lib, arguments
@@ -133,6 +133,40 @@ def their_erasing() -> Sample:
         return {"erases": False}
     i, j, h, w, _ = v1.RandomErasing.get_params(TENSOR, (0.02, 0.33), (0.3, 3.3), [0.0])
     return {"erases": True} | box_parts(i, j, h, w)
+
+
+def our_boxes(steps: Steps) -> Sample:
+    boxes = [step["arguments"] for step in steps]
+    found: Sample = {"boxes": len(boxes)}
+    if boxes:
+        found |= box_parts(*(boxes[-1][side] for side in ("i", "j", "h", "w")))
+    return found
+
+
+def their_boxes() -> Sample:
+    """timm's: each of n boxes has an n-th of the area, and is else torchvision's."""
+    if not torch.rand(1) < 0.9:
+        return {"boxes": 0}
+    boxes = random.randint(2, 4)
+    scale = (0.02 / boxes, 0.4 / boxes)
+    i, j, h, w, _ = v1.RandomErasing.get_params(TENSOR, scale, (0.4, 2.5), [0.0])
+    return {"boxes": boxes} | box_parts(i, j, h, w)
+
+
+def our_squares(steps: Steps) -> Sample:
+    boxes = [step["arguments"] for step in steps]
+    assert len(boxes) == 2
+    return {side: float(boxes[1][side]) for side in ("i", "j", "h", "w")}
+
+
+def their_squares() -> Sample:
+    """As in the code of Cutout's authors."""
+    y, x = random.randrange(HEIGHT), random.randrange(WIDTH)
+    top, bottom = (int(np.clip(y + side, 0, HEIGHT)) for side in (-40, 40))
+    left, right = (int(np.clip(x + side, 0, WIDTH)) for side in (-40, 40))
+    return {
+        k: float(n) for k, n in zip("ijhw", (top, left, bottom - top, right - left), strict=True)
+    }
 
 
 JITTER = {"brightness": 0, "contrast": 1, "saturation": 2, "hue": 3}
@@ -329,6 +363,12 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
     "RandomHorizontalFlip": (t.RandomHorizontalFlip(0.3), our_functions, done("hflip", 0.3)),
     "RandomVerticalFlip": (t.RandomVerticalFlip(0.7), our_functions, done("vflip", 0.7)),
     "RandomErasing": (t.RandomErasing(0.4), our_erasing, their_erasing),
+    "TimmErasing": (
+        t.TimmErasing(0.9, max_area=0.4, min_aspect=0.4, min_count=2, max_count=4),
+        our_boxes,
+        their_boxes,
+    ),
+    "Cutout": (t.Cutout(80, 2), our_squares, their_squares),
     "ColorJitter": (t.ColorJitter(0.4, 0.8, 1.0, (-0.1, 0.3)), our_jitter, their_jitter),
     "RandomGrayscale": (t.RandomGrayscale(0.2), our_functions, done("rgb_to_grayscale", 0.2)),
     "RandomInvert": (t.RandomInvert(0.6), our_functions, done("invert", 0.6)),
@@ -345,6 +385,11 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
         t.RandomChannelPermutation(),
         our_permutation,
         lambda: {"order": tuple(torch.randperm(3).tolist())},
+    ),
+    "JPEG": (
+        t.JPEG((20, 80)),
+        lambda steps: {"quality": steps[0]["arguments"]["quality"]},
+        lambda: {"quality": v2.JPEG((20, 80)).make_params([])["quality"]},
     ),
     "GaussianBlur": (t.GaussianBlur(9, (0.1, 2.0)), our_blur, their_blur),
     "RandomRotation": (t.RandomRotation((-25, 70)), our_rotation, their_rotation),

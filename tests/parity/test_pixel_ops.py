@@ -75,6 +75,13 @@ def test_this_op_is_torchvisions_in_every_byte(name: str) -> None:
         assert np.array_equal(found, wanted), (array.shape, arguments)
 
 
+def test_jpeg_artefacts_are_torchvisions_in_every_byte() -> None:
+    for array, draw in pictures(11):
+        quality = draw.choice((1, 100, draw.randint(1, 100)))
+        wanted = v2.functional.jpeg(Image.fromarray(array), quality)
+        assert np.array_equal(ours.jpeg(array, quality), np.asarray(wanted)), (array.shape, quality)
+
+
 def fill(draw: random.Random) -> list[int]:
     return [draw.randrange(256) for _ in range(3)]
 

@@ -87,6 +87,23 @@ RECIPES: dict[str, list[Any]] = {
         t.RandomErasing(1, value=(1, 2, 3)),
         t.RandomErasing(0.5, scale=(0.1, 0.2), ratio=(1, 1)),
     ],
+    "JPEG artefacts": [
+        t.RandomResizedCrop(72),
+        t.JPEG((1, 100)),
+        t.RandomInvert(),
+        t.Resize((50, 61)),
+        t.RandomHorizontalFlip(),
+        t.RandomApply([t.JPEG(30)]),
+    ],
+    "several boxes, timm's and Cutout's": [
+        t.RandomResizedCrop(64),
+        t.RandomHorizontalFlip(),
+        t.RandomInvert(),
+        t.Normalize(MEAN, STD),
+        t.TimmErasing(0.8, min_count=2, max_count=4),
+        t.TimmErasing(0.8, mode="rand", max_count=3, max_aspect=1),
+        t.Cutout(33, count=2, fill=(0.5, -1, 2), p=0.7),
+    ],
 }
 
 
@@ -105,7 +122,8 @@ def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.I
         return Image.fromarray(np.asarray(image)[..., arguments["permutation"]])
     if function == "pad":
         arguments["fill"] = tuple(arguments["fill"])
-    module: Any = v2.functional if arguments.get("size", 0) is None else theirs
+    of_v2 = function == "jpeg" or arguments.get("size", 0) is None
+    module: Any = v2.functional if of_v2 else theirs
     found: Image.Image = getattr(module, function)(image, **arguments)
     return found
 

@@ -66,6 +66,13 @@ def same(kind: Any) -> list[tuple[Any, Any]]:
     ]
 
 
+def test_v2s_jpeg_becomes_headraces_where_it_has_a_pil_image() -> None:
+    for theirs, ours in ((v2.JPEG(30), t.JPEG((30, 30))), (v2.JPEG((5, 95)), t.JPEG((5, 95)))):
+        assert [step.to_dict() for step in hr.from_torchvision(theirs)] == [ours.to_dict()]
+    with pytest.raises(hr.errors.UnsupportedError, match="here it works on a tensor"):
+        hr.from_torchvision(v2.Compose([v2.ToImage(), v2.JPEG(30)]))
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_each_augmentation_becomes_headraces_with_its_arguments(version: str) -> None:
     for theirs, ours in same({"v1": v1, "v2": v2}[version]):

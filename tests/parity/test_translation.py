@@ -205,7 +205,6 @@ UNKNOWN = {
     "RandomApply of it": [v1.RandomApply([v1.Lambda(lambda image: image)])],
     "tensor resize": [v1.ToTensor(), v1.Resize(8)],
     "tensor resized crop": [v2.ToImage(), v2.RandomResizedCrop(8)],
-    "size None": [v2.Resize(None, max_size=8)],
     "max_size below size": [v1.Resize(9, max_size=8)],
     "max_size with two sizes": [v1.Resize((9, 8), max_size=10)],
     "scale of nothing": [v1.RandomResizedCrop(8, scale=(0, 1))],

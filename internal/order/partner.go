@@ -1,0 +1,66 @@
+package order
+
+// Step says where the step of all ranks lies that a rank's batch is a part of.
+type Step struct {
+	Begin, Total int64 // its first position, and how many it has, padding included
+}
+
+// StepAt is the step that begins at a position of an epoch.
+func (o *Order) StepAt(position int64) Step {
+	_, _, next := o.Batch(position)
+	total := next - position
+	if world := o.config.WorldSize; o.config.Pad && total < o.global {
+		total = (total + world - 1) / world * world
+	}
+	return Step{position, total}
+}
+
+// Pairing says which place of a step is mixed with which. It is a function of the places alone, so
+// that it is the same for any number of ranks, and joins neighbours: a rank's part of a step is
+// contiguous, so that all partners but those at its two ends are its own.
+type Pairing int
+
+const (
+	// Before: each with the place before it, the first with the last; torch's roll by one.
+	Before Pairing = iota
+	// Neighbours: the first two with each other, the next two, and so on. A last one that is left
+	// over is its own partner. This is a pairing that both sides share, as torch's flip is.
+	Neighbours
+)
+
+// Partner is the place that a place of a step of `total` takes from.
+func (p Pairing) Partner(place, total int64) int64 {
+	if p == Before {
+		return (place + total - 1) % total
+	}
+	if other := place ^ 1; other < total {
+		return other
+	}
+	return place
+}
+
+// Taker is the place that takes from a place: the inverse of Partner.
+func (p Pairing) Taker(place, total int64) int64 {
+	if p == Before {
+		return (place + 1) % total
+	}
+	return p.Partner(place, total)
+}
+
+// Foreign lists the partners of places [first, first+count) that are not among them: at most one
+// for Before, two for Neighbours.
+func (p Pairing) Foreign(first, count, total int64) []int64 {
+	var found []int64
+	if count == 0 {
+		return nil
+	}
+	for _, end := range []int64{first, first + count - 1} {
+		if other := p.Partner(end, total); other < first || other >= first+count {
+			found = append(found, other)
+		}
+	}
+	if len(found) == 2 && found[0] == found[1] {
+		found = found[:1]
+	}
+	return found
+}

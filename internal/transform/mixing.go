@@ -1,0 +1,151 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/native"
+)
+
+// mixing is the end of a list that is done to whole batches: MixUp, CutMix, timm's Mixup, or a
+// choice of the first two.
+type mixing struct {
+	index int    // in the list
+	name  string // of the transform there
+	mix   native.Mix
+}
+
+// mixes: the transform, or one that it chooses from, is done to batches.
+func mixes(name string, v map[string]value) bool {
+	if theTable().entry(name).Batch {
+		return true
+	}
+	return name == "RandomChoice" && slices.ContainsFunc(v["transforms"].list, func(raw json.RawMessage) bool {
+		var member struct{ Name string }
+		if json.Unmarshal(raw, &member) != nil {
+			return false
+		}
+		e := theTable().entry(member.Name)
+		return e != nil && e.Batch
+	})
+}
+
+// buildMixing makes a list's last entry, behind so many ops that are done to single samples: the
+// numbers of its own, which are in the key of what they draw, go on from there.
+func buildMixing(index int, name string, v map[string]value, ops int) (*mixing, *Error) {
+	m := &mixing{index: index, name: name}
+	var err *Error
+	if name == "RandomChoice" {
+		err = m.addChoice(v, int32(ops))
+	} else {
+		err = m.add(name, v, int32(ops), 1)
+	}
+	if err != nil {
+		err.place(index, name)
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *mixing) addChoice(v map[string]value, number int32) *Error {
+	list, weights := v["transforms"].list, v["p"].numbers
+	switch {
+	case len(weights) > 0 && len(weights) != len(list):
+		return &Error{Argument: "p", Text: fmt.Sprintf("has %d weights (expected %d, one a transform)", len(weights), len(list))}
+	case len(list) > native.MaxMixOps:
+		return &Error{Text: fmt.Sprintf("it holds %d that mix a batch (expected at most %d)", len(list), native.MaxMixOps)}
+	}
+	m.mix.Choice = number
+	sum := 0.0
+	for i, raw := range list {
+		name, values, err := parseOne(i, raw)
+		if err != nil {
+			return err
+		}
+		if name != "MixUp" && name != "CutMix" {
+			return &Error{Transform: name, Text: "it stands in a choice of what is done to a batch (expected MixUp and CutMix alone)"}
+		}
+		weight := 1.0
+		if len(weights) > 0 {
+			weight = weights[i]
+		}
+		sum += weight
+		before := m.mix
+		if err := m.add(name, values, number+1+int32(i), weight); err != nil {
+			err.place(i, name)
+			return err
+		}
+		if i > 0 && before.Classes != m.mix.Classes {
+			return &Error{Transform: name, Text: "its num_classes or labels differ from those of the ones before (expected the same of all)"}
+		}
+	}
+	if sum <= 0 {
+		return &Error{Argument: "p", Text: "has no weight above 0 (expected one or more)"}
+	}
+	return nil
+}
+
+func (m *mixing) add(name string, v map[string]value, number int32, weight float64) *Error {
+	soft := v["labels"].text == "soft"
+	if soft && v["num_classes"].isNull {
+		return &Error{Argument: "num_classes", Text: `is null (expected the number of classes, or labels="pair")`}
+	}
+	m.mix.Classes = 0
+	if soft {
+		m.mix.Classes = int64(v["num_classes"].numbers[0])
+	}
+	op := native.MixOp{Op: number, Form: native.MixTorchvision, Weight: weight, Probability: 1}
+	switch name {
+	case "MixUp":
+		op.Alpha[0] = v["alpha"].numbers[0]
+	case "CutMix":
+		op.Alpha[1] = v["alpha"].numbers[0]
+	default:
+		m.mix.Neighbours = true
+		m.mix.Smoothing = v["label_smoothing"].numbers[0]
+		op.Form = native.MixTimm
+		op.Unit = int32(slices.Index(theTable().Choices["mix_mode"], v["mode"].text))
+		op.Correct = v["correct_lam"].numbers[0] == 1
+		op.Probability, op.Switching = v["prob"].numbers[0], v["switch_prob"].numbers[0]
+		op.Alpha = [2]float64{v["mixup_alpha"].numbers[0], v["cutmix_alpha"].numbers[0]}
+		if !v["cutmix_minmax"].isNull {
+			copy(op.Shares[:], v["cutmix_minmax"].numbers)
+			if op.Shares[1] == 0 { // 0 stands for none below
+				return &Error{Argument: "cutmix_minmax", Text: "is [0, 0] (expected an upper bound above 0)"}
+			}
+			op.Alpha[1] = 1 // as timm does
+		}
+		if op.Alpha == [2]float64{} {
+			return &Error{Argument: "mixup_alpha", Text: "is 0, and so is cutmix_alpha (expected one above 0, or cutmix_minmax)"}
+		}
+	}
+	m.mix.Ops = append(m.mix.Ops, op)
+	return nil
+}
+
+// join gives a plan its mixing, once its size and dtype are known.
+func (m *mixing) join(plan *native.Plan, dtype int32) error {
+	refuse := func(argument, text string) error {
+		return &Error{Index: m.index, Transform: m.name, Argument: argument, Text: text}
+	}
+	size, fixed := plan.FixedSize()
+	if !fixed {
+		return refuse("", "the images before it differ in size (expected a transform that fixes it)")
+	}
+	for _, op := range m.mix.Ops {
+		if op.Alpha[0] > 0 && dtype == native.Uint8 {
+			return refuse("", "dtype is \"uint8\" (expected a float: sums of shares have fractions; CutMix alone takes bytes)")
+		}
+		for _, length := range []uint32{size.Height, size.Width} {
+			low, high := int64(float64(length)*op.Shares[0]), int64(float64(length)*op.Shares[1])
+			if op.Shares[1] > 0 && low >= high {
+				return refuse("cutmix_minmax", fmt.Sprintf("is %v (expected bounds with a length between them, of %d pixels)", op.Shares, length))
+			}
+		}
+	}
+	if err := plan.SetMix(m.mix); err != nil {
+		return refuse("", err.Error()) // nothing that the checks above let through
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+/* mixing.c: two unmixed samples, of any recipe and form, finished together. Without mixing a sample
+ * has the bytes that it would have had alone; MixUp is the sum of the two finished samples by the
+ * kernel that defines it, CutMix the one with a box of the other. What is drawn stays inside the
+ * image, and no byte beside the samples is read or written (under sanitizers).
+ *
+ *   mixing [-n ROUNDS]
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../weigh.h"
+#include "../native.h"
+#include "plans.h"
+
+static void *allocate(size_t bytes) {
+  void *memory = NULL;
+  if (posix_memalign(&memory, 64, bytes) != 0) abort();
+  memset(memory, 0xa5, bytes);
+  return memory;
+}
+
+/* An op that fixes the size, and often an erasing or two. */
+static int32_t some_recipe(random_state *r, hrn_op *ops, int floats) {
+  int32_t count = 0;
+  if (random_below(r, 2)) ops[count++] = some_op(r);
+  ops[count++] = (hrn_op){.kind = HRN_OP_RESIZE,
+                          .filter = (int32_t)random_below(r, 6),
+                          .i = {some_side(r), some_side(r) + 300 * (random_below(r, 8) == 0)}};
+  ops[count++] = (hrn_op){.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}};
+  if (random_below(r, 2)) ops[count++] = (hrn_op){.kind = HRN_OP_PIXEL, .i = {0}};
+  for (int k = 0; k < 2; k++) {
+    if (random_below(r, 3)) continue;
+    ops[count++] = (hrn_op){.kind = HRN_OP_ERASING,
+                            .i = {floats && random_below(r, 2), 1, 1},
+                            .p = {0.8, 0.02, 0.7, 0.3, 3.3, 9, 200, 255}};
+  }
+  return count;
+}
+
+/* A finished or an unmixed sample of the plan, in memory of exactly its size. */
+static uint8_t *run(hrn_context *context, const hrn_plan *plan, const hrn_job *job, uint64_t bytes,
+                    hrn_status *status) {
+  hrn_job mine = *job;
+  void *destination = allocate(bytes);
+  mine.view_count = 1;
+  mine.views[0] = (hrn_view){plan, destination, bytes};
+  if (hrn_sample(context, &mine, status) == HRN_OK) return destination;
+  free(destination);
+  return NULL;
+}
+
+static double some_alpha(random_state *r) {
+  static const double alphas[] = {0, 0.01, 0.2, 0.4, 1, 4, 1000};
+  return alphas[random_below(r, 7)];
+}
+
+static hrn_mix_list some_mix(random_state *r) {
+  hrn_mix_list list = {.count = 1 + (int32_t)random_below(r, 3), .choice = 9};
+  for (int32_t k = 0; k < list.count; k++) {
+    hrn_mix_op *op = &list.ops[k];
+    op->op = 10 + k;
+    op->form = 1 + (int32_t)random_below(r, 2);
+    op->unit = (int32_t)random_below(r, 3);
+    op->correct = (int32_t)random_below(r, 2);
+    op->weight = (double)random_below(r, 3);
+    op->probability = random_below(r, 3) ? 1 : 0.5;
+    op->switching = 0.5;
+    op->alpha[0] = some_alpha(r);
+    op->alpha[1] = some_alpha(r);
+    if (random_below(r, 4) == 0) op->shares[0] = 0.2, op->shares[1] = 0.9;
+  }
+  return list;
+}
+
+/* 1 where a drawn mixing could not be: a box outside of the image, or a share that is none. */
+static int impossible(const hrn_mixing *m, const hrn_size *size) {
+  if (!(m->lambda >= 0 && m->lambda <= 1 && m->drawn >= 0 && m->drawn <= 1)) return 1;
+  if (m->kind != HRN_MIX_CUTMIX) return m->top != 0 || m->height != 0 || m->width != 0;
+  return m->top < 0 || m->left < 0 || m->height < 0 || m->width < 0 ||
+         m->top + m->height > (int32_t)size->height || m->left + m->width > (int32_t)size->width;
+}
+
+/* What the mixing comes to, value by value, from two finished samples. */
+static void expect(const hrn_output *output, const hrn_size *size, const hrn_mixing *m,
+                   const uint8_t *own, const uint8_t *other, uint8_t *to) {
+  const size_t pixels = (size_t)size->width * size->height;
+  const size_t element = size->bytes / (3 * pixels);
+  memcpy(to, own, size->bytes);
+  if (m->kind == HRN_MIX_MIXUP) {
+    hrn_weigh_scalar(output->dtype, own, other, (float)m->lambda, (float)(1.0 - m->lambda),
+                     3 * pixels, to);
+  }
+  if (m->kind != HRN_MIX_CUTMIX) return;
+  for (int32_t y = m->top; y < m->top + m->height; y++) {
+    for (int32_t x = m->left; x < m->left + m->width; x++) {
+      const size_t pixel = (size_t)y * size->width + (size_t)x;
+      for (size_t c = 0; c < 3; c++) {
+        const size_t at = output->layout == HRN_NHWC ? 3 * pixel + c : c * pixels + pixel;
+        memcpy(to + at * element, other + at * element, element);
+      }
+    }
+  }
+}
+
+static uint8_t *some_image(random_state *r, size_t *length) {
+  const uint32_t width = (uint32_t)some_side(r), height = (uint32_t)some_side(r);
+  *length = 8 + (size_t)width * height * 3;
+  uint8_t *bytes = malloc(*length);
+  if (bytes == NULL) abort();
+  memcpy(bytes, &width, 4);
+  memcpy(bytes + 4, &height, 4);
+  for (size_t i = 8; i < *length; i++) bytes[i] = (uint8_t)random_next(r);
+  return bytes;
+}
+
+static int one_round(random_state *r, hrn_context *context, uint64_t *kinds) {
+  hrn_output output = {.dtype = (int32_t)random_below(r, 4), .layout = (int32_t)random_below(r, 2)};
+  output.normalize = output.dtype != HRN_UINT8 && random_below(r, 2);
+  for (int c = 0; c < 3; c++) {
+    output.mean[c] = 0.25f * (float)c;
+    output.std[c] = random_below(r, 2) ? 0.225f : 1e-7f; /* halves that overflow */
+  }
+  hrn_op ops[8];
+  const int32_t count = some_recipe(r, ops, output.dtype != HRN_UINT8);
+  hrn_status status;
+  hrn_plan *alone = hrn_plan_new(ops, count, &output, &status);
+  output.unmixed = 1;
+  hrn_plan *mixed = hrn_plan_new(ops, count, &output, &status);
+  hrn_size size;
+  if (alone == NULL || mixed == NULL || hrn_plan_size(alone, 1, 1, &size, &status) != HRN_OK) {
+    fprintf(stderr, "plan: %s\n", status.text);
+    return 1;
+  }
+  uint8_t *finished[2] = {NULL, NULL}, *unmixed[2] = {NULL, NULL};
+  int bad = 0, had = 1;
+  for (int k = 0; k < 2; k++) {
+    size_t length;
+    uint8_t *bytes = some_image(r, &length);
+    const hrn_job job = {
+        .bytes = bytes, .length = length, .key = {random_next(r), 1, random_next(r), 0}};
+    finished[k] = run(context, alone, &job, size.bytes, &status);
+    unmixed[k] = run(context, mixed, &job, hrn_unmixed_bytes(mixed), &status);
+    had = had && finished[k] != NULL;
+    bad = bad || (finished[k] == NULL) != (unmixed[k] == NULL);
+    free(bytes);
+  }
+  hrn_mix_list list = some_mix(r);
+  if (had && hrn_mix_check(&list, size.width, size.height, &status) == HRN_OK) {
+    const hrn_key key = {random_next(r), 2, random_next(r), random_next(r), 0};
+    hrn_mixing mixing;
+    hrn_mix_draw(&list, &key, size.width, size.height, &mixing);
+    bad = bad || impossible(&mixing, &size);
+    if (output.dtype == HRN_UINT8 && mixing.kind == HRN_MIX_MIXUP) mixing.kind = HRN_MIX_NONE;
+    uint8_t *found = allocate(size.bytes), *wanted = allocate(size.bytes);
+    hrn_mix(mixed, unmixed[0], unmixed[1], &mixing, found);
+    expect(&output, &size, &mixing, finished[0], finished[1], wanted);
+    bad = bad || memcmp(found, wanted, size.bytes) != 0;
+    if (bad) {
+      fprintf(stderr, "kind %d lambda %g box %d,%d %dx%d of %ux%u, dtype %d layout %d\n",
+              mixing.kind, mixing.lambda, mixing.left, mixing.top, mixing.width, mixing.height,
+              size.width, size.height, output.dtype, output.layout);
+    }
+    kinds[mixing.kind]++;
+    free(found), free(wanted);
+  }
+  for (int k = 0; k < 2; k++) free(finished[k]), free(unmixed[k]);
+  hrn_plan_free(alone), hrn_plan_free(mixed);
+  return bad;
+}
+
+/* Shares of labels add up to one, and stay inside their row. */
+static int labels_round(random_state *r) {
+  const int64_t classes = 1 + (int64_t)random_below(r, 50);
+  const int64_t own = (int64_t)random_below(r, (uint64_t)classes);
+  const int64_t other = (int64_t)random_below(r, (uint64_t)classes);
+  const double smoothing = random_below(r, 2) ? 0.1 : 0;
+  const double lambda = (double)random_below(r, 1001) / 1000;
+  float *row = allocate((size_t)classes * sizeof *row);
+  hrn_mix_labels(smoothing, own, other, lambda, classes, row);
+  double sum = 0;
+  for (int64_t c = 0; c < classes; c++) sum += (double)row[c];
+  const int bad = fabs(sum - 1) > 1e-5;
+  if (bad) fprintf(stderr, "labels %ld and %ld add up to %g\n", (long)own, (long)other, sum);
+  free(row);
+  return bad;
+}
+
+int main(int count, char **arguments) {
+  uint64_t rounds = 3000, kinds[3] = {0};
+  if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
+  const hrn_limits limits = hrn_default_limits();
+  hrn_context *context = hrn_context_new(&limits);
+  random_state r = random_seeded(23);
+  for (uint64_t round = 0; round < rounds; round++) {
+    if (one_round(&r, context, kinds) || labels_round(&r)) {
+      fprintf(stderr, "round %llu\n", (unsigned long long)round);
+      return 1;
+    }
+  }
+  hrn_context_free(context);
+  printf("%s: %llu alone, %llu MixUp, %llu CutMix\n", hrn_simd_name(), (unsigned long long)kinds[0],
+         (unsigned long long)kinds[1], (unsigned long long)kinds[2]);
+  return kinds[0] > 0 && kinds[1] > 0 && kinds[2] > 0 ? 0 : 1;
+}
