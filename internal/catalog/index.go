@@ -228,12 +228,13 @@ func (x *index) mostBytes(name string) (int64, error) {
 	}
 	most := 0
 	for i := int64(0); i < x.manifest.Rows; i += RowsPerBatch {
-		b, err := x.batch(i)
+		err := x.read(i, func(b *batch, _ int) {
+			for n := range int(min(RowsPerBatch, x.manifest.Rows-i)) {
+				most = max(most, len(b.columns[at].row(n)))
+			}
+		})
 		if err != nil {
 			return 0, err
-		}
-		for n := range int(min(RowsPerBatch, x.manifest.Rows-i)) {
-			most = max(most, len(b.columns[at].row(n)))
 		}
 	}
 	return int64(most), nil
