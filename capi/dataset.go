@@ -94,8 +94,11 @@ func (j *limitsJSON) limits() native.Limits {
 	return l
 }
 
+// backends are ways to read records. A mapping cannot be guarded against a file that is cut while
+// C decodes from it, and reading into memory was seen to cost no more per image: the bytes lie in
+// the cache where the checksum and the decoder want them. So a mapping is for those who ask.
 var backends = map[string]mmap.Backend{
-	"": mmap.Auto, "auto": mmap.Auto, "mmap": mmap.Mapped, "pread": mmap.Pread,
+	"": mmap.Pread, "auto": mmap.Pread, "mmap": mmap.Mapped, "pread": mmap.Pread,
 }
 
 // dataset is the object behind a dataset's handle.

@@ -62,7 +62,8 @@ class Dataset:
 
     Args:
         path: the directory.
-        backend: how shards are read: "auto", "mmap" or "pread".
+        backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
+            where a file that is cut while it is decoded ends the process with a bus error.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
         verify_crc: compare each sample's stored CRC-32C with its bytes.
         limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``, where
