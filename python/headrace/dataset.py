@@ -150,8 +150,10 @@ class Dataset:
         config: dict[str, Any] = {"parts": []}
         if classes is not None:
             config["classes"] = arguments.each("classes", classes, arguments.name)
+        if not (parts := arguments.each("datasets", datasets, _part)):
+            raise ArgumentError("datasets is an empty list (expected one at least)")
         shared: dict[str, Any] = {}
-        for number, (part, settings) in enumerate(arguments.each("datasets", datasets, _part)):
+        for number, (part, settings) in enumerate(parts):
             config["parts"].append(part)
             for name, value in settings.items():
                 if shared.setdefault(name, value) != value:
