@@ -138,6 +138,29 @@ def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
     assert processes.run(code, packed, timeout=200) == "40\n"
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_index_cut_while_it_is_in_use_is_an_error_that_names_it(
+    folder: Path, tmp_path: Path, when: str
+) -> None:
+    packed = tmp_path / "cut.hr"
+    hr.pack(folder, packed)
+    code = EPOCHS + (
+        f"    {'faulthandler.enable()' if when == 'before' else 'pass'}\n"
+        "    loader = loader_of(hr.Dataset(sys.argv[1]))\n"
+        "    batches = iter(loader)\n"
+        "    next(batches)\n"
+        f"    {'faulthandler.enable()' if when == 'after' else 'pass'}\n"
+        "    for name in sorted(os.listdir(sys.argv[1])):\n"
+        "        if not name.endswith('.tar'): os.truncate(os.path.join(sys.argv[1], name), 100)\n"
+        "    try:\n"
+        "        for _ in batches: pass\n"
+        "        for _ in loader: pass\n"
+        "    except hr.errors.TruncatedError as error:\n"
+        "        print('.arrow' in str(error), error.record is not None)\n"
+    )
+    assert processes.run(code, packed) == "True True\n"
+
+
 def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(
     folder: Path,
 ) -> None:
