@@ -255,6 +255,22 @@ def test_labels_that_cannot_be_are_refused(
         loader(labelled, **changed)
 
 
+def test_datasets_that_are_read_as_one_have_their_labels(tmp_path: Path, labelled: Path) -> None:
+    with hr.Writer(tmp_path / "other") as writer:
+        for number in range(SAMPLES, SAMPLES + 9):  # with more boxes in a sample than the first has
+            boxes = np.full((number, 4), 5, np.float32)
+            writer.add(**some_sample(number) | {"boxes": boxes, "classes": range(number)})
+    given = {"labels": {"boxes": t.Boxes("xywh"), "mask": t.Mask()}, "transform": RECIPE}
+    with hr.Loader(
+        [labelled, tmp_path / "other"], 4, shuffle=True, fields=["index"], **given
+    ) as made:
+        counts = {}
+        for _, _, moved in made:
+            for index, boxes in zip(moved["index"].tolist(), moved["boxes"], strict=True):
+                counts[index] = len(boxes)
+    assert counts == {n: n % 4 if n < SAMPLES else n for n in range(SAMPLES + 9)}
+
+
 def test_a_loader_moves_twelve_labels_and_no_more(tmp_path: Path) -> None:
     names = [f"v{number}" for number in range(13)]
     with hr.Writer(tmp_path / "p") as writer:
