@@ -60,7 +60,7 @@ def train(path: str, steps: int) -> None:
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 8
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 4
     if len(sys.argv) > 1:
         train(sys.argv[1], count)
     else:
