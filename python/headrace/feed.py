@@ -63,6 +63,9 @@ class Feed:
     rank takes its part as it does of Headrace's own order; one that shards itself has this rank's
     only, and is split as among one. The number of a sample's draw is its place in the sampler, so
     that one that comes twice is augmented differently.
+
+    With ``pad`` the order begins again behind its end, as ``DistributedSampler`` has it, until the
+    last step is equally long on all ranks: ``internal/order`` says the same of Headrace's own.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Feed:
         batch_size: int,
         drop_last: bool,
         ahead: tuple[int, int],
+        pad: bool,
     ) -> None:
         epoch, self._position = place
         self._rank, self._world_size = part
@@ -90,8 +94,12 @@ class Feed:
         if set_epoch is not None:
             set_epoch(epoch)
         made = sampler if hasattr(sampler, "__iter__") else sampler()
+        # Less than one sample a rank is missing in a last step; of fewer, all are here.
+        self._most_first = self._world_size - 1 if pad else 0
+        self._first: list[Any] = []
         # Replayed to the place: what a sampler would have drawn is known to nobody else.
-        self._indices: Iterator[Any] = itertools.islice(iter(made), self._position, None)
+        values = self._remembering(made) if self._most_first else iter(made)
+        self._indices: Iterator[Any] = itertools.islice(values, self._position, None)
 
     def fill(self, delivered: int) -> float:
         """Submits as many batches as may wait, and says how many there are in all, if known.
@@ -113,6 +121,13 @@ class Feed:
             raise self._failure
         return math.inf if not self._ended or self._failure is not None else self.submitted
 
+    def _remembering(self, made: Iterable[Any]) -> Iterator[Any]:
+        """What the sampler gives, the first of which the padding repeats."""
+        for value in made:
+            if len(self._first) < self._most_first:
+                self._first.append(value)
+            yield value
+
     def head(self) -> list[int]:
         """The first samples of all ranks from here on, to compare with the other ranks."""
         return [_index(value) for value in self._read()[:16]]
@@ -128,7 +143,10 @@ class Feed:
         count = len(chosen)
         if count == 0 or (count < self._step_samples and self._drop_last):
             return False
-        first, length = share(count, self._batch_size, self._rank, self._world_size)
+        if self._first and count < self._step_samples:
+            missing = -count % self._world_size
+            chosen += itertools.islice(itertools.cycle(self._first), missing)
+        first, length = share(len(chosen), self._batch_size, self._rank, self._world_size)
         indices = array.array("q", map(_index, chosen[first : first + length]))
         draws = array.array("Q", range(self._position + first, self._position + first + length))
         _lib.submit(self._handle, indices, draws)

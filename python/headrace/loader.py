@@ -52,9 +52,9 @@ class Loader:
             reads.
         seed: what order and augmentations are drawn from.
         drop_last: leave a last, smaller batch out.
-        pad: repeat samples until the last batch is equally long on all ranks, as
-            ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
-            they are fewer than the ranks, some get a batch of none.
+        pad: repeat the first samples of the epoch until the last batch is equally long on all
+            ranks, as ``DistributedSampler`` does. Else its samples are split as evenly as can be,
+            and where they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
             come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
             ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
@@ -161,11 +161,14 @@ class Loader:
         drawn = isinstance(sampler, samplers.Sampler)
         if sampler is not None and not drawn:
             feed.check(sampler)
-            if shuffle or pad:
-                raise ArgumentError("a sampler of one's own excludes shuffle and pad")
+            if shuffle:
+                raise ArgumentError("a sampler of one's own excludes shuffle")
+            if pad and (drop_last or feed.shards_itself(sampler)):
+                raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
         self._owns_dataset = not isinstance(dataset, Dataset)
         self.batch_size = arguments.count("batch_size", batch_size, 1)
         self.drop_last = arguments.flag("drop_last", drop_last)
+        self._pad = pad
         self.timeout = None if timeout is None else arguments.seconds("timeout", timeout)
         self.seed = arguments.seed("seed", seed)
         self.sampler = sampler
@@ -175,7 +178,7 @@ class Loader:
             **order,
             "order": "epoch" if self._own_order else "submitted",
             "drop_last": self.drop_last and self._own_order,
-            "pad": pad,
+            "pad": pad and self._own_order,
             **recipe,
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
@@ -312,13 +315,14 @@ class Loader:
             self.batch_size,
             self.drop_last,
             (self._config["prefetch"], self._config["read_ahead"]),
+            self._pad,
         )
 
     def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
         """All that the order depends on; scripts that seed each rank differently meet it here."""
         facts = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
         facts["batch_size"], facts["drop_last"] = self.batch_size, self.drop_last
-        facts["pad"] = self._config["pad"]
+        facts["pad"] = self._pad
         if chosen is not None and not feed.shards_itself(self.sampler):
             facts["first samples of the sampler"] = chosen.head()
         return facts
