@@ -204,6 +204,7 @@ class Loader:
         arrange = None if several is None else several.arrange
         self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
+        self._drawn: list[int] | None = None  # of a sampler: note
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
         self._engine: _lib.Handle | None = None
@@ -299,6 +300,7 @@ class Loader:
 
     def _begin_feed(self, handle: int, epoch: int, position: int) -> feed.Feed:
         rank, world_size, _ = self._opened_for
+        drawn = self._drawn if position else None
         if self._shares() < world_size:  # each rank has a sampler of its own
             position, rest = divmod(position, world_size)
             if rest:
@@ -311,12 +313,22 @@ class Loader:
             self.sampler,
             handle,
             (epoch, position),
+            drawn[0] if drawn and drawn[1:] == self._whose() else None,
             (rank, world_size),
             self.batch_size,
             self.drop_last,
             (self._config["prefetch"], self._config["read_ahead"]),
             self._pad,
         )
+
+    def _whose(self) -> list[int]:
+        """Whose order a sampler gives: all ranks', or that of this one of so many."""
+        rank, world_size, _ = self._opened_for
+        return [rank, world_size] if feed.shards_itself(self.sampler) else [0, 1]
+
+    def note(self, drawn: int) -> None:
+        """Notes what ``replay.checksum`` makes of all that a sampler gave up to this batch."""
+        self._drawn = [drawn, *self._whose()]
 
     def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
         """All that the order depends on; scripts that seed each rank differently meet it here."""
@@ -347,10 +359,14 @@ class Loader:
 
         Returns:
             "seed", "epoch" and "position" (samples of that epoch, all ranks together), with
-            "version", "fingerprint", "samples" and "shuffle" to know the order by.
+            "version", "fingerprint", "samples" and "shuffle" to know the order by, and with a
+            sampler of one's own "drawn", a checksum of what it gave.
         """
         epoch, position = self.position.place
-        return {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
+        state = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
+        if position and not self._own_order and self._drawn is not None:
+            state["drawn"] = self._drawn
+        return state
 
     def _order(self) -> dict[str, Any]:
         config = self._config
@@ -369,6 +385,10 @@ class Loader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, where a ``state_dict`` stood.
+
+        A sampler of one's own is asked again for all samples up to there. Where it gives others,
+        because it draws from a generator that was not put back, the first batch is an
+        ``ArgumentError``.
 
         Raises:
             ArgumentError: the state is of another dataset or order, or is none.
@@ -389,7 +409,12 @@ class Loader:
         position = arguments.count("state['position']", state.get("position"))
         if position > self._length and self._own_order:
             raise ArgumentError(f"the state's position {position} is behind the last sample")
-        self.seed = seed
+        drawn = state.get("drawn")
+        if drawn is not None:
+            drawn = arguments.each("state['drawn']", drawn, arguments.count)
+            if len(drawn) != 3:
+                raise arguments.refuse("state['drawn']", drawn, "three numbers")
+        self.seed, self._drawn = seed, drawn
         self.position.go_to(epoch, position)
 
     def stats(self) -> dict[str, Any]:
