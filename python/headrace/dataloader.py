@@ -310,10 +310,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         for name, value in numbers.items():
             if value is None and name not in ("epoch", "batches", "samples"):
                 continue
-            counts = value if name == "generator" and isinstance(value, list) else [value]
+            length = {"generator": 2, "drawn": 3}.get(name)
+            counts = value if length and isinstance(value, list) else [value]
             # A seed of torch's may be negative.
             if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
-                counts[-1] < 0 or len(counts) != (2 if name == "generator" else 1)
+                len(counts) != (length or 1) or counts[-1] < 0
             ):
                 raise ArgumentError(f"the state has {name}={value!r}, which is none")
         place = Place(**numbers)

@@ -19,7 +19,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from headrace import lending, replay
+from headrace import lending, ranks, replay
 from headrace.batches import Engine, Pool, Recipe, TimedOut
 from headrace.errors import ArgumentError
 from headrace.generators import go_to
@@ -49,7 +49,7 @@ class Place:
     epoch: int = 0  # iterations before it
     batches: int = 0  # handed out in it
     samples: int = 0  # of those batches, which may go on with another size
-    drawn: int | None = None  # what replay.checksum makes of them
+    drawn: list[int] | None = None  # what replay.checksum makes of them, and whose they are
     base_seed: int | None = None  # torch's for its workers, here for augmentations
     order_seed: int | None = None  # of a RandomSampler without a generator
     generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
@@ -60,7 +60,7 @@ class _Chosen(NamedTuple):
     """A batch that the sampler chose and nobody has received yet, or what it raised instead."""
 
     rows: list[int]
-    drawn: int = 0  # Place.drawn behind it
+    drawn: int = 0  # the checksum behind it
     error: Exception | None = None
 
 
@@ -75,6 +75,8 @@ class Iteration:
         self._loader = loader
         self._place, self._resumed = self._start()
         self._left = self._place.samples  # to be replayed
+        # Frameworks save one rank's state for all, and samplers give each rank others.
+        self._whose = [*ranks.resolve(None, None)]
         self._drawn = 0
         # How often each row came: its draw number.
         self._seen = np.zeros(len(recipe.samples.dataset), np.uint32)
@@ -248,7 +250,9 @@ class Iteration:
         self._left -= count
         self._drawn = replay.checksum(rows[:count], self._drawn)
         if not self._left:
-            replay.compare(self._place.drawn, self._drawn, self._place.samples)
+            drawn = self._place.drawn
+            if drawn and drawn[1:] == self._whose:
+                replay.compare(drawn[0], self._drawn, self._place.samples)
         return count
 
     def _next_rows(self) -> list[int]:
@@ -274,7 +278,7 @@ class Iteration:
         self._choose()
         place.batches += 1
         place.samples += len(chosen.rows)
-        place.drawn = chosen.drawn
+        place.drawn = [chosen.drawn, *self._whose]
         loader.place = place
         loader.next_epoch = max(loader.next_epoch, place.epoch + 1)
         if self._resumed is not None and loader.resume is self._resumed:

@@ -397,7 +397,14 @@ def test_a_state_of_other_samples_is_refused(numbered: datasets.ImageFolder) -> 
         hr.DataLoader(half, 8).load_state_dict(state)
     with pytest.raises(hr.HeadraceError, match="seed"):
         hr.DataLoader(numbered, 8, seed=1).load_state_dict(state)
-    for broken in ({"batches": -1}, {"batches": "3"}, {"epoch": None}, {"base_seed": 1.5}):
+    for broken in (
+        {"batches": -1},
+        {"batches": "3"},
+        {"epoch": None},
+        {"base_seed": 1.5},
+        {"samples": None},
+        {"drawn": [1, 2]},
+    ):
         with pytest.raises(hr.HeadraceError, match=next(iter(broken))):
             hr.DataLoader(numbered, 8).load_state_dict(state | broken)
     beyond = hr.DataLoader(numbered, 8)
@@ -445,6 +452,10 @@ def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
         with pytest.raises(hr.HeadraceError, match="samples again that it gave"):
             next(iter(other))
         assert other.state_dict() == state
+    # Of another rank, whose samples may be others, it cannot tell.
+    elsewhere = seeded(5)
+    elsewhere.load_state_dict(state | {"drawn": [state["drawn"][0], 1, 2]})
+    next(iter(elsewhere))
     alike = seeded(4)
     alike.load_state_dict(state)
     if workers or name == "lost":  # the base seed, which the state has, came first
