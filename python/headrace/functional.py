@@ -25,9 +25,11 @@ from headrace.ops import (
     erase,
     five_crop,
     gaussian_blur,
+    height_and_width,
     hflip,
     invert,
     jpeg,
+    move,
     pad,
     permute_channels,
     perspective,
@@ -66,6 +68,7 @@ __all__ = [
     "invert",
     "jpeg",
     "mix_chains",
+    "move",
     "pad",
     "permute_channels",
     "perspective",
@@ -159,12 +162,7 @@ def _pair(name: str, value: Any) -> list[int]:
     """Height and width, where one number stands for both."""
     if hasattr(value, "__index__") and not np.ndim(value):
         return [arguments.count(name, value, 1)] * 2
-    if not hasattr(value, "__getitem__"):  # a set has no first
-        raise arguments.refuse_type(name, value, "an int, or height and width,")
-    found = arguments.each(name, value, lambda part, side: arguments.count(part, side, 1))
-    if len(found) != 2:
-        raise arguments.refuse(name, value, "an int, or height and width,")
-    return found
+    return height_and_width(name, value)
 
 
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
