@@ -1,8 +1,8 @@
 """What ops draw is distributed as torchvision draws it: a Kolmogorov-Smirnov test of each number
 that is drawn from an interval, a chi-square test of each choice.
 
-100,000 draws of ours against as many of torchvision's own get_params, all seeds fixed, so that no run
-differs from another.
+100,000 draws of ours against as many of torchvision's own get_params, all seeds fixed, so that no
+run differs from another.
 """
 
 from __future__ import annotations
@@ -371,8 +371,8 @@ def our_policy(steps: Steps) -> Sample:
 
 
 def their_policy(policy: Any) -> Callable[[], Sample]:
-    """torchvision's own forward, with each op written down instead of done. Its table of magnitudes,
-    which it makes anew for each image and which depends on the image's size alone, is made once."""
+    """torchvision's own forward, with each op written down instead of done. Its table of
+    magnitudes, which it makes for each image and from the image's size alone, is made once."""
     policy._augmentation_space = functools.cache(policy._augmentation_space)
 
     def draw() -> Sample:
