@@ -344,6 +344,24 @@ typedef struct hrn_drawn {
 int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                     hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status);
 
+/* ---- masks ----------------------------------------------------------------------------- */
+
+#define HRN_MASK_FILL_OF_OP (-1) /* what the op fills images with, their first channel */
+
+/* One byte a pixel, rows without gaps. */
+typedef struct hrn_mask {
+  const uint8_t *pixels;
+  int32_t width, height; /* those of the image that the steps were drawn for */
+  int32_t to_width, to_height;
+  uint8_t *to;  /* to_width * to_height bytes */
+  int32_t fill; /* of paddings and warps; what a crop takes from outside is 0 */
+} hrn_mask;
+
+/* Does to a mask what hrn_plan_replay said is done to its image, as torchvision's v2 moves masks:
+ * the nearest source, by the rules of its tensors. */
+int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+                  hrn_status *status);
+
 /* ---- mixing ---------------------------------------------------------------------------- */
 
 /* MixUp and CutMix take two samples of a batch, of which both have to be there first. A plan whose

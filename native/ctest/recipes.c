@@ -292,6 +292,39 @@ static int layouts_differ(const uint8_t *nhwc, const uint8_t *nchw, const hrn_si
   return 0;
 }
 
+/* A mask of the image goes where the image goes; 0 when it does not, in memory of its size. */
+static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops, int32_t count,
+                        const hrn_output *output, const hrn_job *job, const hrn_size *to,
+                        hrn_status *status) {
+  enum { CAPACITY = 4 * HRN_MAX_OPS };
+  hrn_drawn steps[CAPACITY];
+  int32_t drawn;
+  uint32_t side[2];
+  memcpy(side, job->bytes, sizeof side);
+  hrn_plan *plan = hrn_plan_new(ops, count, output, status);
+  if (plan == NULL) return 0;
+  hrn_plan_replay(plan, &job->key, side[0], side[1], steps, CAPACITY, &drawn, status);
+  hrn_plan_free(plan);
+  if (status->code != HRN_OK) return 0;
+  uint8_t *mask = malloc((size_t)side[0] * side[1]);
+  uint8_t *moved = malloc((size_t)to->width * to->height);
+  if (mask == NULL || moved == NULL) abort();
+  for (size_t i = 0; i < (size_t)side[0] * side[1]; i++) mask[i] = (uint8_t)random_below(r, 9);
+  const hrn_mask work = {.pixels = mask,
+                         .width = (int32_t)side[0],
+                         .height = (int32_t)side[1],
+                         .to_width = (int32_t)to->width,
+                         .to_height = (int32_t)to->height,
+                         .to = moved,
+                         .fill = random_below(r, 2) ? 9 : HRN_MASK_FILL_OF_OP};
+  const uint8_t most = work.fill == 9 ? 9 : 255;
+  int good = hrn_move_mask(context, steps, drawn, &work, status) == HRN_OK;
+  for (size_t i = 0; i < (size_t)to->width * to->height; i++) good = good && moved[i] <= most;
+  free(mask);
+  free(moved);
+  return good;
+}
+
 static int one_round(random_state *r, hrn_context *context, uint64_t *finished) {
   /* The format of raw_decoder.c. */
   const uint32_t width = (uint32_t)some_side(r), height = (uint32_t)some_side(r);
@@ -323,6 +356,10 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *finished) 
           layouts_differ(first, planes, &size);
     free(again);
     free(planes);
+    if (!moves_a_mask(r, context, ops, count, &output, &job, &size, &status)) {
+      fprintf(stderr, "a mask does not move: error %d: %s\n", status.code, status.text);
+      bad = 1;
+    }
     ++*finished;
   }
   free(first);

@@ -26,9 +26,11 @@ from headrace.ops import (
     five_crop,
     gaussian_blur,
     gaussian_noise,
+    height_and_width,
     hflip,
     invert,
     jpeg,
+    move,
     pad,
     permute_channels,
     perspective,
@@ -68,6 +70,7 @@ __all__ = [
     "invert",
     "jpeg",
     "mix_chains",
+    "move",
     "pad",
     "permute_channels",
     "perspective",
@@ -161,12 +164,7 @@ def _pair(name: str, value: Any) -> list[int]:
     """Height and width, where one number stands for both."""
     if hasattr(value, "__index__") and not np.ndim(value):
         return [arguments.count(name, value, 1)] * 2
-    if not hasattr(value, "__getitem__"):  # a set has no first
-        raise arguments.refuse_type(name, value, "an int, or height and width,")
-    found = arguments.each(name, value, lambda part, side: arguments.count(part, side, 1))
-    if len(found) != 2:
-        raise arguments.refuse(name, value, "an int, or height and width,")
-    return found
+    return height_and_width(name, value)
 
 
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
