@@ -208,6 +208,7 @@ enum hrn_op_kind {
   HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
                           p = alpha */
   HRN_OP_JPEG = 36,    /* i = quality lo, hi, 1 to 100 */
+  HRN_OP_GAUSSIAN_NOISE = 37, /* p = mean and deviation, as shares of 255, and 1: clip */
 
   /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo,
      hi; p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */

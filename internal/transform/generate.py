@@ -61,6 +61,8 @@ HINTS = {
     "erased": "Sequence[float]",
     "erasing_mode": "str",
     "boxes": "int",
+    "noise_mean": "float",
+    "noise_deviation": "float",
     "quality": "int | Sequence[int]",
     "positive": "float",
     "alpha": "float",

@@ -35,8 +35,15 @@ static double some_coefficient(random_state *r) {
   return some_real(r, -most, most);
 }
 
+static void some_noise(random_state *r, hrn_op *op) {
+  op->p[0] = some_real(r, -10, 10);
+  op->p[1] = some_real(r, 0, random_below(r, 2) ? 0.2 : 10);
+  op->p[2] = (double)random_below(r, 2);
+}
+
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
-  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PILLOW_BLUR + 1);
+  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PILLOW_BLUR + 2);
+  if (op->i[0] > HRN_PIXEL_PILLOW_BLUR) op->i[0] = HRN_PIXEL_NOISE;
   switch (op->i[0]) {
     case HRN_PIXEL_POSTERIZE:
       op->i[1] = (int32_t)random_below(r, 9);
@@ -66,6 +73,10 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
     case HRN_PIXEL_PILLOW_BLUR:
       op->p[0] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
       break;
+    case HRN_PIXEL_NOISE:
+      for (int k = 1; k < 5; k++) op->i[k] = (int32_t)random_below(r, 1 << 30);
+      some_noise(r, op);
+      break;
     case HRN_PIXEL_AFFINE:
     case HRN_PIXEL_PERSPECTIVE:
       some_warp(r, op);
@@ -85,7 +96,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 13)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 14)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -99,6 +110,9 @@ static hrn_op some_pixel_op(random_state *r) {
     case HRN_OP_JPEG:
       op.i[0] = 1 + (int32_t)random_below(r, 100);
       op.i[1] = op.i[0] + (int32_t)random_below(r, (uint64_t)(101 - op.i[0]));
+      break;
+    case HRN_OP_GAUSSIAN_NOISE:
+      some_noise(r, &op);
       break;
     case HRN_OP_GAUSSIAN_BLUR:
       op.i[0] = 1 + 2 * (int32_t)random_below(r, 5);

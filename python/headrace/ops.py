@@ -151,6 +151,21 @@ def jpeg(image: Pixels, quality: int) -> Pixels:
     return _run(image, "JPEG", quality=quality)
 
 
+def gaussian_noise(
+    image: Pixels,
+    mean: float = 0.0,
+    sigma: float = 0.1,
+    clip: bool = True,
+    key: Sequence[int] = (0, 0, 0, 0),
+) -> Pixels:
+    """Adds normal noise of that ``mean`` (-10 to 10) and standard deviation (0 to 10), as shares of
+    255, to every value; ``clip``: cut off at 0 and 255, else 257 is 1.
+
+    The noise is a function of the ``key``, four numbers of 32 bits, which ``replay`` tells.
+    """
+    return _run(image, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
+
+
 def pillow_blur(image: Pixels, radius: float) -> Pixels:
     """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
     return _run(image, "PillowBlur", radius=radius)

@@ -29,6 +29,7 @@ __all__ = [
     "Cutout",
     "FiveCrop",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
     "KeyPoints",
     "Mask",
@@ -592,6 +593,31 @@ class GaussianBlur(_Transform):
 
     kernel_size: int | Sequence[int]
     sigma: float | Sequence[float] = (0.1, 2.0)
+
+
+@dataclass(frozen=True)
+class GaussianNoise(_Transform):
+    """Adds normal noise to every value.
+
+    torchvision has it for tensors alone. Here it may stand at any place among the ops on
+    pixels.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        mean: of the noise, as a share of 255; -10 to 10.
+        sigma: standard deviation of the noise, as a share of 255; 0 to 10.
+        clip: cut values off at 0 and 255; else they overflow, and 257 is 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.GaussianNoise`` on tensors of bytes.
+    """
+
+    mean: float = 0.0
+    sigma: float = 0.1
+    clip: bool = True
 
 
 @dataclass(frozen=True)
