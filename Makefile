@@ -74,8 +74,8 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
 	$(ENV) tools/frameworks.sh
 
-stress: install ## what "make test" does 20 times, for its time: 100 spawned processes
-	$(ENV) HEADRACE_SPAWNED=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py -k spawned --timeout 600
+stress: install ## what "make test" does fewer times: 100 spawned processes, 100 epochs of spawned workers
+	$(ENV) HEADRACE_SPAWNED=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py -k spawned --timeout 1800
 
 demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
