@@ -78,7 +78,8 @@ class Iteration:
         self._loader = loader
         self._place, self._resumed = self._start()
         self._left = self._place.samples  # to be replayed
-        # Frameworks save one rank's state for all, and samplers give each rank others.
+        # Frameworks save one rank's state for all, and samplers give each rank others: there it
+        # cannot be told. But no share of another number of ranks goes on here.
         self._whose = [*ranks.resolve(None, None)]
         self._drawn = 0
         # How often each row came: its draw number.
@@ -261,7 +262,8 @@ class Iteration:
         self._drawn = replay.checksum(rows[:count], self._drawn)
         if not self._left:
             drawn = self._place.drawn
-            if drawn and drawn[1:] == self._whose:
+            rank, world_size = self._whose
+            if drawn and (drawn[1] == rank or drawn[2] != world_size):
                 replay.compare(drawn[0], self._drawn, self._place.samples)
         return count
 

@@ -416,7 +416,7 @@ def test_a_state_of_other_samples_is_refused(numbered: datasets.ImageFolder) -> 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["eager batch sampler", "a users", "lost"])
 def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
-    numbered: datasets.ImageFolder, name: str, workers: int
+    numbered: datasets.ImageFolder, monkeypatch: pytest.MonkeyPatch, name: str, workers: int
 ) -> None:
     class Users:
         def __iter__(self) -> Iterator[int]:
@@ -452,10 +452,15 @@ def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
         with pytest.raises(hr.HeadraceError, match="samples again that it gave"):
             next(iter(other))
         assert other.state_dict() == state
-    # Of another rank, whose samples may be others, it cannot tell.
+    # Of another of as many ranks, whose samples may be others, it cannot tell.
     elsewhere = seeded(5)
     elsewhere.load_state_dict(state | {"drawn": [state["drawn"][0], 1, 2]})
+    with pytest.raises(hr.HeadraceError, match="samples again that it gave"):
+        next(iter(elsewhere))
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
     next(iter(elsewhere))
+    monkeypatch.undo()
     alike = seeded(4)
     alike.load_state_dict(state)
     if workers or name == "lost":  # the base seed, which the state has, came first
