@@ -3,9 +3,10 @@
  *   stages [-t TASK] [-r ROUNDS] [-k STEP] [-m MINIMUM_SCALE] [-j FILE] DIRECTORY
  *
  * RandomResizedCrop(224), flip, normalise, float32 NCHW, of every file below DIRECTORY, with seek
- * points and without; TASK randaugment adds RandAugment(2, 9) and RandomErasing(0.25). The linker puts the functions below between the stages (--wrap), so what is
- * timed is the package as it is built for the library. Each sample is run ROUNDS times and the
- * fastest run counts, which is the one that nothing else on the machine got in the way of.
+ * points and without; TASK randaugment adds RandAugment(2, 9) and RandomErasing(0.25). The linker
+ * puts the functions below between the stages (--wrap), so what is timed is the package as it is
+ * built for the library. Each sample is run ROUNDS times and the fastest run counts, which is the
+ * one that nothing else on the machine got in the way of.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -309,15 +310,14 @@ int main(int count, char **arguments) {
             "[-j FILE] DIRECTORY\n");
     return 2;
   }
-  const hrn_op ops[] = {{.kind = HRN_OP_RANDOM_RESIZED_CROP,
-                         .filter = HRN_BILINEAR,
-                         .i = {SIDE, SIDE},
-                         .p = {scale, 1, 3.0 / 4, 4.0 / 3}},
-                        {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}},
-                        {.kind = HRN_OP_RAND_AUGMENT, .i = {2, 9, 31}},
-                        {.kind = HRN_OP_ERASING,
-                         .i = {HRN_ERASE_VALUE, 1, 1},
-                         .p = {0.25, 0.02, 0.33, 0.3, 3.3}}};
+  const hrn_op ops[] = {
+      {.kind = HRN_OP_RANDOM_RESIZED_CROP,
+       .filter = HRN_BILINEAR,
+       .i = {SIDE, SIDE},
+       .p = {scale, 1, 3.0 / 4, 4.0 / 3}},
+      {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}},
+      {.kind = HRN_OP_RAND_AUGMENT, .i = {2, 9, 31}},
+      {.kind = HRN_OP_ERASING, .i = {HRN_ERASE_VALUE, 1, 1}, .p = {0.25, 0.02, 0.33, 0.3, 3.3}}};
   const hrn_output output = {.dtype = HRN_FLOAT32,
                              .normalize = 1,
                              .mean = {0.485f, 0.456f, 0.406f},
