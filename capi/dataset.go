@@ -13,14 +13,58 @@ import (
 
 // datasetConfig is the configuration of hr_dataset_open.
 type datasetConfig struct {
-	Path      string      `json:"path"`
-	Paths     []string    `json:"paths"`
-	Labels    []int64     `json:"labels"`
-	Classes   []string    `json:"classes"`
-	IndexDir  string      `json:"index_dir"`
+	sourceConfig
 	Backend   string      `json:"backend"`
 	VerifyCRC *bool       `json:"verify_crc"`
 	Limits    *limitsJSON `json:"limits"`
+}
+
+// sourceConfig says which samples there are: one of Path, Paths and Parts does.
+type sourceConfig struct {
+	Path     string         `json:"path"`
+	Paths    []string       `json:"paths"`
+	Parts    []sourceConfig `json:"parts"`
+	Labels   []int64        `json:"labels"`
+	Classes  []string       `json:"classes"`
+	IndexDir string         `json:"index_dir"`
+}
+
+// open opens the samples, whatever they are read with.
+func (c *sourceConfig) open() (*catalog.Dataset, error) {
+	given := 0
+	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Parts != nil} {
+		if one {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, argument("path is missing")
+	case given > 1:
+		return nil, argument("path, paths and parts: several are given (expected one of them)")
+	case c.Paths != nil:
+		return catalog.FromFiles(c.Paths, c.Labels, c.Classes)
+	case c.Parts != nil:
+		return c.concat()
+	}
+	return catalog.Open(c.Path, catalog.Options{IndexDir: c.IndexDir})
+}
+
+func (c *sourceConfig) concat() (*catalog.Dataset, error) {
+	list := make([]*catalog.Dataset, 0, len(c.Parts))
+	defer func() {
+		for _, part := range list {
+			part.Release() // the concatenation has references of its own
+		}
+	}()
+	for i := range c.Parts {
+		part, err := c.Parts[i].open()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part)
+	}
+	return catalog.Concat(list, c.Classes)
 }
 
 // limitsJSON is "limits", wherever it may be given; what is left out keeps its default.
@@ -50,8 +94,11 @@ func (j *limitsJSON) limits() native.Limits {
 	return l
 }
 
+// backends are ways to read records. A mapping cannot be guarded against a file that is cut while
+// C decodes from it, and reading into memory was seen to cost no more per image: the bytes lie in
+// the cache where the checksum and the decoder want them. So a mapping is for those who ask.
 var backends = map[string]mmap.Backend{
-	"": mmap.Auto, "auto": mmap.Auto, "mmap": mmap.Mapped, "pread": mmap.Pread,
+	"": mmap.Pread, "auto": mmap.Pread, "mmap": mmap.Mapped, "pread": mmap.Pread,
 }
 
 // dataset is the object behind a dataset's handle.
@@ -73,17 +120,7 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	}
 	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits()}
 	var err error
-	switch {
-	case c.Path != "" && c.Paths != nil:
-		return nil, argument("path and paths are both given (expected one of them)")
-	case c.Paths != nil:
-		d.Dataset, err = catalog.FromFiles(c.Paths, c.Labels, c.Classes)
-	case c.Path != "":
-		d.Dataset, err = catalog.Open(c.Path, catalog.Options{IndexDir: c.IndexDir})
-	default:
-		return nil, argument("path is missing")
-	}
-	if err != nil {
+	if d.Dataset, err = c.open(); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -157,7 +194,7 @@ func (d *dataset) openStore() (err error) {
 
 // summary is the answer of hr_dataset_info about the whole.
 func (d *dataset) summary() map[string]any {
-	fields, classes, bytes := d.Fields(), d.Classes(), int64(-1)
+	fields, classes := d.Fields(), d.Classes()
 	if fields == nil {
 		fields = []catalog.Field{}
 	}
@@ -167,10 +204,9 @@ func (d *dataset) summary() map[string]any {
 	answer := map[string]any{
 		"rows": d.Len(), "classes": classes, "kind": d.Kind().String(),
 		"fingerprint": d.Fingerprint(), "fields": fields, "shards": len(d.Shards()),
-		"backend": d.backend.String(), "path": d.Root(),
+		"backend": d.backend.String(), "path": d.Root(), "bytes": bytesOf(d.Dataset),
 	}
 	if m := d.Manifest(); m != nil {
-		bytes = m.Bytes
 		answer["counts"], answer["lossy"], answer["created_by"] = m.Counts, m.Lossy, m.CreatedBy
 		answer["reencoded"], answer["to_baseline"] = m.Reencoded, m.ToBaseline
 		if m.Raw != nil {
@@ -178,8 +214,33 @@ func (d *dataset) summary() map[string]any {
 		}
 		answer["seek_bytes"], answer["seek_share"] = m.Seek.Bytes(), m.SeekShare()
 	}
-	answer["bytes"] = bytes
+	if d.Parts() != nil {
+		parts := []map[string]any{}
+		for _, part := range d.Parts() {
+			parts = append(parts, map[string]any{"rows": part.Len(), "kind": part.Kind().String(), "path": part.Root()})
+		}
+		answer["parts"] = parts
+	}
 	return answer
+}
+
+// bytesOf is the sum of the samples' lengths, -1 where nobody has added them up.
+func bytesOf(d *catalog.Dataset) int64 {
+	if m := d.Manifest(); m != nil {
+		return m.Bytes
+	}
+	if d.Parts() == nil {
+		return -1
+	}
+	sum := int64(0)
+	for _, part := range d.Parts() {
+		bytes := bytesOf(part)
+		if bytes < 0 {
+			return -1
+		}
+		sum += bytes
+	}
+	return sum
 }
 
 // sample is the answer of hr_dataset_info about one sample.

@@ -70,14 +70,18 @@ int32_t hr_close(hr_handle handle, hr_error *error);
 /* ---- datasets --------------------------------------------------------------------------- */
 
 /* config: {"path": "..."} a packed directory, an indexed folder, or an image folder;
- *      or {"paths": [...], "labels": [...], "classes": [...]} files in place.
- * Optional: "backend": "auto"|"mmap"|"pread", "index_dir": "...", "verify_crc": true,
- * "limits": {"max_pixels": n, "max_decoder_bytes": n, "max_record_bytes": n, "max_scans": n}. */
+ *      or {"paths": [...], "labels": [...], "classes": [...]} files in place;
+ *      or {"parts": [{"path"...}, {"paths"...}...], "classes": [...]} the samples of several
+ * datasets, one dataset after the other, each part given as one of these three. Labels stay those
+ * of their part. Without "classes" all parts that have class names must have the same ones; an
+ * empty list says that the labels have no names. Optional: "backend": "auto"|"mmap"|"pread",
+ * "index_dir": "...", "verify_crc": true, "limits": {"max_pixels": n, "max_decoder_bytes": n,
+ * "max_record_bytes": n, "max_scans": n}. */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
-/* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed", "fingerprint", "fields":
- * [{"name","type","shape"}], "shards", "bytes", "backend", ...} and, with index >= 0, of that
- * sample:
+/* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"concatenated", "fingerprint",
+ * "fields": [{"name","type","shape"}], "shards", "bytes", "backend", "parts": [{"rows", "kind",
+ * "path"}...] of several, ...} and, with index >= 0, of that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays
  * as {"dtype","shape","data": base64}. */
@@ -149,7 +153,8 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
  *   {"kind": "subset", ...a part}: those, each once an epoch.
  *   {"kind": "weighted", "weights": [one a sample], "length"}: in proportion to their weights.
  *   {"kind": "class_balanced", "length"}: equally many of each label.
- *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion.
+ *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion;
+ * without "parts" they are those of the dataset.
  *   {"kind": "repeated", "times", "length"}: every sample so many times in a row, cut off behind
  * "length" places (the dataset's size, from 256 samples on rounded down to a multiple of 256);
  * within a step the first repeats come first. The three between need "shuffle" and draw "length"

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 )
@@ -61,6 +62,9 @@ func (c *samplerConfig) selection(d *dataset) (*order.Selection, error) {
 		for i := range c.Parts {
 			parts[i] = c.Parts[i].part()
 		}
+		if c.Parts == nil {
+			parts = datasets(d)
+		}
 		return order.Mix(d.Len(), parts, c.Weights, length)
 	case "repeated":
 		if c.Length == nil {
@@ -69,4 +73,18 @@ func (c *samplerConfig) selection(d *dataset) (*order.Selection, error) {
 		return order.Repeated(d.Len(), c.Times, length)
 	}
 	return nil, argument(fault.Argument("sampler kind", c.Kind, `"subset", "weighted", "class_balanced", "mix" or "repeated"`))
+}
+
+// datasets are those that a concatenation was made of, each a part.
+func datasets(d *dataset) []order.Part {
+	list := d.Parts()
+	if list == nil {
+		list = []*catalog.Dataset{d.Dataset}
+	}
+	parts, first := make([]order.Part, len(list)), int64(0)
+	for i, one := range list {
+		parts[i] = order.Part{First: first, Stride: 1, Count: one.Len()}
+		first += one.Len()
+	}
+	return parts
 }

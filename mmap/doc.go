@@ -6,12 +6,12 @@
 // Mapped: the file is mapped once (through mmap-go); Read checks bounds and populates the page
 // tables of the range with MADV_POPULATE_READ, so that a truncated or failing file is an errno
 // here and not a SIGBUS in whoever touches the bytes next. Go code never touches them.
-// Pread: Read copies the range into the caller's Buffer. Immune to truncation, and chosen by
-// Auto for network and FUSE file systems and on kernels before 5.14, which cannot populate.
+// Pread: Read copies the range into the caller's Buffer. Immune to truncation; what a dataset's
+// records are read with unless its user asks for a mapping. Auto, for indexes, chooses it on
+// network and FUSE file systems and on kernels before 5.14, which cannot populate.
 //
-// What populate cannot cover: a file cut within the microseconds between Read and the last
-// access to the View still raises SIGBUS with the mapped backend. Whoever shares files with
-// writers takes Pread.
+// What populate cannot cover: a file cut between Read and the last access to the View, while it
+// is decoded, still raises SIGBUS with the mapped backend.
 //
 // # Life of a View
 //

@@ -5,36 +5,81 @@ import (
 	"runtime"
 	"runtime/debug"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
-// OpenIndex maps a whole file for Go code to read; close ends that. Meant for files that are
-// written once and renamed into place, never changed. On file systems where a page may fail at
-// any time (Auto would choose Pread) the file is copied to memory instead. What Go reads from
-// the mapping belongs inside Guard until its checksum was seen to hold.
-func OpenIndex(path string) (bytes []byte, close func() error, err error) {
-	f, err := Open(path, Options{})
-	if err != nil {
-		return nil, nil, err
-	}
-	b := new(Buffer)
-	if f.backend == Mapped {
-		// No populate here: opening stays O(1) in the size of the index.
-		b.hold(f)
-		return f.mapped, func() error { b.Free(); return f.Close() }, nil
-	}
-	view, err := f.Read(b, 0, f.size)
-	f.Close()
-	if err != nil {
-		b.Free()
-		return nil, nil, err
-	}
-	return view.Bytes(), func() error { b.Free(); return nil }, nil
+// Index is a whole file for Go code to read. Meant for files that are written once and renamed
+// into place, never changed. On file systems where a page may fail at any time (Auto chooses
+// Pread there) it is a copy in memory.
+type Index struct {
+	path   string
+	bytes  []byte
+	mapped *File // nil where bytes are memory
+	buffer Buffer
 }
 
-// Guard runs read, which looks at mapped bytes of the file at path, and turns a fault into an
-// error. It covers Go code on this goroutine only, and only while nobody in the process has
-// replaced Go's SIGBUS handler: a second line of defence behind checks at open.
-func Guard(path string, read func() error) (err error) {
+// OpenIndex maps a file whole. What Go reads of its bytes belongs inside Guard.
+func OpenIndex(path string) (*Index, error) {
+	f, err := Open(path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{path: path}
+	if f.backend == Mapped {
+		// No populate here: opening stays O(1) in the size of the index.
+		x.buffer.hold(f)
+		x.mapped, x.bytes = f, f.mapped
+		return x, nil
+	}
+	view, err := f.Read(&x.buffer, 0, f.size)
+	f.Close()
+	if err != nil {
+		x.buffer.Free()
+		return nil, err
+	}
+	x.bytes = view.Bytes()
+	return x, nil
+}
+
+// MemoryIndex is bytes that are in memory already.
+func MemoryIndex(path string, bytes []byte) *Index { return &Index{path: path, bytes: bytes} }
+
+// Bytes are those of the file as it was opened, until Close.
+func (x *Index) Bytes() []byte { return x.bytes }
+
+// Close may be called once, when nobody reads any more.
+func (x *Index) Close() error {
+	x.buffer.Free()
+	if x.mapped == nil {
+		return nil
+	}
+	return x.mapped.Close()
+}
+
+// unchanged is nil while the file still has the size it was opened with.
+func (x *Index) unchanged() error {
+	if x.mapped == nil {
+		return nil
+	}
+	var status unix.Stat_t
+	if err := fstat(x.mapped.fd, &status); err != nil {
+		return &Error{opRead, x.path, none, none, none, err}
+	}
+	if status.Size < x.mapped.size {
+		return &Error{opRead, x.path, none, x.mapped.size, status.Size, ErrTruncated}
+	}
+	return nil
+}
+
+// Guard runs read, which looks at the bytes, and turns what may happen to a mapping into an
+// error: the file was cut before (one fstat, 0.2 us), or is cut, or a page fails, meanwhile. The
+// latter covers Go code on this goroutine only, and only while nobody in the process has replaced
+// Go's SIGBUS handler, as Python's faulthandler does.
+func (x *Index) Guard(read func() error) (err error) {
+	if err := x.unchanged(); err != nil {
+		return err
+	}
 	before := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(before)
@@ -50,15 +95,15 @@ func Guard(path string, read func() error) (err error) {
 		if !ok {
 			panic(r)
 		}
-		err = &Error{opRead, path, none, none, none,
+		err = &Error{opRead, x.path, none, none, none,
 			fmt.Errorf("%w: page fault at %#x", ErrTruncated, fault.Addr())}
 	}()
 	return read()
 }
 
-// Populate checks that every page of a part of an index can be read, before Go reads it.
-func Populate(path string, part []byte) error {
-	if len(part) == 0 {
+// Populate checks that every page of a part of the bytes can be read, before Go reads it.
+func (x *Index) Populate(part []byte) error {
+	if len(part) == 0 || x.mapped == nil {
 		return nil
 	}
 	// madvise wants a page boundary; the bytes before part belong to the same mapping.
@@ -66,7 +111,7 @@ func Populate(path string, part []byte) error {
 	before := int(address & uintptr(pageSize-1))
 	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(part)), -before)), before+len(part))
 	if err := populate(pages); err != nil && canPopulate() {
-		return &Error{opRead, path, none, none, none, fmt.Errorf("%w or cannot be read: %w", ErrTruncated, memoryOr(err))}
+		return &Error{opRead, x.path, none, none, none, fmt.Errorf("%w or cannot be read: %w", ErrTruncated, memoryOr(err))}
 	}
 	return nil
 }

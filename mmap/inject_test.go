@@ -89,10 +89,13 @@ func TestFaultChild(t *testing.T) {
 		return
 	case "index":
 		read = func(*Buffer) (View, error) {
-			index, closeIndex, err := OpenIndex(path)
-			t.Cleanup(func() { require.NoError(t, closeIndex()) })
+			index, err := OpenIndex(path)
+			if err != nil {
+				return View{}, err
+			}
+			t.Cleanup(func() { require.NoError(t, index.Close()) })
 			require.NotZero(t, BufferBytes(), "a copy")
-			return View{unsafe.Pointer(unsafe.SliceData(index)), int64(len(index))}, err
+			return View{unsafe.Pointer(unsafe.SliceData(index.Bytes())), int64(len(index.Bytes()))}, nil
 		}
 	}
 	var b Buffer

@@ -143,7 +143,7 @@ func open(source string) (*catalog.Dataset, func(), error) {
 
 func storage() mmap.Options {
 	return mmap.Options{ReadDelay: *delay, Backend: map[string]mmap.Backend{
-		"auto": mmap.Auto, "mmap": mmap.Mapped, "pread": mmap.Pread}[*backend]}
+		"auto": mmap.Pread, "mmap": mmap.Mapped, "pread": mmap.Pread}[*backend]}
 }
 
 // plan is the usual training transform: random resized crop to 224, flip, normalise, float32.

@@ -27,6 +27,7 @@ type Dataset struct {
 	info  *Manifest // of packed and indexed datasets
 	index *index    // the same
 	files fileList  // of listed datasets
+	parts *parts    // of concatenations
 
 	fingerprint func() string
 	classes     []string
@@ -85,7 +86,7 @@ func (d *Dataset) Len() int64 { return d.rows }
 // Kind says how the dataset lies on disk.
 func (d *Dataset) Kind() Kind { return d.kind }
 
-// Root is the directory the dataset was opened at, empty for a list of files.
+// Root is the directory the dataset was opened at, empty for a list of files and a concatenation.
 func (d *Dataset) Root() string { return d.path }
 
 // Classes are the class names in the order of labels, empty where labels have no names.
@@ -97,14 +98,24 @@ func (d *Dataset) Fingerprint() string { return d.fingerprint() }
 
 // Fields are the further values each sample has.
 func (d *Dataset) Fields() []Field {
+	if d.parts != nil {
+		return d.parts.fields()
+	}
 	if d.info == nil {
 		return nil
 	}
 	return d.info.Fields
 }
 
-// Shards are the shards of a packed dataset.
+// Shards are the shards of a packed dataset, or of the packed parts of a concatenation.
 func (d *Dataset) Shards() []ShardInfo {
+	if d.parts != nil {
+		var all []ShardInfo
+		for _, part := range d.parts.list {
+			all = append(all, part.Shards()...)
+		}
+		return all
+	}
 	if d.info == nil {
 		return nil
 	}
@@ -112,7 +123,7 @@ func (d *Dataset) Shards() []ShardInfo {
 }
 
 // SeekFile is the open file of seek points, which lives as long as the Dataset; nil where no sample
-// has any.
+// has any, and for a concatenation: its samples' Holders have their own.
 func (d *Dataset) SeekFile() *mmap.File {
 	if d.index == nil {
 		return nil
@@ -120,7 +131,7 @@ func (d *Dataset) SeekFile() *mmap.File {
 	return d.index.seek
 }
 
-// Manifest is what headrace.json says, nil for a listed folder.
+// Manifest is what headrace.json says, nil for a listed folder and a concatenation.
 func (d *Dataset) Manifest() *Manifest { return d.info }
 
 func (d *Dataset) outside(i int64) error {
@@ -133,16 +144,22 @@ func (d *Dataset) Sample(i int64) (Sample, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return Sample{}, d.outside(i)
 	}
+	if d.parts != nil {
+		return d.parts.sample(i)
+	}
 	if d.index != nil {
 		return d.index.sample(i)
 	}
 	return Sample{Index: i, Length: UnknownLength, Label: d.files.Label(i)}, nil
 }
 
-// Key names sample i: its path without the last extension.
+// Key names sample i: its path without the last extension. Parts of a concatenation may have one alike.
 func (d *Dataset) Key(i int64) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
+	}
+	if d.parts != nil {
+		return within(d.parts, i, (*Dataset).Key)
 	}
 	if d.index != nil {
 		return d.index.key(i)
@@ -154,6 +171,9 @@ func (d *Dataset) Key(i int64) (string, error) {
 func (d *Dataset) Path(i int64) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
+	}
+	if d.parts != nil {
+		return within(d.parts, i, (*Dataset).Path)
 	}
 	if d.index == nil {
 		return d.join(d.files.Path(i)), nil
@@ -170,7 +190,13 @@ func (d *Dataset) Path(i int64) (string, error) {
 }
 
 // ShardPath is where shard n of a packed dataset lies.
-func (d *Dataset) ShardPath(n int) string { return filepath.Join(d.path, d.info.Shards[n].Name) }
+func (d *Dataset) ShardPath(n int) string {
+	if d.parts != nil {
+		part, number := d.parts.shard(n)
+		return part.ShardPath(number)
+	}
+	return filepath.Join(d.path, d.info.Shards[n].Name)
+}
 
 func (d *Dataset) join(name string) string {
 	if d.path == "" {
@@ -184,13 +210,16 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return nil, d.outside(i)
 	}
+	if d.parts != nil {
+		return within(d.parts, i, func(part *Dataset, row int64) (any, error) { return part.FieldValue(row, field) })
+	}
 	if d.index == nil {
 		return nil, NewError(KindArgument, d.path, "there is no field %q; a listed folder has none", field)
 	}
 	return d.index.field(i, field)
 }
 
-// Row is all that the index holds of sample i, as Writer.Append takes it.
+// Row is all that the index holds of sample i, as Writer.Append takes it; nobody writes concatenations.
 func (d *Dataset) Row(i int64) (Row, error) {
 	s, err := d.Sample(i)
 	if err != nil {
@@ -220,7 +249,15 @@ func (d *Dataset) Retain() { d.refs.Add(1) }
 
 // Release drops one; the last unmaps the index, after which no method may be called.
 func (d *Dataset) Release() {
-	if d.refs.Add(-1) == 0 && d.index != nil {
+	if d.refs.Add(-1) > 0 {
+		return
+	}
+	if d.index != nil {
 		d.index.close()
+	}
+	if d.parts != nil {
+		for _, part := range d.parts.list {
+			part.Release()
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/mmap"
 )
 
 // seal makes the manifest's checksums those of an index, as an attacker would.
@@ -285,7 +287,7 @@ func FuzzIndex(f *testing.F) {
 		}
 		defer unix.Munmap(mapped)
 		copy(mapped, data)
-		x, err := newIndex("i", m, mapped[:len(data):len(data)])
+		x, err := newIndex("i", m, mmap.MemoryIndex("i", mapped[:len(data):len(data)]))
 		if err != nil {
 			return
 		}

@@ -26,8 +26,8 @@ type index struct {
 	file     string
 	manifest *Manifest
 	kind     Kind
-	mapped   []byte
-	unmap    func() error
+	bytes    *mmap.Index
+	mapped   []byte     // bytes.Bytes(), for guarded code
 	seek     *mmap.File // nil where no sample has seek points
 
 	columns []arrow.Field  // as columnsOf gives them
@@ -78,22 +78,21 @@ func openWith(path, dir string, m *Manifest) (*Dataset, error) {
 }
 
 func openIndex(file string, m *Manifest) (*index, error) {
-	mapped, unmap, err := mmap.OpenIndex(file)
+	bytes, err := mmap.OpenIndex(file)
 	if err != nil {
 		return nil, IOError(file, "cannot open the index", err)
 	}
-	x, err := newIndex(file, m, mapped)
+	x, err := newIndex(file, m, bytes)
 	if err != nil {
-		unmap()
+		bytes.Close()
 		return nil, err
 	}
-	x.unmap = unmap
 	return x, nil
 }
 
-// newIndex reads an index in memory, whose manifest was checked.
-func newIndex(file string, m *Manifest, mapped []byte) (*index, error) {
-	x := &index{file: file, manifest: m, kind: Packed, mapped: mapped,
+// newIndex reads an index whose manifest was checked.
+func newIndex(file string, m *Manifest, bytes *mmap.Index) (*index, error) {
+	x := &index{file: file, manifest: m, kind: Packed, bytes: bytes, mapped: bytes.Bytes(),
 		fieldAt: make(map[string]int), batches: make([]batchSlot, len(m.Index.Batches))}
 	if m.Kind == Indexed.String() {
 		x.kind = Indexed
@@ -109,12 +108,14 @@ func newIndex(file string, m *Manifest, mapped []byte) (*index, error) {
 
 // guard runs code that reads mapped bytes: a page that cannot be read becomes an error.
 func (x *index) guard(read func() error) error {
-	err := mmap.Guard(x.file, read)
-	var e *Error
-	if err != nil && !errors.As(err, &e) {
-		err = IOError(x.file, "cannot read the index", err)
+	err := x.bytes.Guard(read)
+	if err == nil {
+		return nil
 	}
-	return err
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	return IOError(x.file, "cannot read the index", err)
 }
 
 // readEnds verifies head and tail of the file and checks the schema. It reads a few kilobytes
@@ -153,7 +154,7 @@ func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	if err != nil {
 		return NewError(KindBadFile, x.file, "%s: %v", what, err)
 	}
-	if err := mmap.Populate(x.file, part); err != nil {
+	if err := x.bytes.Populate(part); err != nil {
 		return IOError(x.file, "cannot read "+what, err)
 	}
 	if found := crc32.Checksum(part, castagnoli); found != crc {
@@ -172,28 +173,31 @@ func (x *index) batch(i int64) (*batch, error) {
 	return x.validate(n)
 }
 
-func (x *index) sample(i int64) (Sample, error) {
+// read shows row n of the record batch of row i to take, which copies what it wants.
+func (x *index) read(i int64, take func(b *batch, n int)) error {
 	b, err := x.batch(i)
 	if err != nil {
-		return Sample{}, err
+		return err
 	}
-	return b.sample(i), nil
+	return x.guard(func() error {
+		take(b, int(i%RowsPerBatch))
+		return nil
+	})
 }
 
-func (x *index) key(i int64) (string, error) {
-	b, err := x.batch(i)
-	if err != nil {
-		return "", err
-	}
-	return string(b.key.row(int(i % RowsPerBatch))), nil
+func (x *index) sample(i int64) (s Sample, err error) {
+	err = x.read(i, func(b *batch, _ int) { s = b.sample(i) })
+	return s, err
 }
 
-func (x *index) path(i int64) (string, error) {
-	b, err := x.batch(i)
-	if err != nil {
-		return "", err
-	}
-	return string(b.path.row(int(i % RowsPerBatch))), nil
+func (x *index) key(i int64) (key string, err error) {
+	err = x.read(i, func(b *batch, n int) { key = string(b.key.row(n)) })
+	return key, err
+}
+
+func (x *index) path(i int64) (path string, err error) {
+	err = x.read(i, func(b *batch, n int) { path = string(b.path.row(n)) })
+	return path, err
 }
 
 // field is a value of one of the user's fields, copied.
@@ -202,17 +206,15 @@ func (x *index) field(i int64, name string) (any, error) {
 	if !ok {
 		return nil, NewError(KindArgument, x.file, "there is no field %q", name)
 	}
-	b, err := x.batch(i)
-	if err != nil {
-		return nil, err
-	}
 	for f := range x.manifest.Fields {
 		if field := &x.manifest.Fields[f]; field.Name == name {
-			v, err := field.decode(b.columns[at:], int(i%RowsPerBatch))
-			if err != nil {
-				return nil, &Error{Kind: KindBadFile, File: x.file, Record: i, Offset: -1, Text: err.Error()}
+			var v any
+			var wrong error
+			err := x.read(i, func(b *batch, n int) { v, wrong = field.decode(b.columns[at:], n) })
+			if wrong != nil {
+				err = &Error{Kind: KindBadFile, File: x.file, Record: i, Offset: -1, Text: wrong.Error()}
 			}
-			return v, nil
+			return v, err
 		}
 	}
 	return nil, NewError(KindInternal, x.file, "field %q has a column and no description", name)
@@ -222,10 +224,7 @@ func (x *index) close() {
 	if x.seek != nil {
 		x.seek.Close()
 	}
-	if x.unmap != nil {
-		// A method called too late then meets an empty index, not unmapped memory.
-		x.batches = nil
-		x.unmap()
-		x.unmap = nil
-	}
+	// A method called too late then meets an empty index, not unmapped memory.
+	x.batches = nil
+	x.bytes.Close()
 }

@@ -32,7 +32,8 @@ const UnknownLength = -1
 const NoLabel = -1
 
 // Sample says where a sample's bytes are and what is known of them. In a folder every sample
-// is a file of its own: Shard and Offset are 0 and Dataset.Path names it.
+// is a file of its own: Shard and Offset are 0 and Dataset.Path names it. A concatenation counts the
+// samples and the shards of all its parts together.
 type Sample struct {
 	Index   int64
 	Shard   uint32
@@ -89,11 +90,12 @@ type Array struct {
 // Kind says how a dataset lies on disk.
 type Kind uint8
 
-// The three kinds.
+// The four kinds.
 const (
-	Packed  Kind = iota // shards and index in one directory
-	Indexed             // an image folder with an index beside or elsewhere
-	Listed              // an image folder, or a list of files, without index
+	Packed       Kind = iota // shards and index in one directory
+	Indexed                  // an image folder with an index beside or elsewhere
+	Listed                   // an image folder, or a list of files, without index
+	Concatenated             // several datasets of any kind, one after the other
 )
 
 func (k Kind) String() string {
@@ -102,6 +104,8 @@ func (k Kind) String() string {
 		return "packed"
 	case Indexed:
 		return "indexed"
+	case Concatenated:
+		return "concatenated"
 	default:
 		return "listed"
 	}

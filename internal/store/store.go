@@ -26,7 +26,6 @@ type Store struct {
 	options mmap.Options
 	limit   int64 // Options.MaxRecordBytes
 	shards  *shards
-	seek    *mmap.File // the Dataset's file of seek points; nil where it has none
 }
 
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
@@ -35,7 +34,12 @@ func Open(d *catalog.Dataset, o Options) (*Store, error) {
 		return nil, catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
 	}
 	d.Retain()
-	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), seek: d.SeekFile()}, nil
+	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o)}, nil
+}
+
+// kind says how a sample lies on disk.
+func (s *Store) kind(sample catalog.Sample) catalog.Kind {
+	return s.dataset.Holder(sample.Index).Kind()
 }
 
 // Close closes what is open and lets go of the dataset. Views stay readable until their Buffers
@@ -66,7 +70,7 @@ func (s *Store) addKey(err error, record int64) {
 // Lost reports, without reading it, that a sample's shard is not there or ends before it. Of the
 // files of a folder nothing is known before they are read.
 func (s *Store) Lost(sample catalog.Sample) bool {
-	if s.dataset.Kind() != catalog.Packed || int64(sample.Shard) >= int64(len(s.shards.list)) {
+	if s.kind(sample) != catalog.Packed || int64(sample.Shard) >= int64(len(s.shards.list)) {
 		return false
 	}
 	file, err := s.shards.open(sample)
@@ -79,7 +83,7 @@ func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 		return mmap.View{}, s.refuse(sample, catalog.KindLimit,
 			"the record has %d bytes, max_record_bytes is %d", sample.Length, s.limit)
 	}
-	if s.dataset.Kind() == catalog.Packed {
+	if s.kind(sample) == catalog.Packed {
 		return s.readShard(sample, b)
 	}
 	return s.readFile(sample, b)
@@ -90,17 +94,21 @@ func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 // it costs 1.1 us warm where madvise and fstat for a mapping cost 2.6, and 2 kB are soon copied.
 func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	place := &sample.Seek
-	if place.Length == 0 || s.seek == nil {
+	if place.Length == 0 {
+		return mmap.View{}, nil
+	}
+	file := s.dataset.Holder(sample.Index).SeekFile()
+	if file == nil {
 		return mmap.View{}, nil
 	}
 	// Points are a few hundredths of their image; this bounds what an index may make of that.
 	if place.Length > s.limit {
-		return mmap.View{}, &catalog.Error{Kind: catalog.KindLimit, File: s.seek.Path(), Record: sample.Index, Offset: place.Offset,
+		return mmap.View{}, &catalog.Error{Kind: catalog.KindLimit, File: file.Path(), Record: sample.Index, Offset: place.Offset,
 			Text: fmt.Sprintf("the seek points have %d bytes, max_record_bytes is %d", place.Length, s.limit)}
 	}
-	view, err := s.seek.Read(b, place.Offset, place.Length)
+	view, err := file.Read(b, place.Offset, place.Length)
 	if err != nil {
-		return mmap.View{}, explain(err, s.seek.Path(), sample.Index)
+		return mmap.View{}, explain(err, file.Path(), sample.Index)
 	}
 	return view, nil
 }
@@ -137,7 +145,7 @@ func (s *Store) readFile(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 		return mmap.View{}, err
 	}
 	var view mmap.View
-	if s.dataset.Kind() == catalog.Indexed {
+	if s.kind(sample) == catalog.Indexed {
 		recorded := mmap.Stamp{Size: sample.Length, MTimeNs: sample.MTimeNs}
 		view, err = mmap.ReadUnchanged(path, b, recorded, s.limit, s.options)
 	} else {

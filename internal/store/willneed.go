@@ -5,25 +5,30 @@ import "github.com/headrace/headrace/internal/catalog"
 // WillNeed says that these neighbouring samples will all be read soon, in whatever order: where they
 // lie in shards, the storage is asked for each stretch as a whole. A hint, so nothing is an error.
 func (s *Store) WillNeed(first, count int64) {
-	if s.dataset.Kind() != catalog.Packed {
-		return // files of their own lie anywhere
-	}
 	var begin, last catalog.Sample
+	open := false // a stretch from begin to last is yet to be announced
 	for i := range count {
+		if s.dataset.Holder(first+i).Kind() != catalog.Packed {
+			// Files of their own lie anywhere; behind them another part of a concatenation may begin.
+			if s.dataset.Kind() != catalog.Concatenated {
+				return
+			}
+			continue
+		}
 		sample, err := s.dataset.Sample(first + i)
 		if err != nil {
 			return
 		}
 		// A stretch ends with its shard, or where the next record is not behind the one before.
-		if i > 0 && (sample.Shard != begin.Shard || sample.Offset < last.Offset) {
+		if open && (sample.Shard != begin.Shard || sample.Offset < last.Offset) {
 			s.announce(begin, last)
 			begin = sample
-		} else if i == 0 {
-			begin = sample
+		} else if !open {
+			begin, open = sample, true
 		}
 		last = sample
 	}
-	if count > 0 {
+	if open {
 		s.announce(begin, last)
 	}
 }

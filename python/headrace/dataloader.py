@@ -14,7 +14,6 @@ import torch.utils.data
 
 from headrace import arguments, lending
 from headrace.batches import Engine, Pool, Recipe
-from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
 from headrace.iteration import Iteration, Place, layers
@@ -65,8 +64,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         strict: raise instead of handing anything to Python or to torch's loader.
         seed: what augmentations are drawn from, with the number of the epoch; None: from torch's
             base seed, so that ``torch.manual_seed`` or ``generator`` repeats them.
-        transform: only for a ``headrace.Dataset``, which has none of its own: a ``Compose``, or a
-            list of ``headrace.transforms`` (float32 images).
+        transform: only for a ``headrace.Dataset``, or a ``Subset`` or ``ConcatDataset`` of such,
+            which has none of its own: a ``Compose``, or a list of ``headrace.transforms`` (float32
+            images).
         mode: "exact": torchvision's pixels.
         on_error: "raise", or "replace" a bad image by another sample.
 
@@ -100,7 +100,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     ) -> None:
         self.strict = arguments.flag("strict", strict)
         self.seed = None if seed is None else arguments.seed("seed", seed)
-        if transform is not None and not isinstance(dataset, Dataset):
+        if transform is not None and not _without_transform(dataset):
             raise ArgumentError(
                 "transform= is for a headrace.Dataset; other datasets have one of their own"
             )
@@ -340,6 +340,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
                 return sampler
         return None
+
+
+def _without_transform(dataset: Any) -> bool:
+    """Whether all of it is ``headrace.Dataset``s, which have no transform of their own."""
+    try:
+        return Contents(dataset).of_headrace
+    except UnsupportedError:
+        return False
 
 
 def _pipeline(transform: Any) -> Any:

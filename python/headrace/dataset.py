@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 
 BACKENDS = ("auto", "mmap", "pread")
+# How a dataset is read, beside what it consists of.
+_SETTINGS = ("backend", "limits", "verify_crc")
 
 
 class Sample(tuple[Any, int]):
@@ -26,7 +29,7 @@ class Sample(tuple[Any, int]):
     Attributes:
         image: uint8 array of shape (height, width, 3), RGB.
         label: the class number.
-        key: the sample's name, unique in its dataset.
+        key: the sample's name, unique in its dataset, or in its part of a concatenation.
         path: the file that holds it: a shard, or the image itself.
         fields: what else was packed with it, by name.
     """
@@ -53,12 +56,14 @@ class Dataset:
 
     Attributes:
         classes: the class names in the order of their numbers.
-        kind: "packed", "indexed" (a folder with an index) or "listed" (a folder as it is).
+        kind: "packed", "indexed" (a folder with an index), "listed" (a folder as it is) or
+            "concatenated".
         fingerprint: a short text that differs when the samples differ.
 
     Args:
         path: the directory.
-        backend: how shards are read: "auto", "mmap" or "pread".
+        backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
+            where a file that is cut while it is decoded ends the process with a bus error.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
         verify_crc: compare each sample's stored CRC-32C with its bytes.
         limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``, where
@@ -122,6 +127,49 @@ class Dataset:
         made._open(config, backend, True, limits)
         return made
 
+    @classmethod
+    def concat(
+        cls, datasets: Iterable[Dataset | Path], classes: Sequence[str] | None = None
+    ) -> Dataset:
+        """The samples of several datasets, one dataset after the other.
+
+        Nothing is copied, and opening it costs what opening its parts does. Packed sets, folders
+        and lists of files may be mixed. Labels stay those of each part, and so do keys; of the
+        further fields it has those that all parts have with one type.
+
+        Args:
+            datasets: each a ``Dataset`` or the path of one. They are opened anew, so they may be
+                closed. ``backend``, ``verify_crc`` and ``limits`` have to be the same in all.
+            classes: the names of all labels in the order of their numbers; None: the parts' own,
+                which have to be the same in all that have any; an empty list: labels have no names,
+                and parts may have classes that differ.
+
+        Raises:
+            ArgumentError: there are no datasets, or their classes or settings differ.
+        """
+        config: dict[str, Any] = {"parts": []}
+        if classes is not None:
+            config["classes"] = arguments.each("classes", classes, arguments.name)
+        if not (parts := arguments.each("datasets", datasets, _part)):
+            raise ArgumentError("datasets is an empty list (expected one at least)")
+        shared: dict[str, Any] = {}
+        for number, (part, settings) in enumerate(parts):
+            config["parts"].append(part)
+            for name, value in settings.items():
+                if shared.setdefault(name, value) != value:
+                    raise ArgumentError(
+                        f"datasets[{number}] has {name}={value!r}, one before it "
+                        f"{shared[name]!r}; all are read in one way"
+                    )
+        made = cls.__new__(cls)
+        made._open(
+            config,
+            shared.get("backend", BACKENDS[0]),
+            shared.get("verify_crc", True),
+            shared.get("limits"),
+        )
+        return made
+
     def _open(
         self,
         config: dict[str, Any],
@@ -169,6 +217,13 @@ class Dataset:
     @property
     def fingerprint(self) -> str:
         return str(self.info["fingerprint"])
+
+    @property
+    def parts(self) -> list[range]:
+        """The numbers of the samples of each dataset of a concatenation; of any other, of all."""
+        counts = [part["rows"] for part in self.info.get("parts", [self.info])]
+        ends = list(itertools.accumulate(counts))
+        return [range(end - count, end) for count, end in zip(counts, ends, strict=True)]
 
     def __len__(self) -> int:
         return int(self.info["rows"])
@@ -254,7 +309,10 @@ class Dataset:
         self.close()
 
     def __repr__(self) -> str:
+        parts = self._config.get("parts")
         source = self._config.get("path", "files in place")
+        if parts is not None:
+            source = f"{len(parts)} datasets"
         return f"Dataset({str(source)!r}: {len(self):,} samples, {len(self.classes):,} classes)"
 
 
@@ -266,3 +324,14 @@ def _class_number(name: str, label: Any, numbers: Mapping[str, int]) -> int:
         return numbers[label]
     allowed = "one of the classes" if numbers else "a class number (or classes that have the name)"
     raise arguments.refuse(name, label, allowed)
+
+
+def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a part of a concatenation consists of, and how it is to be read where it says that."""
+    if not isinstance(part, Dataset):
+        return {"path": arguments.path(name, part)}, {}
+    config = part.__getstate__()["config"]
+    source = {key: value for key, value in config.items() if key not in _SETTINGS}
+    # Of files in place no CRC is known.
+    settings = _SETTINGS[:-1] if "paths" in source else _SETTINGS
+    return source, {key: config.get(key) for key in settings}

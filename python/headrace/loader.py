@@ -44,7 +44,8 @@ class Loader:
     written again before its last tensor is gone, and outlives the loader.
 
     Args:
-        dataset: a ``Dataset``, or the path of one.
+        dataset: a ``Dataset``, or the path of one; or a list of those, for
+            ``Dataset.concat`` of them.
         batch_size: samples a batch, on this rank.
         shuffle: a new order each epoch: True: all of the dataset mixed. "window": blocks of
             neighbours mixed, and then all samples of a window, for storage that is slow at random
@@ -108,7 +109,7 @@ class Loader:
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | str | os.PathLike[str] | Sequence[Dataset | str | os.PathLike[str]],
         batch_size: int = 1,
         *,
         shuffle: bool | str = False,
@@ -188,6 +189,8 @@ class Loader:
         self._part = ranks.checked(rank, world_size)
         if isinstance(dataset, Dataset):
             self.dataset = dataset
+        elif isinstance(dataset, list | tuple):
+            self.dataset = Dataset.concat(dataset)
         else:
             self.dataset = Dataset(arguments.path("dataset", dataset))
         self._mixes = mixing.mixes_any(transform)
@@ -390,7 +393,7 @@ class Loader:
         return dict(self._info()["stats"])
 
     def report(self) -> list[dict[str, Any]]:
-        """The samples that ``on_error="replace"`` replaced: epoch, step, index, key, why."""
+        """The samples that ``on_error="replace"`` replaced: epoch, step, index, key, error, ..."""
         return list(self._info()["report"])
 
     def close(self) -> None:

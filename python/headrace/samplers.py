@@ -81,26 +81,26 @@ class ClassBalanced(_Drawn):
 class Mix(_Drawn):
     """Parts of a dataset in proportion to their weights, and the samples of a part equally often.
 
-    Several datasets are mixed as parts of one: pack or index them together.
+    Several datasets are mixed as parts of their concatenation: with ``Mix(weights=[3, 1])``, three
+    samples of four come from the first dataset of ``Loader([first, second], ...)``.
 
     Args:
-        parts: the sample numbers of each part, best as ``range``. A sample may be in several.
+        parts: the sample numbers of each part, best as ``range``. A sample may be in several. None:
+            each dataset of a concatenation is one.
         weights: one a part, 0 or more.
         length: draws an epoch, of all ranks together; None: as many as the dataset has samples.
     """
 
-    parts: Sequence[Samples]
-    weights: Sequence[float]
+    parts: Sequence[Samples] | None = None
+    weights: Sequence[float] = ()
     length: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As ``hr_loader_open`` takes it."""
-        return {
-            "kind": "mix",
-            "parts": arguments.each("sampler.parts", self.parts, lambda _, part: _part(part)),
-            "weights": _floats(self.weights),
-            **_length(self.length),
-        }
+        parts = {}
+        if self.parts is not None:
+            parts["parts"] = arguments.each("sampler.parts", self.parts, lambda _, p: _part(p))
+        return {"kind": "mix", **parts, "weights": _floats(self.weights), **_length(self.length)}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.dataset import Dataset
-from headrace.errors import UnsupportedError
+from headrace.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,6 +49,11 @@ class Contents:
         self._begins: list[int] = []
         self.total = 0
         self.rows: Rows = self._rows(dataset)
+
+    @property
+    def of_headrace(self) -> bool:
+        """Whether it consists of ``headrace.Dataset``s alone."""
+        return all(isinstance(source, Dataset) for source in self.sources)
 
     def same_as(self, other: Contents) -> bool:
         """Whether nothing was exchanged, added, removed or relabelled."""
@@ -136,12 +141,12 @@ class Samples:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self.labels: list[int] | None = None
-        packed = [source for source in contents.sources if isinstance(source, Dataset)]
-        if packed:
-            if len(contents.sources) > 1:
-                raise UnsupportedError("it joins several datasets that are not image folders")
-            self.dataset: Dataset = packed[0]
+        if contents.of_headrace:
+            self.dataset: Dataset = _one(contents.sources)
             return
+        if any(isinstance(source, Dataset) for source in contents.sources):
+            # Which have no transform, and so another kind of image.
+            raise UnsupportedError("it joins image folders with datasets of Headrace's")
         if not contents.total:
             raise UnsupportedError("it is empty")
         paths, self.labels = _checked(sample for part in contents.lists for sample in part)
@@ -179,6 +184,20 @@ class Samples:
             for path, label in samples:
                 digest.update(f"{os.fspath(path).removeprefix(root)}\0{label}\0".encode())
         return digest.hexdigest()[:32]
+
+
+def _one(datasets: list[Dataset]) -> Dataset:
+    """One dataset of several; each keeps its labels, whatever its classes, as torch has it.
+
+    Raises:
+        UnsupportedError: they are to be read in different ways.
+    """
+    if len(datasets) == 1:
+        return datasets[0]
+    try:
+        return Dataset.concat(datasets, classes=())
+    except ArgumentError as failure:
+        raise UnsupportedError(f"it joins datasets that differ: {failure}") from None
 
 
 def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:

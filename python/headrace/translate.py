@@ -1,6 +1,7 @@
 """torchvision's transforms, v1 and v2, as ``headrace.transforms``.
 
-A transform is translated only where equal parameters give equal bytes. Whatever is not known to do
+A transform is translated only where equal parameters give equal bytes (GaussianBlur, whose bytes in
+torchvision depend on the CPU: within one). Whatever is not known to do
 so (another class, a subclass, an argument that the engine has no equal for, a resize of a tensor
 instead of a PIL image) ends the translation there and is left to Python.
 

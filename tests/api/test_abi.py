@@ -200,7 +200,10 @@ def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> No
         (b'{"pth": "x"}', 'there is no argument "pth"'),
         (b'{"path": "x"} {}', "more than one"),
         (b"{}", "path is missing"),
-        (b'{"path": "a", "paths": []}', "both"),
+        (b'{"path": "a", "paths": []}', "several"),
+        (b'{"parts": [{"path": "a", "backend": "mmap"}]}', 'there is no argument "backend"'),
+        (b'{"parts": [{}]}', "path is missing"),
+        (b'{"parts": []}', "parts is an empty list"),
         (b'{"path": "a", "backend": "smoke"}', "smoke"),
     ],
 )

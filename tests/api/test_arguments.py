@@ -48,6 +48,10 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "backend": ["tape", None],
         "limits": [3, {"max_scans": 1.5}],
     },
+    "Dataset.concat": {
+        "datasets": [[], "ab", 3, None, [3], [""], [["a"]], {"a": 1}],
+        "classes": ["ab", 3, [1, 2], [None]],
+    },
     "pack": {
         "source": PATHS,
         "destination": PATHS,
@@ -92,7 +96,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "on_fault": ["ignore", None],
     },
     "Loader": {
-        "dataset": PATHS,
+        "dataset": [*PATHS[:-1], [], [3], [""], [None], [["a"]]],
         "batch_size": [*COUNTS, True],
         "shuffle": ["yes", 1, None, 0.0, []],
         "seed": [-1, 2**64, "0", 1.0, None, True],
@@ -146,6 +150,7 @@ def good(call: str, folder: Path, tmp_path: Path) -> tuple[Callable[..., Any], d
     return {
         "Dataset": (hr.Dataset, {"path": folder}),
         "Dataset.from_files": (hr.Dataset.from_files, {"paths": files, "labels": [0, 1]}),
+        "Dataset.concat": (hr.Dataset.concat, {"datasets": [folder]}),
         "pack": (hr.pack, {"source": folder, "destination": tmp_path / "out"}),
         "index": (hr.index, {"source": folder, "index_dir": tmp_path / "out"}),
         "verify": (hr.verify, {"source": folder}),

@@ -473,6 +473,45 @@ def test_what_it_cannot_read_goes_to_torchs_loader_with_one_warning_that_says_wh
         loader.state_dict()
 
 
+def test_datasets_of_headraces_are_read_natively_as_subsets_and_concatenations(
+    folder: Path, packed: Path, tmp_path: Path
+) -> None:
+    other = images.plain_tree(tmp_path / "other", 6, 2)
+    (other / "class0").rename(other / "zebra")  # each part keeps its labels
+    hr.index(other)
+    parts = [hr.Dataset(packed), hr.Dataset(other), hr.Dataset(folder)]
+    joined = data.ConcatDataset([parts[0], data.Subset(parts[1], [4, 1]), parts[2], parts[1]])
+    compose = tv.Compose(STEPS)
+    loader = hr.DataLoader(joined, 7, transform=compose, strict=True)
+    assert len(loader.dataset) == 24 + 2 + 24 + 6
+    images_found, labels_found = map(torch.cat, zip(*loader, strict=True))
+    expected = [
+        (tv.functional.to_pil_image(joined[i][0]), joined[i][1]) for i in range(len(joined))
+    ]
+    assert labels_found.tolist() == [label for _, label in expected]
+    assert images_found.equal(torch.stack([compose(image) for image, _ in expected]))
+    state = loader.state_dict()
+    hr.DataLoader(joined, 7, transform=compose).load_state_dict(state)
+    swapped = data.ConcatDataset([*reversed(joined.datasets)])
+    with pytest.raises(hr.HeadraceError, match="fingerprint"):
+        hr.DataLoader(swapped, 7, transform=compose).load_state_dict(state)
+
+
+def test_datasets_of_headraces_that_are_read_in_different_ways_go_to_torchs_loader(
+    folder: Path, packed: Path, photos: datasets.ImageFolder
+) -> None:
+    slow, plain = hr.Dataset(packed, backend="pread"), hr.Dataset(folder)
+    for joined, words in (
+        (data.ConcatDataset([slow, plain]), "backend"),
+        (data.ConcatDataset([plain, photos]), "image folders with"),
+    ):
+        loader = hr.DataLoader(joined, batch_size=None, num_workers=0)
+        with pytest.warns(UserWarning, match=words):
+            assert len(list(loader)) == 48
+    with pytest.raises(hr.HeadraceError, match="one of their own"):
+        hr.DataLoader(data.ConcatDataset([plain, photos]), transform=tv.Compose(STEPS))
+
+
 def test_files_of_other_kinds_go_to_torchs_loader(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     Image.new("RGB", (40, 30), "red").save(tmp_path / "a" / "image.bmp")

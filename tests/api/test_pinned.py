@@ -17,7 +17,7 @@ import torch
 
 import headrace as hr
 from conftest import slots_and_shards
-from headrace import _lib, errors, lending
+from headrace import _lib, errors, iteration, lending
 
 CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
 
@@ -226,6 +226,8 @@ def test_the_drop_ins_batches_are_made_in_lent_memory_also_longer_ones(
     packed: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lending, "available", lambda: True)
+    # What PyTorch does with a batch that is pinned already: nothing.
+    monkeypatch.setattr(iteration, "_pinned", lambda batch: batch)
 
     class Uneven:
         def __iter__(self) -> Iterator[list[int]]:

@@ -89,6 +89,9 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
         "    loader = loader_of(hr.Dataset(sys.argv[2], backend='mmap'))\n"
         "    batches = iter(loader)\n"
         "    next(batches)\n"
+        # The cut comes when the engine has nothing more to decode until the next batch is taken:
+        # see package mmap for a cut during it.
+        "    while loader.stats()['images_decoded'] < 3 * 8: time.sleep(0.001)\n"
         "    for name in sorted(os.listdir(sys.argv[2])):\n"
         "        if name.endswith('.tar'): os.truncate(os.path.join(sys.argv[2], name), 512)\n"
         "    try:\n"
@@ -103,6 +106,59 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
     process = processes.start(code, folder, packed)
     _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (0, "")
+
+
+def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Forty epochs, each over shards of which one is cut at a random place while it is decoded."""
+    packed = tmp_path / "cut.hr"
+    hr.pack(folder, packed, shard_size="64KiB")
+    code = EPOCHS + (
+        "    import pathlib, random\n"
+        "    place, packed, failed = random.Random(3), pathlib.Path(sys.argv[1]), 0\n"
+        "    shards = {path: path.read_bytes() for path in packed.glob('*.tar')}\n"
+        "    faulthandler.enable()\n"
+        "    for _ in range(40):\n"
+        "        for path, data in shards.items(): path.write_bytes(data)\n"
+        "        with loader_of(hr.Dataset(packed), prefetch=8) as loader:\n"
+        "            def cut():\n"
+        "                time.sleep(place.random() * 0.05)\n"
+        "                for path, data in shards.items():\n"
+        "                    os.truncate(path, place.randrange(len(data)))\n"
+        "            cutter = threading.Thread(target=cut)\n"
+        "            cutter.start()\n"
+        "            try:\n"
+        "                for _ in range(50): checksum(loader, 1)\n"
+        "            except (hr.errors.TruncatedError, hr.errors.ChecksumError) as error:\n"
+        "                failed += '.tar' in str(error)\n"
+        "            cutter.join()\n"
+        "    print(failed)\n"
+    )
+    assert processes.run(code, packed, timeout=200) == "40\n"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_index_cut_while_it_is_in_use_is_an_error_that_names_it(
+    folder: Path, tmp_path: Path, when: str
+) -> None:
+    packed = tmp_path / "cut.hr"
+    hr.pack(folder, packed)
+    code = EPOCHS + (
+        f"    {'faulthandler.enable()' if when == 'before' else 'pass'}\n"
+        "    loader = loader_of(hr.Dataset(sys.argv[1]))\n"
+        "    batches = iter(loader)\n"
+        "    next(batches)\n"
+        f"    {'faulthandler.enable()' if when == 'after' else 'pass'}\n"
+        "    for name in sorted(os.listdir(sys.argv[1])):\n"
+        "        if not name.endswith('.tar'): os.truncate(os.path.join(sys.argv[1], name), 100)\n"
+        "    try:\n"
+        "        for _ in batches: pass\n"
+        "        for _ in loader: pass\n"
+        "    except hr.errors.TruncatedError as error:\n"
+        "        print('.arrow' in str(error), error.record is not None)\n"
+    )
+    assert processes.run(code, packed) == "True True\n"
 
 
 def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(

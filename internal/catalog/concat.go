@@ -1,0 +1,210 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// parts are the datasets that a concatenation has its samples of, in their order.
+type parts struct {
+	list   []*Dataset
+	ends   []int64 // the number of samples up to the last of each
+	shards []int   // the number of shards before those of each
+}
+
+// Concat is the samples of several datasets, one dataset after the other, each with the label that it
+// has there. Nothing is copied: row i is looked up in the part that holds it. The parts are retained.
+//
+// classes are the names of the labels of all of them together. Nil: the parts' own, which must then be
+// the same for all that have any, for labels are numbers and would mean another class in each part.
+func Concat(list []*Dataset, classes []string) (*Dataset, error) {
+	if len(list) == 0 {
+		return nil, NewError(KindArgument, "", "parts is an empty list (expected one dataset at least)")
+	}
+	p := &parts{list: slices.Clone(list)}
+	rows, shards := int64(0), 0
+	for _, part := range list {
+		if part.rows > math.MaxInt64-rows || len(part.Shards()) > math.MaxUint32-shards {
+			return nil, NewError(KindLimit, part.path, "the parts together have more than 2^63 - 1 samples or 2^32 - 1 shards")
+		}
+		p.shards = append(p.shards, shards)
+		rows, shards = rows+part.rows, shards+len(part.Shards())
+		p.ends = append(p.ends, rows)
+	}
+	names, err := p.classes(classes)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{kind: Concatenated, rows: rows, parts: p, classes: names}
+	d.fingerprint = sync.OnceValue(p.fingerprint)
+	d.refs.Store(1)
+	for _, part := range list {
+		part.Retain()
+	}
+	return d, nil
+}
+
+// classes are the names of the labels of all parts.
+func (p *parts) classes(given []string) ([]string, error) {
+	if given != nil {
+		for _, part := range p.list {
+			if len(given) > 0 && len(part.classes) > len(given) {
+				return nil, NewError(KindArgument, part.path, "classes has %d names (expected at least %d, the classes of this part)", len(given), len(part.classes))
+			}
+		}
+		return slices.Clone(given), nil
+	}
+	var first *Dataset
+	for _, part := range p.list {
+		switch {
+		case len(part.classes) == 0:
+		case first == nil:
+			first = part
+		default:
+			if err := sameClasses(first, part); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if first == nil {
+		return nil, nil
+	}
+	return first.classes, nil
+}
+
+func sameClasses(first, part *Dataset) error {
+	const remedy = "; an empty list of classes keeps the labels of each part, without names"
+	for i := range min(len(first.classes), len(part.classes)) {
+		if expected, found := first.classes[i], part.classes[i]; expected != found {
+			return NewError(KindArgument, part.path, "%s%s", fault.Differs(
+				fmt.Sprintf("class %d is another one than in %s", i, first.name()), fmt.Sprintf("%q", expected), fmt.Sprintf("%q", found)), remedy)
+		}
+	}
+	if expected, found := len(first.classes), len(part.classes); expected != found {
+		return NewError(KindArgument, part.path, "%s%s", fault.Differs(
+			"the number of classes is another one than in "+first.name(), fmt.Sprint(expected), found), remedy)
+	}
+	return nil
+}
+
+// name is what a person calls the dataset.
+func (d *Dataset) name() string {
+	switch {
+	case d.path != "":
+		return d.path
+	case d.parts != nil:
+		return "a concatenation"
+	}
+	return "a list of files"
+}
+
+// fingerprint covers the datasets that hold the samples, in order, however they were grouped.
+func (p *parts) fingerprint() string {
+	h := sha256.New()
+	var add func(p *parts)
+	add = func(p *parts) {
+		for _, part := range p.list {
+			if part.parts != nil {
+				add(part.parts)
+				continue
+			}
+			fmt.Fprintf(h, "%d %s\n", part.rows, part.Fingerprint())
+		}
+	}
+	add(p)
+	return "concat-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// of is the part that holds row i, by its place in the list, and the row's number there.
+func (p *parts) of(i int64) (n int, row int64) {
+	n = sort.Search(len(p.ends), func(n int) bool { return p.ends[n] > i })
+	return n, i - (p.ends[n] - p.list[n].rows)
+}
+
+// sample is row i, with the numbers that sample and shard have here.
+func (p *parts) sample(i int64) (Sample, error) {
+	n, row := p.of(i)
+	s, err := p.list[n].Sample(row)
+	if err != nil {
+		return Sample{}, renumbered(err, i-row)
+	}
+	s.Index, s.Shard = i, s.Shard+uint32(p.shards[n])
+	return s, nil
+}
+
+// within is what `ask` says of row i in the part that holds it.
+func within[T any](p *parts, i int64, ask func(part *Dataset, row int64) (T, error)) (T, error) {
+	n, row := p.of(i)
+	found, err := ask(p.list[n], row)
+	return found, renumbered(err, i-row)
+}
+
+// renumbered counts an error's record from the first sample of the concatenation, as its caller does.
+func renumbered(err error, before int64) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Record < 0 {
+		return err
+	}
+	moved := *e
+	moved.Record += before
+	return &moved
+}
+
+// shard is shard n of all, as its own part numbers it.
+func (p *parts) shard(n int) (part *Dataset, number int) {
+	// The last part that begins at n or before: those without shards begin where the next one does.
+	at := sort.Search(len(p.shards), func(i int) bool { return p.shards[i] > n }) - 1
+	return p.list[at], n - p.shards[at]
+}
+
+// fields are those that all parts have, in the first one's order. Of an array that has not one shape
+// in all of them, the shape is left open.
+func (p *parts) fields() []Field {
+	var common []Field
+	for _, field := range p.list[0].Fields() {
+		everywhere := true
+		for _, part := range p.list[1:] {
+			i := slices.IndexFunc(part.Fields(), func(f Field) bool {
+				return f.Name == field.Name && f.Type == field.Type && f.DType == field.DType
+			})
+			if i < 0 {
+				everywhere = false
+				break
+			}
+			if !slices.Equal(part.Fields()[i].Shape, field.Shape) {
+				field.Shape = nil
+			}
+		}
+		if everywhere {
+			common = append(common, field)
+		}
+	}
+	return common
+}
+
+// Parts are the datasets that a concatenation was made of, nil for any other.
+func (d *Dataset) Parts() []*Dataset {
+	if d.parts == nil {
+		return nil
+	}
+	return d.parts.list
+}
+
+// Holder is the dataset that holds sample i, which knows how it lies on disk: a part of a
+// concatenation, or d itself. A sample outside has no other.
+func (d *Dataset) Holder(i int64) *Dataset {
+	for d.parts != nil && uint64(i) < uint64(d.rows) {
+		var n int
+		n, i = d.parts.of(i)
+		d = d.parts.list[n]
+	}
+	return d
+}
