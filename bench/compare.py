@@ -6,8 +6,8 @@ of the rounds' own ratios. A rate is taken between two batches of a pipeline tha
 so neither start nor end counts. The page cache is warm.
 
 Without options: the headline table, RandomResizedCrop(224) + flip + Normalize in batches of 128.
-`--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, SimCLR's, or what
-MixUp and CutMix cost.
+`--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, SimCLR's, or
+what MixUp and CutMix cost.
 `--all` adds the other groups and the sweep. A peer that is not installed is left out by name.
 """
 

@@ -51,7 +51,10 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     if task == "randaugment":
         ops.append(hr.transforms.RandomErasing(ERASING))
     if task != order.task:
-        mixes = [hr.transforms.MixUp(num_classes=CLASSES), hr.transforms.CutMix(num_classes=CLASSES)]
+        mixes = [
+            hr.transforms.MixUp(num_classes=CLASSES),
+            hr.transforms.CutMix(num_classes=CLASSES),
+        ]
         ops.append(hr.transforms.RandomChoice(mixes))
     try:
         # The variant is where the index of a folder lies.
