@@ -30,6 +30,8 @@ type decodeConfig struct {
 	Draw      uint64            `json:"draw"`
 	View      uint32            `json:"view"`
 	Replay    bool              `json:"replay"`
+	Label     json.RawMessage   `json:"label"`
+	Size      []int32           `json:"size"`
 	Samples   uint64            `json:"samples"`
 }
 
@@ -55,6 +57,10 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 			return err
 		}
 		defer context.Close()
+		if c.Label != nil {
+			values := unsafe.Slice((*byte)(unsafe.Pointer(data)), int(length))
+			return moveLabel(&c, plan, context, values, unsafe.Slice((*byte)(into), int(capacity)), result)
+		}
 		source, size := unsafe.Pointer(data), int64(length)
 		facts, _, err := context.Inspect(source, size, false)
 		if err != nil {

@@ -27,6 +27,7 @@ type loaderConfig struct {
 	Transform   []json.RawMessage   `json:"transform"`
 	Views       []transform.View    `json:"views"`
 	Resolution  *transform.Schedule `json:"resolution"`
+	Labels      []labelConfig       `json:"labels"`
 	DType       string              `json:"dtype"`
 	Layout      string              `json:"layout"`
 	Scale       string              `json:"scale"`
@@ -118,6 +119,10 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.ExplainViews(views, err) },
+	}
+	if config.Labels, err = c.labels(views); err != nil {
+		recipe.Close()
+		return nil, err
 	}
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch

@@ -119,7 +119,7 @@ static void fold_resize(fold *f, int filter, int32_t height, int32_t width) {
 
 /* torchvision's center_crop: the padding of a too small side rounds down on the left, the offset
  * in a too large one rounds half to even. */
-static int32_t centre(int32_t length, int32_t crop) {
+int32_t hrn_centre(int32_t length, int32_t crop) {
   if (crop > length) return -((crop - length) / 2);
   return (int32_t)rint((length - crop) / 2.0);
 }
@@ -229,7 +229,7 @@ int hrn_geometry_add(hrn_program *f, const hrn_op *op, int32_t index, const hrn_
       fold_crop(f, op->i[0], op->i[1], h, w);
       break;
     case HRN_OP_CENTER_CROP:
-      fold_crop(f, centre(old_h, h), centre(old_w, w), h, w);
+      fold_crop(f, hrn_centre(old_h, h), hrn_centre(old_w, w), h, w);
       break;
     case HRN_OP_RESIZE:
     case HRN_OP_RESIZE_SHORTER:

@@ -208,6 +208,7 @@ enum hrn_op_kind {
   HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
                           p = alpha */
   HRN_OP_JPEG = 36,    /* i = quality lo, hi, 1 to 100 */
+  HRN_OP_GAUSSIAN_NOISE = 37, /* p = mean and deviation, as shares of 255, and 1: clip */
 
   /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo,
      hi; p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */
@@ -342,6 +343,24 @@ typedef struct hrn_drawn {
 /* Fills steps[0..*count); HRN_LIMIT where capacity is too small. */
 int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                     hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status);
+
+/* ---- masks ----------------------------------------------------------------------------- */
+
+#define HRN_MASK_FILL_OF_OP (-1) /* what the op fills images with, their first channel */
+
+/* One byte a pixel, rows without gaps. */
+typedef struct hrn_mask {
+  const uint8_t *pixels;
+  int32_t width, height; /* those of the image that the steps were drawn for */
+  int32_t to_width, to_height;
+  uint8_t *to;  /* to_width * to_height bytes */
+  int32_t fill; /* of paddings and warps; what a crop takes from outside is 0 */
+} hrn_mask;
+
+/* Does to a mask what hrn_plan_replay said is done to its image, as torchvision's v2 moves masks:
+ * the nearest source, by the rules of its tensors. */
+int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+                  hrn_status *status);
 
 /* ---- mixing ---------------------------------------------------------------------------- */
 

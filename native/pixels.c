@@ -62,6 +62,9 @@ static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
     case HRN_PIXEL_CHANNELS:
       hrn_permute_channels(image, op->i);
       return 1;
+    case HRN_PIXEL_NOISE:
+      hrn_add_noise(op, image);
+      return 1;
     default:
       return 0;
   }

@@ -39,6 +39,8 @@ enum hrn_pixel_kind {
   HRN_PIXEL_USER, /* i = halves of the addresses of a hrn_user_function and of its context, low ones
                      first; p[0..3] = four words of random bits, p[4] = the sample's number, as they
                      lie in memory */
+  HRN_PIXEL_NOISE, /* i = the key of its words, as it lies in memory; p = mean and deviation, as
+                      shares of 255, and 1: clip, 0: let bytes overflow */
 };
 
 /* How a plan's affine op gives its map: with the size of the image still to come. */
@@ -125,6 +127,8 @@ void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_i
 /* recompress.c */
 int hrn_recompress(hrn_context *context, int32_t quality, const hrn_image *image,
                    const hrn_image *out, hrn_status *status);
+/* noise.c, in place */
+void hrn_add_noise(const hrn_pixel_op *op, const hrn_image *image);
 /* pillowblur.c */
 int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                     const hrn_image *out, hrn_status *status);

@@ -62,6 +62,7 @@ const (
 	OpTimm               int32 = C.HRN_OP_TIMM
 	OpAugMix             int32 = C.HRN_OP_AUG_MIX
 	OpJPEG               int32 = C.HRN_OP_JPEG
+	OpGaussianNoise      int32 = C.HRN_OP_GAUSSIAN_NOISE
 	OpErasing            int32 = C.HRN_OP_ERASING
 	OpCutout             int32 = C.HRN_OP_CUTOUT
 	OpErase              int32 = C.HRN_OP_ERASE
@@ -90,6 +91,7 @@ const (
 	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
 	PixelUser         int32 = C.HRN_PIXEL_USER
 	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
+	PixelNoise        int32 = C.HRN_PIXEL_NOISE
 
 	// Of a replay alone.
 	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN

@@ -30,6 +30,9 @@ int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
 /* geometry.c: the size of an image after `op`. */
 int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
 
+/* geometry.c: where a central crop begins, below 0 where it pads. */
+int32_t hrn_centre(int32_t length, int32_t crop);
+
 /* Paddings that stand before a window, along one axis: RandomCrop pads by its arguments, and then
  * by as much as is missing on both sides. */
 typedef struct hrn_padding {

@@ -138,6 +138,12 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
     case HRN_OP_JPEG:
       pixel->i[0] = op->i[0] + hrn_draw_below(draws, op->i[1] - op->i[0] + 1);
       return;
+    case HRN_OP_GAUSSIAN_NOISE: {
+      const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
+      memcpy(pixel->i, key, sizeof key);
+      memcpy(pixel->p, op->p, 3 * sizeof *op->p);
+      return;
+    }
     case HRN_OP_ROTATION:
       hrn_rotation_map(hrn_draw_between(draws, op->p[0], op->p[1]), op->i[0] ? op->p + 2 : NULL,
                        op->i[1], width, height, pixel->p, &pixel->filter, pixel->i + 2);
@@ -167,6 +173,9 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
       break;
     case HRN_OP_JPEG:
       kind = HRN_PIXEL_JPEG;
+      break;
+    case HRN_OP_GAUSSIAN_NOISE:
+      kind = HRN_PIXEL_NOISE;
       break;
     case HRN_OP_ROTATION:
     case HRN_OP_AFFINE:

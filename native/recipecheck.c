@@ -39,6 +39,12 @@ static int warp(const hrn_op *op, int32_t index, hrn_status *status) {
   return 0;
 }
 
+/* With at most 5.8 deviations the noise fits in 16 bits. */
+static int noise(const hrn_op *op, int32_t index, hrn_status *status) {
+  return within(index, "mean", op->p[0], -10, 10, status) &&
+         within(index, "standard deviation", op->p[1], 0, 10, status);
+}
+
 /* Chains of at most `depth` ops, of which 0 stands for 3, must fit in one image's list. */
 static int chains(int32_t index, int32_t count, int32_t depth, double alpha, hrn_status *status) {
   return within(index, "number of chains", count, 1, HRN_MAX_CHAINS, status) &&
@@ -133,6 +139,8 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
              within(index, "threshold", op->i[2], 0, 256, status);
     case HRN_PIXEL_USER:
       return within(index, "function given", op->i[1] != 0 || op->i[2] != 0, 1, 1, status);
+    case HRN_PIXEL_NOISE:
+      return noise(op, index, status);
     case HRN_PIXEL_PILLOW_BLUR:
       return within(index, "radius", op->p[0], 0, 1000, status);
     default:
@@ -163,6 +171,8 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_JPEG:
       return within(index, "quality", op->i[0], 1, 100, status) &&
              within(index, "greatest quality", op->i[1], op->i[0], 100, status);
+    case HRN_OP_GAUSSIAN_NOISE:
+      return noise(op, index, status);
     case HRN_OP_ROTATION:
       return interval(op, index, "degrees", 0, -turn, turn, status) &&
              within(index, "centre", op->p[2], -1e9, 1e9, status) &&

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 Box = tuple[int, int, int, int]  # top, left, height, width
+Array = np.ndarray[Any, Any]
+F32 = np.float32
 
 
 def words(seed: int, epoch: int, sample: int, op: int, block: int) -> list[int]:
@@ -67,3 +70,42 @@ def some_boxes(width: int, height: int, count: int, seed: int) -> list[Box]:
         top, left = int(random.integers(height - h + 1)), int(random.integers(width - w + 1))
         found.append((top, left, h, w))
     return found[:count]
+
+
+# ---- noise: native/noise.c's arithmetic, operation by operation in single precision ----
+
+
+def logarithm(x: Array) -> Array:
+    """Of 2^-24 to 1."""
+    bits = x.view(np.uint32) + np.uint32(0x3F800000 - 0x3F3504F3)
+    exponent = ((bits >> 23).astype(np.int32) - 127).astype(F32)
+    x = ((bits & np.uint32(0x7FFFFF)) + np.uint32(0x3F3504F3)).view(F32)
+    s = (x - F32(1)) / (x + F32(1))
+    series = polynomial(s * s, [1, 1 / 3, 1 / 5, 1 / 7, 1 / 9])
+    return exponent * F32(0.693147181) + F32(2) * s * series
+
+
+def polynomial(x: Array, coefficients: list[float]) -> Array:
+    total = np.full_like(x, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        total = F32(coefficient) + x * total
+    return total
+
+
+def noise_of(key: Sequence[int], height: int, width: int) -> Array:
+    """Standard normal values of an image, by NumPy's Philox: each row begins with a block."""
+    blocks = -(-3 * width // 8)
+    seed = key[0] | key[1] << 32 | key[2] << 64 | key[3] << 96
+    # NumPy steps the counter before it makes a block.
+    generator = np.random.Philox(counter=2**256 - 1, key=seed)
+    words = generator.random_raw(4 * blocks * height)
+    low, high = words.astype(np.uint32), (words >> 32).astype(np.uint32)
+    radius = np.sqrt(F32(-2) * logarithm(((low >> 8) + 1).astype(F32) * F32(2**-24)))
+    part = ((high >> 8) & 0x3FFFFF).astype(F32) * F32(2**-22) - F32(0.5)
+    angle = part * F32(1.57079633)
+    sine = angle * polynomial(angle**2, [1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880])
+    cosine = polynomial(angle**2, [1, -0.5, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800])
+    odd, back = (high >> 30) & 1 == 1, (high >> 31) == 1
+    x, y = np.where(odd, -sine, cosine), np.where(odd, cosine, sine)
+    pair = np.stack([np.where(back, -x, x), np.where(back, -y, y)], -1) * radius[:, None]
+    return pair.reshape(height, 8 * blocks)[:, : 3 * width].reshape(height, width, 3)

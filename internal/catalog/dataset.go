@@ -219,6 +219,35 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 	return d.index.field(i, field)
 }
 
+// Field describes one of the fields, and says whether there is one of the name.
+func (d *Dataset) Field(name string) (Field, bool) {
+	for _, f := range d.Fields() {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
+
+// MostBytes are those of the longest value of a field. It reads the field of every sample.
+func (d *Dataset) MostBytes(field string) (int64, error) {
+	if d.parts != nil {
+		most := int64(0)
+		for _, part := range d.parts.list {
+			found, err := part.MostBytes(field)
+			if err != nil {
+				return 0, err
+			}
+			most = max(most, found)
+		}
+		return most, nil
+	}
+	if d.index == nil {
+		return 0, NewError(KindArgument, d.path, "there is no field %q; a listed folder has none", field)
+	}
+	return d.index.mostBytes(field)
+}
+
 // Row is all that the index holds of sample i, as Writer.Append takes it; nobody writes concatenations.
 func (d *Dataset) Row(i int64) (Row, error) {
 	s, err := d.Sample(i)

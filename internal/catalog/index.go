@@ -220,6 +220,26 @@ func (x *index) field(i int64, name string) (any, error) {
 	return nil, NewError(KindInternal, x.file, "field %q has a column and no description", name)
 }
 
+// mostBytes are those of the longest value of a field.
+func (x *index) mostBytes(name string) (int64, error) {
+	at, ok := x.fieldAt[name]
+	if !ok {
+		return 0, NewError(KindArgument, x.file, "there is no field %q", name)
+	}
+	most := 0
+	for i := int64(0); i < x.manifest.Rows; i += RowsPerBatch {
+		err := x.read(i, func(b *batch, _ int) {
+			for n := range int(min(RowsPerBatch, x.manifest.Rows-i)) {
+				most = max(most, len(b.columns[at].row(n)))
+			}
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return int64(most), nil
+}
+
 func (x *index) close() {
 	if x.seek != nil {
 		x.seek.Close()

@@ -23,6 +23,7 @@ const (
 type Config struct {
 	Dataset *catalog.Dataset // retained by the Loader
 	Recipe  Recipe           // its plans are the Loader's from a successful Open on
+	Labels  []Label          // fields that move with the images; of the Loader from Open on
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
@@ -81,6 +82,9 @@ func (c *Config) complete() error {
 		if n.value < 1 || n.value > n.most {
 			return catalog.NewError(catalog.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)
 		}
+	}
+	if err := c.completeLabels(); err != nil {
+		return err
 	}
 	return c.checkPlace(c.Epoch, c.Position)
 }

@@ -199,7 +199,7 @@ func TestABatchThatIsTooLargeForMemoryIsRefusedAtOpenWithWhatItNeeds(t *testing.
 	c := settings{order.Config{BatchSize: 1 << 34}, Config{Threads: 2}}.configure(t, dataset(t, 4, nil))
 	defer c.Recipe.Close()
 	_, err := Open(c)
-	layouts, wrong := newLayouts(&c.Recipe, 1<<34)
+	layouts, wrong := newLayouts(&c.Recipe, nil, 1<<34)
 	require.NoError(t, wrong)
 	require.ErrorContains(t, err, fmt.Sprintf("%d bytes", layouts[0].SlotBytes))
 	require.ErrorIs(t, err, pinned.ErrMemory)

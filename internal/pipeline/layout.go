@@ -41,8 +41,8 @@ type Field struct {
 }
 
 // Layout says where the fields of a batch lie in its slot: the images of each view, then labels,
-// then indices, then what only a mixed batch has, each from a multiple of 64 bytes. It is the same
-// for a partial batch.
+// then indices, then what moves with the images or what only a mixed batch has (never both), each
+// from a multiple of 64 bytes. It is the same for a partial batch.
 type Layout struct {
 	BatchSize int64
 	Fields    []Field
@@ -56,15 +56,15 @@ func (l *Layout) Views() []Field { return l.Fields[:l.views] }
 func (l *Layout) labelsOffset() int64  { return l.Fields[l.views].Offset }
 func (l *Layout) indicesOffset() int64 { return l.Fields[l.views+1].Offset }
 
-// mixed are the fields that only a mixed batch has, behind labels and indices.
-func (l *Layout) mixed() []Field { return l.Fields[l.views+2:] }
+// behind are the fields behind labels and indices: labels that move, or those of a mixed batch.
+func (l *Layout) behind() []Field { return l.Fields[l.views+2:] }
 
 // newLayouts are those of all phases; a slot has room for the largest.
-func newLayouts(r *Recipe, batchSize int64) ([]Layout, error) {
+func newLayouts(r *Recipe, moved []Label, batchSize int64) ([]Layout, error) {
 	var layouts []Layout
 	largest := int64(0)
 	for _, phase := range r.Phases {
-		l, err := newLayout(phase.Views, batchSize)
+		l, err := newLayout(phase.Views, moved, batchSize)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func newLayouts(r *Recipe, batchSize int64) ([]Layout, error) {
 	return layouts, nil
 }
 
-func newLayout(views []*native.Plan, batchSize int64) (Layout, error) {
+func newLayout(views []*native.Plan, moved []Label, batchSize int64) (Layout, error) {
 	l := Layout{BatchSize: batchSize, views: len(views)}
 	for i, plan := range views {
 		field, err := imageField(plan)
@@ -92,6 +92,10 @@ func newLayout(views []*native.Plan, batchSize int64) (Layout, error) {
 	}
 	for _, name := range []string{"labels", "indices"} {
 		l.Fields = append(l.Fields, Field{Name: name, DType: Int64, SampleBytes: Int64.Bytes()})
+	}
+	for i := range moved {
+		size, _ := views[0].FixedSize()
+		l.Fields = append(l.Fields, moved[i].fields(i, size)...)
 	}
 	if mix := views[0].Mix(); mix != nil {
 		l.Fields = append(l.Fields, mixedFields(mix)...)

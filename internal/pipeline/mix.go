@@ -125,7 +125,7 @@ func (w *worker) finish(d *draft, i int64) error {
 	drawn := m.draw(w.loader.order.Config().Seed, uint64(d.epoch), i)
 	m.plan.FinishMixed(m.at(i), m.at(j), &drawn, to)
 
-	fields := d.layout.mixed()
+	fields := d.layout.behind()
 	int64s(d.base, fields[partners].Offset, d.count)[i] = m.indices[j]
 	int64s(d.base, fields[partnerLabels].Offset, d.count)[i] = m.labels[j]
 	unsafe.Slice((*float64)(unsafe.Add(d.base, fields[lambdas].Offset)), d.count)[i] = drawn.Lambda

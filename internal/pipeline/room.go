@@ -12,7 +12,7 @@ type room struct {
 
 // newRoom makes a room; no memory is allocated yet.
 func newRoom(c *Config, batchSize int64) (*room, error) {
-	layouts, err := newLayouts(&c.Recipe, batchSize)
+	layouts, err := newLayouts(&c.Recipe, c.Labels, batchSize)
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,9 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
+	if err := w.label(d, i, &sample, key); err != nil {
+		return l.explain(err, index, sample)
+	}
 	// The label goes with the pixels, never with the place: both are those of this sample.
 	if i < d.count {
 		int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label

@@ -45,7 +45,7 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	}
 	count := int64(len(indices))
 	if count > l.most() {
-		if _, err := newLayouts(&l.config.Recipe, count); err != nil {
+		if _, err := newLayouts(&l.config.Recipe, l.config.Labels, count); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,16 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 	case "JPEG":
 		op.Kind = native.OpJPEG
 		op.I[0], op.I[1] = int32(v["quality"].each(0)), int32(v["quality"].each(1))
+	case "GaussianNoise", "Noise":
+		op.Kind = native.OpGaussianNoise
+		op.P[0], op.P[1], op.P[2] = v["mean"].numbers[0], v["sigma"].numbers[0], v["clip"].numbers[0]
+		if name == "Noise" {
+			op.Kind = native.OpPixel
+			op.I[0] = native.PixelNoise
+			for k, number := range v["key"].numbers {
+				op.I[1+k] = int32(uint32(number))
+			}
+		}
 	case "Blur":
 		op.Kind = native.OpPixel
 		op.I[0], op.I[1], op.I[2] = native.PixelBlur, int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))

@@ -30,6 +30,9 @@ HINTS = {
     "channels": "float | Sequence[float]",
     "deviations": "float | Sequence[float]",
     "three": "int",
+    "box_format": "str",
+    "least": "float",
+    "byte": "int",
     "sizes": "int | Sequence[int]",
     "height_width": "Sequence[int]",
     "side_range": "Sequence[float]",
@@ -58,6 +61,8 @@ HINTS = {
     "erased": "Sequence[float]",
     "erasing_mode": "str",
     "boxes": "int",
+    "noise_mean": "float",
+    "noise_deviation": "float",
     "quality": "int | Sequence[int]",
     "positive": "float",
     "alpha": "float",
@@ -121,6 +126,10 @@ class _Transform:
         arguments: Any = fields(self)  # type: ignore[arg-type]
         named = {f.name: _plain(f.name, getattr(self, f.name)) for f in arguments}
         return {"name": type(self).__name__, **named}
+
+
+class _Label(_Transform):
+    """What a field of the dataset is, and how it moves: for ``labels=`` of ``hr.Loader``."""
 '''
 
 
@@ -136,13 +145,17 @@ def literal(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def one_class(entry: dict[str, Any]) -> str:
+def one_class(entry: dict[str, Any], on: str = "") -> str:
     name = entry["name"]
-    lines = ["@dataclass(frozen=True)", f"class {name}(_Transform):"]
+    base = "_Label" if "gives" in entry else "_Transform"
+    lines = ["@dataclass(frozen=True)", f"class {name}({base}):"]
     lines += [f'    """{entry["summary"].replace("`", "``")}', ""]
     if "details" in entry:
         lines += [wrapped(entry["details"], 4), ""]
-    lines += [wrapped(f"Takes {entry['input']}, gives {entry['output']}.", 4)]
+    said = f"Takes {entry.get('input')}, gives {entry.get('output')}."
+    if "gives" in entry:
+        said = f"A batch has {entry['gives']}."
+    lines += [wrapped(said, 4)]
     if entry["arguments"]:
         lines += ["", "    Args:"]
     lines += [wrapped(f"{a['name']}: {a['doc']}.", 8, 4) for a in entry["arguments"]]
@@ -153,8 +166,7 @@ def one_class(entry: dict[str, Any]) -> str:
     ]
     module = "torchvision.transforms.v2" if entry.get("v2") else "torchvision.transforms"
     source = entry.get("source", f"{module}.{name}")
-    on = entry.get("on", "PIL images")
-    lines += ["", f"    Source: ``{source}`` on {on}.", '    """']
+    lines += ["", f"    Source: ``{source}``{on}.", '    """']
     if entry["arguments"]:
         lines.append("")
     for a in entry["arguments"]:
@@ -167,11 +179,12 @@ def one_class(entry: dict[str, Any]) -> str:
 def generate() -> str:
     table = json.loads((HERE / "transforms.json").read_text())
     entries = [e for e in table["transforms"] if not e.get("internal")]
-    named = [*ALSO, *(e["name"] for e in entries)]
+    classes = [one_class(e, on=f" on {e.get('on', 'PIL images')}") for e in entries]
+    classes += [one_class(e) for e in table["labels"]]
+    named = [*ALSO, *(e["name"] for e in entries + table["labels"])]
     in_order = sorted(named, key=lambda n: (not n.isupper(), n))  # as ruff wants __all__
     names = "".join(f'    "{name}",\n' for name in in_order)
-    parts = [HEAD.replace("{names}", names)]
-    return "\n\n".join(parts + [one_class(e) for e in entries])
+    return "\n\n".join([HEAD.replace("{names}", names), *classes])
 
 
 if __name__ == "__main__":

@@ -122,6 +122,11 @@ func (v value) each(i int) float64 {
 
 // parseOne reads one transform's name and all its arguments, defaults included.
 func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error) {
+	return parseNamed("transform", theTable().Transforms, index, raw)
+}
+
+// parseNamed reads one object of a list of the table.
+func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (string, map[string]value, *Error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil || given == nil {
 		return "", nil, &Error{Index: index, Text: "it is " + short(raw) + " (expected an object with a name)"}
@@ -130,9 +135,9 @@ func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error)
 	if err := json.Unmarshal(given["name"], &name); err != nil {
 		return "", nil, &Error{Index: index, Text: "it has no name"}
 	}
-	e := theTable().entry(name)
+	e := find(entries, name)
 	if e == nil {
-		return "", nil, &Error{Index: index, Transform: name, Text: "there is no such transform (expected one of " + strings.Join(theTable().names(), ", ") + ")"}
+		return "", nil, &Error{Index: index, Transform: name, Text: "there is no such " + what + " (expected one of " + strings.Join(namesOf(entries), ", ") + ")"}
 	}
 	// In order of names, so that of two unknown ones always the same is reported.
 	var unknown []string

@@ -192,6 +192,12 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call("native", map[string]any{})}
 	case native.PixelJPEG:
 		return []Call{call("jpeg", map[string]any{"quality": s.I[0]})}
+	case native.PixelNoise:
+		var key [4]uint32
+		for k := range key {
+			key[k] = uint32(s.I[k])
+		}
+		return []Call{call("gaussian_noise", map[string]any{"mean": s.P[0], "sigma": s.P[1], "clip": s.P[2] == 1, "key": key})}
 	case native.PixelAffine:
 		return warp("affine_map", 6)
 	case native.PixelPerspective:

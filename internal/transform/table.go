@@ -19,13 +19,15 @@ type argument struct {
 
 type entry struct {
 	Name      string     `json:"name"`
-	Internal  bool       `json:"internal"` // of functional, not in a user's list
-	Batch     bool       `json:"batch"`    // done to a batch, not to one sample
+	Internal  bool       `json:"internal"`  // of functional, not in a user's list
+	Batch     bool       `json:"batch"`     // done to a batch, not to one sample
+	NoLabels  bool       `json:"no_labels"` // torchvision moves no label with it
 	Arguments []argument `json:"arguments"`
 }
 
 type table struct {
 	Choices    map[string][]string `json:"choices"` // what an argument of the type may say
+	Labels     []entry             `json:"labels"`  // what a field that moves with the image may be
 	Transforms []entry             `json:"transforms"`
 }
 
@@ -39,21 +41,25 @@ var theTable = sync.OnceValue(func() *table {
 	return &t
 })
 
-func (t *table) entry(name string) *entry {
-	for i := range t.Transforms {
-		if t.Transforms[i].Name == name {
-			return &t.Transforms[i]
+func (t *table) entry(name string) *entry { return find(t.Transforms, name) }
+
+func find(entries []entry, name string) *entry {
+	for i := range entries {
+		if entries[i].Name == name {
+			return &entries[i]
 		}
 	}
 	return nil
 }
 
 // names are those of the transforms that a user may ask for.
-func (t *table) names() []string {
+func (t *table) names() []string { return namesOf(t.Transforms) }
+
+func namesOf(entries []entry) []string {
 	var names []string
-	for i := range t.Transforms {
-		if !t.Transforms[i].Internal {
-			names = append(names, t.Transforms[i].Name)
+	for i := range entries {
+		if !entries[i].Internal {
+			names = append(names, entries[i].Name)
 		}
 	}
 	return names

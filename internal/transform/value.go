@@ -24,6 +24,9 @@ type value struct {
 	isNull  bool
 }
 
+// on is whether a bool is true.
+func (v value) on() bool { return v.numbers[0] == 1 }
+
 func (v value) integer(i int) int32 { return int32(v.numbers[i]) }
 
 // read turns JSON into the shape of the argument's type. The error completes the sentence
@@ -107,6 +110,7 @@ type numberRule struct {
 var numeric = map[string]numberRule{
 	"size":            {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
 	"shorter_or_size": {counts: []int{1, 2}, whole: true, low: 1, high: maxLength},
+	"least":           {low: 1, high: math.MaxFloat32},
 	"sizes":           {whole: true, low: 1, high: maxLength, anyCount: true},
 	"height_width":    {counts: []int{2}, whole: true, low: 1, high: maxLength, noScalar: true},
 	"side_range":      {counts: []int{2}, low: 1, high: maxLength, ordered: true, noScalar: true},
@@ -131,6 +135,9 @@ var numeric = map[string]numberRule{
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
 	"quality":         {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},
+	"noise_mean":      {low: -10, high: 10},
+	"noise_deviation": {low: 0, high: 10},
+	"noise_key":       {counts: []int{4}, whole: true, low: 0, high: math.MaxUint32, noScalar: true},
 	"boxes":           {whole: true, low: 1, high: native.MaxErasings},
 	"alpha":           {low: 0, high: 1e6, openLow: true},
 	"alpha_or_0":      {low: 0, high: 1e6},

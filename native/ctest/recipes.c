@@ -35,8 +35,15 @@ static double some_coefficient(random_state *r) {
   return some_real(r, -most, most);
 }
 
+static void some_noise(random_state *r, hrn_op *op) {
+  op->p[0] = some_real(r, -10, 10);
+  op->p[1] = some_real(r, 0, random_below(r, 2) ? 0.2 : 10);
+  op->p[2] = (double)random_below(r, 2);
+}
+
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
-  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PILLOW_BLUR + 1);
+  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PILLOW_BLUR + 2);
+  if (op->i[0] > HRN_PIXEL_PILLOW_BLUR) op->i[0] = HRN_PIXEL_NOISE;
   switch (op->i[0]) {
     case HRN_PIXEL_POSTERIZE:
       op->i[1] = (int32_t)random_below(r, 9);
@@ -66,6 +73,10 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
     case HRN_PIXEL_PILLOW_BLUR:
       op->p[0] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
       break;
+    case HRN_PIXEL_NOISE:
+      for (int k = 1; k < 5; k++) op->i[k] = (int32_t)random_below(r, 1 << 30);
+      some_noise(r, op);
+      break;
     case HRN_PIXEL_AFFINE:
     case HRN_PIXEL_PERSPECTIVE:
       some_warp(r, op);
@@ -85,7 +96,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 13)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 14)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -99,6 +110,9 @@ static hrn_op some_pixel_op(random_state *r) {
     case HRN_OP_JPEG:
       op.i[0] = 1 + (int32_t)random_below(r, 100);
       op.i[1] = op.i[0] + (int32_t)random_below(r, (uint64_t)(101 - op.i[0]));
+      break;
+    case HRN_OP_GAUSSIAN_NOISE:
+      some_noise(r, &op);
       break;
     case HRN_OP_GAUSSIAN_BLUR:
       op.i[0] = 1 + 2 * (int32_t)random_below(r, 5);
@@ -278,6 +292,39 @@ static int layouts_differ(const uint8_t *nhwc, const uint8_t *nchw, const hrn_si
   return 0;
 }
 
+/* A mask of the image goes where the image goes; 0 when it does not, in memory of its size. */
+static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops, int32_t count,
+                        const hrn_output *output, const hrn_job *job, const hrn_size *to,
+                        hrn_status *status) {
+  enum { CAPACITY = 4 * HRN_MAX_OPS };
+  hrn_drawn steps[CAPACITY];
+  int32_t drawn;
+  uint32_t side[2];
+  memcpy(side, job->bytes, sizeof side);
+  hrn_plan *plan = hrn_plan_new(ops, count, output, status);
+  if (plan == NULL) return 0;
+  hrn_plan_replay(plan, &job->key, side[0], side[1], steps, CAPACITY, &drawn, status);
+  hrn_plan_free(plan);
+  if (status->code != HRN_OK) return 0;
+  uint8_t *mask = malloc((size_t)side[0] * side[1]);
+  uint8_t *moved = malloc((size_t)to->width * to->height);
+  if (mask == NULL || moved == NULL) abort();
+  for (size_t i = 0; i < (size_t)side[0] * side[1]; i++) mask[i] = (uint8_t)random_below(r, 9);
+  const hrn_mask work = {.pixels = mask,
+                         .width = (int32_t)side[0],
+                         .height = (int32_t)side[1],
+                         .to_width = (int32_t)to->width,
+                         .to_height = (int32_t)to->height,
+                         .to = moved,
+                         .fill = random_below(r, 2) ? 9 : HRN_MASK_FILL_OF_OP};
+  const uint8_t most = work.fill == 9 ? 9 : 255;
+  int good = hrn_move_mask(context, steps, drawn, &work, status) == HRN_OK;
+  for (size_t i = 0; i < (size_t)to->width * to->height; i++) good = good && moved[i] <= most;
+  free(mask);
+  free(moved);
+  return good;
+}
+
 static int one_round(random_state *r, hrn_context *context, uint64_t *finished) {
   /* The format of raw_decoder.c. */
   const uint32_t width = (uint32_t)some_side(r), height = (uint32_t)some_side(r);
@@ -309,6 +356,10 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *finished) 
           layouts_differ(first, planes, &size);
     free(again);
     free(planes);
+    if (!moves_a_mask(r, context, ops, count, &output, &job, &size, &status)) {
+      fprintf(stderr, "a mask does not move: error %d: %s\n", status.code, status.text);
+      bad = 1;
+    }
     ++*finished;
   }
   free(first);

@@ -25,9 +25,12 @@ from headrace.ops import (
     erase,
     five_crop,
     gaussian_blur,
+    gaussian_noise,
+    height_and_width,
     hflip,
     invert,
     jpeg,
+    move,
     pad,
     permute_channels,
     perspective,
@@ -62,10 +65,12 @@ __all__ = [
     "erase",
     "five_crop",
     "gaussian_blur",
+    "gaussian_noise",
     "hflip",
     "invert",
     "jpeg",
     "mix_chains",
+    "move",
     "pad",
     "permute_channels",
     "perspective",
@@ -159,12 +164,7 @@ def _pair(name: str, value: Any) -> list[int]:
     """Height and width, where one number stands for both."""
     if hasattr(value, "__index__") and not np.ndim(value):
         return [arguments.count(name, value, 1)] * 2
-    if not hasattr(value, "__getitem__"):  # a set has no first
-        raise arguments.refuse_type(name, value, "an int, or height and width,")
-    found = arguments.each(name, value, lambda part, side: arguments.count(part, side, 1))
-    if len(found) != 2:
-        raise arguments.refuse(name, value, "an int, or height and width,")
-    return found
+    return height_and_width(name, value)
 
 
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:

@@ -23,6 +23,7 @@ from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Applied, Epoch
 from headrace.errors import ArgumentError
+from headrace.moved import Moved
 from headrace.multiview import Views
 from headrace.position import Position
 from headrace.schedule import Schedule
@@ -81,6 +82,10 @@ class Loader:
             A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
             the sample's own share) and "box" (int32: top, left, height, width of what is the
             partner's), each for every sample.
+        labels: fields that move with the image, and what they are: ``{"boxes":
+            hr.transforms.Boxes(sanitize=1), "classes": hr.transforms.Along("boxes"), "mask":
+            hr.transforms.Mask()}``. They are in the third part of a batch: masks as a tensor, boxes
+            and points as a list of one tensor for each image.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.
@@ -132,6 +137,7 @@ class Loader:
         batch_fn: Callable[[Any], Any] | None = None,
         sampler: Any = None,
         fields: Sequence[str] | None = None,
+        labels: Mapping[str, Any] | None = None,
         window: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -196,7 +202,10 @@ class Loader:
         self._mixes = mixing.mixes_any(transform)
         beside = tuple(mixing.FIELDS) if self._mixes else ()
         self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)
-        form = (output, dtype, layout == "channels_last", bool(self._fields))
+        self._moved = Moved(self.dataset, labels, self._fields, output)
+        self._config["labels"] = self._moved.config()
+        with_fields = bool(self._fields or self._moved)
+        form = (output, dtype, layout == "channels_last", with_fields)
         self._lender = lending.lender(output) if pin_memory or self._device else None
         arrange = None if several is None else several.arrange
         self._view = views.viewer(*form, self._lender, arrange, self._mixes)
@@ -325,14 +334,15 @@ class Loader:
 
     def view(self, batch: _lib.Batch) -> tuple[Any, ...]:
         """The tensors of a batch that was received."""
-        if not self._fields:
+        if not self._fields and not self._moved:
             return self._view(batch)
-        images, labels, indices, *mixed = self._view(batch)
+        images, labels, indices, more = self._view(batch)
         known = (
-            {name: mixed[0][engines] for name, engines in mixing.FIELDS.items()} if mixed else {}
+            {name: more[engines] for name, engines in mixing.FIELDS.items()} if self._mixes else {}
         )
         known["index"] = indices
-        return images, labels, batch_fields.of_batch(self.dataset, indices, self._fields, known)
+        named = batch_fields.of_batch(self.dataset, indices, self._fields, known)
+        return images, labels, named | self._moved.of_batch(indices, more)
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _lib, arguments
+from headrace import _lib, arguments, transforms
 from headrace.errors import ArgumentError
 from headrace.multiview import Views
 from headrace.transforms import _plain
@@ -149,6 +149,21 @@ def solarize_add(image: Pixels, add: int, thresh: int = 128) -> Pixels:
 def jpeg(image: Pixels, quality: int) -> Pixels:
     """The image as a JPEG of that ``quality`` (1 to 100) shows it, encoded as Pillow saves it."""
     return _run(image, "JPEG", quality=quality)
+
+
+def gaussian_noise(
+    image: Pixels,
+    mean: float = 0.0,
+    sigma: float = 0.1,
+    clip: bool = True,
+    key: Sequence[int] = (0, 0, 0, 0),
+) -> Pixels:
+    """Adds normal noise of that ``mean`` (-10 to 10) and standard deviation (0 to 10), as shares of
+    255, to every value; ``clip``: cut off at 0 and 255, else 257 is 1.
+
+    The noise is a function of the ``key``, four numbers of 32 bits, which ``replay`` tells.
+    """
+    return _run(image, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
 
 
 def pillow_blur(image: Pixels, radius: float) -> Pixels:
@@ -378,6 +393,92 @@ def hflip(image: Pixels) -> Pixels:
 def vflip(image: Pixels) -> Pixels:
     """Mirrored top to bottom."""
     return _run(image, "RandomVerticalFlip", p=1.0)
+
+
+def move(
+    label: Any,
+    values: Any,
+    size: Sequence[int],
+    transform: Sequence[Any],
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    sample: int = 0,
+    draw: int = 0,
+) -> Any:
+    """What a loader's transforms do to a label of one image, with all that they draw.
+
+    Args:
+        label: ``headrace.transforms.Boxes``, ``KeyPoints`` or ``Mask``.
+        values: boxes of shape (n, 4) or points of shape (n, 2), which become float32; a mask as
+            uint8 of the image's height and width.
+        size: height and width of the image.
+        transform: as for ``Loader``; for given parameters the steps of ``replay``'s functions as
+            dicts, as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
+        seed, epoch, sample, draw: as for ``replay``.
+
+    Returns:
+        a moved mask; of boxes and points those that are left, and their rows in ``values``: float32
+        of shape (k, 4) or (k, 2), int64 of shape (k,).
+
+    Raises:
+        ArgumentError: values of another shape, or that are not finite; a transform that moves no
+            labels.
+    """
+    if not isinstance(label, transforms.Boxes | transforms.KeyPoints | transforms.Mask):
+        raise arguments.refuse_type(
+            "label", label, "Boxes, KeyPoints or Mask of headrace.transforms"
+        )
+    height, width = height_and_width("size", size)
+    array = _label(label, values, (height, width))
+    key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
+    config = {
+        "transform": arguments.steps("transform", transform),
+        "label": label.to_dict(),
+        "size": [height, width],
+        **{name: arguments.seed(name, value) for name, value in key.items()},
+    }
+
+    def room(found: _lib.Image) -> tuple[Any, Any]:
+        made = np.empty(found.bytes, np.uint8)
+        return (made, found.width, found.height), made.ctypes.data
+
+    made, across, down = _lib.decode(array.ctypes.data, array.nbytes, config, room)
+    if isinstance(label, transforms.Mask):
+        return made.reshape(down, across)
+    kept, moved = made[: 8 * across].view(np.int64), made[8 * across :].view(np.float32)
+    return moved.reshape(-1, array.shape[1]), kept
+
+
+def height_and_width(name: str, value: Any) -> list[int]:
+    """Two whole numbers, at least 1."""
+    if not hasattr(value, "__getitem__"):  # a set has no first
+        raise arguments.refuse_type(name, value, "an int, or height and width,")
+    found = arguments.each(name, value, lambda part, side: arguments.count(part, side, 1))
+    if len(found) != 2:
+        raise arguments.refuse(name, value, "an int, or height and width,")
+    return found
+
+
+def _label(label: Any, values: Any, size: tuple[int, int]) -> Any:
+    """A label's values as the engine reads them."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+        array = np.empty(0, object)
+    if isinstance(label, transforms.Mask):
+        wanted, fits = f"uint8 of shape {size}", array.shape == size and array.dtype == np.uint8
+        kind: Any = np.uint8
+    else:
+        row = 4 if isinstance(label, transforms.Boxes) else 2
+        wanted = f"numbers of shape (n, {row})"
+        fits = array.ndim == 2 and array.shape[1] == row and array.dtype.kind in "iuf"
+        kind = np.float32
+    if not fits:
+        raise ArgumentError(
+            f"values: a {array.dtype} array of shape {array.shape}; must be {wanted}"
+        )
+    return np.ascontiguousarray(array, kind)
 
 
 def replay(

@@ -19,15 +19,20 @@ from headrace.userop import Native
 
 __all__ = [
     "JPEG",
+    "Along",
     "AugMix",
     "AutoAugment",
+    "Boxes",
     "CenterCrop",
     "ColorJitter",
     "CutMix",
     "Cutout",
     "FiveCrop",
     "GaussianBlur",
+    "GaussianNoise",
     "Grayscale",
+    "KeyPoints",
+    "Mask",
     "MixUp",
     "Mixup",
     "Native",
@@ -93,6 +98,10 @@ class _Transform:
         arguments: Any = fields(self)  # type: ignore[arg-type]
         named = {f.name: _plain(f.name, getattr(self, f.name)) for f in arguments}
         return {"name": type(self).__name__, **named}
+
+
+class _Label(_Transform):
+    """What a field of the dataset is, and how it moves: for ``labels=`` of ``hr.Loader``."""
 
 
 @dataclass(frozen=True)
@@ -584,6 +593,31 @@ class GaussianBlur(_Transform):
 
     kernel_size: int | Sequence[int]
     sigma: float | Sequence[float] = (0.1, 2.0)
+
+
+@dataclass(frozen=True)
+class GaussianNoise(_Transform):
+    """Adds normal noise to every value.
+
+    torchvision has it for tensors alone. Here it may stand at any place among the ops on
+    pixels.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        mean: of the noise, as a share of 255; -10 to 10.
+        sigma: standard deviation of the noise, as a share of 255; 0 to 10.
+        clip: cut values off at 0 and 255; else they overflow, and 257 is 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.GaussianNoise`` on tensors of bytes.
+    """
+
+    mean: float = 0.0
+    sigma: float = 0.1
+    clip: bool = True
 
 
 @dataclass(frozen=True)
@@ -1167,3 +1201,103 @@ class Mixup(_Transform):
     label_smoothing: float = 0.1
     num_classes: int | None = 1000
     labels: str = "soft"
+
+
+@dataclass(frozen=True)
+class Boxes(_Label):
+    """A field of boxes, which move with the image.
+
+    The field is an array of numbers of shape (n, 4), in pixels of the image. Turned and sheared
+    boxes become the hull of their corners, as in torchvision's v2.
+
+    A batch has for each image a float32 array of shape (k, 4), k at most n, in the same format.
+
+    Args:
+        format: "xyxy": left, top, right, bottom; "xywh": left, top, width, height; "cxcywh":
+            the middle, width, height.
+        clamp: cut boxes off at the edges in crops, paddings and warps, as torchvision does
+            unless its ``clamping_mode`` is None.
+        clamp_at_end: cut boxes off behind the last transform too, as ClampBoundingBoxes does
+            there: resizes and flips leave those outside that lay there before.
+        sanitize: leave out boxes with a side below so many pixels or outside of the image, as
+            SanitizeBoundingBoxes(min_size) does; None: keep all.
+        min_area: with ``sanitize``: the least area in pixels.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.tv_tensors.BoundingBoxes``.
+    """
+
+    format: str = "xyxy"
+    clamp: bool = True
+    clamp_at_end: bool = False
+    sanitize: float | None = None
+    min_area: float = 1
+
+
+@dataclass(frozen=True)
+class KeyPoints(_Label):
+    """A field of points, which move with the image.
+
+    The field is an array of numbers of shape (n, 2): x and y in pixels of the image.
+
+    A batch has for each image a float32 array of shape (k, 2), k at most n.
+
+    Args:
+        clamp_at_end: move points that lie outside of the image onto its edge behind the last
+            transform, as ClampKeyPoints does there.
+        sanitize: leave out points outside of the image, as SanitizeKeyPoints does.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.tv_tensors.KeyPoints``.
+    """
+
+    clamp_at_end: bool = False
+    sanitize: bool = False
+
+
+@dataclass(frozen=True)
+class Mask(_Label):
+    """A field of classes a pixel, which moves with the image.
+
+    The field is an array of uint8 of the image's height and width, or bytes: a PNG of one
+    channel of 8 bits, or with a palette, whose indices are the classes. Nearest pixels, by the
+    rules of torchvision's tensors.
+
+    A batch has a uint8 tensor of shape (batch, height, width), in the batch's own memory.
+
+    Args:
+        fill: class of what paddings and warps take from outside of the image, as
+            ``fill={tv_tensors.Mask: ...}`` in torchvision; None: the op's own ``fill``, which
+            then has to be one number. What a crop takes from there is 0.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.tv_tensors.Mask``.
+    """
+
+    fill: int | None = None
+
+
+@dataclass(frozen=True)
+class Along(_Label):
+    """A field with a row for each box or point of another one, without those that were left out.
+
+    The field is an array of shape (n, ...), as the boxes' classes are.
+
+    A batch has for each image an array of shape (k, ...).
+
+    Args:
+        label: the field of boxes or points.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.SanitizeBoundingBoxes``.
+    """
+
+    label: str

@@ -194,6 +194,13 @@ class Augmentations:
         self.made.add(transforms.Pad(padding, _fill(op.fill), op.padding_mode))
         return ""
 
+    def _GaussianNoise(self, op: Any) -> str:
+        if self._stage != "uint8":
+            where = "a PIL image, which it refuses" if self._stage == "PIL" else "no bytes"
+            return f"here it has {where}; behind ToImage and in front of ToDtype it has bytes"
+        self.made.add(transforms.GaussianNoise(float(op.mean), float(op.sigma), bool(op.clip)))
+        return ""
+
     def _RandomErasing(self, op: Any) -> str:
         if self._stage != "float32":
             return "here the values are no float32, in which the engine erases"

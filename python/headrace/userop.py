@@ -28,6 +28,9 @@ class Native:
     ``ctypes.CFUNCTYPE`` object around Python works but takes turns for the interpreter's lock. What
     the addresses point to has to stay until the loader is closed and its last read has ended.
 
+    Labels that move with the image (``Loader(labels=)``) stay where they are: it is there for
+    colours, and what moves pixels moves no boxes.
+
     A number other than 0 that it returns is an error of that sample, as a damaged image is.
 
     Args:

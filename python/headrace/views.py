@@ -35,26 +35,26 @@ class Form(NamedTuple):
     """Where things lie in a batch: the same for all batches of one form and length."""
 
     memory: Any  # the ctypes array type that spans all fields
-    tensors: tuple[Tensor, ...]  # images of each view, labels, indices, those of a mixed batch
-    mixed: tuple[str, ...]  # names of the last of them, which only a mixed batch has
+    tensors: tuple[Tensor, ...]  # images of each view, labels, indices, and what is behind them
+    more: tuple[str, ...]  # names of what is behind: labels that moved, or those of a mixed batch
 
 
 def viewer(
     output: str,
     dtype: str,
     channels_last: bool,
-    with_indices: bool,
+    with_fields: bool,
     lender: Lender | None = None,
     arrange: Arrange | None = None,
     mixed: bool = False,
 ) -> View:
-    """A function from a held batch to its (images, labels), or (images, labels, indices).
+    """A function from a held batch to its (images, labels), or (images, labels, indices, more).
 
-    Of a ``mixed`` batch a dict of its other fields, and of its plain labels, comes behind the
-    indices. Each is a view of the batch's own memory. The views share one buffer object whose
-    finalizer gives the batch back, so none of them outlives its memory, however it is sliced or
-    passed on. What a ``lender`` lent is the tensors' own memory, and needs no finalizer.
-    ``arrange`` says what is made of the images of several views.
+    ``more`` is a dict of what stands behind the indices: labels that moved, or in a ``mixed`` batch
+    its other fields and its plain labels. Each is a view of the batch's own memory. The views share
+    one buffer object whose finalizer gives the batch back, so none of them outlives its memory,
+    however it is sliced or passed on. What a ``lender`` lent is the tensors' own memory, and needs
+    no finalizer. ``arrange`` says what is made of the images of several views.
     """
     over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
     move = "permute" if output == "torch" else "transpose"
@@ -78,17 +78,16 @@ def viewer(
             # At exit the process gives all memory back, and torch may still hold tensors by then.
             finalize(buffer, release, handle).atexit = False
             parts = over(buffer, form)
-        more = {name: parts.pop() for name in reversed(form.mixed)}
+        more = {name: parts.pop() for name in reversed(form.more)}
         *images, labels, indices = parts
         if channels_last:
             images = [permute[image.ndim](image) for image in images]
         made = images[0] if arrange is None else arrange(images)
-        if not mixed:
-            return (made, labels, indices) if with_indices else (made, labels)
-        targets = mixing.labels_of(labels, more)
-        if not with_indices:
-            return made, targets
-        return made, targets, indices, more | {"labels": labels}
+        targets = labels
+        if mixed:
+            targets = mixing.labels_of(labels, more)
+            more["labels"] = labels
+        return (made, targets, indices, more) if with_fields else (made, targets)
 
     return view
 
@@ -102,8 +101,8 @@ def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any]) -> Form:
         dtype = kinds[field.dtype_code, field.dtype_bits]
         tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data))
     names = [field.name.decode() for field in fields]
-    mixed = tuple(names[names.index("indices") + 1 :])
-    return Form(ctypes.c_char * (last.data + last.bytes - first.data), tuple(tensors), mixed)
+    more = tuple(names[names.index("indices") + 1 :])
+    return Form(ctypes.c_char * (last.data + last.bytes - first.data), tuple(tensors), more)
 
 
 # The elements of fields by DLPack's (code, bits), as torch and NumPy call them.

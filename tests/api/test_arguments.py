@@ -19,6 +19,7 @@ from images import jpeg
 
 # What no argument below takes, whatever it is for.
 NOTHING_TAKES = [object(), {1, 2}, 1j, {1: object()}, lambda: None, 1.5]
+TAKE_ANY_ITERABLE = [("Dataset.from_files", "labels"), ("Loader", "sampler")]
 
 PATHS = ["", "a\0b", "\ud800", b"\xff", 3, None, ["a"]]
 FLAGS = ["yes", 1, None, [], 0.0]
@@ -128,6 +129,15 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "batch_fn": [3, "double", [abs], object()],
         "sampler": [3, 1.5, iter([1]), object(), hr.samplers.Subset([1.5])],
         "fields": ["key", 3, [3], ["no such field"], True],
+        "labels": [
+            3,
+            "boxes",
+            ["boxes"],
+            True,
+            {"boxes": 3},
+            {3: hr.transforms.Boxes()},
+            {"no such field": hr.transforms.Boxes()},
+        ],
         "window": [0, -1, 1.5, "2", True, 9],
         "resolution": [224, "224", [224], {}, {0: 0}, {0: -8}, {-1: 8}, {1: 8}, {"0": 8}, {0: 1.5}],
         "rank": [-1, 0.0, "0", True, 0],
@@ -196,7 +206,7 @@ def test_a_wrong_value_is_refused_with_the_arguments_name(
     for value in [*CASES[call][name], *NOTHING_TAKES]:
         if name in ("on_progress", "batch_fn", "sampler", "transform") and callable(value):
             continue
-        if name in ("labels", "sampler") and isinstance(value, set | dict):
+        if (call, name) in TAKE_ANY_ITERABLE and isinstance(value, set | dict):
             continue  # any iterable will do that has the right parts
         if name == "timeout" and value == 1.5:
             continue
@@ -336,6 +346,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "erase": {"i": 1, "j": 2, "h": 4, "w": 5, "v": [1, 2, 3]},
     "five_crop": {"size": 8},
     "gaussian_blur": {"kernel_size": 3, "sigma": None},
+    "gaussian_noise": {"mean": 0.1, "sigma": 0.2, "clip": False, "key": [1, 2, 3, 4]},
     "hflip": {},
     "invert": {},
     "jpeg": {"quality": 60},
@@ -344,6 +355,15 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "weights": [0.5],
         "original": 0.5,
         "blend": 0.5,
+    },
+    "move": {
+        "values": [[1, 2, 3, 4]],
+        "size": (9, 9),
+        "transform": [],
+        "seed": 0,
+        "epoch": 0,
+        "sample": 0,
+        "draw": 0,
     },
     "pad": {"padding": 1, "fill": 0, "padding_mode": "constant"},
     "permute_channels": {"permutation": [2, 1, 0]},
@@ -419,6 +439,9 @@ ALSO_WRONG: dict[str, list[Any]] = {
     "weights": [None, 0.5, ["x"], [0.5, 0.5], [math.inf]],
     "original": [None, math.inf, [1]],
     "radius": [-1, 1001, None],
+    "mean": [-11, None, [1]],
+    "clip": [2, None, [True]],
+    "key": [7, [1, 2, 3], [1, 2, 3, 2**32], [1, 2, 3, 4.5]],
     "add": [-1, 256, 1.5, None],
     "thresh": [-1, 257, 1.5, None],
     "i": [-1, 1.5, None],
@@ -443,7 +466,7 @@ ALSO_WRONG: dict[str, list[Any]] = {
 def call(function: str, **changed: Any) -> Any:
     asked = getattr(hr.functional, function)
     first = next(iter(inspect.signature(asked).parameters))
-    value = {"image": IMAGE, "data": jpeg(16, 16)}[first]
+    value = {"image": IMAGE, "data": jpeg(16, 16), "label": hr.transforms.Boxes()}[first]
     return asked(**{first: value, **FUNCTIONS[function], **changed})
 
 

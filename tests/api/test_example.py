@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -69,6 +70,24 @@ def test_the_loop_that_changed_one_import_line_trains(folder: Path) -> None:
     assert len(losses) == 2
     assert all(0 < loss < 10 for loss in losses)
     assert done.stderr == ""
+
+
+def test_the_detection_loop_trains_on_boxes_that_moved() -> None:
+    program = SOURCE.with_name("detection_training.py")
+    # Threads that wait for each other in a loop take minutes where the cores are busy.
+    single = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env=single,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4
+    assert all(re.fullmatch(r"step \d: loss \d+\.\d{3}, \d+ boxes", line) for line in lines)
 
 
 def test_simclr_trains_on_two_views_that_grow(folder: Path) -> None:

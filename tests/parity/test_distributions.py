@@ -1,17 +1,17 @@
 """What ops draw is distributed as torchvision draws it: a Kolmogorov-Smirnov test of each number
 that is drawn from an interval, a chi-square test of each choice.
 
-100,000 draws of ours, all seeds fixed, so that no run differs from another, against as many of
-torchvision's own get_params as TORCHVISION_DRAWS says: 100,000 take minutes, 10,000 is the default.
+100,000 draws of ours against as many of torchvision's own get_params, all seeds fixed, so that no
+run differs from another.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import io
 import json
 import math
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +28,7 @@ from torchvision.transforms import transforms as v1
 from headrace import _lib, arguments
 from headrace import transforms as t
 
-OURS = 100_000
-THEIRS = int(os.environ.get("TORCHVISION_DRAWS", "10000"))
+DRAWS = 100_000
 AT_ONCE = 10_000
 LEAST_P = 1e-4
 WIDTH, HEIGHT = 331, 259  # of the image; no symmetric case
@@ -256,6 +255,42 @@ def their_window() -> Sample:
     return {"top": top, "left": left}
 
 
+def our_size(steps: Steps) -> Sample:
+    found = one(steps, "resize")
+    assert found is not None
+    height, width = found["size"]
+    return {"height": float(height), "width": float(width)}
+
+
+def their_size(op: Any) -> Callable[[], Sample]:
+    def draw() -> Sample:
+        height, width = op.make_params([IMAGE])["size"]
+        return {"height": float(height), "width": float(width)}
+
+    return draw
+
+
+def their_shorter_side() -> Sample:
+    (side,) = v2.RandomResize(100, 300).make_params([IMAGE])["size"]
+    return {"height": float(side), "width": float(int(side * WIDTH / HEIGHT))}
+
+
+def our_margins(steps: Steps) -> Sample:
+    found = one(steps, "pad")
+    if found is None:
+        return {"done": False}
+    sides = zip(("left", "top", "right", "bottom"), found["padding"], strict=True)
+    return {"done": True} | {side: float(width) for side, width in sides}
+
+
+def their_margins() -> Sample:
+    if not torch.rand(1) < 0.6:
+        return {"done": False}
+    padding = v2.RandomZoomOut(side_range=(1.0, 3.0)).make_params([IMAGE])["padding"]
+    sides = zip(("left", "top", "right", "bottom"), padding, strict=True)
+    return {"done": True} | {side: float(width) for side, width in sides}
+
+
 def our_functions(steps: Steps) -> Sample:
     return {"functions": tuple(step["function"] for step in steps)}
 
@@ -336,7 +371,9 @@ def our_policy(steps: Steps) -> Sample:
 
 
 def their_policy(policy: Any) -> Callable[[], Sample]:
-    """torchvision's own forward, with each op written down instead of done."""
+    """torchvision's own forward, with each op written down instead of done. Its table of
+    magnitudes, which it makes for each image and from the image's size alone, is made once."""
+    policy._augmentation_space = functools.cache(policy._augmentation_space)
 
     def draw() -> Sample:
         steps: list[tuple[str, float]] = []
@@ -399,6 +436,18 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
         their_affine,
     ),
     "RandomPerspective": (t.RandomPerspective(0.3, 0.6), our_perspective, their_perspective),
+    "RandomShortestSize": (
+        t.RandomShortestSize([200, 220, 240], 300),
+        our_size,
+        their_size(v2.RandomShortestSize([200, 220, 240], 300)),
+    ),
+    "RandomResize": (t.RandomResize(100, 300), our_size, their_shorter_side),
+    "ScaleJitter": (
+        t.ScaleJitter((300, 320), (0.5, 1.5)),
+        our_size,
+        their_size(v2.ScaleJitter((300, 320), (0.5, 1.5))),
+    ),
+    "RandomZoomOut": (t.RandomZoomOut(side_range=(1.0, 3.0), p=0.6), our_margins, their_margins),
     "RandomApply": (
         t.RandomApply([t.RandomInvert(1), t.RandomEqualize(1)], 0.8),
         our_functions,
@@ -441,8 +490,8 @@ def test_this_op_draws_as_torchvisions_does(name: str) -> None:
     op, ours, theirs = CASES[name]
     random.seed(5)
     torch.manual_seed(5)
-    drawn = [ours(steps) for steps in replays(op, OURS)]
-    assert len(drawn) == OURS
-    found = p_values(drawn, [theirs() for _ in range(THEIRS)])
+    drawn = [ours(steps) for steps in replays(op, DRAWS)]
+    assert len(drawn) == DRAWS
+    found = p_values(drawn, [theirs() for _ in range(DRAWS)])
     print(name, {part: f"{p:.3g}" for part, p in found.items()})
     assert min(found.values()) > LEAST_P, found

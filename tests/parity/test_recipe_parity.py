@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as theirs
 
 import headrace as hr
+from draws import noise_of
 from headrace import transforms as t
 from images import photographs
 
@@ -95,6 +97,14 @@ RECIPES: dict[str, list[Any]] = {
         t.RandomHorizontalFlip(),
         t.RandomApply([t.JPEG(30)]),
     ],
+    "noise": [
+        t.RandomResizedCrop(72),
+        t.GaussianNoise(),
+        t.RandomHorizontalFlip(),
+        t.RandomApply([t.GaussianNoise(0.1, 0.4, clip=False)]),
+        t.Resize((50, 61)),
+        t.RandomInvert(),
+    ],
     "several boxes, timm's and Cutout's": [
         t.RandomResizedCrop(64),
         t.RandomHorizontalFlip(),
@@ -122,9 +132,20 @@ def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.I
         return Image.fromarray(np.asarray(image)[..., arguments["permutation"]])
     if function == "pad":
         arguments["fill"] = tuple(arguments["fill"])
+    if function == "gaussian_noise":
+        return noisy(image, **arguments)
     of_v2 = function == "jpeg" or arguments.get("size", 0) is None
     module: Any = v2.functional if of_v2 else theirs
     found: Image.Image = getattr(module, function)(image, **arguments)
+    return found
+
+
+def noisy(image: Image.Image, mean: float, sigma: float, clip: bool, key: list[int]) -> Image.Image:
+    """torchvision's noise of bytes, with our normal values in the place of its own."""
+    normal = torch.from_numpy(noise_of(key, image.height, image.width)).permute(2, 0, 1)
+    with unittest.mock.patch("torch.randn_like", return_value=normal):
+        tensor = v2.functional.gaussian_noise(v2.functional.pil_to_tensor(image), mean, sigma, clip)
+    found: Image.Image = v2.functional.to_pil_image(tensor)
     return found
 
 

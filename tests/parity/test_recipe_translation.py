@@ -75,6 +75,18 @@ def test_v2s_jpeg_becomes_headraces_where_it_has_a_pil_image() -> None:
         hr.from_torchvision(v2.Compose([v2.ToImage(), v2.JPEG(30)]))
 
 
+def test_v2s_noise_becomes_headraces_where_it_has_bytes() -> None:
+    noise, last = v2.GaussianNoise(0.1, 0.2, False), v2.ToDtype(torch.float32, scale=True)
+    found = hr.from_torchvision(v2.Compose([v2.ToImage(), noise, last]))
+    assert [step.to_dict() for step in found] == [t.GaussianNoise(0.1, 0.2, False).to_dict()]
+    for pipeline, words in (
+        (noise, "PIL image, which it refuses"),
+        (v2.Compose([v2.ToImage(), last, noise]), "here it has no bytes"),
+    ):
+        with pytest.raises(hr.errors.UnsupportedError, match=words):
+            hr.from_torchvision(pipeline)
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_each_augmentation_becomes_headraces_with_its_arguments(version: str) -> None:
     for theirs, ours in same({"v1": v1, "v2": v2}[version]):

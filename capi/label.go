@@ -1,0 +1,109 @@
+package main
+
+/*
+#include "headrace.h"
+*/
+import "C"
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/labels"
+	"github.com/headrace/headrace/internal/pipeline"
+	"github.com/headrace/headrace/internal/transform"
+	"github.com/headrace/headrace/native"
+)
+
+// labelConfig is a field of a loader that moves with the images.
+type labelConfig struct {
+	Field string          `json:"field"`
+	Label json.RawMessage `json:"label"`
+}
+
+// labels reads what the fields are, and refuses transforms that move none.
+func (c *loaderConfig) labels(views []transform.View) ([]pipeline.Label, error) {
+	var found []pipeline.Label
+	var rules []labels.Rule
+	for _, l := range c.Labels {
+		rule, err := transform.ParseLabel(l.Field, l.Label)
+		if err != nil {
+			return nil, argument(err.Error())
+		}
+		found, rules = append(found, pipeline.Label{Field: l.Field, Rule: rule}), append(rules, rule)
+	}
+	for _, view := range views {
+		if err := transform.CheckLabels(view.Transform, rules); err != nil {
+			return nil, planError(err)
+		}
+	}
+	return found, nil
+}
+
+// moveLabel is hr_decode with "label": the bytes are no image but a label of one of that size.
+func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data []byte, into []byte, result *C.hr_image) error {
+	rule, err := transform.ParseLabel("label", c.Label)
+	if err != nil {
+		return argument(err.Error())
+	}
+	if err := transform.CheckLabels(c.Transform, []labels.Rule{rule}); err != nil {
+		return planError(err)
+	}
+	if len(c.Size) != 2 || c.Size[0] < 1 || c.Size[1] < 1 {
+		return argument(fmt.Sprintf("size is %v (expected the image's height and width)", c.Size))
+	}
+	height, width := c.Size[0], c.Size[1]
+	key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
+	steps, err := plan.Replay(key, uint32(width), uint32(height))
+	if err != nil {
+		return transform.Explain(c.Transform, err)
+	}
+	end, err := plan.DrawnSize(key, uint32(width), uint32(height))
+	if err != nil {
+		return transform.Explain(c.Transform, err)
+	}
+	var moved []byte
+	if rule.Kind == labels.Mask {
+		if int64(len(data)) != int64(width)*int64(height) {
+			return argument(fmt.Sprintf("the mask has %d bytes (expected %d, the image's %d x %d)", len(data), int64(width)*int64(height), height, width))
+		}
+		told(result, end.Width, end.Height, uint64(end.Width)*uint64(end.Height))
+		if len(into) < int(end.Width)*int(end.Height) {
+			return nil
+		}
+		return context.MoveMask(steps, data, width, height, rule.Fill, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
+	}
+	if len(data)%4 != 0 {
+		return argument(fmt.Sprintf("the label has %d bytes (expected float32 numbers)", len(data)))
+	}
+	values := make([]float32, len(data)/4)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	values, kept, err := rule.Move(values, steps, int32(end.Width), int32(end.Height))
+	if err != nil {
+		return argument(err.Error())
+	}
+	for _, n := range kept {
+		moved = binary.LittleEndian.AppendUint64(moved, uint64(n))
+	}
+	for _, v := range values {
+		moved = binary.LittleEndian.AppendUint32(moved, math.Float32bits(v))
+	}
+	told(result, uint32(len(kept)), 0, uint64(len(moved)))
+	if len(into) >= len(moved) {
+		copy(into, moved)
+	}
+	return nil
+}
+
+// told fills in what an answer of hr_decode is like, where somebody asked.
+func told(result *C.hr_image, width, height uint32, bytes uint64) {
+	if result == nil {
+		return
+	}
+	result.width, result.height, result.bytes = C.uint32_t(width), C.uint32_t(height), C.uint64_t(bytes)
+}

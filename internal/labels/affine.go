@@ -1,0 +1,71 @@
+package labels
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/headrace/headrace/native"
+)
+
+// projection maps a place of the image before a warp to the one after it.
+type projection struct {
+	x, y  [3]float32
+	depth [3]float32 // 0, 0, 1 for an affine map
+}
+
+func (m *projection) at(x, y float32) (float32, float32) {
+	along := func(row *[3]float32) float32 {
+		return float32(float32(x*row[0])+float32(y*row[1])) + row[2]
+	}
+	depth := along(&m.depth)
+	return along(&m.x) / depth, along(&m.y) / depth
+}
+
+// affineOf turns a map round: images are warped from output to input, places the other way.
+func affineOf(p *[8]float64) (projection, error) {
+	determinant := p[0]*p[4] - p[1]*p[3]
+	a, b, c, d := p[4]/determinant, -p[1]/determinant, -p[3]/determinant, p[0]/determinant
+	m := projection{
+		x:     [3]float32{float32(a), float32(b), float32(-(a*p[2] + b*p[5]))},
+		y:     [3]float32{float32(c), float32(d), float32(-(c*p[2] + d*p[5]))},
+		depth: [3]float32{0, 0, 1},
+	}
+	return m, m.check(determinant)
+}
+
+// perspectiveOf is torchvision's _compute_perspective_thetas.
+func perspectiveOf(p *[8]float64) (projection, error) {
+	denominator := p[0]*p[4] - p[1]*p[3]
+	over := func(n float64) float32 { return float32(n / denominator) }
+	m := projection{
+		x:     [3]float32{over(p[4] - p[5]*p[7]), over(-p[1] + p[2]*p[7]), over(p[1]*p[5] - p[2]*p[4])},
+		y:     [3]float32{over(-p[3] + p[5]*p[6]), over(p[0] - p[2]*p[6]), over(-p[0]*p[5] + p[2]*p[3])},
+		depth: [3]float32{over(-p[4]*p[6] + p[3]*p[7]), over(-p[0]*p[7] + p[1]*p[6]), 1},
+	}
+	return m, m.check(denominator)
+}
+
+func (m *projection) check(determinant float64) error {
+	if determinant == 0 || math.IsNaN(determinant) {
+		return fmt.Errorf("a warp that leaves no area has no place for labels")
+	}
+	return nil
+}
+
+// warpOf is the map of a step, shifted where the step expands: the turned image then begins at 0.
+func warpOf(s *native.Step, before canvas) (projection, error) {
+	if s.Kind == native.StepPixel+native.PixelPerspective {
+		return perspectiveOf(&s.P)
+	}
+	m, err := affineOf(&s.P)
+	if err == nil && s.I[2] > 0 {
+		left, top := float32(math.Inf(1)), float32(math.Inf(1))
+		for _, corner := range [4][2]float32{{0, 0}, {before.width, 0}, {0, before.height}, {before.width, before.height}} {
+			x, y := m.at(corner[0], corner[1])
+			left, top = min(left, x), min(top, y)
+		}
+		m.x[2] -= left
+		m.y[2] -= top
+	}
+	return m, err
+}

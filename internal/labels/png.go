@@ -1,0 +1,51 @@
+package labels
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+)
+
+// ReadMask decodes a PNG of classes: grey of 8 bits at most, or with a palette, whose indices are
+// the classes. Its size and kind are checked before anything is allocated for it, and no more of its
+// data is inflated than those ask for.
+func ReadMask(data []byte, width, height int) ([]byte, error) {
+	config, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%d bytes are no PNG (%w)", len(data), err)
+	}
+	if config.Width != width || config.Height != height {
+		return nil, fmt.Errorf("a mask of %d x %d (expected the image's %d x %d)", config.Height, config.Width, height, width)
+	}
+	if _, indexed := config.ColorModel.(color.Palette); !indexed && config.ColorModel != color.GrayModel {
+		return nil, errKind
+	}
+	decoded, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("a broken PNG (%w)", err)
+	}
+	switch m := decoded.(type) {
+	case *image.Paletted:
+		return rows(m.Pix, m.Stride, width, height), nil
+	case *image.Gray:
+		return rows(m.Pix, m.Stride, width, height), nil
+	}
+	return nil, errKind // grey with a transparent value
+}
+
+var errKind = errors.New("a PNG of another kind (expected one channel of 8 bits, or a palette)")
+
+// rows are an image's bytes without the gaps between its rows.
+func rows(pixels []byte, stride, width, height int) []byte {
+	if stride == width {
+		return pixels[:width*height]
+	}
+	packed := make([]byte, 0, width*height)
+	for y := range height {
+		packed = append(packed, pixels[y*stride:y*stride+width]...)
+	}
+	return packed
+}

@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/labels"
+	"github.com/headrace/headrace/native"
+)
+
+// MaxLabels are as many as the fields of a batch have room for.
+const MaxLabels = 12
+
+// Label is a field of the data set that moves with the image.
+type Label struct {
+	Field string
+	Rule  labels.Rule
+	most  int64 // rows of the sample that has most
+}
+
+// completeLabels checks the fields and finds how much room they need.
+func (c *Config) completeLabels() error {
+	if len(c.Labels) > MaxLabels {
+		return catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("labels", len(c.Labels), fmt.Sprintf("at most %d", MaxLabels)))
+	}
+	for _, phase := range c.Recipe.Phases {
+		size, _ := phase.Views[0].FixedSize()
+		if len(c.Labels) > 0 && (len(phase.Views) > 1 || size.Images > 0) {
+			return catalog.NewError(catalog.KindArgument, "", "labels move with one image of a sample (expected one view)")
+		}
+	}
+	for i := range c.Labels {
+		label := &c.Labels[i]
+		field, ok := c.Dataset.Field(label.Field)
+		if !ok {
+			return catalog.NewError(catalog.KindArgument, "", "labels: the dataset has no field %q", label.Field)
+		}
+		if label.Rule.Kind == labels.Mask {
+			if field.Type != catalog.Bytes && (field.Type != catalog.ArrayType || field.DType != "uint8") {
+				return label.refused(field, "bytes or arrays of uint8")
+			}
+			continue
+		}
+		width := elementBytes[field.DType]
+		if field.Type != catalog.ArrayType || width == 0 {
+			return label.refused(field, "arrays of numbers")
+		}
+		most, err := c.Dataset.MostBytes(label.Field)
+		if err != nil {
+			return err
+		}
+		label.most = most / width / int64(label.Rule.Kind.Width())
+	}
+	return nil
+}
+
+func (l *Label) refused(f catalog.Field, expected string) error {
+	kind := string(f.Type)
+	if f.DType != "" {
+		kind += " of " + f.DType
+	}
+	return catalog.NewError(catalog.KindArgument, "", "labels: field %q is %s (expected %s)", l.Field, kind, expected)
+}
+
+// fields are what a label takes in a batch: a mask one tensor, places their rows, which rows they
+// were, and how many.
+func (l *Label) fields(number int, size native.Size) []Field {
+	name := func(what string) string { return fmt.Sprintf("%s.%d", what, number) }
+	if l.Rule.Kind == labels.Mask {
+		shape := []int64{int64(size.Height), int64(size.Width)}
+		return []Field{{Name: name("mask"), DType: Uint8, Shape: shape, SampleBytes: shape[0] * shape[1]}}
+	}
+	width := int64(l.Rule.Kind.Width())
+	return []Field{
+		{Name: name("places"), DType: Float32, Shape: []int64{l.most, width}, SampleBytes: 4 * l.most * width},
+		{Name: name("kept"), DType: Int64, Shape: []int64{l.most}, SampleBytes: 8 * l.most},
+		{Name: name("count"), DType: Int64, SampleBytes: 8},
+	}
+}
+
+// fieldCount is how many fields a label has in a batch.
+func (l *Label) fieldCount() int {
+	if l.Rule.Kind == labels.Mask {
+		return 1
+	}
+	return 3
+}
+
+// label moves the labels of a sample that was made into place i of the draft.
+func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key) error {
+	l := w.loader
+	if len(l.config.Labels) == 0 {
+		return nil
+	}
+	plan := l.config.Recipe.Phases[d.phase].Views[0]
+	steps, err := plan.Replay(key, sample.Width, sample.Height)
+	if err != nil {
+		return err
+	}
+	size, _ := plan.FixedSize()
+	to := d.layout.behind()
+	for n := range l.config.Labels {
+		label := &l.config.Labels[n]
+		value, err := l.config.Dataset.FieldValue(sample.Index, label.Field)
+		if err != nil {
+			return err
+		}
+		var at []unsafe.Pointer // where its fields have place i
+		for range label.fieldCount() {
+			place, err := d.place(&to[0], i)
+			if err != nil {
+				return err
+			}
+			at, to = append(at, place), to[1:]
+		}
+		if label.Rule.Kind == labels.Mask {
+			err = w.mask(label, value, steps, sample, at[0], size)
+		} else {
+			err = label.places(value, steps, size, at)
+		}
+		if err != nil {
+			return catalog.NewError(catalog.KindBadFile, "", "field %q: %s", label.Field, err)
+		}
+	}
+	return nil
+}
+
+func (w *worker) mask(label *Label, value any, steps []native.Step, sample *catalog.Sample, to unsafe.Pointer, size native.Size) error {
+	width, height := int64(sample.Width), int64(sample.Height)
+	var pixels []byte
+	switch v := value.(type) {
+	case []byte:
+		var err error
+		if pixels, err = labels.ReadMask(v, int(width), int(height)); err != nil {
+			return err
+		}
+	case catalog.Array:
+		if len(v.Shape) != 2 || v.Shape[0] != height || v.Shape[1] != width {
+			return fmt.Errorf("an array of shape %v (expected the image's [%d %d])", v.Shape, height, width)
+		}
+		pixels = v.Data
+	}
+	return w.context.MoveMask(steps, pixels, int32(width), int32(height), label.Rule.Fill, to, int32(size.Width), int32(size.Height))
+}
+
+// places writes the boxes or points of one sample; what lies behind them in its rows is zero.
+func (l *Label) places(value any, steps []native.Step, size native.Size, to []unsafe.Pointer) error {
+	array, ok := value.(catalog.Array)
+	width := int64(l.Rule.Kind.Width())
+	if !ok || len(array.Shape) != 2 || array.Shape[1] != width || array.Shape[0] > l.most {
+		return fmt.Errorf("an array of shape %v (expected [n %d])", array.Shape, width)
+	}
+	numbers, err := floats(array)
+	if err != nil {
+		return err
+	}
+	moved, kept, err := l.Rule.Move(numbers, steps, int32(size.Width), int32(size.Height))
+	if err != nil {
+		return err
+	}
+	values := unsafe.Slice((*float32)(to[0]), l.most*width)
+	clear(values[copy(values, moved):])
+	rows := unsafe.Slice((*int64)(to[1]), l.most)
+	clear(rows[copy(rows, kept):])
+	*(*int64)(to[2]) = int64(len(kept))
+	return nil
+}
+
+// elementBytes are the arrays that may hold places.
+var elementBytes = map[string]int64{"float32": 4, "float64": 8, "int32": 4, "int64": 8, "int16": 2, "uint16": 2, "uint8": 1}
+
+func floats(a catalog.Array) ([]float32, error) {
+	width := int(elementBytes[a.DType])
+	if width == 0 || len(a.Data)%width != 0 {
+		return nil, fmt.Errorf("an array of %s", a.DType)
+	}
+	found := make([]float32, len(a.Data)/width)
+	for i := range found {
+		b := a.Data[i*width : (i+1)*width]
+		switch a.DType {
+		case "float32":
+			found[i] = math.Float32frombits(binary.LittleEndian.Uint32(b))
+		case "float64":
+			found[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		case "int32":
+			found[i] = float32(int32(binary.LittleEndian.Uint32(b)))
+		case "int64":
+			found[i] = float32(int64(binary.LittleEndian.Uint64(b)))
+		case "int16":
+			found[i] = float32(int16(binary.LittleEndian.Uint16(b)))
+		case "uint16":
+			found[i] = float32(binary.LittleEndian.Uint16(b))
+		default:
+			found[i] = float32(b[0])
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,91 @@
+package transform
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/internal/labels"
+	"github.com/headrace/headrace/native"
+)
+
+// ParseLabel reads what a field of labels is; the error names the field, the label and the argument.
+func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
+	t := theTable()
+	name, v, err := parseNamed("label", t.Labels, 0, raw)
+	if err != nil {
+		return labels.Rule{}, labelError(field, err)
+	}
+	switch name {
+	case "Boxes":
+		r := labels.Rule{Kind: labels.Boxes, MinArea: v["min_area"].numbers[0]}
+		r.Format = labels.Format(slices.Index(t.Choices["box_format"], v["format"].text))
+		r.Clamp, r.ClampAtEnd = v["clamp"].on(), v["clamp_at_end"].on()
+		if least := v["sanitize"]; !least.isNull {
+			r.Sanitize, r.MinSize = true, least.numbers[0]
+		}
+		return r, nil
+	case "KeyPoints":
+		return labels.Rule{Kind: labels.Points, ClampAtEnd: v["clamp_at_end"].on(), Sanitize: v["sanitize"].on()}, nil
+	case "Mask":
+		r := labels.Rule{Kind: labels.Mask, Fill: native.MaskFillOfOp}
+		if fill := v["fill"]; !fill.isNull {
+			r.Fill = fill.integer(0)
+		}
+		return r, nil
+	}
+	return labels.Rule{}, labelError(field, &Error{Transform: name, Text: "it is no label that moves (expected Boxes, KeyPoints or Mask)"})
+}
+
+func labelError(field string, err *Error) error {
+	text := fmt.Sprintf("labels: %q", field)
+	if err.Transform != "" {
+		text += " (" + err.Transform + ")"
+	}
+	text += ": "
+	if err.Argument != "" {
+		text += err.Argument + " "
+	}
+	return errors.New(text + err.Text)
+}
+
+// CheckLabels refuses transforms with which torchvision moves no labels: policies, which would have
+// to know them, crops into several images, what mixes images; for places paddings that show the
+// image again; and for masks that are filled as images are, a fill for each channel.
+func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	for i, raw := range list {
+		if err := checkLabels(i, raw, rules); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
+	name, v, err := parseOne(index, raw)
+	if err != nil {
+		return err
+	}
+	e := theTable().entry(name)
+	if e.NoLabels {
+		return &Error{Index: index, Transform: name, Text: "it moves no labels (expected a transform that does, or no labels)"}
+	}
+	places := slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind != labels.Mask })
+	if mode := v["padding_mode"].text; places && mode != "" && mode != "constant" {
+		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: fmt.Sprintf("is %q (expected \"constant\", for boxes and points have no place in another)", mode)}
+	}
+	channels := slices.ContainsFunc(e.Arguments, func(a argument) bool { return a.Type == "fill" && len(v[a.Name].numbers) > 1 })
+	if channels && slices.ContainsFunc(rules, labels.Rule.FilledAsImages) {
+		return &Error{Index: index, Transform: name, Argument: "fill", Text: "has a number for each channel (expected one number, or a Mask with a fill of its own)"}
+	}
+	for _, inner := range v["transforms"].list {
+		if err := checkLabels(index, inner, rules); err != nil {
+			return err
+		}
+	}
+	return nil
+}

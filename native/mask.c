@@ -1,0 +1,304 @@
+/* mask.c: moves a mask with its image, op by op, as torchvision's v2 moves a Mask.
+ *
+ * A mask holds classes, so each output shows one source or a fill. That source is not Pillow's
+ * nearest: torchvision resizes and warps masks as tensors, whose rule for a resize is another
+ * (floor(o * scale), not the pixel under the centre) and whose warps run in single precision. Ops
+ * along the axes only change which column and row are seen, so a run of them costs one pass.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* What is seen of a mask: the source of each column and row. Below 0 are places outside, which show
+ * a value: -1 - value of op 0, -257 - value of op 1 and so on. A later op has a lower number, and
+ * it is the later one that shows. */
+typedef struct seen {
+  hrn_context *context;
+  const uint8_t *pixels; /* of the mask as it was when the maps were last written out */
+  int32_t stride;
+  int32_t width, height; /* now */
+  int32_t *columns, *rows;
+  int turn, spare; /* which scratch the next maps, and the next mask, are written to */
+  int32_t ops;
+  int32_t fill; /* HRN_MASK_FILL_OF_OP or what all ops show */
+} seen;
+
+/* What an op shows from outside, that fills images with such a value. */
+static uint8_t fill_of(const seen *s, double value) {
+  return (uint8_t)(s->fill == HRN_MASK_FILL_OF_OP ? value : s->fill);
+}
+
+/* One axis of an op: which position of the line before it stands at `at`. */
+enum rule_kind { SHIFT, MIRROR, RESIZE, PAD };
+typedef struct rule {
+  enum rule_kind kind;
+  int32_t length, result; /* before and after */
+  int32_t start;
+  hrn_padding padding;
+  int32_t mode;
+} rule;
+
+static int32_t source_of(const rule *r, int32_t at) {
+  switch (r->kind) {
+    case SHIFT:
+      at += r->start;
+      return at >= 0 && at < r->length ? at : -1;
+    case MIRROR:
+      return r->length - 1 - at;
+    case RESIZE: {
+      /* torch's interpolate(mode="nearest"): single precision, and cut off. */
+      const float scale = (float)r->length / (float)r->result;
+      const int32_t found = (int32_t)floorf((float)at * scale);
+      return found < r->length ? found : r->length - 1;
+    }
+    default:
+      return hrn_padded_source(&r->padding, r->mode, r->length, at);
+  }
+}
+
+/* Room for `width` columns and `height` rows behind them. */
+static int32_t *next_maps(seen *s, int32_t width, int32_t height, hrn_status *status) {
+  int32_t *maps = hrn_scratch(s->context, s->turn ? HRN_SCRATCH_FILTER : HRN_SCRATCH_MAPS,
+                              ((size_t)width + (size_t)height) * sizeof *maps, status);
+  s->turn = !s->turn;
+  return maps;
+}
+
+static void apply_rule(const rule *r, int32_t outside, const int32_t *before, int32_t *after) {
+  for (int32_t at = 0; at < r->result; at++) {
+    const int32_t source = source_of(r, at);
+    after[at] = source < 0 ? outside : before[source];
+  }
+}
+
+static int apply(seen *s, const rule *x, const rule *y, uint8_t fill, hrn_status *status) {
+  int32_t *columns = next_maps(s, x->result, y->result, status);
+  if (columns == NULL) return status->code;
+  int32_t *rows = columns + x->result;
+  const int32_t outside = -1 - 256 * s->ops++ - fill;
+  apply_rule(x, outside, s->columns, columns);
+  apply_rule(y, outside, s->rows, rows);
+  s->columns = columns;
+  s->rows = rows;
+  s->width = x->result;
+  s->height = y->result;
+  return HRN_OK;
+}
+
+static void write_out(const seen *s, uint8_t *out) {
+  for (int32_t y = 0; y < s->height; y++) {
+    const int32_t row = s->rows[y];
+    const uint8_t *source = row < 0 ? NULL : s->pixels + (size_t)row * (size_t)s->stride;
+    for (int32_t x = 0; x < s->width; x++) {
+      const int32_t column = s->columns[x], place = row < column ? row : column;
+      *out++ = place < 0 ? (uint8_t)((-1 - place) % 256) : source[column];
+    }
+  }
+}
+
+/* A mask that is seen as it is. */
+static int begin(seen *s, const uint8_t *pixels, int32_t width, int32_t height,
+                 hrn_status *status) {
+  s->columns = next_maps(s, width, height, status);
+  if (s->columns == NULL) return status->code;
+  s->rows = s->columns + width;
+  for (int32_t x = 0; x < width; x++) s->columns[x] = x;
+  for (int32_t y = 0; y < height; y++) s->rows[y] = y;
+  s->pixels = pixels;
+  s->stride = s->width = width;
+  s->height = height;
+  return HRN_OK;
+}
+
+static uint8_t *spare_mask(seen *s, int32_t width, int32_t height, hrn_status *status) {
+  uint8_t *pixels = hrn_scratch(s->context, s->spare ? HRN_SCRATCH_PIXELS_B : HRN_SCRATCH_PIXELS_A,
+                                (size_t)width * (size_t)height, status);
+  s->spare = !s->spare;
+  return pixels;
+}
+
+static int crop(seen *s, int32_t top, int32_t left, int32_t height, int32_t width,
+                hrn_status *status) {
+  const rule x = {.kind = SHIFT, .length = s->width, .result = width, .start = left};
+  const rule y = {.kind = SHIFT, .length = s->height, .result = height, .start = top};
+  return apply(s, &x, &y, 0, status);
+}
+
+static int resize(seen *s, int32_t height, int32_t width, hrn_status *status) {
+  const rule x = {.kind = RESIZE, .length = s->width, .result = width};
+  const rule y = {.kind = RESIZE, .length = s->height, .result = height};
+  return apply(s, &x, &y, 0, status);
+}
+
+static int flip(seen *s, int across, hrn_status *status) {
+  rule x = {.kind = SHIFT, .length = s->width, .result = s->width};
+  rule y = {.kind = SHIFT, .length = s->height, .result = s->height};
+  *(across ? &x.kind : &y.kind) = MIRROR;
+  return apply(s, &x, &y, 0, status);
+}
+
+/* As geometry.c pads the image: by the op's numbers, then by what is missing for its box. */
+static int pad(seen *s, const hrn_drawn *step, hrn_status *status) {
+  const int32_t *i = step->i;
+  const int crops = step->kind == HRN_OP_RANDOM_CROP && i[6];
+  int32_t wide = s->width + i[2] + i[4], high = s->height + i[3] + i[5];
+  rule x = {PAD, s->width, 0, 0, {i[2], i[4], crops && wide < i[1] ? i[1] - wide : 0}, i[7]};
+  rule y = {PAD, s->height, 0, 0, {i[3], i[5], crops && high < i[0] ? i[0] - high : 0}, i[7]};
+  x.result = wide + 2 * x.padding.missing;
+  y.result = high + 2 * y.padding.missing;
+  return apply(s, &x, &y, fill_of(s, step->p[0]), status);
+}
+
+/* a * b + c as torch's matrix products round it on processors with FMA: once, at the end. Doubles
+ * hold the product exactly. */
+static float multiply_add(float a, float b, float c) {
+  return (float)((double)a * (double)b + (double)c);
+}
+
+/* grid_sample(mode="nearest", align_corners=False): where a coordinate from -1 to 1 lies; -1 for
+ * outside. Written so that NaN is outside. */
+static int32_t nearest(float coordinate, int32_t length) {
+  const float at = rintf((coordinate + 1) * ((float)length / 2) - 0.5f);
+  return at > -1 && at < (float)length ? (int32_t)at : -1;
+}
+
+/* torchvision's _affine_grid, whose origin is the middle of the image. */
+static void warp_affine(const uint8_t *mask, int32_t width, int32_t height, const double *m,
+                        uint8_t *out, int32_t to_width, int32_t to_height, uint8_t fill) {
+  const double half[2] = {width * 0.5, height * 0.5};
+  float theta[2][3];
+  for (int axis = 0; axis < 2; axis++) {
+    const double *row = m + 3 * axis;
+    double shift = row[2] + row[0] * to_width * 0.5 + row[1] * to_height * 0.5 - half[axis];
+    if (fabs(shift) < 1e-9) shift = 0; /* nothing but rounding */
+    const double all[3] = {row[0], row[1], shift};
+    for (int k = 0; k < 3; k++) theta[axis][k] = (float)all[k] / (float)half[axis];
+  }
+  for (int32_t y = 0; y < to_height; y++) {
+    const float down = (float)(y - (to_height - 1) * 0.5);
+    for (int32_t x = 0; x < to_width; x++) {
+      const float across = (float)(x - (to_width - 1) * 0.5);
+      float at[2];
+      for (int axis = 0; axis < 2; axis++) {
+        const float *t = theta[axis];
+        at[axis] = multiply_add(down, t[1], across * t[0]) + t[2];
+      }
+      const int32_t column = nearest(at[0], width), row = nearest(at[1], height);
+      *out++ = column < 0 || row < 0 ? fill : mask[(size_t)row * (size_t)width + (size_t)column];
+    }
+  }
+}
+
+/* torchvision's _perspective_grid. */
+static void warp_perspective(const uint8_t *mask, int32_t width, int32_t height, const double *m,
+                             uint8_t *out, uint8_t fill) {
+  const float half[2] = {(float)(width * 0.5), (float)(height * 0.5)};
+  float theta[2][3];
+  for (int k = 0; k < 6; k++) theta[k / 3][k % 3] = (float)m[k] / half[k / 3];
+  const float depth[2] = {(float)m[6], (float)m[7]};
+  for (int32_t y = 0; y < height; y++) {
+    const float down = (float)y + 0.5f;
+    for (int32_t x = 0; x < width; x++) {
+      const float across = (float)x + 0.5f;
+      const float below = multiply_add(down, depth[1], across * depth[0]) + 1;
+      float at[2];
+      for (int axis = 0; axis < 2; axis++) {
+        const float *t = theta[axis];
+        at[axis] = (multiply_add(down, t[1], across * t[0]) + t[2]) / below - 1;
+      }
+      const int32_t column = nearest(at[0], width), row = nearest(at[1], height);
+      *out++ = column < 0 || row < 0 ? fill : mask[(size_t)row * (size_t)width + (size_t)column];
+    }
+  }
+}
+
+static int warp(seen *s, const hrn_drawn *step, hrn_status *status) {
+  const int32_t width = s->width, height = s->height;
+  uint8_t *from = spare_mask(s, width, height, status);
+  if (from == NULL) return status->code;
+  write_out(s, from);
+  const int sets_size = step->kind == HRN_STEP_PIXEL + HRN_PIXEL_AFFINE && step->i[2] > 0;
+  const int32_t to_width = sets_size ? step->i[2] : width;
+  const int32_t to_height = sets_size ? step->i[3] : height;
+  uint8_t *to = spare_mask(s, to_width, to_height, status);
+  if (to == NULL) return status->code;
+  const uint8_t fill = fill_of(s, step->i[5]);
+  if (step->kind == HRN_STEP_PIXEL + HRN_PIXEL_AFFINE) {
+    warp_affine(from, width, height, step->p, to, to_width, to_height, fill);
+  } else {
+    warp_perspective(from, width, height, step->p, to, fill);
+  }
+  return begin(s, to, to_width, to_height, status);
+}
+
+static int move(seen *s, const hrn_drawn *step, hrn_status *status) {
+  const int32_t *i = step->i, *box = step->box;
+  switch (step->kind) {
+    case HRN_OP_CROP:
+      return crop(s, i[0], i[1], i[2], i[3], status);
+    case HRN_OP_CENTER_CROP:
+      return crop(s, hrn_centre(s->height, i[0]), hrn_centre(s->width, i[1]), i[0], i[1], status);
+    case HRN_OP_RESIZE:
+      return resize(s, i[0], i[1], status);
+    case HRN_OP_RESIZE_SHORTER: {
+      const hrn_op op = {.kind = step->kind, .i = {i[0], i[1]}};
+      int32_t width = s->width, height = s->height;
+      if (hrn_op_size(&op, &width, &height, status) != HRN_OK) return status->code;
+      return resize(s, height, width, status);
+    }
+    case HRN_OP_RANDOM_RESIZED_CROP:
+      if (crop(s, box[0], box[1], box[2], box[3], status) != HRN_OK) return status->code;
+      return resize(s, i[0], i[1], status);
+    case HRN_OP_RANDOM_CROP:
+      if (pad(s, step, status) != HRN_OK) return status->code;
+      return crop(s, box[0], box[1], box[2], box[3], status);
+    case HRN_OP_PAD:
+      return pad(s, step, status);
+    case HRN_OP_HORIZONTAL_FLIP:
+    case HRN_OP_VERTICAL_FLIP:
+      return flip(s, step->kind == HRN_OP_HORIZONTAL_FLIP, status);
+    case HRN_STEP_PIXEL + HRN_PIXEL_AFFINE:
+    case HRN_STEP_PIXEL + HRN_PIXEL_PERSPECTIVE:
+      return warp(s, step, status);
+    default: /* colour */
+      return HRN_OK;
+  }
+}
+
+static int move_all(seen *s, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+                    hrn_status *status) {
+  if (begin(s, mask->pixels, mask->width, mask->height, status) != HRN_OK) return status->code;
+  for (int32_t k = 0; k < count; k++) {
+    /* Steps that were drawn for an image of another size. */
+    if (steps[k].width != s->width || steps[k].height != s->height) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "a mask of %dx%d where the image has %dx%d",
+                      s->width, s->height, steps[k].width, steps[k].height);
+    }
+    if (move(s, &steps[k], status) != HRN_OK) return status->code;
+  }
+  if (s->width != mask->to_width || s->height != mask->to_height) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "a moved mask of %dx%d, the destination holds %dx%d",
+                    s->width, s->height, mask->to_width, mask->to_height);
+  }
+  write_out(s, mask->to);
+  return HRN_OK;
+}
+
+int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+                  hrn_status *status) {
+  hrn_status_clear(status);
+  const int32_t sides[4] = {mask->width, mask->height, mask->to_width, mask->to_height};
+  for (int k = 0; k < 4; k++) {
+    if (sides[k] < 1 || sides[k] > HRN_MAX_LENGTH) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "a mask's side of %d", sides[k]);
+    }
+  }
+  if (mask->fill != HRN_MASK_FILL_OF_OP && (mask->fill < 0 || mask->fill > 255)) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "a mask's fill of %d", mask->fill);
+  }
+  seen s = {.context = context, .fill = mask->fill};
+  move_all(&s, steps, count, mask, status);
+  hrn_scratch_end(context);
+  return status->code;
+}
