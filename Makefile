@@ -13,6 +13,9 @@ IMAGES ?=
 SOURCE ?=
 FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
+# Whole-system tests wait much, for processes and for time to pass: two at once take half the time
+# on two cores. More would disturb those that look at the clock.
+PYTEST_PROCESSES ?= 2
 BENCH_ARGS ?=
 # Every benchmark and the demo take IMAGES=DIR, an image folder; else the demo's photographs.
 PHOTOGRAPHS := $(or $(IMAGES),.build/demo/photographs)
@@ -57,7 +60,8 @@ libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (S
 	$(ENV) tools/libjpeg.sh "$(SOURCE)"
 
 pytest: install ## the whole-system tests against the installed wheel
-	$(ENV) $(TEST_PYTHON) -m pytest tests --ignore tests/frameworks --timeout 300 $(PYTEST_ARGS)
+	$(ENV) $(TEST_PYTHON) -m pytest tests --ignore tests/frameworks --timeout 300 \
+	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 check: lint unit ## the quick ones: linters and Go tests
 
@@ -70,8 +74,8 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
 	$(ENV) tools/frameworks.sh
 
-stress: install ## what "make test" does 20 times, for its time: 100 spawned processes
-	$(ENV) HEADRACE_SPAWNED=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py -k spawned --timeout 600
+stress: install ## what "make test" does fewer times: 100 spawned processes, 100 epochs of spawned workers
+	$(ENV) HEADRACE_SPAWNED=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py -k spawned --timeout 1800
 
 demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

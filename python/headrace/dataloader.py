@@ -21,7 +21,7 @@ from headrace.multiview import Views
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, of_steps, translate
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -288,10 +288,13 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
 
-        The sampler is iterated to that place. The order is that of the state with ``shuffle`` or
-        without, with torch's samplers that have a generator (which is put back to where it stood),
-        and with samplers that have ``set_epoch``, unless that chooses another epoch, which then
-        begins from its start. Any other sampler has to be as it was when its epoch began.
+        The sampler is iterated to that place, behind which batches may have another size. The order
+        is that of the state with ``shuffle`` or without, with torch's samplers (the generator of
+        one is put back to where it stood), and with samplers that have ``set_epoch``, unless that
+        chooses another epoch, which then begins from its start. Any other sampler has to be as it
+        was when its epoch began, and so has one of torch's that the state had no place of: a
+        generator that has drawn more than 31 million numbers since it was seeded. Where it does
+        not give again what was handed out, the first batch is an ``ArgumentError``.
 
         Raises:
             ArgumentError: the state is of another dataset, or is none.
@@ -305,12 +308,13 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 )
         numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
         for name, value in numbers.items():
-            if value is None and name not in ("epoch", "batches"):
+            if value is None and name not in ("epoch", "batches", "samples"):
                 continue
-            counts = value if name == "generator" and isinstance(value, list) else [value]
+            length = {"generator": 2, "drawn": 3}.get(name)
+            counts = value if length and isinstance(value, list) else [value]
             # A seed of torch's may be negative.
             if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
-                counts[-1] < 0 or len(counts) != (2 if name == "generator" else 1)
+                len(counts) != (length or 1) or counts[-1] < 0
             ):
                 raise ArgumentError(f"the state has {name}={value!r}, which is none")
         place = Place(**numbers)

@@ -56,6 +56,8 @@ class Epoch:
                 self._wait(code)
         parts = loader.view(batch)
         self._step = step = step + 1
+        if self._feed is not None:
+            loader.note(self._feed.delivered())
         if step < self._steps:
             loader.position.reach(self._epoch, self._origin + step * self._step_samples)
         else:

@@ -19,7 +19,7 @@ from torch.utils.data import (
     default_collate,
 )
 
-from headrace import lending
+from headrace import lending, ranks, replay
 from headrace.batches import Engine, Pool, Recipe, TimedOut
 from headrace.errors import ArgumentError
 from headrace.generators import go_to
@@ -48,9 +48,11 @@ class Place:
 
     epoch: int = 0  # iterations before it
     batches: int = 0  # handed out in it
+    samples: int = 0  # of those batches, which may go on with another size
+    drawn: list[int] | None = None  # what replay.checksum makes of them, and whose they are
     base_seed: int | None = None  # torch's for its workers, here for augmentations
     order_seed: int | None = None  # of a RandomSampler without a generator
-    generator: list[int] | None = None  # where a sampler's generator stood: generators.Tracker
+    generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
     sampler_epoch: int | None = None  # of a sampler with set_epoch
 
 
@@ -58,6 +60,7 @@ class _Chosen(NamedTuple):
     """A batch that the sampler chose and nobody has received yet, or what it raised instead."""
 
     rows: list[int]
+    drawn: int = 0  # the checksum behind it
     error: Exception | None = None
 
 
@@ -71,7 +74,11 @@ class Iteration:
     def __init__(self, loader: DataLoader, recipe: Recipe) -> None:
         self._loader = loader
         self._place, self._resumed = self._start()
-        self._skip = self._place.batches
+        self._left = self._place.samples  # to be replayed
+        # Frameworks save one rank's state for all, and samplers give each rank others: there it
+        # cannot be told. But no share of another number of ranks goes on here.
+        self._whose = [*ranks.resolve(None, None)]
+        self._drawn = 0
         # How often each row came: its draw number.
         self._seen = np.zeros(len(recipe.samples.dataset), np.uint32)
         self._rows = recipe.samples.rows
@@ -155,11 +162,13 @@ class Iteration:
             place.base_seed = loader.base_seed
         loader.base_seed = place.base_seed  # which persistent workers go on with
         *wrappers, base = layers(sampler)
-        if type(base) is RandomSampler and base.generator is None:
-            return self._seeded(wrappers, base)
-        if type(base) in _LAZY and base.generator is not None:
+        if type(base) not in _LAZY:
+            return indices
+        if base.generator is not None:
             return self._tracked(indices, base.generator)
-        return indices
+        if type(base) is RandomSampler:
+            return self._seeded(wrappers, base)
+        return self._drawing(indices, wrappers, base)
 
     def _tracked(self, indices: Iterator[Any], generator: torch.Generator) -> Iterator[Any]:
         """What a sampler with a generator yields, whose place is noted for a resume, or resumed.
@@ -181,13 +190,22 @@ class Iteration:
         if self._place.order_seed is None:
             drawn = torch.empty((), dtype=torch.int64).random_()
             self._place.order_seed = int(drawn.item())
-        twin: Any = copy.copy(base)
-        twin.generator = torch.Generator()
-        twin.generator.manual_seed(self._place.order_seed)
-        for wrapper in reversed(wrappers):
-            inner, twin = twin, copy.copy(wrapper)
-            setattr(twin, _wraps(wrapper), inner)
-        yield from twin
+        generator = torch.Generator()
+        generator.manual_seed(self._place.order_seed)
+        yield from _twin(wrappers, base, generator)
+
+    def _drawing(self, indices: Iterator[Any], wrappers: list[Any], base: Any) -> Iterator[Any]:
+        """What a sampler yields that draws all from the global generator, when it is first asked.
+
+        On resume a generator of its own stands where that one stood, which is left alone.
+        """
+        if self._place.generator is None:
+            self._place.generator = self._loader.tracker.place(torch.default_generator)
+            yield from indices
+        else:
+            generator = torch.Generator()
+            go_to(generator, *self._place.generator)
+            yield from _twin(wrappers, base, generator)
 
     def _draw_epoch(self) -> int:
         """The epoch of the augmentations' key; its seed is the loader's."""
@@ -208,21 +226,36 @@ class Iteration:
                 chosen = self._next_rows()
             except StopIteration:
                 self._chose_all = True
-                if self._skip:
+                if self._left:
                     raise ArgumentError(
-                        f"the state stands {self._place.batches} batches into an epoch that the "
+                        f"the state stands {self._place.samples} samples into an epoch that the "
                         "sampler ends before"
                     ) from None
             except Exception as error:  # its turn comes behind the batches before it
                 self._chose_all = True
-                self._chosen.append(_Chosen([], error))
+                self._chosen.append(_Chosen([], error=error))
             else:
                 draws = self._draws(chosen)
-                if self._skip:
-                    self._skip -= 1
-                else:
-                    self._maker.submit(chosen, draws)
-                    self._chosen.append(_Chosen(chosen))
+                if self._left:
+                    behind = self._replay(chosen)
+                    chosen, draws = chosen[behind:], draws[behind:]
+                    if not chosen:
+                        continue
+                self._drawn = replay.checksum(chosen, self._drawn)
+                self._maker.submit(chosen, draws)
+                self._chosen.append(_Chosen(chosen, self._drawn))
+
+    def _replay(self, rows: list[int]) -> int:
+        """How many of a batch stand before the place: all, or a part where its size is another."""
+        count = min(len(rows), self._left)
+        self._left -= count
+        self._drawn = replay.checksum(rows[:count], self._drawn)
+        if not self._left:
+            drawn = self._place.drawn
+            rank, world_size = self._whose
+            if drawn and (drawn[1] == rank or drawn[2] != world_size):
+                replay.compare(drawn[0], self._drawn, self._place.samples)
+        return count
 
     def _next_rows(self) -> list[int]:
         chosen: Iterable[Any] = next(self._indices)
@@ -243,9 +276,11 @@ class Iteration:
     def _advance(self) -> None:
         """Notes that a batch was handed out."""
         loader, place = self._loader, self._place
-        self._chosen.popleft()
+        chosen = self._chosen.popleft()
         self._choose()
         place.batches += 1
+        place.samples += len(chosen.rows)
+        place.drawn = [chosen.drawn, *self._whose]
         loader.place = place
         loader.next_epoch = max(loader.next_epoch, place.epoch + 1)
         if self._resumed is not None and loader.resume is self._resumed:
@@ -258,6 +293,16 @@ def _wraps(sampler: Any) -> str:
     """The attribute that holds what a sampler merely groups, skips or shares out; else ""."""
     kind = type(sampler)
     return _WRAPPERS.get((kind.__module__, kind.__name__), "")
+
+
+def _twin(wrappers: list[Any], base: Any, generator: torch.Generator) -> Any:
+    """Copies of a sampler and of what groups it, that draw from a generator."""
+    twin = copy.copy(base)
+    twin.generator = generator
+    for wrapper in reversed(wrappers):
+        inner, twin = twin, copy.copy(wrapper)
+        setattr(twin, _wraps(wrapper), inner)
+    return twin
 
 
 def layers(sampler: Any) -> list[Any]:

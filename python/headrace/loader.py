@@ -53,9 +53,9 @@ class Loader:
             reads.
         seed: what order and augmentations are drawn from.
         drop_last: leave a last, smaller batch out.
-        pad: repeat samples until the last batch is equally long on all ranks, as
-            ``DistributedSampler`` does. Else its samples are split as evenly as can be, and where
-            they are fewer than the ranks, some get a batch of none.
+        pad: repeat the first samples of the epoch until the last batch is equally long on all
+            ranks, as ``DistributedSampler`` does. Else its samples are split as evenly as can be,
+            and where they are fewer than the ranks, some get a batch of none.
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
             come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
             ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
@@ -167,11 +167,14 @@ class Loader:
         drawn = isinstance(sampler, samplers.Sampler)
         if sampler is not None and not drawn:
             feed.check(sampler)
-            if shuffle or pad:
-                raise ArgumentError("a sampler of one's own excludes shuffle and pad")
+            if shuffle:
+                raise ArgumentError("a sampler of one's own excludes shuffle")
+            if pad and (drop_last or feed.shards_itself(sampler)):
+                raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
         self._owns_dataset = not isinstance(dataset, Dataset)
         self.batch_size = arguments.count("batch_size", batch_size, 1)
         self.drop_last = arguments.flag("drop_last", drop_last)
+        self._pad = pad
         self.timeout = None if timeout is None else arguments.seconds("timeout", timeout)
         self.seed = arguments.seed("seed", seed)
         self.sampler = sampler
@@ -181,7 +184,7 @@ class Loader:
             **order,
             "order": "epoch" if self._own_order else "submitted",
             "drop_last": self.drop_last and self._own_order,
-            "pad": pad,
+            "pad": pad and self._own_order,
             **recipe,
             "dtype": dtype,
             "layout": "NCHW" if layout == "NCHW" else "NHWC",
@@ -210,6 +213,7 @@ class Loader:
         arrange = None if several is None else several.arrange
         self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
+        self._drawn: list[int] | None = None  # of a sampler: note
         self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
         self._engine: _lib.Handle | None = None
@@ -305,6 +309,7 @@ class Loader:
 
     def _begin_feed(self, handle: int, epoch: int, position: int) -> feed.Feed:
         rank, world_size, _ = self._opened_for
+        drawn = self._drawn if position else None
         if self._shares() < world_size:  # each rank has a sampler of its own
             position, rest = divmod(position, world_size)
             if rest:
@@ -317,17 +322,28 @@ class Loader:
             self.sampler,
             handle,
             (epoch, position),
+            drawn[0] if drawn and drawn[1:] == self._whose() else None,
             (rank, world_size),
             self.batch_size,
             self.drop_last,
             (self._config["prefetch"], self._config["read_ahead"]),
+            self._pad,
         )
+
+    def _whose(self) -> list[int]:
+        """Whose order a sampler gives: all ranks', or that of this one of so many."""
+        rank, world_size, _ = self._opened_for
+        return [rank, world_size] if feed.shards_itself(self.sampler) else [0, 1]
+
+    def note(self, drawn: int) -> None:
+        """Notes what ``replay.checksum`` makes of all that a sampler gave up to this batch."""
+        self._drawn = [drawn, *self._whose()]
 
     def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
         """All that the order depends on; scripts that seed each rank differently meet it here."""
         facts = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
         facts["batch_size"], facts["drop_last"] = self.batch_size, self.drop_last
-        facts["pad"] = self._config["pad"]
+        facts["pad"] = self._pad
         if chosen is not None and not feed.shards_itself(self.sampler):
             facts["first samples of the sampler"] = chosen.head()
         return facts
@@ -353,10 +369,14 @@ class Loader:
 
         Returns:
             "seed", "epoch" and "position" (samples of that epoch, all ranks together), with
-            "version", "fingerprint", "samples" and "shuffle" to know the order by.
+            "version", "fingerprint", "samples" and "shuffle" to know the order by, and with a
+            sampler of one's own "drawn", a checksum of what it gave.
         """
         epoch, position = self.position.place
-        return {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
+        state = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
+        if position and not self._own_order and self._drawn is not None:
+            state["drawn"] = self._drawn
+        return state
 
     def _order(self) -> dict[str, Any]:
         config = self._config
@@ -375,6 +395,10 @@ class Loader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, where a ``state_dict`` stood.
+
+        A sampler of one's own is asked again for all samples up to there. Where it gives others,
+        because it draws from a generator that was not put back, the first batch is an
+        ``ArgumentError``.
 
         Raises:
             ArgumentError: the state is of another dataset or order, or is none.
@@ -395,7 +419,12 @@ class Loader:
         position = arguments.count("state['position']", state.get("position"))
         if position > self._length and self._own_order:
             raise ArgumentError(f"the state's position {position} is behind the last sample")
-        self.seed = seed
+        drawn = state.get("drawn")
+        if drawn is not None:
+            drawn = arguments.each("state['drawn']", drawn, arguments.count)
+            if len(drawn) != 3:
+                raise arguments.refuse("state['drawn']", drawn, "three numbers")
+        self.seed, self._drawn = seed, drawn
         self.position.go_to(epoch, position)
 
     def stats(self) -> dict[str, Any]:

@@ -175,3 +175,39 @@ def test_forked_workers_of_an_iterable_dataset_split_a_hundred_epochs(folder: Pa
         "    print('each once')\n"
     )
     assert processes.run(code, folder, timeout=280) == "each once\n"
+
+
+@pytest.mark.parametrize(("method", "count"), [("forkserver", 5), ("spawn", 2)])
+def test_workers_of_an_iterable_dataset_that_are_spawned_or_served_split_every_epoch(
+    folder: Path, method: str, count: int
+) -> None:
+    """Each epoch has two new workers; the parent uses the engine too, and nothing of them stays."""
+    if "HEADRACE_SPAWNED" in os.environ:
+        count = SPAWNED
+    code = COMMON + (
+        "    import gc, torch\n"
+        "    torch.set_num_threads(1)\n"
+        "    def held():\n"
+        "        gc.collect()\n"
+        "        with open(f'/proc/self/task/{os.getpid()}/children') as mine:\n"
+        "            return len(os.listdir('/proc/self/fd')), len(mine.read().split())\n"
+        "    multiprocessing.set_forkserver_preload(['headrace.torch'])\n"
+        "    mine = loader_of()\n"
+        "    next(iter(mine))\n"
+        "    batches = hr.IterableDataset([sys.argv[1]], 5, transform=steps, shuffle=True,\n"
+        "                                 fields=['index'], num_threads=1)\n"
+        "    loader = torch.utils.data.DataLoader(batches, batch_size=None, num_workers=2,\n"
+        "                                         multiprocessing_context=sys.argv[2])\n"
+        "    def epoch():\n"
+        "        return tuple(i for *_, more in loader for i in more['index'].tolist())\n"
+        "    epochs = [epoch()]\n"
+        "    before = held()\n"
+        "    epochs += [epoch() for _ in range(int(sys.argv[3]) - 1)]\n"
+        "    until = time.monotonic() + 10\n"
+        "    while held() != before and time.monotonic() < until: time.sleep(0.05)\n"
+        "    assert held() == before, (held(), before)\n"
+        "    assert all(sorted(epoch) == list(range(24)) for epoch in epochs)\n"
+        "    assert len(set(epochs)) == len(epochs) == int(sys.argv[3])\n"
+        "    print(len(list(mine)))\n"
+    )
+    assert processes.run(code, folder, method, count, timeout=120 + 15 * count) == "3\n"

@@ -75,6 +75,62 @@ def test_padding_repeats_samples_as_often_as_distributed_sampler_does(
     assert all(len({len(batches[s]) for batches in ranks}) == 1 for s in range(len(ranks[0])))
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 7, COUNT])
+@pytest.mark.parametrize("world_size", [2, 3, 4, 8, 16])
+def test_padding_of_a_users_sampler_begins_it_again_as_distributed_sampler_does(
+    packed: Path, world_size: int, count: int
+) -> None:
+    chosen = [i * 5 % COUNT for i in range(count)]
+    ranks = parts(packed, world_size, 3, pad=True, sampler=chosen)
+    total = -(-count // world_size) * world_size
+    found = [i for step in zip(*ranks, strict=True) for part in step for i in part]
+    assert found == [chosen[i % count] for i in range(total)]
+    shares = [
+        list(torch.utils.data.DistributedSampler(chosen, world_size, rank, shuffle=False))
+        for rank in range(world_size if count else 0)
+    ]
+    assert sorted(found) == sorted(chosen[i] for share in shares for i in share)
+    assert all(len({len(batches[s]) for batches in ranks}) == 1 for s in range(len(ranks[0])))
+    # A subset of Headrace's own, in order, is padded alike.
+    if count > 1:
+        own = parts(packed, world_size, 3, pad=True, sampler=hr.samplers.Subset(chosen))
+        assert own == ranks
+
+
+def test_padding_of_a_users_sampler_is_the_same_after_a_resume_and_drawn_anew(
+    packed: Path,
+) -> None:
+    def one(rank: int) -> hr.Loader:
+        return hr.Loader(
+            packed,
+            2,
+            transform=[hr.transforms.RandomResizedCrop(8)],
+            fields=["index"],
+            sampler=[3, 1, 4, 15, 9],
+            pad=True,
+            rank=rank,
+            world_size=4,
+            num_threads=1,
+        )
+
+    def last(rank: int, state: dict[str, Any] | None) -> Any:
+        with one(rank) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            [(images_found, _, fields)] = loader
+            return fields["index"].tolist(), images_found
+
+    with one(0) as loader:
+        state = {**loader.state_dict(), "position": 4}  # behind what other ranks took
+    whole = [last(rank, None) for rank in range(4)]
+    assert [indices for indices, _ in whole] == [[3, 1], [4, 15], [9, 3], [1, 4]]
+    rest = [last(rank, state) for rank in range(4)]
+    assert [indices for indices, _ in rest] == [[9], [3], [1], [4]]
+    assert rest[0][1][0].equal(whole[2][1][0])
+    assert rest[1][1][0].equal(whole[2][1][1])
+    assert not whole[0][1][0].equal(whole[2][1][1])  # sample 3, the second time
+
+
 RANK = """
     import json, os, sys
     import headrace as hr

@@ -135,6 +135,71 @@ def test_a_saved_state_replays_the_sampler_to_its_place(packed: Path, saved_at: 
     assert found == expected
 
 
+@pytest.mark.parametrize("pad", [False, True])
+def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
+    packed: Path, pad: bool
+) -> None:
+    def drawn() -> Iterator[int]:
+        return iter(random.choices(range(COUNT), k=40))
+
+    random.seed(4)
+    with loader(packed, drawn, pad=pad) as first:
+        iterator = iter(first)
+        begun = first.state_dict()
+        next(iterator)
+        next(iterator)
+        state = json.loads(json.dumps(first.state_dict()))
+        assert len(json.dumps(state)) <= 1024
+        expected = [index for *_, fields in iterator for index in fields["index"].tolist()]
+    assert "drawn" not in begun
+    for part in ({}, {"rank": 1, "world_size": 2, "batch_size": 3}):
+        random.seed(5)
+        with loader(packed, drawn, pad=pad, **part) as other:
+            other.load_state_dict(state)
+            for _ in range(2):
+                with pytest.raises(ArgumentError, match="does not give the 16 samples again"):
+                    next(iter(other))
+                other.load_state_dict(state)
+                assert other.state_dict() == state
+    found: list[int] = []
+    for rank in range(2):
+        random.seed(4)
+        with loader(packed, drawn, pad=pad, rank=rank, world_size=2, batch_size=3) as alike:
+            alike.load_state_dict(state)
+            found += indices(alike)
+    assert sorted(found) == sorted(expected)
+    random.seed(4)
+    with loader(packed, lambda: itertools.islice(drawn(), 9)) as short:
+        short.load_state_dict(state)
+        with pytest.raises(ArgumentError, match="again"):
+            next(iter(short))
+    with loader(packed, drawn) as other:
+        for broken in (3, [1], [1, 2, "x"], [1, 2, -3]):
+            with pytest.raises(ArgumentError, match="drawn"):
+                other.load_state_dict({**state, "drawn": broken})
+
+
+def test_a_state_of_a_sampler_that_shards_itself_tells_its_own_rank_alone(packed: Path) -> None:
+    """Of another rank or number of ranks, whose samples are others, it cannot tell."""
+
+    def one(rank: int, world_size: int, seed: int = 3) -> hr.Loader:
+        sampler = torch.utils.data.DistributedSampler(range(COUNT), world_size, rank, seed=seed)
+        return loader(packed, sampler, rank=rank, world_size=world_size, batch_size=6)
+
+    with one(0, 2) as source:
+        iterator = iter(source)
+        next(iterator)
+        state = source.state_dict()
+    for rank, world_size in ((0, 2), (1, 2), (2, 3)):
+        with one(rank, world_size) as source:
+            source.load_state_dict(state)
+            assert len(indices(source)) == -(-COUNT // world_size) - 12 // world_size
+    with one(0, 2, seed=4) as source:
+        source.load_state_dict(state)
+        with pytest.raises(ArgumentError, match="again"):
+            next(iter(source))
+
+
 @pytest.mark.parametrize("world_size", [2, 3, 8])
 @pytest.mark.parametrize("count", [0, 1, 23, 24, 53])
 def test_ranks_split_the_samplers_order_as_they_split_headraces_own(

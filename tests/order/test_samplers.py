@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch.utils.data import DistributedSampler
 
 import headrace as hr
 import images
@@ -194,7 +195,8 @@ def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
         ({"shuffle": True, "window": 8}, "window"),
         ({"shuffle": "window", "window": 0}, "window"),
         ({"pad": True, "drop_last": True}, "drop_last"),
-        ({"pad": True, "sampler": [1]}, "pad"),
+        ({"pad": True, "drop_last": True, "sampler": [1]}, "drop_last"),
+        ({"pad": True, "sampler": DistributedSampler([1], 2, 0)}, "shard themselves"),
     ):
         with pytest.raises(ArgumentError, match=words):
             loader(packed, **options)

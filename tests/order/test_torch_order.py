@@ -281,7 +281,13 @@ def test_with_seed_augmentations_are_of_seed_epoch_and_sample_alone(
 
 RESUMED = ["sequential", "drop_last", "shuffle", "with replacement", "distributed", "a list"]
 RESUMED += ["shuffle by a generator", "replacement by a generator", "weighted by a generator"]
-RESUMED += ["batch sampler", "list of batches", "no batches, shuffled"]
+RESUMED += [
+    "weighted",
+    "subset sampler",
+    "batch sampler",
+    "list of batches",
+    "no batches, shuffled",
+]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -391,10 +397,99 @@ def test_a_state_of_other_samples_is_refused(numbered: datasets.ImageFolder) -> 
         hr.DataLoader(half, 8).load_state_dict(state)
     with pytest.raises(hr.HeadraceError, match="seed"):
         hr.DataLoader(numbered, 8, seed=1).load_state_dict(state)
-    for broken in ({"batches": -1}, {"batches": "3"}, {"epoch": None}, {"base_seed": 1.5}):
+    for broken in (
+        {"batches": -1},
+        {"batches": "3"},
+        {"epoch": None},
+        {"base_seed": 1.5},
+        {"samples": None},
+        {"drawn": [1, 2]},
+    ):
         with pytest.raises(hr.HeadraceError, match=next(iter(broken))):
             hr.DataLoader(numbered, 8).load_state_dict(state | broken)
     beyond = hr.DataLoader(numbered, 8)
-    beyond.load_state_dict(state | {"batches": 8})
+    beyond.load_state_dict(state | {"batches": 8, "samples": 64})
     with pytest.raises(hr.HeadraceError, match="sampler ends"):
         next(iter(beyond))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ["eager batch sampler", "a users", "lost"])
+def test_a_sampler_that_draws_otherwise_than_before_is_refused_and_not_followed(
+    numbered: datasets.ImageFolder, monkeypatch: pytest.MonkeyPatch, name: str, workers: int
+) -> None:
+    class Users:
+        def __iter__(self) -> Iterator[int]:
+            return iter(random.sample(range(COUNT), 40))
+
+    def loader() -> hr.DataLoader:
+        options = {
+            "a users": {"batch_size": 8, "sampler": Users()},
+            "lost": ORDERS["weighted"](numbered),
+        }
+        chosen = options.get(name) or ORDERS[name](numbered)
+        return hr.DataLoader(numbered, num_workers=workers, **chosen)
+
+    def seeded(seed: int) -> hr.DataLoader:
+        made = loader()
+        torch.manual_seed(seed)
+        random.seed(seed)
+        return made
+
+    first = seeded(4)
+    iterator = iter(first)
+    next(iterator)
+    next(iterator)
+    state = first.state_dict()
+    if name == "lost":  # as of a generator that has drawn too much to be followed
+        assert state["generator"] == [4, 2]
+        state["generator"] = None
+    state = json.loads(json.dumps(state))
+    expected = [labels_of(batch) for batch in iterator]
+    other = seeded(5)
+    other.load_state_dict(state)
+    for _ in range(2):
+        with pytest.raises(hr.HeadraceError, match="samples again that it gave"):
+            next(iter(other))
+        assert other.state_dict() == state
+    # Of another of as many ranks, whose samples may be others, it cannot tell.
+    elsewhere = seeded(5)
+    elsewhere.load_state_dict(state | {"drawn": [state["drawn"][0], 1, 2]})
+    with pytest.raises(hr.HeadraceError, match="samples again that it gave"):
+        next(iter(elsewhere))
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    next(iter(elsewhere))
+    monkeypatch.undo()
+    alike = seeded(4)
+    alike.load_state_dict(state)
+    if workers or name == "lost":  # the base seed, which the state has, came first
+        torch.empty((), dtype=torch.int64).random_()
+    assert [labels_of(batch) for batch in alike] == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", ["shuffle", "weighted", "distributed"])
+def test_a_state_goes_on_at_the_very_next_sample_with_another_batch_size(
+    augmented: datasets.ImageFolder, name: str, workers: int
+) -> None:
+    def samples(batches: Any) -> list[tuple[int, bytes]]:
+        return [
+            (int(label), image.numpy().tobytes())
+            for images_, labels in batches
+            for image, label in zip(images_, labels, strict=True)
+        ]
+
+    given = ORDERS[name](augmented)
+    torch.manual_seed(8)
+    whole = hr.DataLoader(augmented, num_workers=workers, **given)
+    iterator = iter(whole)
+    next(iterator)
+    state = whole.state_dict()
+    assert (state["batches"], state["samples"]) == (1, 8)
+    expected = samples(iterator)
+    for size in (1, 3, 16, 60):
+        torch.manual_seed(9)
+        resumed = hr.DataLoader(augmented, **{**given, "batch_size": size})
+        resumed.load_state_dict(state)
+        assert samples(resumed) == expected
