@@ -37,8 +37,8 @@ static lookup lookup_of(int32_t filter) {
                                  : nearest_places;
 }
 
-static hrn_places places_of(const hrn_image *image) {
-  return (hrn_places){image->pixels, image->stride, image->width, image->height, NULL, NULL};
+static hrn_places places_of(const hrn_image *image, const double *x, const double *y) {
+  return (hrn_places){image->pixels, image->stride, image->width, image->height, x, y};
 }
 
 /* Places that are looked up at a time. */
@@ -130,7 +130,7 @@ static void fixed_nearest(const hrn_pixel_op *op, const hrn_image *image, const 
 }
 
 static void summed_nearest(const double *a, const hrn_image *image, const hrn_image *out) {
-  const hrn_places places = places_of(image);
+  const hrn_places places = places_of(image, NULL, NULL);
   double row_x = a[2] + a[1] * 0.5 + a[0] * 0.5, row_y = a[5] + a[4] * 0.5 + a[3] * 0.5;
   for (int32_t y = 0; y < out->height; y++, row_x += a[1], row_y += a[4]) {
     double at_x = row_x, at_y = row_y;
@@ -145,9 +145,7 @@ static void filtered(const hrn_pixel_op *op, const hrn_image *image, const hrn_i
   const double *a = op->p;
   const lookup look = lookup_of(op->filter);
   double in_x[PLACES], in_y[PLACES];
-  hrn_places places = places_of(image);
-  places.x = in_x;
-  places.y = in_y;
+  const hrn_places places = places_of(image, in_x, in_y);
   for (int32_t y = 0; y < out->height; y++) {
     uint8_t *pixel = out->pixels + (size_t)y * out->stride;
     for (int32_t x = 0; x < out->width; x += PLACES, pixel += 4 * (size_t)PLACES) {
@@ -186,9 +184,7 @@ void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_i
   const double *a = op->p;
   const lookup look = lookup_of(op->filter);
   double in_x[PLACES], in_y[PLACES];
-  hrn_places places = places_of(image);
-  places.x = in_x;
-  places.y = in_y;
+  const hrn_places places = places_of(image, in_x, in_y);
   paint_all(out, op->fill);
   for (int32_t y = 0; y < out->height; y++) {
     uint8_t *pixel = out->pixels + (size_t)y * out->stride;
