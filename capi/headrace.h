@@ -123,7 +123,13 @@ typedef struct hr_image {
  * result->bytes is its length. With "samples": n, at most 2^20, a list of n such lists, for that
  * sample and those after it. With a capacity of 0 `data` may be NULL, and only `result` is filled,
  * from the image's header. transform: a list of {"name", ...arguments} as
- * internal/transform/transforms.json has them. */
+ * internal/transform/transforms.json has them.
+ *
+ * With "label", {"name", ...arguments} as that file's "labels" have them, and "size": [height,
+ * width], `bytes` are no image but a label of one of that size: a mask, a byte a pixel, or boxes or
+ * points as float32. The answer is what the transforms make of it: a mask of the result's width and
+ * height; or int64 numbers of the rows that are left, as many as the result is wide, and then those
+ * rows as float32. */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 
@@ -132,8 +138,8 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
 /* config: {"batch_size", "shuffle", "window" (samples that shuffling mixes with one another; 0:
  * all), "sampler", "seed", "drop_last", "pad" (repeat samples until the last step is equally long
  * on all ranks), "transform": [...] or "views": [{"transform": [...], "repeat": images (1)}...],
- * "resolution", "dtype": "uint8"|"float16"|"bfloat16"|"float32", "layout":
- * "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
+ * "labels": [{"field": name, "label": as for hr_decode}...], at most 12, "resolution", "dtype":
+ * "uint8"|"float16"|"bfloat16"|"float32", "layout": "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
  * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
  * (batches, at least 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error":
  * "raise"|"replace", "epoch" and "position" (where the stream begins, as in hr_seek), "order":
@@ -216,7 +222,12 @@ typedef struct hr_batch {
  * the index of the one that it was mixed with; "partner_labels"; "lambdas" (float64), its own
  * share; "boxes" (int32, shape length x 4), the top, left, height and width of what CutMix took
  * from the partner, all 0 where it took nothing; and, where labels are "soft", "targets" (float32,
- * shape length x num_classes). */
+ * shape length x num_classes).
+ *
+ * With "labels" there follow for label N, from 0 on: of a mask "mask.N" (uint8, shape length x
+ * height x width). Of boxes and points "places.N" (float32, shape length x rows x 4 or 2), where
+ * rows is the most that a sample has; "count.N", how many of them are left of each; and "kept.N"
+ * (int64, shape length x rows), which rows of the field those were. What is behind them is 0. */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. HR_END: the epoch is over;

@@ -85,7 +85,10 @@ class Loader:
         labels: fields that move with the image, and what they are: ``{"boxes":
             hr.transforms.Boxes(sanitize=1), "classes": hr.transforms.Along("boxes"), "mask":
             hr.transforms.Mask()}``. They are in the third part of a batch: masks as a tensor, boxes
-            and points as a list of one tensor for each image.
+            and points as a list of one tensor for each image. Ops on colours, erasings and JPEG
+            leave them; policies, ``FiveCrop``, ``MixUp`` and its like are refused with them, as in
+            torchvision. Making the loader looks for the longest row of boxes and points in the
+            whole index.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.

@@ -280,6 +280,7 @@ def test_random_ops_move_labels_by_what_they_draw_for_the_image() -> None:
         t.RandomZoomOut(side_range=(1, 2)),
         t.RandomHorizontalFlip(),
         t.ColorJitter(0.3),
+        t.RandomChoice([t.Pad(3), t.RandomApply([t.CenterCrop((40, 70))])]),
         t.RandomResizedCrop((40, 50)),
         t.RandomVerticalFlip(),
         t.RandomCrop(45, padding=3, pad_if_needed=True),
@@ -293,7 +294,7 @@ def test_random_ops_move_labels_by_what_they_draw_for_the_image() -> None:
         )
         classes: Any = tv_tensors.Mask(torch.from_numpy(mask))
         for function, given in ours.replay(image, recipe, sample=sample):
-            if function in ("crop", "resize", "hflip", "vflip", "pad"):
+            if function in ("crop", "center_crop", "resize", "hflip", "vflip", "pad"):
                 given = {k: v for k, v in given.items() if k not in ("fill", "interpolation")}
                 name = {"hflip": "horizontal_flip", "vflip": "vertical_flip"}.get(
                     function, function
