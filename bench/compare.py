@@ -6,7 +6,8 @@ of the rounds' own ratios. A rate is taken between two batches of a pipeline tha
 so neither start nor end counts. The page cache is warm.
 
 Without options: the headline table, RandomResizedCrop(224) + flip + Normalize in batches of 128.
-`--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, or SimCLR's.
+`--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, SimCLR's, or
+what MixUp and CutMix cost.
 `--all` adds the other groups and the sweep. A peer that is not installed is left out by name.
 """
 
@@ -28,7 +29,7 @@ from typing import Any
 import facts
 import packing
 import report
-from rows import GROUPS, RECIPES, TARGETS, Row
+from rows import GROUPS, RECIPES, TARGETS, Row, Target
 from sets import ImageSet, Sets, read_all
 from sides import ROOT, LeftOut, Sides
 
@@ -118,7 +119,7 @@ class Comparison:
                 entries.append(self._entry(row, place, scale, answers))
         self.result["rows"] = entries
         self.result["ratios"] = [
-            asdict(target) | {"ratio": ratio}
+            asdict(target) | {"ratio": ratio, "cpu_ratio": self._cpu_ratio(target)}
             for target in TARGETS
             if (ratio := self._ratio(target.ours, target.theirs, 0)) is not None
         ]
@@ -152,6 +153,14 @@ class Comparison:
             return None
         pairs = zip(a, b, strict=False)
         return facts.spread([x[place]["rate"] / y[place]["rate"] for x, y in pairs])
+
+    def _cpu_ratio(self, target: Target) -> float:
+        """Of the work, not the time: what other programs take from the rows is not in it."""
+        ours, theirs = (
+            facts.spread([x[0]["cpu_seconds"] / x[0]["images"] for x in self.answers[name]])
+            for name in (target.ours, target.theirs)
+        )
+        return theirs["median"] / ours["median"]
 
     def write(self) -> None:
         if self.options.json:

@@ -45,6 +45,7 @@ F32, F16 = "Headrace", "Headrace, float16"
 Q90 = "Headrace, float16, FFCV's q90 bytes"
 TORCHVISION, TF, DALI = "torchvision DataLoader", "tf.data", "DALI"
 RAND_AUGMENT, SIMCLR = "RandAugment and RandomErasing", "SimCLR's colours and blur"
+MIXED, UNMIXED = "MixUp or CutMix", "not mixed"
 FFCV16 = "FFCV, float16, its q90 file"
 
 TARGETS = (
@@ -56,6 +57,8 @@ TARGETS = (
     Target(f"{F32}, {RAND_AUGMENT}", f"{TORCHVISION}, {RAND_AUGMENT}", 4.5, 6.0),
     Target(f"{F32}, {RAND_AUGMENT}", f"{DALI}, {RAND_AUGMENT}", 3.0, 3.0),
     Target(f"{F32}, {SIMCLR}", f"{TORCHVISION}, {SIMCLR}", 6.0, 6.0),
+    Target(f"{F32}, {MIXED}", f"{F32}, {UNMIXED}", 0.95, 1.0),
+    Target(f"{F32}, {RAND_AUGMENT}, {MIXED}", f"{F32}, {RAND_AUGMENT}, {UNMIXED}", 0.95, 1.0),
 )
 
 # AUTOTUNE needs a few seconds to find its settings.
@@ -155,6 +158,12 @@ RECIPES = {
     )
     for task, recipe in (("randaugment", RAND_AUGMENT), ("simclr", SIMCLR))
 }
+# What mixing costs: the same rows without it beside them.
+RECIPES["mixup"] = tuple(
+    Row(f"{name}, {how}", "mixup", "headrace", "packed", task=task + suffix, warm_up=4, kernel="")
+    for name, task in ((F32, "train"), (f"{F32}, {RAND_AUGMENT}", "randaugment"))
+    for how, suffix in ((UNMIXED, ""), (MIXED, "+mix"))
+)
 
 
 def _sweep() -> Iterator[Row]:

@@ -19,6 +19,19 @@ typedef struct hrn_nearest_row {
   int64_t x, y, step_x, step_y;
 } hrn_nearest_row;
 
+/* An image, and places in it: pixel (c, r) reaches from c to c + 1 and from r to r + 1. */
+typedef struct hrn_places {
+  const uint8_t *pixels;
+  size_t stride;
+  int32_t width, height;
+  const double *x, *y;
+} hrn_places;
+
+/* Written so that NaN, which a perspective's horizon gives, is outside. */
+static inline int hrn_inside(const hrn_places *image, double x, double y) {
+  return x >= 0.0 && x < image->width && y >= 0.0 && y < image->height;
+}
+
 /* A kernel of `down` rows of `across` weights around one row of an image: the rows under it, and
  * the width, beyond which columns are mirrored. Sums are in the order of rows, with one rounding
  * for a product and its sum. */
@@ -65,6 +78,10 @@ typedef struct hrn_pixel_kernels {
 
   /* warp.c */
   void (*nearest)(const hrn_nearest_row *row, size_t count, uint8_t *out);
+
+  /* filter.c: a pixel for each place; where that lies outside, `out` stays as it is. */
+  void (*bilinear)(const hrn_places *places, size_t count, uint8_t *out);
+  void (*bicubic)(const hrn_places *places, size_t count, uint8_t *out);
 } hrn_pixel_kernels;
 
 void hrn_blend_scalar(uint8_t *, size_t, int32_t, float);
@@ -80,6 +97,8 @@ size_t hrn_blur_across_scalar(const float *, const float *, int32_t, size_t, flo
                               uint32_t *);
 void hrn_blur_again_scalar(const hrn_blur_window *, const uint32_t *, size_t, uint8_t *);
 void hrn_nearest_scalar(const hrn_nearest_row *, size_t, uint8_t *);
+void hrn_bilinear_scalar(const hrn_places *, size_t, uint8_t *);
+void hrn_bicubic_scalar(const hrn_places *, size_t, uint8_t *);
 
 #if defined(__x86_64__)
 void hrn_blend_avx2(uint8_t *, size_t, int32_t, float);
@@ -94,6 +113,8 @@ size_t hrn_blur_across_avx2(const float *, const float *, int32_t, size_t, float
                             uint32_t *);
 void hrn_blur_again_avx2(const hrn_blur_window *, const uint32_t *, size_t, uint8_t *);
 void hrn_nearest_avx2(const hrn_nearest_row *, size_t, uint8_t *);
+void hrn_bilinear_avx2(const hrn_places *, size_t, uint8_t *);
+void hrn_bicubic_avx2(const hrn_places *, size_t, uint8_t *);
 #endif
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Pillow takes three ways for affine maps with the nearest pixel: tables for a pure scaling, 16.16
  * fixed point, and sums in double precision where fixed point would overflow. They round
- * differently, so all three are here; with a filter there is one way for all maps.
+ * differently, so all three are here; with a filter there is one way for all maps, and what it
+ * makes of a place is in filter.c.
  */
 #include <math.h>
 #include <string.h>
@@ -11,81 +12,37 @@
 #include "dispatch.h"
 #include "pixels.h"
 
-/* One output pixel from a place in the input; 0 where it lies outside. */
-typedef int (*lookup)(const hrn_image *image, double x, double y, uint8_t *out);
-
 static const uint8_t *row_at(const hrn_image *image, int32_t y) {
   return image->pixels + (size_t)y * image->stride;
 }
 
-/* Written so that NaN, which a perspective's horizon gives, is outside. */
-static int inside(const hrn_image *image, double x, double y) {
-  return x >= 0.0 && x < image->width && y >= 0.0 && y < image->height;
+static void nearest(const hrn_places *image, double x, double y, uint8_t *out) {
+  if (!hrn_inside(image, x, y)) return;
+  memcpy(out, image->pixels + (size_t)(int32_t)y * image->stride + 4 * (size_t)(int32_t)x, 4);
 }
 
-static int nearest(const hrn_image *image, double x, double y, uint8_t *out) {
-  if (!inside(image, x, y)) return 0;
-  memcpy(out, row_at(image, (int32_t)y) + 4 * (size_t)(int32_t)x, 4);
-  return 1;
-}
-
-static int32_t clamped(int32_t at, int32_t length) {
-  return at < 0 ? 0 : at < length ? at : length - 1;
-}
-
-static int bilinear(const hrn_image *image, double x, double y, uint8_t *out) {
-  if (!inside(image, x, y)) return 0;
-  x -= 0.5;
-  y -= 0.5;
-  const int32_t left = (int32_t)floor(x), top = (int32_t)floor(y);
-  const double dx = x - left, dy = y - top;
-  const uint8_t *row = row_at(image, clamped(top, image->height));
-  const size_t x0 = 4 * (size_t)clamped(left, image->width);
-  const size_t x1 = 4 * (size_t)clamped(left + 1, image->width);
-  const uint8_t *next = top + 1 < image->height ? row_at(image, top + 1) : NULL;
-  for (size_t c = 0; c < 3; c++) {
-    const double a = row[x0 + c] + (row[x1 + c] - row[x0 + c]) * dx;
-    double b = a;
-    if (next != NULL) b = next[x0 + c] + (next[x1 + c] - next[x0 + c]) * dx;
-    out[c] = (uint8_t)(a + (b - a) * dy);
+static void nearest_places(const hrn_places *places, size_t count, uint8_t *out) {
+  for (size_t k = 0; k < count; k++, out += 4) {
+    nearest(places, places->x[k], places->y[k], out);
   }
-  return 1;
 }
 
-/* Cubic convolution with a = -1 as a polynomial in d, in Pillow's order of operations. */
-static double cubic(double v1, double v2, double v3, double v4, double d) {
-  const double p2 = -v1 + v3, p3 = 2 * (v1 - v2) + v3 - v4, p4 = -v1 + v2 - v3 + v4;
-  return v2 + d * (p2 + d * (p3 + d * p4));
-}
-
-static int bicubic(const hrn_image *image, double x, double y, uint8_t *out) {
-  if (!inside(image, x, y)) return 0;
-  x -= 0.5;
-  y -= 0.5;
-  const int32_t left = (int32_t)floor(x) - 1, top = (int32_t)floor(y) - 1;
-  const double dx = x - (left + 1), dy = y - (top + 1);
-  size_t at[4];
-  for (int32_t k = 0; k < 4; k++) at[k] = 4 * (size_t)clamped(left + k, image->width);
-  for (size_t c = 0; c < 3; c++) {
-    /* A row that is missing below or above is the one before it. */
-    double v[4];
-    for (int32_t k = 0; k < 4; k++) {
-      if (k > 0 && !(top + k >= 0 && top + k < image->height)) {
-        v[k] = v[k - 1];
-        continue;
-      }
-      const uint8_t *row = row_at(image, clamped(top + k, image->height)) + c;
-      v[k] = cubic(row[at[0]], row[at[1]], row[at[2]], row[at[3]], dx);
-    }
-    const double value = cubic(v[0], v[1], v[2], v[3], dy);
-    out[c] = (uint8_t)(value <= 0.0 ? 0 : value >= 255.0 ? 255 : value);
-  }
-  return 1;
-}
+/* How pixels are made of places. */
+typedef void (*lookup)(const hrn_places *places, size_t count, uint8_t *out);
 
 static lookup lookup_of(int32_t filter) {
-  return filter == HRN_BILINEAR ? bilinear : filter == HRN_BICUBIC ? bicubic : nearest;
+  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  return filter == HRN_BILINEAR  ? kernels->bilinear
+         : filter == HRN_BICUBIC ? kernels->bicubic
+                                 : nearest_places;
 }
+
+static hrn_places places_of(const hrn_image *image, const double *x, const double *y) {
+  return (hrn_places){image->pixels, image->stride, image->width, image->height, x, y};
+}
+
+/* Places that are looked up at a time. */
+enum { PLACES = 64 };
 
 static void paint(uint8_t *pixel, int32_t count, const uint8_t fill[4]) {
   uint32_t colour;
@@ -173,12 +130,31 @@ static void fixed_nearest(const hrn_pixel_op *op, const hrn_image *image, const 
 }
 
 static void summed_nearest(const double *a, const hrn_image *image, const hrn_image *out) {
+  const hrn_places places = places_of(image, NULL, NULL);
   double row_x = a[2] + a[1] * 0.5 + a[0] * 0.5, row_y = a[5] + a[4] * 0.5 + a[3] * 0.5;
   for (int32_t y = 0; y < out->height; y++, row_x += a[1], row_y += a[4]) {
     double at_x = row_x, at_y = row_y;
     uint8_t *pixel = out->pixels + (size_t)y * out->stride;
     for (int32_t x = 0; x < out->width; x++, pixel += 4, at_x += a[0], at_y += a[3]) {
-      nearest(image, at_x, at_y, pixel);
+      nearest(&places, at_x, at_y, pixel);
+    }
+  }
+}
+
+static void filtered(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
+  const double *a = op->p;
+  const lookup look = lookup_of(op->filter);
+  double in_x[PLACES], in_y[PLACES];
+  const hrn_places places = places_of(image, in_x, in_y);
+  for (int32_t y = 0; y < out->height; y++) {
+    uint8_t *pixel = out->pixels + (size_t)y * out->stride;
+    for (int32_t x = 0; x < out->width; x += PLACES, pixel += 4 * (size_t)PLACES) {
+      const int32_t count = out->width - x < PLACES ? out->width - x : PLACES;
+      for (int32_t k = 0; k < count; k++) {
+        in_x[k] = a[0] * (x + k + 0.5) + a[1] * (y + 0.5) + a[2];
+        in_y[k] = a[3] * (x + k + 0.5) + a[4] * (y + 0.5) + a[5];
+      }
+      look(&places, (size_t)count, pixel);
     }
   }
 }
@@ -197,15 +173,7 @@ int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *im
   }
   paint_all(out, op->fill);
   if (op->filter != HRN_NEAREST) {
-    const lookup look = lookup_of(op->filter);
-    for (int32_t y = 0; y < height; y++) {
-      uint8_t *pixel = out->pixels + (size_t)y * out->stride;
-      const double in_y = y + 0.5;
-      for (int32_t x = 0; x < width; x++, pixel += 4) {
-        const double in_x = x + 0.5;
-        look(image, a[0] * in_x + a[1] * in_y + a[2], a[3] * in_x + a[4] * in_y + a[5], pixel);
-      }
-    }
+    filtered(op, image, out);
     return HRN_OK;
   }
   summed_nearest(a, image, out);
@@ -215,14 +183,19 @@ int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *im
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
   const double *a = op->p;
   const lookup look = lookup_of(op->filter);
+  double in_x[PLACES], in_y[PLACES];
+  const hrn_places places = places_of(image, in_x, in_y);
   paint_all(out, op->fill);
   for (int32_t y = 0; y < out->height; y++) {
     uint8_t *pixel = out->pixels + (size_t)y * out->stride;
-    const double in_y = y + 0.5;
-    for (int32_t x = 0; x < out->width; x++, pixel += 4) {
-      const double in_x = x + 0.5, depth = a[6] * in_x + a[7] * in_y + 1;
-      look(image, (a[0] * in_x + a[1] * in_y + a[2]) / depth,
-           (a[3] * in_x + a[4] * in_y + a[5]) / depth, pixel);
+    for (int32_t x = 0; x < out->width; x += PLACES, pixel += 4 * (size_t)PLACES) {
+      const int32_t count = out->width - x < PLACES ? out->width - x : PLACES;
+      for (int32_t k = 0; k < count; k++) {
+        const double depth = a[6] * (x + k + 0.5) + a[7] * (y + 0.5) + 1;
+        in_x[k] = (a[0] * (x + k + 0.5) + a[1] * (y + 0.5) + a[2]) / depth;
+        in_y[k] = (a[3] * (x + k + 0.5) + a[4] * (y + 0.5) + a[5]) / depth;
+      }
+      look(&places, (size_t)count, pixel);
     }
   }
 }

@@ -35,6 +35,7 @@ typedef void (*hrn_write_kernel)(const hrn_format *format, const uint8_t *pixels
 void hrn_write_scalar(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
 #if defined(__x86_64__)
 void hrn_write_avx2(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
+void hrn_write_avx512(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
 #endif
 
 #endif

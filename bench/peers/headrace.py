@@ -9,12 +9,14 @@ from peers.protocol import (
     BLUR,
     BLUR_P,
     BLUR_SIGMA,
+    CLASSES,
     ERASING,
     EVALUATION_RESIZE,
     GREY_P,
     JITTER,
     JITTER_P,
     MEAN,
+    MIXED,
     RAND_AUGMENT,
     STD,
     Order,
@@ -28,16 +30,17 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     from headrace.errors import UnsupportedError
 
     ops: list[Any]
-    if order.task == "eval":
+    task = order.task.removesuffix(MIXED)
+    if task == "eval":
         ops = [hr.transforms.Resize(EVALUATION_RESIZE), hr.transforms.CenterCrop(order.size)]
     else:
         ops = [
             hr.transforms.RandomResizedCrop(order.size, scale=(order.min_scale, 1.0)),
             hr.transforms.RandomHorizontalFlip(),
         ]
-    if order.task == "randaugment":
+    if task == "randaugment":
         ops.append(hr.transforms.RandAugment(*RAND_AUGMENT))
-    elif order.task == "simclr":
+    elif task == "simclr":
         ops += [
             hr.transforms.RandomApply([hr.transforms.ColorJitter(*JITTER)], JITTER_P),
             hr.transforms.RandomGrayscale(GREY_P),
@@ -45,15 +48,21 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         ]
     if order.dtype != "uint8":  # uint8: the pixels as they are, for a GPU to normalise
         ops.append(hr.transforms.Normalize(MEAN, STD))
-    if order.task == "randaugment":
+    if task == "randaugment":
         ops.append(hr.transforms.RandomErasing(ERASING))
+    if task != order.task:
+        mixes = [
+            hr.transforms.MixUp(num_classes=CLASSES),
+            hr.transforms.CutMix(num_classes=CLASSES),
+        ]
+        ops.append(hr.transforms.RandomChoice(mixes))
     try:
         # The variant is where the index of a folder lies.
         dataset = hr.Dataset(order.source, index_dir=order.variant or None)
         loader = hr.Loader(
             dataset,
             batch_size=order.batch_size,
-            shuffle=order.task != "eval",
+            shuffle=task != "eval",
             drop_last=True,
             num_threads=order.threads,
             transform=ops,

@@ -23,11 +23,13 @@ RATIO = (3 / 4, 4 / 3)
 EVALUATION_RESIZE = 256  # Resize(256), then CenterCrop(224)
 
 # The recipes of augmentation, besides RandomResizedCrop and the flip: torchvision's arguments.
-TASKS = ("train", "eval", "randaugment", "simclr")
+MIXED = "+mix"  # behind the name of a task: MixUp or CutMix of the batch, one of them at random
+TASKS = ("train", "eval", "randaugment", "simclr", "train" + MIXED, "randaugment" + MIXED)
 RAND_AUGMENT = (2, 9)  # ops, magnitude
 ERASING = 0.25  # probability
 JITTER, JITTER_P, GREY_P = (0.8, 0.8, 0.8, 0.2), 0.8, 0.2
 BLUR, BLUR_SIGMA, BLUR_P = 23, (0.1, 2.0), 0.5
+CLASSES = 1000  # of the mixed labels
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Order:
 
     source: Path  # an image folder, or what the loader's own prepare made of it
     # RandomResizedCrop + flip + Normalize; "eval": Resize + CenterCrop; "randaugment": with
-    # RandAugment and RandomErasing; "simclr": with ColorJitter, grey and blur
+    # RandAugment and RandomErasing; "simclr": with ColorJitter, grey and blur; MIXED behind it
     task: str = "train"
     dtype: str = "float32"
     size: int = 224

@@ -190,6 +190,46 @@ static int nearest_round(random_state *r) {
   return differ("nearest", a, b, count);
 }
 
+/* A place inside, on a pixel's edge or middle, on the border or beyond it, or nowhere. */
+static double some_double_place(random_state *r, int32_t length) {
+  const double whole = (double)random_below(r, (uint64_t)length + 4) - 2;
+  switch (random_below(r, 8)) {
+    case 0:
+      return whole;
+    case 1:
+      return whole + 0.5;
+    case 2:
+      return random_below(r, 2) ? nextafter(whole, -1e9) : nextafter(whole + 0.5, -1e9);
+    case 3:
+      return random_below(r, 4) ? whole : random_below(r, 2) ? NAN : 1e300;
+    default:
+      return whole + (double)random_below(r, 1ull << 40) * 0x1p-40;
+  }
+}
+
+static int filter_round(random_state *r) {
+  enum { MOST = 70 };
+  double x[MOST], y[MOST];
+  hrn_places places = {.width = (int32_t)some_count(r), .height = (int32_t)some_count(r)};
+  if (random_below(r, 4) == 0) places.width = 1 + (int32_t)random_below(r, 4);
+  if (random_below(r, 4) == 0) places.height = 1 + (int32_t)random_below(r, 4);
+  const size_t beside = random_below(r, 3), count = some_count(r);
+  places.stride = 4 * ((size_t)places.width + beside);
+  const size_t pixels = (size_t)(places.height - 1) * places.stride / 4 + (size_t)places.width;
+  uint8_t *in = some_pixels(r, pixels), *fill = some_pixels(r, count);
+  for (size_t k = 0; k < count; k++) {
+    x[k] = some_double_place(r, places.width);
+    y[k] = some_double_place(r, places.height);
+  }
+  places.pixels = in, places.x = x, places.y = y;
+  uint8_t *a[2], *b[2];
+  for (int k = 0; k < 2; k++) a[k] = copy_of(fill, count), b[k] = copy_of(fill, count);
+  plain->bilinear(&places, count, a[0]), simd->bilinear(&places, count, b[0]);
+  plain->bicubic(&places, count, a[1]), simd->bicubic(&places, count, b[1]);
+  free(in), free(fill);
+  return differ("bilinear", a[0], b[0], count) + differ("bicubic", a[1], b[1], count);
+}
+
 /* All of 2^24, in rows of one red and green; each red has a turn of its own, the first one none. */
 static int every_hue(void) {
   enum { ROW = 256 * 256 };
@@ -220,7 +260,7 @@ int main(int count, char **arguments) {
   random_state r = random_seeded(11);
   for (uint64_t round = 0; round < rounds; round++) {
     if (enhance_round(&r) + extremes_round(&r) + hue_round(&r) + sharpen_round(&r) +
-            blur_round(&r) + nearest_round(&r) !=
+            blur_round(&r) + nearest_round(&r) + filter_round(&r) !=
         0) {
       fprintf(stderr, "round %llu\n", (unsigned long long)round);
       return 1;

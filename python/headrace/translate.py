@@ -1,11 +1,11 @@
-"""torchvision's transforms, v1 and v2, as ``headrace.transforms``.
+"""torchvision's transforms, v1 and v2, and timm's, as ``headrace.transforms``.
 
 A transform is translated only where equal parameters give equal bytes (GaussianBlur, whose bytes in
 torchvision depend on the CPU: within one). Whatever is not known to do
 so (another class, a subclass, an argument that the engine has no equal for, a resize of a tensor
 instead of a PIL image) ends the translation there and is left to Python.
 
-torchvision is never imported: whoever has one of its transforms has imported it.
+torchvision and timm are never imported: whoever has one of their transforms has imported it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import Any
 from headrace import mixing, transforms
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.translate_recipes import Augmentations
+from headrace.translate_timm import Timm
 
 # The public modules whose classes of a name are known; a subclass may do anything.
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
+# timm's, whose names are read with "Timm" before them, for some are torchvision's too.
+_TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
 _FILTERS = ("nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos")
 _PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 _MOST_STEPS = 64  # the engine's own limits, docs/limits.md
@@ -114,7 +117,8 @@ def from_torchvision(compose: Any) -> Translation:
 
     Args:
         compose: a ``Compose`` of ``torchvision.transforms`` or ``torchvision.transforms.v2``, a
-            ``torch.nn.Sequential`` of them, or one of them alone.
+            ``torch.nn.Sequential`` of them, or one of them alone; timm's transforms of PIL images
+            among them, as ``timm.data.create_transform`` composes them.
 
     Returns:
         a list of ``headrace.transforms``, with ``dtype`` and ``scale`` beside it:
@@ -183,15 +187,18 @@ def _flat(op: Any) -> Iterator[Any]:
 
 
 def _known(op: Any) -> tuple[str, int]:
-    """The name and version of a torchvision class, or ("", 0) for anything else."""
+    """The name and version of a class of torchvision's or timm's, or ("", 0) for anything else."""
     kind = type(op)
     for module, version in _VERSIONS.items():
         if getattr(sys.modules.get(module), kind.__name__, None) is kind:
             return kind.__name__, version
+    for module in _TIMM:
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return f"Timm{kind.__name__}", 1
     return "", 0
 
 
-class _Reader(Augmentations):
+class _Reader(Augmentations, Timm):
     """Follows what an image is at each transform, and notes the steps that do the same.
 
     The methods are named as the transforms; each answers "" or why it has no translation.

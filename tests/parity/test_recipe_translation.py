@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from torchvision.transforms import v2
 import headrace as hr
 import images
 from headrace import transforms as t
+from headrace.translate import _Reader
+
+ROOT = Path(__file__).resolve().parents[2]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -196,3 +200,34 @@ def test_a_blur_in_a_recipe_gives_torchs_batches_but_for_a_few_bytes_by_one(
     off = (found.int() - wanted.int()).abs()
     assert off.max() <= 1
     assert (off > 0).sum() * 10_000 < off.numel()
+
+
+# Of the table, with what stands for them instead.
+NOT_TRANSLATED = {
+    "AugMix": "torchvision runs it on tensors",
+    "FiveCrop": "a tuple of images, of which a Lambda makes a tensor",
+    "TenCrop": "as FiveCrop",
+    "MixUp": "takes batches, in a collate_fn",
+    "CutMix": "as MixUp",
+    "Mixup": "as MixUp",
+    "Cutout": "no class of torchvision's or timm's",
+    "Native": "a function of the user's own",
+}
+# timm's classes, where they are named otherwise than the table's.
+OF_TIMM = {
+    "TimmAugment": ("TimmRandAugment", "TimmAutoAugment", "TimmAugMixAugment"),
+    "TimmErasing": ("TimmRandomErasing",),
+}
+
+
+def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_here() -> None:
+    table = json.loads((ROOT / "internal/transform/transforms.json").read_text())
+    for entry in table["transforms"]:
+        name = entry["name"]
+        if entry.get("internal"):
+            continue
+        read = all(
+            hasattr(_Reader, f"_{known}") or _Reader.is_augmentation(known)
+            for known in OF_TIMM.get(name, (name,))
+        )
+        assert read != (name in NOT_TRANSLATED), name

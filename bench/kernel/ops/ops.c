@@ -92,10 +92,10 @@ int main(int count, char **arguments) {
     for (int round = 0; round < rounds; round++) {
       memcpy(pixels, original, sizeof original);
       hrn_image image = {pixels, SIDE * 4, SIDE, SIDE};
-      int32_t turn = 0;
+      hrn_pixel_state state = {0};
       hrn_status status;
       const double begun = now();
-      if (hrn_pixels_run(context, &ops[k].op, &image, &turn, &status) != HRN_OK) {
+      if (hrn_pixels_run(context, &ops[k].op, &image, &state, &status) != HRN_OK) {
         fprintf(stderr, "%s: %s\n", ops[k].name, status.text);
         return 1;
       }

@@ -1,11 +1,12 @@
 /* stages.c: where the time of one sample goes.
  *
- *   stages [-r ROUNDS] [-k STEP] [-m MINIMUM_SCALE] [-j FILE] DIRECTORY
+ *   stages [-t TASK] [-r ROUNDS] [-k STEP] [-m MINIMUM_SCALE] [-j FILE] DIRECTORY
  *
  * RandomResizedCrop(224), flip, normalise, float32 NCHW, of every file below DIRECTORY, with seek
- * points and without. The linker puts the functions below between the stages (--wrap), so what is
- * timed is the package as it is built for the library. Each sample is run ROUNDS times and the
- * fastest run counts, which is the one that nothing else on the machine got in the way of.
+ * points and without; TASK randaugment adds RandAugment(2, 9) and RandomErasing(0.25). The linker
+ * puts the functions below between the stages (--wrap), so what is timed is the package as it is
+ * built for the library. Each sample is run ROUNDS times and the fastest run counts, which is the
+ * one that nothing else on the machine got in the way of.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -19,14 +20,17 @@
 #include "../../../native/plan.h"
 
 enum { SIDE = 224, BATCH = 64 };
-enum stage { CHECKSUM, HEADER, ENTROPY, PIXELS, RESIZE, WRITE, REST, STAGES };
-static const char *const names[STAGES] = {"checksum", "header", "entropy", "IDCT + colour",
-                                          "resize",   "write",  "rest"};
+enum stage { CHECKSUM, HEADER, ENTROPY, PIXELS, RESIZE, OPS, WRITE, ERASE, REST, STAGES };
+static const char *const names[STAGES] = {"checksum",      "header", "entropy",
+                                          "IDCT + colour", "resize", "ops on pixels",
+                                          "write",         "erase",  "rest"};
 
 /* ---- clocks between the stages ---- */
 
-static double spent[STAGES]; /* nanoseconds of the run in progress, calls inside included */
-static long reads[STAGES];
+static double spent[STAGES]; /* nanoseconds of the run in progress, without calls inside */
+static long reads[STAGES];   /* of the clock, at the stage's begin and end */
+static enum stage running = REST;
+static double since;
 
 static double now(void) {
   struct timespec t;
@@ -34,25 +38,32 @@ static double now(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static void charge(enum stage stage, double begun) {
-  spent[stage] += now() - begun;
+/* From here on another stage is running; the one that ran. */
+static enum stage change(enum stage stage) {
+  const double at = now();
+  const enum stage before = running;
+  spent[before] += at - since;
+  reads[before]++;
   reads[stage]++;
+  running = stage;
+  since = at;
+  return before;
 }
 
-#define WRAP(stage, type, name, parameters, arguments) \
+#define WRAP(which, type, name, parameters, arguments) \
   type __real_##name parameters;                       \
   type __wrap_##name parameters {                      \
-    const double begun = now();                        \
+    const enum stage before = change(which);           \
     type result = __real_##name arguments;             \
-    charge(stage, begun);                              \
+    change(before);                                    \
     return result;                                     \
   }
-#define WRAP_VOID(stage, name, parameters, arguments) \
+#define WRAP_VOID(which, name, parameters, arguments) \
   void __real_##name parameters;                      \
   void __wrap_##name parameters {                     \
-    const double begun = now();                       \
+    const enum stage before = change(which);          \
     __real_##name arguments;                          \
-    charge(stage, begun);                             \
+    change(before);                                   \
   }
 
 WRAP(CHECKSUM, uint32_t, hrn_crc32c, (uint32_t crc, const uint8_t *bytes, size_t length),
@@ -83,12 +94,21 @@ WRAP(RESIZE, int, hrn_stage_first,
      (hrn_context * context, const hrn_ready *ready, const hrn_sink *sink, hrn_status *status),
      (context, ready, sink, status))
 
+WRAP(OPS, int, hrn_pixels_run,
+     (hrn_context * context, const hrn_pixel_op *op, hrn_image *image, hrn_pixel_state *state,
+      hrn_status *status),
+     (context, op, image, state, status))
+WRAP_VOID(ERASE, hrn_erase,
+          (const hrn_program *program, const hrn_format *format, const hrn_key *key,
+           uint8_t *destination),
+          (program, format, key, destination))
+
 static hrn_write_kernel real_write;
 static void timed_write(const hrn_format *format, const uint8_t *pixels, int32_t count, int flip,
                         uint8_t *row, size_t plane) {
-  const double begun = now();
+  const enum stage before = change(WRITE);
   real_write(format, pixels, count, flip, row, plane);
-  charge(WRITE, begun);
+  change(before);
 }
 
 const hrn_kernels *__real_hrn_kernels_chosen(void);
@@ -100,12 +120,12 @@ const hrn_kernels *__wrap_hrn_kernels_chosen(void) {
   return &timed;
 }
 
-/* What one pair of reads adds to the stage that it lies in, and to those around it. */
-static double read_cost(void) {
-  enum { READS = 100000 };
+/* What a change adds, half of it to each of the two stages. */
+static double change_cost(void) {
+  enum { CHANGES = 200000 };
   const double begun = now();
-  for (int i = 0; i < READS; i++) charge(REST, now());
-  return (now() - begun) / READS;
+  for (int i = 0; i < CHANGES; i++) change(REST);
+  return (now() - begun) / CHANGES;
 }
 
 /* ---- samples ---- */
@@ -174,7 +194,7 @@ static void add_directory(hrn_context *context, const char *path) {
   if (count >= 0) free(entries);
 }
 
-/* One run; the stages' own times, what they call taken out. */
+/* One run; the stages' own times. */
 static double run(hrn_context *context, const hrn_plan *plan, size_t number, bool seek, float *to,
                   double cost, double own[STAGES]) {
   const record *r = &records[number];
@@ -190,31 +210,27 @@ static double run(hrn_context *context, const hrn_plan *plan, size_t number, boo
                        .views = {{plan, to, SIDE * SIDE * 3 * sizeof(float)}}};
   memset(spent, 0, sizeof spent);
   memset(reads, 0, sizeof reads);
-  const double begun = now();
+  since = now();
   if (hrn_sample(context, &job, &status) != HRN_OK) {
     fprintf(stderr, "sample %zu: %s\n", number, status.text);
     exit(1);
   }
-  const double took = now() - begun;
+  change(REST);
   double total = 0;
-  memcpy(own, spent, sizeof spent);
-  /* A pair of reads costs `cost`, about half of it between them. */
-  own[RESIZE] -= own[WRITE] + own[PIXELS] + (double)(reads[WRITE] + reads[PIXELS]) * cost / 2;
-  own[PIXELS] -= own[ENTROPY] + (double)reads[ENTROPY] * cost / 2;
-  own[ENTROPY] -= (double)reads[ENTROPY] * cost / 2;
-  own[WRITE] -= (double)reads[WRITE] * cost / 2;
-  own[PIXELS] -= (double)reads[PIXELS] * cost / 2;
-  for (int i = 0; i < REST; i++) total += own[i];
-  own[REST] = took - total - (double)(reads[ENTROPY] + reads[WRITE] + reads[PIXELS] + 4) * cost;
-  if (own[REST] < 0) own[REST] = 0;
-  return total + own[REST];
+  for (int i = 0; i < STAGES; i++) {
+    own[i] = spent[i] - (double)reads[i] * cost / 2;
+    if (own[i] < 0) own[i] = 0;
+    total += own[i];
+  }
+  return total;
 }
 
 static double means[2][STAGES + 1]; /* microseconds; the last is the sum */
 
 static void measure(hrn_context *context, const hrn_plan *plan, int rounds) {
-  const double cost = read_cost();
-  float *batch = malloc((size_t)BATCH * SIDE * SIDE * 3 * sizeof(float));
+  const double cost = change_cost();
+  /* Pages, as a slot has. */
+  float *batch = aligned_alloc(4096, (size_t)BATCH * SIDE * SIDE * 3 * sizeof(float));
   if (batch == NULL) abort();
   memset(batch, 0, (size_t)BATCH * SIDE * SIDE * 3 * sizeof(float));
   for (size_t n = 0; n < record_count; n++) {
@@ -271,7 +287,7 @@ static void print_json(const char *path) {
 int main(int count, char **arguments) {
   int rounds = 5;
   double scale = 0.08;
-  const char *json = NULL, *directory = NULL;
+  const char *json = NULL, *directory = NULL, *task = "train";
   for (int i = 1; i < count; i++) {
     const bool more = i + 1 < count;
     if (more && strcmp(arguments[i], "-r") == 0)
@@ -282,26 +298,37 @@ int main(int count, char **arguments) {
       scale = atof(arguments[++i]);
     else if (more && strcmp(arguments[i], "-j") == 0)
       json = arguments[++i];
+    else if (more && strcmp(arguments[i], "-t") == 0)
+      task = arguments[++i];
     else
       directory = arguments[i];
   }
-  if (directory == NULL || rounds < 1) {
-    fprintf(stderr, "usage: stages [-r ROUNDS] [-k STEP] [-m MINIMUM_SCALE] [-j FILE] DIRECTORY\n");
+  const int augments = strcmp(task, "randaugment") == 0;
+  if (directory == NULL || rounds < 1 || (!augments && strcmp(task, "train") != 0)) {
+    fprintf(stderr,
+            "usage: stages [-t train|randaugment] [-r ROUNDS] [-k STEP] [-m MINIMUM_SCALE] "
+            "[-j FILE] DIRECTORY\n");
     return 2;
   }
-  const hrn_op ops[] = {{.kind = HRN_OP_RANDOM_RESIZED_CROP,
-                         .filter = HRN_BILINEAR,
-                         .i = {SIDE, SIDE},
-                         .p = {scale, 1, 3.0 / 4, 4.0 / 3}},
-                        {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}}};
+  const hrn_op ops[] = {
+      {.kind = HRN_OP_RANDOM_RESIZED_CROP,
+       .filter = HRN_BILINEAR,
+       .i = {SIDE, SIDE},
+       .p = {scale, 1, 3.0 / 4, 4.0 / 3}},
+      {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}},
+      {.kind = HRN_OP_RAND_AUGMENT, .i = {2, 9, 31}},
+      {.kind = HRN_OP_ERASING, .i = {HRN_ERASE_VALUE, 1, 1}, .p = {0.25, 0.02, 0.33, 0.3, 3.3}}};
   const hrn_output output = {.dtype = HRN_FLOAT32,
                              .normalize = 1,
                              .mean = {0.485f, 0.456f, 0.406f},
                              .std = {0.229f, 0.224f, 0.225f}};
   hrn_status status;
   hrn_context *context = hrn_context_new(NULL);
-  hrn_plan *plan = hrn_plan_new(ops, 2, &output, &status);
-  if (context == NULL || plan == NULL) abort();
+  hrn_plan *plan = hrn_plan_new(ops, augments ? 4 : 2, &output, &status);
+  if (context == NULL || plan == NULL) {
+    fprintf(stderr, "%s\n", status.text);
+    return 1;
+  }
   add_directory(context, directory);
   if (record_count == 0) {
     fprintf(stderr, "%s holds no image\n", directory);
