@@ -257,6 +257,11 @@ class Loader:
         return _lib.info("hr_loader_info", self._engine.value)
 
     @property
+    def places(self) -> int:
+        """Samples of an epoch of Headrace's own order, all ranks together."""
+        return self._length
+
+    @property
     def step_samples(self) -> int:
         """Samples that all ranks together take a step."""
         return self.batch_size * self._opened_for[1]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import context, reduction
 from typing import Any
 
-from headrace import mixing, ranks
+from headrace import mixing, ranks, samplers
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
 from headrace.position import Position
@@ -75,8 +75,12 @@ class Share:
         """
         if workers > MAX_WORKERS:
             raise UnsupportedError(f"{workers} workers: at most {MAX_WORKERS} share a dataset")
-        for name in ("sampler", "pad"):
-            if arguments.get(name):
+        sampler = arguments.get("sampler")
+        known = samplers.Subset | samplers.Weighted | samplers.ClassBalanced | samplers.Mix
+        # Where a sample of these comes does not depend on the size of a step; of Repeated it does.
+        unknown = sampler is not None and not isinstance(sampler, known)
+        for name, given in (("sampler", unknown), ("pad", arguments.get("pad"))):
+            if given:
                 raise UnsupportedError(f"{name}= in a DataLoader's worker: give it num_workers=0")
         if mixing.mixes_any(arguments.get("transform")):
             raise UnsupportedError(
@@ -97,7 +101,7 @@ class Share:
         self._arguments = own
         self._step_samples = self._rounds.batch_size * world_size
         self._round_samples = self._step_samples * workers
-        samples = len(self._rounds.dataset)
+        samples = self._rounds.places
         self._whole_rounds = samples // self._round_samples
         steps = samples // self._step_samples
         if samples % self._step_samples and not own.get("drop_last", False):

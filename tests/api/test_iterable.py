@@ -30,6 +30,9 @@ CASES = """
         through = {"multiprocessing_context": options.pop("method", "fork")} if workers else {}
         through["persistent_workers"] = options.pop("persistent", False)
         state, first = options.pop("state", None), options.pop("first", None)
+        if "sampler" in options:
+            kind, *given = options["sampler"]
+            options["sampler"] = getattr(hr.samplers, kind)(*given)
         if options.pop("used", False):
             len(hr.Dataset(source))
         batches = hr.IterableDataset(source, batch_size, **options)
@@ -90,6 +93,23 @@ def test_with_workers_the_batches_are_the_same_in_the_same_order(packed: Path) -
             assert epochs[0] != epochs[1] != epochs[2]
             for epoch in epochs:
                 assert sorted(samples(epoch)) == list(range(24)) or drop_last
+
+
+def test_workers_split_what_headraces_own_samplers_draw(packed: Path) -> None:
+    kinds: list[dict[str, Any]] = [
+        {"sampler": ["Subset", [3, 20, 7, 11, 2, 9, 10]]},
+        {"sampler": ["Weighted", [1 + i % 3 for i in range(24)], 41]},
+        {"sampler": ["ClassBalanced"]},
+        {"sampler": ["Mix", [[0, 1, 2], [7, 8]], [3, 1], 33]},
+    ]
+    found = run(packed, *[(4, workers, 2, one) for workers in (0, 2) for one in kinds])
+    assert found[:4] == found[4:]
+    assert [len(samples(epoch)) for epochs in found[4:] for epoch in epochs] == [
+        *(7, 7, 41, 41, 24, 24, 33, 33)
+    ]
+    for refused in ({"sampler": ["Repeated"]}, {"pad": True}):
+        [answer] = run(packed, (4, 2, 1, refused))
+        assert "num_workers=0" in answer
 
 
 def test_persistent_workers_go_on_with_the_next_epoch(packed: Path) -> None:
