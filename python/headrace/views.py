@@ -68,7 +68,7 @@ def viewer(
 
     def view(batch: _lib.Batch) -> tuple[Any, ...]:
         key = (batch.length, batch.form)
-        form = forms.get(key) or forms.setdefault(key, _form(batch, kinds))
+        form = forms.get(key) or forms.setdefault(key, _form(batch, kinds, with_fields or mixed))
         if lender is not None and batch.length:
             parts = lender.over(batch, form)
         else:
@@ -79,7 +79,8 @@ def viewer(
             finalize(buffer, release, handle).atexit = False
             parts = over(buffer, form)
         more = {name: parts.pop() for name in reversed(form.more)}
-        *images, labels, indices = parts
+        indices = parts.pop() if with_fields or mixed else None
+        *images, labels = parts
         if channels_last:
             images = [permute[image.ndim](image) for image in images]
         made = images[0] if arrange is None else arrange(images)
@@ -92,7 +93,8 @@ def viewer(
     return view
 
 
-def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any]) -> Form:
+def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -> Form:
+    """Of all fields, or of those up to the labels: a tensor nobody asked for costs 2 us."""
     fields = batch.fields[: batch.field_count]
     first, last = fields[0], fields[-1]
     tensors = []
@@ -101,8 +103,10 @@ def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any]) -> Form:
         dtype = kinds[field.dtype_code, field.dtype_bits]
         tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data))
     names = [field.name.decode() for field in fields]
-    more = tuple(names[names.index("indices") + 1 :])
-    return Form(ctypes.c_char * (last.data + last.bytes - first.data), tuple(tensors), more)
+    indices = names.index("indices")
+    more = tuple(names[indices + 1 :]) if whole else ()
+    shown = tuple(tensors if whole else tensors[:indices])
+    return Form(ctypes.c_char * (last.data + last.bytes - first.data), shown, more)
 
 
 # The elements of fields by DLPack's (code, bits), as torch and NumPy call them.
