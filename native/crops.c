@@ -15,7 +15,7 @@ int hrn_crops_add(hrn_program *program, const hrn_op *op, hrn_status *status) {
   const int32_t width = last->x.length, height = last->y.length, h = op->i[0], w = op->i[1];
   if (h > height || w > width) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
-                    "crops of %dx%d (height x width) are larger than the image, %dx%d", h, w,
+                    "crops of size %dx%d (height x width) are larger than the image, %dx%d", h, w,
                     height, width);
   }
   hrn_crops *crops = &program->crops;

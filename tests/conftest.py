@@ -63,7 +63,7 @@ def world() -> dict[str, object]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Starts what stays once it runs: the Go runtime, and Python's tracker of worker processes."""
     # A shell starts what runs in the background with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -75,6 +75,11 @@ def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> None:
     ) as loader:
         list(loader)
     eventually(lambda: not slots_and_shards())
+    # What has been imported stays, so that no later collection, two a test, looks at it again.
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
