@@ -42,9 +42,6 @@ func OpenIndex(path string) (*Index, error) {
 	return x, nil
 }
 
-// MemoryIndex is bytes that are in memory already.
-func MemoryIndex(path string, bytes []byte) *Index { return &Index{path: path, bytes: bytes} }
-
 // Bytes are those of the file as it was opened, until Close.
 func (x *Index) Bytes() []byte { return x.bytes }
 

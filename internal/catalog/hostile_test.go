@@ -280,14 +280,21 @@ func FuzzIndex(f *testing.F) {
 		if m.check() != nil {
 			return
 		}
-		// Mapped as in earnest: pages are populated, and what lies behind the end is not ours.
-		mapped, err := unix.Mmap(-1, 0, len(data)+1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		// Mapped as in earnest: pages are populated, and what lies behind the last faults.
+		file, err := unix.MemfdCreate("index", unix.MFD_CLOEXEC)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Munmap(mapped)
-		copy(mapped, data)
-		x, err := newIndex("i", m, mmap.MemoryIndex("i", mapped[:len(data):len(data)]))
+		defer unix.Close(file)
+		if _, err := unix.Write(file, data); err != nil {
+			t.Fatal(err)
+		}
+		mapped, err := mmap.OpenIndex(fmt.Sprintf("/proc/self/fd/%d", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mapped.Close()
+		x, err := newIndex("i", m, mapped)
 		if err != nil {
 			return
 		}
