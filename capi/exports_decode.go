@@ -81,10 +81,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if err != nil {
 			return transform.Explain(c.Transform, err)
 		}
-		if result != nil {
-			result.width, result.height = C.uint32_t(made.Width), C.uint32_t(made.Height)
-			result.bytes = C.uint64_t(made.Bytes)
-		}
+		told(result, made.Width, made.Height, made.Bytes)
 		if capacity == 0 {
 			return nil
 		}

@@ -431,12 +431,11 @@ def move(
         )
     height, width = height_and_width("size", size)
     array = _label(label, values, (height, width))
-    key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
     config = {
         "transform": arguments.steps("transform", transform),
         "label": label.to_dict(),
         "size": [height, width],
-        **{name: arguments.seed(name, value) for name, value in key.items()},
+        **_key(seed=seed, epoch=epoch, sample=sample, draw=draw),
     }
 
     def room(found: _lib.Image) -> tuple[Any, Any]:
@@ -448,6 +447,11 @@ def move(
         return made.reshape(down, across)
     kept, moved = made[: 8 * across].view(np.int64), made[8 * across :].view(np.float32)
     return moved.reshape(-1, array.shape[1]), kept
+
+
+def _key(**parts: int) -> dict[str, int]:
+    """What the draws for one image are a function of."""
+    return {name: arguments.seed(name, value) for name, value in parts.items()}
 
 
 def height_and_width(name: str, value: Any) -> list[int]:
@@ -506,8 +510,7 @@ def replay(
     """
     several = transform if isinstance(transform, Views) else None
     lists = several if several is not None else [arguments.steps("transform", transform)]
-    key = {"seed": seed, "epoch": epoch, "sample": sample, "draw": draw}
-    key = {name: arguments.seed(name, value) for name, value in key.items()}
+    key = _key(seed=seed, epoch=epoch, sample=sample, draw=draw)
     encoded = arguments.encoded("data", data)
     found = [
         _replay(encoded, {"transform": steps, "view": view, **key})
