@@ -89,7 +89,7 @@ func (m *mixing) addChoice(v map[string]value, number int32) *Error {
 func (m *mixing) add(name string, v map[string]value, number int32, weight float64) *Error {
 	soft := v["labels"].text == "soft"
 	if soft && v["num_classes"].isNull {
-		return &Error{Argument: "num_classes", Text: `is null (expected the number of classes, or labels="pair")`}
+		return &Error{Argument: "num_classes", Text: `is null (expected the number of classes, or labels="pair" of this transform)`}
 	}
 	m.mix.Classes = 0
 	if soft {

@@ -189,10 +189,15 @@ def encoded(name: str, value: Any) -> NDArray[np.uint8]:
         raise refuse_type(name, value, "bytes, or an array of uint8 in one piece,") from None
 
 
+_TRANSLATION = "**headrace.from_torchvision(compose).keywords in place of it translates a Compose"
+
+
 def steps(name: str, value: Any) -> list[dict[str, Any]]:
     """A list of transforms as the engine reads it."""
     if hasattr(value, "to_dict"):
         raise refuse_type(name, value, f"a list, as {name}=[...],")
+    if not isinstance(value, Iterable) and type(value).__module__.startswith("torchvision."):
+        raise refuse_type(name, value, f"a list of headrace.transforms ({_TRANSLATION})")
     return each(name, value, _step)
 
 
@@ -200,7 +205,11 @@ def _step(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return mapping(name, value)
     if not hasattr(value, "to_dict") or isinstance(value, type):
-        raise refuse_type(name, value, "one of headrace.transforms, which run in the engine,")
+        foreign = type(value).__module__.startswith(("torchvision.", "timm."))
+        cure = f" ({_TRANSLATION})" if foreign else ""
+        raise refuse_type(
+            name, value, f"one of headrace.transforms, which run in the engine,{cure}"
+        )
     found: dict[str, Any] = value.to_dict()
     return found
 

@@ -59,7 +59,7 @@ class Loader:
         transform: a list of ``headrace.transforms``, or of the dicts they make. All images have to
             come out of it in one size. ``MixUp``, ``CutMix``, a ``RandomChoice`` of them or
             ``Mixup`` may end it: then labels are float32 of shape (batch, num_classes), or with
-            ``labels="pair"`` a tuple of labels, partners' labels and lambda.
+            ``MixUp(labels="pair")`` a tuple of labels, partners' labels and lambda.
             ``headrace.transforms.Views``: several such lists, without mixing, and
             ``images`` is then a list of tensors, or a dict of them where views have names.
         resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in

@@ -41,6 +41,8 @@ def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:
         return f"{counted(value, 'byte')}, {share}" if value else "none"
     if name == "fields" and isinstance(value, list):
         return _listed(f"{field['name']} ({field['type']})" for field in value)
+    if name == "bytes" and value == -1:  # of files that nobody has looked into
+        return "not added up"
     return _words(value)
 
 

@@ -198,6 +198,18 @@ def _known(op: Any) -> tuple[str, int]:
     return "", 0
 
 
+# What Headrace has, but not as torchvision composes it.
+_TUPLE = "it gives a tuple of images; headrace.transforms has one of the name, for Loader"
+_BATCHES = "it takes batches: it belongs into collate_fn, or last into a Loader's transform"
+_INSTEAD = {
+    "FiveCrop": _TUPLE,
+    "TenCrop": _TUPLE,
+    "MixUp": _BATCHES,
+    "CutMix": _BATCHES,
+    "AugMix": "torchvision runs it on tensors; headrace.transforms has one on bytes, for Loader",
+}
+
+
 class _Reader(Augmentations, Timm):
     """Follows what an image is at each transform, and notes the steps that do the same.
 
@@ -216,7 +228,7 @@ class _Reader(Augmentations, Timm):
         name, self._version = _known(op)
         method = getattr(self, f"_{name}", None) if name else None
         if method is None and not self.is_augmentation(name):
-            return "Headrace has no such transform"
+            return _INSTEAD.get(name, "Headrace has no such transform")
         if self._erasings and name in _MOVES_PIXELS:
             return "behind RandomErasing, which the engine does last"
         if self._version == 1 and self.made.gives == "tv_tensors.Image":

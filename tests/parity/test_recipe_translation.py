@@ -15,6 +15,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
+from headrace import errors
 from headrace import transforms as t
 from headrace.translate import _Reader
 
@@ -231,3 +232,31 @@ def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_he
             for known in OF_TIMM.get(name, (name,))
         )
         assert read != (name in NOT_TRANSLATED), name
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        (v2.FiveCrop(16), "tuple of images.*for Loader"),
+        (v2.TenCrop(16), "tuple of images.*for Loader"),
+        (v2.AugMix(), "on tensors.*for Loader"),
+        (v2.MixUp(num_classes=3), "takes batches.*collate_fn"),
+        (v2.CutMix(num_classes=3), "takes batches.*collate_fn"),
+        (v2.RandomPhotometricDistort(), "Headrace has no such transform"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_headrace_has_otherwise_is_refused_with_where_it_belongs(op: Any, reason: str) -> None:
+    with pytest.raises(errors.UnsupportedError, match=f"{type(op).__name__} has no.*{reason}"):
+        hr.from_torchvision(v2.Compose([op]))
+
+
+@pytest.mark.parametrize("given", [v1.Compose([v1.CenterCrop(8)]), [v2.CenterCrop(8)]])
+def test_a_loader_that_is_given_torchvisions_transforms_says_how_to_translate_them(
+    folder: Path, given: Any
+) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"transform.*headrace\.from_torchvision"):
+        hr.Loader(folder, 2, transform=given)
+    compose = given if isinstance(given, v1.Compose) else v2.Compose(given)
+    with hr.Loader(folder, 2, **hr.from_torchvision(compose).keywords) as loader:
+        assert next(iter(loader))[0].shape == (2, 3, 8, 8)
