@@ -199,15 +199,17 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         whole = super().__len__()
         place, sampler = self.resume or self.place, self.epoch_sampler
         *wrappers, base = found = layers(self._index_sampler)
-        if [type(wrapper) for wrapper in wrappers] != [torch.utils.data.BatchSampler]:
+        plain = [] if self.batch_sampler is None else [torch.utils.data.BatchSampler]
+        if [type(wrapper) for wrapper in wrappers] != plain:
             return whole
         if place.sampler_epoch != (None if sampler is None else sampler.epoch) or not place.drawn:
             return whole
         place, left = rest(place, found)
         samples = len(base if left is None else left) - place.samples
-        group = wrappers[0]
-        steps = samples // group.batch_size if group.drop_last else -(-samples // group.batch_size)
-        return int(place.batches + steps)
+        if not wrappers:
+            return place.batches + samples
+        size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
+        return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
     def __iter__(self) -> Any:
         try:

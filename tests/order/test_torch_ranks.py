@@ -185,6 +185,19 @@ def test_batches_of_another_size_begin_whole_at_the_place_of_the_state(
             assert ranks.loaders[1].state_dict()["epoch"] == 1
 
 
+def test_samples_that_are_not_grouped_go_on_with_other_ranks_too(
+    numbered: datasets.ImageFolder,
+) -> None:
+    order = whole_order()
+    with Ranks(numbered, 3, batch_size=None) as ranks:
+        seen = [label for step in itertools.islice(ranks.steps(), 7) for _, label in step]
+        state = ranks.loaders[1].state_dict()
+    assert seen == order[:21]
+    with Ranks(numbered, 4, state, batch_size=None) as ranks:
+        assert [len(loader) for loader in ranks.loaders] == [7 + 24] * 4
+        assert [label for step in ranks.steps() for _, label in step] == order[21:]
+
+
 def test_where_nothing_is_left_for_so_many_ranks_the_next_epoch_follows(
     numbered: datasets.ImageFolder,
 ) -> None:
@@ -263,19 +276,19 @@ def test_a_state_that_does_not_fit_the_samplers_order_is_refused(
 
 
 JOB = """
-    import json, os, sys, itertools
+    import itertools, json, os, pathlib, sys
     import torch, torch.distributed as dist
     from torch.utils import data
-    from torchvision import datasets, transforms as tv
     import headrace as hr
     folder, store, rank, world_size, steps, saved = sys.argv[1:]
     dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank),
                             world_size=int(world_size))
-    photos = datasets.ImageFolder(folder, tv.Compose([tv.CenterCrop(8), tv.ToTensor()]))
-    photos.samples = [(path, number) for number, (path, _) in enumerate(photos.samples)]
+    paths = sorted(pathlib.Path(folder).glob("*/*"))
+    photos = hr.Dataset.from_files(paths, range(len(paths)))
     sampler = data.DistributedSampler(photos)
     sampler.set_epoch(1)
-    loader = hr.DataLoader(photos, 4, sampler=sampler, strict=True)
+    crop = [hr.transforms.CenterCrop(8)]
+    loader = hr.DataLoader(photos, 4, sampler=sampler, transform=crop, strict=True)
     if os.path.exists(saved):
         loader.load_state_dict(json.load(open(saved)))
     seen = []
