@@ -15,10 +15,16 @@ static const hrn_pixel_kernels scalar_pixels = {
     hrn_extremes_scalar,    hrn_turn_hue_scalar,   hrn_sharpen_scalar,   hrn_blur_down_scalar,
     hrn_blur_across_scalar, hrn_blur_again_scalar, hrn_nearest_scalar,   hrn_bilinear_scalar,
     hrn_bicubic_scalar};
-static const hrn_kernels scalar_kernels = {
-    "scalar",         hrn_arrange_scalar, hrn_horizontal_scalar, hrn_vertical_scalar,
-    hrn_write_scalar, hrn_spread_scalar,  &scalar_pixels,        NULL,
-    hrn_weigh_scalar};
+static const hrn_kernels scalar_kernels = {"scalar",
+                                           hrn_arrange_scalar,
+                                           hrn_horizontal_scalar,
+                                           hrn_vertical_scalar,
+                                           hrn_write_scalar,
+                                           hrn_spread_scalar,
+                                           &scalar_pixels,
+                                           NULL,
+                                           hrn_weigh_scalar,
+                                           NULL};
 
 #if defined(__x86_64__)
 static const hrn_pixel_kernels avx2_pixels = {
@@ -30,11 +36,11 @@ static const hrn_plane_kernels avx2_planes = {hrn_idct_avx2, hrn_h2v1_avx2, hrn_
                                               hrn_colour_avx2, hrn_grey_avx2};
 static const hrn_kernels avx2_kernels = {
     "avx2",          hrn_arrange_avx2, hrn_horizontal_avx2, hrn_vertical_avx2, hrn_write_avx2,
-    hrn_spread_avx2, &avx2_pixels,     &avx2_planes,        hrn_weigh_avx2};
+    hrn_spread_avx2, &avx2_pixels,     &avx2_planes,        hrn_weigh_avx2,    hrn_mix_avx2};
 static const hrn_kernels avx512_kernels = {
     "avx512",         hrn_arrange_avx512, hrn_horizontal_avx512, hrn_vertical_avx512,
     hrn_write_avx512, hrn_spread_avx2,    &avx2_pixels,          &avx2_planes,
-    hrn_weigh_avx512};
+    hrn_weigh_avx2,   hrn_mix_avx512};
 
 /* XCR0 bits that say which registers the operating system saves (Intel SDM vol. 1, 13.3). */
 enum { SAVES_YMM = 0x06, SAVES_ZMM = 0xE6 };

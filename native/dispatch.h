@@ -20,6 +20,7 @@ typedef struct hrn_kernels {
   const hrn_pixel_kernels *pixels;
   const hrn_plane_kernels *planes; /* NULL: libjpeg makes the pixels */
   hrn_weigh_kernel weigh;
+  hrn_mix_kernel mix; /* NULL: two rows are written, then weighed */
 } hrn_kernels;
 
 const hrn_kernels *hrn_kernels_chosen(void);

@@ -1,9 +1,8 @@
-/* mix.c: MixUp (Zhang et al., 2018) and CutMix (Yun et al., 2019) of two samples, written once, as
- * finished values, to the place of one of them.
+/* mix.c: MixUp (Zhang et al., 2018) of two samples, written once, as finished values, to the place
+ * of one of them; and what is erased of samples that CutMix (Yun et al., 2019) takes patches of.
  */
 #include "mix.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "weigh.h"
@@ -32,6 +31,57 @@ hrn_image hrn_unmixed_image(const hrn_plan *plan, void *unmixed) {
                      (int32_t)plan->size.width, (int32_t)plan->size.height};
 }
 
+/* Copies finished values of pixels [from, to) of row y out of a whole sample; planes of NCHW are
+ * `plane` bytes apart in `out`. */
+static void copy_values(const hrn_plan *plan, const uint8_t *sample, int32_t y, int32_t from,
+                        int32_t to, uint8_t *out, size_t plane) {
+  const size_t width = plan->size.width, pixels = width * plan->size.height;
+  const size_t element = plan->format.element, length = (size_t)(to - from) * element;
+  const uint8_t *values = sample + ((size_t)y * width + (size_t)from) * element;
+  if (plan->format.layout == HRN_NHWC) {
+    memcpy(out, sample + 3 * ((size_t)y * width + (size_t)from) * element, 3 * length);
+    return;
+  }
+  for (size_t c = 0; c < 3; c++) memcpy(out + c * plane, values + c * pixels * element, length);
+}
+
+static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static hrn_source source_of(const hrn_plan *plan, const void *unmixed) {
+  hrn_source s = {.pixels = hrn_unmixed_pixels(unmixed),
+                  .erased = (const uint8_t *)unmixed + erased_at(plan)};
+  memcpy(&s.head, unmixed, sizeof s.head);
+  return s;
+}
+
+/* What a patch shows of an erased box. */
+static void erase_in_patch(const hrn_plan *plan, const uint8_t *erased, const hrn_box *box,
+                           const hrn_patch *patch) {
+  const hrn_sink at =
+      hrn_finished_sink(&plan->format, (int32_t)plan->size.width, (int32_t)plan->size.height, NULL);
+  for (int32_t y = box->top; y < box->top + box->height; y++) {
+    int32_t from[2], to[2];
+    const int runs = hrn_patch_runs(patch, y, at.width, from, to);
+    for (int k = 0; k < runs; k++) {
+      const int32_t left = most(box->left, from[k]), right = least(box->left + box->width, to[k]);
+      if (left >= right) continue;
+      copy_values(plan, erased, y, left, right,
+                  (uint8_t *)patch->destination + (size_t)y * at.row +
+                      (size_t)left * (at.row / plan->size.width),
+                  at.plane);
+    }
+  }
+}
+
+void hrn_patch_erase(const hrn_plan *plan, const void *unmixed, const hrn_patch *patch) {
+  if (patch->destination == NULL) return;
+  const hrn_source s = source_of(plan, unmixed);
+  for (int32_t k = 0; k < s.head.erasings; k++) {
+    erase_in_patch(plan, s.erased, &s.head.erased[k], patch);
+  }
+}
+
 void hrn_unmixed_erase(const hrn_program *program, const hrn_plan *plan, const hrn_key *key,
                        void *unmixed) {
   hrn_unmixed head = {.erasings = program->erasings};
@@ -42,103 +92,101 @@ void hrn_unmixed_erase(const hrn_program *program, const hrn_plan *plan, const h
   }
 }
 
-/* One of the two samples. */
-typedef struct source {
-  const hrn_plan *plan;
-  hrn_write_kernel write;
-  hrn_unmixed head;
-  const uint8_t *pixels, *erased;
-} source;
-
-static source source_of(const hrn_plan *plan, const void *unmixed) {
-  source s = {.plan = plan, .write = hrn_kernels_chosen()->write};
-  memcpy(&s.head, unmixed, sizeof s.head);
-  s.pixels = hrn_unmixed_pixels(unmixed);
-  s.erased = (const uint8_t *)unmixed + erased_at(plan);
-  return s;
+/* The pixels of row y, whose values are those of the format. */
+static const uint8_t *row_of(const hrn_mixer *m, const hrn_source *s, int32_t y, int32_t x) {
+  return s->pixels + 4 * ((size_t)y * m->plan->size.width + (size_t)x);
 }
 
 /* The finished values of `count` pixels of row y from column x on; planes of NCHW are `plane` bytes
  * apart in `out`. */
-static void finish(const source *s, int32_t x, int32_t y, int32_t count, uint8_t *out,
-                   size_t plane) {
-  const hrn_format *format = &s->plan->format;
-  const size_t width = s->plan->size.width, pixels = width * s->plan->size.height;
-  const size_t row = (size_t)y * width, element = format->element;
-  s->write(format, s->pixels + 4 * (row + (size_t)x), count, 0, out, plane);
+static void finish(const hrn_mixer *m, const hrn_source *s, int32_t x, int32_t y, int32_t count,
+                   uint8_t *out, size_t plane) {
+  const hrn_format *format = &m->plan->format;
+  const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
+  hrn_kernels_chosen()->write(format, row_of(m, s, y, x), count, 0, out, plane);
   for (int32_t k = 0; k < s->head.erasings; k++) {
     const hrn_box *box = &s->head.erased[k];
-    if (y < box->top || y >= box->top + box->height) continue;
-    const int32_t from = box->left > x ? box->left : x;
-    const int32_t box_end = box->left + box->width, end = box_end < x + count ? box_end : x + count;
-    if (from >= end) continue;
-    const size_t length = (size_t)(end - from) * element, skipped = (size_t)(from - x) * element;
-    const uint8_t *values = s->erased + (row + (size_t)from) * element;
-    if (format->layout == HRN_NHWC) {
-      values = s->erased + 3 * (row + (size_t)from) * element;
-      memcpy(out + 3 * skipped, values, 3 * length);
-      continue;
-    }
-    for (size_t c = 0; c < 3; c++) {
-      memcpy(out + c * plane + skipped, values + c * pixels * element, length);
-    }
+    const int32_t from = most(box->left, x), to = least(box->left + box->width, x + count);
+    if (y < box->top || y >= box->top + box->height || from >= to) continue;
+    copy_values(m->plan, s->erased, y, from, to, out + (size_t)(from - x) * pixel, plane);
   }
 }
 
 /* Pixels that are finished and weighed at a time: both samples' values stay in the first cache. */
 enum { STRIP = 256 };
 
-static void weigh_row(const source *own, const source *other, double lambda, int32_t y,
-                      uint8_t *out, size_t plane) {
+/* Pixels [from, to) of a row by way of finished values, which erased ones are. */
+static void weigh_values(const hrn_mixer *m, int32_t y, int32_t from, int32_t to, uint8_t *out,
+                         size_t plane) {
   _Alignas(32) uint8_t mine[STRIP * 3 * 4], partners[STRIP * 3 * 4];
-  const hrn_format *format = &own->plan->format;
+  const hrn_format *format = &m->plan->format;
   const hrn_weigh_kernel weigh = hrn_kernels_chosen()->weigh;
-  const int32_t width = (int32_t)own->plan->size.width;
-  /* torch rounds a Python float once, to the float32 that it multiplies by. */
-  const float share = (float)lambda, rest = (float)(1.0 - lambda);
   const size_t element = format->element;
-  for (int32_t x = 0; x < width; x += STRIP) {
-    const int32_t count = width - x < STRIP ? width - x : STRIP;
+  for (int32_t x = from; x < to; x += STRIP) {
+    const int32_t count = least(to - x, STRIP);
     const size_t length = (size_t)count * element;
-    finish(own, x, y, count, mine, length);
-    finish(other, x, y, count, partners, length);
+    finish(m, &m->own, x, y, count, mine, length);
+    finish(m, &m->other, x, y, count, partners, length);
     if (format->layout == HRN_NHWC) {
-      weigh(format->dtype, mine, partners, share, rest, 3 * (size_t)count,
+      weigh(format->dtype, mine, partners, m->share[0], m->share[1], 3 * (size_t)count,
             out + 3 * (size_t)x * element);
       continue;
     }
     for (size_t c = 0; c < 3; c++) {
-      weigh(format->dtype, mine + c * length, partners + c * length, share, rest, (size_t)count,
-            out + c * plane + (size_t)x * element);
+      weigh(format->dtype, mine + c * length, partners + c * length, m->share[0], m->share[1],
+            (size_t)count, out + c * plane + (size_t)x * element);
     }
   }
 }
 
-void hrn_mix(const hrn_plan *plan, const void *own, const void *other, const hrn_mixing *mixing,
-             void *destination) {
-  const source a = source_of(plan, own), b = source_of(plan, other);
-  const int32_t width = (int32_t)plan->size.width, height = (int32_t)plan->size.height;
-  const size_t element = plan->format.element;
-  const size_t step = plan->format.layout == HRN_NHWC ? 3 * element : element;
-  const size_t row = (size_t)width * step, plane = row * (size_t)height;
-  const hrn_box cut = mixing->kind == HRN_MIX_CUTMIX
-                          ? (hrn_box){mixing->left, mixing->top, mixing->width, mixing->height}
-                          : (hrn_box){0, 0, 0, 0};
-  for (int32_t y = 0; y < height; y++) {
-    uint8_t *out = (uint8_t *)destination + (size_t)y * row;
-    if (mixing->kind == HRN_MIX_MIXUP) {
-      weigh_row(&a, &b, mixing->lambda, y, out, plane);
-      continue;
-    }
-    if (cut.width == 0 || y < cut.top || y >= cut.top + cut.height) {
-      finish(&a, 0, y, width, out, plane);
-      continue;
-    }
-    const int32_t end = cut.left + cut.width;
-    if (cut.left > 0) finish(&a, 0, y, cut.left, out, plane);
-    finish(&b, cut.left, y, cut.width, out + (size_t)cut.left * step, plane);
-    if (end < width) finish(&a, end, y, width - end, out + (size_t)end * step, plane);
+/* Widens [*from, *to) to what a source has erased of row y. */
+static void span_erased(const hrn_source *s, int32_t y, int32_t *from, int32_t *to) {
+  for (int32_t k = 0; k < s->head.erasings; k++) {
+    const hrn_box *box = &s->head.erased[k];
+    if (y < box->top || y >= box->top + box->height || box->width == 0) continue;
+    *from = least(*from, box->left);
+    *to = most(*to, box->left + box->width);
   }
+}
+
+hrn_mixer hrn_mixer_of(const hrn_plan *plan, const void *own, const void *other, double lambda,
+                       void *destination) {
+  return (hrn_mixer){.plan = plan,
+                     .own = source_of(plan, own),
+                     .other = source_of(plan, other),
+                     /* torch rounds a Python float once, to the float32 that it multiplies by. */
+                     .share = {(float)lambda, (float)(1.0 - lambda)},
+                     .destination = destination};
+}
+
+void hrn_mixer_row(const hrn_mixer *m, int32_t y) {
+  const hrn_format *format = &m->plan->format;
+  const hrn_mix_kernel mix = format->arithmetic ? hrn_kernels_chosen()->mix : NULL;
+  const int32_t width = (int32_t)m->plan->size.width;
+  const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
+  const size_t bytes = (size_t)width * pixel, plane = bytes * m->plan->size.height;
+  uint8_t *row = m->destination + (size_t)y * bytes;
+  /* What is erased, or too short for the kernel, goes by way of values. */
+  int32_t left = width, right = 0;
+  span_erased(&m->own, y, &left, &right);
+  span_erased(&m->other, y, &left, &right);
+  if (left >= right) left = right = width;
+  if (mix == NULL || left < HRN_MIX_LEAST) left = 0;
+  if (mix == NULL || width - right < HRN_MIX_LEAST) right = width;
+  if (left > 0) {
+    mix(format, row_of(m, &m->own, y, 0), row_of(m, &m->other, y, 0), m->share, left, row, plane);
+  }
+  weigh_values(m, y, left, right, row, plane);
+  if (right < width) {
+    mix(format, row_of(m, &m->own, y, right), row_of(m, &m->other, y, right), m->share,
+        width - right, row + (size_t)right * pixel, plane);
+  }
+}
+
+void hrn_mix(const hrn_plan *plan, const void *own, const void *other, double lambda,
+             void *destination) {
+  const hrn_mixer mixer = hrn_mixer_of(plan, own, other, lambda, destination);
+  for (int32_t y = 0; y < (int32_t)plan->size.height; y++) hrn_mixer_row(&mixer, y);
 }
 
 /* torch's arithmetic again: the on and off values of a smoothed one-hot vector are float32, and so

@@ -115,10 +115,10 @@ func (m *Mix) DrawMixing(key Key, width, height uint32) Mixing {
 // UnmixedBytes is what a sample takes that waits for being mixed.
 func (p *Plan) UnmixedBytes() int64 { return int64(C.hrn_unmixed_bytes(p.c)) }
 
-// FinishMixed finishes a sample: at dst stand FixedSize's bytes afterwards. own and other are what Sample
-// wrote with an unmixed plan.
-func (p *Plan) FinishMixed(own, other unsafe.Pointer, mixing *Mixing, dst unsafe.Pointer) {
-	C.hrn_mix(p.c, own, other, (*C.hrn_mixing)(unsafe.Pointer(mixing)), dst)
+// FinishMixed finishes a sample by MixUp: at dst stand FixedSize's bytes afterwards. own, whose share
+// is lambda, and other are what Sample left waiting with an unmixed plan.
+func (p *Plan) FinishMixed(own, other unsafe.Pointer, lambda float64, dst unsafe.Pointer) {
+	C.hrn_mix(p.c, own, other, C.double(lambda), dst)
 	runtime.KeepAlive(p)
 }
 

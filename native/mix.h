@@ -23,8 +23,31 @@ static inline uint8_t *hrn_unmixed_pixels(const void *unmixed) {
 /* The image that the last stage of a sample is to write into. */
 hrn_image hrn_unmixed_image(const hrn_plan *plan, void *unmixed);
 
-/* Notes a program's erasings, and fills their boxes. */
+/* Notes a program's erasings, and fills their boxes: before the stages, for what is mixed on the
+ * way. */
 void hrn_unmixed_erase(const hrn_program *program, const hrn_plan *plan, const hrn_key *key,
                        void *unmixed);
+
+/* Puts what was erased into a patch, whose pixels are there. */
+void hrn_patch_erase(const hrn_plan *plan, const void *unmixed, const hrn_patch *patch);
+
+/* One of two samples that are weighed. */
+typedef struct hrn_source {
+  hrn_unmixed head;
+  const uint8_t *pixels, *erased;
+} hrn_source;
+
+/* Two samples that are weighed, and where the result goes. */
+struct hrn_mixer {
+  const hrn_plan *plan;
+  hrn_source own, other;
+  float share[2];
+  uint8_t *destination;
+};
+
+/* The heads of both are there, and of each row the pixels before it is asked for. */
+hrn_mixer hrn_mixer_of(const hrn_plan *plan, const void *own, const void *other, double lambda,
+                       void *destination);
+void hrn_mixer_row(const hrn_mixer *mixer, int32_t y);
 
 #endif

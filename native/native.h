@@ -275,7 +275,7 @@ enum hrn_mode {
 
 typedef struct hrn_output {
   int32_t dtype, layout, scale, mode;
-  int32_t unmixed;       /* 1: hrn_sample writes what hrn_mix takes */
+  int32_t unmixed;       /* 1: hrn_sample writes patches, and what hrn_mix takes */
   int32_t normalize;     /* 0 or 1 */
   float mean[3], std[3]; /* as torchvision holds them: float32 */
 } hrn_output;
@@ -365,9 +365,11 @@ int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, c
 
 /* ---- mixing ---------------------------------------------------------------------------- */
 
-/* MixUp and CutMix take two samples of a batch, of which both have to be there first. A plan whose
- * output says `unmixed` therefore makes samples that are not finished yet, and hrn_mix finishes
- * them. Which two is the caller's business; what is drawn for them is not. */
+/* MixUp and CutMix make a sample of two of a batch. What is mixed by CutMix, or not at all, has
+ * each of its values from one of the two: hrn_sample writes them where they belong, of a plan whose
+ * output says `unmixed`. For MixUp both have to be there first: such a plan makes a sample that is
+ * not finished yet, and hrn_mix finishes it. Which two is the caller's business; what is drawn for
+ * them is not. */
 enum hrn_mix_form { HRN_MIX_TORCHVISION = 1, HRN_MIX_TIMM = 2 };
 enum hrn_mix_unit { /* what one draw serves; the key's sample says which */
                     HRN_MIX_BATCH = 0,
@@ -416,9 +418,9 @@ void hrn_mix_draw(const hrn_mix_list *list, const hrn_key *key, uint32_t width, 
  * where samples differ in size. */
 uint64_t hrn_unmixed_bytes(const hrn_plan *plan);
 
-/* Finishes a sample: hrn_plan_size's bytes at `destination`. `mixing` is what hrn_mix_draw gave,
- * for that plan's size. Without mixing they are those that hrn_sample would have written there. */
-void hrn_mix(const hrn_plan *plan, const void *own, const void *other, const hrn_mixing *mixing,
+/* Finishes a sample by MixUp, the share of `own` being `lambda`: hrn_plan_size's bytes at
+ * `destination`. */
+void hrn_mix(const hrn_plan *plan, const void *own, const void *other, double lambda,
              void *destination);
 
 /* A label of `classes` shares that belongs to it: `lambda` of one smoothed one-hot vector and the
@@ -435,6 +437,22 @@ typedef struct hrn_view {
   uint64_t capacity; /* bytes writable there; at least the plan's size, or hrn_unmixed_bytes */
 } hrn_view;
 
+/* The part of a sample that is to be seen in one of its batch, perhaps its own: finished values. */
+typedef struct hrn_patch {
+  void *destination; /* of hrn_plan_size's bytes, the place of the whole; NULL: no patch */
+  int32_t top, left, height, width; /* inside the sample, perhaps nothing */
+  int32_t outside;                  /* 0: the pixels of that box; 1: all others */
+} hrn_patch;
+
+/* A sample that is made by MixUp of the one at hand and of one that waits already: row by row,
+ * while those are in the cache, as hrn_mix would make it. */
+typedef struct hrn_mixup {
+  void *destination; /* of hrn_plan_size's bytes; NULL: none */
+  const void *other; /* what waits; perhaps the sample itself */
+  double lambda;     /* the share of the one that it is made for, */
+  int32_t theirs;    /* which is (0) the one at hand or (1) the one that waits */
+} hrn_mixup;
+
 #define HRN_MAX_VIEWS 32
 typedef struct hrn_job {
   const uint8_t *bytes;
@@ -448,6 +466,11 @@ typedef struct hrn_job {
   int32_t check_seek_crc; /* 1: points of another checksum are passed over, not an error */
   int32_t view_count;     /* at least 1 */
   hrn_view views[HRN_MAX_VIEWS];
+  /* An unmixed plan's, whose view is the only one: what is finished at once; whether (1) the sample
+   * is left at the view's destination to wait for another; and those that are made with it then. */
+  hrn_patch patches[2];
+  int32_t waits;
+  hrn_mixup mixups[2];
 } hrn_job;
 
 /* checksum, header, limits, draws, cropped decode, resize, flip, normalise, cast, write. Each view

@@ -119,7 +119,7 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	crc := CRC32C(0, record)
 	sample := func() {
 		_, err := context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{Seed: 1}, &crc,
-			View{plan, unsafe.Pointer(&destination[0]), size.Bytes})
+			View{Plan: plan, To: unsafe.Pointer(&destination[0]), Capacity: size.Bytes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,10 +128,10 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 
 	crc++
 	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, &crc,
-		View{plan, unsafe.Pointer(&destination[0]), size.Bytes})
+		View{Plan: plan, To: unsafe.Pointer(&destination[0]), Capacity: size.Bytes})
 	assert.ErrorContains(t, err, "checksum: CRC-32C of")
 	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
-		View{plan, unsafe.Pointer(&destination[0]), size.Bytes - 1})
+		View{Plan: plan, To: unsafe.Pointer(&destination[0]), Capacity: size.Bytes - 1})
 	assert.EqualError(t, err, "argument: a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
 }
 

@@ -179,19 +179,29 @@ typedef struct hrn_decoded {
 int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink *sink,
                     hrn_status *status);
 
-/* Where a stage's rows go: into an image for the next stage, or finished into the destination. */
+/* Where a stage's rows go: into an image, finished into patches, or both; and into what is mixed of
+ * the image and of another (mix.h). */
+typedef struct hrn_mixer hrn_mixer;
 struct hrn_sink {
-  const hrn_image *image;   /* NULL for the last stage */
-  const hrn_format *format; /* from here on: the last stage */
+  const hrn_image *image; /* or NULL */
+  const hrn_mixer *mixers;
+  int32_t mixer_count;
+  hrn_patch patches[2]; /* with a destination; from here on: for them */
+  const hrn_format *format;
   hrn_write_kernel write;
-  uint8_t *destination;
   size_t row, plane;     /* bytes */
   int32_t width, height; /* of the stage's output */
   int flip_x, flip_y;
 };
 
-/* sample.c: where finished rows of that size go. */
+/* stage.c: a sink for finished rows of that size, whose patch is all of the destination; NULL: none
+ * yet. */
 hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
                            uint8_t *destination);
+
+/* stage.c: the pixels [from[k], to[k]) of row y that a patch shows: one run of them, or two around
+ * its box. How many runs there are, of which some may be empty. */
+int hrn_patch_runs(const hrn_patch *patch, int32_t y, int32_t width, int32_t from[2],
+                   int32_t to[2]);
 
 #endif

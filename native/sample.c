@@ -1,5 +1,6 @@
 /* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
-#include "dispatch.h"
+#include <string.h>
+
 #include "mix.h"
 
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
@@ -18,26 +19,44 @@ static int image_between(hrn_context *context, int32_t stage, const hrn_stage *f
   return HRN_OK;
 }
 
-/* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
-hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
-                           uint8_t *destination) {
-  const size_t element = format->element;
-  return (hrn_sink){.format = format,
-                    .write = hrn_kernels_chosen()->write,
-                    .destination = destination,
-                    .row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),
-                    .plane = (size_t)width * (size_t)height * element,
-                    .width = width,
-                    .height = height};
+/* Where a view goes in the end. */
+typedef struct target {
+  uint8_t *destination;     /* all of it, finished, unless: */
+  const hrn_patch *patches; /* it is mixed, and goes there instead, and */
+  hrn_image image;          /* as an image that waits (no pixels: it need not), */
+  hrn_mixer mixers[2];      /* and row by row into these */
+  int32_t mixer_count;
+} target;
+
+/* What is erased of a sample that is mixed is there. */
+static target target_of(const hrn_job *job, const hrn_view *view) {
+  target to = {.destination = view->destination};
+  if (!view->plan->output.unmixed) return to;
+  to.patches = job->patches;
+  if (!job->waits) return to;
+  const void *at_hand = view->destination;
+  to.image = hrn_unmixed_image(view->plan, view->destination);
+  for (int k = 0; k < 2; k++) {
+    const hrn_mixup *m = &job->mixups[k];
+    if (m->destination == NULL) continue;
+    to.mixers[to.mixer_count++] =
+        hrn_mixer_of(view->plan, m->theirs ? m->other : at_hand, m->theirs ? at_hand : m->other,
+                     m->lambda, m->destination);
+  }
+  return to;
 }
 
 /* The stages that are not last write whole images; the last one writes finished rows, each once,
  * so that no image of the result exists in another form. */
-static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *image,
-                        uint8_t *destination) {
-  hrn_sink sink = {.image = image, .width = stage->x.length, .height = stage->y.length};
-  if (image == NULL) {
-    sink = hrn_finished_sink(&plan->format, sink.width, sink.height, destination);
+static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *between,
+                        const target *to) {
+  hrn_sink sink = {.image = between, .width = stage->x.length, .height = stage->y.length};
+  if (between == NULL) {
+    sink = hrn_finished_sink(&plan->format, sink.width, sink.height, to->destination);
+    if (to->patches != NULL) memcpy(sink.patches, to->patches, sizeof sink.patches);
+    if (to->image.pixels != NULL) sink.image = &to->image;
+    sink.mixers = to->mixers;
+    sink.mixer_count = to->mixer_count;
   }
   /* A gather's maps already look backwards. */
   const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
@@ -62,8 +81,8 @@ static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage,
 /* The last stage's image, where ops on pixels had to be done to it, on to where its rows would have
  * gone. */
 static void pass_on(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
-                    const hrn_image *into, void *destination) {
-  hrn_sink sink = sink_of(plan, last, into, destination);
+                    const target *to) {
+  hrn_sink sink = sink_of(plan, last, NULL, to);
   sink.flip_x = sink.flip_y = 0; /* done on the way into the image */
   for (int32_t y = 0; y < image->height; y++) {
     hrn_sink_row(&sink, y, image->pixels + (size_t)y * image->stride);
@@ -95,24 +114,21 @@ static int run_first(hrn_context *context, const hrn_ready *ready, const hrn_dec
 
 /* Later stages look at a window of the image before. */
 static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *program,
-                      const hrn_decoded *shared, void *destination, hrn_status *status) {
+                      const hrn_decoded *shared, const target *to, hrn_status *status) {
   const hrn_stage *stages = program->stages;
   hrn_image image = {0};
-  /* What is mixed later waits as an image of its own, what is not is finished at once. */
-  const hrn_image unmixed = plan->output.unmixed ? hrn_unmixed_image(plan, destination) : image;
-  const hrn_image *into = plan->output.unmixed ? &unmixed : NULL;
   for (int32_t s = 0; s < program->count; s++) {
     const int last = s + 1 == program->count;
     const int pixels = stages[s].pixel_end > (s > 0 ? stages[s - 1].pixel_end : 0);
     hrn_ready ready;
     if (hrn_stage_prepare(context, &stages[s], &ready, status) != HRN_OK) return status->code;
     hrn_image between;
-    const hrn_image *output = into;
+    const hrn_image *output = NULL;
     if (!last || pixels || program->crops.count > 0) {
       if (image_between(context, s, &stages[s], &between, status) != HRN_OK) return status->code;
       output = &between;
     }
-    const hrn_sink sink = sink_of(plan, &stages[s], output, destination);
+    const hrn_sink sink = sink_of(plan, &stages[s], output, to);
     if (s == 0) {
       if (run_first(context, &ready, shared, &sink, status) != HRN_OK) return status->code;
     } else {
@@ -120,15 +136,15 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       hrn_rows input = part_of(&image, ready.input.top, ready.input.left, &ready.input);
       if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
     }
-    if (output != &between) return HRN_OK;
+    if (output == NULL) return HRN_OK;
     image = between;
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
   }
   if (program->crops.count > 0) {
-    hrn_crops_write(&program->crops, &plan->format, &image, destination);
+    hrn_crops_write(&program->crops, &plan->format, &image, to->destination);
     return HRN_OK;
   }
-  pass_on(plan, &stages[program->count - 1], &image, into, destination);
+  pass_on(plan, &stages[program->count - 1], &image, to);
   return HRN_OK;
 }
 
@@ -178,20 +194,21 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
   return HRN_OK;
 }
 
-static int run_view(hrn_context *context, const hrn_view *view, const hrn_key *first,
-                    int32_t number, const hrn_decoded *shared, hrn_status *status) {
-  hrn_key key = *first;
+static int run_view(hrn_context *context, const hrn_job *job, int32_t number,
+                    const hrn_decoded *shared, hrn_status *status) {
+  const hrn_view *view = &job->views[number];
+  hrn_key key = job->key;
   key.view += (uint32_t)number;
   /* About 15 KB of stack; all that grows with the image is the context's scratch. */
   hrn_program program;
-  if (fold_view(context, view, &key, &program, status) != HRN_OK ||
-      run_stages(context, view->plan, &program, shared, view->destination, status) != HRN_OK) {
-    return status->code;
-  }
-  if (view->plan->output.unmixed) {
-    hrn_unmixed_erase(&program, view->plan, &key, view->destination);
-  } else {
-    hrn_erase(&program, &view->plan->format, &key, view->destination);
+  if (fold_view(context, view, &key, &program, status) != HRN_OK) return status->code;
+  const hrn_plan *plan = view->plan;
+  if (plan->output.unmixed) hrn_unmixed_erase(&program, plan, &key, view->destination);
+  const target to = target_of(job, view);
+  if (run_stages(context, plan, &program, shared, &to, status) != HRN_OK) return status->code;
+  if (!plan->output.unmixed) hrn_erase(&program, &plan->format, &key, view->destination);
+  for (int k = 0; plan->output.unmixed && k < 2; k++) {
+    hrn_patch_erase(plan, view->destination, &to.patches[k]);
   }
   return HRN_OK;
 }
@@ -224,8 +241,7 @@ static int run_shared(hrn_context *context, const hrn_job *job, const hrn_want *
     return status->code;
   }
   for (int32_t v = first; v < job->view_count; v++) {
-    if (wants[v].decode == first &&
-        run_view(context, &job->views[v], &job->key, v, &shared, status) != HRN_OK) {
+    if (wants[v].decode == first && run_view(context, job, v, &shared, status) != HRN_OK) {
       return status->code;
     }
   }
@@ -239,9 +255,8 @@ static int run_views(hrn_context *context, const hrn_job *job, hrn_status *statu
   hrn_share_decodes(context, wants, job->view_count);
   for (int32_t v = 0; v < job->view_count; v++) {
     if (wants[v].decode != v) continue;
-    const int code = wants[v].sharing > 1
-                         ? run_shared(context, job, wants, v, status)
-                         : run_view(context, &job->views[v], &job->key, v, NULL, status);
+    const int code = wants[v].sharing > 1 ? run_shared(context, job, wants, v, status)
+                                          : run_view(context, job, v, NULL, status);
     if (code != HRN_OK) return code;
     if (status->warnings > warnings) warnings = status->warnings;
   }
@@ -254,6 +269,12 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
   if (job->view_count < 1 || job->view_count > HRN_MAX_VIEWS) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "%d views, must be 1 to %d", job->view_count,
                     HRN_MAX_VIEWS);
+  }
+  for (int32_t v = 0; job->view_count > 1 && v < job->view_count; v++) {
+    if (job->views[v].plan->output.unmixed) {
+      return hrn_fail(status, HRN_ARGUMENT, -1, "a sample of %d views cannot be mixed",
+                      job->view_count);
+    }
   }
   /* First of all: a decoder's complaint about altered bytes would blame the file. */
   if (job->check_crc) {
@@ -277,7 +298,7 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
                     height, HRN_MAX_LENGTH);
   }
   /* A view alone has the decoder read its exact window. */
-  if (job->view_count == 1) return run_view(context, job->views, &job->key, 0, NULL, status);
+  if (job->view_count == 1) return run_view(context, job, 0, NULL, status);
   return run_views(context, job, status);
 }
 

@@ -24,6 +24,43 @@ type View struct {
 	Plan     *Plan
 	To       unsafe.Pointer
 	Capacity uint64
+
+	// Of an unmixed plan, whose view is a sample's only one: what of it is finished at once; whether
+	// it is left at To to wait for another; and those that are made with it then.
+	Patches [2]Patch
+	Waits   bool
+	MixUps  [2]MixUp
+}
+
+// MixUp is a sample that is made of the one at hand and of Other, which waits already.
+type MixUp struct {
+	To, Other unsafe.Pointer // To is nil for none
+	Lambda    float64        // the share of the one that it is made for,
+	Theirs    bool           // which is Other
+}
+
+func (m *MixUp) c() C.hrn_mixup {
+	mixup := C.hrn_mixup{destination: m.To, other: m.Other, lambda: C.double(m.Lambda)}
+	if m.Theirs {
+		mixup.theirs = 1
+	}
+	return mixup
+}
+
+// Patch is a part of a finished sample: the pixels of a box, or all others.
+type Patch struct {
+	To                       unsafe.Pointer // the place of a whole sample; nil for no patch
+	Top, Left, Height, Width int32
+	Outside                  bool
+}
+
+func (p *Patch) c() C.hrn_patch {
+	patch := C.hrn_patch{destination: p.To, top: C.int32_t(p.Top), left: C.int32_t(p.Left),
+		height: C.int32_t(p.Height), width: C.int32_t(p.Width)}
+	if p.Outside {
+		patch.outside = 1
+	}
+	return patch
 }
 
 // MaxViews is how many a sample may have.
@@ -56,6 +93,15 @@ func (c *Context) Sample(data unsafe.Pointer, length int64, seek Seek, key Key, 
 	}
 	for i, v := range views {
 		job.views[i] = C.hrn_view{plan: v.Plan.c, destination: v.To, capacity: C.uint64_t(v.Capacity)}
+	}
+	if len(views) == 1 {
+		for k := range views[0].Patches {
+			job.patches[k] = views[0].Patches[k].c()
+			job.mixups[k] = views[0].MixUps[k].c()
+		}
+		if views[0].Waits {
+			job.waits = 1
+		}
 	}
 	if seek.HasCRC {
 		job.seek_crc32c = C.uint32_t(seek.CRC32C)

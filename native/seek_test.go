@@ -20,7 +20,7 @@ func cropped(t *testing.T, c *Context, p *Plan, image []byte, seek Seek) []byte 
 		pinner.Pin(seek.Data)
 	}
 	_, err := c.Sample(unsafe.Pointer(unsafe.SliceData(image)), int64(len(image)), seek, Key{}, nil,
-		View{p, unsafe.Pointer(unsafe.SliceData(out)), uint64(len(out))})
+		View{Plan: p, To: unsafe.Pointer(unsafe.SliceData(out)), Capacity: uint64(len(out))})
 	require.NoError(t, err)
 	return out
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "dispatch.h"
-#include "plan.h"
+#include "mix.h"
 
 /* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not
  * multiplied out, and truncated. table[i] is the source of resized pixel first + i. Up to
@@ -213,19 +213,60 @@ int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink
   return HRN_OK;
 }
 
+/* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
+hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
+                           uint8_t *destination) {
+  const size_t element = format->element;
+  return (hrn_sink){.patches = {{destination, 0, 0, height, width, 0}},
+                    .format = format,
+                    .write = hrn_kernels_chosen()->write,
+                    .row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),
+                    .plane = (size_t)width * (size_t)height * element,
+                    .width = width,
+                    .height = height};
+}
+
+int hrn_patch_runs(const hrn_patch *patch, int32_t y, int32_t width, int32_t from[2],
+                   int32_t to[2]) {
+  const int inside = y >= patch->top && y < patch->top + patch->height;
+  const int32_t left = inside ? patch->left : 0, right = inside ? left + patch->width : 0;
+  from[0] = patch->outside ? 0 : left;
+  to[0] = patch->outside ? left : right;
+  from[1] = right;
+  to[1] = width;
+  return patch->outside ? 2 : 1;
+}
+
+static void write_patch(const hrn_sink *sink, const hrn_patch *patch, int32_t y,
+                        const uint8_t *pixels) {
+  uint8_t *row = (uint8_t *)patch->destination + (size_t)y * sink->row;
+  const size_t pixel = sink->row / (size_t)sink->width;
+  int32_t from[2], to[2];
+  const int runs = hrn_patch_runs(patch, y, sink->width, from, to);
+  for (int k = 0; k < runs; k++) {
+    if (from[k] >= to[k]) continue;
+    const int32_t first = sink->flip_x ? sink->width - to[k] : from[k];
+    sink->write(sink->format, pixels + 4 * (size_t)first, to[k] - from[k], sink->flip_x,
+                row + (size_t)from[k] * pixel, sink->plane);
+  }
+}
+
+/* `restrict`, so that the compiler takes four pixels at a time. */
+static void copy_backwards(uint8_t *restrict out, const uint8_t *restrict pixels, size_t count) {
+  for (size_t x = 0; x < count; x++) memcpy(out + 4 * x, pixels + 4 * (count - 1 - x), 4);
+}
+
 void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
   const int32_t y = sink->flip_y ? sink->height - 1 - row : row;
-  if (sink->image == NULL) {
-    sink->write(sink->format, pixels, sink->width, sink->flip_x,
-                sink->destination + (size_t)y * sink->row, sink->plane);
-    return;
+  for (int k = 0; k < 2; k++) {
+    if (sink->patches[k].destination != NULL) write_patch(sink, &sink->patches[k], y, pixels);
   }
+  if (sink->image == NULL) return;
   uint8_t *out = sink->image->pixels + (size_t)y * sink->image->stride;
-  if (!sink->flip_x) {
+  if (sink->flip_x) {
+    copy_backwards(out, pixels, (size_t)sink->width);
+  } else {
     memcpy(out, pixels, (size_t)sink->width * 4);
-    return;
   }
-  for (size_t x = 0, count = (size_t)sink->width; x < count; x++) {
-    memcpy(out + 4 * x, pixels + 4 * (count - 1 - x), 4);
-  }
+  for (int32_t k = 0; k < sink->mixer_count; k++) hrn_mixer_row(&sink->mixers[k], y);
 }

@@ -13,7 +13,6 @@ typedef void (*hrn_weigh_kernel)(int32_t dtype, const void *own, const void *oth
 void hrn_weigh_scalar(int32_t, const void *, const void *, float, float, size_t, void *);
 #if defined(__x86_64__)
 void hrn_weigh_avx2(int32_t, const void *, const void *, float, float, size_t, void *);
-void hrn_weigh_avx512(int32_t, const void *, const void *, float, float, size_t, void *);
 #endif
 
 #endif

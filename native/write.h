@@ -38,4 +38,17 @@ void hrn_write_avx2(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *
 void hrn_write_avx512(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
 #endif
 
+/* The weighted sum of two rows: hrn_weigh_kernel's of their finished values, without those in
+ * between being stored. Only for a format of floats with `arithmetic`, and HRN_MIX_LEAST pixels or
+ * more. */
+enum { HRN_MIX_LEAST = 16 };
+typedef void (*hrn_mix_kernel)(const hrn_format *format, const uint8_t *own, const uint8_t *other,
+                               const float share[2], int32_t count, uint8_t *row, size_t plane);
+#if defined(__x86_64__)
+void hrn_mix_avx2(const hrn_format *, const uint8_t *, const uint8_t *, const float[2], int32_t,
+                  uint8_t *, size_t);
+void hrn_mix_avx512(const hrn_format *, const uint8_t *, const uint8_t *, const float[2], int32_t,
+                    uint8_t *, size_t);
+#endif
+
 #endif

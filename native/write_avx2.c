@@ -1,46 +1,10 @@
-/* write_avx2.c: the writer with 256-bit vectors, 8 pixels at a time.
- *
- * Looking values up is what AVX2 does worst, and dividing is slow, so float values are computed by
- * multiplying with reciprocals that are held in two floats. Whether that gives exactly the tables'
- * bits has been tried when the format was compiled; where not, the scalar writer looks them up.
+/* write_avx2.c: the writers of one row, and of two that are weighed, with 256-bit vectors, 8 pixels
+ * at a time. values_avx2.h has the arithmetic.
  */
 #include "write.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
-#define HRN_AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))
-
-/* The factors of 8 lanes: one channel in NCHW, a phase of R G B R G B ... in NHWC. */
-typedef struct factors {
-  __m256 scale_high, scale_low, mean, inverse_high, inverse_low;
-} factors;
-
-HRN_AVX2_INLINE __m256 value_of(__m256i bytes, const factors *f) {
-  const __m256 v = _mm256_cvtepi32_ps(bytes);
-  const __m256 x = _mm256_fmadd_ps(v, f->scale_high, _mm256_mul_ps(v, f->scale_low));
-  const __m256 d = _mm256_sub_ps(x, f->mean);
-  return _mm256_fmadd_ps(d, f->inverse_high, _mm256_mul_ps(d, f->inverse_low));
-}
-
-/* 8 values cast and stored, 16 or 32 bytes. */
-HRN_AVX2_INLINE void store(uint8_t *out, __m256 value, int32_t dtype) {
-  if (dtype == HRN_FLOAT32) {
-    _mm256_storeu_ps((float *)out, value);
-  } else if (dtype == HRN_FLOAT16) {
-    _mm_storeu_si128((__m128i *)out,
-                     _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  } else {
-    /* bfloat16: add just under one half, and one more where the kept part is odd. */
-    const __m256i bits = _mm256_castps_si256(value);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_srli_epi32(
-        _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd), 16);
-    _mm_storeu_si128((__m128i *)out, _mm_packus_epi32(_mm256_castsi256_si128(rounded),
-                                                      _mm256_extracti128_si256(rounded, 1)));
-  }
-}
+#include "values_avx2.h"
 
 /* 8 pixels, the last one first where the row is flipped. */
 HRN_AVX2_INLINE __m256i load(const uint8_t *pixels, int32_t count, int32_t x, int flip) {
@@ -81,8 +45,24 @@ HRN_AVX2_INLINE void write_bytes(const hrn_format *format, const uint8_t *pixels
   }
 }
 
+/* Where two samples are weighed: the pixels of the other, and what both are multiplied by. */
+typedef struct partner {
+  const uint8_t *pixels;
+  shares shares;
+} partner;
+
+/* The values of 8 bytes, and of the partner's where there is one. */
+HRN_AVX2_INLINE __m256 finished(__m256i bytes, __m256i others, const factors *f, const partner *p,
+                                int32_t dtype) {
+  const __m256 value = value_of(bytes, f);
+  if (p == NULL) return value;
+  return weighed(rounded(value, dtype), rounded(value_of(others, f), dtype), &p->shares, dtype);
+}
+
+/* `p` is NULL or not where this is inlined, as the dtype is: each gets a loop of its own. */
 HRN_AVX2_INLINE void write_planes(const hrn_format *format, const uint8_t *pixels, int32_t count,
-                                  int flip, uint8_t *row, size_t plane, int32_t dtype) {
+                                  int flip, const partner *p, uint8_t *row, size_t plane,
+                                  int32_t dtype) {
   factors f[3];
   for (int c = 0; c < 3; c++) {
     f[c] = (factors){_mm256_set1_ps(format->scale_high), _mm256_set1_ps(format->scale_low),
@@ -93,16 +73,28 @@ HRN_AVX2_INLINE void write_planes(const hrn_format *format, const uint8_t *pixel
   const __m256i byte = _mm256_set1_epi32(255);
   for (int32_t x = 0; x < count; x += 8) {
     const __m256i in = load(pixels, count, x, flip);
+    const __m256i other = p != NULL ? load(p->pixels, count, x, 0) : in;
     uint8_t *out = row + (size_t)x * element;
-    store(out, value_of(_mm256_and_si256(in, byte), &f[0]), dtype);
-    store(out + plane, value_of(_mm256_and_si256(_mm256_srli_epi32(in, 8), byte), &f[1]), dtype);
-    store(out + 2 * plane, value_of(_mm256_and_si256(_mm256_srli_epi32(in, 16), byte), &f[2]),
-          dtype);
+    for (int c = 0; c < 3; c++, out += plane) {
+      store(out,
+            finished(_mm256_and_si256(_mm256_srli_epi32(in, 8 * c), byte),
+                     _mm256_and_si256(_mm256_srli_epi32(other, 8 * c), byte), &f[c], p, dtype),
+            dtype);
+    }
   }
 }
 
+/* 8 of the 24 bytes, as many words. */
+HRN_AVX2_INLINE __m256i third(__m256i bytes, int v) {
+  const __m128i front = _mm256_castsi256_si128(bytes);
+  if (v == 0) return _mm256_cvtepu8_epi32(front);
+  if (v == 1) return _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(front, front));
+  return _mm256_cvtepu8_epi32(_mm256_extracti128_si256(bytes, 1));
+}
+
 HRN_AVX2_INLINE void write_interleaved(const hrn_format *format, const uint8_t *pixels,
-                                       int32_t count, int flip, uint8_t *row, int32_t dtype) {
+                                       int32_t count, int flip, const partner *p, uint8_t *row,
+                                       int32_t dtype) {
   factors f[3]; /* 24 values are 3 vectors, each with its own phase of the channels */
   for (int v = 0; v < 3; v++) {
     float mean[8], high[8], low[8];
@@ -118,13 +110,35 @@ HRN_AVX2_INLINE void write_interleaved(const hrn_format *format, const uint8_t *
   const size_t vector = dtype == HRN_FLOAT32 ? 32 : 16;
   for (int32_t x = 0; x < count; x += 8) {
     const __m256i in = interleaved(load(pixels, count, x, flip));
-    const __m128i front = _mm256_castsi256_si128(in);
+    const __m256i other = p != NULL ? interleaved(load(p->pixels, count, x, 0)) : in;
     uint8_t *out = row + (size_t)x / 8 * 3 * vector;
-    store(out, value_of(_mm256_cvtepu8_epi32(front), &f[0]), dtype);
-    store(out + vector, value_of(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(front, front)), &f[1]),
-          dtype);
-    store(out + 2 * vector, value_of(_mm256_cvtepu8_epi32(_mm256_extracti128_si256(in, 1)), &f[2]),
-          dtype);
+    for (int v = 0; v < 3; v++, out += vector) {
+      store(out, finished(third(in, v), third(other, v), &f[v], p, dtype), dtype);
+    }
+  }
+}
+
+HRN_AVX2_INLINE void write_floats(const hrn_format *format, const uint8_t *pixels, int32_t count,
+                                  int flip, const partner *p, uint8_t *row, size_t plane,
+                                  int32_t dtype) {
+  if (format->layout == HRN_NCHW) {
+    write_planes(format, pixels, count, flip, p, row, plane, dtype);
+  } else {
+    write_interleaved(format, pixels, count, flip, p, row, dtype);
+  }
+}
+
+HRN_AVX2_INLINE void write_pixels(const hrn_format *format, const uint8_t *pixels, int32_t count,
+                                  int flip, const partner *p, uint8_t *row, size_t plane) {
+  switch (format->dtype) {
+    case HRN_FLOAT32:
+      write_floats(format, pixels, count, flip, p, row, plane, HRN_FLOAT32);
+      break;
+    case HRN_FLOAT16:
+      write_floats(format, pixels, count, flip, p, row, plane, HRN_FLOAT16);
+      break;
+    default:
+      write_floats(format, pixels, count, flip, p, row, plane, HRN_BFLOAT16);
   }
 }
 
@@ -134,36 +148,28 @@ HRN_AVX2 void hrn_write_avx2(const hrn_format *format, const uint8_t *pixels, in
   /* A flipped row begins with the last pixels: those before `rest` are left over at its end. */
   const int32_t rest = count - whole;
   const uint8_t *from = flip ? pixels + 4 * (size_t)rest : pixels;
-  /* The casts are constants below, so each gets a loop of its own. */
   if (format->dtype == HRN_UINT8) {
     write_bytes(format, from, whole, flip, row, plane);
-  } else if (format->layout == HRN_NCHW) {
-    switch (format->dtype) {
-      case HRN_FLOAT32:
-        write_planes(format, from, whole, flip, row, plane, HRN_FLOAT32);
-        break;
-      case HRN_FLOAT16:
-        write_planes(format, from, whole, flip, row, plane, HRN_FLOAT16);
-        break;
-      default:
-        write_planes(format, from, whole, flip, row, plane, HRN_BFLOAT16);
-    }
   } else {
-    switch (format->dtype) {
-      case HRN_FLOAT32:
-        write_interleaved(format, from, whole, flip, row, HRN_FLOAT32);
-        break;
-      case HRN_FLOAT16:
-        write_interleaved(format, from, whole, flip, row, HRN_FLOAT16);
-        break;
-      default:
-        write_interleaved(format, from, whole, flip, row, HRN_BFLOAT16);
-    }
+    write_pixels(format, from, whole, flip, NULL, row, plane);
   }
   if (rest > 0) {
     const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
     hrn_write_scalar(format, flip ? pixels : pixels + 4 * (size_t)whole, rest, flip,
                      row + (size_t)whole * pixel, plane);
+  }
+}
+
+HRN_AVX2 void hrn_mix_avx2(const hrn_format *format, const uint8_t *own, const uint8_t *other,
+                           const float share[2], int32_t count, uint8_t *row, size_t plane) {
+  const shares weights = {_mm256_set1_ps(share[0]), _mm256_set1_ps(share[1])};
+  const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
+  /* What is left over at the end is done with pixels before it that have been done already. */
+  const int32_t whole = count / 8 * 8, last = count - 8;
+  const partner first = {other, weights}, second = {other + 4 * (size_t)last, weights};
+  write_pixels(format, own, whole, 0, &first, row, plane);
+  if (whole < count) {
+    write_pixels(format, own + 4 * (size_t)last, 8, 0, &second, row + (size_t)last * pixel, plane);
   }
 }
 #else

@@ -1,9 +1,8 @@
-/* write_avx512.c: planes of float32 and float16 with 512-bit vectors, 16 pixels at a time, and
- * weighted sums of float32. The arithmetic is write_avx2.c's; a vector fills a cache line, and a
- * value takes half the instructions, which is what writing waits for where two samples are mixed.
- * All else is AVX2's.
+/* write_avx512.c: planes of float32 and float16, of one row or of two that are weighed, with
+ * 512-bit vectors, 16 pixels at a time. The arithmetic is values_avx2.h's; a vector fills a cache
+ * line, and a value takes half the instructions, which is what writing waits for where two samples
+ * are mixed. All else is AVX2's.
  */
-#include "weigh.h"
 #include "write.h"
 
 #if defined(__x86_64__)
@@ -25,25 +24,51 @@ HRN_AVX512_INLINE __m512 value_of(__m512i bytes, const factors *f) {
   return _mm512_fmadd_ps(d, f->inverse_high, _mm512_mul_ps(d, f->inverse_low));
 }
 
-HRN_AVX512_INLINE void store(uint8_t *out, __m512 value, int32_t dtype) {
+HRN_AVX512_INLINE __m256i halves(__m512 value) {
+  return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+HRN_AVX512_INLINE void store(uint8_t *out, __mmask16 lanes, __m512 value, int32_t dtype) {
   if (dtype == HRN_FLOAT32) {
-    _mm512_storeu_ps(out, value);
+    _mm512_mask_storeu_ps(out, lanes, value);
   } else {
-    _mm256_storeu_si256((__m256i *)out,
-                        _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_mask_storeu_epi16(out, lanes, halves(value));
   }
 }
 
-/* 16 pixels, the last one first where the row is flipped. */
-HRN_AVX512_INLINE __m512i load(const uint8_t *pixels, int32_t count, int32_t x, int flip) {
-  if (!flip) return _mm512_loadu_si512(pixels + 4 * (size_t)x);
-  const __m512i backwards = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  return _mm512_permutexvar_epi32(backwards,
-                                  _mm512_loadu_si512(pixels + 4 * (size_t)(count - 16 - x)));
+HRN_AVX512_INLINE __m512 rounded(__m512 value, int32_t dtype) {
+  return dtype == HRN_FLOAT32 ? value : _mm512_cvtph_ps(halves(value));
+}
+
+/* Where two samples are weighed: the pixels of the other, and what both are multiplied by. */
+typedef struct partner {
+  const uint8_t *pixels;
+  __m512 own_share, share;
+} partner;
+
+/* The values of 16 bytes, and of the partner's where there is one. Not contracted: each product is
+ * rounded. */
+HRN_AVX512_INLINE __m512 finished(__m512i bytes, __m512i others, const factors *f, const partner *p,
+                                  int32_t dtype) {
+  const __m512 value = value_of(bytes, f);
+  if (p == NULL) return value;
+  const __m512 own = _mm512_mul_ps(rounded(value, dtype), p->own_share);
+  const __m512 other = _mm512_mul_ps(rounded(value_of(others, f), dtype), p->share);
+  return _mm512_add_ps(rounded(own, dtype), rounded(other, dtype));
+}
+
+/* Up to 16 of the pixels from number x on, the last one first where the row is flipped. */
+HRN_AVX512_INLINE __m512i load(const uint8_t *pixels, int32_t count, int32_t x, int32_t some,
+                               __mmask16 lanes, int flip) {
+  if (!flip) return _mm512_maskz_loadu_epi32(lanes, pixels + 4 * (size_t)x);
+  const __m512i in = _mm512_maskz_loadu_epi32(lanes, pixels + 4 * (size_t)(count - some - x));
+  const __m512i up = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_permutexvar_epi32(_mm512_sub_epi32(_mm512_set1_epi32(some - 1), up), in);
 }
 
 HRN_AVX512_INLINE void write_planes(const hrn_format *format, const uint8_t *pixels, int32_t count,
-                                    int flip, uint8_t *row, size_t plane, int32_t dtype) {
+                                    int flip, const partner *p, uint8_t *row, size_t plane,
+                                    int32_t dtype) {
   factors f[3];
   for (int c = 0; c < 3; c++) {
     f[c] = (factors){_mm512_set1_ps(format->scale_high), _mm512_set1_ps(format->scale_low),
@@ -53,46 +78,53 @@ HRN_AVX512_INLINE void write_planes(const hrn_format *format, const uint8_t *pix
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2;
   const __m512i byte = _mm512_set1_epi32(255);
   for (int32_t x = 0; x < count; x += 16) {
-    const __m512i in = load(pixels, count, x, flip);
+    const int32_t some = count - x < 16 ? count - x : 16;
+    const __mmask16 lanes = (__mmask16)(0xffff >> (16 - some));
+    const __m512i in = load(pixels, count, x, some, lanes, flip);
+    const __m512i other = p != NULL ? load(p->pixels, count, x, some, lanes, 0) : in;
     uint8_t *out = row + (size_t)x * element;
-    store(out, value_of(_mm512_and_si512(in, byte), &f[0]), dtype);
-    store(out + plane, value_of(_mm512_and_si512(_mm512_srli_epi32(in, 8), byte), &f[1]), dtype);
-    store(out + 2 * plane, value_of(_mm512_and_si512(_mm512_srli_epi32(in, 16), byte), &f[2]),
-          dtype);
+    for (int c = 0; c < 3; c++, out += plane) {
+      store(out, lanes,
+            finished(_mm512_and_si512(_mm512_srli_epi32(in, 8 * (unsigned)c), byte),
+                     _mm512_and_si512(_mm512_srli_epi32(other, 8 * (unsigned)c), byte), &f[c], p,
+                     dtype),
+            dtype);
+    }
+  }
+}
+
+/* The other forms are AVX2's. */
+static int is_ours(const hrn_format *format) {
+  return format->arithmetic && format->layout == HRN_NCHW &&
+         (format->dtype == HRN_FLOAT32 || format->dtype == HRN_FLOAT16);
+}
+
+HRN_AVX512_INLINE void write_pixels(const hrn_format *format, const uint8_t *pixels, int32_t count,
+                                    int flip, const partner *p, uint8_t *row, size_t plane) {
+  if (format->dtype == HRN_FLOAT32) {
+    write_planes(format, pixels, count, flip, p, row, plane, HRN_FLOAT32);
+  } else {
+    write_planes(format, pixels, count, flip, p, row, plane, HRN_FLOAT16);
   }
 }
 
 HRN_AVX512 void hrn_write_avx512(const hrn_format *format, const uint8_t *pixels, int32_t count,
                                  int flip, uint8_t *row, size_t plane) {
-  const int planes = format->arithmetic && format->layout == HRN_NCHW &&
-                     (format->dtype == HRN_FLOAT32 || format->dtype == HRN_FLOAT16);
-  const int32_t whole = planes ? count / 16 * 16 : 0, rest = count - whole;
-  /* A flipped row begins with the last pixels: those before `rest` are left over at its end. */
-  const uint8_t *from = flip ? pixels + 4 * (size_t)rest : pixels;
-  if (format->dtype == HRN_FLOAT32) {
-    write_planes(format, from, whole, flip, row, plane, HRN_FLOAT32);
+  if (is_ours(format)) {
+    write_pixels(format, pixels, count, flip, NULL, row, plane);
   } else {
-    write_planes(format, from, whole, flip, row, plane, HRN_FLOAT16);
-  }
-  if (rest > 0) {
-    hrn_write_avx2(format, flip ? pixels : pixels + 4 * (size_t)whole, rest, flip,
-                   row + (size_t)whole * format->element, plane);
+    hrn_write_avx2(format, pixels, count, flip, row, plane);
   }
 }
 
-HRN_AVX512 void hrn_weigh_avx512(int32_t dtype, const void *own, const void *other, float own_share,
-                                 float other_share, size_t count, void *out) {
-  const float *a = own, *b = other;
-  float *sum = out;
-  const size_t whole = dtype == HRN_FLOAT32 ? count / 16 * 16 : 0;
-  const __m512 mine = _mm512_set1_ps(own_share), partners = _mm512_set1_ps(other_share);
-  for (size_t k = 0; k < whole; k += 16) {
-    /* Not contracted: each product is rounded. */
-    const __m512 product = _mm512_mul_ps(_mm512_loadu_ps(a + k), mine);
-    const __m512 second = _mm512_mul_ps(_mm512_loadu_ps(b + k), partners);
-    _mm512_storeu_ps(sum + k, _mm512_add_ps(product, second));
+HRN_AVX512 void hrn_mix_avx512(const hrn_format *format, const uint8_t *own, const uint8_t *other,
+                               const float share[2], int32_t count, uint8_t *row, size_t plane) {
+  if (!is_ours(format)) {
+    hrn_mix_avx2(format, own, other, share, count, row, plane);
+    return;
   }
-  hrn_weigh_avx2(dtype, a + whole, b + whole, own_share, other_share, count - whole, sum + whole);
+  const partner p = {other, _mm512_set1_ps(share[0]), _mm512_set1_ps(share[1])};
+  write_pixels(format, own, count, 0, &p, row, plane);
 }
 #else
 /* An empty translation unit is not ISO C. */

@@ -24,9 +24,12 @@
 //
 // # Mixing
 //
-// Where a plan ends in MixUp or CutMix, a worker decodes a sample to where it waits, and whoever
-// brings the second of two finishes the one in its place in the slot (mix.go). A partner whose place
-// is another rank's is decoded too, as one more sample of the draft, without a place of its own.
+// Where a plan ends in MixUp or CutMix, what becomes of a sample is drawn before it is decoded
+// (mix.go). CutMix has it write what is seen of it, into its own place in the slot and into that of
+// the sample that takes from it. For MixUp a sample waits as bytes, and whoever brings the second of
+// two weighs both row by row as it decodes, or afterwards where the first came meanwhile. Workers
+// take such samples in runs, so that the first is in their cache. A partner whose place is another
+// rank's is decoded too, as one more sample of the draft, without a place of its own.
 //
 // # Errors
 //

@@ -81,14 +81,15 @@ func (d *draft) sample(i int64) (index int64, draw uint64) {
 	return d.stream.order.At(d.epoch, d.stream.order.Spread(d.begin, d.position(i)))
 }
 
-// claim hands out the next sample, to be finished by the caller.
-func (d *draft) claim() (i int64, ok bool) {
+// claim hands out the next n samples, or those that are left, to be finished by the caller: from
+// `first` to before `end`.
+func (d *draft) claim(n int64) (first, end int64, ok bool) {
 	// Looked at first, so that the counter cannot run away while workers wait for the next draft.
 	if d.claimed.Load() >= d.tasks {
-		return 0, false
+		return 0, 0, false
 	}
-	i = d.claimed.Add(1) - 1
-	return i, i < d.tasks
+	first = d.claimed.Add(n) - n
+	return first, min(first+n, d.tasks), first < d.tasks
 }
 
 // revoked is more than any number of tasks and leaves room for late claims.

@@ -13,9 +13,10 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// mixture is what a draft has besides where its samples are mixed with each other. They are decoded
-// into memory of its own; whoever brings the second of two finishes the one in its place in the
-// slot, while both are in the cache. Partners at other ranks' places are decoded here too.
+// mixture is what a draft has besides where its samples are mixed with each other. By CutMix, each
+// writes the parts of itself that are seen; for MixUp they wait in memory of the mixture's own, and
+// whoever brings the second of two makes the one in its place in the slot. Partners at other ranks'
+// places are decoded here too.
 type mixture struct {
 	plan    *native.Plan
 	pairing order.Pairing
@@ -31,8 +32,9 @@ type mixture struct {
 	base unsafe.Pointer
 	each int64 // bytes of one
 
-	// Of the draft's own samples and then of the foreign ones, by whoever decoded them.
-	labels, indices []int64
+	// Of the draft's own samples and then of the foreign ones, by whoever decoded them; spots are
+	// where they wait.
+	labels, indices, spots []int64
 }
 
 // mostForeign is how many partners a batch has at other ranks' places.
@@ -53,7 +55,7 @@ func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture
 		}
 	}
 	all := count + int64(len(m.foreign))
-	m.labels, m.indices = make([]int64, all), make([]int64, all)
+	m.labels, m.indices, m.spots = make([]int64, all), make([]int64, all), make([]int64, all)
 	return m
 }
 
@@ -82,8 +84,33 @@ func (m *mixture) partner(i int64) int64 {
 	return m.local(m.pairing.Partner(m.place(i), m.step.Total))
 }
 
+// taker is the sample that takes from sample i.
+func (m *mixture) taker(i int64) int64 {
+	return m.local(m.pairing.Taker(m.place(i), m.step.Total))
+}
+
 // at is where sample i waits.
-func (m *mixture) at(i int64) unsafe.Pointer { return unsafe.Add(m.base, i*m.each) }
+func (m *mixture) at(i int64) unsafe.Pointer { return unsafe.Add(m.base, m.spots[i]*m.each) }
+
+// spot says where sample i is to wait. Inside of a run two take turns, which stay in the cache: all that
+// such a sample is mixed with are those before and behind it in the run, so that when the second after
+// it begins nobody needs it any more. The ends of a run, and partners of other ranks' samples, may
+// have to wait for other workers.
+func (r *run) spot(d *draft, i int64) int64 {
+	if r.draft != d || i <= r.first || i >= r.end-1 || i >= d.count {
+		return i
+	}
+	return r.first + 1 + (i-r.first-1)%2
+}
+
+// longestRun is how many samples a worker decodes one after the other, so that it mixes each but the
+// first with the one before it while both are in its cache.
+const longestRun = 16
+
+// run leaves each worker two runs of a batch or more, so that none is left alone with the last.
+func (m *mixture) run(threads int) int64 {
+	return max(1, min(longestRun, m.count/(2*int64(threads))))
+}
 
 // drop gives the memory back, with the Loader's lock held; nobody works at it any more.
 func (m *mixture) drop() {
@@ -94,28 +121,67 @@ func (m *mixture) drop() {
 	m.slot = nil
 }
 
+// unmixed is where sample i goes: what CutMix shows of it, or all of it, into its own place and that
+// of the sample that takes from it; and where it waits, if either is MixUp, which is done on the way
+// where only this sample is missing.
+func (w *worker) unmixed(d *draft, i int64) (native.View, error) {
+	m := d.mixture
+	m.spots[i] = w.claimed.spot(d, i)
+	view := native.View{Plan: m.plan, To: m.at(i), Capacity: uint64(m.each)}
+	if err := m.slot.Populate(m.spots[i]*m.each, m.each); err != nil {
+		return view, err
+	}
+	for k, into := range [2]int64{i, m.taker(i)} {
+		// Not one that is finished at another rank.
+		if into < 0 || into >= m.count {
+			continue
+		}
+		drawn := m.draw(w.loader.order.Config().Seed, uint64(d.epoch), into)
+		to, err := d.place(&d.layout.Fields[0], into)
+		if err != nil {
+			return view, err
+		}
+		if drawn.Kind == native.MixMixUp {
+			view.Waits = true
+			if m.lacks[into].Load() == 1 && (k == 0 || into != i) {
+				other := m.partner(i)
+				if k == 1 {
+					other = into
+				}
+				view.MixUps[k] = native.MixUp{To: to, Other: m.at(other), Lambda: drawn.Lambda, Theirs: k == 1}
+			}
+			continue
+		}
+		// Nothing is cut where nothing is mixed.
+		view.Patches[k] = native.Patch{To: to, Top: drawn.Top, Left: drawn.Left, Height: drawn.Height,
+			Width: drawn.Width, Outside: k == 0}
+	}
+	return view, nil
+}
+
 // brought notes that sample i is decoded, and finishes those that waited for it alone.
 func (w *worker) brought(d *draft, i, index, label int64) error {
 	m := d.mixture
 	m.labels[i], m.indices[i] = label, index
-	takers := []int64{i}
-	if taker := m.local(m.pairing.Taker(m.place(i), m.step.Total)); taker != i {
-		takers = append(takers, taker)
-	}
-	for _, taker := range takers {
+	taker := m.taker(i)
+	for k, into := range [2]int64{i, taker} {
+		if k == 1 && taker == i {
+			continue // its own partner
+		}
 		// Not one that is finished at another rank.
-		if taker < 0 || taker >= m.count || m.lacks[taker].Add(-1) > 0 {
+		if into < 0 || into >= m.count || m.lacks[into].Add(-1) > 0 {
 			continue
 		}
-		if err := w.finish(d, taker); err != nil {
+		if err := w.finish(d, into, w.views[0].MixUps[k].To != nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// finish writes sample i, of which both sides are there, and its labels to their places.
-func (w *worker) finish(d *draft, i int64) error {
+// finish writes sample i, of which both sides are there, unless it was made on the way, and its labels
+// to their places.
+func (w *worker) finish(d *draft, i int64, made bool) error {
 	m, mix := d.mixture, d.mixture.plan.Mix()
 	to, err := d.place(&d.layout.Fields[0], i)
 	if err != nil {
@@ -123,7 +189,9 @@ func (w *worker) finish(d *draft, i int64) error {
 	}
 	j := m.partner(i)
 	drawn := m.draw(w.loader.order.Config().Seed, uint64(d.epoch), i)
-	m.plan.FinishMixed(m.at(i), m.at(j), &drawn, to)
+	if drawn.Kind == native.MixMixUp && !made {
+		m.plan.FinishMixed(m.at(i), m.at(j), drawn.Lambda, to)
+	}
 
 	fields := d.layout.behind()
 	int64s(d.base, fields[partners].Offset, d.count)[i] = m.indices[j]

@@ -162,7 +162,7 @@ func (a *readAhead) claim() *record {
 		if d == nil {
 			return nil
 		}
-		if i, ok := d.claim(); ok {
+		if i, _, ok := d.claim(1); ok {
 			r := a.free[len(a.free)-1]
 			a.free = a.free[:len(a.free)-1]
 			r.draft, r.i, r.view, r.seek, r.err = d, i, mmap.View{}, mmap.View{}, nil

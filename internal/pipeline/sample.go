@@ -137,17 +137,14 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	return nil
 }
 
-// destinations are where sample i goes: to its place in each view's field, or to where it waits for
-// being mixed.
+// destinations are where sample i goes: to its place in each view's field, or to where it is mixed.
 func (w *worker) destinations(d *draft, i int64) error {
 	w.views = w.views[:0]
 	plans := w.loader.config.Recipe.Phases[d.phase].Views
-	if m := d.mixture; m != nil {
-		if err := m.slot.Populate(i*m.each, m.each); err != nil {
-			return err
-		}
-		w.views = append(w.views, native.View{Plan: plans[0], To: m.at(i), Capacity: uint64(m.each)})
-		return nil
+	if d.mixture != nil {
+		view, err := w.unmixed(d, i)
+		w.views = append(w.views, view)
+		return err
 	}
 	for v := range plans {
 		field := &d.layout.Fields[v]

@@ -32,7 +32,25 @@ type worker struct {
 	buffer  mmap.Buffer // for what it reads itself
 	seek    mmap.Buffer // for the seek points of that
 	views   []native.View
+	claimed run // what is left of it
 	counters
+}
+
+// run is samples of a draft that one worker has claimed: from first to before end.
+type run struct {
+	draft            *draft
+	first, next, end int64
+}
+
+// claim hands out the first of the next samples of a draft, and keeps the others for later.
+func (w *worker) claim(d *draft) (task, bool) {
+	n := int64(1)
+	if d.mixture != nil {
+		n = d.mixture.run(w.loader.config.Threads)
+	}
+	first, end, ok := d.claim(n)
+	w.claimed = run{d, first, first + 1, end}
+	return task{draft: d, i: first}, ok
 }
 
 // run works until the Loader closes. The goroutine ends without unlocking, and the thread with
@@ -67,11 +85,16 @@ type task struct {
 // take finds the next sample to decode; not ok when the Loader closes.
 func (w *worker) take() (task, bool) {
 	l := w.loader
+	// Those first, and to the end: nobody else can finish them.
+	if r := &w.claimed; r.next < r.end {
+		r.next++
+		return task{draft: r.draft, i: r.next - 1}, true
+	}
 	if l.ahead.queued.Load() == 0 && !l.pace.slow() {
 		// The one path that counts: a few atomic loads and one addition.
 		if d := l.current.Load().claiming.Load(); d != nil && d.open.Load() {
-			if i, ok := d.claim(); ok {
-				return task{draft: d, i: i}, true
+			if t, ok := w.claim(d); ok {
+				return t, true
 			}
 		}
 	}
@@ -82,7 +105,7 @@ func (w *worker) take() (task, bool) {
 		if r := l.ahead.pop(); r != nil {
 			return task{r.draft, r.i, r}, true
 		}
-		if t, ok := l.claim(); ok {
+		if t, ok := w.claimNext(); ok {
 			return t, true
 		}
 		if d := l.stream.unopened(l.config.window()); d != nil {
@@ -94,16 +117,17 @@ func (w *worker) take() (task, bool) {
 	return task{}, false
 }
 
-// claim hands out a sample for a worker to read itself, with the lock held.
-func (l *Loader) claim() (task, bool) {
+// claimNext finds a sample for a worker to read itself, with the lock held.
+func (w *worker) claimNext() (task, bool) {
+	l := w.loader
 	for !l.pace.slow() {
 		d := l.stream.claiming.Load()
 		if d == nil {
 			break
 		}
 		if d.open.Load() {
-			if i, ok := d.claim(); ok {
-				return task{draft: d, i: i}, true
+			if t, ok := w.claim(d); ok {
+				return t, true
 			}
 		}
 		// Workers plan no further than the window, for they need the slot right away.

@@ -199,6 +199,36 @@ static int weigh_round(random_state *r, const hrn_kernels *plain, const hrn_kern
   return bad;
 }
 
+/* Two rows weighed at once, against what is written of each and then weighed. Both rows end with
+ * their last pixel. */
+static int mix_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  hrn_output output = {.dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3),
+                       .layout = (int32_t)random_below(r, 2),
+                       .normalize = 1};
+  for (int c = 0; c < 3; c++) {
+    output.mean[c] = 0.3f + 0.1f * (float)c;
+    output.std[c] = 0.225f;
+  }
+  hrn_format format;
+  hrn_format_compile(&format, &output);
+  const int32_t count = HRN_MIX_LEAST + (int32_t)random_below(r, 300);
+  const size_t pixels = (size_t)count, plane = pixels * format.element, bytes = 3 * plane;
+  const float share[2] = {(float)random_below(r, 1001) / 1000, 0.7f};
+  uint8_t *in[2], *written[2], *results[2];
+  for (int k = 0; k < 2; k++) {
+    in[k] = noise(r, 4 * pixels);
+    written[k] = allocate(bytes);
+    results[k] = allocate(bytes);
+    plain->write(&format, in[k], count, 0, written[k], plane);
+  }
+  plain->weigh(format.dtype, written[0], written[1], share[0], share[1], 3 * pixels, results[0]);
+  if (format.arithmetic) simd->mix(&format, in[0], in[1], share, count, results[1], plane);
+  const int bad = format.arithmetic && memcmp(results[0], results[1], bytes) != 0;
+  if (bad) fprintf(stderr, "mix: dtype %d layout %d %d\n", output.dtype, output.layout, count);
+  for (int k = 0; k < 2; k++) free(in[k]), free(written[k]), free(results[k]);
+  return bad;
+}
+
 /* The same rounds for each instruction set that this CPU has. */
 static int compare(const hrn_kernels *plain, const hrn_kernels *simd, uint64_t rounds) {
   uint64_t by_arithmetic = 0;
@@ -206,7 +236,7 @@ static int compare(const hrn_kernels *plain, const hrn_kernels *simd, uint64_t r
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
         write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd) ||
-        weigh_round(&r, plain, simd)) {
+        weigh_round(&r, plain, simd) || mix_round(&r, plain, simd)) {
       fprintf(stderr, "%s, round %llu\n", simd->name, (unsigned long long)round);
       return 1;
     }

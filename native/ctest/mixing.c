@@ -1,7 +1,8 @@
-/* mixing.c: two unmixed samples, of any recipe and form, finished together. Without mixing a sample
- * has the bytes that it would have had alone; MixUp is the sum of the two finished samples by the
- * kernel that defines it, CutMix the one with a box of the other. What is drawn stays inside the
- * image, and no byte beside the samples is read or written (under sanitizers).
+/* mixing.c: two unmixed samples, of any recipe and form, mixed. Without mixing a sample has the
+ * bytes that it would have had alone; MixUp is the sum of the two finished samples by the kernel
+ * that defines it, whether both wait for it or one is weighed on the way; CutMix is the one with a
+ * box of the other. What is drawn stays inside the image, and no byte beside the samples is read or
+ * written (under sanitizers).
  *
  *   mixing [-n ROUNDS]
  */
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../plan.h"
 #include "../weigh.h"
-#include "../native.h"
 #include "plans.h"
 
 static void *allocate(size_t bytes) {
@@ -39,7 +40,7 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int floats) {
   return count;
 }
 
-/* A finished or an unmixed sample of the plan, in memory of exactly its size. */
+/* A sample of the plan in memory of exactly its size: finished, or as it waits. */
 static uint8_t *run(hrn_context *context, const hrn_plan *plan, const hrn_job *job, uint64_t bytes,
                     hrn_status *status) {
   hrn_job mine = *job;
@@ -82,6 +83,10 @@ static int impossible(const hrn_mixing *m, const hrn_size *size) {
          m->top + m->height > (int32_t)size->height || m->left + m->width > (int32_t)size->width;
 }
 
+static hrn_patch patch_of(const hrn_mixing *m, int outside, void *destination) {
+  return (hrn_patch){destination, m->top, m->left, m->height, m->width, outside};
+}
+
 /* What the mixing comes to, value by value, from two finished samples. */
 static void expect(const hrn_output *output, const hrn_size *size, const hrn_mixing *m,
                    const uint8_t *own, const uint8_t *other, uint8_t *to) {
@@ -115,6 +120,62 @@ static uint8_t *some_image(random_state *r, size_t *length) {
   return bytes;
 }
 
+/* Both samples write the parts of the first that are theirs, and perhaps wait for something else.
+ */
+static int wrong_patches(random_state *r, hrn_context *context, const hrn_plan *plan,
+                         const hrn_job *jobs, uint8_t *const *finished, const hrn_size *size,
+                         const hrn_mixing *mixing) {
+  uint8_t *found = allocate(size->bytes), *wanted = allocate(size->bytes);
+  hrn_status status;
+  int bad = 0;
+  for (int k = 0; k < 2; k++) {
+    hrn_job job = jobs[k];
+    job.patches[random_below(r, 2)] = patch_of(mixing, k == 0, found);
+    job.waits = (int32_t)random_below(r, 2);
+    uint8_t *unmixed = run(context, plan, &job, hrn_unmixed_bytes(plan), &status);
+    bad = bad || unmixed == NULL;
+    free(unmixed);
+  }
+  expect(&plan->output, size, mixing, finished[0], finished[1], wanted);
+  bad = bad || memcmp(found, wanted, size->bytes) != 0;
+  free(found), free(wanted);
+  return bad;
+}
+
+/* The first sample waits. The second makes both on its way, or waits as well; and is mixed with
+ * itself. */
+static int wrong_mixup(hrn_context *context, const hrn_plan *plan, const hrn_job *jobs,
+                       uint8_t *const *finished, const hrn_size *size, double lambda) {
+  enum { WAITED, OWN, THEIRS, ITSELF, RESULTS };
+  const int sides[RESULTS][2] = {{0, 1}, {1, 0}, {0, 1}, {1, 1}};
+  const hrn_mixing mixing = {.kind = HRN_MIX_MIXUP, .lambda = lambda};
+  const uint64_t bytes = hrn_unmixed_bytes(plan);
+  uint8_t *found[RESULTS], *first, *second = allocate(bytes), *wanted = allocate(size->bytes);
+  for (int k = 0; k < RESULTS; k++) found[k] = allocate(size->bytes);
+  hrn_status status;
+  hrn_job job = jobs[0];
+  job.waits = 1;
+  first = run(context, plan, &job, bytes, &status);
+  int bad = first == NULL;
+  for (int itself = 0; !bad && itself < 2; itself++) {
+    job = jobs[1];
+    job.waits = job.view_count = 1;
+    job.views[0] = (hrn_view){plan, second, bytes};
+    job.mixups[0] = (hrn_mixup){found[THEIRS], first, lambda, 1};
+    job.mixups[1] = (hrn_mixup){found[OWN], first, lambda, 0};
+    if (itself) job.mixups[1] = (hrn_mixup){found[ITSELF], second, lambda, 0};
+    bad = hrn_sample(context, &job, &status) != HRN_OK;
+  }
+  if (!bad) hrn_mix(plan, first, second, lambda, found[WAITED]);
+  for (int k = 0; k < RESULTS; k++) {
+    expect(&plan->output, size, &mixing, finished[sides[k][0]], finished[sides[k][1]], wanted);
+    bad = bad || memcmp(found[k], wanted, size->bytes) != 0;
+    free(found[k]);
+  }
+  free(first), free(second), free(wanted);
+  return bad;
+}
+
 static int one_round(random_state *r, hrn_context *context, uint64_t *kinds) {
   hrn_output output = {.dtype = (int32_t)random_below(r, 4), .layout = (int32_t)random_below(r, 2)};
   output.normalize = output.dtype != HRN_UINT8 && random_below(r, 2);
@@ -133,39 +194,35 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *kinds) {
     fprintf(stderr, "plan: %s\n", status.text);
     return 1;
   }
-  uint8_t *finished[2] = {NULL, NULL}, *unmixed[2] = {NULL, NULL};
-  int bad = 0, had = 1;
+  hrn_job jobs[2];
+  uint8_t *finished[2], *encoded[2];
+  int bad = 0;
   for (int k = 0; k < 2; k++) {
     size_t length;
-    uint8_t *bytes = some_image(r, &length);
-    const hrn_job job = {
-        .bytes = bytes, .length = length, .key = {random_next(r), 1, random_next(r), 0}};
-    finished[k] = run(context, alone, &job, size.bytes, &status);
-    unmixed[k] = run(context, mixed, &job, hrn_unmixed_bytes(mixed), &status);
-    had = had && finished[k] != NULL;
-    bad = bad || (finished[k] == NULL) != (unmixed[k] == NULL);
-    free(bytes);
+    encoded[k] = some_image(r, &length);
+    jobs[k] = (hrn_job){
+        .bytes = encoded[k], .length = length, .key = {random_next(r), 1, random_next(r), 0}};
+    finished[k] = run(context, alone, &jobs[k], size.bytes, &status);
   }
   hrn_mix_list list = some_mix(r);
-  if (had && hrn_mix_check(&list, size.width, size.height, &status) == HRN_OK) {
+  if (finished[0] != NULL && finished[1] != NULL &&
+      hrn_mix_check(&list, size.width, size.height, &status) == HRN_OK) {
     const hrn_key key = {random_next(r), 2, random_next(r), random_next(r), 0};
     hrn_mixing mixing;
     hrn_mix_draw(&list, &key, size.width, size.height, &mixing);
-    bad = bad || impossible(&mixing, &size);
+    bad = impossible(&mixing, &size);
     if (output.dtype == HRN_UINT8 && mixing.kind == HRN_MIX_MIXUP) mixing.kind = HRN_MIX_NONE;
-    uint8_t *found = allocate(size.bytes), *wanted = allocate(size.bytes);
-    hrn_mix(mixed, unmixed[0], unmixed[1], &mixing, found);
-    expect(&output, &size, &mixing, finished[0], finished[1], wanted);
-    bad = bad || memcmp(found, wanted, size.bytes) != 0;
+    bad = bad || (mixing.kind == HRN_MIX_MIXUP
+                      ? wrong_mixup(context, mixed, jobs, finished, &size, mixing.lambda)
+                      : wrong_patches(r, context, mixed, jobs, finished, &size, &mixing));
     if (bad) {
       fprintf(stderr, "kind %d lambda %g box %d,%d %dx%d of %ux%u, dtype %d layout %d\n",
               mixing.kind, mixing.lambda, mixing.left, mixing.top, mixing.width, mixing.height,
               size.width, size.height, output.dtype, output.layout);
     }
     kinds[mixing.kind]++;
-    free(found), free(wanted);
   }
-  for (int k = 0; k < 2; k++) free(finished[k]), free(unmixed[k]);
+  for (int k = 0; k < 2; k++) free(finished[k]), free(encoded[k]);
   hrn_plan_free(alone), hrn_plan_free(mixed);
   return bad;
 }
