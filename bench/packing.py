@@ -1,7 +1,12 @@
-"""Images a second and core that `headrace pack` reads, checks and writes.
+"""Images a second and core that `headrace pack` and `headrace index` read, check and write.
 
 Photographs in the page cache, shards to the same file system, every image's entropy data read once
-for its verdict. Rounds alternate between one core and two, with seek points and without.
+for its verdict. A small folder is repeated by links until there are enough images for a rate: what
+a job costs once (a thread a core, the last sync) is in it, but does not decide it. Rounds alternate
+between all rows.
+
+What two cores can do at all is measured beside it: two jobs that know nothing of each other, and a
+loop that touches no memory. On a machine whose cores are two threads of one they are the ceiling.
 """
 
 from __future__ import annotations
@@ -13,58 +18,131 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import facts
 import report
+import sets
 
 # A fresh process: what is timed is the job, not loading the library.
-_PACK = """
+_JOB = """
 import json, os, resource, sys, time
 import headrace as hr
-source, destination, threads, seek = sys.argv[1:]
-os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(threads)])
+job, source, destination, first, threads, seek = sys.argv[1:]
+first, threads = int(first), int(threads)
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[first : first + threads])
 hr.Writer(destination + ".unused").abort()  # the library is loaded at its first use
 def used():
     found = resource.getrusage(resource.RUSAGE_SELF)
-    return found.ru_utime + found.ru_stime
+    return found.ru_utime, found.ru_stime
+options = {"num_threads": threads, "seek": seek == "seek"}
 begun, spent = time.perf_counter(), used()
-made = hr.pack(source, destination, num_threads=int(threads), seek=seek == "seek")
-took = time.perf_counter() - begun
-print(json.dumps({"images": made["rows"], "seconds": took, "cpu_seconds": used() - spent,
-                  "bytes": made["bytes"], "seek_bytes": made.get("seek_bytes", 0)}))
+if job == "pack":
+    made = hr.pack(source, destination, **options)
+else:
+    made = hr.index(source, index_dir=destination, **options)
+took, (user, system) = time.perf_counter() - begun, (b - a for a, b in zip(spent, used()))
+print(json.dumps({"images": made["rows"], "seconds": took, "user_seconds": user,
+                  "system_seconds": system, "threads": threads, "bytes": made["bytes"],
+                  "seek_bytes": made.get("seek_bytes", 0)}))
+"""
+
+# Turns of a loop in a second of wall time, on one core.
+_LOOP = """
+import os, sys, time
+os.sched_setaffinity(0, [sorted(os.sched_getaffinity(0))[int(sys.argv[1])]])
+end, turns = time.perf_counter() + 1, 0
+while time.perf_counter() < end:
+    for _ in range(10000): pass
+    turns += 1
+print(turns)
 """
 
 
 def measure(folder: Path, rounds: int, scratch: Path) -> dict[str, Any]:
-    """Rates on one core and on two, a list of rounds each."""
+    """What each row's jobs answered, a list of rounds each; of rows of two jobs, both."""
+    cores = min(2, len(os.sched_getaffinity(0)))
+    rows = [
+        ("pack, one core", "pack", [(0, 1)], "seek"),
+        ("pack, one core, no seek points", "pack", [(0, 1)], "none"),
+        ("index in place, one core", "index", [(0, 1)], "seek"),
+    ]
+    if cores > 1:
+        rows += [
+            ("pack, two cores", "pack", [(0, 2)], "seek"),
+            ("index in place, two cores", "index", [(0, 2)], "seek"),
+            ("pack, two jobs of one core each", "pack", [(0, 1), (1, 1)], "seek"),
+        ]
     found: dict[str, Any] = {}
-    cores = len(os.sched_getaffinity(0))
     for _ in range(rounds):
-        for name, threads, seek in (
-            ("one core, seek points", 1, "seek"),
-            ("one core, no seek points", 1, "none"),
-            (f"{min(2, cores)} cores, seek points", min(2, cores), "seek"),
-        ):
-            place = scratch / "packing.hr"
-            command = [sys.executable, "-c", _PACK, str(folder), str(place), str(threads), seek]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            found.setdefault(name, []).append(json.loads(output) | {"threads": threads})
-            shutil.rmtree(place)
+        for name, job, places, seek in rows:
+            found.setdefault(name, []).append(_together(folder, scratch, job, places, seek))
+        if cores > 1:
+            found.setdefault("loop", []).append([_loop([0]), _loop([0, 1])])
     return found
+
+
+def _together(
+    folder: Path, scratch: Path, job: str, places: list[tuple[int, int]], seek: str
+) -> list[dict[str, Any]]:
+    """One job or several at once, each on its own cores."""
+    made = [scratch / f"packing-{first}.hr" for first, _ in places]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _JOB, job, folder, to, str(first), str(threads), seek],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for to, (first, threads) in zip(made, places, strict=True)
+    ]
+    outputs = [process.communicate()[0] for process in processes]
+    for place in made:
+        shutil.rmtree(place)
+    return [json.loads(output) for output in outputs]
+
+
+def _loop(cores: list[int]) -> float:
+    """Turns a second and core."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _LOOP, str(core)], stdout=subprocess.PIPE)
+        for core in cores
+    ]
+    return sum(int(process.communicate()[0]) for process in processes) / len(cores)
+
+
+def repeated(folder: Path, images: int, to: Path) -> Path:
+    """A folder with that many images or more: each linked, or copied, as often as that takes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    times = -(-images // max(1, len(files)))
+    for path in files:
+        for repeat in range(times):
+            link = to / path.parent.relative_to(folder) / f"{path.stem}-{repeat}{path.suffix}"
+            link.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                link.hardlink_to(path)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(path, link)
+    return to
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("images", type=Path, help="an image folder, one folder a class")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--at-least", type=int, default=3000, help="images, by repeating")
+    parser.add_argument("--work", type=Path, help="where shards go; default: the temporary folder")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(json.dumps(facts.machine()))
-    with tempfile.TemporaryDirectory(prefix="headrace-packing-") as scratch:
-        found = measure(options.images, options.rounds, Path(scratch))
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="headrace-packing-", dir=options.work) as scratch:
+        folder = repeated(options.images, options.at_least, Path(scratch) / "images")
+        print(f"page cache: {sets.read_all([folder]) / 1e6:,.0f} MB read")
+        found = measure(folder, options.rounds, Path(scratch))
     print("\n".join(report.packing_table(found)))
+    print(f"The whole run took {time.perf_counter() - begun:.0f} seconds.")
     if options.json:
         options.json.write_text(json.dumps({"machine": facts.machine()} | found, indent=2) + "\n")
 

@@ -87,7 +87,12 @@ func TestCoefficientsOfAWindowAreThoseOfJpegReadCoefficients(t *testing.T) {
 	}
 }
 
-func TestEveryEntryOfAHuffmanTableIsWhatItsBitsSay(t *testing.T) { runC(t, "tables", "-n", "500") }
+func TestEveryEntryOfAHuffmanTableIsWhatItsBitsSayAndPassingOverEndsWhereDecodingDoes(t *testing.T) {
+	for _, simd := range []string{"", "scalar"} {
+		t.Setenv("HEADRACE_SIMD", simd)
+		runC(t, "tables", "-n", "500")
+	}
+}
 
 func TestSeekPointsComeBackAsPackedAndImpossibleRecordsAreRefused(t *testing.T) {
 	runC(t, "seek_records")

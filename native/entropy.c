@@ -12,192 +12,129 @@
 
 #include <string.h>
 
-#define SHIFT (64 - HRN_LOOKUP_BITS)
-#define MAX_CODE 16  /* bits of the longest code */
-#define MAX_EXTRA 15 /* bits that may follow it */
+#include "dispatch.h"
 
-/* What an end-of-block symbol adds to the coefficient's place: more than any sum of runs. */
-#define END_OF_BLOCK 128
+/* Into its caller, which may be compiled for another instruction set. */
+#define INLINE static inline __attribute__((always_inline))
+
+#define SHIFT (64 - HRN_LOOKUP_BITS)
+#define MAX_BITS 31 /* of the longest code and the extra bits that may follow it */
+
+#define BITS(step) ((step)&0xFFu)
+
+_Static_assert(3 * HRN_STEP_BITS <= 56 && 2 * HRN_STEP_BITS + HRN_LOOKUP_BITS <= 56, "window");
 
 /* 64 symbols of 31 bits: how far hostile data can run past the end before the check after each
  * block. The refill reads 8 bytes more. */
-_Static_assert(HRN_ENTROPY_PADDING >= 64 * (MAX_CODE + MAX_EXTRA) / 8 + 32, "work buffer padding");
+_Static_assert(HRN_ENTROPY_PADDING >= 64 * MAX_BITS / 8 + 32, "work buffer padding");
 _Static_assert(HRN_UNSTUFFED_PADDING >= HRN_ENTROPY_PADDING, "hrn_skip_segment reads as far");
-
-/* ---- tables ---- */
-
-/* What a symbol moves. bits 0 marks symbols that are left to libjpeg, which no encoder writes: it
- * ends the block at sizes of zero with a run that is neither 0 nor 15, and reads sizes beyond those
- * of 8-bit samples, which coefficients.c refuses. */
-static hrn_step step_of(int length, int value, bool dc) {
-  hrn_step step = {(uint8_t)(length + (value & 15)), (uint8_t)((value >> 4) + 1)};
-  if (dc) {
-    step.advance = (uint8_t)value; /* the size of the difference that follows */
-  } else if (value == 0) {
-    step.advance = END_OF_BLOCK;
-  } else if ((value & 15) == 0 && value != 0xF0) {
-    step.bits = 0;
-  }
-  if ((value & 15) > HRN_HUFFMAN_MAX_SIZE) step.bits = 0;
-  return step;
-}
-
-/* Joins the symbols whose codes lie inside the index. The extra bits of the last one need not: no
- * one looks at them. */
-static void join(hrn_lookup *table, const uint8_t *code_length) {
-  for (uint32_t index = 0; index < HRN_LOOKUP_SIZE; index++) {
-    hrn_step sum = table->one[index];
-    while (sum.bits != 0 && sum.bits < HRN_LOOKUP_BITS && sum.advance < 64) {
-      uint32_t rest = (index << sum.bits) & (HRN_LOOKUP_SIZE - 1);
-      hrn_step next = table->one[rest];
-      if (next.bits == 0 || sum.bits + code_length[rest] > HRN_LOOKUP_BITS) break;
-      sum.bits = (uint8_t)(sum.bits + next.bits);
-      sum.advance = (uint8_t)(sum.advance + next.advance);
-    }
-    table->many[index] = sum;
-  }
-}
-
-/* False where libjpeg would refuse the table, too. */
-static bool build(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
-  uint8_t code_length[HRN_LOOKUP_SIZE] = {0};
-  uint32_t code = 0;
-  int symbol = 0;
-  memset(table->one, 0, sizeof table->one);
-  for (int length = 1; length <= MAX_CODE; length++) {
-    int count = source->bits[length];
-    if (symbol + count > 256 || code + (uint32_t)count > (1u << length)) return false;
-    table->first_code[length] = (int32_t)code;
-    table->first_symbol[length] = symbol;
-    table->count[length] = count;
-    for (int i = 0; i < count; i++, symbol++, code++) {
-      int value = source->huffval[symbol];
-      if (dc && value > MAX_EXTRA) return false;
-      hrn_step step = step_of(length, value, dc);
-      table->symbol[symbol] = step;
-      if (length > HRN_LOOKUP_BITS || step.bits == 0) continue;
-      /* What follows the code stands in the index's low bits: every value of them moves alike. */
-      int free_bits = HRN_LOOKUP_BITS - length;
-      for (uint32_t low = 0; low < (1u << free_bits); low++) {
-        table->one[(code << free_bits) + low] = step;
-        code_length[(code << free_bits) + low] = (uint8_t)length;
-      }
-    }
-    code <<= 1;
-  }
-  if (!dc) join(table, code_length);
-  return true;
-}
-
-/* Most files of a set share their tables, the standard's or one camera's: build only new ones. */
-static const hrn_lookup *lookup(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
-  if (source == NULL) return NULL; /* libjpeg may have a default for it */
-  if (!table->built || memcmp(table->source_bits, source->bits, sizeof table->source_bits) != 0 ||
-      memcmp(table->source_symbols, source->huffval, sizeof table->source_symbols) != 0) {
-    memcpy(table->source_bits, source->bits, sizeof table->source_bits);
-    memcpy(table->source_symbols, source->huffval, sizeof table->source_symbols);
-    table->usable = build(table, source, dc);
-    table->built = true;
-  }
-  return table->usable ? table : NULL;
-}
-
-/* Codes longer than the index. */
-static hrn_step long_code(const hrn_lookup *table, uint64_t bits) {
-  for (int length = 1; length <= MAX_CODE; length++) {
-    int32_t code = (int32_t)(bits >> (64 - length)) - table->first_code[length];
-    if (code >= 0 && code < table->count[length]) {
-      return table->symbol[table->first_symbol[length] + code];
-    }
-  }
-  return (hrn_step){0, 0};
-}
 
 /* ---- bits ---- */
 
-/* The next bits stand at the top of `bits`; `count` of them are accounted for, those below are the
- * same bits that the next refill brings. */
+/* The next bits stand on top of `window`; so many of them are accounted for as `state` says, and
+ * those below are the same bits that the next refill brings.
+ *
+ * `state` is an hrn_step that grows: 63 less the bits that are accounted for, and the place of the
+ * next coefficient << 8. So one addition moves both, and one comparison sees a block's end. */
 typedef struct reader {
-  uint64_t bits;
+  uint64_t window;
   const uint8_t *next;
-  uint32_t count;
+  uint32_t state;
 } reader;
 
+#define PLACE(place) ((uint32_t)(place) << 8)
+
 /* Whole bytes only, without a branch on how many: the bits above 56 are loaded again next time
- * (Fabian Giesen, "Reading bits in far too many ways", 2018, variant 4). */
-static inline void refill(reader *r) {
+ * (Fabian Giesen, "Reading bits in far too many ways", 2018, variant 4). What is loaded does not
+ * depend on the last steps, so the load does not wait for them. */
+INLINE void refill(reader *r) {
   uint64_t word;
   memcpy(&word, r->next, sizeof word);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   word = __builtin_bswap64(word);
 #endif
-  r->bits |= word >> r->count;
-  r->next += (63 - r->count) >> 3;
-  r->count |= 56;
+  r->window |= word >> (~r->state & 63);
+  r->next += BITS(r->state) >> 3;
+  r->state &= ~0xF8u;
 }
 
-static inline void consume(reader *r, uint32_t bits) {
-  r->bits <<= bits;
-  r->count -= bits;
+INLINE void consume(reader *r, hrn_step step) {
+  r->window <<= step & 63;
+  r->state += step;
+}
+
+/* `next` runs ahead of what was consumed by the bits that are still accounted for. */
+INLINE uint64_t used_bits(const reader *r, const uint8_t *bytes) {
+  return (uint64_t)(r->next - bytes) * 8 + BITS(r->state) - 63;
+}
+
+/* Reads on from a bit of `bytes`, at the place that `state` has. */
+INLINE void read_from(reader *r, const uint8_t *bytes, uint64_t bit) {
+  r->next = bytes + (bit >> 3);
+  r->window = 0;
+  r->state = (r->state & ~0xFFu) | 63;
+  refill(r);
+  consume(r, (hrn_step)(bit & 7));
 }
 
 /* ---- blocks ---- */
 
-/* The difference at the end of a DC step of `size` extra bits (T.81 F.12): a leading 0 means a
- * negative one. */
-static inline int32_t difference(uint64_t bits, hrn_step step) {
-  uint32_t size = step.advance;
-  if (size == 0) return 0;
-  int32_t value = (int32_t)((bits << (step.bits - size)) >> (64 - size));
-  return value >> (size - 1) ? value : value - (int32_t)((1u << size) - 1);
+/* Reads the next symbol by itself, where the joined ones lead out of the block or there are none.
+ * At place 0 afterwards where it is not plainly right. The reader is handed over and back: one
+ * whose address goes elsewhere would be kept in memory, not in registers. */
+static reader single_step(reader r, const hrn_lookup *ac, const uint8_t *bytes) {
+  read_from(&r, bytes, used_bits(&r, bytes));
+  refill(&r);
+  const hrn_step step = hrn_step_at(ac, r.window);
+  consume(&r, step);
+  /* A run beyond the block: libjpeg drops it silently. */
+  const bool beyond = r.state >= PLACE(65) && r.state < PLACE(HRN_END_OF_BLOCK);
+  if (step == 0 || beyond) r.state = BITS(r.state);
+  return r;
 }
 
 /* Steps over one block and adds to its component's DC predictor; false where it is not plainly
  * right. */
-static inline bool block(reader *r, const hrn_lookup *dc, const hrn_lookup *ac,
-                         int32_t *predictor) {
+INLINE bool block(reader *r, const uint8_t *bytes, const hrn_start *start, int32_t *predictor) {
   refill(r);
-  hrn_step step = dc->one[r->bits >> SHIFT];
-  if (__builtin_expect(step.bits == 0, 0)) {
-    step = long_code(dc, r->bits);
-    if (step.bits == 0) return false;
+  uint32_t first = start->step[r->window >> SHIFT];
+  const bool is_long = first == 0;
+  if (__builtin_expect(is_long, 0)) {
+    first = hrn_start_at(start->dc, r->window);
+    if (first == 0) return false;
   }
-  *predictor += difference(r->bits, step);
+  const int32_t value = *predictor + ((int32_t)first >> 16);
   /* libjpeg keeps 16 bits of it, silently. */
-  if (__builtin_expect(*predictor != (int16_t)*predictor, 0)) return false;
-  consume(r, step.bits);
+  if (__builtin_expect(value != (int16_t)value, 0)) return false;
+  *predictor = value;
+  r->state = BITS(r->state) + PLACE(1);
+  consume(r, (hrn_step)first);
+  if (r->state >= PLACE(64)) return true; /* joined symbols end a block in order */
+  if (__builtin_expect(is_long, 0)) refill(r);
 
-  uint32_t place = 1; /* of the next coefficient */
+  const hrn_step *many = start->ac->many;
   for (;;) {
-    refill(r);
-    step = ac->many[r->bits >> SHIFT];
-    if (__builtin_expect(step.bits != 0, 1) && place + step.advance < 64) {
-      place += step.advance;
-      consume(r, step.bits);
-      /* 56 bits are enough for two lookups of the table (at most 26 bits each). */
-      step = ac->many[r->bits >> SHIFT];
-      if (__builtin_expect(step.bits != 0, 1) && place + step.advance < 64) {
-        place += step.advance;
-        consume(r, step.bits);
-        continue;
+    /* Two lookups behind the one that this window began with. */
+    hrn_step step = many[r->window >> SHIFT];
+    consume(r, step);
+    if (r->state < PLACE(64)) {
+      step = many[r->window >> SHIFT];
+      consume(r, step);
+      if (r->state < PLACE(64)) {
+        refill(r);
+        step = many[r->window >> SHIFT];
+        consume(r, step);
+        if (r->state < PLACE(64)) continue;
       }
-      refill(r);
     }
-    /* The block ends here, or the code is long. Joined symbols that reach the end must end exactly
-     * with the block, for what follows is the next block's. */
-    if (step.advance >= END_OF_BLOCK && place + step.advance - END_OF_BLOCK < 64) {
-      consume(r, step.bits);
-      return true;
-    }
-    step = ac->one[r->bits >> SHIFT];
-    if (step.bits == 0) {
-      step = long_code(ac, r->bits);
-      if (step.bits == 0) return false;
-    }
-    consume(r, step.bits);
-    place += step.advance;
-    if (place == 64 || step.advance == END_OF_BLOCK) return true;
-    if (place > 64) return false; /* a run beyond the block: libjpeg drops it silently */
+    /* An end of block inside the block, or its last coefficient. A step's own places are fewer than
+     * HRN_END_OF_BLOCK and HRN_SLOW is more, so the place alone tells which it was. */
+    if (r->state - PLACE(HRN_END_OF_BLOCK) < PLACE(64) || r->state >> 8 == 64) return true;
+    r->state -= step;
+    *r = single_step(*r, start->ac, bytes);
+    if (r->state < PLACE(1)) return false;
+    if (r->state >= PLACE(64)) return true;
+    refill(r);
   }
 }
 
@@ -225,14 +162,16 @@ bool hrn_scan_begin(hrn_scan *s, hrn_entropy *entropy, const struct jpeg_decompr
       return false;
     }
     const hrn_lookup *dc =
-        lookup(&entropy->dc[c->dc_tbl_no], info->dc_huff_tbl_ptrs[c->dc_tbl_no], true);
+        hrn_lookup_of(&entropy->dc[c->dc_tbl_no], info->dc_huff_tbl_ptrs[c->dc_tbl_no], true);
     const hrn_lookup *ac =
-        lookup(&entropy->ac[c->ac_tbl_no], info->ac_huff_tbl_ptrs[c->ac_tbl_no], false);
+        hrn_lookup_of(&entropy->ac[c->ac_tbl_no], info->ac_huff_tbl_ptrs[c->ac_tbl_no], false);
     if (dc == NULL || ac == NULL) return false;
+    int same = 0; /* the first component of these tables */
+    while (same < i && (entropy->start[same].dc != dc || entropy->start[same].ac != ac)) same++;
+    hrn_start_make(&entropy->start[same], dc, ac);
     for (int n = h * v; n > 0; n--, s->blocks++) {
       s->component[s->blocks] = (uint8_t)i;
-      s->dc[s->blocks] = dc;
-      s->ac[s->blocks] = ac;
+      s->start[s->blocks] = &entropy->start[same];
     }
     if (h > max_h) max_h = h;
     if (v > max_v) max_v = v;
@@ -266,11 +205,6 @@ static int unstuff(const uint8_t **data, const uint8_t *end, uint8_t *work, size
   return marker;
 }
 
-/* `next` runs ahead of what was consumed by the bits that are still accounted for. */
-static uint64_t used_bits(const reader *r, const uint8_t *bytes) {
-  return (uint64_t)(r->next - bytes) * 8 - r->count;
-}
-
 /* A segment between restart markers: its bytes as stored and without stuffing. */
 typedef struct segment {
   const uint8_t *stored; /* of the whole scan */
@@ -296,11 +230,11 @@ static void follow(const segment *g, place *at, uint64_t plain) {
 }
 
 /* Reads the MCUs of a segment, which must fill it to its last byte. */
-static bool read_segment(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
-  reader r = {0, g->bytes, 0};
-  int32_t predictors[HRN_MAX_BLOCKS] = {0};
+INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
+  reader r = {0, g->bytes, 63};
+  int32_t predictors[HRN_MAX_COMPONENTS] = {0};
   place at = {0, g->begin};
-  const uint8_t *limit = g->bytes + g->length + sizeof r.bits;
+  const uint8_t *limit = g->bytes + g->length + sizeof r.window;
   uint64_t column = g->first % s->columns;
   for (uint64_t mcu = 0; mcu < g->mcus; mcu++) {
     /* Before the MCU, so behind a restart marker where one stands here: its segment begins with
@@ -315,7 +249,7 @@ static bool read_segment(const hrn_scan *s, const segment *g, hrn_recorder *reco
     }
     if (++column == s->columns) column = 0;
     for (int i = 0; i < s->blocks; i++) {
-      if (!block(&r, s->dc[i], s->ac[i], &predictors[s->component[i]]) || r.next > limit) {
+      if (!block(&r, g->bytes, s->start[i], &predictors[s->component[i]]) || r.next > limit) {
         return false;
       }
     }
@@ -323,17 +257,13 @@ static bool read_segment(const hrn_scan *s, const segment *g, hrn_recorder *reco
   return divide_up(used_bits(&r, g->bytes), 8) == g->length;
 }
 
-/* Reads past the end by a block at most, like read_segment: the padding is zeros, and a segment
- * that ended among them is irregular. */
-void hrn_skip_segment(const hrn_scan *s, hrn_segment *g) {
-  const uint64_t first = g->bit < g->last_bit ? g->bit : g->last_bit;
-  reader r = {0, g->bytes + (first >> 3), 0};
-  refill(&r);
-  consume(&r, first & 7);
-  const uint8_t *limit = g->bytes + (g->last_bit >> 3) + sizeof r.bits;
+INLINE void skip_mcus(const hrn_scan *s, hrn_segment *g) {
+  reader r = {0, g->bytes, 63};
+  read_from(&r, g->bytes, g->bit < g->last_bit ? g->bit : g->last_bit);
+  const uint8_t *limit = g->bytes + (g->last_bit >> 3) + sizeof r.window;
   for (; g->mcus > 0; g->mcus--) {
     for (int i = 0; i < s->blocks; i++) {
-      if (!block(&r, s->dc[i], s->ac[i], &g->dc[s->component[i]]) || r.next > limit) {
+      if (!block(&r, g->bytes, s->start[i], &g->dc[s->component[i]]) || r.next > limit) {
         g->irregular = 1;
         return;
       }
@@ -341,6 +271,32 @@ void hrn_skip_segment(const hrn_scan *s, hrn_segment *g) {
   }
   g->bit = used_bits(&r, g->bytes);
   if (g->bit > g->last_bit) g->irregular = 1;
+}
+
+/* Each for two instruction sets, as in coefficients.c. */
+#if defined(__x86_64__)
+#define BMI2 __attribute__((target("bmi,bmi2")))
+static BMI2 bool read_bmi2(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
+  return read_mcus(s, g, recorder);
+}
+static BMI2 void skip_bmi2(const hrn_scan *s, hrn_segment *g) { skip_mcus(s, g); }
+#else
+#define read_bmi2 read_mcus
+#define skip_bmi2 skip_mcus
+#endif
+
+static bool read_segment(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
+  return hrn_cpu_has_bmi2() ? read_bmi2(s, g, recorder) : read_mcus(s, g, recorder);
+}
+
+/* Reads past the end by a block at most, like read_segment: the padding is zeros, and a segment
+ * that ended among them is irregular. */
+void hrn_skip_segment(const hrn_scan *s, hrn_segment *g) {
+  if (hrn_cpu_has_bmi2()) {
+    skip_bmi2(s, g);
+  } else {
+    skip_mcus(s, g);
+  }
 }
 
 bool hrn_entropy_clean(hrn_entropy *entropy, const struct jpeg_decompress_struct *info,

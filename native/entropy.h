@@ -1,4 +1,4 @@
-/* entropy.h: the tables of entropy.c, which a context keeps from image to image. */
+/* entropy.h: a scan read for its verdict and its seek points, or passed over. */
 #ifndef HEADRACE_ENTROPY_H
 #define HEADRACE_ENTROPY_H
 
@@ -10,34 +10,17 @@
 #include <jpeglib.h>
 
 #include "seek.h"
+#include "steps.h"
 
-/* Bits that index a table: 11 keeps the tables of a usual file inside the first-level cache. */
-#define HRN_LOOKUP_BITS 11
-#define HRN_LOOKUP_SIZE (1 << HRN_LOOKUP_BITS)
-
-/* How far one lookup moves: bits in the stream, coefficients in the block. bits 0: the index starts
- * no code that is short enough, or none at all. */
-typedef struct hrn_step {
-  uint8_t bits, advance;
-} hrn_step;
-
-typedef struct hrn_lookup {
-  hrn_step many[HRN_LOOKUP_SIZE]; /* as many symbols as the index holds */
-  hrn_step one[HRN_LOOKUP_SIZE];  /* the first symbol alone */
-  hrn_step symbol[256];           /* by place in the list of symbols, for longer codes */
-  int32_t first_code[18], first_symbol[18];
-  int32_t count[18];
-  uint8_t source_bits[17], source_symbols[256]; /* what it was built from */
-  bool built, usable;
-} hrn_lookup;
-
+/* The tables, which a context keeps from image to image. */
 typedef struct hrn_entropy {
   hrn_lookup dc[NUM_HUFF_TBLS], ac[NUM_HUFF_TBLS];
+  hrn_start start[HRN_MAX_COMPONENTS];
 } hrn_entropy;
 
 /* What this pass can read: one scan of everything, baseline, 8 bits, nothing missing. */
 typedef struct hrn_scan {
-  const hrn_lookup *dc[HRN_MAX_BLOCKS], *ac[HRN_MAX_BLOCKS]; /* of each block of an MCU */
+  const hrn_start *start[HRN_MAX_BLOCKS]; /* of each block of an MCU */
   uint8_t component[HRN_MAX_BLOCKS];
   int blocks;
   uint64_t mcus, columns;

@@ -248,8 +248,9 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
    * window differs from the whole. */
   if (denominator > 1) info->do_fancy_upsampling = FALSE;
   hrn_jpeg_start(context);
-  hooked = hooked && hrn_hook_begin(context);
-  if (hooked && !hrn_planes_refused() && hrn_planes_accept(context)) {
+  /* A value of after setjmp, which a jump cannot leave undefined. */
+  bool ours = hooked && hrn_hook_begin(context);
+  if (ours && !hrn_planes_refused() && hrn_planes_accept(context)) {
     const size_t stride = (size_t)box->width * 4;
     uint8_t *pixels = NULL;
     if (hrn_planes_begin(context, box, status)) {
@@ -264,7 +265,7 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
     }
     /* libjpeg's way needs less memory. */
     hrn_status_clear(status);
-    hooked = false;
+    ours = false;
   }
 
   JDIMENSION first = 0, columns = info->output_width;
@@ -284,8 +285,8 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
     }
     /* The hook counts in MCUs of the file, whatever the scale. Where its rows do not fit the memory
      * limit, libjpeg's own decoder needs less. */
-    if (hooked && hrn_hook_install(context, first * denominator, columns * denominator,
-                                   (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
+    if (ours && hrn_hook_install(context, first * denominator, columns * denominator,
+                                 (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
       hrn_status_clear(status);
     }
     if (top > 0) jpeg_skip_scanlines(info, top);

@@ -30,10 +30,26 @@ static uint32_t get_bits(const uint8_t *p, uint64_t bit, uint32_t width) {
   return (uint32_t)((get64(p + (bit >> 3)) >> (bit & 7)) & ((1ull << width) - 1));
 }
 
-static void put_bits(uint8_t *p, uint64_t bit, uint32_t width, uint32_t value) {
-  for (uint32_t i = 0; i < width; i++, bit++) {
-    if (value >> i & 1) p[bit >> 3] |= (uint8_t)(1u << (bit & 7));
-  }
+/* Bits on their way into a record, lowest first. */
+typedef struct bit_writer {
+  uint8_t *to;
+  uint64_t bits; /* those from the `count`-th on are 0 */
+  uint32_t count;
+} bit_writer;
+
+/* `value` < 2^width, width <= 32; fewer than 32 bits wait from one call to the next. */
+static void put_bits(bit_writer *w, uint32_t width, uint32_t value) {
+  w->bits |= (uint64_t)value << w->count;
+  w->count += width;
+  if (w->count < 32) return;
+  put32(w->to, (uint32_t)w->bits);
+  w->to += 4;
+  w->bits >>= 32;
+  w->count -= 32;
+}
+
+static void put_rest(const bit_writer *w) {
+  for (uint32_t i = 0; i * 8 < w->count; i++) w->to[i] = (uint8_t)(w->bits >> (8 * i));
 }
 
 static uint32_t width_of(uint32_t value) {
@@ -133,19 +149,18 @@ size_t hrn_seek_pack(const hrn_seek_point *points, uint32_t points_a_row, uint32
     put16(record + 12 + 2 * c, (uint32_t)lowest[c] & 0xFFFF);
   }
   uint8_t *rows_at = record + HRN_SEEK_HEADER, *points_at = rows_at + (size_t)rows * 4;
-  uint64_t bit = 0;
+  bit_writer w = {points_at, 0, 0};
   for (uint32_t row = 0; row < rows; row++) {
     const hrn_seek_point *first = points + (size_t)row * points_a_row;
     put32(rows_at + (size_t)row * 4, first->byte);
     for (uint32_t i = 0; i < points_a_row; i++) {
       uint32_t position = (first[i].byte - first->byte) * 8 + first[i].bit;
-      put_bits(points_at, bit, position_bits, position);
-      bit += position_bits;
+      put_bits(&w, position_bits, position);
       for (uint32_t c = 0; c < components; c++) {
-        put_bits(points_at, bit, dc_bits[c], (uint32_t)(first[i].dc[c] - lowest[c]));
-        bit += dc_bits[c];
+        put_bits(&w, dc_bits[c], (uint32_t)(first[i].dc[c] - lowest[c]));
       }
     }
   }
+  put_rest(&w);
   return (size_t)size;
 }

@@ -6,6 +6,7 @@ something to get wrong. Everything is a pure function of its arguments.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import shutil
 import struct
@@ -65,7 +66,9 @@ def photographs() -> list[Pixels]:
 
 @functools.cache
 def _encoder() -> Path:
-    program = Path(tempfile.mkdtemp(prefix="headrace-encode-")) / "encode_jpeg"
+    place = Path(tempfile.mkdtemp(prefix="headrace-encode-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    program = place / "encode_jpeg"
     source = Path(__file__).with_name("encode_jpeg.c")
     compiler = shutil.which("gcc") or shutil.which("cc") or "gcc"
     subprocess.run([compiler, "-O1", str(source), "-ljpeg", "-o", str(program)], check=True)

@@ -26,8 +26,8 @@ type shards struct {
 }
 
 func newShards(dir string, limit int64) *shards {
-	// Large writes: one system call for about ten photographs.
-	return &shards{dir: dir, limit: limit, buf: bufio.NewWriterSize(nil, 1<<20)}
+	// Small images share a system call; of a photograph the most part is not copied here.
+	return &shards{dir: dir, limit: limit, buf: bufio.NewWriterSize(nil, 1<<14)}
 }
 
 // add writes a record and notes its place.
@@ -112,7 +112,7 @@ func (s *shards) open() error {
 		return catalog.IOError(path, "cannot create the shard", err)
 	}
 	s.file, s.rows = f, 0
-	s.buf.Reset(f)
+	s.buf.Reset(&stream{file: f})
 	s.tar = formats.NewTarWriter(s.buf)
 	return nil
 }
