@@ -281,13 +281,15 @@ int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_
 
 /* fields: JSON {"label": 3, "key": "...", "caption": "...", ...} in the forms of hr_dataset_info;
  * bytes fields as {"bytes": base64} unless declared, floats that JSON lacks as {"float": "nan"}. A
- * sample that is refused leaves the writer as it was. */
+ * label is 0 or more, and no field is called image, label, key, index or path. A sample that is
+ * refused leaves the writer as it was. Waits, without a timeout, while the disk and the threads
+ * that look at images are behind. */
 int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
                       const char *fields, size_t fields_length, hr_error *error);
 
 /* Makes the dataset visible, whole. The writer takes no more samples whatever comes of it; after
  * HR_OK its handle stands for a finished job, so that hr_job_result has the summary that packing
- * gives, and is the caller's to hr_close. */
+ * gives, and is the caller's to hr_close. Waits, without a timeout, until all of it is on disk. */
 int32_t hr_writer_finish(hr_handle writer, hr_error *error);
 
 #ifdef __cplusplus

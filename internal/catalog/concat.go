@@ -81,7 +81,7 @@ func (p *parts) classes(given []string) ([]string, error) {
 }
 
 func sameClasses(first, part *Dataset) error {
-	const remedy = "; an empty list of classes keeps the labels of each part, without names"
+	const remedy = "; with classes=[], as in Dataset.concat(..., classes=[]), each part keeps its labels, which then have no names"
 	for i := range min(len(first.classes), len(part.classes)) {
 		if expected, found := first.classes[i], part.classes[i]; expected != found {
 			return NewError(KindArgument, part.path, "%s%s", fault.Differs(

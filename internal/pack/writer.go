@@ -59,8 +59,8 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 		return nil, catalog.NewError(catalog.KindArgument, "", "destination is missing")
 	}
 	for i, f := range c.Fields {
-		if f.Name == "label" || f.Name == "key" || f.Name == "image" {
-			return nil, catalog.NewError(catalog.KindArgument, "", "fields[%d]: %q is no name for a field, every sample has one", i, f.Name)
+		if err := checkFieldName(f.Name); err != nil {
+			return nil, catalog.NewError(catalog.KindArgument, "", "fields[%d]: %v", i, err)
 		}
 	}
 	o, err := newOutput(c.Destination, c.ShardBytes, c.Overwrite)
@@ -118,7 +118,10 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 	}
 	if a.Label != nil {
 		it.label, it.hasCls = *a.Label, true
-		if n := int64(len(w.config.Classes)); n > 0 && (it.label < 0 || it.label >= n) {
+		if it.label < 0 { // -1 in the index stands for none
+			return nil, wrong("label is %d (expected 0 or more, or none)", it.label)
+		}
+		if n := int64(len(w.config.Classes)); n > 0 && it.label >= n {
 			return nil, wrong("label is %d (expected 0 to %d, there are %d classes)", it.label, n-1, n)
 		}
 	}
@@ -139,6 +142,15 @@ func (w *Writer) item(image []byte, a Added) (*item, error) {
 	return it, nil
 }
 
+// checkFieldName refuses what every sample has anyway. A batch could not tell the two apart.
+func checkFieldName(name string) error {
+	switch name {
+	case "image", "label", "key", "index", "path":
+		return fmt.Errorf("%q is no name for a field, every sample has one", name)
+	}
+	return nil
+}
+
 // fieldsOf settles the fields with the first sample and holds all others to them.
 func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 	fields := w.fields
@@ -147,6 +159,9 @@ func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 		if fields == nil {
 			fields = []catalog.Field{}
 			for name, v := range a.Fields {
+				if err := checkFieldName(name); err != nil {
+					return nil, err
+				}
 				fields = append(fields, catalog.FieldOf(name, v))
 			}
 			slices.SortFunc(fields, func(x, y catalog.Field) int { return strings.Compare(x.Name, y.Name) })

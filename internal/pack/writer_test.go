@@ -76,6 +76,30 @@ func TestWriterRefusesWhatDoesNotFitAndGoesOn(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
+func TestWriterRefusesNegativeLabelsAndNamesThatEverySampleHas(t *testing.T) {
+	emptyWorld(t)
+	dst := filepath.Join(t.TempDir(), "w.hr")
+	w, err := NewWriter(WriterConfig{Destination: dst})
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{"label": -5}`:  "label is -5 (expected 0 or more, or none)",
+		`{"label": -1}`:  "label is -1",
+		`{"image": 1}`:   `"image" is no name for a field`,
+		`{"index": "a"}`: `"index" is no name for a field`,
+		`{"path": 1.5}`:  `"path" is no name for a field`,
+	} {
+		require.ErrorContains(t, w.AddJSON(testJPEG(1), []byte(text)), want, text)
+	}
+	require.NoError(t, w.AddJSON(testJPEG(1), []byte(`{"label": null}`)))
+	s, err := w.Finish()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.Rows)
+	for _, name := range []string{"image", "label", "key", "index", "path"} {
+		_, err := NewWriter(WriterConfig{Destination: dst, Fields: []catalog.Field{{Name: name, Type: catalog.Int}}})
+		require.ErrorContains(t, err, "no name for a field", name)
+	}
+}
+
 func TestUnfinishedAndEmptyWritersLeaveNothing(t *testing.T) {
 	emptyWorld(t)
 	dir := t.TempDir()

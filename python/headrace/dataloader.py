@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +17,13 @@ from headrace import arguments, lending
 from headrace.batches import Engine, Pool, Recipe
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
-from headrace.iteration import Iteration, Place, layers
+from headrace.iteration import Iteration, layers
 from headrace.multiview import Views
+from headrace.place import Place, check, rest
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, of_steps, translate
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -100,6 +102,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     ) -> None:
         self.strict = arguments.flag("strict", strict)
         self.seed = None if seed is None else arguments.seed("seed", seed)
+        if isinstance(dataset, str | bytes | os.PathLike):
+            raise arguments.refuse_type(
+                "dataset", dataset, f"a dataset, as headrace.Dataset({os.fsdecode(dataset)!r}),"
+            )
         if transform is not None and not _without_transform(dataset):
             raise ArgumentError(
                 "transform= is for a headrace.Dataset; other datasets have one of their own"
@@ -187,6 +193,23 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         if pipeline is self.transform and isinstance(pipeline, list | tuple):
             return pipeline if isinstance(pipeline, Translation) else of_steps(pipeline)
         return translate(pipeline)
+
+    def __len__(self) -> int:
+        """Batches an epoch; of one that goes on from a state, those before and those behind it."""
+        whole = super().__len__()
+        place, sampler = self.resume or self.place, self.epoch_sampler
+        *wrappers, base = found = layers(self._index_sampler)
+        plain = [] if self.batch_sampler is None else [torch.utils.data.BatchSampler]
+        if [type(wrapper) for wrapper in wrappers] != plain:
+            return whole
+        if place.sampler_epoch != (None if sampler is None else sampler.epoch) or not place.drawn:
+            return whole
+        place, left = rest(place, found)
+        samples = len(base if left is None else left) - place.samples
+        if not wrappers:
+            return place.batches + samples
+        size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
+        return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
     def __iter__(self) -> Any:
         try:
@@ -296,8 +319,14 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         generator that has drawn more than 31 million numbers since it was seeded. Where it does
         not give again what was handed out, the first batch is an ``ArgumentError``.
 
+        Where torch's ``DistributedSampler`` shares an epoch out, another number of ranks may go on
+        in the middle of it, as often as one likes: what is left is dealt to them in turns, and
+        padded or cut as the sampler does at its end. Each rank may take the state of any. A
+        subclass of it may not have an ``__iter__`` of its own.
+
         Raises:
-            ArgumentError: the state is of another dataset, or is none.
+            ArgumentError: the state is of another dataset, or is none, or of an epoch that another
+                number of ranks began in an order that is not known.
             UnsupportedError: as ``state_dict``.
         """
         state = arguments.mapping("state", state)
@@ -308,7 +337,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 )
         numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
         for name, value in numbers.items():
-            if value is None and name not in ("epoch", "batches", "samples"):
+            if value is None and name not in ("epoch", "batches", "begin", "samples"):
                 continue
             length = {"generator": 2, "drawn": 3}.get(name)
             counts = value if length and isinstance(value, list) else [value]
@@ -318,6 +347,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             ):
                 raise ArgumentError(f"the state has {name}={value!r}, which is none")
         place = Place(**numbers)
+        if place.drawn and not 0 <= place.drawn[1] < place.drawn[2]:
+            raise ArgumentError(f"the state has drawn={place.drawn!r}, which is none")
+        check(place, layers(self._index_sampler))
         self.place, self.resume = place, replace(place)
         self.next_epoch = place.epoch
         sampler = self.epoch_sampler

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.utils.data
 from torch.utils.data import (
+    BatchSampler,
     RandomSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
     default_collate,
 )
 
-from headrace import _lib, lending, ranks, replay
+from headrace import _lib, lending, replay
 from headrace.batches import Engine, Pool, Recipe, TimedOut
 from headrace.errors import ArgumentError
 from headrace.generators import go_to
+from headrace.place import Place, compare_taken, of_other_ranks, part, rest
 
 if TYPE_CHECKING:
     from headrace.dataloader import DataLoader
@@ -37,24 +40,12 @@ _WRAPPERS = {
     ("torch.utils.data.sampler", "BatchSampler"): "sampler",
     ("accelerate.data_loader", "BatchSamplerShard"): "batch_sampler",
     ("accelerate.data_loader", "SkipBatchSampler"): "batch_sampler",
+    ("headrace.iteration", "_Behind"): "sampler",
 }
 # Samplers of torch that draw with their first index and not before.
 _LAZY = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+_SKIPPED_AT_ONCE = 1 << 16
 _MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
-
-
-@dataclass
-class Place:
-    """How far an iteration has come, and what it was drawn from."""
-
-    epoch: int = 0  # iterations before it
-    batches: int = 0  # handed out in it
-    samples: int = 0  # of those batches, which may go on with another size
-    drawn: list[int] | None = None  # what replay.checksum makes of them, and whose they are
-    base_seed: int | None = None  # torch's for its workers, here for augmentations
-    order_seed: int | None = None  # of a RandomSampler without a generator
-    generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
-    sampler_epoch: int | None = None  # of a sampler with set_epoch
 
 
 class _Chosen(NamedTuple):
@@ -63,6 +54,18 @@ class _Chosen(NamedTuple):
     rows: list[int]
     drawn: int = 0  # the checksum behind it
     error: Exception | None = None
+
+
+class _Behind:
+    """A sampler without its first samples, so that what groups the others begins behind those."""
+
+    def __init__(self, sampler: Any, skip: Callable[[Iterator[Any]], None]) -> None:
+        self.sampler, self._skip = sampler, skip
+
+    def __iter__(self) -> Iterator[Any]:
+        indices = iter(self.sampler)
+        self._skip(indices)
+        yield from indices
 
 
 class Iteration:
@@ -78,15 +81,15 @@ class Iteration:
         self._loader = loader
         self._place, self._resumed = self._start()
         self._left = self._place.samples  # to be replayed
-        # Frameworks save one rank's state for all, and samplers give each rank others: there it
-        # cannot be told. But no share of another number of ranks goes on here.
-        self._whose = [*ranks.resolve(None, None)]
         self._drawn = 0
         # How often each row came: its draw number.
         self._seen = np.zeros(len(recipe.samples.dataset), np.uint32)
         self._rows = recipe.samples.rows
         self._chosen: collections.deque[_Chosen] = collections.deque()
-        self._chose_all = False
+        self._chose_all = self._ended = False
+        # Frameworks save one rank's state for all, and samplers give each rank others: what another
+        # rank drew is not compared.
+        self._whose = [*part(layers(self._sampler()))]
         self._indices = self._begin()
         ahead = recipe.prefetch * max(1, loader.num_workers)
         self._ahead = min(_MOST_AHEAD, ahead)
@@ -118,6 +121,7 @@ class Iteration:
         self._choose()
         if not self._chosen:
             self._finish()
+            self._pass_empty()
             raise StopIteration
         loader, error = self._loader, self._chosen[0].error
         if error is not None:
@@ -152,12 +156,36 @@ class Iteration:
             return replace(resume, sampler_epoch=epoch), resume
         return Place(epoch=loader.next_epoch, sampler_epoch=epoch), resume
 
+    def _sampler(self) -> Any:
+        """What chooses the batches, or where they are not grouped the samples."""
+        loader = self._loader
+        return loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+
+    def _from_place(self, sampler: Any) -> Any:
+        """A sampler whose first batch begins at the place that a state tells."""
+        *wrappers, base = layers(sampler)
+        before = self._place
+        self._place, left = rest(before, [*wrappers, base])
+        self._left = self._place.samples
+        if left is not None:
+            order = left.order()
+            taken = self._rows(order[: left.begin])
+            if self._place is not before:
+                compare_taken(before, taken)
+            self._draws(taken)
+            base = left.samples(order)
+        # Any other batch sampler is asked for its batches again.
+        if self._left and [type(wrapper) for wrapper in wrappers] == [BatchSampler]:
+            base = _Behind(base, self._skip)
+        return _over(wrappers, base)
+
     def _begin(self) -> Iterator[Any]:
         """The indices to come, and the base seed: torch's ``_BaseDataLoaderIter.__init__``."""
         loader, place = self._loader, self._place
-        sampler: Any = loader.batch_sampler
-        if sampler is None:
-            sampler = loader.sampler
+        sampler: Any = self._sampler()
+        if self._resumed is not None:
+            sampler = self._from_place(sampler)
+            place = self._place
         indices: Iterator[Any] = iter(sampler)
         if loader.base_seed is None or not loader.persistent_workers:
             # What a state tells was drawn before it was made, and is not drawn again: whoever
@@ -202,7 +230,7 @@ class Iteration:
             self._place.order_seed = int(drawn.item())
         generator = torch.Generator()
         generator.manual_seed(self._place.order_seed)
-        yield from _twin(wrappers, base, generator)
+        yield from _drawing_from(wrappers, base, generator)
 
     def _drawing(self, indices: Iterator[Any], wrappers: list[Any], base: Any) -> Iterator[Any]:
         """What a sampler yields that draws all from the global generator, when it is first asked.
@@ -215,7 +243,7 @@ class Iteration:
         else:
             generator = torch.Generator()
             go_to(generator, *self._place.generator)
-            yield from _twin(wrappers, base, generator)
+            yield from _drawing_from(wrappers, base, generator)
 
     def _draw_epoch(self) -> int:
         """The epoch of the augmentations' key; its seed is the loader's."""
@@ -235,19 +263,17 @@ class Iteration:
             try:
                 chosen = self._next_rows()
             except StopIteration:
-                self._chose_all = True
+                self._chose_all = self._ended = True
                 if self._left:
-                    raise ArgumentError(
-                        f"the state stands {self._place.samples} samples into an epoch that the "
-                        "sampler ends before"
-                    ) from None
+                    raise self._too_short() from None
             except Exception as error:  # its turn comes behind the batches before it
                 self._chose_all = True
                 self._chosen.append(_Chosen([], error=error))
             else:
                 draws = self._draws(chosen)
                 if self._left:
-                    behind = self._replay(chosen)
+                    behind = min(len(chosen), self._left)
+                    self._replay(chosen[:behind])
                     chosen, draws = chosen[behind:], draws[behind:]
                     if not chosen:
                         continue
@@ -255,17 +281,33 @@ class Iteration:
                 self._maker.submit(chosen, draws)
                 self._chosen.append(_Chosen(chosen, self._drawn))
 
-    def _replay(self, rows: list[int]) -> int:
-        """How many of a batch stand before the place: all, or a part where its size is another."""
-        count = min(len(rows), self._left)
-        self._left -= count
-        self._drawn = replay.checksum(rows[:count], self._drawn)
-        if not self._left:
-            drawn = self._place.drawn
-            rank, world_size = self._whose
-            if drawn and (drawn[1] == rank or drawn[2] != world_size):
-                replay.compare(drawn[0], self._drawn, self._place.samples)
-        return count
+    def _replay(self, rows: list[int]) -> None:
+        """Passes what was handed out before the place."""
+        self._left -= len(rows)
+        self._drawn = replay.checksum(rows, self._drawn)
+        if not self._left and self._place.drawn:
+            drawn, rank, world_size = self._place.drawn
+            if world_size != self._whose[1]:
+                if drawn != self._drawn:
+                    raise of_other_ranks(self._place, layers(self._sampler()))
+            elif rank == self._whose[0]:
+                replay.compare(drawn, self._drawn, self._place.samples)
+
+    def _skip(self, indices: Iterator[Any]) -> None:
+        """Passes a sampler's samples up to the place."""
+        while self._left:
+            some = itertools.islice(indices, min(self._left, _SKIPPED_AT_ONCE))
+            rows = self._rows([*some])
+            if not rows:
+                raise self._too_short()
+            self._draws(rows)
+            self._replay(rows)
+
+    def _too_short(self) -> ArgumentError:
+        return ArgumentError(
+            f"the state stands {self._place.samples} samples into an epoch that the sampler ends "
+            "before"
+        )
 
     def _next_rows(self) -> list[int]:
         chosen: Iterable[Any] = next(self._indices)
@@ -298,6 +340,14 @@ class Iteration:
         if self._chose_all and not self._chosen:
             loader.place = Place(epoch=place.epoch + 1)
 
+    def _pass_empty(self) -> None:
+        """Goes on to the next epoch where a state's has no batch left, as with drop_last."""
+        loader, resumed = self._loader, self._resumed
+        if self._ended and resumed is not None and loader.resume is resumed:
+            loader.resume = None
+            loader.place = Place(epoch=self._place.epoch + 1)
+            loader.next_epoch = max(loader.next_epoch, loader.place.epoch)
+
 
 def _wraps(sampler: Any) -> str:
     """The attribute that holds what a sampler merely groups, skips or shares out; else ""."""
@@ -305,14 +355,19 @@ def _wraps(sampler: Any) -> str:
     return _WRAPPERS.get((kind.__module__, kind.__name__), "")
 
 
-def _twin(wrappers: list[Any], base: Any, generator: torch.Generator) -> Any:
+def _over(wrappers: list[Any], base: Any) -> Any:
+    """Copies of what groups a sampler, over another one."""
+    for wrapper in reversed(wrappers):
+        inner, base = base, copy.copy(wrapper)
+        setattr(base, _wraps(wrapper), inner)
+    return base
+
+
+def _drawing_from(wrappers: list[Any], base: Any, generator: torch.Generator) -> Any:
     """Copies of a sampler and of what groups it, that draw from a generator."""
     twin = copy.copy(base)
     twin.generator = generator
-    for wrapper in reversed(wrappers):
-        inner, twin = twin, copy.copy(wrapper)
-        setattr(twin, _wraps(wrapper), inner)
-    return twin
+    return _over(wrappers, twin)
 
 
 def layers(sampler: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from headrace import (
 from headrace import fields as batch_fields
 from headrace.dataset import Dataset
 from headrace.epoch import Applied, Epoch
-from headrace.errors import ArgumentError
+from headrace.errors import ArgumentError, ArgumentTypeError
 from headrace.moved import Moved
 from headrace.multiview import Views
 from headrace.position import Position
@@ -442,6 +442,12 @@ class Loader:
     def report(self) -> list[dict[str, Any]]:
         """The samples that ``on_error="replace"`` replaced: epoch, step, index, key, error, ..."""
         return list(self._info()["report"])
+
+    def __reduce__(self) -> Any:
+        raise ArgumentTypeError(
+            "a Loader is neither pickled nor copied, for its threads are of this process: make it "
+            "in the process that iterates it, of a Dataset, which may be pickled"
+        )
 
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid."""

@@ -95,6 +95,14 @@ class Mix(_Drawn):
     weights: Sequence[float] = ()
     length: int | None = None
 
+    def __post_init__(self) -> None:
+        parts = self.parts
+        if isinstance(parts, list | tuple) and any(isinstance(part, int | float) for part in parts):
+            raise ArgumentError(
+                f"sampler.parts is {arguments.shown(parts)} (expected None, or the sample numbers "
+                "of each part; weights are given by their name, as Mix(weights=[3, 1]))"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """As ``hr_loader_open`` takes it."""
         parts = {}

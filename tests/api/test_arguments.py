@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import errors
 from images import jpeg
+from timing import eventually
 
 # What no argument below takes, whatever it is for.
 NOTHING_TAKES = [object(), {1, 2}, 1j, {1: object()}, lambda: None, 1.5]
@@ -232,8 +233,11 @@ ANYTHING = st.one_of(
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> hr.Writer:
     """One for all examples: a refused sample leaves it as it was."""
-    made = hr.Writer(tmp_path_factory.mktemp("fuzz") / "out", classes=["a", "b"])
+    folder = tmp_path_factory.mktemp("fuzz")
+    made = hr.Writer(folder / "out", classes=["a", "b"])
     made.add(jpeg(8, 8), 0, key="first", n=1)
+    # Its files are opened behind the caller's back, and have to be there before a test begins.
+    assert eventually(lambda: [*folder.glob(".out*/headrace-seek-*")])
     return made
 
 

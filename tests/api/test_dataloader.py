@@ -131,6 +131,14 @@ def test_impossible_arguments_are_refused_as_torch_refuses_them(
         hr.DataLoader(photos, **options)
 
 
+@pytest.mark.parametrize("kind", [str, os.fsencode, Path])
+def test_a_path_is_no_dataset_and_the_sentence_names_what_makes_one(
+    folder: Path, kind: Any
+) -> None:
+    with pytest.raises(hr.HeadraceError, match=r"dataset=.*headrace\.Dataset\(.*/photos"):
+        hr.DataLoader(kind(folder), 8)
+
+
 @pytest.mark.parametrize("batch_size", [1, 5, 24, 100])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_length_and_batches_are_torchs(

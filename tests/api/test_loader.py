@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +133,9 @@ def test_held_arrays_and_their_slices_are_unchanged_after_close(packed: Path) ->
             for images, labels in made
         ]
         list(made)
-    for images, part, turned, copy, numbers in held:
-        assert np.array_equal(images, copy)
-        assert np.array_equal(part, copy[1:3, :, ::2])
+    for images, part, turned, kept, numbers in held:
+        assert np.array_equal(images, kept)
+        assert np.array_equal(part, kept[1:3, :, ::2])
         assert np.array_equal(turned, numbers[::-1])
     del images, part, turned
     slices = [entry[1] for entry in held]
@@ -426,6 +428,16 @@ def test_statistics_and_report_are_there(packed: Path) -> None:
         list(made)
         assert made.stats()
         assert made.report() == []
+
+
+@pytest.mark.parametrize("action", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_loader_that_is_pickled_or_copied_says_what_to_do_instead(
+    loader: hr.Loader, action: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(TypeError, match="make it in the process that iterates it") as caught:
+        action(loader)
+    assert isinstance(caught.value, hr.HeadraceError)
+    assert len(list(loader)) == len(loader)
 
 
 def test_torch_missing_is_a_sentence(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,6 +215,19 @@ def test_what_is_no_encoded_image_no_label_no_key_and_no_field_is_named(tmp_path
         assert [sample.fields["n"] for sample in dataset] == [-(2**63), 2**63 - 1, -1]
 
 
+@pytest.mark.parametrize("name", ["image", "label", "key", "index", "path"])
+def test_no_field_is_called_as_what_every_sample_has(tmp_path: Path, name: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=f'"{name}" is no name for a field'):
+        hr.Writer(tmp_path / "declared", fields=[{"name": name, "type": "int"}])
+    if name in ("index", "path"):  # the others are arguments
+        with hr.Writer(tmp_path / "added") as writer:
+            with pytest.raises(errors.ArgumentError, match=f'"{name}" is no name for a field'):
+                writer.add(jpeg(20, 20), 0, **{name: 5})
+            writer.add(jpeg(20, 20), 0, number=5)
+        with hr.Dataset(tmp_path / "added") as dataset:
+            assert dataset[0].fields == {"number": 5}
+
+
 def test_a_writer_says_what_it_wrote_as_pack_does(folder: Path, tmp_path: Path) -> None:
     made = hr.pack(folder, tmp_path / "packed")
     with hr.Dataset(folder) as dataset, hr.Writer(tmp_path / "p", classes=["a"] * 3) as writer:

@@ -20,6 +20,11 @@ DEADLINE_S = 30.0
 _marks = -1
 
 
+def times(usually: int) -> int:
+    """How often a thing is done: as ``make stress`` says, or else as often as in ``make test``."""
+    return int(os.environ.get("HEADRACE_REPETITIONS", usually))
+
+
 class Ending(NamedTuple):
     status: int  # as of subprocess: negative for a signal, -99 for a hang
     seconds: float  # from mark() to the end

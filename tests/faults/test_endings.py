@@ -10,7 +10,7 @@ import repeat
 import images
 import processes
 
-REPETITIONS = 25
+REPETITIONS = repeat.times(25)
 HERE = Path(__file__).parent
 
 PROGRAM = f"""
@@ -134,7 +134,7 @@ def test_a_process_ends_at_once_with_its_status_and_leaves_nothing(
     def end() -> None:
         code = PROGRAM + "    " + body + "\n"
         process = processes.start(code, folder, REPETITIONS)
-        out, err = process.communicate(timeout=280)
+        out, err = process.communicate(timeout=130 + 6 * REPETITIONS)
         assert process.returncode == 0, err
         ended = repeat.endings(out)
         assert [one.status for one in ended] == [status] * REPETITIONS, err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -102,10 +101,7 @@ def test_a_hundred_processes_of_multiprocessings_fork_are_refused_and_the_parent
 
 
 # Each spawned process is an interpreter of its own, and imports everything anew.
-SPAWNED = int(os.environ.get("HEADRACE_SPAWNED", "20"))
-
-
-@pytest.mark.parametrize(("method", "count"), [("forkserver", 100), ("spawn", SPAWNED)])
+@pytest.mark.parametrize(("method", "count"), [("forkserver", 100), ("spawn", repeat.times(20))])
 def test_processes_that_are_spawned_or_served_may_use_it(
     folder: Path, tmp_path: Path, method: str, count: int
 ) -> None:
@@ -134,7 +130,7 @@ def test_processes_that_are_spawned_or_served_may_use_it(
         "        assert [one.exitcode for one in some] == [0] * 4\n"
         "    print(len(list(loader)))\n"
     )
-    assert processes.run(code, folder, tmp_path, method, count, timeout=500) == "3\n"
+    assert processes.run(code, folder, tmp_path, method, count, timeout=100 + 20 * count) == "3\n"
 
 
 def test_dataloaders_forked_workers_are_refused_a_hundred_times_and_the_parent_goes_on(
@@ -177,13 +173,13 @@ def test_forked_workers_of_an_iterable_dataset_split_a_hundred_epochs(folder: Pa
     assert processes.run(code, folder, timeout=280) == "each once\n"
 
 
-@pytest.mark.parametrize(("method", "count"), [("forkserver", 5), ("spawn", 2)])
+@pytest.mark.parametrize(
+    ("method", "count"), [("forkserver", repeat.times(5)), ("spawn", repeat.times(2))]
+)
 def test_workers_of_an_iterable_dataset_that_are_spawned_or_served_split_every_epoch(
     folder: Path, method: str, count: int
 ) -> None:
     """Each epoch has two new workers; the parent uses the engine too, and nothing of them stays."""
-    if "HEADRACE_SPAWNED" in os.environ:
-        count = SPAWNED
     code = COMMON + (
         "    import gc, torch\n"
         "    torch.set_num_threads(1)\n"

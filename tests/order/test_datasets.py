@@ -192,6 +192,7 @@ def test_classes_that_differ_are_refused_unless_labels_are_to_stay_without_names
         hr.Dataset.concat([sources.packed, other])
     assert caught.value.file == str(other)
     assert "class 1" in str(caught.value)
+    assert "Dataset.concat(..., classes=[])" in str(caught.value)
     fewer = images.write_tree(tmp_path / "fewer", {"class0/1.jpg": images.jpeg()})
     with pytest.raises(ArgumentError, match=r"expected 3, found 1"):
         loader([sources.packed, fewer])

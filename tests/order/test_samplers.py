@@ -200,3 +200,10 @@ def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
     ):
         with pytest.raises(ArgumentError, match=words):
             loader(packed, **options)
+
+
+def test_weights_in_the_place_of_a_mixs_parts_are_refused_with_what_was_meant() -> None:
+    with pytest.raises(ArgumentError, match=r"parts is \[3, 1\].*Mix\(weights=\[3, 1\]\)"):
+        hr.samplers.Mix([3, 1])
+    with pytest.raises(ArgumentError, match="Mix"):
+        hr.samplers.Mix((0.5, 0.5))
