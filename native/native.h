@@ -205,8 +205,9 @@ enum hrn_op_kind {
                           HRN_FILTER_DRAWN; p = probability of an op, deviation of the magnitude
                           (below 0: uniform from 0), greatest magnitude, greatest translation (a
                           share), alpha */
-  HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops; i[5..7] = fill;
-                          p = alpha */
+  HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops, 1: what comes
+                          from outside is the fill, 0: it counts as 0; i[5..7] = fill; p = alpha;
+                          filter: HRN_NEAREST or HRN_BILINEAR, as torchvision warps tensors */
   HRN_OP_JPEG = 36,    /* i = quality lo, hi, 1 to 100 */
   HRN_OP_GAUSSIAN_NOISE = 37, /* p = mean and deviation, as shares of 255, and 1: clip */
 

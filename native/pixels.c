@@ -65,6 +65,18 @@ static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
     case HRN_PIXEL_NOISE:
       hrn_add_noise(op, image);
       return 1;
+    case HRN_PIXEL_TENSOR_BRIGHTNESS:
+      hrn_tensor_brightness(image, op->p[0]);
+      return 1;
+    case HRN_PIXEL_TENSOR_CONTRAST:
+      hrn_tensor_contrast(image, op->p[0]);
+      return 1;
+    case HRN_PIXEL_TENSOR_SATURATION:
+      hrn_tensor_saturation(image, op->p[0]);
+      return 1;
+    case HRN_PIXEL_TENSOR_AUTOCONTRAST:
+      hrn_tensor_autocontrast(image);
+      return 1;
     default:
       return 0;
   }
@@ -97,6 +109,12 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       break;
     case HRN_PIXEL_PERSPECTIVE:
       hrn_perspective(op, image, &out);
+      break;
+    case HRN_PIXEL_TENSOR_SHARPNESS:
+      hrn_tensor_sharpness(image, &out, op->p[0]);
+      break;
+    case HRN_PIXEL_TENSOR_AFFINE:
+      hrn_tensor_affine(op, image, &out);
       break;
     default:
       return hrn_fail(status, HRN_INTERNAL, -1, "pixel op %d", op->kind);

@@ -41,6 +41,15 @@ enum hrn_pixel_kind {
                      lie in memory */
   HRN_PIXEL_NOISE, /* i = the key of its words, as it lies in memory; p = mean and deviation, as
                       shares of 255, and 1: clip, 0: let bytes overflow */
+  /* As torchvision does them to tensors of bytes; tensorops.c. */
+  HRN_PIXEL_TENSOR_BRIGHTNESS, /* p = factor, also of the next three */
+  HRN_PIXEL_TENSOR_CONTRAST,
+  HRN_PIXEL_TENSOR_SATURATION,
+  HRN_PIXEL_TENSOR_SHARPNESS,
+  HRN_PIXEL_TENSOR_AUTOCONTRAST,
+  HRN_PIXEL_TENSOR_AFFINE, /* filter: HRN_NEAREST or HRN_BILINEAR; p = six coefficients, output to
+                              input, both from the middle of the image on; i = 1: what is outside is
+                              the fill, 0: it counts as 0 */
 };
 
 /* How a plan's affine op gives its map: with the size of the image still to come. */
@@ -132,6 +141,14 @@ void hrn_add_noise(const hrn_pixel_op *op, const hrn_image *image);
 /* pillowblur.c */
 int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                     const hrn_image *out, hrn_status *status);
+
+/* ---- tensorops.c: all but the last two in place --------------------------------------------- */
+void hrn_tensor_brightness(hrn_image *image, double factor);
+void hrn_tensor_contrast(hrn_image *image, double factor);
+void hrn_tensor_saturation(hrn_image *image, double factor);
+void hrn_tensor_autocontrast(hrn_image *image);
+void hrn_tensor_sharpness(const hrn_image *image, const hrn_image *out, double factor);
+void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
 
 /* ---- user.c: a function of the program's own ------------------------------------------------ */
 void hrn_user_draw(const uint64_t words[4], uint64_t sample, hrn_pixel_op *pixel);

@@ -93,6 +93,13 @@ const (
 	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
 	PixelNoise        int32 = C.HRN_PIXEL_NOISE
 
+	PixelTensorBrightness   int32 = C.HRN_PIXEL_TENSOR_BRIGHTNESS
+	PixelTensorContrast     int32 = C.HRN_PIXEL_TENSOR_CONTRAST
+	PixelTensorSaturation   int32 = C.HRN_PIXEL_TENSOR_SATURATION
+	PixelTensorSharpness    int32 = C.HRN_PIXEL_TENSOR_SHARPNESS
+	PixelTensorAutocontrast int32 = C.HRN_PIXEL_TENSOR_AUTOCONTRAST
+	PixelTensorAffine       int32 = C.HRN_PIXEL_TENSOR_AFFINE
+
 	// Of a replay alone.
 	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN
 	PixelMixChain int32 = C.HRN_PIXEL_MIX_CHAIN

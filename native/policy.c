@@ -5,6 +5,7 @@
  * 9, as torchvision lists them.
  */
 #include <math.h>
+#include <string.h>
 
 #include "policy.h"
 
@@ -177,6 +178,37 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
   return HRN_OK;
 }
 
+/* The same op as torchvision does it to a tensor, as which AugMix has the image. Posterizing,
+ * solarizing and equalizing come to the same; a posterized image may be black. */
+static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
+                            int32_t height, hrn_pixel_list *list, hrn_status *status) {
+  static const int32_t kinds[] = {
+      [SHEAR_X] = HRN_PIXEL_TENSOR_AFFINE,      [SHEAR_Y] = HRN_PIXEL_TENSOR_AFFINE,
+      [TRANSLATE_X] = HRN_PIXEL_TENSOR_AFFINE,  [TRANSLATE_Y] = HRN_PIXEL_TENSOR_AFFINE,
+      [ROTATE] = HRN_PIXEL_TENSOR_AFFINE,       [BRIGHTNESS] = HRN_PIXEL_TENSOR_BRIGHTNESS,
+      [COLOR] = HRN_PIXEL_TENSOR_SATURATION,    [CONTRAST] = HRN_PIXEL_TENSOR_CONTRAST,
+      [SHARPNESS] = HRN_PIXEL_TENSOR_SHARPNESS, [POSTERIZE] = HRN_PIXEL_POSTERIZE,
+      [SOLARIZE] = HRN_PIXEL_SOLARIZE,          [AUTO_CONTRAST] = HRN_PIXEL_TENSOR_AUTOCONTRAST,
+      [EQUALIZE] = HRN_PIXEL_EQUALIZE,
+  };
+  if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
+  hrn_pixel_op *pixel = &list->op[list->count - 1];
+  pixel->kind = kinds[name];
+  if (pixel->kind != HRN_PIXEL_TENSOR_AFFINE) return HRN_OK;
+  /* From the middle of the image on, where torchvision's tensors have their origin. */
+  const double none[2] = {0, 0}, corner[2] = {width * -0.5, height * -0.5};
+  double shear[2] = {0, 0}, translate[2] = {0, 0}, angle = 0;
+  if (name <= SHEAR_Y) shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
+  if (name == TRANSLATE_X || name == TRANSLATE_Y) translate[name - TRANSLATE_X] = trunc(magnitude);
+  if (name == ROTATE) angle = -magnitude;
+  memset(pixel->p, 0, sizeof pixel->p);
+  hrn_affine_map(name <= SHEAR_Y ? corner : none, angle, translate, 1, shear, pixel->p);
+  pixel->filter = op->filter;
+  memset(pixel->i, 0, sizeof pixel->i);
+  pixel->i[0] = op->i[4];
+  return HRN_OK;
+}
+
 static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_list *list, hrn_status *status) {
   const space s = {0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
@@ -215,7 +247,9 @@ static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
       const enum op_name name = names[hrn_draw_below(draws, choices)];
       double magnitude = magnitude_of(&s, name, hrn_draw_below(draws, severity), 10);
       if (hrn_draw_below(draws, 2) && is_signed(name)) magnitude *= -1;
-      if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
+      if (append_of_tensor(op, name, magnitude, width, height, list, status) != HRN_OK) {
+        return status->code;
+      }
     }
     /* The product of two single-precision shares. */
     const float weight = (float)weights[chain] * (float)shares[1];

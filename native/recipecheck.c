@@ -102,7 +102,20 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_PIXEL_CONTRAST:
     case HRN_PIXEL_SATURATION:
     case HRN_PIXEL_SHARPNESS:
+    case HRN_PIXEL_TENSOR_BRIGHTNESS:
+    case HRN_PIXEL_TENSOR_CONTRAST:
+    case HRN_PIXEL_TENSOR_SATURATION:
+    case HRN_PIXEL_TENSOR_SHARPNESS:
       return within(index, "factor", op->p[0], 0, huge, status);
+    case HRN_PIXEL_TENSOR_AUTOCONTRAST:
+      return 1;
+    case HRN_PIXEL_TENSOR_AFFINE:
+      for (int k = 0; k < 6; k++) {
+        if (!within(index, "coefficient", op->p[k], -huge, huge, status)) return 0;
+      }
+      return within(index, "fill or none", op->i[1], 0, 1, status) &&
+             within(index, "filter", op->filter == HRN_BICUBIC, 0, 0, status) &&
+             warp(op, index, status);
     case HRN_PIXEL_HUE:
       return within(index, "factor", op->p[0], -0.5, 0.5, status);
     case HRN_PIXEL_GAMMA:
@@ -203,6 +216,8 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_AUG_MIX:
       return within(index, "severity", op->i[0], 1, 10, status) &&
              within(index, "all ops", op->i[3], 0, 1, status) &&
+             within(index, "fill or none", op->i[4], 0, 1, status) &&
+             within(index, "filter", op->filter == HRN_BICUBIC, 0, 0, status) &&
              chains(index, op->i[1], op->i[2], op->p[0], status) && warp(op, index, status);
     case HRN_OP_ERASING:
     case HRN_OP_CUTOUT:

@@ -33,6 +33,15 @@ var pixelOps = map[string]struct {
 	"Equalize":              {native.PixelEqualize, nil},
 }
 
+// ofTensors are the ops that torchvision does otherwise to tensors of bytes than to PIL images.
+var ofTensors = map[int32]int32{
+	native.PixelBrightness:   native.PixelTensorBrightness,
+	native.PixelContrast:     native.PixelTensorContrast,
+	native.PixelSaturation:   native.PixelTensorSaturation,
+	native.PixelSharpness:    native.PixelTensorSharpness,
+	native.PixelAutocontrast: native.PixelTensorAutocontrast,
+}
+
 // buildPixels makes the op of a transform on pixels; false where it is none of those.
 func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 	op := native.Op{Filter: filters[v["interpolation"].text]}
@@ -41,6 +50,9 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.I[0] = fixed.kind
 		for i, argument := range fixed.arguments {
 			op.P[i] = v[argument].numbers[0]
+		}
+		if tensor, ok := v["tensor"]; ok && tensor.on() {
+			op.I[0] = ofTensors[fixed.kind]
 		}
 		return op, true, nil
 	}
@@ -107,6 +119,13 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		copy(op.P[:], v["coefficients"].numbers)
 		if size := v["size"]; !size.isNull {
 			op.I[3], op.I[4] = int32(size.each(1)), int32(size.each(0))
+		}
+	case "TensorAffine":
+		op.Kind = native.OpPixel
+		op.I[0] = native.PixelTensorAffine
+		copy(op.P[:], v["coefficients"].numbers)
+		if !v["fill"].isNull {
+			op.I[1] = 1
 		}
 	case "PermuteChannels":
 		op.Kind = native.OpPixel

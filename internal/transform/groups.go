@@ -26,6 +26,8 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 		return group(native.OpApply, v["p"].numbers[0], 1, inner), err
 	case name == "RandomChoice" || name == "RandomOrder":
 		return buildMembers(name, v, depth)
+	case name == "RandomPhotometricDistort":
+		return buildPhotometric(v), nil
 	}
 	op, err := build(name, v)
 	if err != nil {
@@ -35,6 +37,25 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 		return group(native.OpApply, v["p"].numbers[0], 1, []native.Op{op}), nil
 	}
 	return []native.Op{op}, nil
+}
+
+// buildPhotometric: each of ColorJitter's changes alone with the probability p, contrast in one of two
+// places. torchvision draws one contrast and then its place; so does a choice between two that are
+// drawn alike.
+func buildPhotometric(v map[string]value) []native.Op {
+	p := v["p"].numbers[0]
+	change := func(at int, argument string) []native.Op {
+		op := native.Op{Kind: native.OpColorJitter}
+		op.I[at] = 1
+		copy(op.P[2*at:], v[argument].numbers)
+		return group(native.OpApply, p, 1, []native.Op{op})
+	}
+	contrast, colour := change(1, "contrast"), slices.Concat(change(2, "saturation"), change(3, "hue"))
+	places := slices.Concat(
+		group(native.OpApply, 1, 1, slices.Concat(contrast, colour)),
+		group(native.OpApply, 1, 1, slices.Concat(colour, contrast)))
+	channels := []native.Op{{Kind: native.OpChannelPermutation}}
+	return slices.Concat(change(0, "brightness"), group(native.OpChoice, 0, 0, places), group(native.OpApply, p, 1, channels))
 }
 
 // group puts the op that says how many follow before them.

@@ -44,12 +44,13 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"Perspective":        `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
 		"RandomShortestSize": `"min_size": [7, 8]`, "RandomResize": `"min_size": 7, "max_size": 9`,
 		"TimmAugment": `"config": "rand-m9-mstd0.5-inc1"`, "SolarizeAdd": `"add": 11`, "PillowBlur": `"radius": 1.5`,
-		"ScaleJitter": `"target_size": [7, 9]`, "Cutout": `"length": 5`, "JPEG": `"quality": [5, 95]`, "Noise": `"key": [1, 2, 3, 4294967295]`, "Erase": `"i": 0, "j": 2, "h": 3, "w": 4, "v": 9`,
+		"TensorAffine": `"coefficients": [1, 0, 3, 0, 1, 4], "fill": 5`,
+		"ScaleJitter":  `"target_size": [7, 9]`, "Cutout": `"length": 5`, "JPEG": `"quality": [5, 95]`, "Noise": `"key": [1, 2, 3, 4294967295]`, "Erase": `"i": 0, "j": 2, "h": 3, "w": 4, "v": 9`,
 	}
 	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "GaussianNoise", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
-		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix"}
+		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix", "RandomPhotometricDistort"}
 	for _, e := range theTable().Transforms {
 		arguments, ok := required[e.Name]
 		require.True(t, ok || slices.Contains(alone, e.Name), "the test knows %s", e.Name)
@@ -109,6 +110,9 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 		`[{"name": "TimmAugment", "config": "augmix-b1"}]`:                                           `transform 0 (TimmAugment): config is "augmix-b1", with "b1" in it (expected a number behind one of a, d, m, mstd, w)`,
 		`[{"name": "TimmAugment", "config": "rand-tall"}]`:                                           `transform 0 (TimmAugment): config is "rand-tall", with "tall" in it (expected "t3a", "t3aw" or "tweights")`,
 		`[{"name": "AugMix", "chain_depth": 20}]`:                                                    `transform 0 (AugMix): chain_depth is 20 with a mixture_width of 3 (expected at most 62 ops in all chains, with one more for each)`,
+		`[{"name": "AugMix", "interpolation": "bicubic"}]`:                                           `transform 0 (AugMix): interpolation is "bicubic" (expected one of "nearest", "bilinear")`,
+		`[{"name": "RandomPhotometricDistort", "contrast": 0.5}]`:                                    `transform 0 (RandomPhotometricDistort): contrast is 0.5 (expected a list of 2, each a number from 0 on)`,
+		`[{"name": "RandomPhotometricDistort", "hue": [0, 0.6]}]`:                                    `transform 0 (RandomPhotometricDistort): hue is [0, 0.6] (expected a list of 2, each a number from -0.5 to 0.5)`,
 		`[{"name": "AugMix", "severity": 11}]`:                                                       `transform 0 (AugMix): severity is 11 (expected a whole number from 1 to 10)`,
 		`[{"name": "RandomApply", "transforms": []}]`:                                                `transform 0 (RandomApply): transforms is [] (expected a list of transforms)`,
 		`[{"name": "RandomApply", "transforms": [{"name": "Normalize", "mean": 0, "std": 1}]}]`:      `transform 0 (RandomApply, Normalize): it stands inside of another (expected at the end of the list)`,
@@ -203,11 +207,13 @@ func TestTheGeneratedPythonIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3 to run the generator with")
 	}
-	want, err := exec.Command(python, "generate.py", "--print").Output()
-	require.NoError(t, err)
-	found, err := os.ReadFile("../../python/headrace/transforms.py")
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(found), "run internal/transform/generate.py")
+	for _, name := range []string{"transforms.py", "translated.py"} {
+		want, err := exec.Command(python, "generate.py", "--print", name).Output()
+		require.NoError(t, err)
+		found, err := os.ReadFile("../../python/headrace/" + name)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(found), "run internal/transform/generate.py")
+	}
 }
 
 func FuzzAnyJSONIsAPlanOrAnError(f *testing.F) {

@@ -157,8 +157,13 @@ var pointCalls = map[int32]struct{ function, argument string }{
 
 func pixelCalls(s native.Step) []Call {
 	kind := s.Kind - native.StepPixel
+	arguments := map[string]any{}
+	for onImages, onTensors := range ofTensors {
+		if kind == onTensors {
+			kind, arguments["tensor"] = onImages, true
+		}
+	}
 	if point, ok := pointCalls[kind]; ok {
-		arguments := map[string]any{}
 		if point.argument != "" {
 			arguments[point.argument] = s.P[0]
 		}
@@ -200,6 +205,12 @@ func pixelCalls(s native.Step) []Call {
 		return []Call{call("gaussian_noise", map[string]any{"mean": s.P[0], "sigma": s.P[1], "clip": s.P[2] == 1, "key": key})}
 	case native.PixelAffine:
 		return warp("affine_map", 6)
+	case native.PixelTensorAffine:
+		arguments := map[string]any{"coefficients": slices.Clone(s.P[:6]), "interpolation": interpolation(s.Filter), "fill": nil}
+		if s.I[0] == 1 {
+			arguments["fill"] = slices.Clone(s.I[5:8])
+		}
+		return []Call{call("tensor_affine", arguments)}
 	case native.PixelPerspective:
 		return warp("perspective_map", 8)
 	}

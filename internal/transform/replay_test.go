@@ -33,7 +33,8 @@ const goldenRecipes = `[
   [{"name": "Normalize", "mean": 0, "std": 1}, {"name": "TimmErasing", "probability": 0.8, "mode": "rand", "max_count": 3},
     {"name": "TimmErasing", "mode": "pixel"}, {"name": "Cutout", "length": 99, "count": 2, "fill": [1, 2, 3]}],
   [{"name": "JPEG", "quality": [5, 95]}, {"name": "JPEG", "quality": 7}],
-  [{"name": "GaussianNoise"}, {"name": "GaussianNoise", "mean": -0.2, "sigma": 0.3, "clip": false}]
+  [{"name": "GaussianNoise"}, {"name": "GaussianNoise", "mean": -0.2, "sigma": 0.3, "clip": false}],
+  [{"name": "RandomPhotometricDistort", "p": 0.8}, {"name": "RandomPhotometricDistort"}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

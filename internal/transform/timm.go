@@ -106,6 +106,9 @@ func buildAugMix(op native.Op, v map[string]value) (native.Op, *Error) {
 	op.I[0], op.I[1] = v["severity"].integer(0), v["mixture_width"].integer(0)
 	op.I[2], op.I[3] = max(0, v["chain_depth"].integer(0)), v["all_ops"].integer(0)
 	op.P[0] = v["alpha"].numbers[0]
+	if !v["fill"].isNull {
+		op.I[4] = 1
+	}
 	if depth := max(op.I[2], 3); op.I[1]*(depth+1)+2 > native.MaxPixelOps {
 		return op, &Error{Argument: "chain_depth", Text: fmt.Sprintf("is %d with a mixture_width of %d (expected at most %d ops in all chains, with one more for each)", op.I[2], op.I[1], native.MaxPixelOps-2)}
 	}

@@ -42,8 +42,10 @@ static void some_noise(random_state *r, hrn_op *op) {
 }
 
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
-  op->i[0] = (int32_t)random_below(r, HRN_PIXEL_PILLOW_BLUR + 2);
-  if (op->i[0] > HRN_PIXEL_PILLOW_BLUR) op->i[0] = HRN_PIXEL_NOISE;
+  const int32_t of_tensors = HRN_PIXEL_TENSOR_AFFINE - HRN_PIXEL_NOISE,
+                last = HRN_PIXEL_PILLOW_BLUR;
+  op->i[0] = (int32_t)random_below(r, (uint64_t)(last + 2 + of_tensors));
+  if (op->i[0] > last) op->i[0] += HRN_PIXEL_NOISE - last - 1;
   switch (op->i[0]) {
     case HRN_PIXEL_POSTERIZE:
       op->i[1] = (int32_t)random_below(r, 9);
@@ -76,6 +78,12 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
     case HRN_PIXEL_NOISE:
       for (int k = 1; k < 5; k++) op->i[k] = (int32_t)random_below(r, 1 << 30);
       some_noise(r, op);
+      break;
+    case HRN_PIXEL_TENSOR_AFFINE:
+      some_warp(r, op);
+      if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
+      op->i[1] = (int32_t)random_below(r, 2);
+      for (int k = 0; k < 6; k++) op->p[k] = some_coefficient(r);
       break;
     case HRN_PIXEL_AFFINE:
     case HRN_PIXEL_PERSPECTIVE:
@@ -163,6 +171,8 @@ static hrn_op some_pixel_op(random_state *r) {
       op.i[1] = 1 + (int32_t)random_below(r, 4);
       op.i[2] = (int32_t)random_below(r, 3);
       op.i[3] = (int32_t)random_below(r, 2);
+      op.i[4] = (int32_t)random_below(r, 2);
+      if (op.filter == HRN_BICUBIC) op.filter = HRN_BILINEAR;
       op.p[0] = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
       break;
     case HRN_OP_AUTO_AUGMENT:

@@ -28,6 +28,7 @@ _CHAINED = {
         ops.posterize,
         ops.solarize,
         ops.solarize_add,
+        ops.tensor_affine,
     )
 }
 

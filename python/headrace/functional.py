@@ -45,6 +45,7 @@ from headrace.ops import (
     solarize,
     solarize_add,
     ten_crop,
+    tensor_affine,
     vflip,
 )
 
@@ -85,6 +86,7 @@ __all__ = [
     "solarize",
     "solarize_add",
     "ten_crop",
+    "tensor_affine",
     "vflip",
 ]
 

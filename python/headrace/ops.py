@@ -3,7 +3,8 @@
 Each takes and returns an HWC uint8 array and gives the bytes that torchvision gives on a PIL image
 (the blur, which torchvision runs on tensors: but for a few values in ten million, and those by
 one). The engine that runs them in a loader runs them here, so a recipe's drawn parameters can be
-replayed one by one.
+replayed one by one. With ``tensor=True``, where there is such an argument, the bytes are those that
+torchvision's first version gives on a uint8 tensor.
 """
 
 from __future__ import annotations
@@ -86,24 +87,24 @@ def _here(reason: str, name: str, given: Mapping[str, Any]) -> str:
     return said
 
 
-def adjust_brightness(image: Pixels, brightness_factor: float) -> Pixels:
+def adjust_brightness(image: Pixels, brightness_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from black (0) to the image (1) and beyond."""
-    return _run(image, "AdjustBrightness", brightness_factor=brightness_factor)
+    return _run(image, "AdjustBrightness", brightness_factor=brightness_factor, tensor=tensor)
 
 
-def adjust_contrast(image: Pixels, contrast_factor: float) -> Pixels:
+def adjust_contrast(image: Pixels, contrast_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from the mean grey (0) to the image (1) and beyond."""
-    return _run(image, "AdjustContrast", contrast_factor=contrast_factor)
+    return _run(image, "AdjustContrast", contrast_factor=contrast_factor, tensor=tensor)
 
 
-def adjust_saturation(image: Pixels, saturation_factor: float) -> Pixels:
+def adjust_saturation(image: Pixels, saturation_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from the grey image (0) to the image (1) and beyond."""
-    return _run(image, "AdjustSaturation", saturation_factor=saturation_factor)
+    return _run(image, "AdjustSaturation", saturation_factor=saturation_factor, tensor=tensor)
 
 
-def adjust_sharpness(image: Pixels, sharpness_factor: float) -> Pixels:
+def adjust_sharpness(image: Pixels, sharpness_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from the smoothed image (0) to the image (1) and beyond."""
-    return _run(image, "AdjustSharpness", sharpness_factor=sharpness_factor)
+    return _run(image, "AdjustSharpness", sharpness_factor=sharpness_factor, tensor=tensor)
 
 
 def adjust_hue(image: Pixels, hue_factor: float) -> Pixels:
@@ -116,9 +117,9 @@ def adjust_gamma(image: Pixels, gamma: float, gain: float = 1) -> Pixels:
     return _run(image, "AdjustGamma", gamma=gamma, gain=gain)
 
 
-def autocontrast(image: Pixels) -> Pixels:
+def autocontrast(image: Pixels, *, tensor: bool = False) -> Pixels:
     """Stretches each channel from its darkest and lightest value to 0 and 255."""
-    return _run(image, "Autocontrast")
+    return _run(image, "Autocontrast", tensor=tensor)
 
 
 def equalize(image: Pixels) -> Pixels:
@@ -315,6 +316,22 @@ def affine_map(
     """
     given = {"coefficients": coefficients, "interpolation": interpolation, "size": size}
     return _run(image, "AffineMap", fill=0 if fill is None else fill, **given)
+
+
+def tensor_affine(
+    image: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
+) -> Pixels:
+    """An affine map as torchvision does it to a uint8 tensor: what lies outside is blended in.
+
+    Args:
+        image: uint8 array of shape (height, width, 3).
+        coefficients: six, from a pixel of the result to one of the image, both counted from the
+            middle of the image.
+        interpolation: "nearest" or "bilinear".
+        fill: value of what comes from outside; None: it counts as 0.
+    """
+    given = {"coefficients": coefficients, "interpolation": interpolation, "fill": fill}
+    return _run(image, "TensorAffine", **given)
 
 
 def perspective_map(

@@ -53,6 +53,7 @@ __all__ = [
     "RandomInvert",
     "RandomOrder",
     "RandomPerspective",
+    "RandomPhotometricDistort",
     "RandomPosterize",
     "RandomResize",
     "RandomResizedCrop",
@@ -446,6 +447,36 @@ class ColorJitter(_Transform):
 
 
 @dataclass(frozen=True)
+class RandomPhotometricDistort(_Transform):
+    """Changes brightness, contrast, saturation, hue and channels, each with probability ``p``.
+
+    Liu et al., 2016 (SSD). Channels are put in random order. The others in this order, contrast
+    at its place or, as often, behind hue. Unlike ColorJitter's, arguments are lowest and
+    highest factor.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        brightness: lowest and highest factor.
+        contrast: the same for contrast.
+        saturation: the same for saturation.
+        hue: lowest and highest turn, -0.5 to 0.5; 1 is the whole circle.
+        p: probability of each, 0 to 1.
+
+    Raises:
+        ArgumentError: when the loader is made with it, if an argument is impossible.
+
+    Source: ``torchvision.transforms.v2.RandomPhotometricDistort`` on PIL images.
+    """
+
+    brightness: Sequence[float] = (0.875, 1.125)
+    contrast: Sequence[float] = (0.5, 1.5)
+    saturation: Sequence[float] = (0.5, 1.5)
+    hue: Sequence[float] = (-0.05, 0.05)
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
 class RandomChannelPermutation(_Transform):
     """Puts red, green and blue in random order.
 
@@ -816,7 +847,9 @@ class AugMix(_Transform):
     """Mixes the image with chains of random ops on it.
 
     Hendrycks et al., 2020, with torchvision's ops, magnitudes and weights. torchvision runs the
-    ops on tensors; here they are those on PIL images, as in its other policies.
+    ops on a tensor of bytes, also where it is given a PIL image, and rounds and warps otherwise
+    there than in its other policies; so does this. Values are those of its v1 transform but for
+    a few in a million, and within one where chains do not enlarge that: docs/exactness.md.
 
     Takes an image of any size, gives the same size.
 
@@ -826,10 +859,10 @@ class AugMix(_Transform):
         chain_depth: ops of a chain; 0 and -1: one to three.
         alpha: of the Dirichlet and beta distributions of the weights.
         all_ops: brightness, contrast, colour and sharpness among the ops.
-        interpolation: "nearest", "bilinear" or "bicubic"; torchvision's InterpolationMode and
-            Pillow's constants are taken too.
+        interpolation: "nearest" or "bilinear"; torchvision's InterpolationMode and Pillow's
+            constants are taken too.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
-            blue).
+            blue); None: it counts as 0, and edges are blended with it once and not twice.
 
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.

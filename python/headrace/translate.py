@@ -16,17 +16,16 @@ from typing import Any
 
 from headrace import mixing, transforms
 from headrace.errors import ArgumentError, UnsupportedError
-from headrace.translate_recipes import Augmentations
+from headrace.translate_recipes import NOT_ON_TENSORS, Augmentations
 from headrace.translate_timm import Timm
+from headrace.translate_values import integers, name_of, numbers, pair, short
+from headrace.translated import CHOICES
 
 # The public modules whose classes of a name are known; a subclass may do anything.
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
 # timm's, whose names are read with "Timm" before them, for some are torchvision's too.
 _TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
-_FILTERS = ("nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos")
-_PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 _MOST_STEPS = 64  # the engine's own limits, docs/limits.md
-_MOST_SIZES = 12
 
 
 # What would move the values that RandomErasing has replaced.
@@ -77,7 +76,7 @@ class Translation(list[Any]):
         if told.get("name") in _SIZES_OF_THEIR_OWN or told.get("expand"):
             self.size = None
         elif told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
-            size = [] if told["size"] is None else _integers(told["size"])
+            size = [] if told["size"] is None else integers(told["size"])
             if told["name"] != "Resize" or len(size) == 2:
                 self.size = (size[0], size[-1])
             elif self.size and not size:
@@ -206,7 +205,6 @@ _INSTEAD = {
     "TenCrop": _TUPLE,
     "MixUp": _BATCHES,
     "CutMix": _BATCHES,
-    "AugMix": "torchvision runs it on tensors; headrace.transforms has one on bytes, for Loader",
 }
 
 
@@ -258,87 +256,45 @@ class _Reader(Augmentations, Timm):
 
     def _Resize(self, op: Any) -> str:
         if self._stage != "PIL":
-            return self._tensor_resize("")
-        size, most = [] if op.size is None else _integers(op.size), op.max_size
+            return NOT_ON_TENSORS["interpolation"]
+        size, most = [] if op.size is None else integers(op.size), op.max_size
+        filter_name: Any = name_of(op.interpolation)
+        if filter_name not in CHOICES["interpolation"]:
+            return f"interpolation={op.interpolation!r}"
         if op.size is None and type(most) is int and most >= 1:
-            return self._resize(transforms.Resize, op, None, max_size=most)
+            self.made.add(transforms.Resize(None, filter_name, most))
+            return ""
         if not size or len(size) > 2 or min(size) < 1:
             return f"size={op.size!r}"
         if most is not None and (len(size) == 2 or type(most) is not int or most <= size[0]):
             return f"size={op.size!r} with max_size={most!r}"
         both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
-        return self._resize(transforms.Resize, op, both, max_size=most)
-
-    def _resize(self, kind: Any, op: Any, *given: Any, **named: Any) -> str:
-        interpolation = _interpolation(op)
-        if not interpolation:
-            return f"interpolation={op.interpolation!r}"
-        self.made.add(kind(*given, interpolation=interpolation, **named))
-        return ""
-
-    def _RandomShortestSize(self, op: Any) -> str:
-        if self._stage != "PIL":
-            return self._tensor_resize("")
-        sizes, most = _integers(op.min_size), op.max_size
-        if not 1 <= len(sizes) <= _MOST_SIZES or min(sizes) < 1:
-            return f"min_size={op.min_size!r}"
-        if most is not None and (type(most) is not int or most < 1):
-            return f"max_size={most!r}"
-        return self._resize(transforms.RandomShortestSize, op, sizes, most)
-
-    def _RandomResize(self, op: Any) -> str:
-        if self._stage != "PIL":
-            return self._tensor_resize("")
-        low, high = op.min_size, op.max_size
-        if type(low) is not int or type(high) is not int or not 1 <= low < high:
-            return f"min_size={low!r} with max_size={high!r}"
-        return self._resize(transforms.RandomResize, op, low, high)
-
-    def _ScaleJitter(self, op: Any) -> str:
-        if self._stage != "PIL":
-            return self._tensor_resize("")
-        target, (low, high) = _pair(op.target_size), _numbers(op.scale_range)
-        if not 0 < low <= high:
-            return f"scale_range={op.scale_range!r}"
-        return self._resize(transforms.ScaleJitter, op, target, (low, high))
-
-    def _RandomResizedCrop(self, op: Any) -> str:
-        if self._stage != "PIL":
-            return self._tensor_resize("a part of ")
-        size, interpolation = _pair(op.size), _interpolation(op)
-        if not interpolation:
-            return f"interpolation={op.interpolation!r}"
-        for name in ("scale", "ratio"):
-            low, high = getattr(op, name)
-            if not 0 < low <= high < float("inf"):
-                return f"{name}={getattr(op, name)!r}"
-        scale, ratio = _numbers(op.scale), _numbers(op.ratio)
-        self.made.add(transforms.RandomResizedCrop(_short(size), scale, ratio, interpolation))
+        self.made.add(transforms.Resize(both, filter_name, most))
         return ""
 
     def _CenterCrop(self, op: Any) -> str:
-        size, now = _pair(op.size), self.made.size
+        size, now = pair(op.size), self.made.size
         # It pads an image that is too small with 0, and 0 is black only before Normalize.
         if self._normalize and not (now and now[0] >= size[0] and now[1] >= size[1]):
             return "it may pad with 0, which is not black behind Normalize"
-        self.made.add(transforms.CenterCrop(_short(size)))
+        self.made.add(transforms.CenterCrop(short(size)))
         return ""
 
     def _RandomCrop(self, op: Any) -> str:
-        size, padding = _pair(op.size), op.padding
+        size, padding = pair(op.size), op.padding
         if padding is not None:
-            padding = _integers(padding)
+            padding = integers(padding)
             if self._version == 2:  # kept as left, right, top, bottom
                 padding = [padding[side] for side in (0, 2, 1, 3)]
             if len(padding) not in (1, 2, 4) or min(padding) < 0:
                 return f"padding={op.padding!r}"
-        step = transforms.RandomCrop(_short(size))
+        step = transforms.RandomCrop(short(size))
         if padding is not None or op.pad_if_needed:
             reason = self._padding(op)
             if reason:
                 return reason
             needed = bool(op.pad_if_needed)
-            step = transforms.RandomCrop(_short(size), padding, needed, op.fill, op.padding_mode)
+            step = transforms.RandomCrop(short(size), padding, needed, op.fill, op.padding_mode)
         self.made.add(step)
         return ""
 
@@ -346,8 +302,8 @@ class _Reader(Augmentations, Timm):
         """Why the padding of a RandomCrop has no equal, or ""."""
         fill, mode = op.fill, op.padding_mode
         if self._stage != "PIL":
-            return "it pads a tensor, whose fill is on another scale than a PIL image's"
-        if mode not in _PADDING_MODES:
+            return NOT_ON_TENSORS["padding"]
+        if mode not in CHOICES["padding_mode"]:
             return f"padding_mode={mode!r}"
         if self._version == 2 and op.pad_if_needed and mode != "constant":
             # v2 pads once by both amounts, v1 and the engine twice: mirrored, that differs.
@@ -358,27 +314,11 @@ class _Reader(Augmentations, Timm):
             return f"fill={fill!r}"
         return ""
 
-    def _RandomHorizontalFlip(self, op: Any) -> str:
-        return self._flip(transforms.RandomHorizontalFlip, op.p)
-
-    def _RandomVerticalFlip(self, op: Any) -> str:
-        return self._flip(transforms.RandomVerticalFlip, op.p)
-
-    def _flip(self, kind: type, p: Any) -> str:
-        if not 0 <= p <= 1:
-            return f"p={p!r}"
-        self.made.add(kind(float(p)))
-        return ""
-
     def _Identity(self, op: Any) -> str:
         return ""
 
-    @staticmethod
-    def _tensor_resize(what: str) -> str:
-        return (
-            f"here it resizes {what}a tensor, which torchvision rounds otherwise than a PIL image; "
-            "in front of ToImage or ToTensor it has one"
-        )
+    def _RGB(self, op: Any) -> str:
+        return ""  # what it makes of other images the engine has made of them
 
     # ---- what a pixel is ---------------------------------------------------------------------
 
@@ -437,7 +377,7 @@ class _Reader(Augmentations, Timm):
             return f"the image is {self._stage} here, not float32"
         if self._normalize:
             return "it is the second of its kind"
-        mean, std = _numbers(op.mean), _numbers(op.std)
+        mean, std = numbers(op.mean), numbers(op.std)
         if len(mean) not in (1, 3) or len(std) not in (1, 3):
             return f"mean={op.mean!r}, std={op.std!r}"
         if any(abs(n) < 1e-30 for n in std):
@@ -447,44 +387,10 @@ class _Reader(Augmentations, Timm):
         return ""
 
 
-def _numbers(value: Any) -> tuple[float, ...]:
-    """A number or any sequence, array or tensor of numbers as a tuple."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    listed = value if isinstance(value, Sequence) else [value]
-    return tuple(float(number) for number in listed)
-
-
-def _integers(value: Any) -> list[int]:
-    """An integer or a sequence of them as a list; empty where something else is in it."""
-    listed = [value] if isinstance(value, int) else list(value)
-    return listed if all(type(number) is int for number in listed) else []
-
-
 def _four(padding: Any) -> list[int]:
     """Padding by one, two or four numbers as left, top, right, bottom."""
-    sides = _integers(padding)
+    sides = integers(padding)
     return [sides[side % len(sides)] for side in range(4)]
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    """A height and a width, both at least 1."""
-    size = _integers(value)
-    size = size * 2 if len(size) == 1 else size
-    if len(size) != 2 or min(size) < 1:
-        raise ValueError(f"size={value!r}")
-    return size[0], size[1]
-
-
-def _short(size: tuple[int, int]) -> Any:
-    """A square as the one number that people write."""
-    return size[0] if size[0] == size[1] else size
-
-
-def _interpolation(op: Any) -> str:
-    """The name of a filter, from a name, an InterpolationMode or Pillow's number; "" if unknown."""
-    name = transforms._plain("interpolation", op.interpolation)
-    return name if name in _FILTERS else ""
 
 
 def _longer_side(now: tuple[int, int], longest: int) -> tuple[int, int]:

@@ -321,12 +321,12 @@ IMAGE = np.arange(16 * 16 * 3, dtype=np.uint8).reshape(16, 16, 3)
 CORNERS = [(0, 0), (15, 0), (15, 15), (0, 15)]
 # Every function on single images, and arguments after the first that it takes.
 FUNCTIONS: dict[str, dict[str, Any]] = {
-    "adjust_brightness": {"brightness_factor": 1.5},
-    "adjust_contrast": {"contrast_factor": 1.5},
+    "adjust_brightness": {"brightness_factor": 1.5, "tensor": False},
+    "adjust_contrast": {"contrast_factor": 1.5, "tensor": False},
     "adjust_gamma": {"gamma": 1.5, "gain": 1},
     "adjust_hue": {"hue_factor": 0.1},
-    "adjust_saturation": {"saturation_factor": 1.5},
-    "adjust_sharpness": {"sharpness_factor": 1.5},
+    "adjust_saturation": {"saturation_factor": 1.5, "tensor": False},
+    "adjust_sharpness": {"sharpness_factor": 1.5, "tensor": False},
     "affine": {
         "angle": 10,
         "translate": (1, 2),
@@ -342,7 +342,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "fill": 0,
         "size": [9, 9],
     },
-    "autocontrast": {},
+    "autocontrast": {"tensor": False},
     "center_crop": {"output_size": 8},
     "crop": {"top": 1, "left": 1, "height": 4, "width": 4},
     "decode": {"limits": None, "mode": "exact"},
@@ -406,6 +406,11 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     },
     "solarize": {"threshold": 128},
     "solarize_add": {"add": 20, "thresh": 128},
+    "tensor_affine": {
+        "coefficients": [1, 0, 0, 0, 1, 0],
+        "interpolation": "nearest",
+        "fill": None,
+    },
     "ten_crop": {"size": 8, "vertical_flip": False},
     "vflip": {},
 }

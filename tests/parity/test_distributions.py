@@ -168,6 +168,7 @@ def their_squares() -> Sample:
     }
 
 
+DISTORT = v2.RandomPhotometricDistort((0.5, 1.5), (0.2, 1.8), (0.0, 2.0), (-0.1, 0.3), 0.7)
 JITTER = {"brightness": 0, "contrast": 1, "saturation": 2, "hue": 3}
 
 
@@ -182,6 +183,33 @@ def our_jitter(steps: Steps) -> Sample:
 def their_jitter() -> Sample:
     order, *factors = v1.ColorJitter.get_params((0.6, 1.4), (0.2, 1.8), (0.0, 2.0), (-0.1, 0.3))
     return {"order": tuple(order.tolist())} | dict(zip(JITTER, factors, strict=True))
+
+
+def our_distortion(steps: Steps) -> Sample:
+    names = [step["function"] for step in steps]
+    sample: Sample = {"done": tuple(names)}
+    for name, step in zip(names, steps, strict=True):
+        (value,) = step["arguments"].values()
+        part = name.removeprefix("adjust_")
+        if part in JITTER:
+            sample[part] = float(value)
+        else:
+            sample["channels"] = tuple(value)
+    return sample
+
+
+def their_distortion() -> Sample:
+    """Each part's number where it is drawn; the order is its transform's."""
+    found = DISTORT.make_params([IMAGE])
+    before = found["contrast_before"]
+    order = ("contrast", "saturation", "hue") if before else ("saturation", "hue", "contrast")
+    done = [name for name in ("brightness", *order) if found[f"{name}_factor"] is not None]
+    sample: Sample = {name: found[f"{name}_factor"] for name in done}
+    functions = [f"adjust_{name}" for name in done]
+    if found["channel_permutation"] is not None:
+        functions.append("permute_channels")
+        sample["channels"] = tuple(found["channel_permutation"].tolist())
+    return sample | {"done": tuple(functions)}
 
 
 def our_map(steps: Steps) -> Sample:
@@ -407,6 +435,11 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
     ),
     "Cutout": (t.Cutout(80, 2), our_squares, their_squares),
     "ColorJitter": (t.ColorJitter(0.4, 0.8, 1.0, (-0.1, 0.3)), our_jitter, their_jitter),
+    "RandomPhotometricDistort": (
+        t.RandomPhotometricDistort((0.5, 1.5), (0.2, 1.8), (0.0, 2.0), (-0.1, 0.3), 0.7),
+        our_distortion,
+        their_distortion,
+    ),
     "RandomGrayscale": (t.RandomGrayscale(0.2), our_functions, done("rgb_to_grayscale", 0.2)),
     "RandomInvert": (t.RandomInvert(0.6), our_functions, done("invert", 0.6)),
     "RandomPosterize": (t.RandomPosterize(3, 0.6), our_functions, done("posterize", 0.6)),

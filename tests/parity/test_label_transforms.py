@@ -197,6 +197,7 @@ def test_labels_are_clamped_behind_the_last_transform_where_that_is_asked_for() 
         (t.TimmErasing(1), None),
         (t.Cutout(20), None),
         (t.ColorJitter(0.5, 0.5, 0.5, 0.5), v2.ColorJitter(0.5, 0.5, 0.5, 0.5)),
+        (t.RandomPhotometricDistort(p=1), v2.RandomPhotometricDistort(p=1)),
         (t.GaussianBlur(3), v2.GaussianBlur(3)),
         (t.GaussianNoise(), v2.GaussianNoise()),
         (t.RandomPosterize(2, 1), v2.RandomPosterize(2, 1)),

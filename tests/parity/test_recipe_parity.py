@@ -89,6 +89,12 @@ RECIPES: dict[str, list[Any]] = {
         t.RandomErasing(1, value=(1, 2, 3)),
         t.RandomErasing(0.5, scale=(0.1, 0.2), ratio=(1, 1)),
     ],
+    "SSD's colours": [
+        t.RandomPhotometricDistort(p=0.7),
+        t.ScaleJitter((90, 110), (0.5, 1.5)),
+        t.RandomCrop(64, pad_if_needed=True),
+        t.RandomHorizontalFlip(),
+    ],
     "JPEG artefacts": [
         t.RandomResizedCrop(72),
         t.JPEG((1, 100)),
@@ -191,6 +197,29 @@ def test_this_recipe_gives_torchvisions_tensors_for_what_it_draws(name: str, fol
                         wanted = finished(opened.convert("RGB"), steps, normalizes)
                     assert torch.equal(found, wanted), (epoch, index, steps)
     assert len(used) >= 4  # else the draws were too few to show anything
+
+
+def test_a_photometric_distortion_is_torchvisions_in_every_byte() -> None:
+    op, distort = t.RandomPhotometricDistort(p=0.7), v2.RandomPhotometricDistort()
+    rng = np.random.default_rng(2)
+    for sample in range(200):
+        size = [int(side) for side in rng.integers(1, 90, 2)]
+        picture = Image.fromarray(photographs()[sample % len(photographs())]).resize(size)
+        array = np.asarray(picture)
+        ppm = b"P6 %d %d 255\n" % tuple(size) + array.tobytes()
+        steps = hr.functional.replay(ppm, [op], sample=sample)
+        names = [function.removeprefix("adjust_") for function, _ in steps]
+        drawn = dict(zip(names, [next(iter(given.values())) for _, given in steps], strict=True))
+        params = {
+            f"{part}_factor": drawn.get(part)
+            for part in ("brightness", "contrast", "saturation", "hue")
+        }
+        params["channel_permutation"] = drawn.get("permute_channels")
+        behind = names[names.index("contrast") :] if "contrast" in names else []
+        params["contrast_before"] = "saturation" in behind or "hue" in behind
+        for function, given in steps:
+            array = getattr(hr.functional, function)(array, **given)
+        assert np.array_equal(array, np.asarray(distort.transform(picture, params))), steps
 
 
 def test_an_erasing_with_noise_is_normal_and_the_same_in_every_layout_and_run(folder: Path) -> None:
