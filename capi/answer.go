@@ -148,8 +148,11 @@ func bytesAnswer(data []byte, buffer unsafe.Pointer, capacity C.size_t, need *C.
 	if need != nil {
 		*need = C.size_t(len(data))
 	}
-	if buffer == nil || int(capacity) < len(data) {
-		return &coded{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", len(data), capacity)}
+	if buffer == nil {
+		capacity = 0
+	}
+	if err := room(int64(capacity), int64(len(data))); err != nil {
+		return err
 	}
 	copy(unsafe.Slice((*byte)(buffer), len(data)), data)
 	return nil

@@ -72,10 +72,12 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 			if err != nil {
 				return err
 			}
-			if result != nil {
-				result.width, result.height = C.uint32_t(facts.Width), C.uint32_t(facts.Height)
+			text, err := json.Marshal(calls)
+			if err != nil {
+				return err
 			}
-			return inPlaceOfPixels(calls, into, uint64(capacity), result)
+			told(result, facts.Width, facts.Height, uint64(len(text)))
+			return inPlaceOfPixels(text, unsafe.Slice((*byte)(into), int(capacity)))
 		}
 		made, err := plan.DrawnSize(key, facts.Width, facts.Height)
 		if err != nil {
@@ -84,6 +86,9 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		told(result, made.Width, made.Height, made.Bytes)
 		if capacity == 0 {
 			return nil
+		}
+		if err := room(int64(capacity), int64(made.Bytes)); err != nil {
+			return err
 		}
 		_, err = context.Sample(source, size, native.Seek{}, key, nil,
 			native.View{Plan: plan, To: into, Capacity: uint64(capacity)})
@@ -115,17 +120,22 @@ func replay(plan *native.Plan, key native.Key, samples uint64, width, height uin
 	return all, nil
 }
 
-// inPlaceOfPixels answers with JSON.
-func inPlaceOfPixels(value any, into unsafe.Pointer, capacity uint64, result *C.hr_image) error {
-	found, err := json.Marshal(value)
-	if err != nil {
+// inPlaceOfPixels copies an answer that is known by now, where the caller has memory for one.
+func inPlaceOfPixels(found, into []byte) error {
+	if len(into) == 0 {
+		return nil
+	}
+	if err := room(int64(len(into)), int64(len(found))); err != nil {
 		return err
 	}
-	if result != nil {
-		result.bytes = C.uint64_t(len(found))
-	}
-	if capacity >= uint64(len(found)) {
-		copy(unsafe.Slice((*byte)(into), len(found)), found)
-	}
+	copy(into, found)
 	return nil
+}
+
+// room refuses memory for a part of an answer: half an image, with HR_OK, would be taken for one.
+func room(capacity, need int64) error {
+	if capacity >= need {
+		return nil
+	}
+	return &coded{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", need, capacity)}
 }

@@ -123,7 +123,8 @@ typedef struct hr_image {
  * transforms do to this image, with what they draw for that seed, epoch, sample, draw and view;
  * result->bytes is its length. With "samples": n, at most 2^20, a list of n such lists, for that
  * sample and those after it. With a capacity of 0 `data` may be NULL, and only `result` is filled,
- * from the image's header. transform: a list of {"name", ...arguments} as
+ * from the image's header. A capacity that is less than the answer and not 0 is HR_SHORT_BUFFER:
+ * `result` is filled, and nothing is written. transform: a list of {"name", ...arguments} as
  * internal/transform/transforms.json has them.
  *
  * With "label", {"name", ...arguments} as that file's "labels" have them, and "size": [height,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -48,6 +49,9 @@ func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 			}
 		}()
 		j.result, j.err = work(ctx, j.tracker)
+		if errors.Is(j.err, context.Canceled) { // only close cancels
+			j.err = &coded{codeClosed, "the job was closed before it had finished"}
+		}
 	}()
 	return j
 }

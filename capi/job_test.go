@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -44,7 +45,22 @@ func TestClosingAJobCancelsItAndWaitsUntilItHasEnded(t *testing.T) {
 	})
 	require.NoError(t, j.close())
 	assert.True(t, ended)
-	assert.ErrorIs(t, j.wait(0), context.Canceled)
+}
+
+func TestWhoWaitsForAJobThatIsClosedIsToldSo(t *testing.T) {
+	begun := make(chan struct{})
+	j := startJob(func(ctx context.Context, _ *pack.Tracker) (any, error) {
+		close(begun)
+		<-ctx.Done()
+		return nil, fmt.Errorf("a place: %w", ctx.Err())
+	})
+	waited := make(chan error)
+	go func() { waited <- j.wait(time.Minute) }()
+	<-begun
+	require.NoError(t, j.close())
+	f := classify(<-waited)
+	assert.Equal(t, codeClosed, f.code)
+	assert.Equal(t, "the job was closed before it had finished", f.text)
 }
 
 func TestClosingWaitsForWorkThatHangsNoLongerThanItsGrace(t *testing.T) {

@@ -56,7 +56,7 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 		return argument(fmt.Sprintf("size is %v (expected the image's height and width)", c.Size))
 	}
 	height, width := c.Size[0], c.Size[1]
-	key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw}
+	key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw, View: c.View}
 	steps, err := plan.Replay(key, uint32(width), uint32(height))
 	if err != nil {
 		return transform.Explain(c.Transform, err)
@@ -70,9 +70,13 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 		if int64(len(data)) != int64(width)*int64(height) {
 			return argument(fmt.Sprintf("the mask has %d bytes (expected %d, the image's %d x %d)", len(data), int64(width)*int64(height), height, width))
 		}
-		told(result, end.Width, end.Height, uint64(end.Width)*uint64(end.Height))
-		if len(into) < int(end.Width)*int(end.Height) {
+		need := int64(end.Width) * int64(end.Height)
+		told(result, end.Width, end.Height, uint64(need))
+		if len(into) == 0 {
 			return nil
+		}
+		if err := room(int64(len(into)), need); err != nil {
+			return err
 		}
 		return context.MoveMask(steps, data, width, height, rule.Fill, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
 	}
@@ -94,10 +98,7 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 		moved = binary.LittleEndian.AppendUint32(moved, math.Float32bits(v))
 	}
 	told(result, uint32(len(kept)), 0, uint64(len(moved)))
-	if len(into) >= len(moved) {
-		copy(into, moved)
-	}
-	return nil
+	return inPlaceOfPixels(moved, into)
 }
 
 // told fills in what an answer of hr_decode is like, where somebody asked.

@@ -24,11 +24,11 @@
 //
 // A slot of the pool's own is one memfd, allocated in full by fallocate before it is mapped,
 // then sealed against shrinking and growing: no later access can raise SIGBUS for want of
-// memory, no other holder of the descriptor can cut it, and the size of /dev/shm does not
-// matter. When memory is short, Acquire fails with a MemoryError that says how much was needed.
+// memory, nobody can cut it, and the size of /dev/shm does not matter. Its descriptor is closed
+// once it is mapped, so that batches take none of those that the process may have. When memory is short, Acquire fails with a MemoryError that says how much was needed.
 // Page tables (and, in a virtual machine, the pages behind them) cost more than the allocation
 // on first touch; Populate pays that in parts, by whichever threads are about to write.
-// Where memfd is refused (seccomp), slots are anonymous shared mappings.
+// Where memfd is refused (seccomp, or no descriptor is left), slots are anonymous shared mappings.
 //
 // Lent memory belongs to the caller and serves exactly one batch: Lend makes it free, Acquire
 // takes lent memory first, and Release (or Close) ends the loan. Abandon makes it free again.

@@ -35,7 +35,7 @@ func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
 			return fmt.Errorf("%w: tag %d is lent already, or its memory is", ErrLoan, m.tag)
 		}
 	}
-	m := &memory{pointer: ptr, bytes: bytes, tag: tag, fd: -1}
+	m := &memory{pointer: ptr, bytes: bytes, tag: tag}
 	p.loans = append(p.loans, m)
 	p.enter(m)
 	return nil

@@ -17,7 +17,6 @@ func TestLentMemoryIsFilledFirstAndServesOneBatch(t *testing.T) {
 	first := acquire(t, p)
 	assert.EqualValues(t, 7, first.Tag())
 	assert.Equal(t, unsafe.Pointer(&a[0]), first.Pointer())
-	assert.Equal(t, -1, first.Descriptor())
 	require.NoError(t, first.Populate(0, first.Bytes()))
 	second := hold(t, p)
 	assert.EqualValues(t, 8, second.Tag())

@@ -1,7 +1,6 @@
 package pinned
 
 import (
-	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,18 +11,20 @@ import (
 // call for a whole slot might never end in a process that a profiler signals.
 const allocateStep = 8 << 20
 
-// seals: nobody who gets the descriptor can cut or grow the slot, or undo this. Without them a
-// peer's ftruncate would be our SIGBUS.
+// seals: nobody who opens the slot through /proc can cut or grow it, or undo this. Without them
+// their ftruncate would be our SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newMemfd returns a descriptor of length allocated bytes, or -1 where the system refuses
-// memfd_create as such: kernels before 3.17 (ENOSYS), seccomp filters (EPERM, EACCES, ENOSYS).
+// memfd_create as such: kernels before 3.17 (ENOSYS), seccomp filters (EPERM, EACCES, ENOSYS); or
+// another descriptor, which memory without one can do without (EMFILE, ENFILE).
 func newMemfd(length int64) (int, error) {
 	fd, err := unix.MemfdCreate("headrace-slot", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+	switch err {
+	case nil:
+	case unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EMFILE, unix.ENFILE:
 		return -1, nil
-	}
-	if err != nil {
+	default:
 		return -1, err
 	}
 	if err = allocate(fd, length); err == nil {

@@ -22,7 +22,6 @@ type memory struct {
 	bytes   int64
 	tag     int64  // Own, or the loan's
 	mapping []byte // own memory: what munmap gets
-	fd      int    // own memory: its memfd, -1 where there is none
 
 	state      State  // under the pool's lock
 	generation uint64 // counts tenancies; under the pool's lock
@@ -38,25 +37,28 @@ func newMemory(bytes int64, noMemfd bool) (*memory, *MemoryError) {
 	if short := shortage(bytes); short != nil {
 		return nil, short
 	}
-	m := &memory{bytes: bytes, tag: Own, fd: -1, populated: make([]atomic.Bool, (length+chunk-1)/chunk)}
+	fd, flags := -1, unix.MAP_SHARED
 	if !noMemfd {
-		fd, err := newMemfd(length)
-		if err != nil {
+		var err error
+		if fd, err = newMemfd(length); err != nil {
 			return nil, &MemoryError{Needed: bytes, Available: none, Op: "fallocate", Err: err}
 		}
-		m.fd = fd
 	}
-	flags := unix.MAP_SHARED
-	if m.fd < 0 {
+	if fd < 0 {
 		flags |= unix.MAP_ANON
+	} else {
+		// The mapping keeps the pages. A descriptor a batch would bound the batches that a caller
+		// may hold, at 1,024 or 4,096 on many machines.
+		defer unix.Close(fd)
 	}
-	mapping, err := unix.Mmap(m.fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, flags)
+	mapping, err := unix.Mmap(fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
-		m.unmap()
 		return nil, &MemoryError{Needed: bytes, Available: none, Op: "mmap", Err: err}
 	}
-	m.mapping, m.pointer = mapping, unsafe.Pointer(unsafe.SliceData(mapping))
-	return m, nil
+	return &memory{
+		pointer: unsafe.Pointer(unsafe.SliceData(mapping)), bytes: bytes, tag: Own, mapping: mapping,
+		populated: make([]atomic.Bool, (length+chunk-1)/chunk),
+	}, nil
 }
 
 const none = -1
@@ -79,14 +81,10 @@ func shortage(bytes int64) *MemoryError {
 	return nil
 }
 
-// unmap gives own memory back to the system; another process that holds the descriptor keeps
-// the pages alive.
+// unmap gives own memory back to the system.
 func (m *memory) unmap() {
 	if m.mapping != nil {
 		// A range that Mmap returned: munmap has nothing to object to.
 		_ = unix.Munmap(m.mapping)
-	}
-	if m.fd >= 0 {
-		unix.Close(m.fd)
 	}
 }

@@ -30,10 +30,6 @@ func (s *Slot) Bytes() int64 { return s.memory.bytes }
 // Tag names the loan, Own for the pool's own memory.
 func (s *Slot) Tag() int64 { return s.memory.tag }
 
-// Descriptor is the memfd behind the slot, for another process to map; -1 where there is none.
-// The pool owns it.
-func (s *Slot) Descriptor() int { return s.memory.fd }
-
 // State is Free for a slot whose life is over.
 func (s *Slot) State() State {
 	s.pool.mutex.Lock()

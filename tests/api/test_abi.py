@@ -254,6 +254,53 @@ def test_short_buffers_say_what_they_need_and_are_not_written(dataset: int) -> N
     assert json.loads(large.value)["rows"] == 24
 
 
+def test_memory_for_a_part_of_an_answer_in_place_of_pixels_is_refused() -> None:
+    """Every kind of answer that hr_decode has: pixels, what is drawn, a mask and boxes."""
+    image, made = images.png(8, 8, 2), _lib.Image()
+    mask, boxes = bytes(64), np.array([[0, 0, 4, 4]], np.float32).tobytes()
+    flip = {"transform": [{"name": "RandomHorizontalFlip", "p": 1}]}
+    for data, config in (
+        (image, flip),
+        (image, flip | {"replay": True}),
+        (image, flip | {"replay": True, "samples": 3}),
+        (mask, flip | {"size": [8, 8], "label": {"name": "Mask"}}),
+        (boxes, flip | {"size": [8, 8], "label": {"name": "Boxes"}}),
+    ):
+        text = json.dumps(config).encode()
+        source = (data, len(data), text, len(text))
+        assert failure("hr_decode", *source, None, 0, byref(made))[0] == 0
+        need, room = made.bytes, ctypes.create_string_buffer(b"?" * 512)
+        assert 0 < need < 512
+        for short in (1, need - 1):
+            made.bytes = 0
+            code, message = failure("hr_decode", *source, room, short, byref(made))
+            assert (code, made.bytes) == (3, need), config
+            assert f"needs {need} bytes, the buffer has {short}" in message
+            assert room.raw[:512] == b"?" * 512
+        assert failure("hr_decode", *source, room, need, byref(made))[0] == 0
+        assert room.raw[:need] != b"?" * need
+
+
+def test_a_label_moves_as_the_image_of_its_view_does() -> None:
+    image, box = images.png(8, 8, 2), np.array([[0, 0, 1, 8]], np.float32).tobytes()
+    config = {"transform": [{"name": "RandomHorizontalFlip"}]}
+    made, room = _lib.Image(), ctypes.create_string_buffer(200)
+    flipped = []
+    for view in range(16):
+        answers = []
+        for data, more in (
+            (image, {"replay": True}),
+            (box, {"size": [8, 8], "label": {"name": "Boxes"}}),
+        ):
+            text = json.dumps(config | {"view": view} | more).encode()
+            source = (data, len(data), text, len(text))
+            assert failure("hr_decode", *source, room, 200, byref(made))[0] == 0
+            answers.append(room.raw[: made.bytes])
+        flipped.append(b"hflip" in answers[0])
+        assert np.frombuffer(answers[1][8:], np.float32)[0] == (7 if flipped[-1] else 0)
+    assert len(set(flipped)) == 2
+
+
 def test_a_dataset_may_be_closed_under_its_loader(packed: Path) -> None:
     batch, error = _lib.Batch(), _lib.Error()
     with _opened("hr_dataset_open", {"path": str(packed)}) as handle:

@@ -70,3 +70,16 @@ def test_short_memory_is_an_error_that_says_how_much_was_needed(folder: Path) ->
     """
     found = processes.run(code, folder)
     assert any(number in found.replace(",", "") for number in ("154", "147")), found
+
+
+def test_more_batches_may_be_held_than_the_process_may_have_descriptors(folder: Path) -> None:
+    code = """
+        import os, resource, sys
+        import headrace as hr
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        steps = [hr.transforms.RandomResizedCrop(8)]
+        with hr.Loader(sys.argv[1], batch_size=1, transform=steps, num_threads=2) as loader:
+            held = list(loader)
+            print(len(held), len(os.listdir("/proc/self/fd")) < 40)
+    """
+    assert processes.run(code, folder).split() == ["520", "True"]
