@@ -72,3 +72,13 @@ def test_a_type_is_known_by_its_content_whatever_the_file_is_called(tmp_path) ->
     dataset = hr.Dataset(tmp_path)
     assert np.array_equal(dataset[0].image, pillow(disguised))
     assert np.array_equal(dataset[1].image, pillow(images.jpeg(40, 30)))
+
+
+def test_png_pixels_that_their_checksum_contradicts_are_refused_though_pillow_gives_them() -> None:
+    whole = images.png(64, 48, 2)
+    place = whole.index(b"IDAT")
+    end = place + 4 + int.from_bytes(whole[place - 4 : place], "big")
+    damaged = whole[:end] + bytes([whole[end] ^ 1]) + whole[end + 1 :]
+    assert np.array_equal(pillow(damaged), pillow(whole))
+    with pytest.raises(hr.errors.BadImageError, match="IDAT does not match its checksum"):
+        hr.functional.decode(damaged)
