@@ -34,7 +34,7 @@ _CHAINED = {
 
 
 def mix_chains(
-    image: Pixels,
+    img: Pixels,
     chains: Sequence[Sequence[Mapping[str, Any]]],
     weights: Sequence[float],
     original: float = 0.0,
@@ -43,14 +43,14 @@ def mix_chains(
     """Adds up what chains of functions make of an image, as AugMix does.
 
     Args:
-        image: uint8 array of shape (height, width, 3).
+        img: uint8 array of shape (height, width, 3).
         chains: lists of ``{"function": name, "arguments": {...}}`` of this module, each beginning
-            at ``image``.
+            at ``img``.
         weights: of each chain's result, 0 to 1.
         original: weight of the image itself.
         blend: share of the sum in a blend with the image; None: the sum alone.
     """
-    array = ops.pixels_of(image)
+    array = ops.pixels_of(img)
     shares = arguments.each("weights", weights, _share)
     if not isinstance(chains, Sequence) or len(chains) != len(shares):
         raise arguments.refuse("chains", chains, f"as many lists as weights ({len(shares)})")

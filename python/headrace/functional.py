@@ -48,6 +48,7 @@ from headrace.ops import (
     tensor_affine,
     vflip,
 )
+from headrace.transforms import _plain
 
 __all__ = [
     "adjust_brightness",
@@ -128,7 +129,7 @@ def resized_crop(
     height: int,
     width: int,
     size: int | Sequence[int],
-    interpolation: str = "bilinear",
+    interpolation: Any = "bilinear",
     hflip: bool = False,
     mode: str = "exact",
 ) -> NDArray[np.uint8]:
@@ -138,7 +139,8 @@ def resized_crop(
         data: the encoded file.
         top, left, height, width: the crop, in pixels of the image; it has to lie inside.
         size: height and width of the result; one number for a square.
-        interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos".
+        interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos";
+            torchvision's InterpolationMode and Pillow's constants are taken too.
         hflip: mirror the result.
         mode: "exact": every byte as Pillow 13 gives it. "fast": close to that and as reproducible;
             JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is at least so many
@@ -152,6 +154,7 @@ def resized_crop(
         and what ``decode`` raises.
     """
     box = {"top": top, "left": left, "height": height, "width": width}
+    interpolation = _plain("interpolation", interpolation)
     steps: list[dict[str, Any]] = [
         {"name": "Crop", **{name: arguments.count(name, value) for name, value in box.items()}},
         {"name": "Resize", "size": _pair("size", size), "interpolation": interpolation},

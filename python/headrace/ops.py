@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Fill = int | Sequence[int] | None
 
 
-def _run(image: Pixels, name: str, **given: Any) -> Pixels:
+def _run(img: Pixels, name: str, **given: Any) -> Pixels:
     """One transform on an image, which the engine reads as a binary PPM file.
 
     Raises:
         ArgumentError: the image or an argument is impossible, by the name it has here.
     """
-    array = pixels_of(image)
+    array = pixels_of(img)
     encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
     step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
     try:
@@ -53,7 +53,7 @@ def pixels_of(image: Any) -> Pixels:
         array = np.empty(0, object)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or array.size == 0:
         raise ArgumentError(
-            f"image: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
+            f"img: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
             "(height, width, 3)"
         )
     return array
@@ -87,73 +87,73 @@ def _here(reason: str, name: str, given: Mapping[str, Any]) -> str:
     return said
 
 
-def adjust_brightness(image: Pixels, brightness_factor: float, *, tensor: bool = False) -> Pixels:
+def adjust_brightness(img: Pixels, brightness_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from black (0) to the image (1) and beyond."""
-    return _run(image, "AdjustBrightness", brightness_factor=brightness_factor, tensor=tensor)
+    return _run(img, "AdjustBrightness", brightness_factor=brightness_factor, tensor=tensor)
 
 
-def adjust_contrast(image: Pixels, contrast_factor: float, *, tensor: bool = False) -> Pixels:
+def adjust_contrast(img: Pixels, contrast_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from the mean grey (0) to the image (1) and beyond."""
-    return _run(image, "AdjustContrast", contrast_factor=contrast_factor, tensor=tensor)
+    return _run(img, "AdjustContrast", contrast_factor=contrast_factor, tensor=tensor)
 
 
-def adjust_saturation(image: Pixels, saturation_factor: float, *, tensor: bool = False) -> Pixels:
+def adjust_saturation(img: Pixels, saturation_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from the grey image (0) to the image (1) and beyond."""
-    return _run(image, "AdjustSaturation", saturation_factor=saturation_factor, tensor=tensor)
+    return _run(img, "AdjustSaturation", saturation_factor=saturation_factor, tensor=tensor)
 
 
-def adjust_sharpness(image: Pixels, sharpness_factor: float, *, tensor: bool = False) -> Pixels:
+def adjust_sharpness(img: Pixels, sharpness_factor: float, *, tensor: bool = False) -> Pixels:
     """Blends from the smoothed image (0) to the image (1) and beyond."""
-    return _run(image, "AdjustSharpness", sharpness_factor=sharpness_factor, tensor=tensor)
+    return _run(img, "AdjustSharpness", sharpness_factor=sharpness_factor, tensor=tensor)
 
 
-def adjust_hue(image: Pixels, hue_factor: float) -> Pixels:
+def adjust_hue(img: Pixels, hue_factor: float) -> Pixels:
     """Turns the hue by -0.5 to 0.5 of the circle, in Pillow's 8-bit HSV."""
-    return _run(image, "AdjustHue", hue_factor=hue_factor)
+    return _run(img, "AdjustHue", hue_factor=hue_factor)
 
 
-def adjust_gamma(image: Pixels, gamma: float, gain: float = 1) -> Pixels:
+def adjust_gamma(img: Pixels, gamma: float, gain: float = 1) -> Pixels:
     """``255 * gain * (value / 255) ** gamma``, cut off."""
-    return _run(image, "AdjustGamma", gamma=gamma, gain=gain)
+    return _run(img, "AdjustGamma", gamma=gamma, gain=gain)
 
 
-def autocontrast(image: Pixels, *, tensor: bool = False) -> Pixels:
+def autocontrast(img: Pixels, *, tensor: bool = False) -> Pixels:
     """Stretches each channel from its darkest and lightest value to 0 and 255."""
-    return _run(image, "Autocontrast", tensor=tensor)
+    return _run(img, "Autocontrast", tensor=tensor)
 
 
-def equalize(image: Pixels) -> Pixels:
+def equalize(img: Pixels) -> Pixels:
     """Equalises each channel's histogram."""
-    return _run(image, "Equalize")
+    return _run(img, "Equalize")
 
 
-def invert(image: Pixels) -> Pixels:
+def invert(img: Pixels) -> Pixels:
     """255 minus each value."""
-    return _run(image, "Invert")
+    return _run(img, "Invert")
 
 
-def posterize(image: Pixels, bits: int) -> Pixels:
+def posterize(img: Pixels, bits: int) -> Pixels:
     """Keeps the ``bits`` (1 to 8) highest bits of each value; of 0 the image is black."""
-    return _run(image, "Posterize", bits=bits)
+    return _run(img, "Posterize", bits=bits)
 
 
-def solarize(image: Pixels, threshold: float) -> Pixels:
+def solarize(img: Pixels, threshold: float) -> Pixels:
     """Inverts values of at least ``threshold``."""
-    return _run(image, "Solarize", threshold=threshold)
+    return _run(img, "Solarize", threshold=threshold)
 
 
-def solarize_add(image: Pixels, add: int, thresh: int = 128) -> Pixels:
+def solarize_add(img: Pixels, add: int, thresh: int = 128) -> Pixels:
     """Adds ``add`` (0 to 255) to values below ``thresh``, up to 255, as timm's SolarizeAdd."""
-    return _run(image, "SolarizeAdd", add=add, thresh=thresh)
+    return _run(img, "SolarizeAdd", add=add, thresh=thresh)
 
 
-def jpeg(image: Pixels, quality: int) -> Pixels:
+def jpeg(img: Pixels, quality: int) -> Pixels:
     """The image as a JPEG of that ``quality`` (1 to 100) shows it, encoded as Pillow saves it."""
-    return _run(image, "JPEG", quality=quality)
+    return _run(img, "JPEG", quality=quality)
 
 
 def gaussian_noise(
-    image: Pixels,
+    img: Pixels,
     mean: float = 0.0,
     sigma: float = 0.1,
     clip: bool = True,
@@ -164,36 +164,36 @@ def gaussian_noise(
 
     The noise is a function of the ``key``, four numbers of 32 bits, which ``replay`` tells.
     """
-    return _run(image, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
+    return _run(img, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
 
 
-def pillow_blur(image: Pixels, radius: float) -> Pixels:
+def pillow_blur(img: Pixels, radius: float) -> Pixels:
     """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
-    return _run(image, "PillowBlur", radius=radius)
+    return _run(img, "PillowBlur", radius=radius)
 
 
-def rgb_to_grayscale(image: Pixels, num_output_channels: int = 3) -> Pixels:
+def rgb_to_grayscale(img: Pixels, num_output_channels: int = 3) -> Pixels:
     """The grey image in three channels; torchvision's default of one is refused."""
-    return _run(image, "Grayscale", num_output_channels=num_output_channels)
+    return _run(img, "Grayscale", num_output_channels=num_output_channels)
 
 
 def gaussian_blur(
-    image: Pixels, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
+    img: Pixels, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
 ) -> Pixels:
     """Blurs with a Gaussian kernel.
 
     Args:
-        image: uint8 array of shape (height, width, 3); each side more than half the kernel's.
+        img: uint8 array of shape (height, width, 3); each side more than half the kernel's.
         kernel_size: odd side in pixels; or width and height.
         sigma: standard deviation in pixels; or across and down. None: ``0.15 * kernel + 0.35``.
     """
     if sigma is None:
         sigma = [0.15 * size + 0.35 for size in _numbers("kernel_size", kernel_size)]
-    return _run(image, "Blur", kernel_size=kernel_size, sigma=sigma)
+    return _run(img, "Blur", kernel_size=kernel_size, sigma=sigma)
 
 
 def affine(
-    image: Pixels,
+    img: Pixels,
     angle: float,
     translate: Sequence[float],
     scale: float,
@@ -207,7 +207,7 @@ def affine(
     if np.ndim(shear) == 0:
         sheared += [0.0]
     return _run(
-        image,
+        img,
         "Affine",
         angle=angle,
         translate=translate,
@@ -220,7 +220,7 @@ def affine(
 
 
 def rotate(
-    image: Pixels,
+    img: Pixels,
     angle: float,
     interpolation: Any = "nearest",
     expand: bool = False,
@@ -232,7 +232,7 @@ def rotate(
     With ``expand`` the result is as large as the turned image; else it has the image's size.
     """
     return _run(
-        image,
+        img,
         "Rotate",
         angle=angle,
         interpolation=interpolation,
@@ -243,7 +243,7 @@ def rotate(
 
 
 def perspective(
-    image: Pixels,
+    img: Pixels,
     startpoints: Sequence[Sequence[int]],
     endpoints: Sequence[Sequence[int]],
     interpolation: Any = "bilinear",
@@ -266,7 +266,7 @@ def perspective(
         allowed = "a sequence of four corners, no three of them on a line,"
         raise arguments.refuse("endpoints", endpoints, allowed) from None
     return _run(
-        image,
+        img,
         "Perspective",
         coefficients=coefficients,
         interpolation=interpolation,
@@ -304,7 +304,7 @@ def _solved(rows: list[list[float]], sides: list[float]) -> list[float]:
 
 
 def affine_map(
-    image: Pixels,
+    img: Pixels,
     coefficients: Sequence[float],
     interpolation: Any = "nearest",
     fill: Fill = None,
@@ -315,76 +315,76 @@ def affine_map(
     ``size`` is the height and width of the result; None: the image's.
     """
     given = {"coefficients": coefficients, "interpolation": interpolation, "size": size}
-    return _run(image, "AffineMap", fill=0 if fill is None else fill, **given)
+    return _run(img, "AffineMap", fill=0 if fill is None else fill, **given)
 
 
 def tensor_affine(
-    image: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
+    img: Pixels, coefficients: Sequence[float], interpolation: Any = "nearest", fill: Fill = None
 ) -> Pixels:
     """An affine map as torchvision does it to a uint8 tensor: what lies outside is blended in.
 
     Args:
-        image: uint8 array of shape (height, width, 3).
+        img: uint8 array of shape (height, width, 3).
         coefficients: six, from a pixel of the result to one of the image, both counted from the
             middle of the image.
         interpolation: "nearest" or "bilinear".
         fill: value of what comes from outside; None: it counts as 0.
     """
     given = {"coefficients": coefficients, "interpolation": interpolation, "fill": fill}
-    return _run(image, "TensorAffine", **given)
+    return _run(img, "TensorAffine", **given)
 
 
 def perspective_map(
-    image: Pixels, coefficients: Sequence[float], interpolation: Any = "bilinear", fill: Fill = None
+    img: Pixels, coefficients: Sequence[float], interpolation: Any = "bilinear", fill: Fill = None
 ) -> Pixels:
     """A perspective map by its eight coefficients, as ``Image.transform`` takes them."""
     given = {"coefficients": coefficients, "interpolation": interpolation}
-    return _run(image, "Perspective", fill=0 if fill is None else fill, **given)
+    return _run(img, "Perspective", fill=0 if fill is None else fill, **given)
 
 
-def permute_channels(image: Pixels, permutation: Sequence[int]) -> Pixels:
+def permute_channels(img: Pixels, permutation: Sequence[int]) -> Pixels:
     """Channels in another order: the first of the result is number ``permutation[0]``."""
-    return _run(image, "PermuteChannels", permutation=permutation)
+    return _run(img, "PermuteChannels", permutation=permutation)
 
 
 def pad(
-    image: Pixels,
+    img: Pixels,
     padding: int | Sequence[int],
     fill: int | Sequence[int] = 0,
     padding_mode: str = "constant",
 ) -> Pixels:
     """Adds pixels on all sides; see ``headrace.transforms.Pad``."""
-    return _run(image, "Pad", padding=padding, fill=fill, padding_mode=padding_mode)
+    return _run(img, "Pad", padding=padding, fill=fill, padding_mode=padding_mode)
 
 
-def crop(image: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
+def crop(img: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
     """A box of the image; what lies outside is black."""
-    return _run(image, "Crop", top=top, left=left, height=height, width=width)
+    return _run(img, "Crop", top=top, left=left, height=height, width=width)
 
 
-def center_crop(image: Pixels, output_size: int | Sequence[int]) -> Pixels:
+def center_crop(img: Pixels, output_size: int | Sequence[int]) -> Pixels:
     """The middle of the image, padded with black where it is too small."""
-    return _run(image, "CenterCrop", output_size=output_size)
+    return _run(img, "CenterCrop", output_size=output_size)
 
 
-def five_crop(image: Pixels, size: int | Sequence[int]) -> tuple[Pixels, ...]:
+def five_crop(img: Pixels, size: int | Sequence[int]) -> tuple[Pixels, ...]:
     """The corners and the middle: top left, top right, bottom left, bottom right, middle.
 
     Raises:
         ArgumentError: the image is smaller than ``size`` (height and width, or one number).
     """
-    return tuple(_run(image, "FiveCrop", size=size))
+    return tuple(_run(img, "FiveCrop", size=size))
 
 
 def ten_crop(
-    image: Pixels, size: int | Sequence[int], vertical_flip: bool = False
+    img: Pixels, size: int | Sequence[int], vertical_flip: bool = False
 ) -> tuple[Pixels, ...]:
     """``five_crop`` of the image, and of its mirror image."""
-    return tuple(_run(image, "TenCrop", size=size, vertical_flip=vertical_flip))
+    return tuple(_run(img, "TenCrop", size=size, vertical_flip=vertical_flip))
 
 
 def resize(
-    image: Pixels,
+    img: Pixels,
     size: int | Sequence[int] | None,
     interpolation: Any = "bilinear",
     max_size: int | None = None,
@@ -392,24 +392,34 @@ def resize(
 ) -> Pixels:
     """Resizes the image; see ``headrace.transforms.Resize``."""
     given = {"size": size, "interpolation": interpolation, "max_size": max_size}
-    return _run(image, "Resize", antialias=antialias, **given)
+    return _run(img, "Resize", antialias=antialias, **given)
 
 
-def erase(image: Pixels, i: int, j: int, h: int, w: int, v: float | Sequence[float]) -> Pixels:
+def erase(
+    img: Pixels,
+    i: int,
+    j: int,
+    h: int,
+    w: int,
+    v: float | Sequence[float],
+    inplace: bool = False,
+) -> Pixels:
     """Replaces the box whose first row is ``i`` and first column ``j``, of ``h`` rows and ``w``
     columns, with ``v``: one value from 0 to 255, or (red, green, blue). What lies outside of the
-    image is cut off."""
-    return _run(image, "Erase", i=i, j=j, h=h, w=w, v=v)
+    image is cut off. ``inplace`` is refused: the array that is given stays as it is."""
+    if arguments.flag("inplace", inplace):
+        raise arguments.refuse("inplace", inplace, "False: the result is an array of its own")
+    return _run(img, "Erase", i=i, j=j, h=h, w=w, v=v)
 
 
-def hflip(image: Pixels) -> Pixels:
+def hflip(img: Pixels) -> Pixels:
     """Mirrored left to right."""
-    return _run(image, "RandomHorizontalFlip", p=1.0)
+    return _run(img, "RandomHorizontalFlip", p=1.0)
 
 
-def vflip(image: Pixels) -> Pixels:
+def vflip(img: Pixels) -> Pixels:
     """Mirrored top to bottom."""
-    return _run(image, "RandomVerticalFlip", p=1.0)
+    return _run(img, "RandomVerticalFlip", p=1.0)
 
 
 def move(

@@ -347,7 +347,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "crop": {"top": 1, "left": 1, "height": 4, "width": 4},
     "decode": {"limits": None, "mode": "exact"},
     "equalize": {},
-    "erase": {"i": 1, "j": 2, "h": 4, "w": 5, "v": [1, 2, 3]},
+    "erase": {"i": 1, "j": 2, "h": 4, "w": 5, "v": [1, 2, 3], "inplace": False},
     "five_crop": {"size": 8},
     "gaussian_blur": {"kernel_size": 3, "sigma": None},
     "gaussian_noise": {"mean": 0.1, "sigma": 0.2, "clip": False, "key": [1, 2, 3, 4]},
@@ -430,7 +430,7 @@ WRONG = [
     -(2**70),
 ]
 ALSO_WRONG: dict[str, list[Any]] = {
-    "image": [
+    "img": [
         IMAGE.astype(np.float32),
         IMAGE.astype(np.int8),
         IMAGE[..., 0],
@@ -465,6 +465,7 @@ ALSO_WRONG: dict[str, list[Any]] = {
     "endpoints": [None, CORNERS * 2, [(0, 0)] * 4],
     "hflip": FLAGS,
     "expand": FLAGS,
+    "inplace": [*FLAGS, True],
     "mode": [None, 3, "quick"],
     "limits": [5, [1], {"max_pxels": 1}, {"max_pixels": -1}],
     "transform": [5, None, [5], hr.transforms.CenterCrop(8), {"name": "CenterCrop", "size": 8}],
@@ -475,7 +476,7 @@ ALSO_WRONG: dict[str, list[Any]] = {
 def call(function: str, **changed: Any) -> Any:
     asked = getattr(hr.functional, function)
     first = next(iter(inspect.signature(asked).parameters))
-    value = {"image": IMAGE, "data": jpeg(16, 16), "label": hr.transforms.Boxes()}[first]
+    value = {"img": IMAGE, "data": jpeg(16, 16), "label": hr.transforms.Boxes()}[first]
     return asked(**{first: value, **FUNCTIONS[function], **changed})
 
 

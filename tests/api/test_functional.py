@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import io
 import json
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from torchvision.transforms import InterpolationMode, v2
+from torchvision.transforms import functional as torchvision_functional
 
 import headrace as hr
 from headrace import _lib, arguments, errors
@@ -93,3 +96,25 @@ def test_a_replay_of_many_samples_is_that_of_each_of_them() -> None:
     for wrong in ({"samples": 1 << 21}, {"samples": 2, "sample": (1 << 64) - 1}):
         with pytest.raises(errors.ArgumentError, match="samples"):
             replayed(**wrong)
+
+
+def test_functions_have_torchvisions_arguments_by_name() -> None:
+    known = {**vars(v2.functional), **vars(torchvision_functional)}
+    own = {"gaussian_noise": ["key"], "resized_crop": None, "decode": None}
+    compared = 0
+    for name in hr.functional.__all__:
+        if name not in known or own.get(name, []) is None:
+            continue  # resized_crop takes an encoded file
+        theirs = [*inspect.signature(known[name]).parameters]
+        ours = inspect.signature(getattr(hr.functional, name)).parameters.values()
+        found = [each.name for each in ours if each.kind is not inspect.Parameter.KEYWORD_ONLY]
+        assert found == ["img", *theirs[1:], *own.get(name, [])], name
+        compared += 1
+    assert compared > 20
+
+
+def test_resized_crop_takes_torchvisions_and_pillows_filters() -> None:
+    data, box = jpeg(40, 40), (1, 2, 30, 31, 16)
+    wanted = hr.functional.resized_crop(data, *box, "bicubic")
+    for method in (InterpolationMode.BICUBIC, Image.Resampling.BICUBIC, 3):
+        assert np.array_equal(hr.functional.resized_crop(data, *box, method), wanted)
