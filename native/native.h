@@ -197,6 +197,7 @@ enum hrn_op_kind {
   HRN_OP_AFFINE = 29,      /* i[0] = 1: p[10..11] is the centre; i[5..7] = fill; p = degrees lo, hi,
                               translate x, y (shares), scale lo, hi, shear x lo, hi, y lo, hi */
   HRN_OP_PERSPECTIVE = 30, /* i[5..7] = fill; p = distortion scale */
+  /* Of these three and HRN_OP_AUG_MIX p[1] is 2 for the thresholds of torchvision's v2. */
   HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
   HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
   HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */

@@ -9,6 +9,8 @@
 
 #include "policy.h"
 
+static int of_v2(const hrn_op *op) { return op->p[1] == 2; }
+
 /* RandAugment and TrivialAugmentWide choose among those before INVERT. */
 enum { CHOICES = INVERT };
 
@@ -17,6 +19,7 @@ typedef struct space {
   double shear, rotate, colour, posterize; /* posterize: bits that may be lost, */
   double bits;                             /* of these */
   double translate[2];                     /* pixels across and down */
+  int shares; /* solarize: 255 times a share, as v2 has it, which may lie a hair above v1's */
 } space;
 
 const hrn_policy_step hrn_policies[3][HRN_POLICY_LINES][2] = {
@@ -107,7 +110,7 @@ static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32
       return s->bits - (double)rintf(lost);
     }
     case SOLARIZE:
-      return linspace(255, 0, bin, bins);
+      return s->shares ? 255 * linspace(1, 0, bin, bins) : linspace(255, 0, bin, bins);
     default:
       return 0;
   }
@@ -211,7 +214,7 @@ static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitud
 
 static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_list *list, hrn_status *status) {
-  const space s = {0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
+  const space s = {0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}, of_v2(op)};
   const hrn_policy_step *steps = hrn_policies[op->i[0]][hrn_draw_below(draws, HRN_POLICY_LINES)];
   double chance[2];
   int32_t sign[2];
@@ -235,7 +238,7 @@ static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
   static const enum op_name names[] = {SHEAR_X,   SHEAR_Y,  TRANSLATE_X,   TRANSLATE_Y, ROTATE,
                                        POSTERIZE, SOLARIZE, AUTO_CONTRAST, EQUALIZE,    BRIGHTNESS,
                                        COLOR,     CONTRAST, SHARPNESS};
-  const space s = {0.3, 30, 0.9, 4, 4, {width / 3.0, height / 3.0}};
+  const space s = {0.3, 30, 0.9, 4, 4, {width / 3.0, height / 3.0}, of_v2(op)};
   const int32_t severity = op->i[0], width_of_mixture = op->i[1], choices = op->i[3] ? 13 : 9;
   double shares[2], weights[HRN_MAX_CHAINS];
   hrn_draw_dirichlet(draws, op->p[0], 2, shares);
@@ -267,8 +270,9 @@ int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t h
   if (op->kind == HRN_OP_TIMM) return hrn_timm_draw(op, draws, width, height, list, status);
   const int trivial = op->kind == HRN_OP_TRIVIAL_AUGMENT;
   const space s =
-      trivial ? (space){0.99, 135, 0.99, 6, 8, {32, 32}}
-              : (space){0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}};
+      trivial
+          ? (space){0.99, 135, 0.99, 6, 8, {32, 32}, of_v2(op)}
+          : (space){0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}, of_v2(op)};
   const int32_t count = trivial ? 1 : op->i[0], bins = trivial ? op->i[0] : op->i[2];
   for (int32_t k = 0; k < count; k++) {
     const enum op_name name = (enum op_name)hrn_draw_below(draws, CHOICES);

@@ -51,6 +51,7 @@ HINTS = {
     "shear": "float | Sequence[float]",
     "centre": "Sequence[float]",
     "severity": "int",
+    "version": "int",
     "chains": "int",
     "depth": "int",
     "concentration": "float",

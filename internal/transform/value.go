@@ -153,6 +153,7 @@ var numeric = map[string]numberRule{
 	"six":             {counts: []int{6}, low: -1e9, high: 1e9, noScalar: true},
 	"permutation":     {counts: []int{3}, whole: true, low: 0, high: 2, noScalar: true},
 	"severity":        {whole: true, low: 1, high: 10},
+	"version":         {whole: true, low: 1, high: 2},
 	"chains":          {whole: true, low: 1, high: 16},
 	"depth":           {whole: true, low: -1, high: 64},
 	"concentration":   {low: 1e-3, high: 1e3},

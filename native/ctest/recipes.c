@@ -150,6 +150,7 @@ static hrn_op some_pixel_op(random_state *r) {
       op.i[0] = (int32_t)random_below(r, 4);
       op.i[2] = 1 + (int32_t)random_below(r, 40);
       op.i[1] = (int32_t)random_below(r, (uint64_t)op.i[2]);
+      op.p[1] = 1 + (double)random_below(r, 2);
       break;
     case HRN_OP_TRIVIAL_AUGMENT:
       op.i[0] = 1 + (int32_t)random_below(r, 40);

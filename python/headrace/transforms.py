@@ -774,6 +774,9 @@ class AutoAugment(_Transform):
             Pillow's constants are taken too.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue).
+        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
+            255 times a share, which may lie a hair above the whole number of
+            torchvision.transforms, and one value more is then left alone.
 
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.
@@ -784,6 +787,7 @@ class AutoAugment(_Transform):
     policy: Any = "imagenet"
     interpolation: Any = "nearest"
     fill: int | Sequence[int] | None = None
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -802,6 +806,9 @@ class RandAugment(_Transform):
             Pillow's constants are taken too.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue).
+        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
+            255 times a share, which may lie a hair above the whole number of
+            torchvision.transforms, and one value more is then left alone.
 
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.
@@ -814,6 +821,7 @@ class RandAugment(_Transform):
     num_magnitude_bins: int = 31
     interpolation: Any = "nearest"
     fill: int | Sequence[int] | None = None
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -830,6 +838,9 @@ class TrivialAugmentWide(_Transform):
             Pillow's constants are taken too.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue).
+        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
+            255 times a share, which may lie a hair above the whole number of
+            torchvision.transforms, and one value more is then left alone.
 
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.
@@ -840,6 +851,7 @@ class TrivialAugmentWide(_Transform):
     num_magnitude_bins: int = 31
     interpolation: Any = "nearest"
     fill: int | Sequence[int] | None = None
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -863,6 +875,9 @@ class AugMix(_Transform):
             constants are taken too.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue); None: it counts as 0, and edges are blended with it once and not twice.
+        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
+            255 times a share, which may lie a hair above the whole number of
+            torchvision.transforms, and one value more is then left alone.
 
     Raises:
         ArgumentError: when the loader is made with it, if an argument is impossible.
@@ -877,6 +892,7 @@ class AugMix(_Transform):
     all_ops: bool = True
     interpolation: Any = "bilinear"
     fill: int | Sequence[int] | None = None
+    version: int = 1
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,10 @@ class Augmentations:
             where = "a PIL image, which it refuses" if self._stage == "PIL" else "no bytes"
             return f"here it has {where}; behind ToImage and in front of ToDtype it has bytes"
         try:
-            given = {key: read(key, kind, getattr(op, key)) for key, kind in arguments.items()}
+            given = {
+                key: self._version if kind == "version" else read(key, kind, getattr(op, key))
+                for key, kind in arguments.items()
+            }
         except ValueError as failure:
             return str(failure)
         reason = _at_odds(name, op, self._version)

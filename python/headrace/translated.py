@@ -203,6 +203,7 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
             "policy": "policy",
             "interpolation": "warp_interpolation",
             "fill": "fill",
+            "version": "version",
         },
     ),
     "RandAugment": (
@@ -213,6 +214,7 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
             "num_magnitude_bins": "bins",
             "interpolation": "warp_interpolation",
             "fill": "fill",
+            "version": "version",
         },
     ),
     "TrivialAugmentWide": (
@@ -221,6 +223,7 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
             "num_magnitude_bins": "bins",
             "interpolation": "warp_interpolation",
             "fill": "fill",
+            "version": "version",
         },
     ),
     "AugMix": (
@@ -233,6 +236,7 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
             "all_ops": "bool",
             "interpolation": "tensor_interpolation",
             "fill": "tensor_fill",
+            "version": "version",
         },
     ),
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets
 from torchvision import transforms as v1
@@ -32,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def same(kind: Any) -> list[tuple[Any, Any]]:
     """Objects of one version of torchvision, and what each should become."""
     nearest, bilinear = v1.InterpolationMode.NEAREST, v1.InterpolationMode.BILINEAR
+    version = 1 if kind is v1 else 2
     return [
         (kind.Grayscale(3), t.Grayscale(3)),
         (kind.RandomGrayscale(0.2), t.RandomGrayscale(0.2)),
@@ -58,14 +62,14 @@ def same(kind: Any) -> list[tuple[Any, Any]]:
             ),
         ),
         (kind.RandomPerspective(0.4, 0.3), t.RandomPerspective(0.4, 0.3, "bilinear", 0)),
-        (kind.AutoAugment(v1.AutoAugmentPolicy.SVHN), t.AutoAugment("svhn", "nearest", 0)),
-        (kind.RandAugment(3, 7, 20, bilinear), t.RandAugment(3, 7, 20, "bilinear", 0)),
-        (kind.TrivialAugmentWide(20), t.TrivialAugmentWide(20, "nearest", 0)),
+        (kind.AutoAugment(v1.AutoAugmentPolicy.SVHN), t.AutoAugment("svhn", "nearest", 0, version)),
+        (kind.RandAugment(3, 7, 20, bilinear), t.RandAugment(3, 7, 20, "bilinear", 0, version)),
+        (kind.TrivialAugmentWide(20), t.TrivialAugmentWide(20, "nearest", 0, version)),
         (kind.Pad([1, 2], 5), t.Pad([1, 2], 5, "constant")),
-        (kind.AugMix(), t.AugMix()),
+        (kind.AugMix(), t.AugMix(version=version)),
         (
             kind.AugMix(2, 4, 5, 0.5, False, nearest, (1, 2, 3)),
-            t.AugMix(2, 4, 5, 0.5, False, "nearest", (1, 2, 3)),
+            t.AugMix(2, 4, 5, 0.5, False, "nearest", (1, 2, 3), version),
         ),
         (
             kind.RandomApply([kind.RandomInvert(1.0), kind.RandomEqualize(1.0)], 0.3),
@@ -106,6 +110,25 @@ def test_v2s_photometric_distortion_becomes_headraces() -> None:
         ),
     ):
         assert [step.to_dict() for step in hr.from_torchvision(theirs)] == [ours.to_dict()]
+
+
+@pytest.mark.parametrize("kind", [v1, v2], ids=["v1", "v2"])
+def test_a_policys_solarize_leaves_the_values_alone_that_torchvisions_leaves(kind: Any) -> None:
+    ramp = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, 1)[None]
+    data = b"P6 256 1 255\n" + ramp.tobytes()
+    for magnitude in range(31):
+        given = {v1: torch.linspace(255, 0, 31), v2: torch.linspace(1, 0, 31)}[kind][magnitude]
+        threshold = float(given) * (255.0 if kind is v2 else 1.0)
+        steps = hr.from_torchvision(kind.RandAugment(1, magnitude))
+        drawn = next(
+            arguments["threshold"]
+            for sample in itertools.count()
+            for name, arguments in hr.functional.replay(data, list(steps), sample=sample)
+            if name == "solarize"
+        )
+        found = hr.functional.solarize(ramp, drawn)
+        wanted = kind.functional.solarize(Image.fromarray(ramp), threshold)
+        assert (found == np.asarray(wanted)).all(), magnitude
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
