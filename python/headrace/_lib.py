@@ -7,6 +7,7 @@ merely importing Headrace must not take that from a program; see ``capi/forward.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import json
 import math
@@ -14,6 +15,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from ctypes import (
     POINTER,
@@ -28,7 +30,9 @@ from ctypes import (
     c_uint32,
     c_uint64,
     c_void_p,
+    py_object,
 )
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -160,6 +164,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
 _loaded_in = 0
+_release_batch: Any = None  # hr_release, as the callback of a weak reference
 
 
 def library() -> ctypes.CDLL:
@@ -195,6 +200,10 @@ def _load() -> ctypes.CDLL:
     for name, arguments in _PROTOTYPES.items():
         function = getattr(loaded, name)
         function.argtypes, function.restype = arguments, c_int32
+    global _release_batch
+    # What calls it says which reference it was, which nobody wants to know.
+    with_reference = ctypes.CFUNCTYPE(c_int32, _HANDLE, c_void_p, py_object)
+    _release_batch = with_reference(("hr_release", loaded))
     found = loaded.hr_abi_version()
     if found != ABI_VERSION:
         raise InternalError(
@@ -367,3 +376,29 @@ def release(batch: int) -> None:
     """Gives a batch's memory back. For finalizers, as ``_close``."""
     if _library is not None and _loaded_in == os.getpid():
         _library.hr_release(batch, None)
+
+
+# A reference has to outlive what it watches. By batch; and the batches, oldest first.
+_watching: dict[int, weakref.ref[Any]] = {}
+_watched: deque[int] = deque()
+
+
+def release_with(owner: Any, batch: int) -> None:
+    """Gives a batch's memory back when ``owner`` dies.
+
+    By C alone. Python runs signal handlers between any two of its instructions, also those of a
+    finalizer, and what a handler raises there is printed and forgotten: Ctrl-C, say. In a forked
+    child the library itself sees that the batch is its parent's.
+    """
+    library()
+    _watching[batch] = weakref.ref(owner, partial(_release_batch, batch, None))
+    _watched.append(batch)
+    # Two looks for each that comes, so that those that died do not pile up.
+    for _ in range(2):
+        with contextlib.suppress(IndexError):  # another thread was faster
+            oldest = _watched.popleft()
+            watch = _watching.get(oldest)
+            if watch is not None and watch() is not None:
+                _watched.append(oldest)
+            elif watch is not None:
+                del _watching[oldest]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,9 +51,9 @@ def viewer(
 
     ``more`` is a dict of what stands behind the indices: labels that moved, or in a ``mixed`` batch
     its other fields and its plain labels. Each is a view of the batch's own memory. The views share
-    one buffer object whose finalizer gives the batch back, so none of them outlives its memory,
+    one buffer object with whose end the batch goes back, so none of them outlives its memory,
     however it is sliced or passed on. What a ``lender`` lent is the tensors' own memory, and needs
-    no finalizer. ``arrange`` says what is made of the images of several views.
+    none of that. ``arrange`` says what is made of the images of several views.
     """
     over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
     move = "permute" if output == "torch" else "transpose"
@@ -64,7 +63,7 @@ def viewer(
         5: operator.methodcaller(move, 0, 1, 4, 2, 3),
     }
     forms: dict[tuple[int, int], Form] = {}
-    finalize, release = weakref.finalize, _lib.release
+    release_with = _lib.release_with
 
     def view(batch: _lib.Batch) -> tuple[Any, ...]:
         key = (batch.length, batch.form)
@@ -73,10 +72,10 @@ def viewer(
             parts = lender.over(batch, form)
         else:
             buffer = form.memory.from_address(batch.fields[0].data)
-            # From here on the batch is the finalizer's to give back, and no longer the iterator's.
+            # From here on the batch goes back with the buffer, and is no longer the iterator's. At
+            # exit the process gives all memory back; torch may still hold tensors by then.
             handle, batch.batch = batch.batch, 0
-            # At exit the process gives all memory back, and torch may still hold tensors by then.
-            finalize(buffer, release, handle).atexit = False
+            release_with(buffer, handle)
             parts = over(buffer, form)
         more = {name: parts.pop() for name in reversed(form.more)}
         indices = parts.pop() if with_fields or mixed else None

@@ -237,3 +237,27 @@ def test_a_killed_consumer_leaves_no_process_and_no_file(folder: Path) -> None:
         assert sorted(one.seconds for one in ended)[count // 4] < 1
 
     assert "" in processes.left_in_dev_shm(kill)
+
+
+def test_what_a_signal_handler_raises_while_a_batch_goes_back_is_not_lost(folder: Path) -> None:
+    code = """
+    import random, signal, sys, time
+    import headrace as hr
+    class Interrupted(Exception): pass
+    def arrived(*_): raise Interrupted
+    signal.signal(signal.SIGALRM, arrived)
+    steps, lost = [hr.transforms.Resize((8, 8))], 0
+    with hr.Loader(sys.argv[1], 1, transform=steps, output="numpy", num_threads=2) as loader:
+        for _ in loader: pass
+        for _ in range(300):
+            end = time.monotonic() + 5
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.004))
+                while time.monotonic() < end:
+                    for batch in loader: pass
+                lost += 1
+                break
+            except Interrupted: pass
+    print(lost)
+    """
+    assert processes.run(code, folder, timeout=100).split() == ["0"]
