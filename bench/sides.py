@@ -108,7 +108,8 @@ class Sides:
             raise LeftOut(f"{name} needs {peer}'s environment, which `make bench-peers` makes")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
-        shutil.rmtree(file.with_suffix(".folder"), ignore_errors=True)
+        if peer == "ffcv":  # lays its JPEGs down beside its file
+            shutil.rmtree(file.with_suffix(".folder"), ignore_errors=True)
         print(f"preparing {name}", flush=True)
         arguments = ["--prepare", str(file), "--variant", variant]
         self._ask(peer, images.folder, arguments, answers=0)
