@@ -56,6 +56,9 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		}
 		return op, true, nil
 	}
+	if version, ok := v["version"]; ok {
+		op.P[1] = version.numbers[0]
+	}
 	if fill, ok := v["fill"]; ok && !fill.isNull {
 		for c := range 3 {
 			op.I[5+c] = int32(fill.each(c))
@@ -138,7 +141,7 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 		op.I[0] = native.PixelPerspective
 		copy(op.P[:], v["coefficients"].numbers)
 	case "RandAugment":
-		op.Kind, op.P[1] = native.OpRandAugment, v["version"].numbers[0]
+		op.Kind = native.OpRandAugment
 		for i, argument := range []string{"num_ops", "magnitude", "num_magnitude_bins"} {
 			op.I[i] = v[argument].integer(0)
 		}
@@ -146,10 +149,10 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 			return op, true, &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.I[1], op.I[2])}
 		}
 	case "TrivialAugmentWide":
-		op.Kind, op.P[1] = native.OpTrivialAugment, v["version"].numbers[0]
+		op.Kind = native.OpTrivialAugment
 		op.I[0] = v["num_magnitude_bins"].integer(0)
 	case "AutoAugment":
-		op.Kind, op.P[1] = native.OpAutoAugment, v["version"].numbers[0]
+		op.Kind = native.OpAutoAugment
 		op.I[0] = int32(slices.Index(theTable().Choices["policy"], v["policy"].text))
 	case "TimmAugment":
 		op, err := buildTimm(op, v)

@@ -105,7 +105,7 @@ func buildAugMix(op native.Op, v map[string]value) (native.Op, *Error) {
 	op.Kind = native.OpAugMix
 	op.I[0], op.I[1] = v["severity"].integer(0), v["mixture_width"].integer(0)
 	op.I[2], op.I[3] = max(0, v["chain_depth"].integer(0)), v["all_ops"].integer(0)
-	op.P[0], op.P[1] = v["alpha"].numbers[0], v["version"].numbers[0]
+	op.P[0] = v["alpha"].numbers[0]
 	if !v["fill"].isNull {
 		op.I[4] = 1
 	}

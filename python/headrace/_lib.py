@@ -390,7 +390,6 @@ def release_with(owner: Any, batch: int) -> None:
     finalizer, and what a handler raises there is printed and forgotten: Ctrl-C, say. In a forked
     child the library itself sees that the batch is its parent's.
     """
-    library()
     _watching[batch] = weakref.ref(owner, partial(_release_batch, batch, None))
     _watched.append(batch)
     # Two looks for each that comes, so that those that died do not pile up.
