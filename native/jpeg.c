@@ -265,6 +265,7 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
     }
     /* libjpeg's way needs less memory. */
     hrn_status_clear(status);
+    jpeg->hook = NULL;
     ours = false;
   }
 
@@ -308,10 +309,24 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   return status->code;
 }
 
+/* Reads on to EOI where the window reached the last row: what stands behind the pixels can make the
+ * file a bad one. What is below a window stays unread; files of several scans were read to EOI
+ * before their first row, and our own decoder looks for itself. */
+static void read_tail(hrn_jpeg *jpeg, hrn_status *status) {
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  if (jpeg->hook != NULL || jpeg_has_multiple_scans(info) ||
+      info->output_scanline < info->output_height) {
+    return;
+  }
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) return;
+  while (jpeg_consume_input(info) != JPEG_REACHED_EOI) continue;
+}
+
 int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status) {
   hrn_context *context = rows->source;
-  hrn_jpeg_verdict(&context->jpeg, status);
-  /* Without reading what is below the window. */
+  read_tail(&context->jpeg, status);
+  if (status->code == HRN_OK) hrn_jpeg_verdict(&context->jpeg, status);
   hrn_jpeg_close(&context->jpeg);
   *again = status->code == HRN_OK && hrn_hook_irregular(context);
   if (!*again) return status->code;

@@ -148,6 +148,23 @@ static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks, bool fresh)
   }
 }
 
+/* Whether libjpeg, at the end of its walk, would go on to EOI without an error:
+ * jpeg_finish_decompress skips what is no marker, and restart markers and TEM, and refuses a second
+ * scan, frame or image. All other markers are left to it. A file that ends without EOI has lost no
+ * pixel. */
+static bool ends_plainly(const hrn_hook *hook) {
+  size_t at = hook->walk.end;
+  for (;;) {
+    const uint8_t *mark = memchr(hook->scan + at, 0xFF, hook->length - at);
+    if (mark == NULL || (at = (size_t)(mark - hook->scan) + 1) == hook->length) return true;
+    const uint8_t marker = hook->scan[at];
+    if (marker == 0xFF) continue; /* a fill byte */
+    const bool bare = marker == 0 || marker == 1 || (marker >= 0xD0 && marker <= 0xD7);
+    if (!bare) return marker == JPEG_EOI;
+    at++;
+  }
+}
+
 /* ---- rows of the window ------------------------------------------------------------------- */
 
 /* MCUs lie one after the other, blocks in the order of the scan, so that decode_mcu only counts. */
@@ -235,6 +252,8 @@ static void decode_row_walking(hrn_hook *hook, uint32_t row) {
   }
   walk_on(hook, hook->last_column - hook->first_column + 1, hook->blocks, fresh);
   hook->ready_rows = 1;
+  /* A file with seek points was read to its end when they were noted. */
+  if (row + 1 == hook->rows && !hook->has_seek && !ends_plainly(hook)) hook->irregular = true;
 }
 
 /* Rows come in order and each is asked for once for every MCU of the window; only the first of

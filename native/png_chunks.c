@@ -129,10 +129,10 @@ int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_s
       return hrn_fail(status, HRN_BAD, (int64_t)at, "chunk %.4s does not match its checksum",
                       (const char *)type);
     }
-    if (is(type, "IHDR") && !seen_ihdr) {
+    if (is(type, "IHDR")) { /* the last one counts, and so does a palette that it asks for */
       if (read_ihdr(png, body, size, at, status) != HRN_OK) return status->code;
       seen_ihdr = true;
-    } else if (is(type, "PLTE")) {
+    } else if (is(type, "PLTE") && seen_ihdr && png->color_type == PNG_PALETTE) {
       read_plte(png, body, size);
       seen_plte = true;
     }

@@ -51,6 +51,7 @@ static void decode(plain *p, const image_bytes *file) {
     if (cmyk) hrn_cmyk_to_rgbx(p->row, width);
     for (size_t x = 0; x < width; x++, to += 3) memcpy(to, p->row + 4 * x, 3);
   }
+  jpeg_finish_decompress(info); /* reads on to EOI */
 }
 
 reference reference_decode(const image_bytes *file) {

@@ -115,6 +115,35 @@ static void window_above_the_cut_decodes_and_one_below_is_truncated(void) {
   free(file.bytes);
 }
 
+/* Markers in the place of codes, codes that are none, and what stands between the last MCU and EOI:
+ * with one scan the window's decoder has to read as far as the inspection does. */
+static void damaged_jpeg_has_one_verdict_when_it_is_inspected_and_when_it_is_decoded_whole(void) {
+  static const uint8_t values[] = {0xFF, 0xD8, 0xD9, 0xDA, 0xC0, 0x8B, 0x01};
+  hrn_limits limits = hrn_default_limits();
+  hrn_context *context = hrn_context_new(&limits);
+  int refused = 0;
+  for (int k = 0; k < jpeg_form_count; k++) {
+    for (uint32_t restart = 0; restart < 3; restart += 2) {
+      image_bytes file = make_jpeg(&r, &jpeg_forms[k], CODING_BASELINE, restart, 50, 40, 75);
+      const size_t scan = find(&file, "\xFF\xDA", 2) + 14;
+      for (size_t at = file.length - 3; at > scan; at -= at > file.length - 30 ? 1 : 23) {
+        const uint8_t was[2] = {file.bytes[at], file.bytes[at + 1]};
+        const uint8_t marker = values[random_below(&r, sizeof values)];
+        hrn_image image;
+        file.bytes[at] = 0xFF;
+        if (at + 3 < file.length) file.bytes[at + 1] = marker;
+        const int verdict = inspect(file.bytes, file.length);
+        EXPECT(decode(context, &file, &image) == verdict);
+        refused += verdict == HRN_BAD;
+        memcpy(file.bytes + at, was, sizeof was);
+      }
+      free(file.bytes);
+    }
+  }
+  EXPECT(refused > 100);
+  hrn_context_free(context);
+}
+
 static void png_cut_in_its_image_data_is_truncated(void) {
   for (int interlaced = 0; interlaced < 2; interlaced++) {
     image_bytes file = make_png(&r, 2, 8, interlaced, 20, 20);
@@ -385,6 +414,7 @@ int main(void) {
   jpeg_cut_anywhere_before_its_last_mcu_is_truncated();
   jpeg_without_eoi_is_good_with_a_warning();
   window_above_the_cut_decodes_and_one_below_is_truncated();
+  damaged_jpeg_has_one_verdict_when_it_is_inspected_and_when_it_is_decoded_whole();
   png_cut_in_its_image_data_is_truncated();
   pixels_are_limited_before_anything_is_allocated();
   scans_are_limited_and_ten_thousand_end_at_once();

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +66,69 @@ def test_what_stands_behind_the_end_marker_is_nobodys_and_only_the_marker_may_be
     for other in (png + b"junk", png[:-1], png[:-12]):  # IEND has 12 bytes
         assert np.array_equal(hr.functional.decode(other), pillow(png))
         assert np.array_equal(pillow(other), pillow(png))
+
+
+def _opens(decode: Callable[[bytes], np.ndarray], data: bytes) -> bool:
+    """Whether it does; what it was given is the same by now, so its pixels need no second look."""
+    try:
+        decode(data)
+    except (OSError, hr.errors.BadImageError, hr.errors.TruncatedError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("sampling", ["4:4:4", "4:2:0", "4:1:1"])
+@pytest.mark.parametrize("restart", [0, 3])
+def test_a_whole_jpeg_damaged_anywhere_behind_its_header_is_refused_where_pillow_refuses_it(
+    sampling: str, restart: int
+) -> None:
+    """Also behind its last pixel, where a window's decoder has nothing to fetch any more."""
+    whole = images.jpeg(70, 50, sampling, restart=restart)
+    scan = whole.index(b"\xff\xda") + 14
+    places = [*range(scan, len(whole) - 14, 37), *range(len(whole) - 24, len(whole) - 14)]
+    damaged = [
+        whole[:at] + b"\xff" + bytes([marker]) + whole[at + 2 :]
+        for at in places
+        for marker in (0xD8, 0xDA, 0xC0, 0xE1, 0x8B, 0x01, 0xD3)
+    ]
+    # Nothing is lost of these, and they are refused all the same, or not.
+    for more in (b"\xff\xd8", b"\xff\x8b", b"\xff\xda\0\2", b"\xff\x01", b"\0junk", b"\xff" * 9):
+        damaged.append(whole[:-2] + more + whole[-2:])
+    refused = [not _opens(pillow, data) for data in damaged]
+    assert 20 < sum(refused) < len(damaged) - 20
+    assert [not _opens(hr.functional.decode, data) for data in damaged] == refused
+    for data, bad in zip(damaged, refused, strict=True):
+        if not bad:
+            assert np.array_equal(hr.functional.decode(data), pillow(data))
+
+
+def test_a_jpeg_damaged_behind_its_last_pixel_has_one_verdict_in_a_folder_and_packed(
+    tmp_path: Path,
+) -> None:
+    """A crop that keeps away from the last row does not see it in a folder, nor do its pixels."""
+    whole = images.jpeg(64, 48)
+    folder = images.write_tree(tmp_path, {"c/a.jpg": whole[:-2] + b"\xff\xd8" + whole[-2:]})
+    with hr.Dataset(folder) as dataset, pytest.raises(hr.errors.BadImageError, match="two SOI"):
+        dataset[0]
+    top = hr.functional.resized_crop((folder / "c/a.jpg").read_bytes(), 0, 0, 16, 64, (16, 64))
+    assert np.array_equal(top, pillow(whole)[:16])
+    hr.pack(folder, tmp_path / "d.hr")
+    with hr.Dataset(tmp_path / "d.hr") as dataset, pytest.raises(hr.errors.BadImageError):
+        dataset[0]
+
+
+def test_a_palette_before_the_header_of_a_png_is_none() -> None:
+    """Pillow forgets it; a header that comes twice counts as it came last."""
+    file = images.png(40, 30, 3)
+    size = 8 + 25
+    palette = file[size : size + 12 + 768]
+    assert palette[4:8] == b"PLTE"
+    moved = file[:8] + palette + file[8:size] + file[size + len(palette) :]
+    with pytest.raises(hr.errors.BadImageError, match="palette colours without PLTE"):
+        hr.functional.decode(moved)
+    twice = images.png(40, 30, 2)
+    twice = twice[:8] + images.png(7, 5, 0)[8:33] + twice[8:]
+    assert np.array_equal(hr.functional.decode(twice), pillow(twice))
 
 
 def test_a_type_is_known_by_its_content_whatever_the_file_is_called(tmp_path) -> None:
