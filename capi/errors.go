@@ -119,7 +119,7 @@ func classify(err error) failure {
 	if errors.As(err, &own) {
 		f.code = own.code
 	}
-	f.text = sentence(err, f)
+	f.text = fault.Line(sentence(err, f))
 	return f
 }
 

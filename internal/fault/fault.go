@@ -15,12 +15,17 @@
 // What an argument has to be is said in the same brackets: "batch_size is 0 (expected at least 1)".
 // No sentence names a package or a function: who reads it does not have our source open.
 //
+// A sentence is one line whatever is in a name: control characters stand as Go and Python write them.
+//
 // The package knows nothing of what can go wrong; catalog, mmap, pipeline and capi do.
 package fault
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Family says who has to act; see the package's documentation.
@@ -80,8 +85,31 @@ func Sentence(p Place, family Family, clause string) string {
 			parts = append(parts, part)
 		}
 	}
-	return strings.Join(parts, ": ")
+	return Line(strings.Join(parts, ": "))
 }
+
+// Line is text with its control characters escaped: a name may have a newline in it, with which one
+// error looked like two in a log, or a terminal's escape sequence. All else stays, as do bytes that
+// are no UTF-8.
+func Line(text string) string {
+	if strings.IndexFunc(text, breaks) < 0 {
+		return text
+	}
+	var s strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if breaks(r) {
+			s.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			s.WriteString(text[:size])
+		}
+		text = text[size:]
+	}
+	return s.String()
+}
+
+// breaks is true of Unicode's control characters and of its two separators of lines.
+func breaks(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
 
 // Differs is the clause of two things that ought to be equal.
 func Differs(what string, expected, found any) string {

@@ -23,3 +23,15 @@ func TestASentenceHasThePartsThatAreKnownInOneOrder(t *testing.T) {
 		assert.Equal(t, want, got)
 	}
 }
+
+func TestASentenceIsOneLineWhateverIsInAName(t *testing.T) {
+	for name, want := range map[string]string{
+		"a\nb":                  `a\nb`,
+		"\r\t\x1b[31m\x7f":      `\r\t\x1b[31m\x7f`,
+		"a\u0085\u2028\u2029":   `a\u0085\u2028\u2029`,
+		"it's \"ü\" \\n 雪 \xff": "it's \"ü\" \\n 雪 \xff", // nothing that breaks a line
+	} {
+		assert.Equal(t, want+": record 1 ("+want+"): "+want, Sentence(Place{File: name, Record: 1, Key: name, Offset: None}, Unnamed, name))
+		assert.Equal(t, want, Line(Line(name)), "escaped once")
+	}
+}

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 import errno
+import re
+
+# Unicode's control characters, and its two separators of lines.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    """Text with its control characters escaped, which a name may have."""
+    return _BREAKS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class HeadraceError(Exception):
@@ -13,6 +22,8 @@ class HeadraceError(Exception):
         record: the sample's number in its dataset, or None.
         offset: the byte offset in ``file``, or None.
         reason: the sentence, without the file where the engine named it apart.
+
+    Control characters in a name are escaped in the sentence, and in ``file`` they are not.
     """
 
     def __init__(
@@ -30,7 +41,7 @@ class HeadraceError(Exception):
         self.offset = offset
 
     def __str__(self) -> str:
-        return self.reason
+        return one_line(self.reason)
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default would lose the keyword-only parts on the way back from a worker process.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headrace.errors import one_line
+
 # Said otherwise, or in a sentence of their own.
 _PASSED_OVER = {"faults", "known_faults", "known", "ok", "seek_share", "lossy", "reencoded"}
 _PASSED_OVER |= {"to_baseline"}
@@ -28,7 +30,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
         elif name not in _PASSED_OVER:
             facts.append((_NAMES.get(name, name).replace("_", " "), _said(name, value, found)))
     width = max((len(name) for name, _ in facts), default=0)
-    return [f"{name:{width}}  {text}".rstrip() for name, text in facts]
+    return [one_line(f"{name:{width}}  {text}".rstrip()) for name, text in facts]
 
 
 def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:

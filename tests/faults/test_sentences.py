@@ -278,6 +278,32 @@ def test_a_decoded_images_fault_has_family_and_offset_and_no_file() -> None:
     assert re.search(r"unsupported: BMP", text), text
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\r\x1b[2K", "\u2028\x85"])
+def test_a_name_with_control_characters_leaves_a_fault_on_one_line(
+    tmp_path: Path, name: str
+) -> None:
+    """The sentence has them escaped; the part that a program opens the file by has them."""
+    folder = tmp_path / "images" / "class"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.jpg").write_text("text")
+    (folder / "good.jpg").write_bytes(images.jpeg(32, 32))
+    hr.pack(folder.parent, tmp_path / "d.hr")
+    for source in (folder.parent, tmp_path / "d.hr"):
+        with pytest.raises(errors.BadImageError) as failure:
+            loader(source, batch_size=1)
+        assert len(str(failure.value).splitlines()) == 1
+        assert "\x1b" not in str(failure.value)
+        assert Path(failure.value.file or "").is_file()
+        with hr.Loader(source, 2, transform=CROP, on_error="replace", output="numpy") as made:
+            list(made)
+            (entry,) = made.report()
+        assert len(entry["error"].splitlines()) == 1
+    with pytest.raises(errors.MissingFileError) as failure:
+        hr.Dataset.from_files([tmp_path / name], [0])[0]
+    assert len(str(failure.value).splitlines()) == 1
+    assert failure.value.filename == str(tmp_path / name)
+
+
 def test_a_writers_fault_names_record_and_key(tmp_path: Path) -> None:
     def write(**second: object) -> None:
         with hr.Writer(tmp_path / "w.hr", classes=["a", "b"]) as writer:
