@@ -2,6 +2,7 @@ package pack
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -53,6 +54,9 @@ type folder struct {
 func openFolder(path string, allowEmpty bool) (*folder, error) {
 	list, err := formats.ListImageFolder(path, allowEmpty)
 	if err != nil {
+		if packed := packedAlready(path); packed != nil {
+			return nil, packed
+		}
 		return nil, catalog.FormatError(path, err)
 	}
 	f := &folder{list: list}
@@ -61,6 +65,21 @@ func openFolder(path string, allowEmpty bool) (*folder, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// packedAlready refuses a packed dataset, or one of its files, that was given as a source. nil for anything
+// else, of which the system's word or the listing's is enough.
+func packedAlready(path string) error {
+	dir, what := path, "is a packed dataset already"
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		dir = filepath.Dir(path)
+		what = "is a file of the packed dataset " + dir
+	}
+	m, err := catalog.ReadManifest(filepath.Join(dir, catalog.ManifestName))
+	if err != nil || m.Kind != catalog.Packed.String() {
+		return nil
+	}
+	return catalog.NewError(catalog.KindArgument, path, "%s (expected a folder of class folders)", what)
 }
 
 func (f *folder) checkKeys() error {

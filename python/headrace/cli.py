@@ -25,7 +25,7 @@ from rich.text import Text
 
 from headrace import __version__, summary, writing
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError, SystemFailure
+from headrace.errors import HeadraceError, SystemFailure, one_line
 
 app = typer.Typer(
     name="headrace",
@@ -135,7 +135,7 @@ def _print(found: dict[str, Any], as_json: bool) -> None:
 def _complain(lines: list[str]) -> None:
     # Not through rich: it would wrap the lines and take brackets in a path for markup.
     for line in lines:
-        print(line, file=sys.stderr)
+        print(one_line(line), file=sys.stderr)
 
 
 def _made(made: dict[str, Any], as_json: bool) -> None:
@@ -321,7 +321,7 @@ def view(
     from headrace.sheet import contact_sheet
 
     contact_sheet(source, picture, count, size, seed, views)
-    _say(f"Wrote {picture}")
+    _say(one_line(f"Wrote {picture}"))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace import arguments
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError, SystemFailure
+from headrace.errors import ArgumentError, HeadraceError, SystemFailure
 from headrace.loader import Loader
 from headrace.multiview import Views
 
@@ -45,8 +45,11 @@ def contact_sheet(
         from PIL import Image, ImageDraw
     except ImportError:
         raise HeadraceError("a contact sheet needs Pillow: pip install pillow") from None
-    folder = Path(picture).parent
-    if not folder.is_dir():  # said before the work and not after it
+    # Both said before the work and not after it.
+    folder, suffix = Path(picture).parent, Path(picture).suffix
+    if suffix.lower() not in ("", ".png"):
+        raise ArgumentError(f"{picture}: a PNG is written (expected a name ending in .png)")
+    if not folder.is_dir():
         raise SystemFailure(f"{picture}: there is no folder {folder} to write it to")
     with Dataset(source) as dataset:
         loader = Loader(
@@ -80,9 +83,23 @@ def contact_sheet(
     encoded = io.BytesIO()
     sheet.save(encoded, "PNG")
     try:
-        Path(picture).write_bytes(encoded.getbuffer())
+        _write(Path(picture), encoded.getbuffer())
     except OSError as error:
         failure = SystemFailure(f"{picture}: cannot be written: {error.strerror}")
         failure.file = failure.filename = str(picture)
         failure.errno = error.errno
         raise failure from None
+
+
+def _write(picture: Path, data: memoryview) -> None:
+    """All of it or nothing: a disk that fills up leaves what was there before."""
+    place = picture.resolve()  # a link stays one
+    if place.exists() and not place.is_file():  # a pipe, a terminal
+        place.write_bytes(data)
+        return
+    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import headrace as hr
+import processes
 from headrace import cli
 from images import png, write_tree
 
@@ -85,6 +86,37 @@ def test_view_shows_all_views_of_a_sample_side_by_side(packed: Path, tmp_path: P
         assert first.tobytes() == one.crop((4, 4, 36, 36)).tobytes() != second.tobytes()
 
 
+def test_view_on_a_full_disk_leaves_what_was_there(packed: Path, tmp_path: Path) -> None:
+    code = """
+        import os, sys
+        from headrace import cli
+        picture = sys.argv[2] + "/a.png"
+        sys.argv[1:] = ["view", sys.argv[1], picture, "--count", "6", "--size", "64"]
+        for before in (None, "an older picture"):
+            if before:
+                open(picture, "w").write(before)
+            try:
+                cli.main()
+            except SystemExit as ended:
+                print(ended.code, os.listdir(os.path.dirname(picture)))
+        print(open(picture).read())
+    """
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    full = processes.in_mount_namespace(f"mount -t tmpfs -o size=8k tmpfs {disk}")
+    found = processes.run(code, packed, disk, prefix=full, timeout=120)
+    assert found.splitlines() == ["1 []", "1 ['a.png']", "an older picture"]
+
+
+def test_view_keeps_a_link_and_writes_to_what_is_no_file(packed: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.png").symlink_to(tmp_path / "real.png")
+    for picture in (tmp_path / "link.png", "/dev/null"):
+        run("view", packed, picture, "--count", "2", "--size", "16")
+    assert (tmp_path / "link.png").is_symlink()
+    assert (tmp_path / "real.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("/dev/null").is_char_device()
+
+
 def test_bench_says_how_fast_and_where_the_time_goes(packed: Path) -> None:
     found = json.loads(
         run(
@@ -113,12 +145,41 @@ def test_a_failure_is_one_sentence_with_the_file(command: str, tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("command", ["info", "verify", "pack", "view"])
+def test_a_name_with_a_newline_is_escaped_and_the_failure_one_line(
+    command: str, tmp_path: Path
+) -> None:
+    missing = tmp_path / "no\nsuch\x1b[31m"
+    more = [tmp_path / "out"] if command in ("pack", "view") else []
+    assert f"{tmp_path}/no\\nsuch\\x1b[31m: " in sentence(command, missing, *more)
+
+
+def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path: Path) -> None:
+    folder = write_tree(tmp_path / "f", {"c\nd/a\nb.png": png(8, 8, 2), "c\nd/e\nf.png": b"none"})
+    made = run("pack", folder, tmp_path / "p")
+    assert len(made.stderr.splitlines()) == 2, made.stderr
+    assert "e\\nf.png: record 1" in made.stderr
+    told = run("info", tmp_path / "p", "--sample", "0").stdout.splitlines()
+    assert "key" in [line.split()[0] for line in told]
+    assert r"classes      c\nd" in run("info", tmp_path / "p").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["view", "{packed}", "{tmp}/a.png", "--count", "0"], "count=0: an int of at least 1"),
         (["view", "{packed}", "{tmp}/a.png", "--size", "-3"], "size=-3"),
         (["view", "{packed}", "{tmp}/nowhere/a.png"], "there is no folder {tmp}/nowhere"),
+        (["view", "{packed}", "{tmp}/a.gif"], "{tmp}/a.gif: a PNG is written (expected a name"),
+        (["pack", "{packed}", "{tmp}/p"], "{packed}: is a packed dataset already (expected a fol"),
+        (
+            ["pack", "{packed}/shard-00000.tar", "{tmp}/p"],
+            "is a file of the packed dataset {packed}",
+        ),
+        (
+            ["index", "{packed}"],
+            "{packed}: is a packed dataset already (expected a folder of class",
+        ),
         (["view", "{packed}", "{tmp}"], "{tmp}: cannot be written: Is a directory"),
         (["bench", "{packed}", "--seconds", "0"], "seconds=0.0: a number of seconds"),
         (["bench", "{packed}", "--seconds", "nan"], "seconds=nan"),
