@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -73,6 +74,10 @@ func configuration(text *C.char, length C.size_t, into any) error {
 		return argument("the configuration is empty (expected a JSON object)")
 	}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
+	// encoding/json would replace such bytes, and a path would be another.
+	if !utf8.Valid(raw) {
+		return argument("the configuration is no valid UTF-8")
+	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	// Unknown keys are refused, and so is what stands behind the object: half of a caller's text was

@@ -4,8 +4,11 @@
  *   - Returns HR_OK (0) or one of enum hr_code. Where an `error` argument is given (may be
  *     NULL), it is filled on any other value; all text is copied, nothing needs freeing.
  *   - Handles are integers. A stale or wrong handle is HR_BAD_HANDLE, never a crash.
- *   - NULL in the place of memory that is read or written is HR_ARGUMENT, before any work is done.
- *   - Configuration is JSON (UTF-8, length in bytes); unknown keys are refused by name.
+ *   - NULL in the place of memory that is read or written is HR_ARGUMENT, before any work is done;
+ *     for `need`, `result` and `progress` it says that they are not wanted.
+ *   - Configuration is JSON (UTF-8, length in bytes); unknown keys are refused by name. The case of
+ *     an object's keys does not count, only that of transforms' and labels'; of a key that comes
+ *     twice the last one counts.
  *   - Text answers go to a caller's buffer: `*need` is the size in bytes with the final NUL;
  *     HR_SHORT_BUFFER when `capacity` is less, with nothing written.
  *   - All functions may be called from any thread. One loader is iterated by one thread at a time.
@@ -53,7 +56,7 @@ typedef struct hr_error {
   int64_t offset;   /* byte offset in `file`, -1 where unknown */
   char file[1024];  /* the file concerned, empty where none is; cut at the end when longer */
   char text[1024];  /* one sentence for a person, with file, record, offset, expected, found; a NUL
-                     * in a name stands as \x00 */
+                     * or another control character in a name is escaped: \x00, \n */
 } hr_error;
 
 typedef int64_t hr_handle; /* never 0 */

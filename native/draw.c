@@ -185,9 +185,6 @@ int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t
   if (op < 0 || op >= plan->count) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "op %d of a plan of %d", op, plan->count);
   }
-  /* A draw for an image that no decoder would let through: the caller's mistake. */
-  if (width == 0 || height == 0 || width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
-  }
+  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   return hrn_draw_op(&plan->ops[op], op, key, (int32_t)width, (int32_t)height, draw, status);
 }

@@ -182,10 +182,7 @@ int hrn_to_ppm(hrn_context *context, const uint8_t *bytes, size_t length, int32_
       hrn_decode_header(context, bytes, length, &width, &height, status) != HRN_OK) {
     return status->code;
   }
-  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
-                    height, HRN_MAX_LENGTH);
-  }
+  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   if (make_pixels(context, shorter, (int32_t)width, (int32_t)height, &image, status) != HRN_OK) {
     return status->code;
   }

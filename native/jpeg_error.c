@@ -73,6 +73,10 @@ static int name_kind(const hrn_jpeg *jpeg, int code, int parameter, char *text, 
       snprintf(text, size, "the image needs more memory than max_decoder_bytes (%llu) leaves",
                (unsigned long long)jpeg->max_bytes);
       break;
+    case JERR_IMAGE_TOO_BIG: /* the parameter is the limit */
+      snprintf(text, size, "the image has %u x %u pixels, a JPEG may have %d a side",
+               jpeg->info.image_width, jpeg->info.image_height, parameter);
+      break;
     case JERR_SOF_UNSUPPORTED: /* the parameter is the SOF marker */
       if ((parameter & 3) == 3)
         snprintf(text, size, "lossless JPEG (SOF%d)", parameter & 15);

@@ -362,6 +362,17 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
 
 void hrn_plan_free(hrn_plan *plan) { free(plan); }
 
+int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status) {
+  if (width == 0 || height == 0) { /* no decoder lets such an image through */
+    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
+  }
+  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
+                    height, HRN_MAX_LENGTH);
+  }
+  return HRN_OK;
+}
+
 int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
                   hrn_size *size, hrn_status *status) {
   hrn_status_clear(status);
@@ -369,10 +380,7 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
     *size = plan->size;
     return HRN_OK;
   }
-  if (source_width == 0 || source_height == 0 || source_width > HRN_MAX_LENGTH ||
-      source_height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", source_width, source_height);
-  }
+  if (hrn_check_sides(source_width, source_height, status) != HRN_OK) return status->code;
   const known_size from = {1, (int32_t)source_width, (int32_t)source_height};
   const known_size found = size_after(plan->ops, 0, plan->count, from);
   if (!found.known) {

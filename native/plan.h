@@ -194,6 +194,9 @@ struct hrn_sink {
   int flip_x, flip_y;
 };
 
+/* plan.c: HRN_LIMIT where a side is beyond HRN_MAX_LENGTH. */
+int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status);
+
 /* stage.c: a sink for finished rows of that size, whose patch is all of the destination; NULL: none
  * yet. */
 hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,

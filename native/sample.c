@@ -293,10 +293,7 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
   if (!job->check_seek_crc || hrn_crc32c(0, job->seek, job->seek_length) == job->seek_crc32c) {
     hrn_decode_seek(context, job->seek, job->seek_length);
   }
-  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
-                    height, HRN_MAX_LENGTH);
-  }
+  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   /* A view alone has the decoder read its exact window. */
   if (job->view_count == 1) return run_view(context, job, 0, NULL, status);
   return run_views(context, job, status);

@@ -224,9 +224,7 @@ hrn_size hrn_finished_size(const hrn_plan *plan, const hrn_program *program) {
 int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                         hrn_size *size, hrn_status *status) {
   hrn_status_clear(status);
-  if (width == 0 || height == 0 || width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
-  }
+  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   hrn_program program;
   if (hrn_fold(plan, key, (int32_t)width, (int32_t)height, &program, status) != HRN_OK) {
     return status->code;
@@ -239,9 +237,7 @@ int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, ui
                     hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status) {
   hrn_status_clear(status);
   *count = 0;
-  if (width == 0 || height == 0 || width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
-  }
+  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   hrn_program program;
   const walk w = {plan, key, &program, steps, capacity, count};
   hrn_geometry_begin(&program, (int32_t)width, (int32_t)height);

@@ -197,6 +197,7 @@ def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> No
         (b"", "empty"),
         (b"{", "configuration"),
         (b"[]", "configuration"),
+        (b'{"path": "\xff"}', "UTF-8"),
         (b'{"path": 3}', "path is a number (expected a string)"),
         (b'{"pth": "x"}', 'there is no argument "pth"'),
         (b'{"path": "x"} {}', "more than one"),
@@ -237,6 +238,9 @@ def test_memory_that_is_missing_is_refused_before_anything_is_done(dataset: int)
             assert code == 5, (name, arguments, text)
             assert " is NULL (expected " in text or "(expected a size of memory)" in text
         assert failure("hr_decode", *whole, None, 0, room, 192, None)[0] == 0
+        answer = ctypes.create_string_buffer(1 << 16)
+        assert failure("hr_dataset_info", dataset, -1, answer, len(answer), None)[0] == 0
+        assert failure("hr_loader_info", loader, answer, len(answer), None)[0] == 0
         batch = _lib.Batch()
         assert _lib.library().hr_next(loader, 60_000, batch, None) == 0
         assert batch.step == 0  # none was taken for the call that could not be told of it

@@ -299,6 +299,17 @@ def test_an_image_of_pillows_bomb_size_is_refused_by_default() -> None:
         hr.functional.decode(bytes(header))
 
 
+def test_an_image_with_a_side_beyond_the_formats_is_refused_with_both_numbers() -> None:
+    jpeg = bytearray(images.jpeg(16, 16, "4:4:4"))
+    at = jpeg.index(b"\xff\xc0") + 5
+    jpeg[at : at + 4] = b"\x00\x10\xff\xdd"
+    with pytest.raises(errors.LimitError, match=r"65501 x 16 pixels, a JPEG may have 65500 a side"):
+        hr.functional.decode(bytes(jpeg))
+    png = images.png((1 << 24) + 1, 1, 0, 1)
+    with pytest.raises(errors.LimitError, match=r"16777217x1 pixels; a side is at most 16777216"):
+        hr.functional.resized_crop(png, 0, 0, 1, 1, 1)
+
+
 def test_a_jpeg_cut_at_any_byte_never_gives_pixels_silently() -> None:
     whole = images.jpeg(40, 30, "4:2:0")
     expected = hr.functional.decode(whole)
