@@ -167,6 +167,25 @@ def each(name: str, values: Any, check: Callable[[str, Any], Any]) -> list[Any]:
     return [check(f"{name}[{number}]", part) for number, part in enumerate(parts)]
 
 
+def numbers(name: str, value: Any) -> list[float]:
+    """Numbers, of which one may stand alone."""
+    if hasattr(value, "__float__") and np.ndim(value) == 0:
+        return [number(name, value)]
+    if not isinstance(value, Iterable):
+        raise refuse_type(name, value, "a number, or a sequence of them,")
+    return each(name, value, number)
+
+
+def height_and_width(name: str, value: Any) -> list[int]:
+    """Two whole numbers, at least 1."""
+    if not hasattr(value, "__getitem__"):  # a set has no first
+        raise refuse_type(name, value, "an int, or height and width,")
+    found = each(name, value, lambda part, side: count(part, side, 1))
+    if len(found) != 2:
+        raise refuse(name, value, "an int, or height and width,")
+    return found
+
+
 def mapping(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise refuse_type(name, value, "a mapping, as a dict,")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import arguments, ops
+from headrace import arguments, ops, pixels, warps
 
 if TYPE_CHECKING:
-    from headrace.ops import Pixels
+    from headrace.pixels import Pixels
 
 # What a chain of mix_chains is made of.
 _CHAINED = {
@@ -20,7 +20,7 @@ _CHAINED = {
         ops.adjust_contrast,
         ops.adjust_saturation,
         ops.adjust_sharpness,
-        ops.affine_map,
+        warps.affine_map,
         ops.autocontrast,
         ops.equalize,
         ops.invert,
@@ -28,7 +28,7 @@ _CHAINED = {
         ops.posterize,
         ops.solarize,
         ops.solarize_add,
-        ops.tensor_affine,
+        warps.tensor_affine,
     )
 }
 
@@ -50,7 +50,7 @@ def mix_chains(
         original: weight of the image itself.
         blend: share of the sum in a blend with the image; None: the sum alone.
     """
-    array = ops.pixels_of(img)
+    array = pixels.of(img)
     shares = arguments.each("weights", weights, _share)
     if not isinstance(chains, Sequence) or len(chains) != len(shares):
         raise arguments.refuse("chains", chains, f"as many lists as weights ({len(shares)})")

@@ -9,6 +9,8 @@ import numpy as np
 
 from headrace import _lib, arguments
 from headrace.chains import mix_chains
+from headrace.drawn import replay
+from headrace.labelled import move
 from headrace.ops import (
     adjust_brightness,
     adjust_contrast,
@@ -16,8 +18,6 @@ from headrace.ops import (
     adjust_hue,
     adjust_saturation,
     adjust_sharpness,
-    affine,
-    affine_map,
     autocontrast,
     center_crop,
     crop,
@@ -26,29 +26,30 @@ from headrace.ops import (
     five_crop,
     gaussian_blur,
     gaussian_noise,
-    height_and_width,
     hflip,
     invert,
     jpeg,
-    move,
     pad,
     permute_channels,
-    perspective,
-    perspective_map,
     pillow_blur,
     posterize,
-    replay,
     resize,
     rgb_to_grayscale,
-    room_for_pixels,
-    rotate,
     solarize,
     solarize_add,
     ten_crop,
-    tensor_affine,
     vflip,
 )
+from headrace.pixels import room_for
 from headrace.transforms import _plain
+from headrace.warps import (
+    affine,
+    affine_map,
+    perspective,
+    perspective_map,
+    rotate,
+    tensor_affine,
+)
 
 __all__ = [
     "adjust_brightness",
@@ -169,9 +170,9 @@ def _pair(name: str, value: Any) -> list[int]:
     """Height and width, where one number stands for both."""
     if hasattr(value, "__index__") and not np.ndim(value):
         return [arguments.count(name, value, 1)] * 2
-    return height_and_width(name, value)
+    return arguments.height_and_width(name, value)
 
 
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
     encoded = arguments.encoded("data", data)
-    return _lib.decode(encoded.ctypes.data, encoded.size, config, room_for_pixels)
+    return _lib.decode(encoded.ctypes.data, encoded.size, config, room_for)
