@@ -1,6 +1,20 @@
 package mmap
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenRegular opens a regular file to be read by os.File's methods; whatever else has the name is an
+// error at once, also a FIFO that nobody writes to.
+func OpenRegular(path string) (*os.File, error) {
+	fd, _, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
 
 // openRegular opens without following the file into a wait: a FIFO without a writer would
 // block open, a device could block read. O_NONBLOCK means nothing to a regular file.

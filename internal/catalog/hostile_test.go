@@ -163,6 +163,14 @@ func restore(t *testing.T, _ *Manifest, _ string) *Manifest {
 	return m
 }
 
+func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, ManifestName)
+	require.NoError(t, unix.Mkfifo(file, 0o600))
+	_, err := Open(dir, Options{})
+	require.EqualError(t, err, file+": cannot open the manifest: not a regular file")
+}
+
 func TestManifestOfALaterVersionIsUnsupportedNotBad(t *testing.T) {
 	_, err := DecodeManifest("m", []byte(`{"format": "headrace", "min_reader": 2}`))
 	var e *Error

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"strconv"
+
+	"github.com/headrace/headrace/mmap"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -68,7 +69,7 @@ func DecodeManifest(file string, data []byte) (*Manifest, error) {
 
 // ReadManifest reads and checks the manifest at path.
 func ReadManifest(path string) (*Manifest, error) {
-	f, err := os.Open(path)
+	f, err := mmap.OpenRegular(path)
 	if err != nil {
 		return nil, IOError(path, "cannot open the manifest", err)
 	}

@@ -23,7 +23,7 @@ type jsonValue struct {
 func ValueToJSON(v any) any {
 	switch v := v.(type) {
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		if math.IsNaN(v) || math.IsInf(v, 0) || v == 0 && math.Signbit(v) { // -0 is a whole number to a reader
 			return map[string]string{"float": strconv.FormatFloat(v, 'g', -1, 64)}
 		}
 	case Array:

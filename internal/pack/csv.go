@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
 )
 
 // csvFile is a CSV manifest with a header line. A column whose cells are all whole numbers is
@@ -24,13 +25,14 @@ type csvFile struct {
 	row  int64
 	line int64 // where the row read last begins
 	at   int64
-	mark int64 // bytes of the byte order mark
+	mark int64  // bytes of the byte order mark
+	wide []bool // columns of whole numbers that an int64 does not hold
 }
 
 // openCSV reads the file once for the types of its columns.
 func openCSV(file string) (_ tableFile, err error) {
 	c := &csvFile{file: file}
-	if c.f, err = os.Open(file); err != nil {
+	if c.f, err = mmap.OpenRegular(file); err != nil {
 		return nil, catalog.IOError(file, "cannot open the manifest", err)
 	}
 	defer func() {
@@ -101,9 +103,11 @@ func (c *csvFile) read() ([]string, error) {
 }
 
 // infer decides the types. An empty cell rules out int, which has no stand-in for nothing, but not
-// float, which has NaN.
+// float, which has NaN. Whole numbers beyond an int64 are identifiers, of which float would keep the
+// first 16 digits: they stay text, unless other cells show that the column measures something.
 func (c *csvFile) infer(header []string) error {
-	notInt, notFloat := make([]bool, len(header)), make([]bool, len(header))
+	notInt, notFloat, measured := make([]bool, len(header)), make([]bool, len(header)), make([]bool, len(header))
+	c.wide = make([]bool, len(header))
 	rows := 0
 	for ; ; rows++ {
 		record, err := c.read()
@@ -121,16 +125,20 @@ func (c *csvFile) infer(header []string) error {
 			if notInt[i] && !notFloat[i] && cell != "" {
 				_, err := strconv.ParseFloat(cell, 64)
 				notFloat[i] = err != nil
+				_, err = strconv.ParseInt(cell, 10, 64)
+				c.wide[i] = c.wide[i] || errors.Is(err, strconv.ErrRange)
+				measured[i] = measured[i] || errors.Is(err, strconv.ErrSyntax)
 			}
 		}
 	}
 	for i, name := range header {
 		f := catalog.Field{Name: name, Type: catalog.Str}
+		c.wide[i] = c.wide[i] && !notFloat[i] && !measured[i]
 		switch {
 		case name == "key" || name == "path": // names, also where they are all digits
 		case rows > 0 && !notInt[i]:
 			f.Type = catalog.Int
-		case rows > 0 && !notFloat[i]:
+		case rows > 0 && !notFloat[i] && !c.wide[i]:
 			f.Type = catalog.Float
 		}
 		c.cols = append(c.cols, f)
@@ -155,6 +163,7 @@ func otherSeparator(header []string) (string, bool) {
 func (c *csvFile) place() (line, offset int64) { return c.line, c.at }
 
 func (c *csvFile) columns() []catalog.Field { return c.cols }
+func (c *csvFile) tooWide(column int) bool  { return c.wide[column] }
 func (c *csvFile) close()                   { c.f.Close() }
 
 // next turns a line into cells of the columns' types. The second pass may meet another file than the

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/mmap"
 )
 
 // parquetFile is a Parquet manifest: flat columns of numbers, texts and bytes, and lists of
@@ -23,17 +24,23 @@ type parquetFile struct {
 	rows   parquet.Rows
 	cols   []catalog.Field
 	column []int // of a leaf: its place in cols
-	wide   []bool
+	leaf   []leaf
 
 	buffer []parquet.Row
 	held   []parquet.Row
 	row    int64
 }
 
+// leaf is what the values of a column are taken by.
+type leaf struct {
+	unsigned int // bits, where the schema says that its whole numbers have no sign; else 0
+	present  int // definition level of an element of a list, also of one that is null
+}
+
 // openParquet reads the footer. The library panics over some malformed files; they are errors here.
 func openParquet(file string) (_ tableFile, err error) {
 	p := &parquetFile{file: file, buffer: make([]parquet.Row, 64)}
-	if p.f, err = os.Open(file); err != nil {
+	if p.f, err = mmap.OpenRegular(file); err != nil {
 		return nil, catalog.IOError(file, "cannot open the manifest", err)
 	}
 	defer func() {
@@ -52,11 +59,30 @@ func openParquet(file string) (_ tableFile, err error) {
 	if err != nil {
 		return nil, catalog.NewError(catalog.KindBadFile, file, "this is no Parquet file: %v", err)
 	}
+	if err := checkLogicalTypes(pf.Metadata().Schema); err != nil {
+		return nil, catalog.NewError(catalog.KindUnsupported, file, "%v", err)
+	}
 	if err := p.describe(pf.Schema()); err != nil {
 		return nil, catalog.NewError(catalog.KindUnsupported, file, "%v", err)
 	}
-	p.groups = pf.RowGroups()
+	for _, g := range pf.RowGroups() {
+		if g.NumRows() > 0 { // the library cannot seek in the pages of one without
+			p.groups = append(p.groups, g)
+		}
+	}
 	return p, nil
+}
+
+// checkLogicalTypes refuses numbers whose physical form is another number, or bytes. It looks at the
+// footer itself: the library's own description of a column forgets that it is of halves.
+func checkLogicalTypes(schema []format.SchemaElement) error {
+	for i := range schema {
+		switch l := schema[i].LogicalType.Value.(type) {
+		case *format.DecimalType, *format.Float16Type:
+			return fmt.Errorf("the column %q is of the type %s, which is not read", schema[i].Name, l)
+		}
+	}
+	return nil
 }
 
 // describe turns leaf columns into fields. One level of repetition is a list; deeper nesting, and
@@ -73,14 +99,18 @@ func (p *parquetFile) describe(schema *parquet.Schema) error {
 			return err
 		}
 		p.column = append(p.column, len(p.cols))
-		p.wide = append(p.wide, unsignedLong(leaf.Node.Type()))
+		at := leafOf(leaf)
+		if list && at.unsigned >= 32 {
+			f.DType = "u" + f.DType
+		}
+		p.leaf = append(p.leaf, at)
 		p.cols = append(p.cols, f)
 	}
 	return catalog.CheckFields(p.cols)
 }
 
-// parquetField is the field of a column: by physical type, for logical ones (dates, decimals) have
-// no counterpart in a sample. Text is bytes that the schema says are UTF-8.
+// parquetField is the field of a column: by physical type, for most logical ones have no counterpart in
+// a sample; a date is its days, a time its ticks. Text is bytes that the schema says are UTF-8.
 func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error) {
 	f := catalog.Field{Name: name}
 	switch t.Kind() {
@@ -110,13 +140,18 @@ func parquetField(name string, t parquet.Type, list bool) (catalog.Field, error)
 	return f, nil
 }
 
-// unsignedLong columns hold numbers that an int64 may not: they are looked at one by one.
-func unsignedLong(t parquet.Type) bool {
-	if l := t.LogicalType(); l != nil {
-		i, ok := l.Value.(*format.IntType)
-		return ok && !i.IsSigned && i.BitWidth == 64
+// leafOf reads the schema of a column.
+func leafOf(column parquet.LeafColumn) leaf {
+	l := leaf{present: column.MaxDefinitionLevel}
+	if column.Node.Optional() {
+		l.present--
 	}
-	return false
+	if t := column.Node.Type().LogicalType(); t != nil {
+		if i, ok := t.Value.(*format.IntType); ok && !i.IsSigned {
+			l.unsigned = int(i.BitWidth)
+		}
+	}
+	return l
 }
 
 func (p *parquetFile) place() (line, offset int64) { return 0, -1 }
@@ -182,7 +217,15 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 		return fmt.Errorf("a value of column %d of %d", v.Column(), len(p.column))
 	}
 	at := p.column[v.Column()]
-	f := p.cols[at]
+	f, l := p.cols[at], p.leaf[v.Column()]
+	if v.IsNull() && f.Type == catalog.ArrayType && v.DefinitionLevel() >= l.present {
+		// Left out, it would move the numbers behind it.
+		nan, ok := notANumber[f.DType]
+		if !ok {
+			return fmt.Errorf("the column %q has a list with no value in a place; whole numbers have no stand-in", f.Name)
+		}
+		v = nan
+	}
 	if v.IsNull() {
 		value, ok := missing(f)
 		if !ok {
@@ -193,10 +236,14 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	}
 	switch f.Type {
 	case catalog.Int:
-		cells[at] = wholeNumber(v)
-		if p.wide[v.Column()] && v.Int64() < 0 {
-			return fmt.Errorf("the column %q holds %d, more than an int64", f.Name, v.Uint64())
+		n := wholeNumber(v)
+		switch {
+		case l.unsigned == 64 && n < 0:
+			return fmt.Errorf("the column %q holds %d, more than an int64", f.Name, uint64(n))
+		case l.unsigned == 32: // Parquet has it as the int32 of the same bits
+			n = int64(uint32(n))
 		}
+		cells[at] = n
 	case catalog.Float:
 		cells[at] = realNumber(v)
 	case catalog.Str:
@@ -215,6 +262,9 @@ func (p *parquetFile) put(cells []any, v parquet.Value) error {
 	}
 	return nil
 }
+
+// notANumber stands for nothing in a list, by dtype.
+var notANumber = map[string]parquet.Value{"float32": parquet.FloatValue(float32(math.NaN())), "float64": parquet.DoubleValue(math.NaN())}
 
 // wholeNumber, realNumber and appendNumber widen a physical value.
 func wholeNumber(v parquet.Value) int64 {

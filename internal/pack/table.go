@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
@@ -87,12 +88,15 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	if labelName == "" {
 		labelName = usualLabel
 	}
+	wide := false // the labels are whole numbers that are too large, and so text
 	for i, col := range cols {
 		switch col.Name {
 		case pathName:
 			t.pathAt = i
 		case labelName:
 			t.labelAt = i
+			f, ok := t.rowsOf.(*csvFile)
+			wide = ok && f.tooWide(i)
 		case "key":
 			t.keyAt = i
 		default:
@@ -108,6 +112,8 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	// another one means it.
 	case labelName != usualLabel && t.labelAt < 0:
 		return t.wrong(-1, "there is no column %q (found %s)", labelName, columnNames(cols))
+	case wide:
+		return t.wrong(-1, "the column %q has whole numbers beyond %d", labelName, int64(math.MaxInt64))
 	case t.labelAt >= 0 && cols[t.labelAt].Type != catalog.Int && cols[t.labelAt].Type != catalog.Str:
 		return t.wrong(-1, "the column %q is of type %s (expected whole numbers or names)", labelName, cols[t.labelAt].Type)
 	case t.keyAt >= 0 && cols[t.keyAt].Type != catalog.Str:
@@ -127,7 +133,7 @@ func columnNames(cols []catalog.Field) string {
 
 // survey reads the table once for class names, duplicate keys and the number of rows.
 func (t *table) survey(f tableFile) error {
-	keys := newKeySet()
+	keys, cols := newKeySet(), t.cols
 	classes := map[string]bool{}
 	for {
 		more, err := f.next(t.cells)
@@ -140,6 +146,11 @@ func (t *table) survey(f tableFile) error {
 		it := item{seq: t.rows}
 		if err := t.fill(&it); err != nil {
 			return err
+		}
+		for n, i := range t.kept {
+			if err := cols[i].CheckValue(it.fields[n]); err != nil {
+				return t.wrong(it.seq, "%v", err)
+			}
 		}
 		if first, ok := keys.add(it.key, it.seq); !ok {
 			line, offset := f.place()
@@ -212,8 +223,8 @@ func (t *table) fill(it *item) error {
 	if t.keyAt >= 0 {
 		it.key, _ = t.cells[t.keyAt].(string)
 	}
-	if it.key == "" || len(it.key) > formats.MaxNameBytes || strings.IndexByte(it.key, 0) >= 0 {
-		return t.wrong(it.seq, "the key %.80q has not 1 to %d bytes without NUL", it.key, formats.MaxNameBytes)
+	if it.key == "" || len(it.key) > formats.MaxNameBytes || strings.IndexByte(it.key, 0) >= 0 || !utf8.ValidString(it.key) {
+		return t.wrong(it.seq, "the key %.80q has not 1 to %d bytes of UTF-8 without NUL", it.key, formats.MaxNameBytes)
 	}
 	line, _ := t.rowsOf.place()
 	it.from = row{t.file, it.seq, line}
@@ -221,10 +232,16 @@ func (t *table) fill(it *item) error {
 	if t.labelAt >= 0 {
 		switch v := t.cells[t.labelAt].(type) {
 		case int64:
-			it.label = v
+			if v < catalog.NoLabel {
+				return t.wrong(it.seq, "the label is %d (expected 0 or more, or -1 for none)", v)
+			}
+			it.label, it.hasCls = v, v != catalog.NoLabel
 		case string:
 			if v == "" {
 				return t.wrong(it.seq, "the label is empty")
+			}
+			if !utf8.ValidString(v) {
+				return t.wrong(it.seq, "the label %.80q is not UTF-8", v)
 			}
 			it.label = t.number[v]
 		}

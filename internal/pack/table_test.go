@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
 )
@@ -74,11 +75,39 @@ func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
 		"path\tlabel\nimg/a.jpg\t1\n":          {catalog.KindBadFile, `here it seems by "\t"`},
 		"\xef\xbb\xbfpath,label\nimg/a.jpg,1\n\"img/\nb.jpg\",2\n,3\n": {catalog.KindBadFile, "record 2 at byte 41: bad: the path \"\" has not 1 to 4096 bytes without NUL, in line 5"},
 		"path,x,x\nimg/a.jpg,1,2\n":                                    {catalog.KindBadFile, "twice"},
+		"path,label\nimg/a.jpg,1\nimg/b.jpg,-2\n":                      {catalog.KindBadFile, "record 1 at byte 23: bad: the label is -2 (expected 0 or more, or -1 for none), in line 3"},
+		"path,label\nimg/a.jpg,9223372036854775808\n":                  {catalog.KindBadFile, `the column "label" has whole numbers beyond 9223372036854775807`},
+		"path,label\nimg/a.jpg,r\xe9\n":                                {catalog.KindBadFile, `record 0 at byte 11: bad: the label "r\xe9" is not UTF-8, in line 2`},
+		"path,key\nimg/a.jpg,r\xe9\n":                                  {catalog.KindBadFile, `record 0 at byte 9: bad: the key "r\xe9" has not 1 to 4096 bytes of UTF-8`},
+		"path,note\nimg/a.jpg,x\nimg/b.jpg,r\xe9\n":                    {catalog.KindBadFile, `record 1 at byte 22: bad: field "note": the text is not UTF-8, in line 3`},
 	} {
 		put(t, root, "list.csv", []byte(text))
 		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), Destination: filepath.Join(t.TempDir(), "x")}, nil)
 		require.Equal(t, want.kind, kindOf(err), "%q: %v", text, err)
 		require.ErrorContains(t, err, want.text)
+	}
+}
+
+func TestWholeNumbersBeyond64BitsStayTextUnlessTheirColumnMeasures(t *testing.T) {
+	emptyWorld(t)
+	root := tableFolder(t)
+	put(t, root, "list.csv", []byte("path,id,hash,area\nimg/a.jpg,9223372036854775807,18446744073709551615,18446744073709551615\nimg/b.jpg,1,7,0.5\n"))
+	dst, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
+	d := open(t, dst)
+	for name, want := range map[string]any{"id": int64(9223372036854775807), "hash": "18446744073709551615", "area": 18446744073709551615.0} {
+		found, err := d.FieldValue(0, name)
+		require.NoError(t, err)
+		require.Equal(t, want, found)
+	}
+}
+
+func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
+	emptyWorld(t)
+	for _, name := range []string{"list.csv", "list.parquet"} {
+		list := filepath.Join(t.TempDir(), name)
+		require.NoError(t, unix.Mkfifo(list, 0o600))
+		_, err := Pack(context.Background(), PackConfig{Source: list, Destination: filepath.Join(t.TempDir(), "x")}, nil)
+		require.EqualError(t, err, list+": cannot open the manifest: not a regular file")
 	}
 }
 
@@ -115,8 +144,19 @@ func TestAManifestWithoutLabelsGivesUnlabelledSamples(t *testing.T) {
 		require.EqualValues(t, catalog.NoLabel, s.Label)
 	}
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
+	// One row may be without a label as well, and then has no member in the shard that says one.
+	put(t, root, "list.csv", []byte("path,label\nimg/a.jpg,3\nimg/b.jpg,-1\n"))
+	some, _ := packed(t, PackConfig{Source: filepath.Join(root, "list.csv")})
+	second, err := open(t, some).Sample(1)
+	require.NoError(t, err)
+	require.EqualValues(t, catalog.NoLabel, second.Label)
+	shard, err := os.ReadFile(filepath.Join(some, catalog.ShardName(0)))
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(shard), ".cls\x00"))
+	require.True(t, verify(t, VerifyConfig{Source: some}).OK)
 	// A column that was asked for by name and is not there is a mistake, not unlabelled data.
-	_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), LabelColumn: "class",
+	put(t, root, "list.csv", []byte("path,score\nimg/a.jpg,1\n"))
+	_, err = Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), LabelColumn: "class",
 		Destination: filepath.Join(t.TempDir(), "x")}, nil)
 	require.ErrorContains(t, err, `no column "class"`)
 }

@@ -285,9 +285,10 @@ class Dataset:
                 failure.file, failure.record = found["path"], number
                 inside = failure.offset if failure.offset is not None else 0
                 failure.offset = int(found["offset"]) + inside
+                reason = failure.reason.removeprefix(f"at byte {inside}: ")  # it is said anew
                 failure.reason = (
                     f"{failure.file}: record {failure.record} ({found['key']}) at byte "
-                    f"{failure.offset}: {failure.reason}"
+                    f"{failure.offset}: {reason}"
                 )
             raise
         sample = Sample((image, int(found["label"])))

@@ -41,7 +41,7 @@ def to_json(name: str, value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
     try:
-        array = np.ascontiguousarray(value)
+        array = np.asarray(value, order="C")  # ascontiguousarray adds a dimension to one of none
     except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
         array = np.empty(0, object)
     if array.dtype.kind not in "biuf":

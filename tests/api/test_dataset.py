@@ -150,6 +150,7 @@ def test_a_bad_sample_says_which_file_and_which_record(tmp_path: Path) -> None:
             dataset[number]
         assert failure.value.record == number
         assert failure.value.file == str(tmp_path / f"a/{number}.jpg")
+        assert str(failure.value).count("at byte") == 1
     (tmp_path / "a/0.jpg").unlink()
     with pytest.raises(errors.MissingFileError, match=r"0\.jpg"):
         dataset[0]

@@ -127,12 +127,30 @@ def test_fields_come_back_as_they_were_given(tmp_path: Path) -> None:
         assert sample.fields["box"].dtype == np.float32
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.0])
 def test_floats_that_json_lacks_come_back_too(tmp_path: Path, value: float) -> None:
     with hr.Writer(tmp_path / "p") as writer:
         writer.add(jpeg(20, 20), 0, score=value)
     with hr.Dataset(tmp_path / "p") as dataset:
-        assert np.array_equal(dataset[0].fields["score"], value, equal_nan=True)
+        found = dataset[0].fields["score"]
+    assert np.array_equal(found, value, equal_nan=True)
+    assert math.copysign(1, found) == math.copysign(1, value)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1, 1, 1, 1, 1)])
+def test_arrays_keep_their_shapes_those_without_dimensions_and_numbers_too(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    array = np.full(shape, 5, np.int16)
+    with hr.Writer(tmp_path / "p") as writer:
+        for _ in range(2):
+            writer.add(jpeg(20, 20), 0, a=array)
+    with hr.Dataset(tmp_path / "p") as dataset:
+        found = dataset[1].fields["a"]
+    assert (found.shape, found.dtype, found.tolist()) == (shape, array.dtype, array.tolist())
+    with hr.Loader(tmp_path / "p", 2, transform=CROP, fields=["a"]) as loader:
+        _, _, more = next(iter(loader))
+    assert tuple(more["a"].shape) == (2, *shape)
 
 
 def test_a_whole_float_stays_a_float(tmp_path: Path) -> None:
