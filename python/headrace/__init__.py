@@ -53,7 +53,7 @@ _HOMES = {
     "pack": "writing",
     "verify": "writing",
 }
-_MODULES = ("accelerate", "errors", "functional", "samplers", "torch", "transforms")
+_MODULES = ("accelerate", "errors", "functional", "lightning", "samplers", "torch", "transforms")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ _KEPT = (
 )
 
 
-class PreparedDataLoader(DataLoader):
+class PreparedDataLoader(DataLoader[Any]):
     """The loader below one of Accelerate's.
 
     A state that it loads also moves the epoch that Accelerate counts, and sets samplers to.
@@ -47,7 +47,7 @@ class PreparedDataLoader(DataLoader):
         return super().__getstate__() | {"_outer": None}
 
 
-def prepare(accelerator: Any, loader: DataLoader, device_placement: bool | None = None) -> Any:
+def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | None = None) -> Any:
     """As ``accelerator.prepare(loader)``; the images are still decoded by the engine.
 
     ``split_batches``, ``even_batches``, ``dispatch_batches``, ``use_seedable_sampler`` and
@@ -99,7 +99,7 @@ def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> A
     return _over(accelerator.skip_first_batches(loader, num_batches), below)
 
 
-def _over(outer: Any, loader: DataLoader) -> Any:
+def _over(outer: Any, loader: DataLoader[Any]) -> Any:
     """Puts a loader of Headrace's where one of Accelerate's has torch's."""
     base = getattr(outer, "base_dataloader", None)
     kept = {name: getattr(loader, name) for name in _KEPT}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.utils.data
@@ -19,14 +20,15 @@ from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
 from headrace.iteration import Iteration, layers
 from headrace.multiview import Views
-from headrace.place import Place, check, rest
+from headrace.place import Place, check, part, rest
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, of_steps, translate
 
 STATE_VERSION = 3
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[Any]):
+class DataLoader(torch.utils.data.DataLoader[_T_co]):
     """``torch.utils.data.DataLoader`` for image folders and packed sets, without worker processes.
 
     Takes torch's arguments, has its attributes and gives its batches: the same samples in the same
@@ -202,7 +204,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         plain = [] if self.batch_sampler is None else [torch.utils.data.BatchSampler]
         if [type(wrapper) for wrapper in wrappers] != plain:
             return whole
-        if place.sampler_epoch != (None if sampler is None else sampler.epoch) or not place.drawn:
+        epoch = None if sampler is None else sampler.epoch
+        if place.sampler_epoch not in (None, epoch) or not place.drawn:
             return whole
         place, left = rest(place, found)
         samples = len(base if left is None else left) - place.samples
@@ -326,7 +329,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
         Raises:
             ArgumentError: the state is of another dataset, or is none, or of an epoch that another
-                number of ranks began in an order that is not known.
+                number of ranks, or a sampler with ``set_epoch`` where this loader has none, began
+                in an order that is not known.
             UnsupportedError: as ``state_dict``.
         """
         state = arguments.mapping("state", state)
@@ -349,10 +353,23 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         place = Place(**numbers)
         if place.drawn and not 0 <= place.drawn[1] < place.drawn[2]:
             raise ArgumentError(f"the state has drawn={place.drawn!r}, which is none")
-        check(place, layers(self._index_sampler))
+        sampler = self.epoch_sampler
+        if place.sampler_epoch is not None and sampler is None:
+            raise ArgumentError(
+                f"the state is of epoch {place.sampler_epoch} of a sampler with set_epoch, as "
+                "torch's DistributedSampler is, and this loader has a "
+                f"{type(layers(self._index_sampler)[-1]).__name__}, whose order is another"
+            )
+        chosen = layers(self._index_sampler)
+        check(place, chosen)
+        if place.drawn and place.drawn[2] != part(chosen)[1] and _lightning_counts():
+            self._warn(
+                "Lightning's Trainer counted this epoch's batches before it loaded the state of "
+                "another number of ranks, and may end it, or all behind it, too early; "
+                "callbacks=[headrace.lightning.Lengths()] has it count anew"
+            )
         self.place, self.resume = place, replace(place)
         self.next_epoch = place.epoch
-        sampler = self.epoch_sampler
         if sampler is not None and place.sampler_epoch is not None:
             sampler.set_epoch(place.sampler_epoch)
 
@@ -376,6 +393,12 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
                 return sampler
         return None
+
+
+def _lightning_counts() -> bool:
+    """Whether there may be a ``Trainer`` of Lightning's without a callback that corrects it."""
+    trainers = ("lightning.pytorch", "pytorch_lightning")
+    return "headrace.lightning" not in sys.modules and any(map(sys.modules.get, trainers))
 
 
 def _without_transform(dataset: Any) -> bool:

@@ -75,7 +75,7 @@ class Iteration:
     in which generators are left are those of torch's loader.
     """
 
-    def __init__(self, loader: DataLoader, recipe: Recipe) -> None:
+    def __init__(self, loader: DataLoader[Any], recipe: Recipe) -> None:
         # Waiting for a batch lets other threads run, and they may ask for one, too.
         self._turn = threading.RLock()
         self._loader = loader
@@ -378,7 +378,7 @@ def layers(sampler: Any) -> list[Any]:
     return found
 
 
-def _give_back(loader: weakref.ref[DataLoader], maker: Engine | Pool) -> None:
+def _give_back(loader: weakref.ref[DataLoader[Any]], maker: Engine | Pool) -> None:
     owner = loader()
     if owner is None:
         maker.close()

@@ -188,6 +188,8 @@ def _flat(op: Any) -> Iterator[Any]:
 def _known(op: Any) -> tuple[str, int]:
     """The name and version of a class of torchvision's or timm's, or ("", 0) for anything else."""
     kind = type(op)
+    if _altered(op):
+        return "", 0
     for module, version in _VERSIONS.items():
         if getattr(sys.modules.get(module), kind.__name__, None) is kind:
             return kind.__name__, version
@@ -195,6 +197,15 @@ def _known(op: Any) -> tuple[str, int]:
         if getattr(sys.modules.get(module), kind.__name__, None) is kind:
             return f"Timm{kind.__name__}", 1
     return "", 0
+
+
+def _altered(op: Any) -> bool:
+    """Whether an object does something else than its class: a method of its own, or a hook."""
+    own = getattr(op, "__dict__", {})
+    hooks = ("_forward_hooks", "_forward_pre_hooks")  # torch.nn.Module's, which v2's all are
+    return any(own.get(name) for name in hooks) or any(
+        callable(getattr(type(op), name, None)) for name in own
+    )
 
 
 # What Headrace has, but not as torchvision composes it.

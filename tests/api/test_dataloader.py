@@ -88,6 +88,7 @@ def test_it_is_torchs_class_with_torchs_arguments_and_attributes(
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
     assert list(inspect.signature(hr.DataLoader).parameters)[: len(positional)] == positional
+    assert hr.DataLoader[tuple[torch.Tensor, torch.Tensor]].__args__  # as torch's in annotations
     every = hr.DataLoader(
         photos,
         batch_size=5,

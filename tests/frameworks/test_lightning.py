@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from frameworks_support import FOLDER, learns, torchrun
 
@@ -44,3 +48,51 @@ def test_two_processes_train_over_the_drop_in_as_over_torchs_loader_and_resume_i
         assert len(answers["whole"][1]) == 20
         assert answers["resumed"][1] == answers["whole"][1][11:]
     assert found[0]["torch"][1] != found[1]["torch"][1]
+
+
+def test_an_epoch_that_another_number_of_ranks_goes_on_with_is_whole_and_so_are_those_behind_it(
+    tmp_path: Path,
+) -> None:
+    """Lightning counts batches before it loads the state: 80 photographs, four a batch."""
+
+    def run(ranks: int, name: str, steps: int) -> list[dict[str, Any]]:
+        job = Path(__file__).parent / "lightning_ranks_job.py"
+        process = torchrun(ranks, job, FOLDER, tmp_path, name, steps)
+        _, err = process.communicate(timeout=500)
+        assert process.returncode == 0, err
+        return [json.loads((tmp_path / f"{name}.{rank}.json").read_text()) for rank in range(ranks)]
+
+    def samples(ranks: list[dict[str, Any]], epoch: str) -> list[int]:
+        return sorted(chain.from_iterable(rank["seen"][epoch] for rank in ranks))
+
+    taken = samples(run(2, "begun", 14), "1")  # an epoch of ten steps, and four of the next
+    assert len(taken) == 32
+    for ranks in (1, 4):
+        resumed = run(ranks, f"resumed-{ranks}", 14 + (48 + 80) // (4 * ranks) + 1)
+        assert sorted(taken + samples(resumed, "1")) == list(range(80))
+        assert samples(resumed, "2") == list(range(80))
+        assert all(rank["validated"][:2] == [1, 2] for rank in resumed)
+
+
+def test_a_state_of_other_ranks_warns_where_lightning_would_count_too_few_batches() -> None:
+    program = """
+        import lightning.pytorch, sys, warnings
+        from torch.utils.data import DistributedSampler
+        from torchvision import datasets, transforms
+        import headrace as hr
+        photographs = datasets.ImageFolder(sys.argv[1], transforms.Compose(
+            [transforms.CenterCrop(8), transforms.ToTensor()]))
+        loaders = [hr.DataLoader(photographs, 8, sampler=DistributedSampler(photographs, n, 0))
+                   for n in (2, 4, 4)]
+        next(iter(loaders[0]))
+        for loader in loaders[1:]:
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                loader.load_state_dict(loaders[0].state_dict())
+            print(*[w.message for w in found])
+            hr.lightning.Lengths()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), FOLDER]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    assert "headrace.lightning.Lengths()" in said[0]
+    assert said[1:] == ["", ""]

@@ -269,6 +269,8 @@ def test_a_state_that_does_not_fit_the_samplers_order_is_refused(
         Ranks(numbered, 2, state | {"version": 2}, batch_size=3)
     # One process without ranks goes on with a sampler for one rank, and with no other order.
     alone = hr.DataLoader(numbered, 3, shuffle=True, seed=1)
+    with pytest.raises(hr.HeadraceError, match=r"epoch 3 of a sampler .* has a RandomSampler"):
+        alone.load_state_dict(state)
     alone.load_state_dict(state | {"sampler_epoch": None})
     with pytest.raises(hr.HeadraceError, match=r"4 ranks.*DistributedSampler"):
         next(iter(alone))

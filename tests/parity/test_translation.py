@@ -197,8 +197,22 @@ class Subclass(v1.CenterCrop):
     """Might do anything."""
 
 
+def with_another_forward() -> Any:
+    crop = v1.CenterCrop(8)
+    crop.forward = lambda image: image.rotate(90)
+    return crop
+
+
+def with_a_hook() -> Any:
+    crop = v2.CenterCrop(8)
+    crop.register_forward_hook(lambda _module, _given, image: image.rotate(90))
+    return crop
+
+
 UNKNOWN = {
     "another class": [torch.nn.ReLU()],
+    "a forward of its own": [with_another_forward()],
+    "a hook": [with_a_hook()],
     "a subclass": [Subclass(8)],
     "a function": [lambda image: image],
     "Lambda": [v1.Lambda(lambda image: image)],
