@@ -137,8 +137,9 @@ def resized_crop(
     """Decodes a crop of an image and resizes it, as torchvision's ``resized_crop`` on PIL images.
 
     Args:
-        data: the encoded file.
-        top, left, height, width: the crop, in pixels of the image; it has to lie inside.
+        data: the encoded file; or a decoded image, uint8 of shape (height, width, 3).
+        top, left, height, width: the crop, in pixels of the image. Of a file it has to lie inside;
+            what it takes from outside of a decoded image is black, as in torchvision.
         size: height and width of the result; one number for a square.
         interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos";
             torchvision's InterpolationMode and Pillow's constants are taken too.
@@ -156,13 +157,16 @@ def resized_crop(
     """
     box = {"top": top, "left": left, "height": height, "width": width}
     interpolation = _plain("interpolation", interpolation)
+    mode, mirrored = arguments.choice("mode", mode, arguments.MODES), arguments.flag("hflip", hflip)
+    if isinstance(data, np.ndarray) and data.ndim == 3:
+        made = resize(crop(data, **box), _pair("size", size), interpolation)
+        return np.ascontiguousarray(made[:, ::-1]) if mirrored else made
     steps: list[dict[str, Any]] = [
         {"name": "Crop", **{name: arguments.count(name, value) for name, value in box.items()}},
         {"name": "Resize", "size": _pair("size", size), "interpolation": interpolation},
     ]
-    if arguments.flag("hflip", hflip):
+    if mirrored:
         steps.append({"name": "RandomHorizontalFlip", "p": 1.0})
-    mode = arguments.choice("mode", mode, arguments.MODES)
     return _decode(data, {"transform": steps, "mode": mode})
 
 

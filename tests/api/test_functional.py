@@ -32,6 +32,19 @@ def test_decode_takes_any_bytes_and_gives_pillows_pixels(data: bytes, kind: type
     assert np.array_equal(pixels, pillow(data))
 
 
+def test_resized_crop_of_a_decoded_image_is_torchvisions_inside_of_it_and_out() -> None:
+    pixels = pillow(jpeg(50, 40))
+    for box in ((3, 4, 20, 30), (0, 0, 40, 50), (-3, 40, 20, 30)):
+        for hflip in (False, True):
+            found = hr.functional.resized_crop(pixels, *box, (9, 60), hflip=hflip)
+            expected = torchvision_functional.resized_crop(
+                Image.fromarray(pixels), *box, [9, 60], InterpolationMode.BILINEAR
+            )
+            assert np.array_equal(found, np.asarray(expected)[:, :: -1 if hflip else 1])
+    with pytest.raises(errors.ArgumentError, match="float32 array"):
+        hr.functional.resized_crop(pixels.astype(np.float32), 0, 0, 9, 9, 5)
+
+
 def test_resized_crop_is_pillows_crop_then_resize() -> None:
     data = jpeg(160, 120)
     for hflip in (False, True):
