@@ -40,6 +40,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 	if err := e.Encode(m); err != nil {
 		return nil, err
 	}
+	if b.Len()+tailBytes > maxManifestBytes {
+		return nil, fmt.Errorf("it has %d bytes (expected at most %d)", b.Len()+tailBytes, maxManifestBytes)
+	}
 	body := bytes.TrimSuffix(b.Bytes(), []byte("\n}\n"))
 	return fmt.Appendf(body, tailFormat, crc32.Checksum(body, castagnoli)), nil
 }

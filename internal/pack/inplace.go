@@ -171,9 +171,9 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 
 // publish renames index and manifest, in this order and each on disk before the next.
 func (x *inPlace) publish(m *catalog.Manifest) error {
-	data, err := m.Encode()
+	data, err := encodeManifest(m, x.dir)
 	if err != nil {
-		return catalog.NewError(catalog.KindInternal, x.dir, "%v", err)
+		return err
 	}
 	if err := writeFile(filepath.Join(x.dir, temporaryManifest), data); err != nil {
 		return err

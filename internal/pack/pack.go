@@ -177,9 +177,9 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if m.Reencoded > 0 { // else every image is an original, whatever was asked for
 		m.Lossy = o.lossy
 	}
-	data, err := m.Encode()
+	data, err := encodeManifest(m, o.partial.destination)
 	if err != nil {
-		return nil, catalog.NewError(catalog.KindInternal, o.partial.destination, "%v", err)
+		return nil, err
 	}
 	return m, writeFile(filepath.Join(o.partial.dir, catalog.ManifestName), data)
 }

@@ -219,6 +219,19 @@ func syncDirectory(dir string) error {
 	return nil
 }
 
+// encodeManifest gives the bytes of a manifest that readers take: better no dataset than one that does
+// not open.
+func encodeManifest(m *catalog.Manifest, destination string) ([]byte, error) {
+	data, err := m.Encode()
+	if err != nil {
+		return nil, catalog.NewError(catalog.KindLimit, destination, "the manifest: %v", err)
+	}
+	if _, err := catalog.DecodeManifest(destination, data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
 // writeFile writes and syncs a small file.
 func writeFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

@@ -240,8 +240,8 @@ func (t *table) fill(it *item) error {
 			if v == "" {
 				return t.wrong(it.seq, "the label is empty")
 			}
-			if !utf8.ValidString(v) {
-				return t.wrong(it.seq, "the label %.80q is not UTF-8", v)
+			if !utf8.ValidString(v) || len(v) > formats.MaxNameBytes {
+				return t.wrong(it.seq, "the label %.80q has not 1 to %d bytes of UTF-8", v, formats.MaxNameBytes)
 			}
 			it.label = t.number[v]
 		}

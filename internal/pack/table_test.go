@@ -77,7 +77,7 @@ func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
 		"path,x,x\nimg/a.jpg,1,2\n":                                    {catalog.KindBadFile, "twice"},
 		"path,label\nimg/a.jpg,1\nimg/b.jpg,-2\n":                      {catalog.KindBadFile, "record 1 at byte 23: bad: the label is -2 (expected 0 or more, or -1 for none), in line 3"},
 		"path,label\nimg/a.jpg,9223372036854775808\n":                  {catalog.KindBadFile, `the column "label" has whole numbers beyond 9223372036854775807`},
-		"path,label\nimg/a.jpg,r\xe9\n":                                {catalog.KindBadFile, `record 0 at byte 11: bad: the label "r\xe9" is not UTF-8, in line 2`},
+		"path,label\nimg/a.jpg,r\xe9\n":                                {catalog.KindBadFile, `record 0 at byte 11: bad: the label "r\xe9" has not 1 to 4096 bytes of UTF-8, in line 2`},
 		"path,key\nimg/a.jpg,r\xe9\n":                                  {catalog.KindBadFile, `record 0 at byte 9: bad: the key "r\xe9" has not 1 to 4096 bytes of UTF-8`},
 		"path,note\nimg/a.jpg,x\nimg/b.jpg,r\xe9\n":                    {catalog.KindBadFile, `record 1 at byte 22: bad: field "note": the text is not UTF-8, in line 3`},
 	} {

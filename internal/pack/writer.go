@@ -63,6 +63,11 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 			return nil, catalog.NewError(catalog.KindArgument, "", "fields[%d]: %v", i, err)
 		}
 	}
+	for i, name := range c.Classes {
+		if len(name) > formats.MaxNameBytes {
+			return nil, catalog.NewError(catalog.KindArgument, "", "classes[%d] has %d bytes (expected at most %d)", i, len(name), formats.MaxNameBytes)
+		}
+	}
 	o, err := newOutput(c.Destination, c.ShardBytes, c.Overwrite)
 	if err != nil {
 		return nil, err

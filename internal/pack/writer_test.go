@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,4 +131,31 @@ func TestFaultInAWriterThatRaisesEndsItAndLeavesNothing(t *testing.T) {
 	requireNothing(t, dir)
 	_, err = Verify(context.Background(), VerifyConfig{Source: filepath.Join(dir, "w.hr")}, nil)
 	require.Error(t, err)
+}
+
+func TestNoClassNameIsTakenThatNoReaderWouldTake(t *testing.T) {
+	emptyWorld(t)
+	dst, long := filepath.Join(t.TempDir(), "w.hr"), strings.Repeat("x", 4097)
+	_, err := NewWriter(WriterConfig{Destination: dst, Classes: []string{"a", long}})
+	require.EqualError(t, err, "classes[1] has 4097 bytes (expected at most 4096)")
+	root := tableFolder(t)
+	put(t, root, "list.csv", []byte("path,label\nimg/a.jpg,a\nimg/b.jpg,"+long+"\n"))
+	_, err = Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), Destination: dst}, nil)
+	require.ErrorContains(t, err, "record 1 at byte 23: bad: the label")
+	requireNothing(t, filepath.Dir(dst))
+}
+
+func TestAManifestThatNoReaderWouldTakeIsNotWritten(t *testing.T) {
+	emptyWorld(t)
+	dst := filepath.Join(t.TempDir(), "w.hr")
+	classes := make([]string, 30_000) // over the limit of 100 MiB, each name within its own
+	for i := range classes {
+		classes[i] = strings.Repeat("x", 4000)
+	}
+	w, err := NewWriter(WriterConfig{Destination: dst, Classes: classes})
+	require.NoError(t, err)
+	require.NoError(t, w.AddJSON(testJPEG(1), []byte(`{"label": 0}`)))
+	_, err = w.Finish()
+	require.ErrorContains(t, err, "the manifest: it has 12")
+	requireNothing(t, filepath.Dir(dst))
 }
