@@ -213,7 +213,8 @@ typedef struct segment {
   uint64_t first, mcus;
 } segment;
 
-/* Follows a place in the segment back to the scan as stored; both move forward only. */
+/* Follows a place in the segment, its end at most, back to the scan as stored; both move forward
+ * only. */
 typedef struct place {
   uint64_t plain;
   size_t stored;
@@ -240,7 +241,9 @@ INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorde
     /* Before the MCU, so behind a restart marker where one stands here: its segment begins with
      * predictors of 0, as the decoder will. */
     if (recorder != NULL && column % recorder->step == 0) {
+      /* Among the zeros behind the segment there is no place that is stored. */
       uint64_t bit = used_bits(&r, g->bytes);
+      if (bit >> 3 > g->length) return false;
       follow(g, &at, bit >> 3);
       hrn_seek_point *point = recorder->points++;
       point->byte = (uint32_t)at.stored;

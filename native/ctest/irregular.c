@@ -45,6 +45,7 @@ typedef struct writer {
   uint32_t bits;
   int count; /* not yet written */
   int long_code;
+  uint32_t zeros; /* the AC symbol that eight zeros are the code of */
 } writer;
 
 static writer w;
@@ -72,8 +73,8 @@ static void put(uint32_t value, int count) {
   }
 }
 
-static void align(void) {
-  while (w.count != 0) put(1, 1);
+static void align(uint32_t with) {
+  while (w.count != 0) put(with, 1);
 }
 
 /* 16 DC codes of 5 bits; AC: 128 of 8 bits and 128 of `long_code`. Codes that begin with 11 are
@@ -86,7 +87,7 @@ static void tables(void) {
   for (int length = 1; length <= 16; length++) {
     byte(length == 8 || length == w.long_code ? 128 : 0);
   }
-  for (int symbol = 0; symbol < 256; symbol++) byte(symbol);
+  for (uint32_t code = 0; code < 256; code++) byte((int)(code ^ w.zeros));
 }
 
 /* The difference's bits are the caller's, as they are (T.81 F.12). */
@@ -96,10 +97,11 @@ static void dc(int size, uint32_t extra) {
 }
 
 static void ac(uint32_t symbol, uint32_t extra) {
-  if (symbol < 128) {
-    put(symbol, 8);
+  const uint32_t code = symbol ^ w.zeros;
+  if (code < 128) {
+    put(code, 8);
   } else {
-    put((128u << (w.long_code - 8)) + symbol - 128, w.long_code);
+    put((128u << (w.long_code - 8)) + code - 128, w.long_code);
   }
   put(extra, (int)(symbol & 15));
 }
@@ -147,7 +149,8 @@ typedef struct shape {
   uint32_t width, height, restart;
 } shape;
 
-static image_bytes file(void) { return (image_bytes){w.bytes, w.length}; }
+/* What is under test: the bytes of `w`, in memory that ends where they do. */
+static image_bytes file;
 
 static void write_header(const shape *s) {
   w.length = 0;
@@ -177,7 +180,7 @@ static void write_header(const shape *s) {
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 static void write_restart(random_state *r, uint32_t number, enum kind kind) {
-  align();
+  align(1);
   if (kind == NO_RESTART) return;
   if (kind == FILL_BYTES) byte(0xFF);
   if (kind == BYTES_BEFORE_RESTART) byte((int)random_below(r, 255)), byte(7);
@@ -201,7 +204,12 @@ static void write_file(random_state *r, const shape *s, enum kind kind, uint32_t
           mcu / s->restart == 1 + where / s->restart % divide_up(mcus, s->restart);
       write_restart(r, mcu / s->restart - 1, at_restart ? kind : REGULAR);
     }
-    if (here && kind == EARLY_MARKER) align(), bytes("\xFF\xD9", 2);
+    if (here && kind == EARLY_MARKER) {
+      /* With zeros, which are codes, it goes on in what is padded. */
+      const bool last = random_below(r, 2);
+      align(last ? 0 : 1), bytes("\xFF\xD9", 2);
+      if (last) cut = w.length;
+    }
     for (int i = 0; i < blocks; i++) {
       if (kind == DC_RANGE && mcu >= where) {
         /* Up to 17 * 2047, one step out of range, and down again: most points lie before or behind.
@@ -214,11 +222,12 @@ static void write_file(random_state *r, const shape *s, enum kind kind, uint32_t
         regular_block(r);
       }
     }
-    if (here) cut = w.length;
+    if (here && kind == CUT) cut = w.length;
   }
-  align();
+  align(1);
   bytes("\xFF\xD9", 2);
-  if (kind == CUT) w.length = cut;
+  if (cut != 0) w.length = cut;
+  file = copy_bytes(w.bytes, w.length);
 }
 
 /* ---- what must hold ---- */
@@ -237,8 +246,7 @@ static void compare_once(hrn_context *context, enum kind kind, const shape *s,
   uint32_t width, height;
   hrn_image image;
   hrn_status status;
-  const image_bytes f = file();
-  hrn_decode_header(context, f.bytes, f.length, &width, &height, &status);
+  hrn_decode_header(context, file.bytes, file.length, &width, &height, &status);
   if (at_once > 0) {
     decode_in_strips(context, box, at_once, &image, &status);
   } else {
@@ -264,8 +272,7 @@ static void compare(hrn_context *context, enum kind kind, const shape *s, const 
 static void test(hrn_context *context, random_state *r, enum kind kind, const shape *s,
                  uint32_t where) {
   write_file(r, s, kind, where);
-  const image_bytes f = file();
-  reference whole = reference_decode(&f);
+  reference whole = reference_decode(&file);
   hrn_facts facts;
   hrn_status status;
   const uint8_t *record;
@@ -280,8 +287,8 @@ static void test(hrn_context *context, random_state *r, enum kind kind, const sh
   noticed[kind] += irregular;
   if (irregular && (kind == REGULAR || lone)) complain(kind, s, "called irregular", &status);
 
-  hrn_inspect_seek(context, f.bytes, f.length, 1 + (uint32_t)random_below(r, 9), &facts, &record,
-                   &length, &status);
+  hrn_inspect_seek(context, file.bytes, file.length, 1 + (uint32_t)random_below(r, 9), &facts,
+                   &record, &length, &status);
   if (irregular && record != NULL) complain(kind, s, "has seek points", &status);
   if (kind == REGULAR && (record != NULL) == lone) complain(kind, s, "points", &status);
   /* Inspection reads on to EOI and may warn of bytes left over there. */
@@ -296,6 +303,7 @@ static void test(hrn_context *context, random_state *r, enum kind kind, const sh
     compare(context, kind, s, &whole, &box, false);
   }
   reference_free(&whole);
+  free(file.bytes);
 }
 
 int main(int count, char **arguments) {
@@ -325,6 +333,7 @@ int main(int count, char **arguments) {
     }
     if (kind >= WRONG_RESTART || kind == DC_RANGE) s.width += 150, s.height += 30;
     if (kind == DC_RANGE) s.restart = 0;
+    w.zeros = random_below(&r, 2) ? 0x8A : 0;   /* end of block, or one in the middle of one */
     w.long_code = random_below(&r, 2) ? 9 : 13; /* in our tables, and behind them */
     const uint32_t columns = divide_up(s.width, 8 * (uint32_t)s.h);
     const uint32_t mcus = columns * divide_up(s.height, 8 * (uint32_t)s.v);
