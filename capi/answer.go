@@ -139,6 +139,14 @@ func expectedJSON(t reflect.Type) string {
 	return "an object"
 }
 
+// room refuses memory for a part of an answer: half an image, with HR_OK, would be taken for one.
+func room(capacity, need int64) error {
+	if capacity >= need {
+		return nil
+	}
+	return &coded{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", need, capacity)}
+}
+
 // textAnswer copies JSON to the caller's buffer, whole or not at all.
 func textAnswer(value any, buffer *C.char, capacity C.size_t, need *C.size_t) error {
 	text, err := json.Marshal(value)

@@ -131,11 +131,3 @@ func inPlaceOfPixels(found, into []byte) error {
 	copy(into, found)
 	return nil
 }
-
-// room refuses memory for a part of an answer: half an image, with HR_OK, would be taken for one.
-func room(capacity, need int64) error {
-	if capacity >= need {
-		return nil
-	}
-	return &coded{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", need, capacity)}
-}
