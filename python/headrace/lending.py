@@ -24,6 +24,8 @@ def available() -> bool:
     """Whether PyTorch can pin memory here."""
     import torch
 
+    if not hasattr(torch, "accelerator"):  # before torch 2.6
+        return torch.cuda.is_available()
     return torch.accelerator.is_available()
 
 
@@ -94,6 +96,10 @@ class Lender:
         if self._lent.pop(batch.tag, None) is not None:
             self._lend()
         return [
-            memory[at : at + elements * dtype.itemsize].view(dtype).view(shape)
-            for dtype, shape, elements, at in form.tensors
+            self._part(memory, at, elements * dtype.itemsize, own).view(dtype).view(shape)
+            for dtype, shape, elements, at, own in form.tensors
         ]
+
+    def _part(self, memory: Any, at: int, size: int, own: bool) -> Any:
+        part = memory[at : at + size]
+        return self._allocate(size).copy_(part) if own else part

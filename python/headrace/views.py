@@ -19,6 +19,7 @@ Arrange = Callable[[list[Any]], Any]
 
 DTYPES = ("float32", "float16", "bfloat16", "uint8")
 OUTPUTS = ("torch", "numpy")
+_ALIGNMENT = 64  # as fields have it in a slot, and torch's own tensors
 
 
 class Tensor(NamedTuple):
@@ -28,6 +29,7 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     elements: int
     at: int  # bytes from the first field
+    own: bool  # copied to memory of its own
 
 
 class Form(NamedTuple):
@@ -50,10 +52,11 @@ def viewer(
     """A function from a held batch to its (images, labels), or (images, labels, indices, more).
 
     ``more`` is a dict of what stands behind the indices: labels that moved, or in a ``mixed`` batch
-    its other fields and its plain labels. Each is a view of the batch's own memory. The views share
-    one buffer object with whose end the batch goes back, so none of them outlives its memory,
-    however it is sliced or passed on. What a ``lender`` lent is the tensors' own memory, and needs
-    none of that. ``arrange`` says what is made of the images of several views.
+    its other fields and its plain labels. Labels and indices, one number a sample, have memory of
+    their own; all else is a view of the batch's. The views share one buffer object with whose end
+    the batch goes back, so none of them outlives its memory, however it is sliced or passed on.
+    What a ``lender`` lent is the tensors' own memory, and needs none of that. ``arrange`` says what
+    is made of the images of several views.
     """
     over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
     move = "permute" if output == "torch" else "transpose"
@@ -100,7 +103,9 @@ def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) 
     for field in fields:
         shape = tuple(field.shape[: field.ndim])
         dtype = kinds[field.dtype_code, field.dtype_bits]
-        tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data))
+        # One number a sample: who keeps an epoch's labels does not mean to keep its images.
+        own = len(shape) == 1
+        tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data, own))
     names = [field.name.decode() for field in fields]
     indices = names.index("indices")
     more = tuple(names[indices + 1 :]) if whole else ()
@@ -125,7 +130,9 @@ Over = Callable[[Any, Form], list[Any]]
 def _over_torch(_: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     try:
         import torch
-    except ImportError:
+    except ModuleNotFoundError as failure:
+        if failure.name != "torch":
+            raise
         raise HeadraceError(
             "output='torch' needs PyTorch, which is not installed: pip install torch, or ask for "
             "output='numpy'"
@@ -133,12 +140,14 @@ def _over_torch(_: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     frombuffer, empty = torch.frombuffer, torch.empty
 
     def over(buffer: Any, form: Form) -> list[Any]:
-        return [
-            frombuffer(buffer, dtype=dtype, count=elements, offset=at).view(shape)
-            if elements  # frombuffer takes no empty view
-            else empty(shape, dtype=dtype)
-            for dtype, shape, elements, at in form.tensors
-        ]
+        found = []
+        for dtype, shape, elements, at, own in form.tensors:
+            if elements == 0:  # frombuffer takes no empty view
+                found.append(empty(shape, dtype=dtype))
+                continue
+            tensor = frombuffer(buffer, dtype=dtype, count=elements, offset=at).view(shape)
+            found.append(tensor.clone() if own else tensor)
+        return found
 
     return over, {kind: getattr(torch, name) for kind, name in KINDS.items()}
 
@@ -151,7 +160,21 @@ def _over_numpy(dtype: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
     array = np.ndarray
 
     def over(buffer: Any, form: Form) -> list[Any]:
-        return [array(shape, kind, buffer, at) for kind, shape, _, at in form.tensors]
+        return [
+            _copied(array(shape, kind, buffer, at)) if own else array(shape, kind, buffer, at)
+            for kind, shape, _, at, own in form.tensors
+        ]
 
     known = {kind: name for kind, name in KINDS.items() if name != "bfloat16"}
     return over, {kind: np.dtype(name) for kind, name in known.items()}
+
+
+def _copied(numbers: Any) -> Any:
+    """A copy that begins where JAX takes an array over without copying it once more."""
+    import numpy as np
+
+    memory = np.empty(numbers.nbytes + _ALIGNMENT, np.uint8)
+    at = -memory.ctypes.data % _ALIGNMENT
+    copy = np.ndarray(numbers.shape, numbers.dtype, memory, at)
+    copy[...] = numbers
+    return copy
