@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+import torch.utils.data
+
 from headrace.dataloader import DataLoader
 from headrace.errors import ArgumentError, UnsupportedError
 
@@ -61,7 +63,8 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
         device_placement: as of ``accelerator.prepare_data_loader``.
 
     Returns:
-        Accelerate's loader, which it also lists among its own.
+        Accelerate's loader, which it also lists among its own; over torch's, with a warning, where
+        that has to read the dataset.
 
     Raises:
         ArgumentError: ``loader`` is no ``headrace.DataLoader``.
@@ -75,6 +78,8 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
         return accelerator.prepare_data_loader(loader)
     with loader.made_anew():
         outer = accelerator.prepare_data_loader(loader, device_placement=device_placement)
+    if loader.recipe() is None:
+        return outer
     if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
         raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")
     return _over(outer, loader)
@@ -89,14 +94,15 @@ def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> A
         num_batches: how many batches of the next epoch are left out.
 
     Raises:
-        ArgumentError: ``loader`` is neither.
+        ArgumentError: ``loader`` is no torch loader.
     """
     below = getattr(loader, "base_dataloader", loader)
-    if not isinstance(below, DataLoader):
+    if not isinstance(below, torch.utils.data.DataLoader):
         raise ArgumentError(
             f"loader={loader!r}: what headrace.accelerate.prepare returned is allowed"
         )
-    return _over(accelerator.skip_first_batches(loader, num_batches), below)
+    skipping = accelerator.skip_first_batches(loader, num_batches)
+    return _over(skipping, below) if isinstance(below, DataLoader) else skipping
 
 
 def _over(outer: Any, loader: DataLoader[Any]) -> Any:

@@ -214,9 +214,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
         return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
-    def __iter__(self) -> Any:
+    def recipe(self) -> Recipe | None:
+        """What runs natively; None, with a warning, where torch's own loader has to read.
+
+        Raises:
+            UnsupportedError: it has to, and ``strict`` is set.
+        """
         try:
-            recipe = self._recipe()
+            return self._recipe()
         except UnsupportedError as failure:
             if self.strict:
                 raise
@@ -224,9 +229,13 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
                 "an error)"
             )
-            self._native = False
+            return None
+
+    def __iter__(self) -> Any:
+        recipe = self.recipe()
+        self._native = recipe is not None
+        if recipe is None:
             return super().__iter__()
-        self._native = True
         if recipe.translation.rest:
             self._warn(
                 f"{recipe.translation.obstacle}; it and what follows run in Python threads "

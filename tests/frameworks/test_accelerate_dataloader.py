@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -109,8 +110,33 @@ def test_what_is_no_loader_of_headraces_and_states_of_what_is_dispatched_are_ref
     with pytest.raises(hr.HeadraceError, match=r"headrace\.DataLoader is allowed"):
         headrace.accelerate.prepare(accelerator, data.DataLoader(folder))
     with pytest.raises(hr.HeadraceError, match=r"headrace\.accelerate\.prepare returned"):
-        headrace.accelerate.skip_first_batches(accelerator, data.DataLoader(folder))
+        headrace.accelerate.skip_first_batches(accelerator, folder)
     config = DataLoaderConfiguration(dispatch_batches=True, use_stateful_dataloader=True)
     dispatching = Accelerator(cpu=True, dataloader_config=config)
     with pytest.raises(hr.HeadraceError, match="dispatch_batches"):
         headrace.accelerate.prepare(dispatching, hr.DataLoader(folder))
+
+
+class Squares(data.Dataset[int]):
+    """What only torch's own loader can read."""
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> int:
+        return index * index
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_dataset_that_torchs_loader_reads_is_read_by_it_with_one_warning(stateful: bool) -> None:
+    config = DataLoaderConfiguration(use_stateful_dataloader=stateful)
+    accelerator = Accelerator(cpu=True, dataloader_config=config)
+    with warnings.catch_warnings(record=True) as said:
+        prepared = headrace.accelerate.prepare(accelerator, hr.DataLoader(Squares(), 8))
+        seen = [batch.tolist() for batch in prepared]
+    assert [n for batch in seen for n in batch] == [n * n for n in range(40)]
+    assert len([one for one in said if "Squares" in str(one.message)]) == 1
+    with pytest.raises(hr.HeadraceError, match="Squares"):
+        headrace.accelerate.prepare(accelerator, hr.DataLoader(Squares(), 8, strict=True))
+    skipping = headrace.accelerate.skip_first_batches(accelerator, prepared, 3)
+    assert [batch.tolist() for batch in skipping] == seen[3:]
