@@ -167,6 +167,15 @@ _loaded_in = 0
 _release_batch: Any = None  # hr_release, as the callback of a weak reference
 
 
+def _unlock() -> None:
+    """In a forked child: the thread that holds the lock did not come along."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
+
+
 def library() -> ctypes.CDLL:
     """The library, loaded by the first call.
 
@@ -175,14 +184,18 @@ def library() -> ctypes.CDLL:
         InternalError: the library is missing or of another version than this package.
     """
     global _library, _loaded_in
-    if _library is None:
+    if _library is None and _loaded_in in (0, os.getpid()):
         with _lock:
             if _library is None:
-                loaded = _load()
-                _loaded_in = os.getpid()
+                _loaded_in = os.getpid()  # before, for a child may be forked on the way
+                try:
+                    loaded = _load()
+                except BaseException:
+                    _loaded_in = 0
+                    raise
                 _library = loaded
     # The library would refuse as well; but what it holds open here belongs to the parent.
-    if _loaded_in != os.getpid():
+    if _library is None or _loaded_in != os.getpid():
         raise ForkedError(
             "this process was forked after Headrace was first used, and the engine's threads did "
             "not come along; start workers with 'spawn' or 'forkserver', or use Headrace first "

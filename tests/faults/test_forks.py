@@ -33,6 +33,34 @@ COMMON = f"""
 """
 
 
+def test_a_child_forked_while_another_thread_loads_the_library_is_refused_at_once(
+    folder: Path,
+) -> None:
+    code = COMMON + (
+        "    import threading\n"
+        "    from headrace import _lib\n"
+        "    load, half, go_on = _lib._load, threading.Event(), threading.Event()\n"
+        "    def slowly():\n"
+        "        half.set()\n"
+        "        assert go_on.wait(20)\n"
+        "        return load()\n"
+        "    _lib._load = slowly\n"
+        "    thread = threading.Thread(target=loader_of)\n"
+        "    thread.start()\n"
+        "    assert half.wait(20)\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        refused(loader_of)\n"
+        "        os._exit(0)\n"
+        "    assert os.waitpid(child, 0) == (child, 0)\n"
+        "    go_on.set()\n"
+        "    thread.join()\n"
+        "    with loader_of() as loader:\n"
+        "        print(len(list(loader)))\n"
+    )
+    assert processes.run(code, folder, timeout=60) == "3\n"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return images.plain_tree(tmp_path_factory.mktemp("forks"), 24)
