@@ -7,6 +7,7 @@ of tensors from a native engine. Importing this package loads neither the engine
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
@@ -53,18 +54,26 @@ _HOMES = {
     "pack": "writing",
     "verify": "writing",
 }
+_OF_TORCH = ("DataLoader", "IterableDataset", "accelerate")
 _MODULES = ("accelerate", "errors", "functional", "lightning", "samplers", "torch", "transforms")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"headrace.{name}")
-    if name in _HOMES:
-        found = getattr(importlib.import_module(f"headrace.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
+    try:
+        if name in _MODULES:
+            return importlib.import_module(f"headrace.{name}")
+        if name in _HOMES:
+            found = getattr(importlib.import_module(f"headrace.{_HOMES[name]}"), name)
+            globals()[name] = found
+            return found
+    except ModuleNotFoundError as failure:
+        if failure.name != "torch":
+            raise
+        needs = f"headrace.{name} needs PyTorch, which is not installed: pip install torch"
+        raise ModuleNotFoundError(needs, name="torch") from None
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "errors", "__version__"]
+    absent = () if importlib.util.find_spec("torch") else _OF_TORCH
+    return [name for name in (*__all__, "errors", "__version__") if name not in absent]

@@ -116,6 +116,24 @@ def test_importing_loads_neither_torch_nor_the_engine() -> None:
     assert python(program) == "[] False"
 
 
+def test_without_torch_what_needs_it_says_so_and_the_rest_can_be_listed() -> None:
+    code = """
+        import sys
+        sys.modules["torch"] = None
+        import importlib.util, inspect
+        find = importlib.util.find_spec
+        importlib.util.find_spec = lambda name: None if name == "torch" else find(name)
+        import headrace
+        assert "Loader" in dict(inspect.getmembers(headrace))
+        try:
+            from headrace import DataLoader
+        except ImportError as failure:
+            print(failure)
+    """
+    said = "headrace.DataLoader needs PyTorch, which is not installed: pip install torch"
+    assert python(code) == said
+
+
 def test_importing_takes_less_than_a_quarter_of_a_second() -> None:
     program = """
         import time
