@@ -170,7 +170,7 @@ class Pool:
         self._epoch = 0
         self._waiting: collections.deque[list[concurrent.futures.Future[Any]]] = collections.deque()
         self._threads = concurrent.futures.ThreadPoolExecutor(
-            recipe.num_threads or _allowed_threads(), thread_name_prefix="DataLoader"
+            recipe.num_threads or allowed_threads(), thread_name_prefix="DataLoader"
         )
         self._stop = threading.Event()
         self.close = weakref.finalize(self, _stop, self._threads, self._stop)
@@ -216,7 +216,8 @@ def _stop(threads: concurrent.futures.ThreadPoolExecutor, stop: threading.Event)
     threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _allowed_threads() -> int:
+def allowed_threads() -> int:
+    """Cores that affinity allows, shared with this machine's other ranks."""
     local = os.environ.get("LOCAL_WORLD_SIZE", "1")
     return max(1, len(os.sched_getaffinity(0)) // max(1, int(local) if local.isdecimal() else 1))
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
 from multiprocessing import context, reduction
 from typing import Any
 
-from headrace import mixing, ranks, samplers
+from headrace import batches, mixing, ranks, samplers
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
 from headrace.position import Position
@@ -25,12 +26,13 @@ class Epochs:
     """A number for each worker, in memory that this process's workers share with it.
 
     Workers are copies of the parent's dataset, made anew for each epoch; what they write here
-    outlives them. It is a memfd, so that it needs no ``/dev/shm``.
+    outlives them. It is a memfd, so that it needs no ``/dev/shm``, or where that is refused a file
+    without a name.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
-            descriptor = os.memfd_create("headrace-epochs")
+            descriptor = _nameless()
             os.ftruncate(descriptor, 8 * MAX_WORKERS)
         self._descriptor = descriptor
         weakref.finalize(self, os.close, descriptor)
@@ -50,6 +52,14 @@ class Epochs:
         if context.get_spawning_popen() is None:
             return _copied, (self._numbers.tolist(),)
         return _shared, (reduction.DupFd(self._descriptor),)
+
+
+def _nameless() -> int:
+    try:
+        return os.memfd_create("headrace-epochs")
+    except OSError:  # an old kernel's, or a sandbox's
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
 
 
 def _copied(numbers: list[int]) -> Epochs:
@@ -91,8 +101,7 @@ class Share:
         rank, world_size = part
         own = dict(arguments, rank=rank, world_size=world_size)
         if own.get("num_threads") is None:
-            local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
-            own["num_threads"] = max(1, len(os.sched_getaffinity(0)) // (workers * local))
+            own["num_threads"] = max(1, batches.allowed_threads() // workers)
         # A round is one batch of each worker of each rank. In whole rounds, this worker's batches
         # are those of one rank among ranks times workers.
         among = {"rank": worker * world_size + rank, "world_size": world_size * workers}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 
 import headrace as hr
 import processes
-from headrace.share import Share
+from headrace.share import Epochs, Share
 
 # One process for all cases, which never uses Headrace itself: `run` forks a child for each. A case
 # is [batch_size, workers, epochs, options of the loader and of the DataLoader].
@@ -153,3 +154,19 @@ def test_an_impossible_argument_is_said_at_first_use(packed: Path) -> None:
 def test_more_than_1024_workers_are_refused_with_both_numbers(packed: Path) -> None:
     with pytest.raises(hr.errors.UnsupportedError, match=r"1025 workers.*at most 1024"):
         Share(0, 1025, {"dataset": packed})
+
+
+def test_where_memfd_is_refused_workers_count_their_epochs_in_a_file_without_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(1, "not in this sandbox")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    epochs = Epochs()
+    child = os.fork()
+    if child == 0:
+        epochs[3] = 7
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert (epochs[3], epochs[4]) == (7, 0)
