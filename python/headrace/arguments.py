@@ -197,7 +197,7 @@ def limits(value: Any) -> dict[str, int]:
     found = mapping("limits", value)
     for key in found:
         choice("a key of limits", key, LIMITS)
-    return {key: integer(f"limits[{key!r}]", part, 0) for key, part in found.items()}
+    return {key: count(f"limits[{key!r}]", part, 1) for key, part in found.items()}
 
 
 def encoded(name: str, value: Any) -> NDArray[np.uint8]:
