@@ -132,7 +132,7 @@ func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
 		case e == nil:
 			continue
 		case e.takes("size"):
-			given["size"] = size
+			given["size"] = asMany(given["size"], size)
 		case e.takes("transforms"):
 			var inner []json.RawMessage
 			if json.Unmarshal(given["transforms"], &inner) != nil || !replaceIn(e.Name, inner, size, depth+1) {
@@ -146,6 +146,16 @@ func replaceLast(list []json.RawMessage, size json.RawMessage, depth int) bool {
 		return true
 	}
 	return false
+}
+
+// asMany makes height and width of one number where a transform has both: to Resize one alone is a
+// side's length, and images of several shapes come out in several sizes.
+func asMany(was, size json.RawMessage) json.RawMessage {
+	var sides, news []json.RawMessage
+	if json.Unmarshal(was, &sides) != nil || len(sides) != 2 || json.Unmarshal(size, &news) == nil {
+		return size
+	}
+	return marshal([]json.RawMessage{size, size})
 }
 
 // replaceIn is replaceLast for the transforms of a group, of which one is done, or all in any order.

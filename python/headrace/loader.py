@@ -63,9 +63,9 @@ class Loader:
             ``headrace.transforms.Views``: several such lists, without mixing, and
             ``images`` is then a list of tensors, or a dict of them where views have names.
         resolution: sizes by the epoch from which they hold, as ``{0: 128, 10: 160, 30: 224}``, in
-            the place of the one that the transforms end with; or a
-            ``headrace.transforms.Schedule``, which may also go by steps. The loader stays, and so
-            does its memory, which is made for the largest.
+            the place of the one that the transforms end with, a number for both sides where that
+            has two; or a ``headrace.transforms.Schedule``, which may also go by steps. The loader
+            stays, and so does its memory, which is made for the largest.
         dtype: of the images: "float32", "float16", "bfloat16" or "uint8". A float without
             ``Normalize`` is in 0..1.
         layout: "NCHW", "NHWC", or "channels_last": NCHW by shape, NHWC in memory.

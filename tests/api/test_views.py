@@ -247,6 +247,7 @@ def test_images_of_a_resolution_are_those_of_a_recipe_of_that_size(packed: Path)
     for recipe, sized in (
         (CROP, lambda size: [t.RandomResizedCrop(size), CROP[1]]),
         (evaluation, lambda size: [evaluation[0], t.CenterCrop(size)]),
+        ([t.Resize((9, 9))], lambda size: [t.Resize((size, size) if size in (8, 20) else size)]),
         (
             [t.RandomChoice([t.CenterCrop(9), t.RandomResizedCrop(9)])],
             lambda size: [t.RandomChoice([t.CenterCrop(size), t.RandomResizedCrop(size)])],
