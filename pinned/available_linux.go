@@ -44,13 +44,14 @@ func availableIn(proc, cgroup string) int64 {
 
 // version names the files of one generation of the memory controller.
 type version struct {
-	limit, usage string
-	reclaimable  []string // lines of memory.stat: page cache that the kernel drops before it kills
+	limit, usage         string
+	swapLimit, swapUsage string   // version 1 limits the sum of both, which is not looked at
+	reclaimable          []string // lines of memory.stat: page cache that the kernel drops before it kills
 }
 
 var (
-	version2 = version{"memory.max", "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}}
-	version1 = version{"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}}
+	version2 = version{"memory.max", "memory.current", "memory.swap.max", "memory.swap.current", []string{"inactive_file", "active_file", "slab_reclaimable"}}
+	version1 = version{"memory.limit_in_bytes", "memory.usage_in_bytes", "", "", []string{"total_inactive_file", "total_active_file"}}
 )
 
 // roomUpwards is the least room from a group up to the root; in a container the path may not
@@ -58,6 +59,8 @@ var (
 func roomUpwards(v version, mount, group string, swap int64) int64 {
 	least := int64(math.MaxInt64)
 	for directory := filepath.Join("/", group); ; directory = filepath.Dir(directory) {
+		// What a group may not swap out, none above it can for us.
+		swap = min(swap, v.swapRoom(filepath.Join(mount, directory)))
 		if room, known := v.room(filepath.Join(mount, directory)); known {
 			least = min(least, min(room, math.MaxInt64-swap)+swap)
 		}
@@ -78,6 +81,15 @@ func (v version) room(directory string) (int64, bool) {
 		usage -= statistics[name]
 	}
 	return limit - max(usage, 0), true
+}
+
+func (v version) swapRoom(directory string) int64 {
+	limit, limited := readNumber(filepath.Join(directory, v.swapLimit))
+	usage, known := readNumber(filepath.Join(directory, v.swapUsage))
+	if !limited || !known {
+		return math.MaxInt64
+	}
+	return max(limit-usage, 0)
 }
 
 func readNumber(path string) (int64, bool) {

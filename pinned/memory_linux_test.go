@@ -219,6 +219,18 @@ func TestRoomIsTheLeastOfTheMachineAndEveryGroupAbove(t *testing.T) {
 	put("cgroup/a/b/memory.stat", "inactive_file 90000\n")
 	assert.EqualValues(t, 50_000, room(), "never more than the limit, though statistics lag behind")
 
+	// Swap of the machine is room only as far as the groups may use it.
+	put("proc/meminfo", "MemAvailable:    1000000 kB\nSwapFree: 100 kB\n")
+	assert.EqualValues(t, 50_000+102_400, room())
+	put("cgroup/a/b/memory.swap.max", "9000\n")
+	put("cgroup/a/b/memory.swap.current", "2000\n")
+	assert.EqualValues(t, 57_000, room())
+	put("cgroup/a/b/memory.max", "max\n")
+	assert.EqualValues(t, 140_000, room(), "what is above has no more swap for us")
+	put("cgroup/a/b/memory.swap.max", "0\n")
+	assert.EqualValues(t, 133_000, room())
+	put("proc/meminfo", "MemAvailable:    1000000 kB\nSwapFree: 0 kB\n")
+
 	// Version 1, as a container sees it: the path in /proc/self/cgroup does not exist in it.
 	put("proc/self/cgroup", "5:memory:/docker/0123\n1:cpu:/x\n")
 	put("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
