@@ -63,7 +63,7 @@ func (p *partial) checkDestination() error {
 	case err != nil:
 		return catalog.IOError(p.destination, "cannot look at the destination", err)
 	case !p.overwrite:
-		return catalog.NewError(catalog.KindArgument, p.destination, "the destination exists; overwrite replaces a packed dataset")
+		return catalog.NewError(catalog.KindArgument, p.destination, "the destination exists; overwrite (--overwrite) replaces a packed dataset")
 	case !info.IsDir():
 		return catalog.NewError(catalog.KindArgument, p.destination, "the destination is no directory, so it is not overwritten")
 	}
@@ -184,14 +184,18 @@ func (p *partial) rename() (replaced bool, err error) {
 	return true, nil
 }
 
-// replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is there.
+// replaceInTwoSteps serves file systems that cannot exchange: for a moment nothing is there. The old
+// dataset keeps a name that removeDead does not know, for a run that is killed in that moment leaves
+// it as the only one.
 func (p *partial) replaceInTwoSteps() error {
-	old := p.dir + "-old"
+	old := p.destination + ".old-" + p.dir[strings.LastIndexByte(p.dir, '-')+1:]
 	if err := os.Rename(p.destination, old); err != nil {
 		return catalog.IOError(p.destination, "cannot move the old dataset away", err)
 	}
 	if err := os.Rename(p.dir, p.destination); err != nil {
-		os.Rename(old, p.destination)
+		if e := os.Rename(old, p.destination); e != nil {
+			return catalog.IOError(p.destination, "cannot put the finished dataset in its place; the old one is "+old, err)
+		}
 		return catalog.IOError(p.destination, "cannot put the finished dataset in its place", err)
 	}
 	os.RemoveAll(old)
