@@ -101,9 +101,9 @@ func (b *bare) loop(n int64) error {
 }
 
 func (b *bare) sample(context *native.Context, position int64) error {
-	steps := b.order.Steps() * *batch // what one epoch delivers
-	epoch := position / steps
-	index, _ := b.order.At(epoch, position%steps)
+	length := min(b.order.Steps()**batch, int64(len(b.samples))) // what one epoch delivers
+	epoch := position / length
+	index, _ := b.order.At(epoch, position%length)
 	sample, record := &b.samples[index], b.records[index]
 	var crc *uint32
 	if sample.HasCRC {
