@@ -10,6 +10,7 @@ ENV := . tools/env.sh &&
 PYTHON := .venv/bin/python
 TEST_PYTHON := .build/venv/bin/python
 IMAGES ?=
+TESTS ?= tests
 SOURCE ?=
 FUZZ_SECONDS ?= 60
 PYTEST_ARGS ?=
@@ -60,7 +61,7 @@ libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (S
 	$(ENV) tools/libjpeg.sh "$(SOURCE)"
 
 pytest: install ## the whole-system tests against the installed wheel
-	$(ENV) $(TEST_PYTHON) -m pytest tests --ignore tests/frameworks --timeout 300 \
+	$(ENV) $(TEST_PYTHON) -m pytest $(TESTS) --ignore tests/frameworks --timeout 300 \
 	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 check: lint unit ## the quick ones: linters and Go tests
