@@ -13,7 +13,7 @@
 // decoder), jpeg*.c and png*.c, inspect.c (facts and verdict without pixels), plan.c and walk.c (the
 // ops of a sample, in order), resize_*.c, write_*.c, sample.c; for new files encode.c and baseline.c,
 // both on encoder.c. draw.c, recipe.c and policy.c draw; pixels.c runs one op on an image, from
-// tables.c, enhance.c, hue.c, sharpen.c, blur.c, pillowblur.c, warp.c, tensorops.c and pad.c; erase.c works on finished values.
+// point.c, enhance.c, hue.c, sharpen.c, blur.c, pillowblur.c, warp.c, tensorops.c and pad.c; erase.c works on finished values.
 // mixdraw.c draws for a batch, and mix.c finishes a sample from two, on weigh_*.c.
 // What one stage tells another is in internal.h.
 //
