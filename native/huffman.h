@@ -5,7 +5,7 @@
  * 12 lookups and none of the arithmetic. A symbol whose extra bits lie outside of the index, one in
  * thirty, costs a mispredicted branch. Decoding 300 photographs took, against a table on the code
  * alone with branch-free extra bits: 9 index bits 103 %, 10 bits 90 %, 11 bits 81 %, 12 bits 79 %
- * and twice the building, which is done anew for nearly every file of a data set whose encoder
+ * and twice the building, which is done anew for nearly every file of a dataset whose encoder
  * optimised its tables.
  */
 #ifndef HEADRACE_NATIVE_HUFFMAN_H

@@ -11,7 +11,7 @@ const maxSamples = 1 << 62
 // Config describes the order of one loader on one rank.
 type Config struct {
 	Seed      uint64
-	Samples   int64      // in the data set
+	Samples   int64      // in the dataset
 	Selection *Selection // of them; nil: every one, once
 	Shuffle   bool       // false: position p is entry p of the selection in every epoch
 	Window    int64      // with Shuffle: positions that are mixed with one another; 0: all

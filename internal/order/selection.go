@@ -10,11 +10,11 @@ import (
 	"sort"
 )
 
-// Selection is which samples of a data set an epoch draws from, and how often. It is made once from
+// Selection is which samples of a dataset an epoch draws from, and how often. It is made once from
 // what the caller gave, and an order computes every position from it: beside the caller's own
 // numbers there is nothing to keep, and nothing to save.
 type Selection struct {
-	samples int64 // of the data set
+	samples int64 // of the dataset
 	length  int64 // places of an epoch
 	times   int64 // that each entry comes in a row, 0 is taken as 1
 
@@ -40,7 +40,7 @@ const (
 	maxWeighted = 1 << 30
 )
 
-// A Part is samples of a data set: those listed, or where List is nil those from First in steps of
+// A Part is samples of a dataset: those listed, or where List is nil those from First in steps of
 // Stride, Count of them.
 type Part struct {
 	List                 []int64
@@ -61,7 +61,7 @@ func (p *Part) at(i int64) int64 {
 	return p.First + i*p.Stride
 }
 
-// check refuses samples that the data set lacks, and any that is there twice.
+// check refuses samples that the dataset lacks, and any that is there twice.
 func (p *Part) check(samples int64) error {
 	if p.List == nil {
 		if p.Count < 0 || p.Count > samples || (p.Count > 1 && p.Stride == 0) {

@@ -139,7 +139,10 @@ func (in *inspector) inspect(r *record) error {
 	if err == nil {
 		if warnings > 0 {
 			r.verdict = catalog.Warnings
-			r.reason = fmt.Sprintf("the decoder gave %d warnings", warnings)
+			r.reason = "the decoder gave 1 warning"
+			if warnings > 1 {
+				r.reason = fmt.Sprintf("the decoder gave %d warnings", warnings)
+			}
 		}
 		return nil
 	}

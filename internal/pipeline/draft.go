@@ -73,7 +73,7 @@ func (d *draft) position(i int64) int64 {
 	return d.first + i
 }
 
-// sample says which sample of the data set comes i-th, and its draw number.
+// sample says which sample of the dataset comes i-th, and its draw number.
 func (d *draft) sample(i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)

@@ -15,7 +15,7 @@ import (
 type SampleError struct {
 	Code   catalog.ErrorKind
 	File   string // the shard, or the image's own file
-	Record int64  // sample number in the data set
+	Record int64  // sample number in the dataset
 	Offset int64  // byte offset in File, -1 where unknown
 	Key    string
 	Text   string // one clause

@@ -16,7 +16,7 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// faulty is a data set of which samples 17 (its bytes altered after the checksum) and 30
+// faulty is a dataset of which samples 17 (its bytes altered after the checksum) and 30
 // (truncated, and found so when it was indexed) are no good.
 func faulty(t *testing.T) *catalog.Dataset {
 	return dataset(t, 40, func(i int, row *catalog.Row, data []byte) []byte {

@@ -15,7 +15,7 @@ import (
 // MaxLabels are as many as the fields of a batch have room for.
 const MaxLabels = 12
 
-// Label is a field of the data set that moves with the image.
+// Label is a field of the dataset that moves with the image.
 type Label struct {
 	Field string
 	Rule  labels.Rule

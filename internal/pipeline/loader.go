@@ -89,7 +89,7 @@ func Open(c Config) (*Loader, error) {
 		l.closeContexts()
 		return nil, err
 	}
-	// From here on nothing fails, and the plans and a reference on the data set are the Loader's.
+	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
 	for _, w := range l.workers {

@@ -32,7 +32,7 @@ func (b *Batch) Labels() []int64 {
 	return int64s(b.Slot.Pointer(), b.layout.labelsOffset(), b.Length)
 }
 
-// Indices say which sample of the data set each is: that of the substitute where one was taken.
+// Indices say which sample of the dataset each is: that of the substitute where one was taken.
 func (b *Batch) Indices() []int64 {
 	return int64s(b.Slot.Pointer(), b.layout.indicesOffset(), b.Length)
 }

@@ -40,7 +40,7 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	samples := l.config.Dataset.Len()
 	for i, index := range indices {
 		if index < 0 || index >= samples {
-			return fmt.Errorf("index %d, at place %d of the batch, is not in [0, %d), the samples of the data set", index, i, samples)
+			return fmt.Errorf("index %d, at place %d of the batch, is not in [0, %d), the samples of the dataset", index, i, samples)
 		}
 	}
 	count := int64(len(indices))

@@ -222,7 +222,7 @@ func (r numberRule) shape() string {
 	case r.low == 0 && r.high == math.MaxFloat32:
 		one += " from 0 on"
 	case r.high < math.MaxFloat32:
-		one += fmt.Sprintf(" from %g to %g", r.low, r.high)
+		one += fmt.Sprintf(" from %v to %v", r.low, r.high)
 	}
 	switch {
 	case r.anyCount:

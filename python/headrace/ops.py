@@ -1,10 +1,10 @@
 """Transforms of whole images, one at a time, by torchvision's functional names and arguments.
 
 Each takes and returns an HWC uint8 array and gives the bytes that torchvision gives on a PIL image
-(the blur, which torchvision runs on tensors: but for a few values in ten million, and those by
-one). The engine that runs them in a loader runs them here, so a recipe's drawn parameters can be
-replayed one by one. With ``tensor=True``, where there is such an argument, the bytes are those that
-torchvision's first version gives on a uint8 tensor.
+(the blur, which torchvision runs on tensors: but for up to a hundred values in ten million, and
+those by one). The engine that runs them in a loader runs them here, so a recipe's drawn parameters
+can be replayed one by one. With ``tensor=True``, where there is such an argument, the bytes are
+those that torchvision's first version gives on a uint8 tensor.
 """
 
 from __future__ import annotations
