@@ -227,7 +227,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 raise
             self._warn(
                 f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
-                "an error)"
+                "an error)",
+                stacklevel=4,
             )
             return None
 
@@ -266,10 +267,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             self._warn(text)
         return False
 
-    def _warn(self, text: str) -> None:
+    def _warn(self, text: str, stacklevel: int = 3) -> None:
         if text not in self._warned:
             self._warned.add(text)
-            warnings.warn(f"headrace.DataLoader: {text}", stacklevel=3)
+            warnings.warn(f"headrace.DataLoader: {text}", stacklevel=stacklevel)
 
     def take(self, recipe: Recipe) -> Engine | Pool:
         """Something that makes batches: the engine of the last epoch where it still serves."""
