@@ -12,7 +12,6 @@ import collections
 import concurrent.futures.thread  # now: its end of the interpreter has to come behind ours
 import ctypes
 import math
-import os
 import sys
 import threading
 import time
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from headrace import _lib, lending, views
+from headrace import _lib, lending, ranks, views
 from headrace.errors import HeadraceError, WaitTimeoutError
 from headrace.samples import Samples
 from headrace.translate import Translation
@@ -170,7 +169,7 @@ class Pool:
         self._epoch = 0
         self._waiting: collections.deque[list[concurrent.futures.Future[Any]]] = collections.deque()
         self._threads = concurrent.futures.ThreadPoolExecutor(
-            recipe.num_threads or allowed_threads(), thread_name_prefix="DataLoader"
+            recipe.num_threads or ranks.allowed_threads(), thread_name_prefix="DataLoader"
         )
         self._stop = threading.Event()
         self.close = weakref.finalize(self, _stop, self._threads, self._stop)
@@ -214,12 +213,6 @@ def _wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:
 def _stop(threads: concurrent.futures.ThreadPoolExecutor, stop: threading.Event) -> None:
     stop.set()
     threads.shutdown(wait=False, cancel_futures=True)
-
-
-def allowed_threads() -> int:
-    """Cores that affinity allows, shared with this machine's other ranks."""
-    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(1, len(os.sched_getaffinity(0)) // max(1, int(local) if local.isdecimal() else 1))
 
 
 class _Work:

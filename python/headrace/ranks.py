@@ -102,3 +102,9 @@ def _environment(name: str) -> int | None:
         return int(text) if text else None
     except ValueError:
         raise ArgumentError(f"the environment says {name}={text!r}, which is no number") from None
+
+
+def allowed_threads() -> int:
+    """Cores that affinity allows, shared with this machine's other ranks."""
+    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, len(os.sched_getaffinity(0)) // max(1, int(local) if local.isdecimal() else 1))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from multiprocessing import context, reduction
 from typing import Any
 
-from headrace import batches, mixing, ranks, samplers
+from headrace import mixing, ranks, samplers
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
 from headrace.position import Position
@@ -101,7 +101,7 @@ class Share:
         rank, world_size = part
         own = dict(arguments, rank=rank, world_size=world_size)
         if own.get("num_threads") is None:
-            own["num_threads"] = max(1, batches.allowed_threads() // workers)
+            own["num_threads"] = max(1, ranks.allowed_threads() // workers)
         # A round is one batch of each worker of each rank. In whole rounds, this worker's batches
         # are those of one rank among ranks times workers.
         among = {"rank": worker * world_size + rank, "world_size": world_size * workers}
