@@ -78,10 +78,6 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
         return accelerator.prepare_data_loader(loader)
     with loader.made_anew():
         outer = accelerator.prepare_data_loader(loader, device_placement=device_placement)
-    if loader.recipe() is None:
-        return outer
-    if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
-        raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")
     return _over(outer, loader)
 
 
@@ -117,6 +113,10 @@ def _over(outer: Any, loader: DataLoader[Any]) -> Any:
     if base.batch_sampler is None:
         order = {"batch_size": None, "sampler": base.sampler}
     below = PreparedDataLoader(base.dataset, generator=base.generator, **order, **kept)
+    if below.recipe(stacklevel=5) is None:  # the line that called prepare
+        return outer
+    if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
+        raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")
     below._outer = weakref.ref(outer)
     outer.base_dataloader = below
     outer.dl_state_dict = below.state_dict()

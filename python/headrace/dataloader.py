@@ -214,27 +214,29 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
         return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
-    def recipe(self) -> Recipe | None:
+    def recipe(self, stacklevel: int = 4) -> Recipe | None:
         """What runs natively; None, with a warning, where torch's own loader has to read.
 
         Raises:
             UnsupportedError: it has to, and ``strict`` is set.
         """
         try:
-            return self._recipe()
+            made = self._recipe()
         except UnsupportedError as failure:
             if self.strict:
                 raise
             self._warn(
                 f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
                 "an error)",
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
+            self._native = False
             return None
+        self._native = True
+        return made
 
     def __iter__(self) -> Any:
         recipe = self.recipe()
-        self._native = recipe is not None
         if recipe is None:
             return super().__iter__()
         if recipe.translation.rest:
