@@ -194,7 +194,7 @@ struct hrn_sink {
   int flip_x, flip_y;
 };
 
-/* plan.c: HRN_LIMIT where a side is beyond HRN_MAX_LENGTH. */
+/* plan.c: HRN_LIMIT where a side is beyond HRN_MAX_LENGTH, HRN_ARGUMENT where one is 0. */
 int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status);
 
 /* stage.c: a sink for finished rows of that size, whose patch is all of the destination; NULL: none

@@ -159,22 +159,18 @@ def _over_numpy(dtype: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
         raise ArgumentError("dtype='bfloat16' is no NumPy type; use output='torch' or 'float16'")
     array = np.ndarray
 
+    def copied(numbers: Any) -> Any:
+        # Beginning where JAX takes an array over without copying it once more.
+        memory = np.empty(numbers.nbytes + _ALIGNMENT, np.uint8)
+        copy = array(numbers.shape, numbers.dtype, memory, -memory.ctypes.data % _ALIGNMENT)
+        copy[...] = numbers
+        return copy
+
     def over(buffer: Any, form: Form) -> list[Any]:
         return [
-            _copied(array(shape, kind, buffer, at)) if own else array(shape, kind, buffer, at)
+            copied(array(shape, kind, buffer, at)) if own else array(shape, kind, buffer, at)
             for kind, shape, _, at, own in form.tensors
         ]
 
     known = {kind: name for kind, name in KINDS.items() if name != "bfloat16"}
     return over, {kind: np.dtype(name) for kind, name in known.items()}
-
-
-def _copied(numbers: Any) -> Any:
-    """A copy that begins where JAX takes an array over without copying it once more."""
-    import numpy as np
-
-    memory = np.empty(numbers.nbytes + _ALIGNMENT, np.uint8)
-    at = -memory.ctypes.data % _ALIGNMENT
-    copy = np.ndarray(numbers.shape, numbers.dtype, memory, at)
-    copy[...] = numbers
-    return copy
