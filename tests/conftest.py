@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 import headrace as hr
 from images import plain_tree
@@ -64,7 +65,7 @@ def world() -> dict[str, object]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Starts what stays once it runs: the Go runtime, and Python's tracker of worker processes."""
+    """Starts what stays once it runs: Go's runtime, Python's tracker of workers, a GPU's driver."""
     # A shell starts what runs in the background with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -75,6 +76,9 @@ def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     ) as loader:
         list(loader)
     eventually(lambda: not slots_and_shards())
+    if torch.cuda.is_available():
+        square = torch.ones(64, 64, pin_memory=True).to("cuda")
+        (square @ square).sum().item()
     # What has been imported stays, so that no later collection, two a test, looks at it again.
     gc.collect()
     gc.freeze()

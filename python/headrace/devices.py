@@ -1,11 +1,14 @@
 """Batches on a CUDA device: copied ahead, on a stream of their own.
 
-Not yet run on a GPU. The memory copied from is of PyTorch's pinned allocator (``lending``), which
-gives it out again only when the event of the last copy from it has completed.
+The memory copied from is of PyTorch's pinned allocator (``lending``), which gives it out again only
+when the event of the last copy from it has completed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -53,34 +56,47 @@ class Copies:
         import torch
 
         self._torch = torch
-        self._position, self._epoch, self._device = loader.position, epoch, device
+        self._loader, self._epoch, self._device = loader, epoch, device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._ahead: tuple[Any, Any, tuple[int, int]] | None = None
+        # By number, which PyTorch need not look for in a torch.device at each batch.
+        self._current_stream = functools.partial(
+            torch.cuda.current_stream, self._stream.device_index
+        )
+        # Batches stay here until they are handed out, so that an interrupt loses none.
+        self._received: tuple[Any, Any] | None = None
+        self._copied: deque[tuple[Any, Any, Any]] = deque()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        batch, copied, place = self._ahead or self._copy()
-        self._ahead = None
-        if self._epoch.ready():
-            self._ahead = self._copy()
-        # The state counts what was handed out, not what was copied ahead.
-        self._position.place = place
-        now = self._torch.cuda.current_stream(self._device)
+        if not self._copied:
+            self._copy()
+        if len(self._copied) < 2 and self._epoch.ready():
+            # What is wrong with the next batch is said when that is asked for, and again then.
+            with contextlib.suppress(Exception):
+                self._copy()
+        batch, copied, reached = self._copied[0]
+        now = self._current_stream()
         now.wait_event(copied)
         for tensor in _tensors(batch):
             # Allocated on our stream: without this its memory could go to the next copy while
             # the caller's kernels still read it.
             tensor.record_stream(now)
+        self._copied.popleft()
+        # The state counts what was handed out, not what was copied ahead.
+        self._loader.reached = reached
         return batch
 
-    def _copy(self) -> tuple[Any, Any, tuple[int, int]]:
-        batch = next(self._epoch)
+    def _copy(self) -> None:
+        if self._received is None:
+            self._received = next(self._epoch), self._loader.reached
+        batch, reached = self._received
         with self._torch.cuda.stream(self._stream):
             moved = _to(batch, self._device)
             copied = self._stream.record_event()
-        return moved, copied, self._position.place
+        self._copied.append((moved, copied, reached))
+        self._received = None
 
 
 def _to(part: Any, device: Any) -> Any:

@@ -42,8 +42,10 @@ def allocator() -> Allocate | None:
     return lambda size: torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
 
-def lender(output: str) -> Lender | None:
+def lender(output: str, own: bool = True) -> Lender | None:
     """For a loader of this output; None where memory cannot be pinned.
+
+    Not ``own``: labels too are views of the batch, for who copies them at once.
 
     Raises:
         ArgumentError: the output is not "torch".
@@ -51,16 +53,16 @@ def lender(output: str) -> Lender | None:
     if output != "torch":
         raise ArgumentError(f"pin_memory=True makes torch tensors, and output is {output!r}")
     allocate = allocator()
-    return None if allocate is None else Lender(allocate)
+    return None if allocate is None else Lender(allocate, own)
 
 
 class Lender:
     """Lends tensors to one loader's engine and makes batches of those that come back."""
 
-    def __init__(self, allocate: Allocate) -> None:
+    def __init__(self, allocate: Allocate, own: bool) -> None:
         import torch
 
-        self._allocate = allocate
+        self._allocate, self._own = allocate, own
         self._uint8 = torch.uint8
         self._frombuffer = torch.frombuffer
         self._engine: _lib.Handle | None = None
@@ -102,4 +104,4 @@ class Lender:
 
     def _part(self, memory: Any, at: int, size: int, own: bool) -> Any:
         part = memory[at : at + size]
-        return self._allocate(size).copy_(part) if own else part
+        return self._allocate(size).copy_(part) if own and self._own else part

@@ -212,7 +212,9 @@ class Loader:
         self._config["labels"] = self._moved.config()
         with_fields = bool(self._fields or self._moved)
         form = (output, dtype, layout == "channels_last", with_fields)
-        self._lender = lending.lender(output) if pin_memory or self._device else None
+        self._lender = None
+        if pin_memory or self._device:
+            self._lender = lending.lender(output, own=self._device is None)
         arrange = None if several is None else several.arrange
         self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
@@ -346,6 +348,15 @@ class Loader:
     def note(self, drawn: int) -> None:
         """Notes what ``replay.checksum`` makes of all that a sampler gave up to this batch."""
         self._drawn = [drawn, *self._whose()]
+
+    @property
+    def reached(self) -> tuple[tuple[int, int], list[int] | None]:
+        """What a state is made of; to be set back by who takes batches and keeps them a while."""
+        return self.position.place, self._drawn
+
+    @reached.setter
+    def reached(self, behind: tuple[tuple[int, int], list[int] | None]) -> None:
+        self.position.place, self._drawn = behind
 
     def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
         """All that the order depends on; scripts that seed each rank differently meet it here."""
