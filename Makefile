@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz arm64 baseline \
-  libjpeg pytest check bench bench-all bench-peers soak stress clean distclean
+  libjpeg pytest check bench bench-all bench-peers bench-gpu soak stress clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -94,6 +94,12 @@ bench-all: bench-peers ## every table, the sweep, packing and the stages: half a
 
 bench-peers: setup ## the environments of the loaders that Headrace is measured against
 	$(ENV) tools/peers.sh
+
+bench-gpu: install ## on a GPU: training beside synthetic batches and torchvision, and batches' integrity
+	$(ENV) cd bench/utilisation && CGO_CFLAGS="$$CGO_CFLAGS -Wno-deprecated-declarations" \
+	  go build -ldflags=-extldflags=-Wl,-z,lazy -o ../../.build/bench/utilisation .
+	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
+	$(ENV) $(TEST_PYTHON) bench/gpu.py "$(PHOTOGRAPHS)" --json .build/bench/gpu.json $(BENCH_ARGS)
 
 soak: install ## memory, descriptors, maps and threads over 50 epochs
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

@@ -1,11 +1,12 @@
 """Training on a GPU: synthetic batches, Headrace, torchvision's DataLoader; and batches' integrity.
 
-    python bench/gpu.py PHOTOGRAPHS [--model resnet50] [--json FILE]
+    make bench-gpu IMAGES=DIR BENCH_ARGS="--model resnet50 --cores 4"
 
-One command, to be run where a GPU is; it has not been run on one yet. Mixed-precision training of a
-torchvision model, the sides in turns, each round on all of them; images a second between two
-batches of a full pipeline, and how busy NVML says the GPU was meanwhile. Then 10,000 batches go to
-the device while a kernel computes on the one before, and each is compared there with its checksum.
+Mixed-precision training of a torchvision model, the sides in turns, each round on all of them:
+images a second between two batches of a full pipeline, and how busy NVML says that the GPU was
+meanwhile (`bench/utilisation`). Then how much of the copies to the device lay beside kernels; and
+batches that are compared on the device with what their pixels sum to in memory, while kernels
+compute on those before.
 """
 
 from __future__ import annotations
@@ -31,51 +32,102 @@ import sets
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CUDA = "cuda"
+WARM_UP = 20  # steps
+PROFILED = 20  # steps
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class Utilisation:
-    """How many per cent of the time a kernel ran, as NVML says, asked twice a second."""
+    """How many per cent of the time a kernel ran, as NVML says, asked five times a second."""
+
+    def __init__(self, program: Path) -> None:
+        self._command = [str(program), "-uuid", f"GPU-{torch.cuda.get_device_properties(0).uuid}"]
 
     def __enter__(self) -> Utilisation:
-        query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "500"]
         self._process = subprocess.Popen(
-            ["nvidia-smi", "-i", "0", *query], stdout=subprocess.PIPE, text=True
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        out, _err = self._process.communicate()
+        out, _err = self._process.communicate()  # ends its input
         said = [float(line) for line in out.split()]
         self.percent = statistics.mean(said) if said else float("nan")
 
 
-def train(name: str, batches: Iterator[Any], warm_up: int, count: int) -> dict[str, float]:
-    """Images a second, and the GPU's utilisation, over `count` steps after `warm_up`."""
-    model = getattr(torchvision.models, name)(num_classes=1000).to(CUDA)
-    model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    scaler = torch.amp.GradScaler(CUDA)
+class Training:
+    """One model in mixed precision, channels last.
 
-    def step() -> int:
-        inputs, labels = next(batches)
-        with torch.autocast(CUDA, torch.float16):
-            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
-        optimizer.zero_grad(set_to_none=True)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+    With bfloat16 nothing makes the program wait for the GPU; float16's scaler does each step.
+    """
+
+    def __init__(self, name: str, precision: str, batches: Iterator[Any]) -> None:
+        model = getattr(torchvision.models, name)(num_classes=1000).to(CUDA)
+        self._model = model.to(memory_format=torch.channels_last)
+        self._optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        self._precision: torch.dtype = getattr(torch, precision)
+        self._scaler = torch.amp.GradScaler(CUDA, enabled=precision == "float16")
+        self._batches = batches
+
+    def step(self) -> int:
+        inputs, labels = next(self._batches)
+        with torch.autocast(CUDA, self._precision):
+            loss = torch.nn.functional.cross_entropy(self._model(inputs), labels)
+        self._optimizer.zero_grad(set_to_none=True)
+        self._scaler.scale(loss).backward()
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
         return len(inputs)
 
-    for _ in range(warm_up):
-        step()
-    torch.cuda.synchronize()
-    with Utilisation() as busy:
-        begun = time.perf_counter()
-        images = sum(step() for _ in range(count))
+    def rate(self, count: int, busy: Utilisation) -> dict[str, float]:
+        """Images a second, and the GPU's utilisation, over `count` steps."""
+        for _ in range(WARM_UP):
+            self.step()
         torch.cuda.synchronize()
-        took = time.perf_counter() - begun
-    return {"images_per_s": images / took, "gpu_percent": busy.percent}
+        with busy:
+            begun = time.perf_counter()
+            images = sum(self.step() for _ in range(count))
+            torch.cuda.synchronize()
+            took = time.perf_counter() - begun
+        return {"images_per_s": images / took, "gpu_percent": busy.percent}
+
+    def hidden(self) -> dict[str, float]:
+        """Milliseconds a step that copies to the device took, and the share beside kernels."""
+        for _ in range(WARM_UP):
+            self.step()
+        torch.cuda.synchronize()
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+            for _ in range(PROFILED):
+                self.step()
+            torch.cuda.synchronize()
+        copies, kernels = [], []
+        for event in profile.events():
+            interval = (event.time_range.start, event.time_range.end)
+            if event.name.startswith("Memcpy HtoD"):
+                copies.append(interval)
+            elif not event.name.startswith(("Memcpy", "Memset")):
+                kernels.append(interval)
+        took = sum(end - begin for begin, end in copies)
+        return {
+            "copy_ms_per_step": took / 1e3 / PROFILED,
+            "hidden_share": shared(copies, kernels) / took if took else float("nan"),
+        }
+
+
+def shared(these: list[tuple[float, float]], those: list[tuple[float, float]]) -> float:
+    """How long some of these and some of those intervals run at once; no two of these do."""
+    merged: list[tuple[float, float]] = []
+    for begin, end in sorted(those):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return sum(
+        max(0.0, min(end, other_end) - max(begin, other_begin))
+        for begin, end in these
+        for other_begin, other_end in merged
+    )
 
 
 def synthetic(batch_size: int) -> Iterator[Any]:
@@ -130,8 +182,11 @@ def theirs(source: Path, batch_size: int, workers: int) -> Iterator[Any]:
         yield inputs, labels.to(CUDA, non_blocking=True)
 
 
-def corrupted(source: Path, batch_size: int, count: int, threads: int) -> int:
-    """How many of `count` batches were not on the device what they had been in memory."""
+def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: bool) -> int:
+    """How many of `count` batches were not on the device what they had been in memory.
+
+    Copied by the loader, or where `pinned` by the caller, who drops the batch at once.
+    """
     form: dict[str, Any] = {
         "transform": [hr.transforms.CenterCrop(96)],
         "dtype": "uint8",
@@ -148,58 +203,96 @@ def corrupted(source: Path, batch_size: int, count: int, threads: int) -> int:
     expected = expected.to(CUDA)
     work = torch.randn(4096, 4096, device=CUDA)
     wrong = torch.zeros((), dtype=torch.int64, device=CUDA)
-    with hr.Loader(dataset, batch_size, shuffle=True, device=CUDA, **form) as loader:
-        for number, (images, _labels, more) in enumerate(endless(loader)):
-            if number == count:
-                break
+    to: dict[str, Any] = {"pin_memory": True} if pinned else {"device": CUDA}
+    with hr.Loader(dataset, batch_size, shuffle=True, **to, **form) as loader:
+        batches = endless(loader)
+        for _ in range(count):
+            images, _labels, more = next(batches)
+            index = more["index"]
+            if pinned:
+                images = images.to(CUDA, non_blocking=True)
+                index = index.to(CUDA, non_blocking=True)
             work = torch.tanh(work @ work)  # keeps the stream busy while the next copy runs
-            sums = images.long().sum((1, 2, 3))
-            wrong += (sums != expected[more["index"]]).any()
+            wrong += (images.long().sum((1, 2, 3)) != expected[index]).any()
     return int(wrong)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("photographs", type=Path, help="an image folder")
     parser.add_argument("--model", default="resnet50", help="resnet50, resnet18, ...")
+    parser.add_argument("--precision", choices=("bfloat16", "float16"), default="bfloat16")
     parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=100, help="timed a side and round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=10_000, help="of the integrity check")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--work", type=Path, default=Path("demo"))
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    parser.add_argument("--batches", type=int, default=10_000, help="compared, each way to copy")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)),
+                        help="of the whole process, training included")  # fmt: skip
+    parser.add_argument("--threads", type=int, help="of Headrace; None: as many as cores")
+    parser.add_argument("--utilisation", type=Path, default=ROOT / ".build/bench/utilisation",
+                        help="bench/utilisation, built")  # fmt: skip
+    parser.add_argument("--work", type=Path, default=ROOT / ".build/bench", help="what is made")
+    parser.add_argument("--json", type=Path, help="where all figures go")
+    options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("gpu: torch.cuda.is_available() is False: this benchmark needs a GPU.")
+    torch.backends.cudnn.benchmark = True
+    machine = facts.machine() | {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    print(json.dumps(machine))
 
-    packed = arguments.work / "gpu.hr"
+    size, cores = options.batch_size, options.cores
+    # An epoch is never over while a side is timed: torchvision's workers would begin anew.
+    images = size * (WARM_UP + options.steps + 1)
+    made = sets.Sets(options.photographs.resolve(), options.work / "sets", 2000, images)
+    folder = made.original().folder
+    packed = folder.with_suffix(".gpu.hr")
     if not packed.exists():
-        hr.pack(arguments.photographs, packed)
-    sets.read_all([packed, arguments.photographs])  # packing leaves no shard in the page cache
-    size, threads = arguments.batch_size, arguments.threads
+        hr.pack(folder, packed)
+    sets.read_all([packed, folder])  # packing leaves no shard in the page cache
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    torch.set_num_threads(cores)
+
+    threads = options.threads or cores
     sides: dict[str, Callable[[], Iterator[Any]]] = {
         "synthetic": lambda: synthetic(size),
-        "headrace": lambda: ours(packed, size, threads, bytes_over_the_bus=False),
-        "headrace, bytes over the bus": lambda: ours(packed, size, threads, True),
-        "torchvision": lambda: theirs(arguments.photographs, size, threads),
+        "Headrace": lambda: ours(packed, size, threads, False),
+        "Headrace, bytes over the bus": lambda: ours(packed, size, threads, True),
+        "torchvision": lambda: theirs(folder, size, cores),
     }
     found: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
-    for _ in range(arguments.rounds):
+    for _ in range(options.rounds):
         for name, make in sides.items():
             batches = make()
-            found[name].append(train(arguments.model, batches, 20, arguments.steps))
+            busy = Utilisation(options.utilisation)
+            training = Training(options.model, options.precision, batches)
+            found[name].append(training.rate(options.steps, busy))
             batches.close()  # type: ignore[attr-defined]
-    print(f"{arguments.model} on {torch.cuda.get_device_name()}, {threads} threads")
+    print(f"{options.model}, {options.precision}, batches of {size}, {cores} cores")
     for name, rounds in found.items():
         rates = [one["images_per_s"] for one in rounds]
-        busy = statistics.mean(one["gpu_percent"] for one in rounds)
-        print(f"{name}: {facts.line(rates, 'images/s')}, GPU {busy:.0f} % busy")
-    wrong = corrupted(packed, min(size, 64), arguments.batches, threads)
-    print(f"{wrong} of {arguments.batches} batches were corrupted")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"sides": found, "corrupted": wrong}, indent=1))
-    sys.exit(wrong > 0)
+        pairs = zip(rates, (one["images_per_s"] for one in found["synthetic"]), strict=True)
+        share = 100 * statistics.median(rate / whole for rate, whole in pairs)
+        percent = statistics.mean(one["gpu_percent"] for one in rounds)
+        print(f"{name}: {facts.line(rates, 'images/s')}, {share:.1f} % of synthetic, "
+              f"GPU {percent:.0f} % busy")  # fmt: skip
+    result: dict[str, Any] = {"machine": machine, "sides": found, "copies": {}, "corrupted": {}}
+    for name in list(sides)[1:3]:
+        batches = sides[name]()
+        training = Training(options.model, options.precision, batches)
+        copies = result["copies"][name] = training.hidden()
+        batches.close()  # type: ignore[attr-defined]
+        print(f"{name}: copies take {copies['copy_ms_per_step']:.2f} ms a step, "
+              f"{100 * copies['hidden_share']:.1f} % of it beside kernels")  # fmt: skip
+    for name, pinned in (("device", False), ("pin_memory", True)):
+        wrong = corrupted(packed, min(size, 64), options.batches, threads, pinned)
+        result["corrupted"][name] = wrong
+        print(f"{name}: {wrong} of {options.batches} batches were corrupted", flush=True)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    sys.exit(any(result["corrupted"].values()))
 
 
 if __name__ == "__main__":

@@ -31,9 +31,13 @@ notice() { # every Go module that is linked into the library is named in NOTICE
 python_files=(python tests bench examples tools)
 [ -f setup.py ] && python_files+=(setup.py)
 
+each_module() { # command...
+  "$@" ./... && (cd bench/utilisation && "$@" ./...)
+}
+
 check gofmt go_format
-check "go vet" go vet ./...
-check staticcheck staticcheck ./...
+check "go vet" each_module go vet
+check staticcheck each_module staticcheck
 check ruff .venv/bin/ruff check "${python_files[@]}"
 check "ruff format" .venv/bin/ruff format --check "${python_files[@]}"
 check "mypy --strict" .venv/bin/mypy --strict python/headrace
