@@ -49,11 +49,14 @@ func (l Limits) native() native.Limits {
 	return n
 }
 
+// cores is what Go counts when the library is loaded; loaders raise GOMAXPROCS later.
+var cores = runtime.GOMAXPROCS(0)
+
 func (o Options) threads() int {
 	if o.Threads > 0 {
 		return o.Threads
 	}
-	return runtime.GOMAXPROCS(0)
+	return cores
 }
 
 // PackConfig asks for a packed dataset.

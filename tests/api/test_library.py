@@ -49,6 +49,28 @@ def test_the_library_exports_the_functions_of_its_header_and_nothing_else() -> N
     assert len(declared) <= 20
 
 
+def test_who_loads_the_library_keeps_its_timer_slack_and_the_runtimes_threads_have_more() -> None:
+    said = python(
+        """
+        import ctypes, os
+        from headrace import _lib
+        libc = ctypes.CDLL(None)
+        PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
+        libc.prctl(PR_SET_TIMERSLACK, 70_000, 0, 0, 0)
+        _lib.library()
+        print(libc.prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0))
+        for task in os.listdir("/proc/self/task"):
+            try:
+                with open(f"/proc/{task}/timerslack_ns") as file:
+                    print(file.read().strip())
+            except PermissionError:  # of other threads it wants CAP_SYS_NICE
+                print(1_000_000)
+        """
+    ).split()
+    assert said[0] == "70000"
+    assert "1000000" in said[1:]
+
+
 def test_nothing_undefined_is_left_but_what_glibc_has() -> None:
     weak = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__"}
     unversioned = {name for name in symbols("--undefined-only") if "@GLIBC_" not in name}
