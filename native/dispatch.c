@@ -20,6 +20,7 @@ static const hrn_kernels scalar_kernels = {"scalar",
                                            hrn_horizontal_scalar,
                                            hrn_vertical_scalar,
                                            hrn_write_scalar,
+                                           hrn_reverse_scalar,
                                            hrn_spread_scalar,
                                            &scalar_pixels,
                                            NULL,
@@ -35,12 +36,13 @@ static const hrn_pixel_kernels avx2_pixels = {
 static const hrn_plane_kernels avx2_planes = {hrn_idct_avx2, hrn_h2v1_avx2, hrn_h2v2_avx2,
                                               hrn_colour_avx2, hrn_grey_avx2};
 static const hrn_kernels avx2_kernels = {
-    "avx2",          hrn_arrange_avx2, hrn_horizontal_avx2, hrn_vertical_avx2, hrn_write_avx2,
-    hrn_spread_avx2, &avx2_pixels,     &avx2_planes,        hrn_weigh_avx2,    hrn_mix_avx2};
+    "avx2",         hrn_arrange_avx2, hrn_horizontal_avx2, hrn_vertical_avx2,
+    hrn_write_avx2, hrn_reverse_avx2, hrn_spread_avx2,     &avx2_pixels,
+    &avx2_planes,   hrn_weigh_avx2,   hrn_mix_avx2};
 static const hrn_kernels avx512_kernels = {
     "avx512",         hrn_arrange_avx512, hrn_horizontal_avx512, hrn_vertical_avx512,
-    hrn_write_avx512, hrn_spread_avx2,    &avx2_pixels,          &avx2_planes,
-    hrn_weigh_avx2,   hrn_mix_avx512};
+    hrn_write_avx512, hrn_reverse_avx2,   hrn_spread_avx2,       &avx2_pixels,
+    &avx2_planes,     hrn_weigh_avx2,     hrn_mix_avx512};
 
 /* XCR0 bits that say which registers the operating system saves (Intel SDM vol. 1, 13.3). */
 enum { SAVES_YMM = 0x06, SAVES_ZMM = 0xE6 };

@@ -16,6 +16,7 @@ typedef struct hrn_kernels {
   hrn_horizontal_kernel horizontal;
   hrn_vertical_kernel vertical;
   hrn_write_kernel write;
+  hrn_reverse_kernel reverse;
   hrn_spread_kernel spread;
   const hrn_pixel_kernels *pixels;
   const hrn_plane_kernels *planes; /* NULL: libjpeg makes the pixels */

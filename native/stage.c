@@ -251,11 +251,6 @@ static void write_patch(const hrn_sink *sink, const hrn_patch *patch, int32_t y,
   }
 }
 
-/* `restrict`, so that the compiler takes four pixels at a time. */
-static void copy_backwards(uint8_t *restrict out, const uint8_t *restrict pixels, size_t count) {
-  for (size_t x = 0; x < count; x++) memcpy(out + 4 * x, pixels + 4 * (count - 1 - x), 4);
-}
-
 void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
   const int32_t y = sink->flip_y ? sink->height - 1 - row : row;
   for (int k = 0; k < 2; k++) {
@@ -264,7 +259,7 @@ void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
   if (sink->image == NULL) return;
   uint8_t *out = sink->image->pixels + (size_t)y * sink->image->stride;
   if (sink->flip_x) {
-    copy_backwards(out, pixels, (size_t)sink->width);
+    hrn_kernels_chosen()->reverse(pixels, sink->width, out);
   } else {
     memcpy(out, pixels, (size_t)sink->width * 4);
   }

@@ -38,6 +38,14 @@ void hrn_write_avx2(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *
 void hrn_write_avx512(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
 #endif
 
+/* `count` pixels of RGBX, the last one first. They do not overlap. */
+typedef void (*hrn_reverse_kernel)(const uint8_t *pixels, int32_t count, uint8_t *out);
+
+void hrn_reverse_scalar(const uint8_t *, int32_t, uint8_t *);
+#if defined(__x86_64__)
+void hrn_reverse_avx2(const uint8_t *, int32_t, uint8_t *);
+#endif
+
 /* The weighted sum of two rows: hrn_weigh_kernel's of their finished values, without those in
  * between being stored. Only for a format of floats with `arithmetic`, and HRN_MIX_LEAST pixels or
  * more. */

@@ -160,6 +160,16 @@ HRN_AVX2 void hrn_write_avx2(const hrn_format *format, const uint8_t *pixels, in
   }
 }
 
+HRN_AVX2 void hrn_reverse_avx2(const uint8_t *pixels, int32_t count, uint8_t *out) {
+  const __m256i down = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+  const int32_t whole = count / 8 * 8;
+  for (int32_t x = 0; x < whole; x += 8) {
+    const __m256i in = _mm256_loadu_si256((const __m256i *)(pixels + 4 * (size_t)(count - 8 - x)));
+    _mm256_storeu_si256((__m256i *)(out + 4 * (size_t)x), _mm256_permutevar8x32_epi32(in, down));
+  }
+  hrn_reverse_scalar(pixels, count - whole, out + 4 * (size_t)whole);
+}
+
 HRN_AVX2 void hrn_mix_avx2(const hrn_format *format, const uint8_t *own, const uint8_t *other,
                            const float share[2], int32_t count, uint8_t *row, size_t plane) {
   const shares weights = {_mm256_set1_ps(share[0]), _mm256_set1_ps(share[1])};

@@ -113,6 +113,12 @@ void hrn_format_compile(hrn_format *format, const hrn_output *output) {
   try_arithmetic(format, output);
 }
 
+void hrn_reverse_scalar(const uint8_t *pixels, int32_t count, uint8_t *out) {
+  for (int32_t x = 0; x < count; x++) {
+    memcpy(out + 4 * (size_t)x, pixels + 4 * (size_t)(count - 1 - x), 4);
+  }
+}
+
 void hrn_write_scalar(const hrn_format *format, const uint8_t *pixels, int32_t count, int flip,
                       uint8_t *row, size_t plane) {
   const size_t element = format->element;

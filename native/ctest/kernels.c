@@ -144,11 +144,12 @@ static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kern
   const int flip = (int)random_below(r, 2);
   const size_t bytes = (size_t)count * 3 * format.element;
   const size_t plane = output.layout == HRN_NCHW ? (size_t)count * format.element : 0;
+  const size_t skipped = random_below(r, 40) * format.element; /* rows of a patch begin anywhere */
   uint8_t *in = noise(r, (size_t)count * 4 + HRN_ROW_PADDING);
-  uint8_t *results[2] = {allocate(bytes), allocate(bytes)};
-  plain->write(&format, in, count, flip, results[0], plane);
-  simd->write(&format, in, count, flip, results[1], plane);
-  const int bad = memcmp(results[0], results[1], bytes) != 0;
+  uint8_t *results[2] = {allocate(skipped + bytes), allocate(skipped + bytes)};
+  plain->write(&format, in, count, flip, results[0] + skipped, plane);
+  simd->write(&format, in, count, flip, results[1] + skipped, plane);
+  const int bad = memcmp(results[0] + skipped, results[1] + skipped, bytes) != 0;
   free(results[0]), free(results[1]), free(in);
   if (bad) {
     fprintf(stderr, "write: dtype %d layout %d scale %d normalize %d count %d flip %d\n",
@@ -166,6 +167,20 @@ static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_ker
   simd->spread(in, count, results[1]);
   const int bad = differs(results[0], results[1], (size_t)count);
   if (bad) fprintf(stderr, "spread: %d pixels\n", count);
+  free(in), free(results[0]), free(results[1]);
+  return bad;
+}
+
+/* The input begins and ends with its pixels. */
+static int reverse_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+  const int32_t count = some_length(r) % 300 + 1;
+  const size_t bytes = (size_t)count * 4;
+  uint8_t *in = noise(r, bytes);
+  uint8_t *results[2] = {allocate(bytes), allocate(bytes)};
+  plain->reverse(in, count, results[0]);
+  simd->reverse(in, count, results[1]);
+  const int bad = memcmp(results[0], results[1], bytes) != 0;
+  if (bad) fprintf(stderr, "reverse: %d pixels\n", count);
   free(in), free(results[0]), free(results[1]);
   return bad;
 }
@@ -236,7 +251,8 @@ static int compare(const hrn_kernels *plain, const hrn_kernels *simd, uint64_t r
   for (uint64_t round = 0; round < rounds; round++) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
         write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd) ||
-        weigh_round(&r, plain, simd) || mix_round(&r, plain, simd)) {
+        reverse_round(&r, plain, simd) || weigh_round(&r, plain, simd) ||
+        mix_round(&r, plain, simd)) {
       fprintf(stderr, "%s, round %llu\n", simd->name, (unsigned long long)round);
       return 1;
     }
