@@ -105,7 +105,7 @@ func (r *run) spot(d *draft, i int64) int64 {
 
 // longestRun is how many samples a worker decodes one after the other, so that it mixes each but the
 // first with the one before it while both are in its cache.
-const longestRun = 16
+const longestRun = 32
 
 // run leaves each worker two runs of a batch or more, so that none is left alone with the last.
 func (m *mixture) run(threads int) int64 {
