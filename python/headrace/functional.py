@@ -38,6 +38,7 @@ from headrace.ops import (
     solarize,
     solarize_add,
     ten_crop,
+    to_grayscale,
     vflip,
 )
 from headrace.pixels import room_for
@@ -89,6 +90,7 @@ __all__ = [
     "solarize_add",
     "ten_crop",
     "tensor_affine",
+    "to_grayscale",
     "vflip",
 ]
 

@@ -104,9 +104,18 @@ def pillow_blur(img: Pixels, radius: float) -> Pixels:
     return run(img, "PillowBlur", radius=radius)
 
 
-def rgb_to_grayscale(img: Pixels, num_output_channels: int = 3) -> Pixels:
-    """The grey image in three channels; torchvision's default of one is refused."""
-    return run(img, "Grayscale", num_output_channels=num_output_channels)
+def rgb_to_grayscale(img: Pixels, num_output_channels: int = 1) -> Pixels:
+    """The grey image, in 1 channel, (height, width, 1), or 3 that are equal."""
+    channels = arguments.count("num_output_channels", num_output_channels, 1)
+    if channels not in (1, 3):
+        raise arguments.refuse("num_output_channels", channels, "1 or 3")
+    grey = run(img, "Grayscale", num_output_channels=3)
+    return grey if channels == 3 else grey[:, :, :1].copy()
+
+
+def to_grayscale(img: Pixels, num_output_channels: int = 1) -> Pixels:
+    """The same as ``rgb_to_grayscale``."""
+    return rgb_to_grayscale(img, num_output_channels)
 
 
 def gaussian_blur(

@@ -414,6 +414,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "fill": None,
     },
     "ten_crop": {"size": 8, "vertical_flip": False},
+    "to_grayscale": {"num_output_channels": 1},
     "vflip": {},
 }
 # What no argument of any function takes, and what this one does not beyond that.

@@ -14,7 +14,7 @@ from torchvision.transforms import InterpolationMode, RandomPerspective, v2
 from torchvision.transforms import functional as theirs
 
 from headrace import functional as ours
-from headrace.errors import LimitError
+from headrace.errors import ArgumentError, LimitError
 from images import photographs
 
 DRAWS = 200
@@ -60,6 +60,7 @@ POINTWISE: dict[str, Arguments] = {
     "posterize": lambda draw: (draw.randint(1, 8),),
     "solarize": lambda draw: (draw.choice((0, 255, 256, 256 * draw.random())),),
     "rgb_to_grayscale": lambda draw: (3,),
+    "to_grayscale": lambda draw: (3,),
     "hflip": lambda draw: (),
     "vflip": lambda draw: (),
     "center_crop": lambda draw: ((draw.choice(SIDES), draw.choice(SIDES)),),
@@ -73,6 +74,17 @@ def test_this_op_is_torchvisions_in_every_byte(name: str) -> None:
         wanted = np.asarray(getattr(theirs, name)(Image.fromarray(array), *arguments))
         found = getattr(ours, name)(array, *arguments)
         assert np.array_equal(found, wanted), (array.shape, arguments)
+
+
+@pytest.mark.parametrize("name", ["rgb_to_grayscale", "to_grayscale"])
+def test_grey_comes_in_one_channel_as_torchvisions_default_has_it(name: str) -> None:
+    for array, _ in pictures(12):
+        wanted = np.asarray(getattr(theirs, name)(Image.fromarray(array)))
+        found = getattr(ours, name)(array)
+        assert found.shape == (*wanted.shape, 1)
+        assert np.array_equal(found[..., 0], wanted)
+    with pytest.raises(ArgumentError, match=r"num_output_channels.*1 or 3"):
+        getattr(ours, name)(array, 2)
 
 
 def test_jpeg_artefacts_are_torchvisions_in_every_byte() -> None:
