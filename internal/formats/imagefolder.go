@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/headrace/headrace/internal/processors"
 )
 
 // ImageExtensions are torchvision's IMG_EXTENSIONS, compared without regard to case. They
@@ -83,7 +84,9 @@ func (l *Listing) walkClasses(add func(label int, dirs []directory)) error {
 		dirs []directory
 		err  error
 	}
-	workers := min(len(l.Classes), 4*runtime.GOMAXPROCS(0))
+	workers := min(len(l.Classes), 4*processors.Cores())
+	processors.Add(workers)
+	defer processors.Add(-workers)
 	results := make([]chan result, len(l.Classes))
 	for i := range results {
 		results[i] = make(chan result, 1)

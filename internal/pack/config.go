@@ -1,10 +1,9 @@
 package pack
 
 import (
-	"runtime"
-
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/native"
 )
 
@@ -49,14 +48,11 @@ func (l Limits) native() native.Limits {
 	return n
 }
 
-// cores is what Go counts when the library is loaded; loaders raise GOMAXPROCS later.
-var cores = runtime.GOMAXPROCS(0)
-
 func (o Options) threads() int {
 	if o.Threads > 0 {
 		return o.Threads
 	}
-	return cores
+	return processors.Cores()
 }
 
 // PackConfig asks for a packed dataset.

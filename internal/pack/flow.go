@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/native"
 )
 
@@ -52,6 +53,8 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, f.room.close)
 	defer stop()
+	processors.Add(f.threads)
+	defer processors.Add(-f.threads)
 	for range f.threads {
 		workers.Go(func() { f.work(ctx) })
 	}

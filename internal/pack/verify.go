@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/processors"
 )
 
 // verifier checks one dataset. What is wrong with it is a Place in the report; an error is for
@@ -77,7 +78,10 @@ func (v *verifier) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	var failed error
 	var once sync.Once
-	for range v.config.threads() {
+	threads := v.config.threads()
+	processors.Add(threads)
+	defer processors.Add(-threads)
+	for range threads {
 		workers.Go(func() {
 			r, err := newReader(v.config, v.dataset.SeekFile() != nil)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/native"
 )
@@ -92,7 +93,7 @@ func Open(c Config) (*Loader, error) {
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
-	addDecoders(len(l.workers))
+	processors.Add(len(l.workers))
 	for _, w := range l.workers {
 		l.group.Go(w.run)
 	}
@@ -157,7 +158,7 @@ func (l *Loader) Close() {
 // after Close has returned.
 func (l *Loader) reap() {
 	l.group.Wait()
-	addDecoders(-len(l.workers))
+	processors.Add(-len(l.workers) - l.ahead.readers)
 	l.ahead.release()
 	l.store.Close()
 	l.config.Recipe.Close()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -41,6 +42,7 @@ type readAhead struct {
 	door     sync.Cond // the one reader in the entrance sleeps here
 
 	begun   bool
+	readers int
 	free    []*record
 	all     []*record
 	queue   []*record // read and waiting for a worker; their drafts are open
@@ -69,7 +71,9 @@ func (a *readAhead) start() {
 			a.free = append(a.free, &records[i])
 			a.all = append(a.all, &records[i])
 		}
-		for range min(l.config.ReadAhead, readersAtMost) {
+		a.readers = min(l.config.ReadAhead, readersAtMost)
+		processors.Add(a.readers)
+		for range a.readers {
 			l.group.Go(a.read)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // DefaultThreads is how many decode workers this process should have: the cores that affinity and
 // every cgroup above it allow, shared with the other ranks on this machine, with one core left
-// for the consumer from four up. GOMAXPROCS is no answer: it is never below 2 under a quota and
-// is fixed when the library is loaded.
+// for the consumer from four up. GOMAXPROCS is no answer: it is never below 2 under a quota, and
+// internal/processors raises it.
 func DefaultThreads() int {
 	cores := float64(affinity())
 	if quota, ok := cgroupCores(rootFiles); ok {
