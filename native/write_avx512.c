@@ -77,8 +77,9 @@ HRN_AVX512_INLINE void write_planes(const hrn_format *format, const uint8_t *pix
   }
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2;
   const __m512i byte = _mm512_set1_epi32(255);
-  /* The first vector ends where a later one is to begin, for a patch of CutMix begins anywhere, and
-   * stores that lie in two cache lines took twice as long. */
+  /* The first vector ends where a whole one of its size may begin, for a patch of CutMix begins
+   * anywhere, and stores that lie in two cache lines took twice as long. The other planes are
+   * aligned alike where a plane is a number of lines, as that of 224 x 224 is. */
   const int32_t first = 16 - (int32_t)((uintptr_t)row / element % 16);
   for (int32_t x = 0, some; x < count; x += some) {
     some = x == 0 ? first : 16;

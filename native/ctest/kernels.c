@@ -147,9 +147,10 @@ static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kern
   const size_t skipped = random_below(r, 40) * format.element; /* rows of a patch begin anywhere */
   uint8_t *in = noise(r, (size_t)count * 4 + HRN_ROW_PADDING);
   uint8_t *results[2] = {allocate(skipped + bytes), allocate(skipped + bytes)};
+  for (int k = 0; k < 2; k++) memset(results[k], 0x5a, skipped + bytes);
   plain->write(&format, in, count, flip, results[0] + skipped, plane);
   simd->write(&format, in, count, flip, results[1] + skipped, plane);
-  const int bad = memcmp(results[0] + skipped, results[1] + skipped, bytes) != 0;
+  const int bad = memcmp(results[0], results[1], skipped + bytes) != 0;
   free(results[0]), free(results[1]), free(in);
   if (bad) {
     fprintf(stderr, "write: dtype %d layout %d scale %d normalize %d count %d flip %d\n",
