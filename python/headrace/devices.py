@@ -6,8 +6,8 @@ when the event of the last copy from it has completed.
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -62,31 +62,52 @@ class Copies:
         self._current_stream = functools.partial(
             torch.cuda.current_stream, self._stream.device_index
         )
-        # Batches stay here until they are handed out, so that an interrupt loses none.
+        # As with an Epoch, threads may share this, each batch going to one of them.
+        self._turn = threading.RLock()
+        # Batches stay here until they are handed out, for an interrupt may come while one is
+        # copied; with each, what a state is made of behind it.
         self._received: tuple[Any, Any] | None = None
         self._copied: deque[tuple[Any, Any, Any]] = deque()
+        self._failed: tuple[Exception, Any] | None = None  # instead of the batch behind those
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        if not self._copied:
-            self._copy()
-        if len(self._copied) < 2 and self._epoch.ready():
-            # What is wrong with the next batch is said when that is asked for, and again then.
-            with contextlib.suppress(Exception):
+        with self._turn:
+            if self._epoch.superseded:  # it says so itself
+                self._copied.clear()
+                self._received = self._failed = None
+            if not self._copied:
+                self._raise_failed()
                 self._copy()
-        batch, copied, reached = self._copied[0]
-        now = self._current_stream()
-        now.wait_event(copied)
-        for tensor in _tensors(batch):
-            # Allocated on our stream: without this its memory could go to the next copy while
-            # the caller's kernels still read it.
-            tensor.record_stream(now)
-        self._copied.popleft()
-        # The state counts what was handed out, not what was copied ahead.
-        self._loader.reached = reached
-        return batch
+            if len(self._copied) < 2 and self._failed is None and self._epoch.ready():
+                self._copy_ahead()
+            batch, copied, reached = self._copied[0]
+            now = self._current_stream()
+            now.wait_event(copied)
+            for tensor in _tensors(batch):
+                # Allocated on our stream: without this its memory could go to the next copy while
+                # the caller's kernels still read it.
+                tensor.record_stream(now)
+            self._copied.popleft()
+            self._loader.reached = reached
+            return batch
+
+    def _raise_failed(self) -> None:
+        if self._failed is not None:
+            (error, self._loader.reached), self._failed = self._failed, None
+            raise error
+
+    def _copy_ahead(self) -> None:
+        """Copies the next batch; what is wrong with it is said when it is asked for."""
+        before = self._loader.reached
+        try:
+            self._copy()
+        except Exception as error:
+            self._failed = error, self._loader.reached
+        finally:  # a state counts what was handed out
+            self._loader.reached = before
 
     def _copy(self) -> None:
         if self._received is None:

@@ -64,15 +64,31 @@ class Epoch:
             code = self._receive(self._handle, self._slice_ms, *self._out)
             if code:
                 self._wait(code)
-        parts = loader.view(batch)
-        self._step = step = step + 1
+        try:
+            parts = loader.view(batch)
+        except BaseException:
+            # Once taken it is behind us: the engine's next batch is that of the next step.
+            if not batch.batch:
+                self._pass()
+            raise
+        self._pass()
+        return parts
+
+    def _pass(self) -> None:
+        """Counts a batch as handed out."""
+        loader = self._loader
+        self._step = step = self._step + 1
         if self._feed is not None:
             loader.note(self._feed.delivered())
         if step < self._steps:
             loader.position.reach(self._epoch, self._origin + step * self._step_samples)
         else:
             loader.position.finish(self._epoch)
-        return parts
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a newer iteration over the loader has begun."""
+        return 0 <= self._number != self._loader.iteration
 
     def ready(self) -> bool:
         """Whether a batch is there, so that ``next`` would not wait for one."""

@@ -63,11 +63,13 @@ def test_who_loads_the_library_keeps_its_timer_slack_and_the_runtimes_threads_ha
             try:
                 with open(f"/proc/{task}/timerslack_ns") as file:
                     print(file.read().strip())
-            except PermissionError:  # of other threads it wants CAP_SYS_NICE
-                print(1_000_000)
+            except PermissionError:
+                print("denied")
         """
     ).split()
     assert said[0] == "70000"
+    if "denied" in said:
+        pytest.skip("to see other threads' slack wants CAP_SYS_NICE; that of this one was right")
     assert "1000000" in said[1:]
 
 

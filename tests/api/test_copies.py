@@ -1,0 +1,144 @@
+"""What becomes of batches that are copied ahead to a device, where none is: no kernel, no stream.
+
+Streams and pinned memory are stand-ins here, the copies go nowhere; all else is the real thing.
+`test_cuda.py` has the rest of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace import devices, errors, lending
+
+EVERY = list(range(24))
+CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
+
+
+class Stream:
+    device_index = 0
+
+    def wait_event(self, event: object) -> None:
+        time.sleep(0.0002)  # lets other threads run, as CUDA's own does
+
+    def record_event(self) -> object:
+        return object()
+
+
+@pytest.fixture(autouse=True)
+def _no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Stream", lambda _: Stream())
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+    monkeypatch.setattr(devices, "resolve", lambda name: name and torch.device("cpu"))
+    monkeypatch.setattr(
+        lending, "allocator", lambda: lambda size: torch.empty(size, dtype=torch.uint8)
+    )
+
+
+def loader_of(source: Path, device: str | None = "cuda") -> hr.Loader:
+    return hr.Loader(source, 2, transform=CROP, fields=["index"], num_threads=2, device=device)
+
+
+def rows(batch: Any) -> list[int]:
+    found: list[int] = batch[2]["index"].tolist()
+    return found
+
+
+def take(batches: Iterator[Any], seen: list[int]) -> None:
+    for batch in batches:
+        seen += rows(batch)
+
+
+def settled(batches: Any) -> Any:
+    """The same iterator, once the engine has the next batch ready, so that it is copied ahead."""
+    epoch = batches._epoch if isinstance(batches, devices.Copies) else batches
+    deadline = time.monotonic() + 20
+    while not epoch.ready():
+        assert time.monotonic() < deadline
+    return batches
+
+
+@pytest.mark.parametrize("device", ["cuda", None])
+def test_a_batch_whose_fields_cannot_be_read_is_one_error_in_its_own_place(
+    packed: Path, device: str | None
+) -> None:
+    with loader_of(packed, device) as loader:
+        view = loader.view
+
+        def failing(batch: Any) -> Any:
+            parts = view(batch)
+            if rows(parts) == [4, 5]:
+                raise ValueError("these fields")
+            return parts
+
+        loader.view = failing  # type: ignore[method-assign]
+        batches = iter(loader)
+        seen = rows(next(batches))
+        assert loader.state_dict()["position"] == 2
+        seen += rows(next(settled(batches)))
+        assert loader.state_dict()["position"] == 4
+        with pytest.raises(ValueError, match="these fields"):
+            next(batches)
+        assert loader.state_dict()["position"] == 6
+        seen += [row for batch in batches for row in rows(batch)]
+        assert seen == [row for row in EVERY if row not in (4, 5)]
+
+
+def test_an_interrupt_while_a_batch_is_copied_ahead_loses_none_and_counts_none(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loader_of(packed) as loader:
+        batches = iter(loader)
+        seen = rows(next(batches))
+        move, calls = devices._to, 0
+
+        def interrupted(part: Any, device: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                raise KeyboardInterrupt
+            return move(part, device)
+
+        settled(batches)
+        monkeypatch.setattr(devices, "_to", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            next(batches)
+        assert loader.state_dict()["position"] == len(seen)
+        seen += [row for batch in batches for row in rows(batch)]
+        assert seen == EVERY
+
+
+def test_threads_that_share_an_iterator_of_copies_get_each_batch_once(packed: Path) -> None:
+    with loader_of(packed) as loader:
+        for _ in range(5):
+            seen: list[int] = []
+            takers = [threading.Thread(target=take, args=(it, seen)) for it in [iter(loader)] * 4]
+            for taker in takers:
+                taker.start()
+            for taker in takers:
+                taker.join()
+            assert sorted(seen) == EVERY
+
+
+def test_an_older_iterator_hands_out_no_copy_once_a_newer_one_has_begun(packed: Path) -> None:
+    with loader_of(packed) as loader:
+        older = iter(loader)
+        next(older)
+        next(settled(older))
+        newer = iter(loader)
+        next(newer)
+        place = loader.state_dict()
+        with pytest.raises(errors.HeadraceError, match="newer iteration"):
+            next(older)
+        assert loader.state_dict() == place
+        assert rows(next(newer)) == [2, 3]
