@@ -103,6 +103,8 @@ class Training:
             torch.cuda.synchronize()
         copies, kernels = [], []
         for event in profile.events():
+            if event.device_type != torch.autograd.DeviceType.CUDA:
+                continue  # a call that starts a kernel or waits for one
             interval = (event.time_range.start, event.time_range.end)
             if event.name.startswith("Memcpy HtoD"):
                 copies.append(interval)
@@ -203,15 +205,19 @@ def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: b
     expected = expected.to(CUDA)
     work = torch.randn(4096, 4096, device=CUDA)
     wrong = torch.zeros((), dtype=torch.int64, device=CUDA)
+    # Which samples they have to be, from a loader that stays in memory.
+    alike = dict(form, transform=[hr.transforms.CenterCrop(8)], shuffle=True)
     to: dict[str, Any] = {"pin_memory": True} if pinned else {"device": CUDA}
-    with hr.Loader(dataset, batch_size, shuffle=True, **to, **form) as loader:
-        batches = endless(loader)
+    with (
+        hr.Loader(dataset, batch_size, shuffle=True, **to, **form) as loader,
+        hr.Loader(dataset, batch_size, **alike) as order,
+    ):
+        batches, orders = endless(loader), endless(order)
         for _ in range(count):
-            images, _labels, more = next(batches)
-            index = more["index"]
+            images = next(batches)[0]
+            index = next(orders)[2]["index"].to(CUDA)
             if pinned:
                 images = images.to(CUDA, non_blocking=True)
-                index = index.to(CUDA, non_blocking=True)
             work = torch.tanh(work @ work)  # keeps the stream busy while the next copy runs
             wrong += (images.long().sum((1, 2, 3)) != expected[index]).any()
     return int(wrong)

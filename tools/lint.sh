@@ -32,7 +32,10 @@ python_files=(python tests bench examples tools)
 [ -f setup.py ] && python_files+=(setup.py)
 
 each_module() { # command...
-  "$@" ./... && (cd bench/utilisation && "$@" ./...)
+  local failed=0
+  "$@" ./... || failed=1
+  (cd bench/utilisation && "$@" ./...) || failed=1
+  return $failed
 }
 
 check gofmt go_format

@@ -2,7 +2,7 @@
 // period in which a kernel ran, a line each interval, until its standard input ends. bench/gpu.py
 // starts it beside a training.
 //
-//	go build -ldflags=-extldflags=-Wl,-z,lazy -o utilisation ./bench/utilisation
+//	cd bench/utilisation && go build -ldflags=-extldflags=-Wl,-z,lazy
 //
 // The flag is for linkers that bind all symbols at once: go-nvml leaves NVML's undefined until Init
 // has loaded the driver's library.
