@@ -79,11 +79,14 @@ class Training:
         self._scaler.update()
         return len(inputs)
 
-    def rate(self, count: int, busy: Utilisation) -> dict[str, float]:
-        """Images a second, and the GPU's utilisation, over `count` steps."""
+    def _warm_up(self) -> None:
         for _ in range(WARM_UP):
             self.step()
         torch.cuda.synchronize()
+
+    def rate(self, count: int, busy: Utilisation) -> dict[str, float]:
+        """Images a second, and the GPU's utilisation, over `count` steps."""
+        self._warm_up()
         with busy:
             begun = time.perf_counter()
             images = sum(self.step() for _ in range(count))
@@ -93,9 +96,7 @@ class Training:
 
     def hidden(self) -> dict[str, float]:
         """Milliseconds a step that copies to the device took, and the share beside kernels."""
-        for _ in range(WARM_UP):
-            self.step()
-        torch.cuda.synchronize()
+        self._warm_up()
         activities = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities, acc_events=True) as profile:
             for _ in range(PROFILED):
@@ -205,17 +206,17 @@ def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: b
     expected = expected.to(CUDA)
     work = torch.randn(4096, 4096, device=CUDA)
     wrong = torch.zeros((), dtype=torch.int64, device=CUDA)
-    # Which samples they have to be, from a loader that stays in memory.
-    alike = dict(form, transform=[hr.transforms.CenterCrop(8)], shuffle=True)
+    # Which samples they have to be, from a loader whose batches stay in memory; taken to the device
+    # before the check begins, for a copy from ordinary memory waits for all kernels.
+    alike = dict(form, transform=[hr.transforms.CenterCrop(8)])
+    with hr.Loader(dataset, batch_size, shuffle=True, **alike) as loader:
+        batches = endless(loader)
+        order = torch.stack([next(batches)[2]["index"] for _ in range(count)]).to(CUDA)
     to: dict[str, Any] = {"pin_memory": True} if pinned else {"device": CUDA}
-    with (
-        hr.Loader(dataset, batch_size, shuffle=True, **to, **form) as loader,
-        hr.Loader(dataset, batch_size, **alike) as order,
-    ):
-        batches, orders = endless(loader), endless(order)
-        for _ in range(count):
+    with hr.Loader(dataset, batch_size, shuffle=True, **to, **form) as loader:
+        batches = endless(loader)
+        for index in order:
             images = next(batches)[0]
-            index = next(orders)[2]["index"].to(CUDA)
             if pinned:
                 images = images.to(CUDA, non_blocking=True)
             work = torch.tanh(work @ work)  # keeps the stream busy while the next copy runs
