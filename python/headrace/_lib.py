@@ -264,14 +264,17 @@ def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> N
 class Handle:
     """Owns one handle of the library: closed by hand, by the garbage collector, or at exit."""
 
-    def __init__(self, value: int) -> None:
-        self._value = value
-        self.close: weakref.finalize[..., Handle] = weakref.finalize(self, _close, value)
+    def __init__(self) -> None:
+        # The library writes the handle to where the finalizer looks for it, so that no exception
+        # comes between opening an object and owning it.
+        self.place = _HANDLE()
+        self.close: weakref.finalize[..., Handle] = weakref.finalize(self, _close, self.place)
 
     def keep(self, loans: dict[int, Any]) -> None:
         """Keeps what is lent to the object alive until it was closed."""
-        self.close.detach()
-        self.close = weakref.finalize(self, _close_lent, self._value, loans)
+        before = self.close
+        self.close = weakref.finalize(self, _close_lent, self.place, loans)
+        before.detach()
 
     @property
     def value(self) -> int:
@@ -282,7 +285,7 @@ class Handle:
         """
         if not self.close.alive:
             raise ClosedError("this object was closed")
-        return self._value
+        return self.place.value
 
 
 def to_text(config: Mapping[str, Any]) -> bytes:
@@ -335,10 +338,10 @@ def _check_finite(what: str, value: Any) -> None:
 
 def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
     """Calls a function that takes a configuration and answers with a handle."""
-    handle = _HANDLE()
+    handle = Handle()
     text = to_text(config)
-    call(name, *first, text, len(text), byref(handle))
-    return Handle(handle.value)
+    call(name, *first, text, len(text), byref(handle.place))
+    return handle
 
 
 def answer(name: str, *arguments: Any, guess: int = 4096) -> bytearray:
@@ -363,10 +366,10 @@ def info(name: str, *arguments: Any) -> dict[str, Any]:
     return found
 
 
-def _close(handle: int) -> None:
+def _close(handle: c_int64) -> None:
     # Runs in whatever thread the collector picked, also in a forked child, whose parent it is that
     # still needs the object. Takes no lock of ours: the thread it interrupts may hold it.
-    if _library is not None and _loaded_in == os.getpid():
+    if handle.value and _library is not None and _loaded_in == os.getpid():
         _library.hr_close(handle, None)
 
 
@@ -375,7 +378,7 @@ _CLOSE_GRACE_S = 0.45
 _stuck: list[dict[int, Any]] = []
 
 
-def _close_lent(handle: int, loans: dict[int, Any]) -> None:
+def _close_lent(handle: c_int64, loans: dict[int, Any]) -> None:
     begun = time.monotonic()
     _close(handle)
     if time.monotonic() - begun < _CLOSE_GRACE_S:
@@ -396,21 +399,27 @@ _watching: dict[int, weakref.ref[Any]] = {}
 _watched: deque[int] = deque()
 
 
-def release_with(owner: Any, batch: int) -> None:
-    """Gives a batch's memory back when ``owner`` dies.
+def release_with(owner: Any, batch: Batch) -> None:
+    """Takes a batch: its memory goes back when ``owner`` dies.
 
     By C alone. Python runs signal handlers between any two of its instructions, also those of a
     finalizer, and what a handler raises there is printed and forgotten: Ctrl-C, say. In a forked
     child the library itself sees that the batch is its parent's.
     """
-    _watching[batch] = weakref.ref(owner, partial(_release_batch, batch, None))
-    _watched.append(batch)
+    number = batch.batch
+    give_back = partial(_release_batch, number, None)
+    # From here on the batch is the owner's and no longer the structure's: no exception comes
+    # between these, for none of them is a call. One behind the first takes the reference along.
+    watch = weakref.ref(owner, give_back)
+    _watching[number] = watch
+    batch.batch = 0
+    _watched.append(number)
     # Two looks for each that comes, so that those that died do not pile up.
     for _ in range(2):
         with contextlib.suppress(IndexError):  # another thread was faster
             oldest = _watched.popleft()
-            watch = _watching.get(oldest)
-            if watch is not None and watch() is not None:
+            found = _watching.get(oldest)
+            if found is not None and found() is not None:
                 _watched.append(oldest)
-            elif watch is not None:
+            elif found is not None:
                 del _watching[oldest]

@@ -42,7 +42,8 @@ class PreparedDataLoader(DataLoader[Any]):
         super().load_state_dict(state)
         outer = None if self._outer is None else self._outer()
         if outer is not None:
-            chosen, passed = self.place.sampler_epoch, self.place.epoch
+            place = self.standing.place
+            chosen, passed = place.sampler_epoch, place.epoch
             outer.iteration = passed if chosen is None else chosen
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,17 +1,14 @@
 """How the batches of a ``DataLoader`` are made: whole by the engine, or in Python threads.
 
-Both take batches as lists of rows, in the order in which they are to come, and give them back in
-that order. A row that comes for the n-th time in an epoch is drawn with draw number n, so that its
-augmentation is another one.
+Both are told the rows of batches by their numbers, and make the batch of a number, again where it
+was made before. A row that comes for the n-th time in an epoch is drawn with draw number n, so that
+its augmentation is another one.
 """
 
 from __future__ import annotations
 
-import array
-import collections
 import concurrent.futures.thread  # now: its end of the interpreter has to come behind ours
 import ctypes
-import math
 import sys
 import threading
 import time
@@ -22,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from headrace import _lib, lending, ranks, views
+from headrace.arrivals import Chosen, Submitted, forget
 from headrace.errors import HeadraceError, WaitTimeoutError
 from headrace.samples import Samples
 from headrace.translate import Translation
@@ -68,88 +66,69 @@ class Engine:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._handle: _lib.Handle | None = None
-        self._epoch = self._received = 0
-        # What was submitted and has not come yet: it has to be submitted again behind an error.
-        self._waiting: collections.deque[tuple[list[int], list[int]]] = collections.deque()
-        self._batch, self._error = _lib.Batch(), _lib.Error()
+        self._epoch = 0
+        self._chosen: dict[int, Chosen] = {}
+        self._arrivals: Submitted | None = None
         dtype = recipe.translation.dtype
         self._lender = lending.lender("torch") if recipe.pin_memory else None
         self._view = views.viewer("torch", dtype, False, False, self._lender)
 
-    def begin(self, epoch: int) -> None:
-        """Drops what was submitted; what comes next is drawn for this epoch."""
-        if self._batch.batch:
-            _lib.release(self._batch.batch)
-            self._batch.batch = 0
-        self._waiting.clear()
-        self._epoch, self._received = epoch, 0
-        self._seek()
+    def begin(self, epoch: int, chosen: dict[int, Chosen]) -> None:
+        """Drops what was submitted; what comes next is what is chosen, drawn for this epoch.
 
-    def _seek(self) -> None:
+        Args:
+            chosen: the batches by their numbers from 0 on, added by who chooses them.
+        """
+        if self._arrivals is not None:
+            self._arrivals.drop()
+        self._epoch, self._chosen, self._arrivals = epoch, chosen, None
         if self._handle is not None:
-            _lib.call("hr_seek", self._handle.value, self._epoch, self._received)
+            _lib.call("hr_seek", self._handle.value, epoch, 0)
 
-    def submit(self, rows: list[int], draws: list[int]) -> None:
-        if self._handle is None:
-            self._open(len(rows))
-        self._waiting.append((rows, draws))
-        self._send(rows, draws)
+    def submit(self, handed_out: int) -> None:
+        """Has the engine begin with what was chosen since the last time."""
+        if self._arrivals is not None:
+            self._arrivals.submit()
+        elif self._chosen:
+            self._opened(handed_out).approach(handed_out)
 
-    def _send(self, rows: list[int], draws: list[int]) -> None:
-        assert self._handle is not None
-        _lib.submit(self._handle.value, array.array("q", rows), array.array("Q", draws))
-
-    def _open(self, batch_size: int) -> None:
-        recipe = self.recipe
-        config = recipe.config() | {
-            "order": "submitted",
-            "batch_size": max(batch_size, 1),
-            "num_threads": recipe.num_threads,
-            "prefetch": recipe.prefetch,
-            "seed": recipe.seed,
-            "on_error": recipe.on_error,
-            "rank": 0,
-            "world_size": 1,
-            "epoch": self._epoch,
-        }
-        self._handle = _lib.opened("hr_loader_open", config, recipe.samples.dataset.handle)
-        if self._lender is not None:
-            info = _lib.info("hr_loader_info", self._handle.value)
-            self._lender.serve(self._handle, int(info["slot_bytes"]), recipe.prefetch)
-
-    def receive(self, timeout: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """The images and labels of the next batch.
+    def make(self, number: int, timeout: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """The images and labels of the batch of a number.
 
         Raises:
             TimedOut: it did not come within `timeout` seconds; 0 waits as long as it takes.
             HeadraceError: one of its images is bad.
         """
-        assert self._handle is not None
-        receive, batch, error = _lib.library().hr_next, self._batch, self._error
-        out = ctypes.byref(batch), ctypes.byref(error)
-        deadline = time.monotonic() + timeout if timeout else math.inf
-        # A batch is still here where Ctrl-C came between its arrival and its delivery.
-        while not batch.batch:
-            left_ms = max(0.0, deadline - time.monotonic()) * 1000
-            wait_ms = math.ceil(min(left_ms, _lib.SLICE_MS))
-            code = receive(self._handle.value, wait_ms, *out)
-            if code == _lib.TIMEOUT and not wait_ms:
-                raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
-            if code and code != _lib.TIMEOUT:
-                self._pass()
-                raise error.exception()
+        arrivals = self._arrivals or self._opened(number)
+        batch = arrivals.wait(number, timeout or None)
+        if batch is None:
+            raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
         images, labels = self._view(batch)
-        self._waiting.popleft()
-        self._received += 1
         return images, labels
 
-    def _pass(self) -> None:
-        """Goes on behind a batch that failed, where the engine would stand still."""
-        self._waiting.popleft()
-        self._received += 1
-        self._seek()
-        for rows, draws in self._waiting:
-            self._send(rows, draws)
+    def _opened(self, first: int) -> Submitted:
+        recipe = self.recipe
+        if self._handle is None:
+            config = recipe.config() | {
+                "order": "submitted",
+                "batch_size": max(len(self._chosen[first].indices), 1),
+                "num_threads": recipe.num_threads,
+                "prefetch": recipe.prefetch,
+                "seed": recipe.seed,
+                "on_error": recipe.on_error,
+                "rank": 0,
+                "world_size": 1,
+                "epoch": self._epoch,
+            }
+            handle = _lib.opened("hr_loader_open", config, recipe.samples.dataset.handle)
+            if self._lender is not None:
+                info = _lib.info("hr_loader_info", handle.value)
+                self._lender.serve(handle, int(info["slot_bytes"]), recipe.prefetch)
+            self._handle = handle
+        arrivals = Submitted(self._handle.value, self._epoch)
+        arrivals.chosen = self._chosen
+        self._arrivals = arrivals
+        return arrivals
 
     def samples(self, images: torch.Tensor, labels: torch.Tensor) -> list[Any]:
         """A batch as the (image, label) pairs that torchvision's dataset would have returned."""
@@ -167,38 +146,52 @@ class Pool:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._epoch = 0
-        self._waiting: collections.deque[list[concurrent.futures.Future[Any]]] = collections.deque()
+        self._chosen: dict[int, Chosen] = {}
+        self._futures: dict[int, list[concurrent.futures.Future[Any]]] = {}
         self._threads = concurrent.futures.ThreadPoolExecutor(
             recipe.num_threads or ranks.allowed_threads(), thread_name_prefix="DataLoader"
         )
         self._stop = threading.Event()
         self.close = weakref.finalize(self, _stop, self._threads, self._stop)
 
-    def begin(self, epoch: int) -> None:
+    def begin(self, epoch: int, chosen: dict[int, Chosen]) -> None:
         """As ``Engine.begin``."""
-        for future in (future for batch in self._waiting for future in batch):
+        for future in (future for batch in self._futures.values() for future in batch):
             future.cancel()
-        self._waiting.clear()
-        self._epoch = epoch
+        self._futures.clear()
+        self._epoch, self._chosen = epoch, chosen
 
-    def submit(self, rows: list[int], draws: list[int]) -> None:
+    def submit(self, handed_out: int) -> None:
+        """As ``Engine.submit``."""
+        forget(self._futures, handed_out)
+        for number, batch in self._chosen.items():
+            if number not in self._futures:
+                self._futures[number] = self._begun(batch)
+
+    def _begun(self, batch: Chosen) -> list[concurrent.futures.Future[Any]]:
         work, recipe, stop = _Work(self.recipe), self.recipe, self._stop
         key = {"seed": recipe.seed, "epoch": self._epoch}
-        self._waiting.append(
-            [
-                self._threads.submit(work.sample, row, key | {"sample": row, "draw": draw}, stop)
-                for row, draw in zip(rows, draws, strict=True)
-            ]
-        )
+        return [
+            self._threads.submit(work.sample, row, key | {"sample": row, "draw": draw}, stop)
+            for row, draw in zip(batch.indices, batch.draws, strict=True)
+        ]
 
-    def receive(self, timeout: float) -> list[Any]:
-        """The (image, label) pairs of the next batch, as ``Engine.receive``."""
+    def make(self, number: int, timeout: float) -> list[Any]:
+        """The (image, label) pairs of the batch of a number, as ``Engine.make``."""
+        if number not in self._futures:
+            self._futures[number] = self._begun(self._chosen[number])
         deadline = time.monotonic() + timeout if timeout else None
-        for future in self._waiting[0]:
+        futures = self._futures[number]
+        for future in futures:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not concurrent.futures.wait([future], left).done:
                 raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
-        return [future.result() for future in self._waiting.popleft()]
+        try:
+            return [future.result() for future in futures]
+        except Exception:
+            del self._futures[number]  # a lack of memory, say, is tried once more
+            futures.clear()  # which hold the exception, and its traceback would hold them
+            raise
 
 
 def _wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import torch
@@ -16,11 +17,12 @@ import torch.utils.data
 
 from headrace import arguments, lending
 from headrace.batches import Engine, Pool, Recipe
+from headrace.choosing import layers
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 from headrace.generators import Tracker
-from headrace.iteration import Iteration, layers
+from headrace.iteration import Iteration
 from headrace.multiview import Views
-from headrace.place import Place, check, part, rest
+from headrace.place import Place, Standing, check, part, rest
 from headrace.samples import Contents, Samples
 from headrace.translate import Translation, of_steps, translate
 
@@ -120,9 +122,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
         self._warned: set[str] = set()
         # What iterations leave for the next one, and for state_dict.
-        self.place = Place()
-        self.resume: Place | None = None
-        self.next_epoch = 0
+        self.standing = Standing()
         self.base_seed: int | None = None
         self.tracker = Tracker()
         self._expects_it = False  # a framework to make another loader of this one
@@ -199,7 +199,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def __len__(self) -> int:
         """Batches an epoch; of one that goes on from a state, those before and those behind it."""
         whole = super().__len__()
-        place, sampler = self.resume or self.place, self.epoch_sampler
+        place, sampler = self.standing.resume or self.standing.place, self.epoch_sampler
         *wrappers, base = found = layers(self._index_sampler)
         plain = [] if self.batch_sampler is None else [torch.utils.data.BatchSampler]
         if [type(wrapper) for wrapper in wrappers] != plain:
@@ -292,7 +292,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """Keeps an engine for the next epoch, unless there is one already."""
         if isinstance(engine, Engine) and self._spare is None:
             try:
-                engine.begin(0)
+                engine.begin(0, {})
                 self._spare = engine
                 return
             except HeadraceError:  # it was closed, or belongs to the parent of a forked process
@@ -307,7 +307,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         # To another process go the arguments and the place, not the engine.
-        return self.__dict__ | {"_samples": None, "_spare": None, "_alive": None, "tracker": None}
+        left = dict.fromkeys(("_samples", "_spare", "_alive", "tracker"))
+        return self.__dict__ | left | {"standing": copy.copy(self.standing)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -321,7 +322,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Raises:
             UnsupportedError: torch's own loader reads the dataset, and it has no state.
         """
-        return {**self._identity(), **asdict(self.place)}
+        return {**self._identity(), **asdict(self.standing.place)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
@@ -380,8 +381,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 "another number of ranks, and may end it, or all behind it, too early; "
                 "callbacks=[headrace.lightning.Lengths()] has it count anew"
             )
-        self.place, self.resume = place, replace(place)
-        self.next_epoch = place.epoch
+        self.standing.go_to(place)
         if sampler is not None and place.sampler_epoch is not None:
             sampler.set_epoch(place.sampler_epoch)
 

@@ -7,17 +7,16 @@ when the event of the last copy from it has completed.
 from __future__ import annotations
 
 import functools
-import threading
-from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace import arguments
+from headrace.delivery import is_of_the_batch
 from headrace.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from headrace.delivery import Delivery
     from headrace.epoch import Epoch
-    from headrace.loader import Loader
 
 
 def resolve(device: Any) -> Any:
@@ -52,72 +51,63 @@ class Copies:
     While the caller computes with one batch the next one is copied, if it is decoded by then.
     """
 
-    def __init__(self, loader: Loader, epoch: Epoch, device: Any) -> None:
+    def __init__(self, epoch: Epoch, device: Any) -> None:
         import torch
 
         self._torch = torch
-        self._loader, self._epoch, self._device = loader, epoch, device
+        self._epoch, self._device = epoch, device
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         # By number, which PyTorch need not look for in a torch.device at each batch.
         self._current_stream = functools.partial(
             torch.cuda.current_stream, self._stream.device_index
         )
-        # As with an Epoch, threads may share this, each batch going to one of them.
-        self._turn = threading.RLock()
-        # Batches stay here until they are handed out, for an interrupt may come while one is
-        # copied; with each, what a state is made of behind it.
-        self._received: tuple[Any, Any] | None = None
-        self._copied: deque[tuple[Any, Any, Any]] = deque()
-        self._failed: tuple[Exception, Any] | None = None  # instead of the batch behind those
+        # Copied ahead, or what that raised: said when the batch is asked for.
+        self._ahead: dict[int, tuple[Any, Any] | Exception] = {}
 
-    def __iter__(self) -> Iterator[Any]:
-        return self
+    def begin(self) -> Delivery:
+        if self._epoch.superseded:  # it says so itself
+            self._ahead.clear()
+        return self._epoch.begin()
 
-    def __next__(self) -> Any:
-        with self._turn:
-            if self._epoch.superseded:  # it says so itself
-                self._copied.clear()
-                self._received = self._failed = None
-            if not self._copied:
-                self._raise_failed()
-                self._copy()
-            if len(self._copied) < 2 and self._failed is None and self._epoch.ready():
-                self._copy_ahead()
-            batch, copied, reached = self._copied[0]
-            now = self._current_stream()
-            now.wait_event(copied)
-            for tensor in _tensors(batch):
-                # Allocated on our stream: without this its memory could go to the next copy while
-                # the caller's kernels still read it.
-                tensor.record_stream(now)
-            self._copied.popleft()
-            self._loader.reached = reached
-            return batch
+    def has(self, number: int) -> bool:
+        return self._epoch.has(number)
 
-    def _raise_failed(self) -> None:
-        if self._failed is not None:
-            (error, self._loader.reached), self._failed = self._failed, None
-            raise error
+    def ready(self, number: int) -> bool:
+        return number in self._ahead or self._epoch.ready(number)
 
-    def _copy_ahead(self) -> None:
-        """Copies the next batch; what is wrong with it is said when it is asked for."""
-        before = self._loader.reached
-        try:
-            self._copy()
-        except Exception as error:
-            self._failed = error, self._loader.reached
-        finally:  # a state counts what was handed out
-            self._loader.reached = before
+    def make(self, number: int) -> Any:
+        found = self._ahead.get(number) or self._copied(number)
+        self._ahead[number] = found
+        if not isinstance(found, Exception) and number + 1 not in self._ahead:
+            self._copy_ahead(number + 1)
+        # What is not handed out now is made again.
+        del self._ahead[number]
+        if isinstance(found, Exception):
+            raise found
+        batch, copied = found
+        now = self._current_stream()
+        now.wait_event(copied)
+        for tensor in _tensors(batch):
+            # Allocated on our stream: without this its memory could go to the next copy while
+            # the caller's kernels still read it.
+            tensor.record_stream(now)
+        return batch
 
-    def _copy(self) -> None:
-        if self._received is None:
-            self._received = next(self._epoch), self._loader.reached
-        batch, reached = self._received
+    def _copy_ahead(self, number: int) -> None:
+        if self._epoch.ready(number):
+            try:
+                self._ahead[number] = self._copied(number)
+            except Exception as error:
+                if not is_of_the_batch(error):
+                    raise
+                self._ahead[number] = error
+
+    def _copied(self, number: int) -> tuple[Any, Any]:
+        batch = self._epoch.make(number)
         with self._torch.cuda.stream(self._stream):
             moved = _to(batch, self._device)
             copied = self._stream.record_event()
-        self._copied.append((moved, copied, reached))
-        self._received = None
+        return moved, copied
 
 
 def _to(part: Any, device: Any) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import array
-import collections
 import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
-from headrace import _lib, replay
-from headrace.errors import ArgumentError, HeadraceError
+from headrace import replay
+from headrace.arrivals import Chosen, forget
+from headrace.delivery import is_of_the_batch
+from headrace.errors import ArgumentError
 
 # Any iterable of sample numbers, or a function that makes one: a generator function, for instance.
 Sampler = Iterable[Any] | Callable[[], Iterable[Any]]
@@ -73,58 +74,98 @@ class Feed:
     def __init__(
         self,
         sampler: Any,
-        handle: int,
+        chosen: dict[int, Chosen],
         place: tuple[int, int],
         drawn: int | None,
+        whose: list[int],
         part: tuple[int, int],
         batch_size: int,
         drop_last: bool,
         ahead: tuple[int, int],
         pad: bool,
     ) -> None:
-        epoch, self._position = place
+        self._sampler, self._chosen = sampler, chosen
+        self._epoch, self._position = place  # behind what was chosen
         self._rank, self._world_size = part
-        self._batch_size, self._drop_last, self._handle = batch_size, drop_last, handle
+        self._batch_size, self._drop_last = batch_size, drop_last
         self._step_samples = batch_size * self._world_size
-        self.submitted = 0
+        self._count = 0  # batches chosen
         prefetch, samples = ahead
         wanted = prefetch + 2 + -(-max(samples, _SAMPLES_AHEAD) // batch_size)
         self._ahead = max(1, min(wanted, _MOST_BATCHES, _MOST_SAMPLES // batch_size))
-        self._expected = drawn
-        self._drawn = 0  # replay.checksum of all that was read
-        self._behind: collections.deque[int] = collections.deque()  # each submitted batch
-        self._replayed = False
-        self._chosen: array.array[int] | None = None  # of the next step
+        # The checksum of all that was read: those before the place too, of which a state may tell.
+        self._read_so_far = drawn
+        self.drawn: dict[int, list[int]] = {}  # behind each batch, and whose it is
+        self._whose = whose
+        self._next: array.array[int] | None = None  # the samples of the next step, once read
         self._failure: Exception | None = None
         self._ended = False
-        set_epoch = getattr(sampler, "set_epoch", None)
-        if set_epoch is not None:
-            set_epoch(epoch)
-        made = sampler if hasattr(sampler, "__iter__") else sampler()
         # Less than one sample a rank is missing in a last step; of fewer, all are here.
         self._most_first = self._world_size - 1 if pad else 0
         self._first: list[int] = []
-        self._indices = self._numbers(made)
+        self._indices: Iterator[int] | None = None  # of the sampler, behind all that was read
 
-    def fill(self, delivered: int) -> float:
-        """Submits as many batches as may wait, and says how many there are in all, if known.
+    def fill(self, number: int, handed_out: int) -> float:
+        """Chooses batches from a number on, and says how many there are in all, if known.
 
         Raises:
-            Exception: what the sampler raised, after all batches before were delivered.
+            Exception: what the sampler raised, where it did instead of this batch.
             ArgumentError: it gave what is no sample of the dataset, likewise.
         """
-        while not self._ended and self.submitted - delivered < self._ahead:
+        forget(self._chosen, handed_out)
+        forget(self.drawn, handed_out - 1)
+        while not self._ended and self._count - number < self._ahead:
             try:
-                self._ended = not self._submit()
+                more = self._choose()
             except Exception as failure:
-                self._ended, self._failure = True, failure
-            except BaseException:  # Ctrl-C: samples were taken from the sampler, and may be lost
+                if not is_of_the_batch(failure):
+                    raise
+                self._failure = failure
                 self._ended = True
-                self._failure = HeadraceError("the sampler was interrupted; begin a new iteration")
-                raise
-        if self._failure is not None and delivered >= self.submitted:
+            else:
+                self._ended = not more
+        if self._failure is not None and number >= self._count:
             raise self._failure
-        return math.inf if not self._ended or self._failure is not None else self.submitted
+        return math.inf if not self._ended or self._failure is not None else self._count
+
+    def head(self) -> list[int]:
+        """The first samples of all ranks from here on, to compare with the other ranks."""
+        return self._read()[:16].tolist()
+
+    def _read(self) -> array.array[int]:
+        """The samples of the next step, all ranks together."""
+        if self._next is None:
+            indices = self._opened() if self._indices is None else self._indices
+            # An exception from outside ends a generator: then it is opened anew.
+            self._indices = None
+            samples = array.array("q", itertools.islice(indices, self._step_samples))
+            drawn = replay.checksum(samples, self._read_so_far or 0)
+            self._next = samples
+            self._read_so_far = drawn
+            self._indices = indices
+        return self._next
+
+    def _opened(self) -> Iterator[int]:
+        """The sampler's numbers from the place on.
+
+        What a sampler would have drawn before it is known to nobody else, so it is asked again.
+        """
+        sampler = self._sampler
+        set_epoch = getattr(sampler, "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(self._epoch)
+        self._first = []
+        indices = self._numbers(sampler if hasattr(sampler, "__iter__") else sampler())
+        left, drawn = self._position, 0
+        while left:
+            some = array.array("q", itertools.islice(indices, min(left, _REPLAYED_AT_ONCE)))
+            if not some:
+                break
+            drawn = replay.checksum(some, drawn)
+            left -= len(some)
+        replay.compare(self._read_so_far, drawn, self._position)
+        self._read_so_far = drawn
+        return indices
 
     def _numbers(self, made: Iterable[Any]) -> Iterator[int]:
         """The sampler's numbers, the first of which the padding repeats."""
@@ -134,51 +175,29 @@ class Feed:
                 self._first.append(number)
             yield number
 
-    def delivered(self) -> int:
-        """The checksum of all samples up to the batch that was delivered now; once for each."""
-        return self._behind.popleft()
-
-    def head(self) -> list[int]:
-        """The first samples of all ranks from here on, to compare with the other ranks."""
-        return self._read()[:16].tolist()
-
-    def _read(self) -> array.array[int]:
-        if not self._replayed:
-            self._replay()
-        if self._chosen is None:
-            self._chosen = self._take(self._step_samples)
-            self._drawn = replay.checksum(self._chosen, self._drawn)
-        return self._chosen
-
-    def _take(self, count: int) -> array.array[int]:
-        return array.array("q", itertools.islice(self._indices, count))
-
-    def _replay(self) -> None:
-        """To the place: what a sampler would have drawn is known to nobody else."""
-        left = self._position
-        while left and (taken := self._take(min(left, _REPLAYED_AT_ONCE))):
-            self._drawn = replay.checksum(taken, self._drawn)
-            left -= len(taken)
-        replay.compare(self._expected, self._drawn, self._position)
-        self._replayed = True
-
-    def _submit(self) -> bool:
-        """Submits the next step's batch; false where there is none."""
-        chosen = self._read()
-        count = len(chosen)
+    def _choose(self) -> bool:
+        """Chooses the next step's batch; false where there is none."""
+        samples, number = self._read(), self._count
+        count = len(samples)
         if count == 0 or (count < self._step_samples and self._drop_last):
             return False
         if self._first and count < self._step_samples:
             missing = -count % self._world_size
-            chosen.extend(itertools.islice(itertools.cycle(self._first), missing))
-        first, length = share(len(chosen), self._batch_size, self._rank, self._world_size)
-        indices = chosen[first : first + length]
-        draws = array.array("Q", range(self._position + first, self._position + first + length))
-        _lib.submit(self._handle, indices, draws)
-        self._behind.append(self._drawn)
-        self._chosen = None
-        self._position += count
-        self.submitted += 1
+            samples = samples + array.array(
+                "q", itertools.islice(itertools.cycle(self._first), missing)
+            )
+        first, length = share(len(samples), self._batch_size, self._rank, self._world_size)
+        draws = range(self._position + first, self._position + first + length)
+        batch = Chosen(samples[first : first + length], draws)
+        behind, position, drawn = number + 1, self._position + count, self._read_so_far
+        assert drawn is not None
+        whose = [drawn, *self._whose]
+        # No exception comes between these.
+        self._chosen[number] = batch
+        self.drawn[number] = whose
+        self._count = behind
+        self._position = position
+        self._next = None
         return True
 
 

@@ -8,8 +8,8 @@ and gives the memory out again only when they are done, which it does for no mem
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -67,36 +67,59 @@ class Lender:
         self._frombuffer = torch.frombuffer
         self._engine: _lib.Handle | None = None
         self._slot_bytes = 0
-        self._lent: dict[int, Any] = {}
-        self._tags = itertools.count()
+        self._loans = 0  # that the engine is to have at once
+        self._lent: dict[int, Any] = {}  # by tag
+        self._offered: int | None = None  # the last of them, until it is known that it was lent
+        self._tag = 0  # of the next
 
     def serve(self, engine: _lib.Handle, slot_bytes: int, prefetch: int) -> None:
         """Begins with an engine just opened; loans to an earlier one ended when that was closed."""
         self._engine, self._slot_bytes, self._lent = engine, slot_bytes, {}
+        self._offered = None
         engine.keep(self._lent)
         # The window of the engine, which is two at least, and one for what it opens next.
-        for _ in range(prefetch + 2):
-            self._lend()
+        self._loans = prefetch + 2
+        self._lend()
 
     def _lend(self) -> None:
+        """Lends what is missing; again what may not have been lent, as an exception came."""
         assert self._engine is not None
-        tag, memory = next(self._tags), self._allocate(self._slot_bytes)
-        self._lent[tag] = memory
-        _lib.call("hr_lend", self._engine.value, memory.data_ptr(), self._slot_bytes, tag)
+        again = self._offered in self._lent
+        while again or len(self._lent) < self._loans:
+            if not again:
+                memory, tag = self._allocate(self._slot_bytes), self._tag
+                behind = tag + 1
+                # Kept before it is lent: the engine writes to it from then on.
+                self._lent[tag] = memory
+                self._offered, self._tag = tag, behind
+            assert self._offered is not None
+            memory = self._lent[self._offered]
+            loan = (memory.data_ptr(), self._slot_bytes, self._offered)
+            # The same twice is refused, and changes nothing.
+            with contextlib.suppress(*([ArgumentError] if again else [])):
+                _lib.call("hr_lend", self._engine.value, *loan)
+            self._offered = None
+            again = False
 
     def over(self, batch: _lib.Batch, form: views.Form) -> list[Any]:
         """The tensors of a held batch, whose loan ends here."""
-        memory = self._lent.get(batch.tag)
+        tag = batch.tag
+        memory = self._lent.get(tag)
+        lent = memory is not None
         if memory is None:
             # Begun before the first loan, and so in a slot of the engine's own.
             size = ctypes.sizeof(form.memory)
             memory = self._allocate(size)
             source = form.memory.from_address(batch.fields[0].data)
             memory.copy_(self._frombuffer(source, dtype=self._uint8))
-        handle, batch.batch = batch.batch, 0
-        _lib.release(handle)
-        if self._lent.pop(batch.tag, None) is not None:
-            self._lend()
+        _lib.release(batch.batch)  # again is harmless
+        if lent:
+            # The memory is ours alone from here on; no exception comes between these two.
+            del self._lent[tag]
+            batch.batch = 0
+        else:
+            batch.batch = 0
+        self._lend()
         return [
             self._part(memory, at, elements * dtype.itemsize, own).view(dtype).view(shape)
             for dtype, shape, elements, at, own in form.tensors

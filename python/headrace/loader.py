@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,12 +21,13 @@ from headrace import (
     views,
 )
 from headrace import fields as batch_fields
+from headrace.arrivals import Arrivals, Submitted
 from headrace.dataset import Dataset
-from headrace.epoch import Applied, Epoch
+from headrace.epoch import Batches, Epoch, Source
 from headrace.errors import ArgumentError, ArgumentTypeError
 from headrace.moved import Moved
 from headrace.multiview import Views
-from headrace.position import Position
+from headrace.position import Pass, Position, Reached
 from headrace.schedule import Schedule
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
@@ -92,7 +94,8 @@ class Loader:
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.
-        on_error: "raise", or "replace" a bad sample by another one and say so in ``report()``.
+        on_error: "raise", and the next batch is that behind the one with the bad sample; or
+            "replace" a bad sample by another one and say so in ``report()``.
         sampler: one of ``headrace.samplers``; or any iterable of sample numbers, or a function that
             makes one, in the place of ``shuffle``. That is iterated anew each epoch, after
             ``set_epoch(epoch)`` where it has that, and replayed to its place on resume. It is the
@@ -218,8 +221,6 @@ class Loader:
         arrange = None if several is None else several.arrange
         self._view = views.viewer(*form, self._lender, arrange, self._mixes)
         self.position = Position()
-        self._drawn: list[int] | None = None  # of a sampler: note
-        self.iteration = 0  # counts iterations begun; an Epoch knows by it that it is the latest
         self._steps = self._length = 0  # of an epoch of Headrace's own order
         self._engine: _lib.Handle | None = None
         self._opened_for: tuple[int, int, int] = (0, 0, 0)
@@ -280,11 +281,12 @@ class Loader:
         return feed.steps(self.sampler, self.batch_size * self._shares(), self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
+        return Batches(self.source(), self._batch_fn)
+
+    def source(self) -> Source:
+        """The batches of the next iteration, by their numbers."""
         epoch = Epoch(self)
-        batches: Iterator[Any] = epoch
-        if self._device is not None:
-            batches = devices.Copies(self, epoch, self._device)
-        return batches if self._batch_fn is None else Applied(self._batch_fn, batches)
+        return epoch if self._device is None else devices.Copies(epoch, self._device)
 
     def _shares(self) -> int:
         """How many ranks the order is split between."""
@@ -295,31 +297,38 @@ class Loader:
         whole, rest = divmod(max(0, self._length - position), self.step_samples)
         return whole + (rest > 0 and not self.drop_last)
 
-    def begin(self) -> tuple[int, int, int, feed.Feed | None]:
-        """Moves the engine to where the next iteration begins.
-
-        Returns:
-            handle, epoch, position, and where the samples are a user's choice what submits them.
+    def begin(self) -> tuple[Pass, Arrivals, feed.Feed | None]:
+        """What the next iteration is: its place, its batches, and what submits them where the
+        samples are a user's choice. Nothing of the loader changes.
 
         Raises:
             ArgumentError: the ranks do not agree on the order.
         """
         handle = self._open()
-        epoch, position = self.position.begin()
+        origin = self.position.upcoming
+        epoch, position = origin.epoch, origin.samples
+        begun = Pass(origin, self.position.reached, self.step_samples, math.inf)
+        arrivals: Arrivals
         chosen = None
-        number = position
-        if not self._own_order:
-            chosen = self._begin_feed(handle, epoch, position)
-            number //= self.step_samples
+        if self._own_order:
+            begun.steps = self.steps_from(position)
+            step_samples = self.step_samples
+
+            def seek(number: int) -> None:
+                _lib.call("hr_seek", handle, epoch, position + number * step_samples)
+
+            arrivals = Arrivals(handle, seek)
+        else:
+            arrivals = Submitted(handle, epoch, position // self.step_samples)
+            chosen = self._feed(origin, arrivals)
+            begun.drawn = chosen.drawn
         if self._part == (None, None):
             ranks.agree(self._agreement(epoch, position, chosen))
-        _lib.call("hr_seek", handle, epoch, number)
-        self.iteration += 1
-        return handle, epoch, position, chosen
+        return begun, arrivals, chosen
 
-    def _begin_feed(self, handle: int, epoch: int, position: int) -> feed.Feed:
+    def _feed(self, origin: Reached, arrivals: Submitted) -> feed.Feed:
         rank, world_size, _ = self._opened_for
-        drawn = self._drawn if position else None
+        epoch, position, drawn = origin
         if self._shares() < world_size:  # each rank has a sampler of its own
             position, rest = divmod(position, world_size)
             if rest:
@@ -328,11 +337,13 @@ class Loader:
                     f"world_size={world_size} samplers that shard themselves cannot have taken"
                 )
             rank, world_size = 0, 1
+        whose = self._whose()
         return feed.Feed(
             self.sampler,
-            handle,
+            arrivals.chosen,
             (epoch, position),
-            drawn[0] if drawn and drawn[1:] == self._whose() else None,
+            drawn[0] if drawn and drawn[1:] == whose else None,
+            whose,
             (rank, world_size),
             self.batch_size,
             self.drop_last,
@@ -344,19 +355,6 @@ class Loader:
         """Whose order a sampler gives: all ranks', or that of this one of so many."""
         rank, world_size, _ = self._opened_for
         return [rank, world_size] if feed.shards_itself(self.sampler) else [0, 1]
-
-    def note(self, drawn: int) -> None:
-        """Notes what ``replay.checksum`` makes of all that a sampler gave up to this batch."""
-        self._drawn = [drawn, *self._whose()]
-
-    @property
-    def reached(self) -> tuple[tuple[int, int], list[int] | None]:
-        """What a state is made of; to be set back by who takes batches and keeps them a while."""
-        return self.position.place, self._drawn
-
-    @reached.setter
-    def reached(self, behind: tuple[tuple[int, int], list[int] | None]) -> None:
-        self.position.place, self._drawn = behind
 
     def _agreement(self, epoch: int, position: int, chosen: feed.Feed | None) -> dict[str, Any]:
         """All that the order depends on; scripts that seed each rank differently meet it here."""
@@ -391,10 +389,10 @@ class Loader:
             "version", "fingerprint", "samples" and "shuffle" to know the order by, and with a
             sampler of one's own "drawn", a checksum of what it gave.
         """
-        epoch, position = self.position.place
+        epoch, position, drawn = self.position.reached
         state = {**self._order(), "seed": self.seed, "epoch": epoch, "position": position}
-        if position and not self._own_order and self._drawn is not None:
-            state["drawn"] = self._drawn
+        if position and not self._own_order and drawn is not None:
+            state["drawn"] = drawn
         return state
 
     def _order(self) -> dict[str, Any]:
@@ -443,8 +441,8 @@ class Loader:
             drawn = arguments.each("state['drawn']", drawn, arguments.count)
             if len(drawn) != 3:
                 raise arguments.refuse("state['drawn']", drawn, "three numbers")
-        self.seed, self._drawn = seed, drawn
-        self.position.go_to(epoch, position)
+        self.seed = seed
+        self.position.go_to(epoch, position, drawn)
 
     def stats(self) -> dict[str, Any]:
         """What the engine measured since it was opened: rates, waits by stage, stalls, slots."""

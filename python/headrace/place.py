@@ -8,12 +8,14 @@ and those behind them can be dealt to any number of ranks in turns, as the sampl
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from headrace import ranks, replay
+from headrace.delivery import Delivery
 from headrace.errors import ArgumentError
 
 
@@ -30,6 +32,94 @@ class Place:
     order_seed: int | None = None  # of a RandomSampler without a generator
     generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
     sampler_epoch: int | None = None  # of a sampler with set_epoch
+
+
+class Progress:
+    """How far one iteration has come.
+
+    Attributes:
+        place: where it begins, with what its order is drawn from.
+        delivery: which of its batches were handed out.
+        count: how many batches were chosen.
+        total: how many there are; infinity where that is not known, or the sampler failed.
+        behind: behind each batch, the samples of the epoch that this rank has taken, and
+            ``Place.drawn``.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.delivery = Delivery()
+        self.count = 0
+        self.total = math.inf
+        self.behind: dict[int, tuple[int, list[int]]] = {}
+
+    @property
+    def moved(self) -> int:
+        """Grows with every batch that is handed out, and at the end."""
+        handed_out = self.delivery.handed_out
+        return handed_out + (handed_out >= self.total)
+
+    @property
+    def reached(self) -> Place:
+        """The place behind what was handed out; behind the last batch the next epoch's start."""
+        place, handed_out = self.place, min(self.delivery.handed_out, self.count)
+        if handed_out >= self.total:
+            return Place(epoch=place.epoch + 1)
+        if not handed_out:
+            return place
+        samples, drawn = self.behind[handed_out - 1]
+        return replace(place, batches=place.batches + handed_out, samples=samples, drawn=drawn)
+
+
+class Standing:
+    """Where a ``DataLoader`` stands: what its iterations leave for the next one, and for a state.
+
+    Attributes:
+        latest: the iteration that handed a batch out last.
+        resume: the place that a state told, until an iteration has handed a batch out from there.
+        next_epoch: of the next iteration.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Progress | None = None
+        self.resume: Place | None = None
+        self.next_epoch = 0
+        # What was said, while which iteration was the latest, and how far that had come.
+        self._said = Place()
+        self._during: Progress | None = None
+        self._moved = 0
+
+    @property
+    def place(self) -> Place:
+        """The place behind the last batch handed out, or what was said since."""
+        latest = self.latest
+        if latest is None or (latest is self._during and latest.moved == self._moved):
+            return self._said
+        return latest.reached
+
+    def go_to(self, place: Place) -> None:
+        """Makes a place the current one, and the next iteration's."""
+        resume, latest = replace(place), self.latest
+        moved, epoch = 0 if latest is None else latest.moved, place.epoch
+        # No exception comes between these.
+        self._said = place
+        self._during = latest
+        self._moved = moved
+        self.resume = resume
+        self.next_epoch = epoch
+
+    def skip(self, empty: Progress) -> None:
+        """Goes on behind an epoch of which a state has left no batch."""
+        epoch = max(self.next_epoch, empty.place.epoch + 1)
+        # No exception comes between these.
+        self.latest = empty
+        self.resume = None
+        self.next_epoch = epoch
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To another process go the places, and not the iteration that reached them.
+        said = {"_said": self.place, "latest": None, "_during": None, "_moved": 0}
+        return self.__dict__ | said
 
 
 def part(layers: list[Any]) -> tuple[int, int]:

@@ -10,14 +10,16 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from multiprocessing import context, reduction
 from typing import Any
 
 from headrace import mixing, ranks, samplers
+from headrace.delivery import Delivery
+from headrace.epoch import Batches, Source, newer_iteration
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
-from headrace.position import Position
+from headrace.position import Pass, Position
 
 MAX_WORKERS = 1024
 
@@ -107,7 +109,7 @@ class Share:
         among = {"rank": worker * world_size + rank, "world_size": world_size * workers}
         self._rounds = Loader(**dict(own, **among, drop_last=True))
         self._rest_of: Loader | None = None
-        self._arguments = own
+        self._arguments, self._function = own, own.get("batch_fn")
         self._step_samples = self._rounds.batch_size * world_size
         self._round_samples = self._step_samples * workers
         samples = self._rounds.places
@@ -123,34 +125,40 @@ class Share:
     def __len__(self) -> int:
         return self._whole_rounds + self._has_rest
 
-    def __iter__(self) -> Iterator[Any]:
-        epoch, samples = self.position.begin()
-        round_number, rest = divmod(samples, self._round_samples)
+    def __iter__(self) -> Batches:
+        return Batches(_ShareOfAnEpoch(self), self._function)
+
+    def begin(self) -> tuple[Pass, int]:
+        """What the next iteration is, and how many rounds lie before it. Nothing changes.
+
+        Raises:
+            ArgumentError: a state's place is not between two rounds.
+        """
+        origin = self.position.upcoming
+        rounds, rest = divmod(origin.samples, self._round_samples)
         if rest:
             raise ArgumentError(
-                f"the state stands at sample {samples} of its epoch, which is no whole number of "
-                f"rounds of {self._round_samples} samples (batch_size * world_size * num_workers)"
+                f"the state stands at sample {origin.samples} of its epoch, which is no whole "
+                f"number of rounds of {self._round_samples} samples (batch_size * world_size * "
+                "num_workers)"
             )
-        if round_number < self._whole_rounds:
-            self._rounds.position.go_to(epoch, round_number * self._round_samples)
-            for batch in self._rounds:
-                round_number += 1
-                self._reached(epoch, round_number)
-                yield batch
-        if self._has_rest:
-            if self._rest_of is None:
-                self._rest_of = Loader(**self._arguments)
-            self._rest_of.seed = self._rounds.seed
-            self._rest_of.position.go_to(epoch, self._rest_begins)
-            batch = next(iter(self._rest_of))
-            self._reached(epoch, len(self))
-            yield batch
+        left = max(0, len(self) - rounds)
+        return Pass(origin, self.position.reached, self._round_samples, left), rounds
 
-    def _reached(self, epoch: int, batches: int) -> None:
-        if batches == len(self):
-            self.position.finish(epoch)
-        else:
-            self.position.reach(epoch, batches * self._round_samples)
+    def source_of(self, epoch: int, batch: int) -> tuple[Source, int]:
+        """What makes a batch of an epoch and those behind it, and which comes first there."""
+        if batch < self._whole_rounds:
+            self._rounds.position.go_to(epoch, batch * self._round_samples)
+            return self._rounds.source(), batch
+        if self._rest_of is None:
+            self._rest_of = Loader(**self._arguments)
+        self._rest_of.seed = self._rounds.seed
+        self._rest_of.position.go_to(epoch, self._rest_begins)
+        return self._rest_of.source(), self._whole_rounds
+
+    def is_rest(self, batch: int) -> bool:
+        """Whether a batch is of what whole rounds leave over."""
+        return batch >= self._whole_rounds
 
     def set_epoch(self, epoch: int) -> None:
         self.position.set_epoch(epoch)
@@ -167,3 +175,49 @@ class Share:
         self._rounds.close()
         if self._rest_of is not None:
             self._rest_of.close()
+
+
+class _ShareOfAnEpoch:
+    """The batches of one iteration over a share (``epoch.Source``)."""
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._pass: Pass | None = None  # once it has begun
+        self._rounds = 0  # before it
+        # What makes whole rounds, and what is left over: by that, with the first batch of it.
+        self._sources: dict[bool, tuple[Source, int]] = {}
+
+    def begin(self) -> Delivery:
+        share, latest = self._share, self._share.position.latest
+        if self._pass is None:
+            begun, rounds = share.begin()
+            # No exception comes between these.
+            self._rounds = rounds
+            self._pass = begun
+            share.position.latest = begun
+            return begun.delivery
+        if self._pass is not latest:
+            if self._pass.delivery.handed_out >= self._pass.steps:
+                raise StopIteration
+            raise newer_iteration()
+        return self._pass.delivery
+
+    def has(self, number: int) -> bool:
+        assert self._pass is not None
+        return number < self._pass.steps
+
+    def ready(self, number: int) -> bool:
+        batch = self._rounds + number
+        source = self._sources.get(self._share.is_rest(batch))
+        return source is not None and source[0].ready(batch - source[1])
+
+    def make(self, number: int) -> Any:
+        assert self._pass is not None
+        batch = self._rounds + number
+        rest = self._share.is_rest(batch)
+        if rest not in self._sources:
+            first = batch if rest else self._rounds
+            self._sources[rest] = self._share.source_of(self._pass.origin.epoch, first)
+        source, first = self._sources[rest]
+        source.begin()
+        return source.make(batch - first)

@@ -49,7 +49,7 @@ def viewer(
     arrange: Arrange | None = None,
     mixed: bool = False,
 ) -> View:
-    """A function from a held batch to its (images, labels), or (images, labels, indices, more).
+    """A function that takes a batch that came, as its (images, labels) or with indices and more.
 
     ``more`` is a dict of what stands behind the indices: labels that moved, or in a ``mixed`` batch
     its other fields and its plain labels. Labels and indices, one number a sample, have memory of
@@ -75,10 +75,7 @@ def viewer(
             parts = lender.over(batch, form)
         else:
             buffer = form.memory.from_address(batch.fields[0].data)
-            # From here on the batch goes back with the buffer, and is no longer the iterator's. At
-            # exit the process gives all memory back; torch may still hold tensors by then.
-            handle, batch.batch = batch.batch, 0
-            release_with(buffer, handle)
+            release_with(buffer, batch)
             parts = over(buffer, form)
         more = {name: parts.pop() for name in reversed(form.more)}
         indices = parts.pop() if with_fields or mixed else None

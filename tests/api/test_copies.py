@@ -61,9 +61,9 @@ def take(batches: Iterator[Any], seen: list[int]) -> None:
 
 def settled(batches: Any) -> Any:
     """The same iterator, once the engine has the next batch ready, so that it is copied ahead."""
-    epoch = batches._epoch if isinstance(batches, devices.Copies) else batches
+    epoch = getattr(batches._source, "_epoch", batches._source)
     deadline = time.monotonic() + 20
-    while not epoch.ready():
+    while not epoch.ready(epoch._arrivals._at):
         assert time.monotonic() < deadline
     return batches
 

@@ -6,6 +6,7 @@ import random
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -271,6 +272,27 @@ def test_an_error_stays_at_its_batch_and_the_batches_before_it_are_delivered(fol
         with pytest.raises(errors.TruncatedError):
             delivered.extend(labels for _, labels in iterator)
     assert np.concatenate(delivered).tolist() == [0] * 8 + [1] * 8
+
+
+@pytest.mark.parametrize("sampled", [False, True], ids=["own order", "sampler"])
+def test_a_batch_with_a_bad_file_is_passed_after_its_error_as_in_torch(
+    folder: Path, sampled: bool
+) -> None:
+    cut(folder / "class2" / "image0002.jpg")  # number 16: of the third batch
+    order: dict[str, Any] = {"sampler": list(range(24))} if sampled else {}
+    steps = [hr.transforms.Resize((8, 8))]
+    with hr.Loader(folder, 6, transform=steps, fields=["index"], **order) as loader:
+        for _ in range(2):
+            iterator, seen = iter(loader), []
+            for _ in range(4):
+                try:
+                    seen.append(next(iterator)[2]["index"].tolist())
+                except errors.TruncatedError:
+                    seen.append([])
+                    assert loader.state_dict()["position"] == 18
+            assert seen == [[*range(6)], [*range(6, 12)], [], [*range(18, 24)]]
+            with pytest.raises(StopIteration):
+                next(iterator)
 
 
 @pytest.mark.parametrize(

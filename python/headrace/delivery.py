@@ -1,0 +1,82 @@
+"""Which batches of an iteration were handed out, whatever exception comes in between.
+
+A signal may come at any time, and Python then runs its handler between two instructions: behind a
+call, where a function begins, where a loop goes back. What the handler raises, Ctrl-C's
+KeyboardInterrupt or an exception of the program's own, ends whatever the thread was doing; so does
+a MemoryError. None of them may cost a batch, so every iterator of this package does the same:
+
+1. It reserves the number of the batch that is to come, for the thread that asks.
+2. It makes the batch of that number. Whatever it has to, it does again.
+3. It strikes the reservation out and returns: one instruction and the next, without a call.
+
+An exception before the third step leaves the reservation, so the next call makes that very batch,
+and a state stands in front of it. Behind the third step the batch is the caller's.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import CodeType, TracebackType
+from typing import Any
+
+from headrace.errors import ClosedError, ForkedError, WaitTimeoutError
+
+
+class Delivery:
+    """The numbers of an iteration's batches: reserved, and handed out."""
+
+    def __init__(self) -> None:
+        # By thread. An iterator strikes a number out itself: a call would be one instruction more.
+        self.reserved: dict[int, int] = {}
+        self._behind = 0  # the number that nobody has reserved yet
+
+    def upcoming(self, thread: int) -> int:
+        """The number that a thread gets next: what it has reserved already, or a new one."""
+        return self.reserved.get(thread, self._behind)
+
+    def reserve(self, thread: int, number: int) -> None:
+        """Reserves what ``upcoming`` said."""
+        behind = max(number + 1, self._behind)
+        # No exception can come between these two, nor another thread.
+        self.reserved[thread] = number
+        self._behind = behind
+
+    @property
+    def handed_out(self) -> int:
+        """How many batches were handed out, up to the first that was not."""
+        return min([self._behind, *self.reserved.values()])
+
+
+def is_of_the_batch(error: BaseException) -> bool:
+    """Whether an exception says what is wrong with one batch, so that iterating goes on behind it.
+
+    That is what a bad file raises, or the program's own function. It is not what comes from
+    outside: what is no ``Exception``, a lack of memory, what a handler of a signal raised, the end
+    of a wait, a closed loader.
+    """
+    outside = (MemoryError, StopIteration, ClosedError, ForkedError, WaitTimeoutError)
+    if not isinstance(error, Exception) or isinstance(error, outside):
+        return False
+    return not _passed_through(error.__traceback__, _handlers())
+
+
+def _handlers() -> set[CodeType]:
+    """The code of the handlers of signals that are written in Python."""
+    found = set()
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        handler = getattr(handler, "func", handler)  # of a functools.partial
+        if not hasattr(handler, "__code__") and callable(handler):
+            handler = type(handler).__call__  # an object that can be called
+        code = getattr(handler, "__code__", None)
+        if code is not None:
+            found.add(code)
+    return found
+
+
+def _passed_through(traceback: TracebackType | None, codes: set[CodeType]) -> bool:
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes:
+            return True
+        traceback = traceback.tb_next
+    return False

@@ -1,0 +1,308 @@
+"""Exceptions that come from outside while a batch is asked for: none is lost, doubled or counted.
+
+Python looks for signals where a function begins, behind a call and where a loop goes back. The
+first tests raise at each of these places in turn, once; the others let a timer do it, thousands of
+times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import itertools
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+from torchvision import transforms as v1
+
+import headrace as hr
+from headrace import devices, lending
+from images import plain_tree
+
+PACKAGE = str(Path(hr.__file__).parent)
+COUNT, BATCH = 24, 8
+NOWHERE = 10**9
+CROP = [{"name": "RandomResizedCrop", "size": [8, 8]}]
+
+
+class Stop(Exception):
+    """A program's own exception, which its handler raises."""
+
+
+class Case:
+    """A loader, what iterates it, and the rows of its batches."""
+
+    def __init__(self, loader: Any, rows: Callable[[Any], list[int]]) -> None:
+        self.loader, self.rows = loader, rows
+
+    def stands(self) -> int:
+        """How many samples the state says were handed out."""
+        state = self.loader.state_dict()
+        taken: int = state.get("position", state.get("samples"))
+        return COUNT if state["epoch"] else taken
+
+
+Make = Callable[[Path, Path], "contextlib.AbstractContextManager[Case]"]
+
+
+def by_index(batch: Any) -> list[int]:
+    found: list[int] = batch[2]["index"].tolist()
+    return found
+
+
+@contextlib.contextmanager
+def loader_of(packed: Path, _: Path, **more: Any) -> Iterator[Case]:
+    options = {"transform": CROP, "fields": ["index"], "num_threads": 2, **more}
+    with hr.Loader(packed, BATCH, **options) as loader:
+        yield Case(loader, by_index)
+
+
+class Generated:
+    """A sampler whose iterator is a generator, which an exception ends."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from (7 * i % COUNT for i in range(1, COUNT + 1))
+
+
+def doubled(batch: Any) -> Any:
+    images, labels, fields = batch
+    images.mul_(2)  # in place, so that a batch that is begun again has to be a new one
+    return images, labels, fields
+
+
+@contextlib.contextmanager
+def dataloader_of(_: Path, folder: Path, collate: bool = False, **more: Any) -> Iterator[Case]:
+    steps = v1.Compose([v1.Resize((8, 8)), v1.ToTensor()])
+    dataset = torchvision.datasets.ImageFolder(str(folder), steps)
+    dataset.samples = [(path, row) for row, (path, _) in enumerate(dataset.samples)]
+    dataset.targets = list(range(COUNT))
+    if collate:
+        more["collate_fn"] = lambda samples: torch.utils.data.default_collate(samples)
+    loader = hr.DataLoader(dataset, BATCH, strict=True, **more)
+    try:
+        yield Case(loader, lambda batch: batch[1].tolist())
+    finally:
+        loader.close()
+
+
+@contextlib.contextmanager
+def iterable_of(packed: Path, _: Path, **more: Any) -> Iterator[Case]:
+    options = {"transform": CROP, "fields": ["index"], "num_threads": 2, **more}
+    dataset = hr.IterableDataset(packed, BATCH, **options)
+    try:
+        yield Case(dataset, by_index)
+    finally:
+        dataset.loader.close()
+
+
+class Stream:
+    device_index = 0
+
+    def wait_event(self, event: object) -> None:
+        pass
+
+    def record_event(self) -> object:
+        return object()
+
+
+@contextlib.contextmanager
+def copies_of(packed: Path, folder: Path, **more: Any) -> Iterator[Case]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(torch.cuda, "Stream", lambda _: Stream())
+        patched.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
+        patched.setattr(torch.cuda, "current_stream", lambda _: Stream())
+        patched.setattr(torch.Tensor, "record_stream", lambda *_: None)
+        patched.setattr(devices, "resolve", lambda name: name and torch.device("cpu"))
+        allocate = lambda size: torch.empty(size, dtype=torch.uint8)  # noqa: E731
+        patched.setattr(lending, "allocator", lambda: allocate)
+        with loader_of(packed, folder, device="cuda", **more) as case:
+            yield case
+
+
+def made(function: Any, **options: Any) -> Make:
+    return lambda packed, folder: function(packed, folder, **options)
+
+
+CASES: dict[str, Make] = {
+    "Loader": made(loader_of, shuffle=True),
+    "Loader with a list for a sampler": made(loader_of, sampler=list(range(COUNT))[::-1]),
+    "Loader with a generator for a sampler": made(loader_of, sampler=Generated()),
+    "Loader with a function on its batches": made(loader_of, batch_fn=doubled),
+    "Loader of NumPy": made(loader_of, output="numpy"),
+    "copies to a device": made(copies_of),
+    "copies to a device of a sampler's": made(copies_of, sampler=Generated()),
+    "IterableDataset": made(iterable_of, shuffle=True),
+    "DataLoader": made(dataloader_of, num_workers=2),
+    "DataLoader, shuffled": made(dataloader_of, shuffle=True),
+    "DataLoader, shuffled by a generator": made(
+        dataloader_of, shuffle=True, generator=torch.Generator(), num_workers=2
+    ),
+    "DataLoader with a sampler": made(dataloader_of, sampler=Generated()),
+    "DataLoader with a collate_fn": made(dataloader_of, collate=True, shuffle=True),
+}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plain_tree(tmp_path_factory.mktemp("interrupts") / "photos")
+
+
+@pytest.fixture(scope="module")
+def shards(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    destination = tmp_path_factory.mktemp("interrupted") / "photos.hr"
+    hr.pack(photos, destination)
+    return destination
+
+
+class Places:
+    """Raises at the n-th place of the package at which Python looks for signals."""
+
+    def __init__(self, place: int) -> None:
+        self._left = place
+        self._before: dict[int, int] = {}  # no frames, which would keep batches
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event in ("call", "exception"):  # no look behind a call that raised
+            self._before.pop(id(frame), None)
+        if event == "call":
+            self._look()
+        elif event == "opcode":
+            last, self._before[id(frame)] = self._before.get(id(frame)), frame.f_lasti
+            if last is not None and self._looks_behind(frame, last):
+                self._look()
+        return self
+
+    @staticmethod
+    def _looks_behind(frame: FrameType, last: int) -> bool:
+        name = dis.opname[frame.f_code.co_code[last]]
+        if name.startswith(("POP_JUMP", "JUMP_FORWARD", "JUMP_IF")):
+            return sys.version_info < (3, 11)
+        return name.startswith(("CALL", "JUMP", "WITH_EXCEPT"))
+
+    def _look(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise KeyboardInterrupt
+
+
+def pixels(case: Case, batch: Any) -> dict[int, bytes]:
+    return dict(zip(case.rows(batch), (np.asarray(i).tobytes() for i in batch[0]), strict=True))
+
+
+def undisturbed(make: Make, shards: Path, photos: Path) -> dict[int, bytes]:
+    """The pixels of each row in the second epoch."""
+    with make(shards, photos) as case:
+        list(case.loader)
+        return {row: data for batch in case.loader for row, data in pixels(case, batch).items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch(
+    name: str, photos: Path, shards: Path
+) -> None:
+    expected = undisturbed(CASES[name], shards, photos)
+    with CASES[name](shards, photos) as case:
+        for epoch in range(2):
+            batches, seen, ended = iter(case.loader), dict[int, bytes](), False
+            while not ended:
+                # Of the first epoch its beginning, of the second all.
+                disturbed = epoch or not seen
+                for place in itertools.count(1 if disturbed else NOWHERE):
+                    before = case.loader.state_dict()
+                    sys.settrace(Places(place))
+                    try:
+                        batch = next(batches)
+                    except KeyboardInterrupt:
+                        sys.settrace(None)
+                        assert case.loader.state_dict() == before, place
+                        continue
+                    except StopIteration:
+                        ended = True
+                    finally:
+                        sys.settrace(None)
+                    break
+                if not ended:
+                    assert place > 5  # it was stopped at every place up to there
+                    found = pixels(case, batch)
+                    assert not found.keys() & seen.keys()
+                    seen |= found
+                    assert case.stands() in (len(seen), COUNT)
+            assert len(seen) == COUNT
+            if epoch == 1:
+                assert seen == expected
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
+    name: str, photos: Path, shards: Path
+) -> None:
+    chance, stopped = random.Random(3), 0
+
+    def handler(_: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(PACKAGE):
+                raise Stop(case.loader.state_dict())
+            frame = frame.f_back
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with CASES[name](shards, photos) as case:
+            for _ in range(12):
+                batches, seen = iter(case.loader), list[int]()
+                while True:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 200e-6))
+                    try:
+                        batch = next(batches)
+                    except Stop as stop:
+                        stopped += 1
+                        saved = stop.args[0]
+                    except StopIteration:
+                        break
+                    else:
+                        seen += case.rows(batch)
+                        continue
+                    finally:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                    assert saved == case.loader.state_dict()
+                    assert case.stands() == len(seen) or case.stands() in (0, COUNT)
+                assert sorted(seen) == list(range(COUNT))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert stopped > 20
+
+
+def test_a_lack_of_memory_costs_no_batch_and_a_functions_own_error_costs_its_batch(
+    shards: Path,
+) -> None:
+    raised: list[Exception] = [MemoryError(), MemoryError(), ValueError("own")]
+
+    def failing(batch: Any) -> list[int]:
+        if by_index(batch)[0] == BATCH and raised:
+            raise raised.pop(0)
+        return by_index(batch)
+
+    options = {"transform": CROP, "fields": ["index"], "batch_fn": failing}
+    with hr.Loader(shards, BATCH, **options) as loader:
+        batches = iter(loader)
+        assert next(batches) == [*range(BATCH)]
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                next(batches)
+            assert loader.state_dict()["position"] == BATCH
+        with pytest.raises(ValueError, match="own"):
+            next(batches)
+        assert loader.state_dict()["position"] == 2 * BATCH
+        assert list(batches) == [[*range(2 * BATCH, COUNT)]]
