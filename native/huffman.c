@@ -26,7 +26,8 @@ static bool same(const hrn_codes *codes, const uint8_t counts[17], const uint8_t
          memcmp(codes->symbols, symbols, sizeof codes->symbols) == 0;
 }
 
-/* The codes of a length must fit it (T.81 C.2); libjpeg refuses such a table. */
+/* The codes of a length must fit it, and none is of ones alone (T.81 C.2); libjpeg refuses such a
+ * table. */
 static bool assign(hrn_codes *codes, const uint8_t counts[17], const uint8_t symbols[256]) {
   int32_t code = 0, number = 0;
   codes->valid = false;
@@ -34,7 +35,7 @@ static bool assign(hrn_codes *codes, const uint8_t counts[17], const uint8_t sym
     codes->offset[length] = number - code;
     code += counts[length];
     number += counts[length];
-    if (number > 256 || code > 1 << length) return false;
+    if (number > 256 || code >= 1 << length) return false;
     codes->last_code[length] = counts[length] > 0 ? code - 1 : -1;
     code <<= 1;
   }

@@ -56,6 +56,22 @@ void hrn_jpeg_open(hrn_context *context) {
   jpeg->own_pixels = false;
 }
 
+/* libjpeg enlarges a component by whole factors only. It says so when a decode begins, which no
+ * inspection of a plain file comes to. */
+static int check_sampling(const hrn_jpeg *jpeg) {
+  const struct jpeg_decompress_struct *info = &jpeg->info;
+  for (int i = 0; i < info->num_components; i++) {
+    const jpeg_component_info *c = &info->comp_info[i];
+    if (info->max_h_samp_factor % c->h_samp_factor != 0 ||
+        info->max_v_samp_factor % c->v_samp_factor != 0) {
+      return hrn_fail(jpeg->status, HRN_UNSUPPORTED, -1,
+                      "JPEG with a component of %dx%d samples to %dx%d of others", c->h_samp_factor,
+                      c->v_samp_factor, info->max_h_samp_factor, info->max_v_samp_factor);
+    }
+  }
+  return HRN_OK;
+}
+
 /* Pillow's pixels: the slow and exact inverse DCT, fancy upsampling, and libjpeg's own guess at the
  * colour space. */
 static int choose_output(hrn_jpeg *jpeg) {
@@ -77,7 +93,7 @@ static int choose_output(hrn_jpeg *jpeg) {
   info->dct_method = JDCT_ISLOW;
   info->do_fancy_upsampling = TRUE;
   info->do_block_smoothing = TRUE;
-  return HRN_OK;
+  return check_sampling(jpeg);
 }
 
 /* libjpeg-turbo 2 itself refuses lossless files and samples of 12 bits; version 3 decodes them, and

@@ -79,7 +79,8 @@ static bool build(hrn_lookup *table, const JHUFF_TBL *source, bool dc) {
   hrn_step *to = table->one, *end = to + HRN_LOOKUP_SIZE;
   for (uint32_t length = 1; length <= MAX_CODE; length++) {
     const uint32_t count = source->bits[length];
-    if (symbol + count > 256 || code + count > 1u << length) return false;
+    /* The code of ones alone is no one's (T.81 C.2); libjpeg refuses a table that has it. */
+    if (symbol + count > 256 || code + count >= 1u << length) return false;
     table->first_code[length] = (int32_t)code;
     table->first_symbol[length] = (int32_t)symbol;
     table->count[length] = (int32_t)count;

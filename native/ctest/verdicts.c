@@ -19,7 +19,7 @@ static int failures;
     }                                           \
   } while (0)
 
-static random_state r = {7};
+static random_state r = {.state = 7};
 static hrn_status status;
 static hrn_facts facts;
 
@@ -294,6 +294,44 @@ static void png_with_a_wrong_checksum_is_bad(void) {
   free(file.bytes);
 }
 
+/* libjpeg looks at a table when a decode begins, which no inspection of plain data comes to. */
+static void jpeg_with_a_code_of_ones_alone_is_bad_when_it_is_inspected_and_when_decoded(void) {
+  hrn_limits limits = hrn_default_limits();
+  hrn_context *context = hrn_context_new(&limits);
+  image_bytes file = make_jpeg(&r, form("grey"), CODING_BASELINE, 0, 30, 30, 75);
+  /* The standard's table for DC: 12 codes, one of 9 bits. */
+  const size_t table = find(&file, "\xFF\xC4\x00\x1F\x00", 5), symbols = table + 5 + 16;
+  image_bytes longer = {malloc(file.length + 1), file.length + 1};
+  hrn_image image;
+  memcpy(longer.bytes, file.bytes, symbols + 12);
+  memcpy(longer.bytes + symbols + 13, file.bytes + symbols + 12, file.length - symbols - 12);
+  longer.bytes[table + 3]++;
+  longer.bytes[table + 4 + 9]++;
+  longer.bytes[symbols + 12] = 12;
+  EXPECT(inspect(file.bytes, file.length) == HRN_OK && status.warnings == 0);
+  EXPECT(inspect(longer.bytes, longer.length) == HRN_BAD);
+  EXPECT(decode(context, &longer, &image) == HRN_BAD);
+  hrn_context_free(context);
+  free(longer.bytes);
+  free(file.bytes);
+}
+
+static void jpeg_sampled_in_fractions_is_unsupported_when_it_is_inspected_and_when_decoded(void) {
+  hrn_limits limits = hrn_default_limits();
+  hrn_context *context = hrn_context_new(&limits);
+  image_bytes file = make_jpeg(&r, form("RGB 4:2:0"), CODING_BASELINE, 0, 8, 8, 75);
+  const size_t frame = find(&file, "\xFF\xC0", 2);
+  hrn_image image;
+  EXPECT(inspect(file.bytes, file.length) == HRN_OK && status.warnings == 0);
+  /* One MCU of six blocks, as before. */
+  file.bytes[frame + 11] = 0x31;
+  file.bytes[frame + 14] = 0x21;
+  EXPECT(inspect(file.bytes, file.length) == HRN_UNSUPPORTED);
+  EXPECT(decode(context, &file, &image) == HRN_UNSUPPORTED);
+  hrn_context_free(context);
+  free(file.bytes);
+}
+
 /* libjpeg keeps tables from file to file where it may. */
 static void pixels_do_not_depend_on_the_file_before(void) {
   image_bytes one = make_jpeg(&r, form("4:2:0"), CODING_PROGRESSIVE, 0, 40, 40, 10);
@@ -423,6 +461,8 @@ int main(void) {
   kinds_that_are_not_decoded_are_named();
   sampling_is_named_for_every_form();
   png_with_a_wrong_checksum_is_bad();
+  jpeg_with_a_code_of_ones_alone_is_bad_when_it_is_inspected_and_when_decoded();
+  jpeg_sampled_in_fractions_is_unsupported_when_it_is_inspected_and_when_decoded();
   pixels_do_not_depend_on_the_file_before();
   ppm_headers_get_the_verdict_that_they_deserve();
   ppm_cut_in_its_pixels_is_truncated_whatever_the_window();
