@@ -175,19 +175,27 @@ HRN_AVX2_INLINE void store(const __m256i upper[8], const __m256i lower[8], uint8
 
 /* Where no row but the first has coefficients, libjpeg-turbo takes a short cut that is the same
  * for what encoders make; beyond 14 bits it wraps where the long way saturates. Made so that the
- * long way gives its result. */
-static __attribute__((noinline)) HRN_AVX2 void wrap_lone_row_avx2(__m256i in[8]) {
-  __m256i below = in[1];
-  for (int i = 2; i < 8; i++) below = _mm256_or_si256(below, in[i]);
+ * long way gives its result. Coefficients that a table of zeros takes away are there all the same:
+ * the blocks count, not the products. */
+static __attribute__((noinline)) HRN_AVX2 void wrap_lone_row_avx2(__m256i *row, const __m128i *a,
+                                                                  const __m128i *b) {
+  __m256i below = _mm256_setzero_si256();
+  for (int i = 1; i < 8; i++) {
+    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(a + i)),
+                                                 _mm_loadu_si128(b + i), 1);
+    below = _mm256_or_si256(below, both);
+  }
   const __m256i zero = _mm256_cmpeq_epi64(below, _mm256_setzero_si256());
   /* Both halves of a lane. */
   const __m256i lone = _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4E));
-  const __m256i wrapped = _mm256_srai_epi16(_mm256_slli_epi16(in[0], 2), 2);
-  in[0] = _mm256_blendv_epi8(in[0], wrapped, lone);
+  const __m256i wrapped = _mm256_srai_epi16(_mm256_slli_epi16(*row, 2), 2);
+  *row = _mm256_blendv_epi8(*row, wrapped, lone);
 }
 
-HRN_AVX2_INLINE void idct(int few_rows, int few_columns, __m256i in[8], const int16_t *quantisation,
-                          uint8_t *rows, size_t stride) {
+/* Of the blocks at a and b, whose rows are in `in`. */
+HRN_AVX2_INLINE void idct(int few_rows, int few_columns, __m256i in[8], const __m128i *a,
+                          const __m128i *b, const int16_t *quantisation, uint8_t *rows,
+                          size_t stride) {
   __m256i upper[8], lower[8], column[8];
   for (int i = 0; i < (few_rows ? 4 : 8); i++) {
     const __m128i row = _mm_loadu_si128((const __m128i *)(const void *)(quantisation + 8 * i));
@@ -196,7 +204,7 @@ HRN_AVX2_INLINE void idct(int few_rows, int few_columns, __m256i in[8], const in
   /* Outside [-2^13, 2^13). */
   const __m256i raised = _mm256_add_epi16(in[0], _mm256_set1_epi16(1 << 13));
   if (__builtin_expect(!_mm256_testz_si256(raised, _mm256_set1_epi16((int16_t)0xC000)), 0)) {
-    wrap_lone_row_avx2(in);
+    wrap_lone_row_avx2(&in[0], a, b);
   }
   transform(few_rows, 0, in, FIRST, upper);
   transpose(upper, column);
@@ -228,13 +236,13 @@ HRN_AVX2 void hrn_idct_avx2(const hrn_block_pairs *pairs, const int16_t *quantis
     const int few_rows = _mm256_testz_si256(below, below);
     const int few_columns = _mm256_testz_si256(_mm256_or_si256(above, below), right);
     if (few_rows && few_columns) {
-      idct(1, 1, in, quantisation, rows, stride);
+      idct(1, 1, in, a, b, quantisation, rows, stride);
     } else if (few_columns) {
-      idct(0, 1, in, quantisation, rows, stride);
+      idct(0, 1, in, a, b, quantisation, rows, stride);
     } else if (few_rows) {
-      idct(1, 0, in, quantisation, rows, stride);
+      idct(1, 0, in, a, b, quantisation, rows, stride);
     } else {
-      idct(0, 0, in, quantisation, rows, stride);
+      idct(0, 0, in, a, b, quantisation, rows, stride);
     }
   }
 }
