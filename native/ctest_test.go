@@ -122,6 +122,10 @@ func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
 	runC(t, "seek_fuzz", "-n", "50000")
 }
 
+func TestJPEGsAndPNGsOfAnyGrammarHaveOneVerdictAndLibjpegsPixels(t *testing.T) {
+	runC(t, "structured", "-n", "20000")
+}
+
 func TestRecipesOfAnyParametersStayInsideTheirImageAndAreTheSameInEveryLayout(t *testing.T) {
 	runC(t, "recipes")
 }

@@ -23,7 +23,7 @@ static void count(j_common_ptr info, int level) {
 }
 
 /* The library's own source answers with an EOI; here it is only noted that it had to. */
-static boolean (*fill_from_memory)(j_decompress_ptr info);
+static _Thread_local boolean (*fill_from_memory)(j_decompress_ptr info);
 static boolean fill(j_decompress_ptr info) {
   ((plain *)info)->whole.dry = true;
   return fill_from_memory(info);
