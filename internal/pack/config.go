@@ -48,6 +48,16 @@ func (l Limits) native() native.Limits {
 	return n
 }
 
+// maxThreads is that of a loader. Queues are as long as a multiple of it, and made before any work.
+const maxThreads = 1024
+
+func (o Options) check() error {
+	if o.Threads < 0 || o.Threads > maxThreads {
+		return catalog.NewError(catalog.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
+	}
+	return nil
+}
+
 func (o Options) threads() int {
 	if o.Threads > 0 {
 		return o.Threads

@@ -16,6 +16,9 @@ import (
 // into another directory where the folder cannot be written.
 func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
+	if err := c.Options.check(); err != nil {
+		return Summary{}, err
+	}
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}

@@ -12,6 +12,9 @@ import (
 // packed dataset.
 func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
+	if err := c.Options.check(); err != nil {
+		return Summary{}, err
+	}
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}

@@ -3,6 +3,7 @@ package pack
 import (
 	"archive/tar"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -185,4 +186,23 @@ func TestDestinationIsReplacedOnRequestOnlyAndOnlyWhereItIsADataset(t *testing.T
 	_, err = Pack(context.Background(), PackConfig{Source: b, Destination: dst, Overwrite: true}, nil)
 	require.Equal(t, catalog.KindArgument, kindOf(err))
 	require.ErrorContains(t, err, "thesis.tex")
+}
+
+func TestAJobOfMoreThreadsThanALoaderMayHaveIsRefusedBeforeAnyWork(t *testing.T) {
+	emptyWorld(t)
+	src := testFolder(t, 10)
+	dst, _ := packed(t, PackConfig{Source: src})
+	ctx, track := context.Background(), &Tracker{}
+	for _, threads := range []int{-1, maxThreads + 1, 1 << 31, 1 << 62} {
+		o, to := Options{Threads: threads}, filepath.Join(t.TempDir(), "never")
+		_, packs := Pack(ctx, PackConfig{Options: o, Source: src, Destination: to}, track)
+		_, indexes := Index(ctx, IndexConfig{Options: o, Source: src, IndexDir: to}, track)
+		_, verifies := Verify(ctx, VerifyConfig{Options: o, Source: dst}, track)
+		_, writes := NewWriter(WriterConfig{Options: o, Destination: to})
+		for _, err := range []error{packs, indexes, verifies, writes} {
+			require.ErrorContains(t, err, fmt.Sprintf("threads is %d (expected 1 to 1024", threads))
+			require.Equal(t, catalog.KindArgument, kindOf(err))
+		}
+		require.NoFileExists(t, to)
+	}
 }

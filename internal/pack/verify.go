@@ -33,6 +33,9 @@ const rowsPerTask = 512
 // is of; with Decode also every verdict.
 func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	begin := time.Now()
+	if err := c.Options.check(); err != nil {
+		return Report{}, err
+	}
 	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir})
 	if err != nil {
 		return Report{}, err

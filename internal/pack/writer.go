@@ -52,6 +52,9 @@ type Writer struct {
 
 // NewWriter checks the destination and begins.
 func NewWriter(c WriterConfig) (*Writer, error) {
+	if err := c.Options.check(); err != nil {
+		return nil, err
+	}
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return nil, err
 	}
