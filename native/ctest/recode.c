@@ -14,7 +14,7 @@
 #include "../internal.h"
 #include "images.h"
 
-static random_state r = {11};
+static random_state r = {.state = 11};
 static hrn_status status;
 static hrn_context *context, *other;
 

@@ -21,13 +21,14 @@ static void complain(const char *what, uint32_t index, uint64_t entry) {
   if (failures++ < 10) printf("index %x, entry %llx: %s\n", index, (unsigned long long)entry, what);
 }
 
-/* A prefix code, whole or not: lengths are dealt while there is room (T.81 annex C). */
+/* A prefix code: lengths are dealt while there is room, which the code of ones alone keeps (T.81
+ * C.2). */
 static void some_codes(random_state *r, uint8_t counts[17], uint8_t symbols[256]) {
   uint32_t room = 1, number = 0;
   memset(counts, 0, 17);
   for (int length = 1; length <= 16; length++) {
     room *= 2;
-    uint64_t most = room < 256 - number ? room : 256 - number;
+    uint64_t most = room - 1 < 256 - number ? room - 1 : 256 - number;
     uint64_t count = length < 16 || random_below(r, 2) ? random_below(r, most + 1) : most;
     if (random_below(r, 3) != 0 && count > most / 4) count = most / 4;
     counts[length] = (uint8_t)(count > 255 ? 255 : count);
@@ -248,6 +249,9 @@ int main(int count, char **arguments) {
     }
     counts[1] = 3;
     if (hrn_ac_build(&ac, counts, symbols)) complain("three codes of one bit", 0, 0);
+    counts[1] = 2;
+    memset(counts + 2, 0, 15);
+    if (hrn_ac_build(&ac, counts, symbols)) complain("a code of ones alone", 0, 0);
     for (int i = 0; i < 100; i++) check_skip(&r);
   }
   printf(
