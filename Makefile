@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz arm64 baseline \
+.PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz hostile arm64 baseline \
   libjpeg pytest check bench bench-all bench-peers bench-gpu soak stress clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
@@ -13,6 +13,7 @@ IMAGES ?=
 TESTS ?= tests
 SOURCE ?=
 FUZZ_SECONDS ?= 60
+HOSTILE_SECONDS ?= 30
 PYTEST_ARGS ?=
 # Whole-system tests wait much, for processes and for time to pass: two at once take half the time
 # on two cores. More would disturb those that look at the clock.
@@ -50,6 +51,9 @@ asan: setup ## the C code under address and undefined-behaviour sanitizers
 
 fuzz: setup ## every Go fuzz target for FUZZ_SECONDS (60) each, and 2 million runs of the decoder
 	$(ENV) tools/fuzz.sh $(FUZZ_SECONDS)
+
+hostile: setup ## threads over the decoder under the thread sanitizer, and calls of the C ABI in any order for HOSTILE_SECONDS (30)
+	$(ENV) tools/hostile.sh $(HOSTILE_SECONDS)
 
 arm64: setup ## the code built for arm64, its unit tests under qemu-user
 	$(ENV) tools/arm64.sh

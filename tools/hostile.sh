@@ -1,0 +1,34 @@
+#!/bin/bash
+# Hostile use that needs tools of its own: threads that share what the decoder shares, under the
+# thread sanitizer, and calls of the C ABI in any order (capi/ctest) for so many seconds.
+# LIBRARY_ASAN=1 builds Go and C of the library with the address sanitizer, too: its first build
+# compiles Go's standard library anew and takes minutes.
+#
+# Go's own code has its race detector (make race). The library as a whole cannot go under the thread
+# sanitizer: Go's runtime makes threads and switches stacks that C's sanitizer knows nothing of.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/env.sh
+seconds=${1:-30}
+build=$root/.build/ctest
+mkdir -p "$build"
+
+make -s --no-print-directory -C native/ctest tsan BUILD="$build"
+
+flags=(-O1 -g)
+go_flags=()
+library=$build/libheadrace.so
+if [ "${LIBRARY_ASAN:-0}" = 1 ]; then
+  flags+=(-fsanitize=address,undefined)
+  go_flags+=(-asan)
+  library=$build/libheadrace-asan.so
+  # Go's runtime frees nothing at exit.
+  export ASAN_OPTIONS=detect_leaks=0
+fi
+go build "${go_flags[@]}" -buildmode=c-shared -o "$library" ./capi
+${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra ${CGO_CFLAGS:-} "${flags[@]}" capi/ctest/*.c \
+  native/ctest/{grammar,grammar_jpeg,grammar_png,images_jpeg,images_png}.c \
+  ${CGO_LDFLAGS:-} -l:libjpeg.a -l:libz.a -lm -lpthread -ldl -o "$build/calls"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$build/calls" -t "$seconds" -j 3 "$library" "$work"
