@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,17 +39,24 @@ type Listing struct {
 // path, names sorted inside each. A class without any image is an error unless allowEmpty.
 //
 // It differs where torchvision loses data or repeats it: a directory that cannot be read is an
-// error (os.walk skips it silently), and a link to one of its own ancestors is not descended
-// (os.walk repeats its files until the kernel's limit of 40 links).
+// error (os.walk skips it silently), and a link to a directory that it lies in, be that the root or
+// what the root lies in, is not descended (os.walk repeats its files until the kernel's limit of 40
+// links). Such a link directly below the root stays a class, without files, so that all classes have
+// torchvision's numbers.
 func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listing{Root: root}
+	links := map[string]bool{} // of the classes; of each, whether it leads back
 	for _, e := range entries {
-		if isDir(root, e) {
-			l.Classes = append(l.Classes, e.Name())
+		if !isDir(root, e) {
+			continue
+		}
+		l.Classes = append(l.Classes, e.Name())
+		if e.Type()&fs.ModeSymlink != 0 {
+			links[e.Name()] = leadsBack(root+"/"+e.Name(), []string{root})
 		}
 	}
 	if len(l.Classes) == 0 {
@@ -57,18 +65,21 @@ func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
 	sortNames(l.Classes)
 
 	var missing []string
-	err = l.walkClasses(func(label int, dirs []directory) {
+	err = l.walkClasses(links, func(label int, dirs []directory) {
 		found := false
 		for _, d := range dirs {
 			found = found || len(d.files) > 0
 			l.add(label, d)
 		}
-		if !found {
+		if !found && !links[l.Classes[label]] {
 			missing = append(missing, l.Classes[label])
 		}
 	})
 	if err != nil {
 		return nil, err
+	}
+	if l.Len() == 0 {
+		missing = l.Classes
 	}
 	if len(missing) > 0 && (!allowEmpty || l.Len() == 0) {
 		return nil, fmt.Errorf("%w: found no valid file for the classes %s. Supported extensions are: %s",
@@ -79,7 +90,7 @@ func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
 
 // walkClasses walks the class folders in parallel and hands them to add in order. On a network
 // file system a directory costs a round trip, so more are under way than there are cores.
-func (l *Listing) walkClasses(add func(label int, dirs []directory)) error {
+func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []directory)) error {
 	type result struct {
 		dirs []directory
 		err  error
@@ -104,8 +115,11 @@ func (l *Listing) walkClasses(add func(label int, dirs []directory)) error {
 				return
 			}
 			wg.Go(func() {
-				dirs, err := walkClass(l.Root, class)
-				results[i] <- result{dirs, err}
+				var r result
+				if back, link := links[class]; !back {
+					r.dirs, r.err = walkClass(l.Root, class, link)
+				}
+				results[i] <- r
 			})
 		}
 	})

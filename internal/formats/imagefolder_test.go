@@ -3,6 +3,7 @@ package formats
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,65 @@ func TestLinksAreFollowedAndLoopsEnd(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, l.Classes)
 	require.Equal(t, []string{"a/1.jpg", "a/broken.jpg", "a/file.jpg", "a/deep/2.jpg", "a/linked/3.jpg", "b/3.jpg"}, paths(l))
 	require.EqualValues(t, 1, l.Label(5))
+}
+
+func TestALinkToWhatItLiesInIsNotFollowedWhereverThatIs(t *testing.T) {
+	for name, links := range map[string]map[string]string{
+		"the root, from inside a class":      {"root/a/up": ".."},
+		"the root, by its whole path":        {"root/a/up": "ROOT/root"},
+		"what the root lies in":              {"root/a/deep/up": "../../.."},
+		"the root, through another folder":   {"root/b": "../other", "other/back": "../root"},
+		"above the root, through another":    {"root/b": "../other", "other/back": ".."},
+		"where the other folder really lies": {"root/b": "../other/inner", "other/inner/up": ".."},
+		"above a folder on the way":          {"root/b": "../other/inner", "other/inner/next": "../../third", "third/back": "../other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := t.TempDir()
+			touch(t, top, "root/a/1.jpg", "root/a/deep/2.jpg", "other/3.jpg", "other/inner/4.jpg", "third/5.jpg")
+			for link, target := range links {
+				require.NoError(t, os.Symlink(strings.Replace(target, "ROOT", top, 1), filepath.Join(top, link)))
+			}
+			l, err := ListImageFolder(filepath.Join(top, "root"), false)
+			require.NoError(t, err)
+			seen := map[string]bool{}
+			for _, path := range paths(l) {
+				real, err := filepath.EvalSymlinks(filepath.Join(top, "root", path))
+				require.NoError(t, err)
+				require.False(t, seen[real], "%s comes twice", real)
+				seen[real] = true
+			}
+			require.True(t, seen[filepath.Join(top, "root/a/1.jpg")] && seen[filepath.Join(top, "root/a/deep/2.jpg")])
+		})
+	}
+}
+
+func TestALinkToTheRootIsAClassWithoutFilesSoThatClassesHaveTorchvisionsNumbers(t *testing.T) {
+	for _, target := range []string{".", "..", "../../.."} {
+		root := filepath.Join(t.TempDir(), "root")
+		touch(t, root, "a/1.jpg", "c/2.jpg")
+		require.NoError(t, os.Symlink(target, filepath.Join(root, "b")))
+		l, err := ListImageFolder(root, false)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b", "c"}, l.Classes)
+		require.Equal(t, []string{"a/1.jpg", "c/2.jpg"}, paths(l))
+		require.EqualValues(t, 2, l.Label(1))
+	}
+	alone := t.TempDir()
+	require.NoError(t, os.Symlink(".", filepath.Join(alone, "c")))
+	_, err := ListImageFolder(alone, true)
+	require.ErrorIs(t, err, ErrEmpty)
+	require.ErrorContains(t, err, "classes c.")
+}
+
+func TestLinksToOneFolderThatDoesNotHoldThemAreAllFollowed(t *testing.T) {
+	root, other := t.TempDir(), t.TempDir()
+	touch(t, other, "1.jpg")
+	for _, link := range []string{"a", "b"} {
+		require.NoError(t, os.Symlink(other, filepath.Join(root, link)))
+	}
+	l, err := ListImageFolder(root, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a/1.jpg", "b/1.jpg"}, paths(l))
 }
 
 func TestClassWithoutImagesIsAnErrorUnlessAllowed(t *testing.T) {

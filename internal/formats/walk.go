@@ -17,9 +17,13 @@ type directory struct {
 
 // walkClass collects a class's directories in the order of their full paths, which is not the
 // order of descent: "a-b" stands before "a/c", since '-' is less than '/'.
-func walkClass(root, class string) ([]directory, error) {
+func walkClass(root, class string, link bool) ([]directory, error) {
 	var dirs []directory
-	if err := descend(root, class, nil, &dirs); err != nil {
+	var holders []string
+	if link {
+		holders = []string{root}
+	}
+	if err := descend(root, class, holders, &dirs); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
@@ -27,7 +31,8 @@ func walkClass(root, class string) ([]directory, error) {
 }
 
 // descend lists one directory, then those in it. The caller sorts: os.walk's order is its own.
-func descend(root, path string, ancestors []string, dirs *[]directory) error {
+// holders are the directories whose links led here.
+func descend(root, path string, holders []string, dirs *[]directory) error {
 	if len(path) > MaxNameBytes {
 		return fmt.Errorf("%w: a path below %s has %d bytes (expected at most %d)", ErrLimit, root, len(path), MaxNameBytes)
 	}
@@ -36,7 +41,6 @@ func descend(root, path string, ancestors []string, dirs *[]directory) error {
 	if err != nil {
 		return err
 	}
-	ancestors = append(ancestors, full)
 	d := directory{path: path}
 	for _, e := range entries {
 		name := e.Name()
@@ -46,10 +50,14 @@ func descend(root, path string, ancestors []string, dirs *[]directory) error {
 			}
 			continue
 		}
-		if e.Type()&fs.ModeSymlink != 0 && leadsBack(full+"/"+name, ancestors) {
-			continue
+		through := holders
+		if e.Type()&fs.ModeSymlink != 0 {
+			through = append(slices.Clip(holders), full)
+			if leadsBack(full+"/"+name, through) {
+				continue
+			}
 		}
-		if err := descend(root, path+"/"+name, ancestors, dirs); err != nil {
+		if err := descend(root, path+"/"+name, through, dirs); err != nil {
 			return err
 		}
 	}
@@ -68,16 +76,27 @@ func isDir(parent string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// leadsBack reports whether a link goes to a directory that it lies in. Names cannot tell, so
-// device and inode are compared.
-func leadsBack(link string, ancestors []string) bool {
+// leadsBack reports whether a link goes to a directory that it lies in: to one of its holders (the
+// directories whose links led to it, and the one it stands in), or to any directory above one of them.
+// Every directory on the way from the root is one of these. Names cannot tell, so device and inode
+// are compared.
+func leadsBack(link string, holders []string) bool {
 	target, err := os.Stat(link)
 	if err != nil {
 		return false
 	}
-	for _, a := range ancestors {
-		if info, err := os.Stat(a); err == nil && os.SameFile(info, target) {
-			return true
+	for _, path := range holders {
+		var below os.FileInfo
+		for {
+			info, err := os.Stat(path)
+			if err != nil || below != nil && os.SameFile(info, below) { // "/" lies in itself
+				break
+			}
+			if os.SameFile(info, target) {
+				return true
+			}
+			// The system goes up from where a path leads to, whatever links are in it.
+			below, path = info, path+"/.."
 		}
 	}
 	return false
