@@ -68,7 +68,7 @@ func openListed(path string, allowEmpty bool) (*Dataset, error) {
 	if err != nil {
 		return nil, FormatError(path, err)
 	}
-	d := &Dataset{path: path, kind: Listed, rows: listing.Len(), files: listing, classes: listing.Classes}
+	d := &Dataset{path: path, kind: Listed, rows: listing.Len(), files: listing, classes: listing.ClassNames()}
 	d.fingerprint = sync.OnceValue(func() string { return listFingerprint(listing) })
 	d.refs.Store(1)
 	return d, nil
@@ -153,7 +153,8 @@ func (d *Dataset) Sample(i int64) (Sample, error) {
 	return Sample{Index: i, Length: UnknownLength, Label: d.files.Label(i)}, nil
 }
 
-// Key names sample i: its path without the last extension. Parts of a concatenation may have one alike.
+// Key names sample i: its path without the last extension, as text. Parts of a concatenation may have one
+// alike, and so may files of a listed folder that differ in their extension alone.
 func (d *Dataset) Key(i int64) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
@@ -164,7 +165,7 @@ func (d *Dataset) Key(i int64) (string, error) {
 	if d.index != nil {
 		return d.index.key(i)
 	}
-	return formats.Key(d.files.Path(i)), nil
+	return formats.SampleKey(d.files.Path(i)), nil
 }
 
 // Path is the file that holds sample i: the image itself in folders, else the shard.

@@ -35,6 +35,34 @@ func TestListedFolderGivesPathsKeysAndLabelsInTorchvisionsOrder(t *testing.T) {
 	require.Equal(t, []int64{0, 0, 0, 1, 1}, labels)
 }
 
+func TestKeysAndClassesOfListedFilesAreTextAndTheirOwn(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"c/\xfe.jpg", "c/\xff.jpg", "c/%FF.jpg", "d%FF/x.jpg", "d\xff/x.jpg"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
+	}
+	d, err := Open(root, Options{})
+	require.NoError(t, err)
+	defer d.Release()
+	require.Equal(t, []string{"c", "d%25FF", "d%FF"}, d.Classes())
+	listed, err := FromFiles([]string{"/x/\xfe.jpg", "/x/\xff.jpg", "/x/%FF.jpg"}, nil, nil)
+	require.NoError(t, err)
+	defer listed.Release()
+	for dataset, want := range map[*Dataset][]string{
+		d:      {"c/%25FF", "c/%FE", "c/%FF", "d%25FF/x", "d%FF/x"},
+		listed: {"/x/%FE", "/x/%FF", "/x/%25FF"},
+	} {
+		for i, key := range want {
+			found, err := dataset.Key(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, key, found)
+		}
+	}
+	path, err := d.Path(1)
+	require.NoError(t, err)
+	require.Equal(t, root+"/c/\xfe.jpg", path)
+}
+
 func TestSampleOutsideTheDatasetIsAnErrorThatNamesIt(t *testing.T) {
 	d, err := FromFiles([]string{"x.jpg"}, []int64{7}, nil)
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func ShardName(n int) string { return fmt.Sprintf("shard-%05d.tar", n) }
 
 const (
 	formatName    = "headrace"
-	formatVersion = 1 // of what this package writes
+	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
 	readerVersion = 1 // the highest min_reader this package understands
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane

@@ -169,6 +169,15 @@ func (l *Listing) Path(i int64) string {
 	return l.dirs[l.dir(i)] + "/" + string(l.names.Bytes(i))
 }
 
+// ClassNames are the classes as text, in the order of labels.
+func (l *Listing) ClassNames() []string {
+	names := make([]string, len(l.Classes))
+	for i, c := range l.Classes {
+		names[i] = TextName(c)
+	}
+	return names
+}
+
 // Key is the path without the last extension: what names a sample.
 func Key(path string) string {
 	ext := filepath.Ext(path)

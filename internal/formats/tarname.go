@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"unicode/utf8"
 )
 
 // MemberName is the name of a key's tar member without extension. Every reader of WebDataset's
@@ -22,8 +21,7 @@ func MemberName(key string, extension int) string {
 			b.WriteByte(c)
 			continue
 		}
-		const digits = "0123456789ABCDEF"
-		b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		writeEscape(&b, c)
 	}
 	name := b.String()
 	if strings.HasSuffix(name, "/") {
@@ -57,22 +55,4 @@ func MemberExtension(path, fallback string) string {
 		}
 	}
 	return ext
-}
-
-// TextName makes a name UTF-8, as index and manifest hold it: bytes that are none become %XX.
-func TextName(name string) string {
-	if utf8.ValidString(name) {
-		return name
-	}
-	var b strings.Builder
-	for len(name) > 0 {
-		r, n := utf8.DecodeRuneInString(name)
-		if r == utf8.RuneError && n == 1 {
-			b.WriteString("%" + strings.ToUpper(hex.EncodeToString([]byte{name[0]})))
-		} else {
-			b.WriteString(name[:n])
-		}
-		name = name[n:]
-	}
-	return b.String()
 }

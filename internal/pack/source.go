@@ -91,7 +91,11 @@ func (f *folder) checkKeys() error {
 			dir = path[:slash]
 			clear(keys)
 		}
-		key := formats.TextName(formats.Key(path))
+		key := formats.SampleKey(path)
+		if len(key) > formats.MaxNameBytes { // escapes make a name up to three times as long
+			return &catalog.Error{Kind: catalog.KindLimit, File: f.list.Root + "/" + path, Record: i, Offset: -1,
+				Text: fmt.Sprintf("the key has %d bytes (expected at most %d)", len(key), formats.MaxNameBytes)}
+		}
 		if first, ok := keys[key]; ok {
 			return duplicate(key, filepath.Join(f.list.Root, first), filepath.Join(f.list.Root, path), i)
 		}
@@ -113,7 +117,7 @@ func (f *folder) next(it *item) (bool, error) {
 	}
 	rel := f.list.Path(f.at)
 	*it = item{
-		seq: f.at, key: formats.TextName(formats.Key(rel)), rel: rel, path: f.list.Root + "/" + rel,
+		seq: f.at, key: formats.SampleKey(rel), rel: rel, path: f.list.Root + "/" + rel,
 		label: f.list.Label(f.at), hasCls: true,
 	}
 	f.at++
@@ -121,15 +125,9 @@ func (f *folder) next(it *item) (bool, error) {
 }
 
 func (f *folder) total() int64            { return f.list.Len() }
+func (f *folder) classes() []string       { return f.list.ClassNames() }
 func (f *folder) fields() []catalog.Field { return nil }
 func (f *folder) close()                  {}
-func (f *folder) classes() []string {
-	names := make([]string, len(f.list.Classes))
-	for i, c := range f.list.Classes {
-		names[i] = formats.TextName(c)
-	}
-	return names
-}
 
 // openSource tells a folder from a manifest.
 func openSource(c *PackConfig) (source, error) {
