@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/pathjson"
 )
 
 // answer runs the work of one export and turns what it returns, or the panic it ends in, into the
@@ -74,7 +75,7 @@ func configuration(text *C.char, length C.size_t, into any) error {
 		return argument("the configuration is empty (expected a JSON object)")
 	}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
-	// encoding/json would replace such bytes, and a path would be another.
+	// encoding/json would replace such bytes, and a path would be another; package pathjson escapes them.
 	if !utf8.Valid(raw) {
 		return argument("the configuration is no valid UTF-8")
 	}
@@ -95,7 +96,10 @@ func configuration(text *C.char, length C.size_t, into any) error {
 // Go.
 func jsonReason(err error) string {
 	var wrong *json.UnmarshalTypeError
+	var lone *pathjson.SurrogateError
 	switch {
+	case errors.As(err, &lone):
+		return lone.Error()
 	case errors.As(err, &wrong) && wrong.Field == "":
 		return fault.Argument("the configuration", jsonName(wrong.Value), "a JSON object")
 	case errors.As(err, &wrong):

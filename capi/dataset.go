@@ -6,6 +6,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -21,12 +22,12 @@ type datasetConfig struct {
 
 // sourceConfig says which samples there are: one of Path, Paths and Parts does.
 type sourceConfig struct {
-	Path     string         `json:"path"`
-	Paths    []string       `json:"paths"`
-	Parts    []sourceConfig `json:"parts"`
-	Labels   []int64        `json:"labels"`
-	Classes  []string       `json:"classes"`
-	IndexDir string         `json:"index_dir"`
+	Path     pathjson.Text   `json:"path"`
+	Paths    []pathjson.Text `json:"paths"`
+	Parts    []sourceConfig  `json:"parts"`
+	Labels   []int64         `json:"labels"`
+	Classes  []string        `json:"classes"`
+	IndexDir pathjson.Text   `json:"index_dir"`
 }
 
 // open opens the samples, whatever they are read with.
@@ -43,11 +44,15 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	case given > 1:
 		return nil, argument("path, paths and parts: several are given (expected one of them)")
 	case c.Paths != nil:
-		return catalog.FromFiles(c.Paths, c.Labels, c.Classes)
+		paths := make([]string, len(c.Paths))
+		for i, path := range c.Paths {
+			paths[i] = string(path)
+		}
+		return catalog.FromFiles(paths, c.Labels, c.Classes)
 	case c.Parts != nil:
 		return c.concat()
 	}
-	return catalog.Open(c.Path, catalog.Options{IndexDir: c.IndexDir})
+	return catalog.Open(string(c.Path), catalog.Options{IndexDir: string(c.IndexDir)})
 }
 
 func (c *sourceConfig) concat() (*catalog.Dataset, error) {
@@ -204,7 +209,7 @@ func (d *dataset) summary() map[string]any {
 	answer := map[string]any{
 		"rows": d.Len(), "classes": classes, "kind": d.Kind().String(),
 		"fingerprint": d.Fingerprint(), "fields": fields, "shards": len(d.Shards()),
-		"backend": d.backend.String(), "path": d.Root(), "bytes": bytesOf(d.Dataset),
+		"backend": d.backend.String(), "path": pathjson.Text(d.Root()), "bytes": bytesOf(d.Dataset),
 	}
 	if m := d.Manifest(); m != nil {
 		answer["counts"], answer["lossy"], answer["created_by"] = m.Counts, m.Lossy, m.CreatedBy
@@ -217,7 +222,7 @@ func (d *dataset) summary() map[string]any {
 	if d.Parts() != nil {
 		parts := []map[string]any{}
 		for _, part := range d.Parts() {
-			parts = append(parts, map[string]any{"rows": part.Len(), "kind": part.Kind().String(), "path": part.Root()})
+			parts = append(parts, map[string]any{"rows": part.Len(), "kind": part.Kind().String(), "path": pathjson.Text(part.Root())})
 		}
 		answer["parts"] = parts
 	}
@@ -266,7 +271,7 @@ func (d *dataset) sample(i int64) (map[string]any, error) {
 		values[f.Name] = catalog.ValueToJSON(value)
 	}
 	return map[string]any{
-		"key": key, "label": s.Label, "path": path, "offset": s.Offset, "length": s.Length,
+		"key": key, "label": s.Label, "path": pathjson.Text(path), "offset": s.Offset, "length": s.Length,
 		"width": s.Width, "height": s.Height, "channels": s.Channels, "orientation": s.Orientation,
 		"codec": catalog.CodecName(s.Codec), "sampling": catalog.SamplingName(s.Sampling),
 		"process": catalog.ProcessName(s.Process), "crc32c": s.CRC32C, "verdict": s.Verdict.String(), "seek_length": s.Seek.Length,

@@ -37,15 +37,15 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 	case "pack":
 		var c packJob
 		err := configuration(config, length, &c)
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, c.PackConfig, t) }, err
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, c.config(), t) }, err
 	case "index":
 		var c indexJob
 		err := configuration(config, length, &c)
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, c.IndexConfig, t) }, err
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, c.config(), t) }, err
 	case "verify":
 		var c verifyJob
 		err := configuration(config, length, &c)
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, c.VerifyConfig, t) }, err
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, c.config(), t) }, err
 	}
 	return nil, argument(fault.Argument("job", named.Job, `"pack", "index" or "verify"`))
 }

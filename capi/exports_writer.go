@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/pack"
+	"github.com/headrace/headrace/internal/pathjson"
 )
 
 // writer is the object behind a writer's handle.
@@ -22,11 +23,15 @@ func (w writer) close() error {
 //export goWriterOpen
 func goWriterOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
-		var c pack.WriterConfig
+		var c struct {
+			Destination pathjson.Text `json:"destination"`
+			pack.WriterConfig
+		}
 		if err := configuration(config, length, &c); err != nil {
 			return err
 		}
-		w, err := pack.NewWriter(c)
+		c.WriterConfig.Destination = string(c.Destination)
+		w, err := pack.NewWriter(c.WriterConfig)
 		if err != nil {
 			return err
 		}

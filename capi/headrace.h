@@ -9,6 +9,8 @@
  *   - Configuration is JSON (UTF-8, length in bytes); unknown keys are refused by name. The case of
  *     an object's keys does not count, only that of transforms' and labels'; of a key that comes
  *     twice the last one counts.
+ *   - A path may be any bytes. In JSON, of configurations and of answers, a byte of it that is no
+ *     UTF-8 is the escape \udc80 to \udcff, as Python writes it (PEP 383).
  *   - Text answers go to a caller's buffer: `*need` is the size in bytes with the final NUL;
  *     HR_SHORT_BUFFER when `capacity` is less, with nothing written.
  *   - All functions may be called from any thread. One loader is iterated by one thread at a time.
@@ -55,8 +57,9 @@ typedef struct hr_error {
   int64_t record;   /* sample number in the dataset, -1 where none is concerned */
   int64_t offset;   /* byte offset in `file`, -1 where unknown */
   char file[1024];  /* the file concerned, empty where none is; cut at the end when longer */
-  char text[1024];  /* one sentence for a person, with file, record, offset, expected, found; a NUL
-                     * or another control character in a name is escaped: \x00, \n */
+  char text[1024];  /* one sentence for a person, with file, record, offset, expected, found; a NUL,
+                     * another control character or a byte that is no UTF-8 in a name is escaped:
+                     * \x00, \n, \xff */
 } hr_error;
 
 typedef int64_t hr_handle; /* never 0 */

@@ -8,24 +8,51 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/pack"
+	"github.com/headrace/headrace/internal/pathjson"
 )
 
-// The configurations of hr_job_start: what package pack takes, and which job it is for.
+// The configurations of hr_job_start: what package pack takes, and which job it is for. Paths stand in
+// front of those of package pack, as JSON carries them.
 type (
 	jobName struct{ Job string }
 	packJob struct {
-		Job string `json:"job"`
+		Job         string        `json:"job"`
+		Source      pathjson.Text `json:"source"`
+		Destination pathjson.Text `json:"destination"`
+		Root        pathjson.Text `json:"root"`
 		pack.PackConfig
 	}
 	indexJob struct {
-		Job string `json:"job"`
+		Job      string        `json:"job"`
+		Source   pathjson.Text `json:"source"`
+		IndexDir pathjson.Text `json:"index_dir"`
 		pack.IndexConfig
 	}
 	verifyJob struct {
-		Job string `json:"job"`
+		Job      string        `json:"job"`
+		Source   pathjson.Text `json:"source"`
+		IndexDir pathjson.Text `json:"index_dir"`
 		pack.VerifyConfig
 	}
 )
+
+func (j *packJob) config() pack.PackConfig {
+	c := j.PackConfig
+	c.Source, c.Destination, c.Root = string(j.Source), string(j.Destination), string(j.Root)
+	return c
+}
+
+func (j *indexJob) config() pack.IndexConfig {
+	c := j.IndexConfig
+	c.Source, c.IndexDir = string(j.Source), string(j.IndexDir)
+	return c
+}
+
+func (j *verifyJob) config() pack.VerifyConfig {
+	c := j.VerifyConfig
+	c.Source, c.IndexDir = string(j.Source), string(j.IndexDir)
+	return c
+}
 
 // job is the object behind a job's handle: work on all cores that somebody may wait for.
 type job struct {

@@ -15,7 +15,8 @@
 // What an argument has to be is said in the same brackets: "batch_size is 0 (expected at least 1)".
 // No sentence names a package or a function: who reads it does not have our source open.
 //
-// A sentence is one line whatever is in a name: control characters stand as Go and Python write them.
+// A sentence is one line of UTF-8 whatever is in a name: control characters, and bytes that are no UTF-8,
+// stand as Go and Python write them.
 //
 // The package knows nothing of what can go wrong; catalog, mmap, pipeline and capi do.
 package fault
@@ -89,18 +90,21 @@ func Sentence(p Place, family Family, clause string) string {
 }
 
 // Line is text with its control characters escaped: a name may have a newline in it, with which one
-// error looked like two in a log, or a terminal's escape sequence. All else stays, as do bytes that
-// are no UTF-8.
+// error looked like two in a log, or a terminal's escape sequence. So are bytes that are no UTF-8, which
+// would all look alike to whoever decodes the text. All else stays.
 func Line(text string) string {
-	if strings.IndexFunc(text, breaks) < 0 {
+	if strings.IndexFunc(text, breaks) < 0 && utf8.ValidString(text) {
 		return text
 	}
 	var s strings.Builder
 	for len(text) > 0 {
 		r, size := utf8.DecodeRuneInString(text)
-		if breaks(r) {
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&s, `\x%02x`, text[0])
+		case breaks(r):
 			s.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		} else {
+		default:
 			s.WriteString(text[:size])
 		}
 		text = text[size:]

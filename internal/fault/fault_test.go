@@ -24,12 +24,13 @@ func TestASentenceHasThePartsThatAreKnownInOneOrder(t *testing.T) {
 	}
 }
 
-func TestASentenceIsOneLineWhateverIsInAName(t *testing.T) {
+func TestASentenceIsOneLineOfUTF8WhateverIsInAName(t *testing.T) {
 	for name, want := range map[string]string{
-		"a\nb":                  `a\nb`,
-		"\r\t\x1b[31m\x7f":      `\r\t\x1b[31m\x7f`,
-		"a\u0085\u2028\u2029":   `a\u0085\u2028\u2029`,
-		"it's \"ü\" \\n 雪 \xff": "it's \"ü\" \\n 雪 \xff", // nothing that breaks a line
+		"a\nb":                 `a\nb`,
+		"\r\t\x1b[31m\x7f":     `\r\t\x1b[31m\x7f`,
+		"a\u0085\u2028\u2029":  `a\u0085\u2028\u2029`,
+		"it's \"ü\" \\n 雪":     "it's \"ü\" \\n 雪", // nothing that breaks a line
+		"\xff\xfe \xc3 \uFFFD": `\xff\xfe \xc3 ` + "\uFFFD",
 	} {
 		assert.Equal(t, want+": record 1 ("+want+"): "+want, Sentence(Place{File: name, Record: 1, Key: name, Offset: None}, Unnamed, name))
 		assert.Equal(t, want, Line(Line(name)), "escaped once")

@@ -16,7 +16,7 @@ import (
 )
 
 // packages of the module whose errors a person can meet.
-var packages = []string{"capi", "catalog", "fault", "formats", "inject", "mmap", "native", "order", "pack", "pinned", "pipeline", "store", "transform"}
+var packages = []string{"capi", "catalog", "fault", "formats", "inject", "mmap", "native", "order", "pack", "pathjson", "pinned", "pipeline", "store", "transform"}
 
 func TestNoTextInTheSourceBeginsWithThePackageItComesFrom(t *testing.T) {
 	prefix := regexp.MustCompile(`^(op %?d?|configuration|` + strings.Join(packages, "|") + `): `)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
 )
@@ -27,6 +26,9 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 		return Summary{}, err
 	}
 	defer s.close()
+	if err := s.checkPaths(); err != nil {
+		return Summary{}, err
+	}
 	t.setTotal(s.total())
 	dir := c.Source
 	if c.IndexDir != "" {
@@ -94,9 +96,6 @@ func (x *inPlace) close() { x.lock.Close() }
 
 // add takes the next file; its bytes stay where they are.
 func (x *inPlace) add(r *record) error {
-	if !utf8.ValidString(r.rel) {
-		return recordError(r, catalog.KindUnsupported, "the name is not UTF-8, so an index cannot hold it; packing can", nil)
-	}
 	faults := int64(0)
 	if r.faulty() {
 		if x.raise {

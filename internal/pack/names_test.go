@@ -2,6 +2,8 @@ package pack
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -71,6 +73,20 @@ func TestAListOfFilesGivesNamesThatAreNoUTF8KeysOfTheirOwn(t *testing.T) {
 	require.Equal(t, []string{"%FF", "%FE", "%25FF", "a%20b"}, keysOf(t, open(t, dst)))
 }
 
+func TestAnIndexRefusesANameThatIsNoUTF8BeforeItReadsAFile(t *testing.T) {
+	emptyWorld(t)
+	src := t.TempDir()
+	put(t, src, "a/1.jpg", testJPEG(1))
+	put(t, src, "b/\xff.jpg", testJPEG(2))
+	track := NewTracker()
+	_, err := Index(context.Background(), IndexConfig{Source: src}, track)
+	require.Equal(t, catalog.KindUnsupported, kindOf(err))
+	require.EqualError(t, err, src+`/b/\xff.jpg: record 1 (b/%FF): unsupported: the name is no UTF-8, so the index of a folder cannot hold it; packing can`)
+	require.Zero(t, track.Progress().Done)
+	entries, _ := os.ReadDir(src)
+	require.Len(t, entries, 2, "nothing is left in the folder")
+}
+
 func TestAKeyThatItsEscapesMakeTooLongIsRefusedBeforeAnythingIsPacked(t *testing.T) {
 	emptyWorld(t)
 	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "none")
@@ -105,4 +121,34 @@ func TestADatasetOfVersion1KeepsTheKeysThatItHolds(t *testing.T) {
 	require.Equal(t, keys, keysOf(t, d))
 	require.Equal(t, []string{"d%FF"}, d.Classes())
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
+}
+
+func TestResultsSayPathsThatAreNoUTF8AsPythonReadsThem(t *testing.T) {
+	for want, result := range map[string]any{
+		`"destination":"/d\udcff"`: Summary{Destination: "/d\xff"},
+		`"path":"/d\udcff"`:        Report{Path: "/d\xff"},
+		`"file":"\udcfe.jpg"`:      Summary{Faults: Faults{Listed: []Fault{{File: "\xfe.jpg"}}}},
+		`"file":"\udcfd.tar"`:      Report{Faults: Places{Listed: []Place{{File: "\xfd.tar"}}}},
+	} {
+		text, err := json.Marshal(result)
+		require.NoError(t, err)
+		require.Contains(t, string(text), want)
+		require.NotContains(t, string(text), "\uFFFD", fmt.Sprint(result))
+	}
+}
+
+func TestAWriterRefusesAKeyThatIsNoText(t *testing.T) {
+	emptyWorld(t)
+	w, err := NewWriter(WriterConfig{Destination: filepath.Join(t.TempDir(), "d.hr")})
+	require.NoError(t, err)
+	defer w.Abort()
+	for text, want := range map[string]string{
+		`{"key": "a\udcff"}`:   `key is "a\xff" (expected 1 to 4096 bytes of UTF-8 without NUL)`,
+		`{"key": "a\ud800"}`:   `a name has a lone \ud800`,
+		"{\"key\": \"a\xff\"}": "the fields are no valid UTF-8",
+		"{\"note\": \"\xff\"}": "the fields are no valid UTF-8",
+	} {
+		require.ErrorContains(t, w.AddJSON(testJPEG(1), []byte(text)), want, text)
+	}
+	require.Zero(t, w.Len())
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
@@ -100,6 +101,18 @@ func (f *folder) checkKeys() error {
 			return duplicate(key, filepath.Join(f.list.Root, first), filepath.Join(f.list.Root, path), i)
 		}
 		keys[key] = path
+	}
+	return nil
+}
+
+// checkPaths refuses what the index of a folder cannot hold: its paths are text. Those of a packed
+// dataset are its shards'.
+func (f *folder) checkPaths() error {
+	for i := range f.list.Len() {
+		if path := f.list.Path(i); !utf8.ValidString(path) {
+			return &catalog.Error{Kind: catalog.KindUnsupported, File: f.list.Root + "/" + path, Record: i, Key: formats.SampleKey(path), Offset: -1,
+				Text: "the name is no UTF-8, so the index of a folder cannot hold it; packing can"}
+		}
 	}
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/pathjson"
 )
 
 // AddJSON is Add for callers across the C ABI: one JSON object with "label" (a number, or a
@@ -14,6 +16,9 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 	var raw map[string]json.RawMessage
 	wrong := func(name string, err error) error {
 		return &catalog.Error{Kind: catalog.KindArgument, Record: w.Len(), Offset: -1, Text: name, Err: err}
+	}
+	if !utf8.Valid(fields) { // encoding/json would make another key, or another text, of it
+		return wrong("the fields are no valid UTF-8", nil)
 	}
 	if len(fields) > 0 {
 		if err := json.Unmarshal(fields, &raw); err != nil {
@@ -25,7 +30,8 @@ func (w *Writer) AddJSON(image, fields []byte) error {
 		var err error
 		switch name {
 		case "key":
-			err = json.Unmarshal(value, &a.Key)
+			// As a path, so that what is no text is refused, and not kept as U+FFFD.
+			err = json.Unmarshal(value, (*pathjson.Text)(&a.Key))
 		case "label":
 			a.Label, err = w.labelFromJSON(value)
 		default:

@@ -10,6 +10,7 @@ import math
 import operator
 import os
 import reprlib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +52,28 @@ def refuse_type(name: str, value: Any, allowed: str) -> ArgumentTypeError:
 
 
 def path(name: str, value: Any) -> str:
-    """A path of the file system, which the engine takes as UTF-8."""
-    try:
-        found = os.fsdecode(value)
-    except TypeError:
-        raise refuse_type(name, value, "a path (str or os.PathLike)") from None
+    """A path of the file system, as the engine takes it: bytes that are no UTF-8 are escaped."""
+    # Of a million paths most are such, which every encoding of file names has alike.
+    plain = isinstance(value, str) and value.isascii()
+    found = value if plain else _path_of_bytes(name, value)
     if not found or "\0" in found:
         raise refuse(name, value, "a path that is not empty and has no NUL")
-    return text(name, found)
+    return str(found)
+
+
+def _path_of_bytes(name: str, value: Any) -> str:
+    try:
+        return os.fsencode(value).decode("utf-8", "surrogateescape")
+    except TypeError:
+        raise refuse_type(name, value, "a path (str or os.PathLike)") from None
+    except UnicodeEncodeError:
+        allowed = f"a path that can be said in {sys.getfilesystemencoding()}, as file names are,"
+        raise refuse(name, value, allowed) from None
+
+
+def found_path(text: str) -> str:
+    """A path that the engine tells, as Python opens it."""
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def text(name: str, value: Any) -> str:

@@ -29,8 +29,10 @@ class Sample(tuple[Any, int]):
     Attributes:
         image: uint8 array of shape (height, width, 3), RGB.
         label: the class number.
-        key: the sample's name, unique in its dataset, or in its part of a concatenation.
-        path: the file that holds it: a shard, or the image itself.
+        key: the sample's name, unique in its dataset, or in its part of a concatenation; in a
+            folder without an index, files that differ in their extension alone share it. It is
+            text: what is no UTF-8 in a file name is escaped.
+        path: the file that holds it, as ``open`` takes it: a shard, or the image itself.
         fields: what else was packed with it, by name.
     """
 
@@ -241,6 +243,7 @@ class Dataset:
         found = _lib.info("hr_dataset_info", self.handle, self._number(index))
         types = {field["name"]: field["type"] for field in self.info["fields"]}
         found["fields"] = fields.from_json(found.get("fields") or {}, types)
+        found["path"] = arguments.found_path(found["path"])
         return found
 
     def _number(self, index: Any) -> int:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import errno
 import re
 
-# Unicode's control characters, and its two separators of lines.
-_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Unicode's control characters, its two separators of lines, and what it has no characters for.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def one_line(text: str) -> str:
-    """Text with its control characters escaped, which a name may have."""
-    return _BREAKS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Text that can be printed in one line: a name may have control characters, and any bytes."""
+    return _BREAKS.sub(lambda found: _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte that is no UTF-8, as os.fsdecode has it
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
 
 
 class HeadraceError(Exception):
@@ -23,7 +29,8 @@ class HeadraceError(Exception):
         offset: the byte offset in ``file``, or None.
         reason: the sentence, without the file where the engine named it apart.
 
-    Control characters in a name are escaped in the sentence, and in ``file`` they are not.
+    Control characters in a name, and bytes that are no UTF-8, are escaped in the sentence, and in
+    ``file`` they are not.
     """
 
     def __init__(

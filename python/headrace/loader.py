@@ -207,7 +207,8 @@ class Loader:
         elif isinstance(dataset, list | tuple):
             self.dataset = Dataset.concat(dataset)
         else:
-            self.dataset = Dataset(arguments.path("dataset", dataset))
+            path = arguments.path("dataset", dataset)
+            self.dataset = Dataset(arguments.found_path(path))
         self._mixes = mixing.mixes_any(transform)
         beside = tuple(mixing.FIELDS) if self._mixes else ()
         self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)

@@ -150,7 +150,10 @@ class Samples:
         if not contents.total:
             raise UnsupportedError("it is empty")
         paths, self.labels = _checked(sample for part in contents.lists for sample in part)
-        self.dataset = Dataset.from_files(paths, self.labels)
+        try:
+            self.dataset = Dataset.from_files(paths, self.labels)
+        except ArgumentError as failure:  # a path that no file can have
+            raise UnsupportedError(failure.reason) from None
 
     def __len__(self) -> int:
         return len(self.contents.rows)
@@ -182,7 +185,8 @@ class Samples:
                 continue
             root = os.path.join(os.fspath(source.root), "")
             for path, label in samples:
-                digest.update(f"{os.fspath(path).removeprefix(root)}\0{label}\0".encode())
+                below = os.fspath(path).removeprefix(root)
+                digest.update(f"{below}\0{label}\0".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
 
@@ -211,8 +215,7 @@ def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:
         try:
             path, label = sample
             path = os.fspath(path)
-            # Names that are no UTF-8 cannot go through JSON.
-            known = isinstance(path, str) and path.encode() and path.lower().endswith(_EXTENSIONS)
+            known = isinstance(path, str) and path.lower().endswith(_EXTENSIONS)
         except (TypeError, ValueError):
             raise UnsupportedError(f"the sample {sample!r} is not a path and a label") from None
         if not known:

@@ -199,6 +199,8 @@ def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> No
         (b"[]", "configuration"),
         (b'{"path": "\xff"}', "UTF-8"),
         (b'{"path": 3}', "path is a number (expected a string)"),
+        (b'{"path": "a\\ud800"}', "a name has a lone \\ud800, which stands for no byte"),
+        (b'{"paths": ["a", "\\udc2f"]}', "a name has a lone \\udc2f, which stands for no byte"),
         (b'{"pth": "x"}', 'there is no argument "pth"'),
         (b'{"path": "x"} {}', "more than one"),
         (b"{}", "path is missing"),

@@ -22,7 +22,7 @@ from timing import eventually
 NOTHING_TAKES = [object(), {1, 2}, 1j, {1: object()}, lambda: None, 1.5]
 TAKE_ANY_ITERABLE = [("Dataset.from_files", "labels"), ("Loader", "sampler")]
 
-PATHS = ["", "a\0b", "\ud800", b"\xff", 3, None, ["a"]]
+PATHS = ["", "a\0b", "\ud800", b"\xff\0", 3, None, ["a"]]
 FLAGS = ["yes", 1, None, [], 0.0]
 COUNTS = [0, -1, 2**63, 2**70, "2", 1.0, [1], math.nan]
 TEXTS = [b"x", 3, None, ["a"], "\ud800"]
