@@ -100,6 +100,9 @@ int64_t hrn_jpeg_offset(const hrn_jpeg *jpeg);
 /* jpeg_markers.c: fills process, bits, size, channels and orientation as far as they are there. */
 void hrn_jpeg_markers(const uint8_t *bytes, size_t length, hrn_facts *facts);
 
+/* jpeg_end.c: fails with HRN_TRUNCATED, of a file whose bytes ran out. */
+int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status);
+
 /* jpeg.c. Those without a status may longjmp to jpeg.escape: only under the caller's own setjmp. */
 void hrn_jpeg_open(hrn_context *context);
 int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);

@@ -92,11 +92,11 @@ func TestATypeThatIsNotReadIsUnsupportedByName(t *testing.T) {
 	assert.Contains(t, failure.Text, "GIF")
 }
 
-func TestAnEmptyRecordIsBad(t *testing.T) {
+func TestAnEmptyRecordIsTruncated(t *testing.T) {
 	facts, _, err := newContext(t, DefaultLimits()).Inspect(nil, 0, true)
 	var failure *Error
 	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, Bad, failure.Code)
+	assert.Equal(t, Truncated, failure.Code)
 	assert.Zero(t, facts)
 }
 

@@ -185,23 +185,13 @@ jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context) {
 int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status) {
   struct jpeg_decompress_struct *info = &jpeg->info;
   status->warnings = jpeg->warnings;
-  if (jpeg->truncated) {
-    return hrn_fail(status, HRN_TRUNCATED, (int64_t)jpeg->length,
-                    "the entropy-coded data ends in row %u of %u rows of MCUs", jpeg->dry_row + 1,
-                    info->total_iMCU_rows);
-  }
-  /* An arithmetic decoder takes the end for zeros and does not warn. Encoders drop zeros at the
-   * end, so the last row may lack bytes, no other. */
-  if (jpeg->ran_dry && info->arith_code && jpeg->dry_row + 1 < info->total_iMCU_rows) {
-    return hrn_fail(status, HRN_TRUNCATED, (int64_t)jpeg->length,
-                    "the entropy-coded data ends in row %u of %u rows of MCUs", jpeg->dry_row + 1,
-                    info->total_iMCU_rows);
-  }
+  if (jpeg->truncated) return hrn_jpeg_truncated(jpeg, status);
+  /* An arithmetic decoder takes the end for zeros and does not warn. Encoders drop zeros there, so
+   * nothing but the end marker says that no more was lost. */
+  if (jpeg->ran_dry && info->arith_code) return hrn_jpeg_truncated(jpeg, status);
   /* A file cut between two scans. With an EOI of its own it would be whole, if unusual. */
   if (jpeg->ran_dry && jpeg_has_multiple_scans(info) && hrn_jpeg_incomplete(info)) {
-    return hrn_fail(status, HRN_TRUNCATED, (int64_t)jpeg->length,
-                    "the file ends after scan %d, before all coefficients were sent",
-                    info->input_scan_number);
+    return hrn_jpeg_truncated(jpeg, status);
   }
   return HRN_OK;
 }

@@ -100,7 +100,11 @@ static void error_exit(j_common_ptr info) {
   char text[JMSG_LENGTH_MAX];
   format_message(info, text);
   int code = name_kind(jpeg, info->err->msg_code, info->err->msg_parm.i[0], text, sizeof text);
-  hrn_fail(jpeg->status, code, hrn_jpeg_offset(jpeg), "%s", text);
+  if (code == HRN_TRUNCATED) {
+    hrn_jpeg_truncated(jpeg, jpeg->status); /* the library's words are about the EOI we invented */
+  } else {
+    hrn_fail(jpeg->status, code, hrn_jpeg_offset(jpeg), "%s", text);
+  }
   jpeg->status->warnings = jpeg->warnings;
   longjmp(jpeg->escape, 1);
 }

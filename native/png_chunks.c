@@ -106,7 +106,7 @@ int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_s
   for (;;) {
     if (length - at < 8) {
       return hrn_fail(status, HRN_TRUNCATED, (int64_t)length,
-                      "the file ends before its image data");
+                      "the file is truncated before its image data (found %zu bytes)", length);
     }
     /* Compared as what is left, never as at + size, which could wrap. */
     uint32_t size = read32(bytes + at);
@@ -121,8 +121,10 @@ int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_s
       return hrn_fail(status, HRN_BAD, (int64_t)at, "IEND comes before any image data");
     }
     if (length - at < OVERHEAD || size > length - at - OVERHEAD) {
-      return hrn_fail(status, HRN_TRUNCATED, (int64_t)length,
-                      "the file ends inside chunk %.4s of %u bytes", (const char *)type, size);
+      return hrn_fail(
+          status, HRN_TRUNCATED, (int64_t)length,
+          "the file is truncated in chunk %.4s (expected at least %llu bytes, found %zu)",
+          (const char *)type, (unsigned long long)at + OVERHEAD + size, length);
     }
     /* Of ancillary chunks, too: Pillow does not open such a file. */
     if (crc32(crc32_z(0, type, 4), body, size) != read32(body + size)) {

@@ -62,6 +62,25 @@ static int feed(hrn_png *png, hrn_status *status) {
   return HRN_OK;
 }
 
+/* A row is missing: because the file ends here, or though it goes on. */
+static int ends_early(const hrn_png *png, hrn_status *status) {
+  const int64_t end = (int64_t)png->length;
+  const size_t left = png->length - png->at;
+  if (!png->stream_ended && left < 8) {
+    return hrn_fail(status, HRN_TRUNCATED, end,
+                    "the file is truncated between chunks of its image data (found %zu bytes)",
+                    png->length);
+  }
+  if (!png->stream_ended && memcmp(png->bytes + png->at + 4, "IDAT", 4) == 0) {
+    const uint64_t expected = (uint64_t)png->at + OVERHEAD + read32(png->bytes + png->at);
+    return hrn_fail(status, HRN_TRUNCATED, end,
+                    "the file is truncated in chunk IDAT (expected at least %llu bytes, found %zu)",
+                    (unsigned long long)expected, png->length);
+  }
+  return hrn_fail(status, HRN_TRUNCATED, png->stream.next_in - png->bytes,
+                  "the image data ends before the last row");
+}
+
 /* Exactly `count` bytes, or a failure: a row is never half filled. zlib reports Z_BUF_ERROR where
  * it cannot go on for want of input; the next chunk helps, and when there is none the image data
  * ends too early. Pillow leaves the missing rows black if the stream itself is complete. */
@@ -88,10 +107,7 @@ int hrn_png_stream_read(hrn_png *png, uint8_t *to, uint64_t count, hrn_status *s
                       stream->msg != NULL ? stream->msg : "the stream is damaged");
     }
     bool stuck = got == 0 && (png->stream_ended || (stream->avail_in == 0 && png->chunks_end));
-    if (count > 0 && stuck) {
-      return hrn_fail(status, HRN_TRUNCATED, stream->next_in - png->bytes,
-                      "the image data ends before the last row");
-    }
+    if (count > 0 && stuck) return ends_early(png, status);
   }
   return HRN_OK;
 }

@@ -53,7 +53,9 @@ static int read_number(cursor *c, const char *what, uint64_t *number, hrn_status
       digits++;
     }
   }
-  return hrn_fail(status, HRN_TRUNCATED, (int64_t)c->length, "the header ends before its %s", what);
+  return hrn_fail(status, HRN_TRUNCATED, (int64_t)c->length,
+                  "the file is truncated in its header, before the %s (found %zu bytes)", what,
+                  c->length);
 }
 
 int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status) {
@@ -94,8 +96,8 @@ int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_
   ppm->pixels = context->bytes + c.at;
   if (pixels > context->length - c.at) {
     return hrn_fail(status, HRN_TRUNCATED, (int64_t)context->length,
-                    "the pixels have %llu bytes, %zu are there", (unsigned long long)pixels,
-                    context->length - c.at);
+                    "the file is truncated in its pixels (expected %llu bytes, found %zu)",
+                    (unsigned long long)pixels + c.at, context->length);
   }
   return HRN_OK;
 }

@@ -83,6 +83,26 @@ static bool netpbm(const uint8_t *bytes, size_t length) {
 
 #define READ "only JPEG, PNG and binary PPM are"
 
+/* Whether a file that is shorter than a type's signature begins as that does. */
+static bool begins(const uint8_t *bytes, size_t length, const char *signature, size_t whole) {
+  return length < whole && memcmp(bytes, signature, length) == 0;
+}
+
+/* Nothing, or less than the signature of one of the types that are read. */
+static int cut_in_signature(const uint8_t *bytes, size_t length, hrn_status *status) {
+  size_t expected = 0;
+  if (length == 0) {
+    return hrn_fail(status, HRN_TRUNCATED, 0, "the file is truncated, it is empty (found 0 bytes)");
+  }
+  if (begins(bytes, length, "\xFF\xD8\xFF", 3)) expected = 3;
+  if (begins(bytes, length, "P5", 3) || begins(bytes, length, "P6", 3)) expected = 3;
+  if (begins(bytes, length, "\x89PNG\r\n\x1A\n", 8)) expected = 8;
+  if (expected == 0) return HRN_OK;
+  return hrn_fail(status, HRN_TRUNCATED, (int64_t)length,
+                  "the file is truncated in its signature (expected at least %zu bytes, found %zu)",
+                  expected, length);
+}
+
 /* JPEG and PNG first, for nearly all files are one of them. */
 int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *status) {
   *codec = HRN_CODEC_UNKNOWN;
@@ -99,7 +119,7 @@ int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *s
     *codec = HRN_CODEC_PPM;
     return HRN_OK;
   }
-  if (length == 0) return hrn_fail(status, HRN_BAD, 0, "the record is empty");
+  if (cut_in_signature(bytes, length, status) != HRN_OK) return status->code;
   for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
     const signature *s = &signatures[i];
     if (starts(bytes, length, s->offset, s->bytes, s->length)) {

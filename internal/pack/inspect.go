@@ -108,7 +108,7 @@ func (in *inspector) oversized(r *record, f *os.File) error {
 		return recordError(r, catalog.KindIO, "the file cannot be read, or changed meanwhile", err)
 	}
 	r.facts.CRC32C, r.verdict, r.offset = sum.Sum32(), catalog.Limit, -1
-	r.reason = fmt.Sprintf("the file has %d bytes, max_record_bytes is %d", r.length, in.limits.MaxRecordBytes)
+	r.reason = fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", r.length, in.limits.MaxRecordBytes)
 	return nil
 }
 

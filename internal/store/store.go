@@ -78,10 +78,8 @@ func (s *Store) Lost(sample catalog.Sample) bool {
 }
 
 func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
-	// A listed file's length is found when it is opened.
 	if sample.Length > s.limit {
-		return mmap.View{}, s.refuse(sample, catalog.KindLimit,
-			"the record has %d bytes, max_record_bytes is %d", sample.Length, s.limit)
+		return mmap.View{}, s.oversized(sample, sample.Length)
 	}
 	if s.kind(sample) == catalog.Packed {
 		return s.readShard(sample, b)
@@ -138,6 +136,11 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 	}
 }
 
+// oversized says the same of a record in a shard and of a file in its place.
+func (s *Store) oversized(sample catalog.Sample, bytes int64) error {
+	return s.refuse(sample, catalog.KindLimit, "the record has %d bytes, max_record_bytes is %d", bytes, s.limit)
+}
+
 // readFile reads a file of a folder.
 func (s *Store) readFile(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	path, err := s.dataset.Path(sample.Index)
@@ -152,7 +155,16 @@ func (s *Store) readFile(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 		view, err = mmap.ReadWhole(path, b, s.limit, s.options)
 	}
 	if err != nil {
-		return mmap.View{}, explain(err, path, sample.Index)
+		return mmap.View{}, s.unreadable(err, path, sample)
 	}
 	return view, nil
+}
+
+// unreadable explains an error of a file in its place: a listed one's length is found when it is opened.
+func (s *Store) unreadable(err error, path string, sample catalog.Sample) error {
+	var found *mmap.Error
+	if errors.Is(err, mmap.ErrTooLarge) && errors.As(err, &found) {
+		return s.oversized(sample, found.Found)
+	}
+	return explain(err, path, sample.Index)
 }

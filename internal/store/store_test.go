@@ -250,6 +250,21 @@ func TestRecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 		assert.Contains(t, e.Text, "max_record_bytes is 1000")
 		s.Close()
 	}
+	// A listed file's length is seen only when it is opened.
+	path := filepath.Join(t.TempDir(), "long.jpg")
+	require.NoError(t, os.WriteFile(path, make([]byte, 1001), 0o600))
+	listed, err := catalog.FromFiles([]string{path}, nil, nil)
+	require.NoError(t, err)
+	defer listed.Release()
+	inPlace, err := Open(listed, Options{MaxRecordBytes: 1000})
+	require.NoError(t, err)
+	defer inPlace.Close()
+	_, err = inPlace.Read(sample(t, listed, 0), buffer(t))
+	var limit *catalog.Error
+	require.ErrorAs(t, err, &limit)
+	assert.Equal(t, catalog.KindLimit, limit.Kind)
+	assert.Equal(t, "the record has 1001 bytes, max_record_bytes is 1000", limit.Clause())
+
 	d, err := catalog.FromFiles([]string{"/dev/zero"}, nil, nil)
 	require.NoError(t, err)
 	defer d.Release()

@@ -74,14 +74,15 @@ static size_t find(const image_bytes *file, const char *what, size_t length) {
 
 static void jpeg_cut_anywhere_before_its_last_mcu_is_truncated(void) {
   static const enum jpeg_coding codings[] = {CODING_BASELINE, CODING_PROGRESSIVE,
-                                             CODING_SEPARATE_SCANS};
-  for (size_t k = 0; k < 3; k++) {
+                                             CODING_SEPARATE_SCANS, CODING_ARITHMETIC};
+  for (size_t k = 0; k < 4; k++) {
     for (uint32_t restart = 0; restart < 3; restart += 2) {
       image_bytes file = make_jpeg(&r, form("4:2:0"), codings[k], restart, 50, 40, 75);
       for (size_t cut = 3; cut + 2 < file.length; cut++) {
         inspect(file.bytes, cut);
         EXPECT(status.code == HRN_TRUNCATED);
         EXPECT(status.offset == (int64_t)cut);
+        EXPECT(strstr(status.text, "the file is truncated") != NULL);
       }
       free(file.bytes);
     }
@@ -150,6 +151,7 @@ static void png_cut_in_its_image_data_is_truncated(void) {
     /* IEND has 12 bytes, zlib's checksum and IDAT's 4 each; one byte more belongs to the rows. */
     for (size_t cut = 8; cut + 12 + 4 + 4 + 1 < file.length; cut++) {
       EXPECT(inspect(file.bytes, cut) == HRN_TRUNCATED);
+      EXPECT(strstr(status.text, "the file is truncated") != NULL);
     }
     free(file.bytes);
   }
@@ -257,7 +259,7 @@ static void kinds_that_are_not_decoded_are_named(void) {
     EXPECT(strncmp(status.text, others[i].name, strlen(others[i].name)) == 0);
   }
   EXPECT(inspect((const uint8_t *)"no image at all", 15) == HRN_BAD);
-  EXPECT(inspect((const uint8_t *)"", 0) == HRN_BAD);
+  EXPECT(inspect((const uint8_t *)"", 0) == HRN_TRUNCATED);
   free(file.bytes);
 }
 
