@@ -8,15 +8,30 @@
  */
 #include "decoder.h"
 
-static jpeg_saved_marker_ptr last_marker(const struct jpeg_decompress_struct *info) {
-  jpeg_saved_marker_ptr marker = info->marker_list;
-  while (marker != NULL && marker->next != NULL) marker = marker->next;
-  return marker;
+static bool is_metadata(int marker) {
+  return marker == JPEG_COM || (marker >= JPEG_APP0 && marker <= JPEG_APP0 + 15);
 }
 
-static void save_all_markers(j_decompress_ptr info) {
-  jpeg_save_markers(info, JPEG_COM, 0xFFFF);
-  for (int i = 0; i < 16; i++) jpeg_save_markers(info, JPEG_APP0 + i, 0xFFFF);
+/* A marker behind the first scan: nobody knows where it belongs in a file of one scan. The status
+ * is that of a file without one. */
+static boolean leave_alone(j_decompress_ptr info) {
+  longjmp(((hrn_jpeg *)info->client_data)->escape, 1);
+  return FALSE;
+}
+
+static void refuse_markers(j_decompress_ptr info) {
+  jpeg_set_marker_processor(info, JPEG_COM, leave_alone);
+  for (int i = 0; i < 16; i++) jpeg_set_marker_processor(info, JPEG_APP0 + i, leave_alone);
+}
+
+/* Those before the first scan, in their order. Not jpeg_save_markers: for each of them it walks
+ * over all that it has, and their memory is not counted; a hostile file has millions. */
+static void copy_markers(j_compress_ptr to, const hrn_jpeg *from) {
+  hrn_jpeg_segment s;
+  size_t at = HRN_JPEG_FIRST_SEGMENT;
+  while (hrn_jpeg_segment_next(from->bytes, from->length, &at, &s) && s.marker != HRN_JPEG_SOS) {
+    if (is_metadata(s.marker)) jpeg_write_marker(to, s.marker, s.body, (unsigned)s.length);
+  }
 }
 
 /* Under the caller's setjmp. */
@@ -33,9 +48,7 @@ static void write_coefficients(hrn_context *context, jvirt_barray_ptr *coefficie
   to->write_JFIF_header = FALSE;
   to->write_Adobe_marker = FALSE;
   jpeg_write_coefficients(to, coefficients);
-  for (jpeg_saved_marker_ptr m = from->marker_list; m != NULL; m = m->next) {
-    jpeg_write_marker(to, m->marker, m->data, m->data_length);
-  }
+  copy_markers(to, &context->jpeg);
   jpeg_finish_compress(to);
   /* Whatever stands behind EOI is no business of a decoder, and the file's all the same. */
   hrn_encoder_append(encoder, context->jpeg.source.next_input_byte,
@@ -54,14 +67,13 @@ static int convert(hrn_context *context, bool *made, hrn_status *status) {
     return status->code;
   }
   hrn_jpeg_open(context);
-  save_all_markers(info);
   jpeg_read_header(info, TRUE);
   if ((info->progressive_mode || info->arith_code) && info->data_precision == 8 &&
       hrn_check_pixels(context, info->image_width, info->image_height, status) == HRN_OK) {
-    jpeg_saved_marker_ptr header = last_marker(info);
+    refuse_markers(info);
     jvirt_barray_ptr *coefficients = hrn_jpeg_coefficients(context);
     if (hrn_jpeg_verdict(jpeg, status) == HRN_OK && jpeg->warnings == 0 &&
-        !hrn_jpeg_incomplete(info) && last_marker(info) == header) {
+        !hrn_jpeg_incomplete(info)) {
       write_coefficients(context, coefficients);
       *made = true;
     }

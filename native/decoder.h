@@ -97,7 +97,23 @@ void hrn_jpeg_errors_init(hrn_jpeg *jpeg);
 void hrn_jpeg_source_init(hrn_jpeg *jpeg, const uint8_t *bytes, size_t length);
 int64_t hrn_jpeg_offset(const hrn_jpeg *jpeg);
 
-/* jpeg_markers.c: fills process, bits, size, channels and orientation as far as they are there. */
+/* jpeg_markers.c. A marker segment, as far as it is there. */
+typedef struct hrn_jpeg_segment {
+  int marker;
+  uint64_t end;        /* of the bytes that it has by its length; perhaps behind the file's */
+  const uint8_t *body; /* behind the length; NULL where that is cut, and for EOI */
+  size_t length;       /* of the body */
+  bool valid;          /* the length is there and counts itself */
+} hrn_jpeg_segment;
+
+#define HRN_JPEG_FIRST_SEGMENT 2 /* behind SOI */
+#define HRN_JPEG_SOS 0xDA
+
+/* The next segment at or behind *at, or EOI; *at is behind it then. What is no marker is passed
+ * over, as libjpeg does, and with it entropy-coded data. */
+bool hrn_jpeg_segment_next(const uint8_t *bytes, size_t length, size_t *at, hrn_jpeg_segment *s);
+
+/* Fills process, bits, size, channels and orientation as far as they are there. */
 void hrn_jpeg_markers(const uint8_t *bytes, size_t length, hrn_facts *facts);
 
 /* jpeg_end.c: fails with HRN_TRUNCATED, of a file whose bytes ran out. */

@@ -7,8 +7,6 @@
  */
 #include "decoder.h"
 
-static uint32_t read16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
-
 static const char *name_of(int marker, char *other, size_t size) {
   switch (marker) {
     case 0xC4:
@@ -38,44 +36,19 @@ static const char *name_of(int marker, char *other, size_t size) {
   return other;
 }
 
-/* The segment that the bytes end in: its marker, and in *expected the bytes that there would be
- * with the whole of it, or of its length. 0 where they end elsewhere. What is no marker is passed
- * over, as libjpeg does, and that covers entropy-coded data. */
-static int last_segment(const uint8_t *bytes, size_t length, uint64_t *expected) {
-  size_t at = 2; /* behind SOI */
-  while (length - at >= 2) {
-    const int marker = bytes[at + 1];
-    if (bytes[at] != 0xFF || marker == 0xFF) {
-      at++;
-      continue;
-    }
-    const bool bare = marker == 0 || marker == 1 || (marker >= 0xD0 && marker <= 0xD9);
-    if (bare) {
-      at += 2;
-      continue;
-    }
-    *expected = (uint64_t)at + 4;
-    if (length - at < 4) return marker;
-    const uint32_t size = read16(bytes + at + 2);
-    *expected = (uint64_t)at + 2 + (size < 2 ? 2 : size);
-    if (*expected > length) return marker;
-    at = (size_t)*expected;
-  }
-  return 0;
-}
-
 int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
   const int64_t offset = (int64_t)jpeg->length;
   const uint32_t rows = info->total_iMCU_rows;
   const uint32_t row = jpeg->dry_row < rows ? jpeg->dry_row + 1 : rows;
   char other[8], scan[24] = "";
-  uint64_t expected;
-  const int marker = last_segment(jpeg->bytes, jpeg->length, &expected);
-  if (marker != 0) {
+  hrn_jpeg_segment last = {0};
+  size_t at = HRN_JPEG_FIRST_SEGMENT;
+  while (hrn_jpeg_segment_next(jpeg->bytes, jpeg->length, &at, &last)) continue;
+  if (last.end > jpeg->length) {
     return hrn_fail(status, HRN_TRUNCATED, offset,
                     "the file is truncated in segment %s (expected at least %llu bytes, found %zu)",
-                    name_of(marker, other, sizeof other), (unsigned long long)expected,
+                    name_of(last.marker, other, sizeof other), (unsigned long long)last.end,
                     jpeg->length);
   }
   if (info->input_scan_number == 0) {

@@ -32,34 +32,48 @@ static void read_frame(hrn_facts *facts, int marker, const uint8_t *body, size_t
   facts->channels = body[5];
 }
 
+bool hrn_jpeg_segment_next(const uint8_t *bytes, size_t length, size_t *at, hrn_jpeg_segment *s) {
+  while (length - *at >= 2) {
+    const size_t begin = *at;
+    const int marker = bytes[begin + 1];
+    if (bytes[begin] != 0xFF || marker == 0xFF) {
+      (*at)++; /* garbage, which libjpeg skips with a warning; fill bytes */
+      continue;
+    }
+    *at += 2;
+    if (marker == 0 || marker == 1 || (marker >= 0xD0 && marker <= 0xD8)) continue; /* no body */
+    *s = (hrn_jpeg_segment){.marker = marker, .end = (uint64_t)begin + 2};
+    if (marker == JPEG_EOI) return true;
+    s->end += 2;
+    if (length - begin < 4) {
+      *at = length;
+      return true;
+    }
+    const uint32_t size = read16(bytes + begin + 2);
+    s->valid = size >= 2;
+    if (s->valid) s->end = (uint64_t)begin + 2 + size;
+    s->body = bytes + begin + 4;
+    *at = s->end < length ? (size_t)s->end : length;
+    s->length = (size_t)(bytes + *at - s->body);
+    return true;
+  }
+  return false;
+}
+
 void hrn_jpeg_markers(const uint8_t *bytes, size_t length, hrn_facts *facts) {
   static const uint8_t exif[6] = {'E', 'x', 'i', 'f', 0, 0};
   bool seen_exif = false, seen_frame = false;
-  size_t at = 2; /* behind SOI */
-  while (length - at >= 4) {
-    if (bytes[at] != 0xFF) {
-      at++; /* garbage between segments: libjpeg skips it with a warning */
-      continue;
-    }
-    int marker = bytes[at + 1];
-    if (marker == 0xFF || marker == 0 || marker == 1 || (marker >= 0xD0 && marker <= 0xD8)) {
-      at += marker == 0xFF ? 1 : 2; /* fill bytes, and markers without a body */
-      continue;
-    }
-    if (marker == 0xDA || marker == 0xD9) return; /* SOS, EOI */
-    size_t size = read16(bytes + at + 2), left = length - at - 2;
-    if (size < 2) return;
-    const uint8_t *body = bytes + at + 4;
-    size_t body_length = (size < left ? size : left) - 2;
-    if (is_frame(marker) && !seen_frame) {
+  hrn_jpeg_segment s;
+  size_t at = HRN_JPEG_FIRST_SEGMENT;
+  while (hrn_jpeg_segment_next(bytes, length, &at, &s)) {
+    if (s.marker == HRN_JPEG_SOS || s.marker == JPEG_EOI || !s.valid) return;
+    if (is_frame(s.marker) && !seen_frame) {
       seen_frame = true;
-      read_frame(facts, marker, body, body_length);
-    } else if (marker == 0xE1 && !seen_exif && body_length > sizeof exif &&
-               memcmp(body, exif, sizeof exif) == 0) {
+      read_frame(facts, s.marker, s.body, s.length);
+    } else if (s.marker == 0xE1 && !seen_exif && s.length > sizeof exif &&
+               memcmp(s.body, exif, sizeof exif) == 0) {
       seen_exif = true;
-      facts->orientation = hrn_exif_orientation(body + sizeof exif, body_length - sizeof exif);
+      facts->orientation = hrn_exif_orientation(s.body + sizeof exif, s.length - sizeof exif);
     }
-    if (size > left) return;
-    at += 2 + size;
   }
 }

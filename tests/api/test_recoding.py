@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from PIL import Image
 from torchvision.transforms import functional
 
 import headrace as hr
+import timing
 from headrace import errors
 from images import SAMPLINGS, every_jpeg, every_png, jpeg, members, plain_tree, png, write_tree
 
@@ -225,6 +227,26 @@ def test_baseline_keeps_all_metadata(tmp_path: Path) -> None:
     assert new["icc_profile"] == profile
     with hr.Dataset(tmp_path / "p") as dataset:
         assert dataset.facts(0)["orientation"] == 8
+
+
+def test_a_progressive_file_of_countless_markers_is_made_baseline_in_no_time(
+    tmp_path: Path,
+) -> None:
+    """libjpeg would walk over all that it has saved for each one more."""
+    plain = jpeg(64, 48, flags=("progressive",))
+    marked = plain[:20] + b"\xff\xfe\0\3x" * 300_000 + plain[20:]
+    folder = write_tree(tmp_path / "source", {"class/a.jpg": marked})
+
+    def pack() -> float:
+        began = time.process_time()
+        hr.pack(folder, tmp_path / "p", baseline=True, overwrite=True, num_threads=1)
+        return time.process_time() - began
+
+    timing.within(5, pack)
+    [made] = members(tmp_path / "p").values()
+    assert made[: 20 + 5 * 300_000] == marked[: 20 + 5 * 300_000]
+    assert b"\xff\xc2" not in made[20 + 5 * 300_000 :]
+    assert np.array_equal(rgb(made), rgb(plain))
 
 
 def test_an_incomplete_progressive_file_stays_as_it_is(tmp_path: Path) -> None:
