@@ -77,6 +77,7 @@ type limitsJSON struct {
 	MaxPixels       uint64 `json:"max_pixels"`
 	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
 	MaxRecordBytes  uint64 `json:"max_record_bytes"`
+	MaxScanBlocks   uint64 `json:"max_scan_blocks"`
 	MaxScans        uint32 `json:"max_scans"`
 }
 
@@ -88,7 +89,8 @@ func (j *limitsJSON) limits() native.Limits {
 	for _, given := range []struct {
 		value uint64
 		into  *uint64
-	}{{j.MaxPixels, &l.MaxPixels}, {j.MaxDecoderBytes, &l.MaxDecoderBytes}, {j.MaxRecordBytes, &l.MaxRecordBytes}} {
+	}{{j.MaxPixels, &l.MaxPixels}, {j.MaxDecoderBytes, &l.MaxDecoderBytes},
+		{j.MaxRecordBytes, &l.MaxRecordBytes}, {j.MaxScanBlocks, &l.MaxScanBlocks}} {
 		if given.value != 0 {
 			*given.into = given.value
 		}

@@ -83,7 +83,7 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * of their part. Without "classes" all parts that have class names must have the same ones; an
  * empty list says that the labels have no names. Optional: "backend": "auto"|"mmap"|"pread",
  * "index_dir": "...", "verify_crc": true, "limits": {"max_pixels": n, "max_decoder_bytes": n,
- * "max_record_bytes": n, "max_scans": n}. */
+ * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n}, which docs/limits.md explains. */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"concatenated", "fingerprint",

@@ -24,7 +24,9 @@ hrn_limits hrn_default_limits(void) {
       .max_pixels = 89478485,            /* Pillow's MAX_IMAGE_PIXELS */
       .max_decoder_bytes = 512ull << 20, /* a progressive 4:4:4 file of 89 million pixels */
       .max_record_bytes = 256ull << 20,  /* one encoded file */
-      .max_scans = 100,                  /* real files have about 10 */
+      .max_scan_blocks =
+          64ull << 20,  /* 16 times each block of such a file; real ones have 5 to 8 */
+      .max_scans = 100, /* real files have about 10 */
   };
   return limits;
 }

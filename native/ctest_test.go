@@ -65,6 +65,8 @@ func TestAWindowEqualsThatWindowOfTheWholeImageForEverySamplingAndCoding(t *test
 
 func TestEveryKindOfBadFileGetsItsVerdict(t *testing.T) { runC(t, "verdicts") }
 
+func TestWhatAJPEGMayCostIsRefusedFromItsHeadersThroughEveryDoor(t *testing.T) { runC(t, "costs") }
+
 func TestAFileMadeBaselineHasItsPixelsAndAnEncodedOneIsGood(t *testing.T) {
 	runC(t, "recode", "-n", "3000")
 }

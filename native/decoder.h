@@ -28,9 +28,10 @@ typedef struct hrn_jpeg {
   const uint8_t *bytes;
   size_t length;
   hrn_status *status; /* of the call in progress */
-  uint64_t max_bytes;
+  uint64_t max_bytes, max_scan_blocks;
   uint64_t coefficient_bytes; /* held for a file of several scans */
-  uint32_t max_scans;
+  uint64_t scan_blocks;       /* of the scans up to number `scan_counted` */
+  uint32_t max_scans, scan_counted;
   uint32_t warnings;
   uint32_t scans;        /* begun, when the struct was closed */
   uint32_t dry_row;      /* of MCUs, being read when the bytes ran out */
@@ -127,11 +128,16 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
 int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
                   hrn_status *status);
 int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status);
-void hrn_jpeg_start(hrn_context *context);
-jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context);
 bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info);
 int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status);
 void hrn_jpeg_close(hrn_jpeg *jpeg);
+
+/* jpeg_limits.c; but for the first, which the header of an image begins with, these may longjmp,
+ * too. hrn_jpeg_admit refuses what the header tells is too much, before memory is taken. */
+void hrn_jpeg_limits_init(hrn_context *context);
+void hrn_jpeg_admit(hrn_context *context);
+void hrn_jpeg_start(hrn_context *context);
+jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context);
 
 /* jpeg_inspect.c */
 int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status);

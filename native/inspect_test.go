@@ -101,10 +101,11 @@ func TestAnEmptyRecordIsTruncated(t *testing.T) {
 }
 
 func TestEachLimitRefusesWithItsNameAndNumber(t *testing.T) {
-	b := goJPEG(t, 90, 90)
+	b := goJPEG(t, 90, 90) // 36 MCUs of six blocks
 	for name, set := range map[string]func(*Limits){
 		"max_pixels":       func(l *Limits) { l.MaxPixels = 8099 },
 		"max_record_bytes": func(l *Limits) { l.MaxRecordBytes = uint64(len(b)) - 1 },
+		"max_scan_blocks":  func(l *Limits) { l.MaxScanBlocks = 215 },
 	} {
 		limits := DefaultLimits()
 		set(&limits)
@@ -115,7 +116,7 @@ func TestEachLimitRefusesWithItsNameAndNumber(t *testing.T) {
 		assert.Contains(t, failure.Text, name)
 	}
 	limits := DefaultLimits()
-	limits.MaxPixels, limits.MaxRecordBytes = 8100, uint64(len(b))
+	limits.MaxPixels, limits.MaxRecordBytes, limits.MaxScanBlocks = 8100, uint64(len(b)), 216
 	_, _, err := inspect(newContext(t, limits), b)
 	assert.NoError(t, err)
 }

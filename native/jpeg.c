@@ -1,8 +1,6 @@
 /* jpeg.c: the header of a JPEG, and the pixels of a window of it. */
 #include "jpeg_hook.h"
 
-#include <limits.h>
-
 /* Rows a call of jpeg_read_scanlines: more than any sampling's group of rows. */
 #define ROWS_PER_CALL 16
 
@@ -14,17 +12,6 @@
  * three of it. */
 static uint32_t column_padding(const struct jpeg_decompress_struct *info) {
   return info->max_h_samp_factor > 2 ? 8 : 2;
-}
-
-/* Called by the library for every row of MCUs that it reads ahead of output, which it does for
- * files of several scans. */
-static void progress_monitor(j_common_ptr common) {
-  hrn_jpeg *jpeg = (hrn_jpeg *)common->client_data;
-  if ((uint32_t)jpeg->info.input_scan_number > jpeg->max_scans) {
-    hrn_fail(jpeg->status, HRN_LIMIT, hrn_jpeg_offset(jpeg),
-             "the file has more than %u scans (max_scans)", jpeg->max_scans);
-    longjmp(jpeg->escape, 1);
-  }
 }
 
 void hrn_jpeg_close(hrn_jpeg *jpeg) {
@@ -48,10 +35,7 @@ void hrn_jpeg_open(hrn_context *context) {
   jpeg->created = true;
   hrn_jpeg_source_init(jpeg, context->bytes, context->length);
   jpeg->info.src = &jpeg->source;
-  jpeg->progress.progress_monitor = progress_monitor;
-  jpeg->info.progress = &jpeg->progress;
-  jpeg->max_scans = context->limits.max_scans;
-  jpeg->max_bytes = context->limits.max_decoder_bytes;
+  hrn_jpeg_limits_init(context);
   jpeg->hook = NULL;
   jpeg->own_pixels = false;
 }
@@ -130,8 +114,10 @@ int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn
   if (choose_output(jpeg) != HRN_OK ||
       hrn_check_pixels(context, *width, *height, status) != HRN_OK) {
     hrn_jpeg_close(jpeg);
+    return status->code;
   }
-  return status->code;
+  hrn_jpeg_admit(context);
+  return HRN_OK;
 }
 
 /* Whether a file of several scans never sent some coefficients, or a whole component. */
@@ -145,40 +131,6 @@ bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info) {
     }
   }
   return false;
-}
-
-/* A file of several scans is kept as coefficients until the last is read: 2 bytes each, whole MCUs.
- * Everything else that the library allocates is a few rows. */
-static uint64_t coefficient_bytes(struct jpeg_decompress_struct *info) {
-  uint64_t blocks = 0;
-  if (!jpeg_has_multiple_scans(info)) return 0;
-  for (int i = 0; i < info->num_components; i++) {
-    const jpeg_component_info *c = &info->comp_info[i];
-    /* Rounded up by less than one MCU a side. */
-    blocks += ((uint64_t)c->width_in_blocks + (uint64_t)c->h_samp_factor - 1) *
-              ((uint64_t)c->height_in_blocks + (uint64_t)c->v_samp_factor - 1);
-  }
-  return blocks * sizeof(JBLOCK);
-}
-
-/* Holds the library to the memory that the limit leaves. */
-static void limit_memory(hrn_context *context) {
-  struct jpeg_decompress_struct *info = &context->jpeg.info;
-  uint64_t left = hrn_memory_left(context);
-  /* The library's 0 means no limit; there is nothing that one byte is enough for. */
-  context->jpeg.coefficient_bytes = coefficient_bytes(info);
-  info->mem->max_memory_to_use = left > LONG_MAX ? LONG_MAX : left > 0 ? (long)left : 1;
-}
-
-void hrn_jpeg_start(hrn_context *context) {
-  limit_memory(context);
-  jpeg_start_decompress(&context->jpeg.info);
-}
-
-/* All of them, of whatever coding, kept by the library until the struct is closed. */
-jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context) {
-  limit_memory(context);
-  return jpeg_read_coefficients(&context->jpeg.info);
 }
 
 /* Warnings and truncation, after the library has read what was wanted of it. */
@@ -233,6 +185,19 @@ int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t 
   return status->code;
 }
 
+/* Files of several scans are read whole before their first row: what their rows need is asked for
+ * before that, not behind seconds of decoding. As wide as the crop can become at most. */
+static int reserve_rows(hrn_context *context, const hrn_box *box, int32_t at_once,
+                        hrn_status *status) {
+  struct jpeg_decompress_struct *info = &context->jpeg.info;
+  if (!jpeg_has_multiple_scans(info)) return HRN_OK;
+  uint64_t columns =
+      (uint64_t)box->width + 2 * column_padding(info) + (uint64_t)info->max_h_samp_factor * DCTSIZE;
+  if (columns > info->image_width) columns = info->image_width;
+  const size_t bytes = (size_t)columns * 4 * (size_t)at_once;
+  return hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status) != NULL ? HRN_OK : status->code;
+}
+
 /* Makes ready to decode the window and at most a few rows and columns beside it. Entropy-coded data
  * above it has to be read, for each MCU's place is known only from the one before; inverse DCT,
  * upsampling and colour conversion are done for the window alone, and nothing at all for what is
@@ -253,6 +218,10 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
    * at 1/2), libjpeg takes its fancy kind's width and context rows from the full scale, and a
    * window differs from the whole. */
   if (denominator > 1) info->do_fancy_upsampling = FALSE;
+  if (reserve_rows(context, box, rows->at_once, status) != HRN_OK) {
+    hrn_jpeg_close(jpeg);
+    return status->code;
+  }
   hrn_jpeg_start(context);
   /* A value of after setjmp, which a jump cannot leave undefined. */
   bool ours = hooked && hrn_hook_begin(context);

@@ -15,6 +15,7 @@ type Limits struct {
 	MaxPixels       uint64 // width x height
 	MaxDecoderBytes uint64 // what a Context may hold
 	MaxRecordBytes  uint64 // encoded size
+	MaxScanBlocks   uint64 // that a JPEG's scans go through, all together
 	MaxScans        uint32 // of a progressive JPEG
 }
 
@@ -25,6 +26,7 @@ func DefaultLimits() Limits {
 		MaxPixels:       uint64(l.max_pixels),
 		MaxDecoderBytes: uint64(l.max_decoder_bytes),
 		MaxRecordBytes:  uint64(l.max_record_bytes),
+		MaxScanBlocks:   uint64(l.max_scan_blocks),
 		MaxScans:        uint32(l.max_scans),
 	}
 }
@@ -40,6 +42,7 @@ func NewContext(limits Limits) (*Context, error) {
 		max_pixels:        C.uint64_t(limits.MaxPixels),
 		max_decoder_bytes: C.uint64_t(limits.MaxDecoderBytes),
 		max_record_bytes:  C.uint64_t(limits.MaxRecordBytes),
+		max_scan_blocks:   C.uint64_t(limits.MaxScanBlocks),
 		max_scans:         C.uint32_t(limits.MaxScans),
 	}
 	c := C.hrn_context_new(&l)

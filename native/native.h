@@ -44,6 +44,8 @@ typedef struct hrn_limits {
   uint64_t max_pixels;        /* default    89478485: Pillow's MAX_IMAGE_PIXELS */
   uint64_t max_decoder_bytes; /* default   536870912: what the decoder and our scratch may hold */
   uint64_t max_record_bytes;  /* default   268435456: encoded size of one record */
+  uint64_t max_scan_blocks;   /* default    67108864: blocks that a JPEG's scans go through, all
+                                 together; of arithmetic-coded scans, coefficients */
   uint32_t max_scans;         /* default         100: progressive scans */
 } hrn_limits;
 

@@ -25,6 +25,8 @@ typedef struct hrn_png {
   bool stream_made; /* by inflateInit, for the life of the context */
   bool stream_ended;
   size_t at;       /* offset of the chunk to feed next */
+  uint64_t rows;   /* bytes of all rows */
+  uint64_t room;   /* bytes of image data that may still be fed */
   bool chunks_end; /* no further IDAT follows */
 } hrn_png;
 

@@ -10,8 +10,25 @@
 #define OVERHEAD 12
 #define MOST ((uint64_t)1 << 30) /* zlib counts in 32 bits */
 
+/* Image data that is longer than its rows makes zlib work for nothing: 256 MB of blocks that are
+ * all header take it 25 seconds, for one pixel. What cannot be compressed grows by an eighth at
+ * most, and by a few bytes wherever an encoder flushes; a mebibyte is for rows of a pixel or two.
+ */
+#define MOST_OF_ROWS 2
+#define MOST_BEYOND ((uint64_t)1 << 20)
+
 static uint32_t read32(const uint8_t *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The filter bytes of an interlaced image's passes are not worth counting. */
+static void allow(hrn_png *png) {
+  const uint64_t row = hrn_png_row_bytes(png, png->width) + 1;
+  if (__builtin_mul_overflow(row, (uint64_t)png->height, &png->rows) ||
+      __builtin_mul_overflow(png->rows, (uint64_t)MOST_OF_ROWS, &png->room) ||
+      __builtin_add_overflow(png->room, MOST_BEYOND, &png->room)) {
+    png->room = UINT64_MAX;
+  }
 }
 
 int hrn_png_stream_begin(hrn_png *png, hrn_status *status) {
@@ -29,6 +46,7 @@ int hrn_png_stream_begin(hrn_png *png, hrn_status *status) {
   png->stream_ended = false;
   png->at = png->data;
   png->chunks_end = false;
+  allow(png);
   return HRN_OK;
 }
 
@@ -57,6 +75,11 @@ static int feed(hrn_png *png, hrn_status *status) {
     }
     png->at += (size_t)size + OVERHEAD;
   }
+  if (size > png->room) { /* the stream may end before that */
+    png->chunks_end = true;
+    size = (uint32_t)png->room;
+  }
+  png->room -= size;
   png->stream.next_in = (Bytef *)body; /* zlib takes it without const and only reads */
   png->stream.avail_in = size;
   return HRN_OK;
@@ -64,6 +87,13 @@ static int feed(hrn_png *png, hrn_status *status) {
 
 /* A row is missing: because the file ends here, or though it goes on. */
 static int ends_early(const hrn_png *png, hrn_status *status) {
+  if (!png->stream_ended && png->room == 0) {
+    return hrn_fail(
+        status, HRN_LIMIT, png->stream.next_in - png->bytes,
+        "%llu bytes of image data are not enough for %llu bytes of rows, no more are read",
+        (unsigned long long)(MOST_OF_ROWS * png->rows + MOST_BEYOND),
+        (unsigned long long)png->rows);
+  }
   const int64_t end = (int64_t)png->length;
   const size_t left = png->length - png->at;
   if (!png->stream_ended && left < 8) {

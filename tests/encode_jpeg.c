@@ -2,9 +2,10 @@
  * sampling, arithmetic coding, restart intervals, YCCK and RGB as stored colour spaces.
  *
  * usage: encode_jpeg WIDTH HEIGHT COLOUR QUALITY SAMPLING RESTART [progressive] [arithmetic]
- *   COLOUR    grey | ycc | rgb | cmyk | ycck  (as stored; the input is grey, RGB or CMYK)
+ * [dense] COLOUR    grey | ycc | rgb | cmyk | ycck  (as stored; the input is grey, RGB or CMYK)
  *   SAMPLING  factors of each component, e.g. 2x1,1x1,1x1
- *   RESTART   MCUs between restart markers, 0 for none */
+ *   RESTART   MCUs between restart markers, 0 for none
+ *   dense     reads nothing: every coefficient is as large as may be */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,35 @@
 static int fail(const char *reason) {
   fprintf(stderr, "encode_jpeg: %s\n", reason);
   return 1;
+}
+
+/* Coefficients in the place of samples, no block with a zero in it. */
+static void write_dense(struct jpeg_compress_struct *c) {
+  jvirt_barray_ptr arrays[4];
+  int h = 1, v = 1;
+  for (int i = 0; i < c->num_components; i++) {
+    if (c->comp_info[i].h_samp_factor > h) h = c->comp_info[i].h_samp_factor;
+    if (c->comp_info[i].v_samp_factor > v) v = c->comp_info[i].v_samp_factor;
+  }
+  JDIMENSION columns = (c->image_width + 8 * h - 1) / (8 * h);
+  JDIMENSION rows = (c->image_height + 8 * v - 1) / (8 * v);
+  for (int i = 0; i < c->num_components; i++) {
+    const jpeg_component_info *info = &c->comp_info[i];
+    arrays[i] = c->mem->request_virt_barray((j_common_ptr)c, JPOOL_IMAGE, TRUE,
+                                            columns * info->h_samp_factor,
+                                            rows * info->v_samp_factor, info->v_samp_factor);
+  }
+  jpeg_write_coefficients(c, arrays);
+  for (int i = 0; i < c->num_components; i++) {
+    const jpeg_component_info *info = &c->comp_info[i];
+    for (JDIMENSION y = 0; y < rows * info->v_samp_factor; y++) {
+      JBLOCKROW row = c->mem->access_virt_barray((j_common_ptr)c, arrays[i], y, 1, TRUE)[0];
+      for (JDIMENSION x = 0; x < columns * info->h_samp_factor; x++) {
+        for (int k = 0; k < DCTSIZE2; k++) row[x][k] = 1023;
+        row[x][0] = x % 2 ? 1023 : -1023; /* differences are coded */
+      }
+    }
+  }
 }
 
 int main(int argc, char **argv) {
@@ -45,11 +75,19 @@ int main(int argc, char **argv) {
     factors += used + (factors[used] == ',');
   }
   c.restart_interval = (unsigned)atoi(argv[6]);
+  int dense = 0;
   for (int i = 7; i < argc; i++) {
+    if (!strcmp(argv[i], "dense")) dense = 1;
     if (!strcmp(argv[i], "progressive")) jpeg_simple_progression(&c);
     if (!strcmp(argv[i], "arithmetic")) c.arith_code = TRUE;
   }
 
+  if (dense) {
+    write_dense(&c);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    return 0;
+  }
   jpeg_start_compress(&c, TRUE);
   size_t stride = (size_t)c.image_width * (size_t)c.input_components;
   JSAMPROW row = malloc(stride);

@@ -29,6 +29,7 @@ type Limits struct {
 	MaxPixels       uint64 `json:"max_pixels"`
 	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
 	MaxRecordBytes  uint64 `json:"max_record_bytes"`
+	MaxScanBlocks   uint64 `json:"max_scan_blocks"`
 	MaxScans        uint32 `json:"max_scans"`
 }
 
@@ -42,6 +43,7 @@ func (l Limits) native() native.Limits {
 	set(&n.MaxPixels, l.MaxPixels)
 	set(&n.MaxDecoderBytes, l.MaxDecoderBytes)
 	set(&n.MaxRecordBytes, l.MaxRecordBytes)
+	set(&n.MaxScanBlocks, l.MaxScanBlocks)
 	if l.MaxScans != 0 {
 		n.MaxScans = l.MaxScans
 	}

@@ -21,7 +21,7 @@ from headrace.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LIMITS = ("max_pixels", "max_scans", "max_decoder_bytes", "max_record_bytes")
+LIMITS = ("max_pixels", "max_scans", "max_scan_blocks", "max_decoder_bytes", "max_record_bytes")
 MODES = ("exact", "fast")
 ON_ERROR = ("raise", "replace")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1

@@ -68,8 +68,9 @@ class Dataset:
             where a file that is cut while it is decoded ends the process with a bus error.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
         verify_crc: compare each sample's stored CRC-32C with its bytes.
-        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``, where
-            they should differ from the defaults.
+        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
+            ``max_scan_blocks``, where they should differ from the defaults; docs/limits.md says
+            what each bounds.
 
     Raises:
         MissingFileError: the directory does not exist.

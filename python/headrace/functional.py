@@ -107,8 +107,9 @@ def decode(
 
     Args:
         data: the encoded file.
-        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``, where
-            they should differ from the defaults.
+        limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
+            ``max_scan_blocks``, where they should differ from the defaults; docs/limits.md says
+            what each bounds.
         mode: "exact", or "fast": close to that, see ``resized_crop``.
 
     Returns:
