@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz hostile arm64 baseline \
-  libjpeg pytest check bench bench-all bench-peers bench-gpu soak stress clean distclean
+  libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -63,6 +63,9 @@ baseline: setup ## that no instruction beyond every x86-64's is needed, under qe
 
 libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (SOURCE=DIR, its source tree)
 	$(ENV) tools/libjpeg.sh "$(SOURCE)"
+
+kernels: install ## the tests that compare with torch, with torch's kernels for other CPUs, Intel's among them
+	$(ENV) tools/kernels.sh
 
 pytest: install ## the whole-system tests against the installed wheel
 	$(ENV) $(TEST_PYTHON) -m pytest $(TESTS) --ignore tests/frameworks --timeout 300 \

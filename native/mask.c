@@ -150,8 +150,8 @@ static int pad(seen *s, const hrn_drawn *step, hrn_status *status) {
   return apply(s, &x, &y, fill_of(s, step->p[0]), status);
 }
 
-/* a * b + c as torch's matrix products round it on processors with FMA: once, at the end. Doubles
- * hold the product exactly. */
+/* a * b + c as MKL's matrix products, which are torch's, round it on Intel's CPUs with AVX-512:
+ * once, at the end. On others they round the product, too. Doubles hold that exactly. */
 static float multiply_add(float a, float b, float c) {
   return (float)((double)a * (double)b + (double)c);
 }

@@ -77,9 +77,9 @@ const hrn_policy_step hrn_policies[3][HRN_POLICY_LINES][2] = {
 
 static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
 
-/* Entry `bin` of torch.linspace(start, end, bins): single precision, from the nearer end, to its
- * last bit: translations are cut off to whole pixels, and the middle of TrivialAugmentWide's 32 is
- * just below 16. */
+/* Entry `bin` of torch.linspace(start, end, bins): single precision, from the nearer end, to the
+ * last bit that it has with AVX2: translations are cut off to whole pixels, and the middle of
+ * TrivialAugmentWide's 32 is just below 16 then; without AVX2 it is 16. */
 static double linspace(double start, double end, int32_t bin, int32_t bins) {
   const float first = (float)start, last = (float)end;
   if (bins == 1) return (double)first;

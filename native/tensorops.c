@@ -5,7 +5,8 @@
  *
  * The order of operations is torchvision 0.29's (transforms/_functional_tensor.py); each is rounded
  * by itself, as torch's kernels for one operation do. A product of matrices and the sampling of a
- * grid are one kernel each, whose last bits depend on the CPU in torch.
+ * grid are one kernel each, whose last bits depend on the CPU in torch: with fused multiply-adds a
+ * product is rounded with its sum, else before (docs/exactness.md). Here they are fused on any CPU.
  */
 #include <string.h>
 
@@ -130,8 +131,8 @@ typedef struct sampler {
 /* To the nearest whole number, half to even, of what lies below 2^22. */
 static float whole(float value) { return (value + 12582912.0f) - 12582912.0f; }
 
-/* In one rounding, as torch's matrix products and its sampling compute; the double's own is too
- * fine to be seen but for one in 2^29. */
+/* In one rounding, as torch's sampling computes with AVX2, and MKL's matrix products for Intel's
+ * CPUs with AVX-512; the double's own is too fine to be seen but for one in 2^29. */
 static float multiplied_and_added(float a, float b, float c) {
   return (float)((double)a * (double)b + (double)c);
 }

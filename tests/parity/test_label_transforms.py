@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch_kernels
 from PIL import Image
 from torchvision import tv_tensors
 from torchvision.transforms import v2
@@ -78,15 +79,20 @@ def cropped(draw: random.Random) -> Pair:
     return t.RandomCrop(**given), v2.RandomCrop(**given)
 
 
+def single(draw: random.Random, low: float, high: float) -> float:
+    """What torchvision draws from an interval of that alone: a number of single precision."""
+    return float(np.float32(draw.uniform(low, high)))
+
+
 def turned(draw: random.Random) -> Pair:
-    angle = draw.uniform(-360, 360)
+    angle = single(draw, -360, 360)
     given = {"degrees": (angle, angle), "expand": draw.random() < 0.7}
     given |= {"fill": draw.randint(0, 255)}
     return t.RandomRotation(**given), v2.RandomRotation(**given)
 
 
 def stretched(draw: random.Random) -> Pair:
-    factor, angle, slope = draw.uniform(0.4, 2), draw.uniform(-90, 90), draw.uniform(-30, 30)
+    factor, angle, slope = single(draw, 0.4, 2), single(draw, -90, 90), single(draw, -30, 30)
     given = {"degrees": (angle, angle), "scale": (factor, factor), "shear": (slope, slope)}
     given |= {"fill": draw.randint(0, 255)}
     return t.RandomAffine(**given), v2.RandomAffine(**given)
@@ -104,7 +110,6 @@ TRANSFORMS: dict[str, Callable[[random.Random], Pair]] = {
     "RandomRotation": turned,
     "RandomAffine": stretched,
 }
-WARPS = ("RandomRotation", "RandomAffine")
 HEIGHT, WIDTH = 47, 70
 
 
@@ -145,7 +150,7 @@ def image_size(step: Any) -> tuple[int, int]:
 def test_labels_are_moved_and_filled_as_torchvisions_class_does_it(name: str) -> None:
     draw = random.Random(name)
     noise = np.random.default_rng(1)
-    differ = total = compared = 0
+    compared = 0
     for _ in range(DRAWS):
         step, other = TRANSFORMS[name](draw)
         mask = noise.integers(0, 256, (HEIGHT, WIDTH), dtype=np.uint8)
@@ -153,13 +158,13 @@ def test_labels_are_moved_and_filled_as_torchvisions_class_does_it(name: str) ->
         points = values[:, :2].copy()
         found = ours.move(t.Mask(), mask, mask.shape, [step], seed=5)
         assert found.shape == image_size(step)
-        wanted = other(tv_tensors.Mask(torch.from_numpy(mask))).numpy()
+        with torch_kernels.fused():
+            wanted = other(tv_tensors.Mask(torch.from_numpy(mask))).numpy()
         boxes = other(boxes_of(values))
         if not wanted.shape == boxes.canvas_size == found.shape:
             assert name == "RandomRotation"
             continue  # it truncates sides that Pillow, and so the image, rounds up
-        differ += int((found != wanted).sum())
-        total += found.size
+        assert np.array_equal(found, wanted), step
         moved, _ = ours.move(t.Boxes(), values, mask.shape, [step], seed=5)
         assert np.allclose(moved, boxes.numpy(), rtol=1e-5, atol=CLOSE), step
         placed, _ = ours.move(t.KeyPoints(), points, mask.shape, [step], seed=5)
@@ -167,7 +172,6 @@ def test_labels_are_moved_and_filled_as_torchvisions_class_does_it(name: str) ->
         assert np.allclose(placed, other(tensor).numpy(), rtol=1e-5, atol=CLOSE), step
         compared += 1
     assert compared > DRAWS / 2
-    assert differ <= (1e-4 * total if name in WARPS else 0), (differ, total)
 
 
 def test_labels_are_clamped_behind_the_last_transform_where_that_is_asked_for() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch_kernels
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets
@@ -117,8 +118,8 @@ def test_a_policys_solarize_leaves_the_values_alone_that_torchvisions_leaves(kin
     ramp = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, 1)[None]
     data = b"P6 256 1 255\n" + ramp.tobytes()
     for magnitude in range(31):
-        given = {v1: torch.linspace(255, 0, 31), v2: torch.linspace(1, 0, 31)}[kind][magnitude]
-        threshold = float(given) * (255.0 if kind is v2 else 1.0)
+        most, factor = (1, 255.0) if kind is v2 else (255, 1.0)
+        threshold = float(torch_kernels.linspace(most, 0, 31)[magnitude]) * factor
         steps = hr.from_torchvision(kind.RandAugment(1, magnitude))
         drawn = next(
             arguments["threshold"]
