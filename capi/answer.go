@@ -165,9 +165,6 @@ func bytesAnswer(data []byte, buffer unsafe.Pointer, capacity C.size_t, need *C.
 	if need != nil {
 		*need = C.size_t(len(data))
 	}
-	if buffer == nil {
-		capacity = 0
-	}
 	if err := room(int64(capacity), int64(len(data))); err != nil {
 		return err
 	}

@@ -65,6 +65,10 @@ func badHandle(h int64) error {
 	return &coded{codeBadHandle, fmt.Sprintf("%#x is no open handle of this kind: it was closed, or never was one", h)}
 }
 
+func batchHandle(h int64) error {
+	return &coded{codeBadHandle, fmt.Sprintf("%#x is a batch's handle (expected a dataset's, a loader's, a writer's or a job's): hr_release gives a batch back", h)}
+}
+
 // classify finds what happened, and where, by the typed errors of the packages below. One chain may
 // hold several of them: the innermost knows best what happened, the outermost where. An error that
 // none of them made is ours to explain: HR_INTERNAL.

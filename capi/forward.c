@@ -82,12 +82,14 @@ int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, h
 int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
                         size_t *need, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(buffer, capacity, error);
   return goDatasetInfo(dataset, index, buffer, capacity, need, error);
 }
 
 int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_t capacity,
                         size_t *need, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(buffer, capacity, error);
   return goDatasetRead(dataset, index, buffer, capacity, need, error);
 }
 
@@ -132,12 +134,14 @@ int32_t hr_release(hr_handle batch, hr_error *error) {
 
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(memory, bytes, error);
   return goLend(loader, memory, bytes, tag, error);
 }
 
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(buffer, capacity, error);
   return goLoaderInfo(loader, buffer, capacity, need, error);
 }
 
@@ -161,6 +165,7 @@ int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr
 
 int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need, hr_error *error) {
   REFUSE_FORKED(error);
+  REFUSE_MISSING(buffer, capacity, error);
   return goJobResult(job, buffer, capacity, need, error);
 }
 

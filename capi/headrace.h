@@ -12,7 +12,8 @@
  *   - A path may be any bytes. In JSON, of configurations and of answers, a byte of it that is no
  *     UTF-8 is the escape \udc80 to \udcff, as Python writes it (PEP 383).
  *   - Text answers go to a caller's buffer: `*need` is the size in bytes with the final NUL;
- *     HR_SHORT_BUFFER when `capacity` is less, with nothing written.
+ *     HR_SHORT_BUFFER when `capacity` is less, with nothing written. With a capacity of 0 the
+ *     buffer may be NULL.
  *   - All functions may be called from any thread. One loader is iterated by one thread at a time.
  *   - In a child forked after first use every function returns HR_FORKED at once.
  */
@@ -67,11 +68,12 @@ typedef int64_t hr_handle; /* never 0 */
 /* HR_ABI_VERSION of the library; a caller compares it with its own before anything else. */
 int32_t hr_abi_version(void);
 
-/* Closes any handle: dataset, loader, writer (an unfinished writer leaves nothing that opens), job
- * (is cancelled). Batches still held stay valid until hr_release. Closing twice is
- * HR_BAD_HANDLE. Returns within the time one image takes to decode; where a
- * read hangs, after half a second, and the rest is given back when that read ends. A job or an
- * unfinished writer, which removes what it had begun, may take five. */
+/* Closes the handle of a dataset, loader, writer (an unfinished writer leaves nothing that opens)
+ * or job (is cancelled). Batches still held stay valid until hr_release; the handle of one is
+ * HR_BAD_HANDLE here, and the batch stays held. Closing twice is HR_BAD_HANDLE. Returns within the
+ * time one image takes to decode; where a read hangs, after half a second, and the rest is given
+ * back when that read ends. A job or an unfinished writer, which removes what it had begun, may
+ * take five. */
 int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */
@@ -238,7 +240,9 @@ typedef struct hr_batch {
  * (int64, shape length x rows), which rows of the field those were. What is behind them is 0. */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
- * held by the caller and never written again until hr_release. HR_END: the epoch is over;
+ * held by the caller and never written again until hr_release. A child forked meanwhile has a copy
+ * of its memory, whoever writes to which; of memory that was lent, what its owner's mapping gives
+ * it. HR_END: the epoch is over;
  * the call after that goes on with the next epoch. Any other code: the epoch stands still at this
  * batch: the same error again, until hr_seek. */
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error);

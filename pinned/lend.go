@@ -14,7 +14,9 @@ const Alignment = 64
 func (p *Pool) Lend(ptr unsafe.Pointer, bytes int64, tag int64) error {
 	address := uintptr(ptr)
 	switch {
-	case ptr == nil || address%Alignment != 0:
+	case ptr == nil:
+		return fmt.Errorf("%w: its address is NULL", ErrLoan)
+	case address%Alignment != 0:
 		return fmt.Errorf("%w: address %#x is not a multiple of %d", ErrLoan, address, Alignment)
 	case bytes < p.options.SlotBytes:
 		return fmt.Errorf("%w: %d bytes, and a batch needs %d", ErrLoan, bytes, p.options.SlotBytes)
