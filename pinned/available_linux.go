@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// availableBytes is what the system would still give to shared memory before it kills somebody:
+// availableBytes is what the system would still give to anonymous memory before it kills somebody:
 // the least of MemAvailable and the room in every memory cgroup above us. -1 where unknown. An
 // estimate, read only when a new slot is made; a wrong one costs nothing but the early warning.
 func availableBytes() int64 {

@@ -11,12 +11,12 @@ const batchBytes = 128 * 3 * 224 * 224 * 4
 
 // BenchmarkFirstTouch is what a new slot costs until it can be written at full speed.
 func BenchmarkFirstTouch(b *testing.B) {
-	for _, noMemfd := range []bool{false, true} {
+	for _, noDevZero := range []bool{false, true} {
 		for threads := range 3 {
-			b.Run(fmt.Sprintf("noMemfd=%v/threads=%d", noMemfd, threads), func(b *testing.B) {
+			b.Run(fmt.Sprintf("noDevZero=%v/threads=%d", noDevZero, threads), func(b *testing.B) {
 				b.SetBytes(batchBytes)
 				for b.Loop() {
-					m, err := newMemory(batchBytes, noMemfd)
+					m, err := newMemory(batchBytes, noDevZero)
 					if err != nil {
 						b.Fatal(err)
 					}

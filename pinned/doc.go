@@ -22,14 +22,29 @@
 //
 // # Memory
 //
-// A slot of the pool's own is one memfd, allocated in full by fallocate before it is mapped,
-// then sealed against shrinking and growing: no later access can raise SIGBUS for want of
-// memory, nobody can cut it, and the size of /dev/shm does not matter. Its descriptor is closed
-// once it is mapped, so that batches take none of those that the process may have. When memory is short, Acquire fails with a MemoryError that says how much was needed.
-// Page tables (and, in a virtual machine, the pages behind them) cost more than the allocation
-// on first touch; Populate pays that in parts, by whichever threads are about to write.
-// Where memfd is refused (seccomp, or no descriptor is left), slots are anonymous shared mappings.
+// A slot of the pool's own is a private mapping of /dev/zero, which is anonymous memory: the size of
+// /dev/shm does not matter, and there is no file that somebody could cut. Its descriptor is closed
+// once it is mapped, so that batches take none of those that the process may have. Where /dev/zero
+// cannot be opened or mapped (a bare chroot, a sandbox, no descriptor left), it is anonymous memory
+// without a name.
+//
+// No page is there before its first touch, which costs more than the mapping, in a virtual machine
+// several times more; Populate pays that in parts, by whichever threads are about to write. Until
+// then memory is only promised. When it is short, Acquire fails with a MemoryError that says how
+// much was needed; what the slots of all pools are promised counts as gone, or the kernel would
+// have to kill somebody later.
+//
+// # Forks
+//
+// A forked child has a copy of each held slot, copied as either side writes to it (fork(2)). Nothing
+// else of the pool is in a child: free, filling and ready slots are hidden (MADV_DONTFORK), for
+// nobody could read them there, and a fork would copy the page tables of all of them, behind which
+// each page that is written would be copied once. Hold shows a slot, Release hides it again. Below a
+// megabyte that costs more than it spares, and they stay in sight.
+//
+// # Loans
 //
 // Lent memory belongs to the caller and serves exactly one batch: Lend makes it free, Acquire
-// takes lent memory first, and Release (or Close) ends the loan. Abandon makes it free again.
+// takes lent memory first, and Release (or Close) ends the loan. Abandon makes it free again. What
+// a forked child sees of it is its owner's affair.
 package pinned

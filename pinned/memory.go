@@ -13,7 +13,8 @@ import (
 const maxSlotBytes = math.MaxInt - (2 << 20)
 
 // largeSlot is from where the room left is looked up: it takes about 0.2 ms, half of what
-// allocating this much takes.
+// allocating this much takes. And from where a slot is hidden from children: that is two calls of
+// about 1 us a batch, which would be seen in what a batch of a few kilobytes costs.
 const largeSlot = 1 << 20
 
 // memory is what tenancies follow each other in: own or lent.
@@ -22,43 +23,41 @@ type memory struct {
 	bytes   int64
 	tag     int64  // Own, or the loan's
 	mapping []byte // own memory: what munmap gets
+	apart   bool   // own memory: no mapping is joined with it, so that it can be hidden
 
 	state      State  // under the pool's lock
 	generation uint64 // counts tenancies; under the pool's lock
+	hidden     bool   // from children that are forked; under the pool's lock
 
 	populated []atomic.Bool // own memory: one a chunk, set by whoever populates it first
 }
 
-// newMemory allocates own memory for a slot: memfd where the system has it, otherwise an
-// anonymous shared mapping.
-func newMemory(bytes int64, noMemfd bool) (*memory, *MemoryError) {
+// promised is how much of all own memory nobody has populated yet: the system still counts that as
+// available, and would promise it twice.
+var promised atomic.Int64
+
+// newMemory maps own memory for a slot, hidden from children: whoever is handed the batch has it
+// shown.
+func newMemory(bytes int64, noDevZero bool) (*memory, *MemoryError) {
 	length := wholePages(bytes)
-	// Asked first: where a cgroup is the limit, the kernel's answer would be the OOM killer.
-	if short := shortage(bytes); short != nil {
+	// Promised before anybody asks, so that of two who ask at once one sees the other.
+	before := promised.Add(length) - length
+	// Asked before the memory is touched: the kernel's answer then would be the OOM killer.
+	if short := shortage(bytes, before); short != nil {
+		promised.Add(-length)
 		return nil, short
 	}
-	fd, flags := -1, unix.MAP_SHARED
-	if !noMemfd {
-		var err error
-		if fd, err = newMemfd(length); err != nil {
-			return nil, &MemoryError{Needed: bytes, Available: none, Op: "fallocate", Err: err}
-		}
-	}
-	if fd < 0 {
-		flags |= unix.MAP_ANON
-	} else {
-		// The mapping keeps the pages. A descriptor a batch would bound the batches that a caller
-		// may hold, at 1,024 or 4,096 on many machines.
-		defer unix.Close(fd)
-	}
-	mapping, err := unix.Mmap(fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, flags)
+	mapping, apart, err := mapPrivate(length, noDevZero)
 	if err != nil {
+		promised.Add(-length)
 		return nil, &MemoryError{Needed: bytes, Available: none, Op: "mmap", Err: err}
 	}
-	return &memory{
-		pointer: unsafe.Pointer(unsafe.SliceData(mapping)), bytes: bytes, tag: Own, mapping: mapping,
+	m := &memory{
+		pointer: unsafe.Pointer(unsafe.SliceData(mapping)), bytes: bytes, tag: Own, mapping: mapping, apart: apart,
 		populated: make([]atomic.Bool, (length+chunk-1)/chunk),
-	}, nil
+	}
+	m.hide()
+	return m, nil
 }
 
 const none = -1
@@ -68,23 +67,55 @@ func wholePages(bytes int64) int64 {
 	return (bytes + page - 1) &^ (page - 1)
 }
 
-// shortage says that the system has not got so many bytes; nil where it has, or is not known to lack
-// them.
-func shortage(bytes int64) *MemoryError {
+// shortage says that the system has not got so many bytes behind what it was promised for; nil where
+// it has, or is not known to lack them.
+func shortage(bytes, promised int64) *MemoryError {
 	length := wholePages(bytes)
 	if length < largeSlot {
 		return nil
 	}
-	if available := availableBytes(); available >= 0 && length > available {
-		return &MemoryError{Needed: bytes, Available: available}
+	if available := availableBytes(); available >= 0 && length > available-promised {
+		return &MemoryError{Needed: bytes, Available: max(available-promised, 0)}
 	}
 	return nil
 }
 
+// hide keeps own memory out of children that are forked from now on, with the pool's lock held or
+// before the pool knows of it. A child has no use for memory that nobody was handed: the fork would
+// copy page tables of all slots (30 us a MB), and this process each page that it writes behind it.
+func (m *memory) hide() {
+	if m.apart && !m.hidden && len(m.mapping) >= largeSlot {
+		m.hidden = hide(m.mapping)
+	}
+}
+
+// show lets children have a copy of what is handed out, with the pool's lock held.
+func (m *memory) show() *MemoryError {
+	if !m.hidden {
+		return nil
+	}
+	if err := show(m.mapping); err != nil {
+		return &MemoryError{Needed: m.bytes, Available: none, Op: "madvise", Err: err}
+	}
+	m.hidden = false
+	return nil
+}
+
+// part is chunk i of own memory.
+func (m *memory) part(i int64) []byte {
+	return m.mapping[i*chunk : min((i+1)*chunk, int64(len(m.mapping)))]
+}
+
 // unmap gives own memory back to the system.
 func (m *memory) unmap() {
-	if m.mapping != nil {
-		// A range that Mmap returned: munmap has nothing to object to.
-		_ = unix.Munmap(m.mapping)
+	if m.mapping == nil {
+		return
 	}
+	for i := range m.populated {
+		if !m.populated[i].Load() {
+			promised.Add(-int64(len(m.part(int64(i)))))
+		}
+	}
+	// A range that Mmap returned: munmap has nothing to object to.
+	_ = unix.Munmap(m.mapping)
 }

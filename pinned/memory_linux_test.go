@@ -2,9 +2,11 @@ package pinned
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,17 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
-
-func TestTheMemoryOfASlotCanNeitherBeCutNorGrown(t *testing.T) {
-	fd, err := newMemfd(slotBytes)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	for _, size := range []int64{0, slotBytes - 1, 1 << 30} {
-		assert.ErrorIs(t, unix.Ftruncate(fd, size), unix.EPERM)
-	}
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE)
-	assert.ErrorIs(t, err, unix.EPERM, "no further seal either")
-}
 
 func TestSlotsTakeNoDescriptors(t *testing.T) {
 	eachMemory(t, func(t *testing.T, o Options) {
@@ -38,13 +29,79 @@ func TestSlotsTakeNoDescriptors(t *testing.T) {
 	})
 }
 
-func TestEveryPageIsAllocatedBeforeTheSlotIsGivenOut(t *testing.T) {
-	fd, err := newMemfd(slotBytes)
+// A child has a copy of what somebody was handed, and nothing of the memory that is still written.
+func TestSlotsAreInForkedChildrenJustWhileTheyAreHeld(t *testing.T) {
+	p := newPool(t, Options{Keep: 2})
+	s, beside := acquire(t, p), hold(t, p)
+	for range 3 {
+		assert.True(t, isHidden(t, s), "filling")
+		require.NoError(t, s.Ready())
+		assert.True(t, isHidden(t, s), "ready")
+		require.NoError(t, s.Hold())
+		assert.False(t, isHidden(t, s), "held")
+		require.NoError(t, s.Release())
+		assert.True(t, isHidden(t, s), "free")
+		assert.False(t, isHidden(t, beside), "another one, held throughout")
+		s = acquire(t, p)
+	}
+	require.NoError(t, s.Abandon())
+	require.NoError(t, p.Reserve(3))
+	warm := acquire(t, p)
+	assert.True(t, isHidden(t, warm), "made ahead")
+	require.NoError(t, errors.Join(warm.Abandon(), beside.Release()))
+}
+
+func TestSmallSlotsAreNotWorthHiding(t *testing.T) {
+	s := acquire(t, newPool(t, Options{SlotBytes: largeSlot - 4096}))
+	assert.False(t, isHidden(t, s))
+	require.NoError(t, s.Abandon())
+}
+
+// isHidden says whether forked children lack a slot: the flag "dc" of proc_pid_smaps(5).
+func isHidden(t *testing.T, s *Slot) bool {
+	t.Helper()
+	smaps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)
-	defer unix.Close(fd)
-	var status unix.Stat_t
-	require.NoError(t, unix.Fstat(fd, &status))
-	assert.GreaterOrEqual(t, status.Blocks*512, int64(slotBytes))
+	_, mapping, found := strings.Cut(string(smaps), fmt.Sprintf("%x-", uintptr(s.Pointer())))
+	require.True(t, found)
+	_, flags, _ := strings.Cut(mapping, "VmFlags:")
+	flags, _, _ = strings.Cut(flags, "\n")
+	return slices.Contains(strings.Fields(flags), "dc")
+}
+
+// No page of the first one is touched when the second is asked for.
+func TestMemoryIsNotPromisedTwice(t *testing.T) {
+	eachMemory(t, func(t *testing.T, o Options) {
+		o.SlotBytes = availableBytes() * 6 / 10
+		p := newPool(t, o)
+		first := acquire(t, p)
+		assert.ErrorIs(t, p.Check(), ErrMemory)
+		_, err := p.Acquire()
+		var e *MemoryError
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, o.SlotBytes, e.Needed)
+		assert.Equal(t, o.SlotBytes, e.InUse)
+		assert.Less(t, e.Available, o.SlotBytes)
+		p.Close()
+		require.NoError(t, first.Abandon())
+		second := newPool(t, o)
+		require.NoError(t, acquire(t, second).Abandon())
+	})
+}
+
+func TestWhatIsPopulatedIsPromisedNoMore(t *testing.T) {
+	eachMemory(t, func(t *testing.T, o Options) {
+		before := promised.Load()
+		s := acquire(t, newPool(t, o))
+		assert.Equal(t, before+wholePages(slotBytes), promised.Load())
+		require.NoError(t, s.Populate(slotBytes-1, 1))
+		assert.Equal(t, before+6*chunk, promised.Load(), "all but the last chunk")
+		for range 2 {
+			require.NoError(t, s.Populate(0, s.Bytes()))
+			assert.Equal(t, before, promised.Load())
+		}
+		require.NoError(t, s.Abandon())
+	})
 }
 
 func TestSlotLargerThanTheMachineIsAnErrorThatSaysHowMuchWasNeeded(t *testing.T) {
@@ -89,19 +146,19 @@ func addressSpace(t *testing.T) uint64 {
 
 func TestRefusalsOfTheKernelAreErrorsAndLeaveNothing(t *testing.T) {
 	for _, c := range []struct{ faults, want string }{
-		{"fallocate:error=ENOSPC:when=1", "bytes are in use: not enough memory: fallocate: no space left on device; 0"},
-		{"fallocate:error=ENOMEM:when=2", "fallocate: cannot allocate memory; 0"},
-		{"fallocate:error=EINTR:when=1..9", "ok memfd"},
-		{"memfd_create:error=ENOSYS", "ok anonymous"},
-		{"memfd_create:error=EPERM", "ok anonymous"},
-		{"memfd_create:error=EMFILE", "ok anonymous"},
-		{"memfd_create:error=ENOMEM", "cannot allocate memory; 0"},
-		{"fcntl:error=EINVAL", "invalid argument; 0"},
-		{"madvise:error=EINVAL", "ok memfd"},
-		{"madvise:error=EINTR:when=1..5", "ok memfd"},
-		{"madvise:error=EAGAIN:when=1..5", "ok memfd"},
+		{"path=/dev/zero;openat:error=ENOENT", "ok without a name"},
+		{"path=/dev/zero;openat:error=EACCES", "ok without a name"},
+		{"path=/dev/zero;openat:error=EMFILE", "ok without a name"},
+		{"path=/dev/zero;fstat:error=EIO", "ok without a name"},
+		{"path=/dev/zero;mmap:error=ENODEV", "ok without a name"},
+		{"path=/dev/zero;mmap:error=EACCES", "ok without a name"},
+		{"path=/dev/zero;mmap:error=ENOMEM", "bytes are in use: not enough memory: mmap: cannot allocate memory; 0"},
+		{"madvise:error=EINVAL", "ok with a name"},
+		{"madvise:error=EINTR:when=1..5", "ok with a name"},
+		{"madvise:error=EAGAIN:when=1..5", "ok with a name"},
 		{"madvise:error=EAGAIN", "populate: resource temporarily unavailable; 0"},
 		{"madvise:error=ENOMEM", "populate: cannot allocate memory; 0"},
+		{"madvise:error=ENOMEM:when=42", "20971520 bytes are in use: not enough memory: madvise: cannot allocate memory; 0"},
 	} {
 		t.Run(c.faults, func(t *testing.T) {
 			assert.Contains(t, inject.Run(t, "TestFaultChild", "", c.faults), c.want)
@@ -109,52 +166,44 @@ func TestRefusalsOfTheKernelAreErrorsAndLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestFaultChild makes, populates and writes a slot while strace torments it, and says what
-// happened and how many mappings and descriptors are left.
+// TestFaultChild makes, populates, writes and holds a slot while strace torments it, and says what
+// happened and how many mappings, descriptors and promised bytes are left. madvise hides the slot,
+// populates its 40 chunks and shows it, in this order.
 func TestFaultChild(t *testing.T) {
 	_, begin := inject.Begin(t)
-	p, err := NewPool(Options{SlotBytes: 20 << 20})
+	p, err := NewPool(Options{SlotBytes: 40 * chunk})
 	require.NoError(t, err)
 	maps, descriptors := countSlotMaps(t), countDescriptors(t)
 	begin()
 	s, err := p.Acquire()
 	if err == nil {
-		kind := "ok memfd"
-		if isAnonymous(t, s) {
-			kind = "ok anonymous"
+		kind := "ok without a name"
+		if s.memory.apart {
+			kind = "ok with a name"
 		}
 		if err = s.Populate(0, s.Bytes()); err == nil {
 			for i := range s.slice() {
 				s.slice()[i] = 1
 			}
-			inject.Answer(kind)
+			require.NoError(t, s.Ready())
+			if err = s.Hold(); err == nil {
+				inject.Answer(kind)
+				return
+			}
 		}
 		require.NoError(t, s.Abandon())
 	}
-	if err != nil {
-		left := countSlotMaps(t) - maps + countDescriptors(t) - descriptors
-		inject.Answer(err.Error() + "; " + string(rune('0'+left)))
-	}
-}
-
-func isAnonymous(t *testing.T, s *Slot) bool {
-	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(maps)) {
-		if strings.HasPrefix(line, strconv.FormatUint(uint64(uintptr(s.Pointer())), 16)+"-") {
-			return !strings.Contains(line, "memfd:")
-		}
-	}
-	return false
+	left := countSlotMaps(t) - maps + countDescriptors(t) - descriptors + int(promised.Load())
+	inject.Answer(err.Error() + "; " + strconv.Itoa(left))
 }
 
 // The size of /dev/shm is the classic bus error of loaders that share memory.
 func TestSlotsDoNotDependOnTheSizeOfDevShm(t *testing.T) {
 	for name, prepare := range map[string]string{
-		"64 MB":  "mount -t tmpfs -o size=64m tmpfs /dev/shm",
-		"1 MB":   "mount -t tmpfs -o size=1m tmpfs /dev/shm",
-		"absent": "mount -t tmpfs tmpfs /dev",
+		"64 MB":                                "mount -t tmpfs -o size=64m tmpfs /dev/shm",
+		"1 MB":                                 "mount -t tmpfs -o size=1m tmpfs /dev/shm",
+		"absent, as /dev/zero is":              "mount -t tmpfs tmpfs /dev",
+		"and a file in the place of /dev/zero": "mount -t tmpfs tmpfs /dev && : >/dev/zero",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
@@ -174,8 +223,8 @@ func TestSmallShmChild(t *testing.T) {
 		t.Skip("runs only as the child of another test")
 	}
 	const batch = 256 * 3 * 224 * 224 * 4 // float32
-	for _, noMemfd := range []bool{false, true} {
-		p, err := NewPool(Options{SlotBytes: batch, Keep: 2, NoMemfd: noMemfd})
+	for _, noDevZero := range []bool{false, true} {
+		p, err := NewPool(Options{SlotBytes: batch, Keep: 2, NoDevZero: noDevZero})
 		require.NoError(t, err)
 		var held []*Slot
 		for range 3 {

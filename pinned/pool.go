@@ -9,7 +9,7 @@ import (
 type Options struct {
 	SlotBytes int64 // what one batch needs
 	Keep      int   // how many free slots of its own the pool keeps for reuse
-	NoMemfd   bool  // behave as where memfd_create is refused
+	NoDevZero bool  // behave as where there is no /dev/zero
 }
 
 // Pool makes slots and takes them back. Safe for any number of goroutines.
@@ -47,7 +47,7 @@ func (p *Pool) Acquire() (*Slot, error) {
 	p.mutex.Unlock()
 
 	// Outside the lock: allocating takes milliseconds, and slots must be able to come back.
-	m, err := newMemory(p.options.SlotBytes, p.options.NoMemfd)
+	m, err := newMemory(p.options.SlotBytes, p.options.NoDevZero)
 	if err != nil {
 		err.InUse = inUse
 		return nil, err
@@ -62,15 +62,15 @@ func (p *Pool) Acquire() (*Slot, error) {
 	return p.tenant(m), nil
 }
 
-// takeFree removes the next free memory from its list.
 // Check says before any slot is made that the system has not got the memory for one.
 func (p *Pool) Check() error {
-	if short := shortage(p.options.SlotBytes); short != nil {
+	if short := shortage(p.options.SlotBytes, promised.Load()); short != nil {
 		return short
 	}
 	return nil
 }
 
+// takeFree removes the next free memory from its list.
 func (p *Pool) takeFree() *memory {
 	for _, m := range p.loans {
 		if m.state == Free {
@@ -101,6 +101,13 @@ func (p *Pool) step(s *Slot, op string, from, orFrom, to State) error {
 		p.mutex.Unlock()
 		return refuse(err)
 	}
+	if to == Held {
+		if refused := m.show(); refused != nil {
+			refused.InUse = p.stats.OwnBytes
+			p.mutex.Unlock()
+			return refused
+		}
+	}
 	p.move(m, to)
 	var ended *memory
 	if to == Free {
@@ -126,6 +133,7 @@ func (p *Pool) settle(m *memory, released bool) *memory {
 		p.leave(m)
 		return m
 	}
+	m.hide()
 	p.free = append(p.free, m)
 	return nil
 }

@@ -25,12 +25,11 @@ func (s *Slot) Populate(offset, length int64) error {
 	}
 	for i := offset / chunk; i <= (offset+length-1)/chunk; i++ {
 		// Whoever comes second writes while the first still populates: the kernel gives both
-		// the same page, and fallocate has seen to it that there is one.
+		// the same page.
 		if m.populated[i].Load() || m.populated[i].Swap(true) {
 			continue
 		}
-		begin := i * chunk
-		pages := m.mapping[begin:min(begin+chunk, int64(len(m.mapping)))]
+		pages := m.part(i)
 		err := populatePages(pages)
 		if err == unix.EINVAL || err == unix.ENOSYS {
 			touch(pages) // Linux before 5.14
@@ -40,6 +39,7 @@ func (s *Slot) Populate(offset, length int64) error {
 			m.populated[i].Store(false)
 			return &MemoryError{Needed: m.bytes, Available: none, Op: "populate", Err: err}
 		}
+		promised.Add(-int64(len(pages)))
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (p *Pool) Reserve(n int) error {
 
 // addWarm makes one free slot.
 func (p *Pool) addWarm(inUse int64) error {
-	m, shortage := newMemory(p.options.SlotBytes, p.options.NoMemfd)
+	m, shortage := newMemory(p.options.SlotBytes, p.options.NoDevZero)
 	if shortage != nil {
 		shortage.InUse = inUse
 		return shortage

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 const slotBytes = 3<<20 + 777
@@ -15,7 +16,7 @@ const slotBytes = 3<<20 + 777
 // newPool makes a pool and fails a test that leaves memory or descriptors behind.
 func newPool(t *testing.T, o Options) *Pool {
 	t.Helper()
-	maps, descriptors := countSlotMaps(t), countDescriptors(t)
+	maps, descriptors, before := countSlotMaps(t), countDescriptors(t), promised.Load()
 	if o.SlotBytes == 0 {
 		o.SlotBytes = slotBytes
 	}
@@ -25,6 +26,7 @@ func newPool(t *testing.T, o Options) *Pool {
 		p.Close()
 		assert.Equal(t, maps, countSlotMaps(t), "mappings of slots")
 		assert.Equal(t, descriptors, countDescriptors(t), "file descriptors")
+		assert.Equal(t, before, promised.Load(), "bytes promised")
 		s := p.Stats()
 		assert.Equal(t, s.Made, s.Unmapped)
 		s.Made, s.Unmapped = 0, 0
@@ -33,23 +35,33 @@ func newPool(t *testing.T, o Options) *Pool {
 	return p
 }
 
-// eachMemory runs a test over memfd slots and over the fallback.
+// eachMemory runs a test over slots of /dev/zero and over the fallback.
 func eachMemory(t *testing.T, test func(t *testing.T, o Options)) {
-	for _, o := range []Options{{Keep: 2}, {Keep: 2, NoMemfd: true}} {
-		name := "memfd"
-		if o.NoMemfd {
+	for _, o := range []Options{{Keep: 2}, {Keep: 2, NoDevZero: true}} {
+		name := "of /dev/zero"
+		if o.NoDevZero {
 			name = "anonymous"
 		}
 		t.Run(name, func(t *testing.T) { test(t, o) })
 	}
 }
 
+// countSlotMaps sees slots of /dev/zero; those without a name are seen by what is promised and by the
+// counts of their pool.
 func countSlotMaps(t *testing.T) int {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
-	// "/dev/zero (deleted)" is how the kernel names anonymous shared mappings.
-	return strings.Count(string(maps), "memfd:headrace-slot") + strings.Count(string(maps), "/dev/zero (deleted)")
+	return strings.Count(string(maps), "/dev/zero\n")
+}
+
+// areMapped says of each slot's memory whether it is there.
+func areMapped(slots ...*Slot) (found []bool) {
+	for _, s := range slots {
+		// msync(2): ENOMEM where the memory, or part of it, was not mapped.
+		found = append(found, unix.Msync(s.memory.mapping, unix.MS_ASYNC) == nil)
+	}
+	return found
 }
 
 func countDescriptors(t *testing.T) int {

@@ -28,8 +28,14 @@ def descriptors() -> dict[str, str]:
     return found
 
 
-def slots_and_shards() -> list[str]:
-    """Mappings of batches (memfd) and of datasets' files."""
+def slots() -> list[str]:
+    """Mappings of batches: private ones of /dev/zero, each by itself."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in lines if line.endswith("/dev/zero")]
+
+
+def shards() -> list[str]:
+    """Mappings of datasets' files, and of the workers' epochs (memfd)."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if "memfd:" in line or line.endswith((".tar", ".arrow", ".jpg"))]
 
@@ -38,27 +44,29 @@ def children() -> str:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
 
 
-def engine_threads() -> int:
+def engine_threads() -> set[str]:
     """Decode threads, by the name they have; the Go runtime's own stay for ever.
 
     Readers are goroutines, whose end the tests of internal/pipeline see.
     """
-    count = 0
+    found = set()
     for task in os.listdir("/proc/self/task"):
         try:
             name = Path(f"/proc/self/task/{task}/comm").read_text()
         except OSError:
             continue
-        count += name == "headrace-decode\n"
-    return count
+        if name == "headrace-decode\n":
+            found.add(task)
+    return found
 
 
 def world() -> dict[str, object]:
     return {
         "descriptors": descriptors(),
-        "mappings": slots_and_shards(),
+        "slots": slots(),
+        "mappings": shards(),
         "children": children(),
-        "engine threads": engine_threads(),
+        "engine threads": len(engine_threads()),
         "Python threads": sorted(thread.name for thread in threading.enumerate()),
     }
 
@@ -75,7 +83,8 @@ def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         root, 2, transform=[{"name": "CenterCrop", "size": 8}], output="numpy"
     ) as loader:
         list(loader)
-    eventually(lambda: not slots_and_shards())
+        assert slots(), "batches have memory that this check does not see"
+    eventually(lambda: not slots() and not shards())
     if torch.cuda.is_available():
         square = torch.ones(64, 64, pin_memory=True).to("cuda")
         (square @ square).sum().item()

@@ -25,8 +25,9 @@ const (
 
 // Run starts this test binary again to run only the test named child, waits until that calls
 // Begin, attaches strace with the faults ("pread64:error=EIO:when=1..3"; several are separated
-// by semicolons) and returns what the child gives to Answer. argument is what Begin returns. It
-// skips the test, and says why, where strace is missing or may not attach.
+// by semicolons; "path=/dev/zero" among them spares all calls that do not concern that file) and
+// returns what the child gives to Answer. argument is what Begin returns. It skips the test, and says
+// why, where strace is missing or may not attach.
 func Run(t *testing.T, child, argument, faults string) string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -56,6 +57,10 @@ func attach(t *testing.T, strace string, pid int, faults string) *exec.Cmd {
 	t.Helper()
 	arguments := []string{"-f", "-o", "/dev/null", "-p", fmt.Sprint(pid)}
 	for fault := range strings.SplitSeq(faults, ";") {
+		if path, found := strings.CutPrefix(fault, "path="); found {
+			arguments = append(arguments, "-P", path)
+			continue
+		}
 		arguments = append(arguments, "-e", "inject="+fault)
 	}
 	tracer := exec.Command(strace, arguments...)

@@ -35,7 +35,6 @@ type Config struct {
 	OnError         Policy
 	VerifyCRC       bool
 	Limits          native.Limits
-	NoMemfd         bool // slots without memfd, as where it is refused
 	// Explain puts the user's name of a transform into what the plan says of an image; may be nil.
 	Explain func(error) error
 }

@@ -278,5 +278,5 @@ func unmixedPool(c *Config, batchSize int64) (*pinned.Pool, error) {
 		return nil, catalog.NewError(catalog.KindArgument, "", "%s",
 			fault.Argument("batch_size", batchSize, "fewer samples, to be mixed"))
 	}
-	return pinned.NewPool(pinned.Options{SlotBytes: int64(bytes), Keep: c.window(), NoMemfd: c.NoMemfd})
+	return pinned.NewPool(pinned.Options{SlotBytes: int64(bytes), Keep: c.window()})
 }

@@ -16,7 +16,7 @@ func newRoom(c *Config, batchSize int64) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pinned.NewPool(pinned.Options{SlotBytes: layouts[0].SlotBytes, Keep: c.slots(), NoMemfd: c.NoMemfd})
+	pool, err := pinned.NewPool(pinned.Options{SlotBytes: layouts[0].SlotBytes, Keep: c.slots()})
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func world(t testing.TB) counts {
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
 	return counts{len(descriptors), runtime.NumGoroutine(),
-		strings.Count(string(maps), "memfd:") + strings.Count(string(maps), ".tar"), mmap.BufferBytes()}
+		strings.Count(string(maps), "/dev/zero\n") + strings.Count(string(maps), ".tar"), mmap.BufferBytes()}
 }
 
 func requireSameWorld(t testing.TB, before counts) {

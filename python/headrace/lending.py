@@ -4,6 +4,7 @@ The engine writes into tensors that were lent to it (``hr_lend``). When a batch 
 ends at once, and the tensor is the caller's like any other. So the rules for its memory are
 PyTorch's: its pinned allocator knows of copies that still run (``.to("cuda", non_blocking=True)``)
 and gives the memory out again only when they are done, which it does for no memory but its own.
+What a forked child sees of it is the driver's affair (docs/limits.md, "Of forked children").
 """
 
 from __future__ import annotations

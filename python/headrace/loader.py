@@ -44,7 +44,8 @@ class Loader:
     every augmentation are functions of (seed, epoch, sample), so they do not depend on threads.
 
     A batch is a view of memory that the engine wrote, and belongs to whoever holds it: it is not
-    written again before its last tensor is gone, and outlives the loader.
+    written again before its last tensor is gone, and outlives the loader. A forked child has a copy
+    of its own.
 
     Args:
         dataset: a ``Dataset``, or the path of one; or a list of those, for

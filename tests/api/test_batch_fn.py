@@ -14,7 +14,7 @@ import torch.utils.data
 
 import headrace as hr
 import images
-from conftest import slots_and_shards
+from conftest import slots
 from timing import eventually
 
 COUNT = 23
@@ -50,11 +50,6 @@ class FailsOnce:
         if self.calls == self.at:
             raise self.error
         return summed(batch)
-
-
-def slots() -> list[str]:
-    """The batches' memory that is mapped in this process."""
-    return [line for line in slots_and_shards() if "memfd" in line]
 
 
 @pytest.mark.parametrize("output", ["torch", "numpy"])

@@ -28,6 +28,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
+from conftest import engine_threads
 
 STEPS = [tv.Resize((24, 24)), tv.CenterCrop(16), tv.ToTensor()]
 
@@ -268,25 +269,21 @@ def test_edited_samples_and_transforms_count_from_the_next_iteration(
 def test_nothing_is_opened_again_while_nothing_changes(photos: datasets.ImageFolder) -> None:
     loader = hr.DataLoader(photos, 5, num_workers=1)
 
-    def slots() -> set[str]:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-        return {line.split()[4] for line in lines if "memfd:headrace" in line}
-
     def epoch() -> None:
         for _ in loader:
             pass
 
     epoch()
-    before = slots()
+    before = engine_threads()
     assert before
     for _ in range(3):
         epoch()
         next(iter(loader))
-    assert slots() == before
+    assert engine_threads() == before
     photos.samples = photos.samples[1:]
     photos.samples.append(photos.samples[0])
     epoch()
-    assert not slots() & before
+    assert not engine_threads() & before
 
 
 def test_a_packed_set_takes_a_transform(packed: Path, photos: datasets.ImageFolder) -> None:

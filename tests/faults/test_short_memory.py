@@ -49,18 +49,23 @@ def test_batches_leave_nothing_in_dev_shm(folder: Path) -> None:
     assert "" in processes.left_in_dev_shm(lambda: processes.run(LOAD, folder, timeout=120))
 
 
-def test_short_memory_is_an_error_that_says_how_much_was_needed(folder: Path) -> None:
-    """The address space is limited to what is in use and 100 MB, less than one batch."""
+@pytest.mark.parametrize(("limit", "used"), [("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")])
+def test_short_memory_is_an_error_that_says_how_much_was_needed(
+    folder: Path, limit: str, used: str
+) -> None:
+    """The address space, or data, is limited to what is in use and 100 MB, less than one batch."""
     code = """
-        import resource, sys
+        import re, resource, sys
+        from pathlib import Path
         import headrace as hr
         from headrace import errors
         steps = [hr.transforms.RandomResizedCrop(224)]
         options = dict(transform=steps, num_threads=1, output="numpy")
         with hr.Loader(sys.argv[1], batch_size=2, **options) as loader:
             next(iter(loader))
-        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+        status = Path("/proc/self/status").read_text()
+        used = int(re.search(sys.argv[3] + r":\\s+(\\d+) kB", status)[1]) << 10
+        resource.setrlimit(getattr(resource, sys.argv[2]), (used + (100 << 20),) * 2)
         try:
             with hr.Loader(sys.argv[1], batch_size=256, **options) as loader:
                 next(iter(loader))
@@ -68,7 +73,7 @@ def test_short_memory_is_an_error_that_says_how_much_was_needed(folder: Path) ->
             assert isinstance(error, MemoryError)
             print(error)
     """
-    found = processes.run(code, folder)
+    found = processes.run(code, folder, limit, used)
     assert any(number in found.replace(",", "") for number in ("154", "147")), found
 
 

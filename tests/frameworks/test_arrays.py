@@ -41,7 +41,7 @@ VIEWS = {"jax": jax_view, "tensorflow": tensorflow_view}
 
 
 def slots() -> int:
-    return Path("/proc/self/maps").read_text().count("memfd:headrace-slot")
+    return Path("/proc/self/maps").read_text().count("/dev/zero\n")
 
 
 @pytest.mark.parametrize("framework", VIEWS)

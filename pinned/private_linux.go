@@ -1,0 +1,73 @@
+package pinned
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapPrivate maps memory that is this process's alone, zeros at first, and says whether it stands
+// apart: as a mapping that the kernel joins with no neighbour.
+//
+// It maps /dev/zero, which gives anonymous memory (drivers/char/mem.c) and differs in two ways.
+// Each mapping has a file of its own, so that to hide one slot splits no mapping of several, which
+// may fail (vm.max_map_count); and /proc/PID/maps shows it. Where there is no /dev/zero, or no
+// descriptor is left, memory without a name does as well but for those.
+func mapPrivate(length int64, noDevZero bool) (mapping []byte, apart bool, err error) {
+	fd := -1
+	if !noDevZero {
+		fd = openDevZero()
+	}
+	if fd >= 0 {
+		// The mapping keeps the file. A descriptor a batch would bound the batches that a caller
+		// may hold, at 1,024 or 4,096 on many machines.
+		defer unix.Close(fd)
+		mapping, err = unix.Mmap(fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+		if err == nil || err == unix.ENOMEM {
+			return mapping, true, err
+		}
+	}
+	mapping, err = unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	return mapping, false, err
+}
+
+// openDevZero returns a descriptor of /dev/zero, -1 where there is none. A chroot may have a file in
+// its place, and a mapping of that would end with it.
+func openDevZero() int {
+	fd, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1
+	}
+	var status unix.Stat_t
+	// Devices 1:5: Documentation/admin-guide/devices.txt of Linux.
+	if unix.Fstat(fd, &status) != nil || status.Mode&unix.S_IFMT != unix.S_IFCHR || status.Rdev != unix.Mkdev(1, 5) {
+		unix.Close(fd)
+		return -1
+	}
+	return fd
+}
+
+// hide keeps memory out of children that are forked from now on; false where it stays in them,
+// which costs page tables and copies but harms nobody.
+func hide(mapping []byte) bool { return unix.Madvise(mapping, unix.MADV_DONTFORK) == nil }
+
+// show undoes hide.
+func show(mapping []byte) error { return unix.Madvise(mapping, unix.MADV_DOFORK) }
+
+// populatePages is MADV_POPULATE_WRITE: page tables filled, contents untouched.
+func populatePages(pages []byte) error {
+	for try := 0; ; {
+		err := unix.Madvise(pages, unix.MADV_POPULATE_WRITE)
+		switch {
+		case err == unix.EINTR: // what was done stays done
+		case err == unix.EAGAIN && try < populateTries:
+			try++
+			time.Sleep(time.Millisecond)
+		default:
+			return err
+		}
+	}
+}
+
+// populateTries bounds EAGAIN, which madvise(2) allows while the kernel is short of something.
+const populateTries = 10

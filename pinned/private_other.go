@@ -1,0 +1,21 @@
+//go:build unix && !linux
+
+package pinned
+
+import "golang.org/x/sys/unix"
+
+// Elsewhere slots are plain anonymous memory, which children get a copy of, and first touch is by
+// hand.
+
+func mapPrivate(length int64, _ bool) (mapping []byte, apart bool, err error) {
+	mapping, err = unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	return mapping, false, err
+}
+
+func hide([]byte) bool { return false }
+
+func show([]byte) error { return nil }
+
+func populatePages([]byte) error { return unix.EINVAL }
+
+func availableBytes() int64 { return none }
