@@ -241,10 +241,9 @@ typedef struct hr_batch {
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. A child forked meanwhile has a copy
- * of its memory, whoever writes to which; of memory that was lent, what its owner's mapping gives
- * it. HR_END: the epoch is over;
- * the call after that goes on with the next epoch. Any other code: the epoch stands still at this
- * batch: the same error again, until hr_seek. */
+ * of its memory, whichever of the two writes; of memory that was lent, what its owner's mapping
+ * gives it. HR_END: the epoch is over; the call after that goes on with the next epoch. Any other
+ * code: the epoch stands still at this batch: the same error again, until hr_seek. */
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error);
 
 /* Gives the memory of a batch back. Valid after hr_close of the loader as well. */

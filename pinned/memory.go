@@ -13,8 +13,8 @@ import (
 const maxSlotBytes = math.MaxInt - (2 << 20)
 
 // largeSlot is from where the room left is looked up: it takes about 0.2 ms, half of what
-// allocating this much takes. And from where a slot is hidden from children: that is two calls of
-// about 1 us a batch, which would be seen in what a batch of a few kilobytes costs.
+// the first touch of this much takes. And from where a slot is hidden from children: that is two calls of
+// 1 to 4 us a batch, which would be seen in what a batch of a few kilobytes costs.
 const largeSlot = 1 << 20
 
 // memory is what tenancies follow each other in: own or lent.
@@ -36,8 +36,7 @@ type memory struct {
 // available, and would promise it twice.
 var promised atomic.Int64
 
-// newMemory maps own memory for a slot, hidden from children: whoever is handed the batch has it
-// shown.
+// newMemory maps own memory for a slot, hidden from children until it is held.
 func newMemory(bytes int64, noDevZero bool) (*memory, *MemoryError) {
 	length := wholePages(bytes)
 	// Promised before anybody asks, so that of two who ask at once one sees the other.
@@ -67,15 +66,15 @@ func wholePages(bytes int64) int64 {
 	return (bytes + page - 1) &^ (page - 1)
 }
 
-// shortage says that the system has not got so many bytes behind what it was promised for; nil where
-// it has, or is not known to lack them.
-func shortage(bytes, promised int64) *MemoryError {
+// shortage says that the system has not got so many bytes, and those promised before; nil where it
+// has, or is not known to lack them.
+func shortage(bytes, before int64) *MemoryError {
 	length := wholePages(bytes)
 	if length < largeSlot {
 		return nil
 	}
-	if available := availableBytes(); available >= 0 && length > available-promised {
-		return &MemoryError{Needed: bytes, Available: max(available-promised, 0)}
+	if available := availableBytes(); available >= 0 && length > available-before {
+		return &MemoryError{Needed: bytes, Available: max(available-before, 0)}
 	}
 	return nil
 }

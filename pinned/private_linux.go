@@ -2,6 +2,7 @@ package pinned
 
 import (
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,10 +50,22 @@ func openDevZero() int {
 
 // hide keeps memory out of children that are forked from now on; false where it stays in them,
 // which costs page tables and copies but harms nobody.
-func hide(mapping []byte) bool { return unix.Madvise(mapping, unix.MADV_DONTFORK) == nil }
+func hide(mapping []byte) bool { return advise(mapping, unix.MADV_DONTFORK) == 0 }
 
 // show undoes hide.
-func show(mapping []byte) error { return unix.Madvise(mapping, unix.MADV_DOFORK) }
+func show(mapping []byte) error {
+	if errno := advise(mapping, unix.MADV_DOFORK); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// advise is madvise(2) for what takes microseconds. The scheduler is not told of it: while all of
+// its threads decode, whoever comes back from a call that it was told of may have to wait for one.
+func advise(mapping []byte, advice int) unix.Errno {
+	_, _, errno := unix.RawSyscall(unix.SYS_MADVISE, uintptr(unsafe.Pointer(unsafe.SliceData(mapping))), uintptr(len(mapping)), uintptr(advice))
+	return errno
+}
 
 // populatePages is MADV_POPULATE_WRITE: page tables filled, contents untouched.
 func populatePages(pages []byte) error {
