@@ -138,9 +138,10 @@ int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status) {
   struct jpeg_decompress_struct *info = &jpeg->info;
   status->warnings = jpeg->warnings;
   if (jpeg->truncated) return hrn_jpeg_truncated(jpeg, status);
-  /* An arithmetic decoder takes the end for zeros and does not warn. Encoders drop zeros there, so
-   * nothing but the end marker says that no more was lost. */
-  if (jpeg->ran_dry && info->arith_code) return hrn_jpeg_truncated(jpeg, status);
+  /* An arithmetic decoder takes the end for zeros and does not warn. */
+  if (jpeg->ran_dry && info->arith_code && jpeg->dry_row < info->total_iMCU_rows) {
+    return hrn_jpeg_truncated(jpeg, status);
+  }
   /* A file cut between two scans. With an EOI of its own it would be whole, if unusual. */
   if (jpeg->ran_dry && jpeg_has_multiple_scans(info) && hrn_jpeg_incomplete(info)) {
     return hrn_jpeg_truncated(jpeg, status);

@@ -55,9 +55,9 @@ int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status) {
     return hrn_fail(status, HRN_TRUNCATED, offset,
                     "the file is truncated before its image data (found %zu bytes)", jpeg->length);
   }
-  /* The entropy decoder was done, or the library would have said so. An arithmetic one never does.
-   */
-  if (!jpeg->truncated && !info->arith_code) {
+  /* The entropy decoder was done, or the library would have said so: of an arithmetic one it does
+   * not. */
+  if (!jpeg->truncated && !(info->arith_code && jpeg->dry_row < rows)) {
     return hrn_fail(status, HRN_TRUNCATED, offset,
                     "the file is truncated after scan %d, before all coefficients were sent (found "
                     "%zu bytes)",
@@ -66,8 +66,7 @@ int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status) {
   if (info->input_scan_number > 1) {
     snprintf(scan, sizeof scan, "scan %d, ", info->input_scan_number);
   }
-  /* It reads ahead, too. */
   return hrn_fail(status, HRN_TRUNCATED, offset,
-                  "the file is truncated %s %srow %u of %u rows of MCUs (found %zu bytes)",
-                  info->arith_code ? "in or behind" : "in", scan, row, rows, jpeg->length);
+                  "the file is truncated in %srow %u of %u rows of MCUs (found %zu bytes)", scan,
+                  row, rows, jpeg->length);
 }

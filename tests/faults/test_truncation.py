@@ -28,8 +28,7 @@ def split_idat(png: bytes, parts: int) -> bytes:
 
 
 # Each with how many bytes may be missing at its end without any pixel's: the end marker and padding
-# bits; zlib's end of block and checksum, the chunk's and IEND. Arithmetic-coded data has no end but
-# the marker.
+# bits; zlib's end of block and checksum, the chunk's and IEND. The arithmetic decoder reads ahead.
 FILES = {
     "baseline": (lambda: images.jpeg(24, 18), 3),
     "restart markers": (lambda: images.jpeg(24, 18, restart=2), 3),
