@@ -9,7 +9,7 @@
 #include "images.h"
 
 static int failures;
-static random_state r = {5};
+static random_state r = {.state = 5};
 static hrn_status status;
 static hrn_facts facts;
 

@@ -16,7 +16,13 @@ struct hrn_context {
   void *scratch[HRN_SCRATCH_COUNT];
 };
 
-hrn_limits hrn_default_limits(void) { return (hrn_limits){89478485, 536870912, 268435456, 100}; }
+hrn_limits hrn_default_limits(void) {
+  return (hrn_limits){.max_pixels = 89478485,
+                      .max_decoder_bytes = 536870912,
+                      .max_record_bytes = 268435456,
+                      .max_scan_blocks = 67108864,
+                      .max_scans = 100};
+}
 
 hrn_context *hrn_context_new(const hrn_limits *limits) {
   (void)limits;
