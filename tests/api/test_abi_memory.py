@@ -15,7 +15,7 @@ import pytest
 import images
 from headrace import _lib
 
-SHORT_BUFFER, BAD_HANDLE, ARGUMENT, BAD_IMAGE = 3, 4, 5, 7
+SHORT_BUFFER, BAD_HANDLE, ARGUMENT, TRUNCATED = 3, 4, 5, 8
 NO_SIZES = (2**63, 2**64 - 1)
 IMAGE = images.png(8, 8, 2)
 CONFIG = {
@@ -218,7 +218,7 @@ def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> No
         ("hr_dataset_read", (2,), SHORT_BUFFER),
         ("hr_loader_info", (1,), SHORT_BUFFER),
         ("hr_job_result", (1,), SHORT_BUFFER),
-        ("hr_decode", (0,), BAD_IMAGE),
+        ("hr_decode", (0,), TRUNCATED),
         ("hr_decode", (2,), 0),
         ("hr_decode", (4,), 0),
         ("hr_decode", (2, 4), 0),
