@@ -40,7 +40,8 @@
 // else of the pool is in a child: free, filling and ready slots are hidden (MADV_DONTFORK), for
 // nobody could read them there, and a fork would copy the page tables of all of them, behind which
 // each page that is written would be copied once. Hold shows a slot, Release hides it again. Below a
-// megabyte that costs more than it spares, and they stay in sight.
+// megabyte that costs more than it spares, and they stay in sight; so does one that is mapped at the
+// very moment of a fork.
 //
 // # Loans
 //
