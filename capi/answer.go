@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
@@ -34,6 +35,20 @@ func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 		return write(out, classify(err))
 	}
 	return C.HR_OK
+}
+
+// answerWarning is answer for what may have gone well with a reservation: on HR_OK the text of the
+// caller's error is that, or empty.
+func answerWarning(out *C.hr_error, work func() (string, error)) C.int32_t {
+	var warning string
+	result := answer(out, func() (err error) {
+		warning, err = work()
+		return err
+	})
+	if result == C.HR_OK {
+		write(out, failure{code: codeOK, record: -1, offset: -1, text: warning})
+	}
+	return result
 }
 
 // write fills in the caller's error, where there is one: the code goes back in any case.
@@ -73,6 +88,10 @@ func fitting(text string, most int) string {
 func configuration(text *C.char, length C.size_t, into any) error {
 	if text == nil || length == 0 {
 		return argument("the configuration is empty (expected a JSON object)")
+	}
+	// The text, and what is made of it: a list of numbers takes several times as much.
+	if short := headroom.Memory(8 * int64(min(length, 1<<40))); short != nil {
+		return short
 	}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
 	// encoding/json would replace such bytes, and a path would be another; package pathjson escapes them.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -23,6 +24,7 @@ import (
 type code int32
 
 const (
+	codeOK           code = C.HR_OK
 	codeEnd          code = C.HR_END
 	codeTimeout      code = C.HR_TIMEOUT
 	codeShortBuffer  code = C.HR_SHORT_BUFFER
@@ -82,6 +84,7 @@ func classify(err error) failure {
 		missing *pinned.MemoryError
 		sample  *pipeline.SampleError
 		system  syscall.Errno
+		scarce  *headroom.Error
 	)
 	// First the weakest: whatever follows knows more, and overrides it.
 	if errors.As(err, &system) {
@@ -116,14 +119,22 @@ func classify(err error) failure {
 	// Of a sample the pipeline knows the place best: the decoder counts from the record's first byte.
 	if errors.As(err, &sample) {
 		f.file, f.record, f.offset = sample.File, sample.Record, sample.Offset
-		if f.code == codeInternal {
+		if f.code == codeInternal || sample.Code == catalog.KindMemory {
 			f.code = indexCodes[sample.Code]
+		}
+	}
+	if errors.As(err, &scarce) {
+		if f.code = codeLimit; scarce.Space {
+			f.code = codeMemory
 		}
 	}
 	if errors.As(err, &own) {
 		f.code = own.code
 	}
 	f.text = fault.Line(sentence(err, f))
+	if f.code == codeMemory && scarce == nil {
+		f.text += headroom.Room()
+	}
 	return f
 }
 

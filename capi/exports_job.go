@@ -52,10 +52,10 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 
 //export goJobWait
 func goJobWait(handle C.hr_handle, timeoutMs C.int64_t, progress *C.hr_progress, out *C.hr_error) C.int32_t {
-	return answer(out, func() error {
+	return answerWarning(out, func() (string, error) {
 		j, err := find[*job](&handles, int64(handle), nil)
 		if err != nil {
-			return err
+			return "", err
 		}
 		err = j.wait(milliseconds(timeoutMs))
 		if progress != nil {
@@ -63,7 +63,7 @@ func goJobWait(handle C.hr_handle, timeoutMs C.int64_t, progress *C.hr_progress,
 			progress.done, progress.total = C.int64_t(p.Done), C.int64_t(p.Total)
 			progress.bytes, progress.faults = C.int64_t(p.Bytes), C.int64_t(p.Faults)
 		}
-		return err
+		return j.tracker.Warning(), err
 	})
 }
 

@@ -10,27 +10,28 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/pipeline"
 )
 
 //export goLoaderOpen
 func goLoaderOpen(handle C.hr_handle, config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
-	return answer(out, func() error {
+	return answerWarning(out, func() (string, error) {
 		var c loaderConfig
 		if err := configuration(config, length, &c); err != nil {
-			return err
+			return "", err
 		}
 		d, err := useDataset(int64(handle))
 		if err != nil {
-			return err
+			return "", err
 		}
 		defer d.Release()
 		l, err := openLoader(d, c)
 		if err != nil {
-			return err
+			return "", err
 		}
 		*into = C.hr_handle(handles.add(l))
-		return nil
+		return l.Warning(), nil
 	})
 }
 
@@ -60,6 +61,9 @@ func goSubmit(handle C.hr_handle, indices *C.int64_t, draws *C.uint64_t, length 
 		}
 		if length > 1<<40 {
 			return argument(fault.Argument("length", uint64(length), "the samples of a batch"))
+		}
+		if short := headroom.Memory(16 * int64(length)); short != nil {
+			return short
 		}
 		// Copied: the caller may reuse its arrays at once.
 		chosen := slices.Clone(unsafe.Slice((*int64)(indices), int(length)))

@@ -55,10 +55,10 @@ func goWriterAdd(handle C.hr_handle, image *C.uint8_t, imageLength C.size_t, fie
 
 //export goWriterFinish
 func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
-	return answer(out, func() error {
+	return answerWarning(out, func() (string, error) {
 		w, err := find[writer](&handles, int64(handle), nil)
 		if err != nil {
-			return err
+			return "", err
 		}
 		// Closed whatever comes of it: what could not be finished leaves nothing.
 		handles.remove(int64(handle))
@@ -66,6 +66,6 @@ func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
 		if err == nil {
 			handles.put(int64(handle), finishedJob(summary))
 		}
-		return err
+		return w.Warning(), err
 	})
 }

@@ -3,10 +3,14 @@
  * A child forked from a process whose Go runtime had started has one thread left of it: no
  * scheduler, no garbage collector, locks in whatever state they were (golang/go#15538). Any entry
  * into Go there hangs or crashes, so the guard has to be C and has to come first.
+ *
+ * Nor does Go's runtime report that it gets no thread or no address space: it ends the process. The
+ * first call starts it, and only where it has what it needs (internal/headroom).
  */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,14 +42,40 @@ static int32_t refuse(hr_error *error, int32_t code, const char *format, ...) {
   return code;
 }
 
-#define REFUSE_FORKED(error)                                                                      \
-  do {                                                                                            \
-    if (atomic_load_explicit(&forked, memory_order_relaxed)) {                                    \
-      return refuse(error, HR_FORKED,                                                             \
-                    "this process was forked after Headrace was first used, and the engine's "    \
-                    "threads did not come along; start workers with 'spawn' or 'forkserver', or " \
-                    "use Headrace first in the child");                                           \
-    }                                                                                             \
+/* Of internal/headroom/headroom.h, whose changes cgo would not see from here. */
+extern int32_t hrh_start(char *text, size_t capacity);
+extern bool hrh_spent(char *text, size_t capacity);
+
+static int32_t enter(hr_error *error) {
+  char text[512];
+  if (atomic_load_explicit(&forked, memory_order_relaxed)) {
+    return refuse(error, HR_FORKED,
+                  "this process was forked after Headrace was first used, and the engine's "
+                  "threads did not come along; start workers with 'spawn' or 'forkserver', or "
+                  "use Headrace first in the child");
+  }
+  switch (hrh_start(text, sizeof text)) {
+    case 0:
+      return HR_OK;
+    case 1:
+      return refuse(error, HR_LIMIT, "%s", text);
+    default:
+      return refuse(error, HR_MEMORY, "%s", text);
+  }
+}
+
+#define ENTER(error)                      \
+  do {                                    \
+    int32_t refused = enter(error);       \
+    if (refused != HR_OK) return refused; \
+  } while (0)
+
+/* Before a call that makes something: Go has taken of the address space that is held for it, which
+ * it ends the process without. */
+#define REFUSE_SPENT(error)                                                                    \
+  do {                                                                                         \
+    char short_of[512];                                                                        \
+    if (hrh_spent(short_of, sizeof short_of)) return refuse(error, HR_MEMORY, "%s", short_of); \
   } while (0)
 
 /* Memory of the caller's, before any work is done for it: a handle that cannot be told, or a batch
@@ -68,12 +98,13 @@ static int32_t refuse(hr_error *error, int32_t code, const char *format, ...) {
 int32_t hr_abi_version(void) { return HR_ABI_VERSION; }
 
 int32_t hr_close(hr_handle handle, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   return goClose(handle, error);
 }
 
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(dataset, sizeof *dataset, error);
   return goDatasetOpen(TEXT(config), length, dataset, error);
@@ -81,21 +112,23 @@ int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, h
 
 int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
                         size_t *need, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   REFUSE_MISSING(buffer, capacity, error);
   return goDatasetInfo(dataset, index, buffer, capacity, need, error);
 }
 
 int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_t capacity,
                         size_t *need, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(buffer, capacity, error);
   return goDatasetRead(dataset, index, buffer, capacity, need, error);
 }
 
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(bytes, length, error);
   REFUSE_MISSING(config, config_length, error);
   REFUSE_MISSING(data, capacity, error);
@@ -104,73 +137,78 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
 
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(loader, sizeof *loader, error);
   return goLoaderOpen(dataset, TEXT(config), length, loader, error);
 }
 
 int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t position, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   return goSeek(loader, epoch, position, error);
 }
 
 int32_t hr_submit(hr_handle loader, const int64_t *indices, const uint64_t *draws, size_t length,
                   hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   return goSubmit(loader, (int64_t *)indices, (uint64_t *)draws, length, error);
 }
 
 int32_t hr_next(hr_handle loader, int64_t timeout_ms, hr_batch *batch, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(batch, sizeof *batch, error);
   return goNext(loader, timeout_ms, batch, error);
 }
 
 int32_t hr_release(hr_handle batch, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   return goRelease(batch, error);
 }
 
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   REFUSE_MISSING(memory, bytes, error);
   return goLend(loader, memory, bytes, tag, error);
 }
 
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   REFUSE_MISSING(buffer, capacity, error);
   return goLoaderInfo(loader, buffer, capacity, need, error);
 }
 
 int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   REFUSE_MISSING(descriptor, sizeof *descriptor, error);
   return goLoaderEvent(loader, descriptor, error);
 }
 
 int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(job, sizeof *job, error);
   return goJobStart(TEXT(config), length, job, error);
 }
 
 int32_t hr_job_wait(hr_handle job, int64_t timeout_ms, hr_progress *progress, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   return goJobWait(job, timeout_ms, progress, error);
 }
 
 int32_t hr_job_result(hr_handle job, char *buffer, size_t capacity, size_t *need, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   REFUSE_MISSING(buffer, capacity, error);
   return goJobResult(job, buffer, capacity, need, error);
 }
 
 int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(config, length, error);
   REFUSE_MISSING(writer, sizeof *writer, error);
   return goWriterOpen(TEXT(config), length, writer, error);
@@ -178,13 +216,14 @@ int32_t hr_writer_open(const char *config, size_t length, hr_handle *writer, hr_
 
 int32_t hr_writer_add(hr_handle writer, const uint8_t *image, size_t image_length,
                       const char *fields, size_t fields_length, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
+  REFUSE_SPENT(error);
   REFUSE_MISSING(image, image_length, error);
   REFUSE_MISSING(fields, fields_length, error);
   return goWriterAdd(writer, BYTES(image), image_length, TEXT(fields), fields_length, error);
 }
 
 int32_t hr_writer_finish(hr_handle writer, hr_error *error) {
-  REFUSE_FORKED(error);
+  ENTER(error);
   return goWriterFinish(writer, error);
 }

@@ -16,6 +16,11 @@
  *     buffer may be NULL.
  *   - All functions may be called from any thread. One loader is iterated by one thread at a time.
  *   - In a child forked after first use every function returns HR_FORKED at once.
+ *   - The first call starts the engine. Where the process may not have the threads or the address
+ *     space for that (docs/limits.md), this call and each further one is HR_LIMIT or HR_MEMORY
+ *     with what is needed and what is allowed, until there is enough.
+ *   - hr_loader_open, hr_job_wait and hr_writer_finish fill `error` on HR_OK, too: its text is
+ *     empty, or warns that fewer threads work than should, for no more are allowed.
  */
 #ifndef HEADRACE_H
 #define HEADRACE_H

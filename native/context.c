@@ -32,6 +32,8 @@ hrn_limits hrn_default_limits(void) {
 }
 
 /* Zeroed memory is a right state for every part: no scratch, no decoder open, no tables. */
+const size_t hrn_context_bytes = sizeof(hrn_context);
+
 hrn_context *hrn_context_new(const hrn_limits *limits) {
   hrn_context *context = calloc(1, sizeof *context);
   if (context == NULL) return NULL;
@@ -45,11 +47,13 @@ static size_t scratch_size(size_t capacity) {
   return size - size % HRN_ALIGNMENT; /* aligned_alloc wants a multiple */
 }
 
+/* mmap64 is another name of mmap: what the library calls by that one is Go's memory, which space is
+ * kept for (internal/headroom/space.c). */
 static void *scratch_allocate(size_t capacity) {
   size_t size = scratch_size(capacity);
   if (size < capacity) return NULL;
   if (capacity < MAPPED_BYTES) return aligned_alloc(HRN_ALIGNMENT, size);
-  void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *base = mmap64(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return base != MAP_FAILED ? base : NULL;
 }
 

@@ -8,7 +8,7 @@ package native
 */
 import "C"
 
-import "errors"
+import "fmt"
 
 // Limits bound what one record may cost. The zero value is of no use; start from DefaultLimits.
 type Limits struct {
@@ -47,7 +47,7 @@ func NewContext(limits Limits) (*Context, error) {
 	}
 	c := C.hrn_context_new(&l)
 	if c == nil {
-		return nil, errors.New("native: no memory for a context")
+		return nil, &Error{Memory, -1, fmt.Sprintf("no memory for a decoding thread (%d bytes)", C.hrn_context_bytes)}
 	}
 	return &Context{c: c}, nil
 }

@@ -56,6 +56,7 @@ typedef struct hrn_context hrn_context;
 
 /* One context a thread: decoder state and scratch that grows to the largest image seen, never
  * over max_decoder_bytes. NULL when memory is short. */
+extern const size_t hrn_context_bytes;
 hrn_context *hrn_context_new(const hrn_limits *limits);
 void hrn_context_free(hrn_context *context);
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -111,6 +112,10 @@ func FormatError(file string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return IOError(p.Path, "cannot "+p.Op, p.Err)
+	}
+	var scarce *headroom.Error
+	if errors.As(err, &scarce) {
+		return scarce // not about the file
 	}
 	kind := KindInternal
 	for _, k := range []struct {

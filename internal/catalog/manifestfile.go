@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -77,6 +78,12 @@ func ReadManifest(path string) (*Manifest, error) {
 		return nil, IOError(path, "cannot open the manifest", err)
 	}
 	defer f.Close()
+	// The text, and what is made of it.
+	if info, err := f.Stat(); err == nil {
+		if short := headroom.Memory(4 * min(info.Size(), maxManifestBytes)); short != nil {
+			return nil, short
+		}
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxManifestBytes+1))
 	if err != nil {
 		return nil, IOError(path, "cannot read the manifest", err)

@@ -95,9 +95,11 @@ func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []
 		dirs []directory
 		err  error
 	}
-	workers := min(len(l.Classes), 4*processors.Cores())
-	processors.Add(workers)
-	defer processors.Add(-workers)
+	workers, short := processors.Take(min(len(l.Classes), 4*processors.Cores()), 1)
+	if workers < 1 {
+		return short
+	}
+	defer processors.Return(workers)
 	results := make([]chan result, len(l.Classes))
 	for i := range results {
 		results[i] = make(chan result, 1)

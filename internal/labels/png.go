@@ -7,6 +7,8 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+
+	"github.com/headrace/headrace/internal/headroom"
 )
 
 // ReadMask decodes a PNG of classes: grey of 8 bits at most, or with a palette, whose indices are
@@ -22,6 +24,9 @@ func ReadMask(data []byte, width, height int) ([]byte, error) {
 	}
 	if _, indexed := config.ColorModel.(color.Palette); !indexed && config.ColorModel != color.GrayModel {
 		return nil, errKind
+	}
+	if short := headroom.Memory(2 * int64(width) * int64(height)); short != nil {
+		return nil, short
 	}
 	decoded, err := png.Decode(bytes.NewReader(data))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/native"
 )
@@ -22,6 +23,8 @@ type flow struct {
 	recode  RecodeOptions
 	seek    bool // note seek points
 
+	track *Tracker
+
 	pull   sync.Mutex // guards source and pulled
 	pulled int64
 	ended  bool
@@ -33,10 +36,10 @@ type flow struct {
 }
 
 // newFlow settles the sizes: everything that can wait somewhere is bounded here.
-func newFlow(s source, threads int, limits native.Limits, seek bool) *flow {
+func newFlow(s source, threads int, limits native.Limits, seek bool, t *Tracker) *flow {
 	// A few records a thread smooth out files of different size.
 	n := 8*threads + 8
-	f := &flow{source: s, threads: threads, limits: limits, seek: seek, ring: make([]chan *record, n),
+	f := &flow{source: s, threads: threads, limits: limits, seek: seek, track: t, ring: make([]chan *record, n),
 		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
 	for i := range f.ring {
 		f.ring[i] = make(chan *record, 1)
@@ -53,9 +56,15 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, f.room.close)
 	defer stop()
-	processors.Add(f.threads)
-	defer processors.Add(-f.threads)
-	for range f.threads {
+	// Beside them the one that writes, and the one that sends a shard to the disk.
+	const writers = 2
+	got, short := processors.Take(f.threads+writers, 1+writers)
+	if got == 0 {
+		return short
+	}
+	f.track.fewer(got-writers, f.threads, short)
+	defer processors.Return(got)
+	for range got - writers {
 		workers.Go(func() { f.work(ctx) })
 	}
 	for next := int64(0); ; next++ {
@@ -72,6 +81,9 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 			return r.err
 		}
 		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := headroom.Spent(); err != nil {
 			return err
 		}
 		if err := emit(r); err != nil {

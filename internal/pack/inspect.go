@@ -12,6 +12,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/native"
 )
 
@@ -44,7 +45,7 @@ type inspector struct {
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {
 	c, err := native.NewContext(limits)
 	if err != nil {
-		return nil, catalog.NewError(catalog.KindInternal, "", "%v", err)
+		return nil, catalog.NewError(catalog.KindMemory, "", "%v", err)
 	}
 	return &inspector{c, limits, seek}, nil
 }
@@ -82,6 +83,9 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	}
 	wait(r.length)
 	if int64(cap(buffer)) < r.length+1 {
+		if short := headroom.Memory(r.length + r.length/4); short != nil {
+			return buffer, recordError(r, catalog.KindMemory, short.Error(), nil)
+		}
 		buffer = make([]byte, r.length+r.length/4+1)
 	}
 	// One byte more than there should be shows a file that grows meanwhile.

@@ -1,6 +1,10 @@
 package pack
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/headrace/headrace/internal/headroom"
+)
 
 // Progress is how far a job is.
 type Progress struct {
@@ -11,7 +15,10 @@ type Progress struct {
 }
 
 // Tracker carries progress from a job to whoever watches it. A nil Tracker is of use too.
-type Tracker struct{ done, total, bytes, faults atomic.Int64 }
+type Tracker struct {
+	done, total, bytes, faults atomic.Int64
+	warning                    atomic.Pointer[string]
+}
 
 // NewTracker starts with an unknown total.
 func NewTracker() *Tracker {
@@ -37,4 +44,20 @@ func (t *Tracker) add(samples, bytes, faults int64) {
 		t.bytes.Add(bytes)
 		t.faults.Add(faults)
 	}
+}
+
+// fewer notes that not all threads that were wanted are at work.
+func (t *Tracker) fewer(got, wanted int, short error) {
+	if t != nil && got < wanted {
+		text := headroom.Fewer(got, wanted, short)
+		t.warning.Store(&text)
+	}
+}
+
+// Warning says that fewer threads are at work than should be; empty where that is not so.
+func (t *Tracker) Warning() string {
+	if text := t.warning.Load(); text != nil {
+		return *text
+	}
+	return ""
 }

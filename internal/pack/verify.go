@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/processors"
 )
 
@@ -81,9 +82,12 @@ func (v *verifier) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	var failed error
 	var once sync.Once
-	threads := v.config.threads()
-	processors.Add(threads)
-	defer processors.Add(-threads)
+	threads, short := processors.Take(v.config.threads(), 1)
+	if threads < 1 {
+		return short
+	}
+	defer processors.Return(threads)
+	v.places.track.fewer(threads, v.config.threads(), short)
 	for range threads {
 		workers.Go(func() {
 			r, err := newReader(v.config, v.dataset.SeekFile() != nil)
@@ -94,7 +98,12 @@ func (v *verifier) run(ctx context.Context) error {
 			}
 			// After an error or a cancel tasks are still taken, or send would wait for ever.
 			for task := range tasks {
-				if err == nil && ctx.Err() == nil {
+				if err == nil {
+					err = headroom.Spent()
+				}
+				if err != nil {
+					once.Do(func() { failed = err })
+				} else if ctx.Err() == nil {
 					v.do(task, r)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -148,6 +149,10 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 			p.Found, p.Text = s.Verdict.String(), fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", s.Length, r.decode.limits.MaxRecordBytes)
 			v.places.addKnown(p)
 		}
+		return
+	}
+	if short := headroom.Memory(s.Length + s.Length/4); short != nil {
+		v.note(catalog.NewError(catalog.KindMemory, p.File, "%v", short))
 		return
 	}
 	if err := r.load(s.Offset, s.Length); err != nil {

@@ -47,6 +47,7 @@ type Writer struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the flow has ended
 	err    error         // of the flow; read after done
+	track  *Tracker
 	closed bool
 }
 
@@ -76,7 +77,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 		return nil, err
 	}
 	o.raise = c.OnFault == RaiseFaults
-	return &Writer{config: c, output: o, keys: newKeySet()}, nil
+	return &Writer{config: c, output: o, keys: newKeySet(), track: NewTracker()}, nil
 }
 
 // Add takes a sample. The image's bytes are copied.
@@ -199,7 +200,7 @@ func (w *Writer) start() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.items, w.done, w.cancel = make(chan *item), make(chan struct{}), cancel
-	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek)
+	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek, w.track)
 	go func() {
 		defer close(w.done)
 		defer func() {
@@ -247,6 +248,9 @@ func (w *Writer) Abort() {
 	}
 	w.output.abandon()
 }
+
+// Warning says that fewer threads looked at images than should; empty where that is not so.
+func (w *Writer) Warning() string { return w.track.Warning() }
 
 // added is the writer as a source of samples.
 type added struct {

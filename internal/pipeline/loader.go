@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/store"
@@ -32,6 +33,8 @@ type Loader struct {
 	begun  time.Time
 
 	pace    pace
+	taken   int // of package processors
+	warning string
 	workers []*worker
 	readers counters // of all readers, with the lock held
 	ahead   readAhead
@@ -70,7 +73,17 @@ func Open(c Config) (*Loader, error) {
 	if err := usual.pool.Check(); err != nil {
 		return nil, err
 	}
-	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(),
+	// Beside the workers a reader, and what makes the memory of the window.
+	taken, short := processors.Take(c.Threads+beside, 1+beside)
+	if taken == 0 {
+		return nil, short
+	}
+	warning := ""
+	if threads := taken - beside; threads < c.Threads {
+		warning = headroom.Fewer(threads, c.Threads, short)
+		c.Threads = threads
+	}
+	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(), taken: taken, warning: warning,
 		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
 	l.work.L = &l.mu
 	l.ahead.init(l)
@@ -79,7 +92,7 @@ func Open(c Config) (*Loader, error) {
 	for range c.Threads {
 		context, err := native.NewContext(c.Limits)
 		if err != nil {
-			l.closeContexts()
+			l.undo()
 			return nil, err
 		}
 		l.workers = append(l.workers, &worker{loader: l, context: context})
@@ -87,13 +100,12 @@ func Open(c Config) (*Loader, error) {
 	l.store, err = store.Open(c.Dataset, store.Options{
 		Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Salvage: c.OnError == Replace})
 	if err != nil {
-		l.closeContexts()
+		l.undo()
 		return nil, err
 	}
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
-	processors.Add(len(l.workers))
 	for _, w := range l.workers {
 		l.group.Go(w.run)
 	}
@@ -101,12 +113,19 @@ func Open(c Config) (*Loader, error) {
 	return l, nil
 }
 
-// closeContexts undoes what a failing Open has made; workers that run close their own.
-func (l *Loader) closeContexts() {
+// undo gives back what a failing Open has made; workers that run close their own contexts.
+func (l *Loader) undo() {
 	for _, w := range l.workers {
 		w.context.Close()
 	}
+	processors.Return(l.taken)
 }
+
+// beside the workers that many goroutines of a Loader may be in the kernel.
+const beside = 2
+
+// Warning says that there are fewer decode threads than should be; empty where that is not so.
+func (l *Loader) Warning() string { return l.warning }
 
 // Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
 // has its own.
@@ -158,7 +177,7 @@ func (l *Loader) Close() {
 // after Close has returned.
 func (l *Loader) reap() {
 	l.group.Wait()
-	processors.Add(-len(l.workers) - l.ahead.readers)
+	processors.Return(l.taken)
 	l.ahead.release()
 	l.store.Close()
 	l.config.Recipe.Close()

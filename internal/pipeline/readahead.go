@@ -42,7 +42,6 @@ type readAhead struct {
 	door     sync.Cond // the one reader in the entrance sleeps here
 
 	begun   bool
-	readers int
 	free    []*record
 	all     []*record
 	queue   []*record // read and waiting for a worker; their drafts are open
@@ -66,14 +65,17 @@ func (a *readAhead) start() {
 	defer l.mu.Unlock()
 	if !a.begun && !l.closing {
 		a.begun = true
+		l.mu.Unlock()
+		// Room for one of them was taken when the Loader was opened.
+		more, _ := processors.Take(min(l.config.ReadAhead, readersAtMost)-1, 0)
+		l.mu.Lock()
+		l.taken += more
 		records := make([]record, l.config.ReadAhead)
 		for i := range records {
 			a.free = append(a.free, &records[i])
 			a.all = append(a.all, &records[i])
 		}
-		a.readers = min(l.config.ReadAhead, readersAtMost)
-		processors.Add(a.readers)
-		for range a.readers {
+		for range 1 + more {
 			l.group.Go(a.read)
 		}
 	}

@@ -1,38 +1,108 @@
-// Package processors sees to it that Go's scheduler has a P (GOMAXPROCS) for each goroutine that is
-// in C or in the kernel for long: decoders, readers of slow storage, packing, walks of directories.
+// Package processors sees to it that Go's scheduler has a P (GOMAXPROCS), and the system a thread, for
+// each goroutine that is in C or in the kernel for long: decoders, readers of slow storage, packing,
+// walks of directories.
+//
 // Such a one keeps its P until the runtime's monitor takes it away, which wakes seldom
-// (capi/timerslack.c), and whoever has work for a P meanwhile would wait for that. With a P to spare
-// the monitor leaves those in C alone for 10 ms, too, and sleeps. They are Ps and not threads: no more
-// run than there is work for, though a garbage collection plans with a quarter of them.
+// (internal/headroom/timerslack.c), and whoever has work for a P meanwhile would wait for that. With a
+// P to spare the monitor leaves those in C alone for 10 ms, too, and sleeps. They are Ps and not
+// threads: no more run than there is work for, though a garbage collection plans with a quarter of
+// them.
+//
+// But a thread for each there may have to be, and where the runtime gets none it ends the process. So
+// where they are scarce there are only as many Ps and goroutines as threads can be kept for
+// (internal/headroom).
 package processors
 
 import (
 	"runtime"
 	"sync"
+
+	"github.com/headrace/headrace/internal/headroom"
 )
 
-// most bounds what is added, for a scheduler that searches for work looks through all of them.
-const most = 256
+const (
+	// most bounds what is added, for a scheduler that searches for work looks through all of them.
+	most = 256
+	// spare Ps are enough for what is not in C, where each costs a thread.
+	spare = 16
+	// fewest Ps are enough to go on: goroutines in C lose theirs to others then.
+	fewest = 2
+)
 
 var (
-	cores = runtime.GOMAXPROCS(0)
-	mu    sync.Mutex
-	busy  int
+	cores  = runtime.GOMAXPROCS(0)
+	mu     sync.Mutex
+	busy   int
+	scarce bool // threads are kept
 )
 
 // As many again for threads that are not ours and call in.
-func init() { runtime.GOMAXPROCS(2 * cores) }
+func init() { _, _ = Take(0, 0) }
 
 // Cores is what GOMAXPROCS was when the library was loaded.
 func Cores() int { return cores }
 
-// Add makes room for so many goroutines more that are to be in C or in the kernel, or fewer. Ps are
-// never taken back, for changing their number stops the world.
-func Add(goroutines int) {
+// Take makes room for up to want goroutines more that are to be in C or in the kernel, and says for how
+// many. Where those are fewer, for want of threads, short says so; below least there are none. Return
+// gives them back.
+func Take(want, least int) (got int, short error) {
 	mu.Lock()
 	defer mu.Unlock()
-	busy += goroutines
-	if n := 2*cores + min(busy, most); n > runtime.GOMAXPROCS(0) {
-		runtime.GOMAXPROCS(n)
+	procs := 2*cores + min(busy+want, most)
+	if scarce = headroom.Scarce(procs + busy + want + headroom.Others); !scarce {
+		headroom.Keep(0)
+		busy += want
+		if procs > runtime.GOMAXPROCS(0) {
+			runtime.GOMAXPROCS(procs)
+		}
+		return want, nil
+	}
+	if short = headroom.Hold(); short != nil {
+		return 0, short
+	}
+	procs = min(2*cores, spare) + min(busy+want, most)
+	threads := procs + busy + want + headroom.Others
+	// Some are left to others in this process: PyTorch wants one for each core.
+	leave := min(cores+4, 16)
+	defer headroom.SetAside(int64(64+16*want) << 20)()
+	found := headroom.Keep(threads + leave)
+	if got = want; found < threads+leave {
+		short = headroom.Threads(threads, found)
+		got, procs = share(found, leave, want, least, procs)
+		if got < least {
+			short = headroom.Threads(fewest+busy+least+headroom.Others, found)
+			got, procs = 0, runtime.GOMAXPROCS(0)
+		} else if got == want {
+			short = nil
+		}
+	}
+	busy += got
+	if procs != runtime.GOMAXPROCS(0) {
+		runtime.GOMAXPROCS(procs)
+	}
+	headroom.Keep(procs + busy + headroom.Others)
+	return got, short
+}
+
+// share divides the threads that can be had: some are left, goroutines come first, for they do the work,
+// and Ps get the rest.
+func share(found, leave, want, least, procs int) (goroutines, ps int) {
+	most := found - headroom.Others - busy - fewest
+	rest := most - min(leave, found/4)
+	goroutines = min(want, rest)
+	if goroutines < least {
+		goroutines = min(least, most)
+	}
+	return max(goroutines, 0), min(procs, fewest+max(rest-goroutines, 0))
+}
+
+// Return gives back what Take said. Ps are never taken back for it, for changing their number stops the
+// world.
+func Return(goroutines int) {
+	mu.Lock()
+	defer mu.Unlock()
+	busy -= goroutines
+	if scarce {
+		headroom.Keep(runtime.GOMAXPROCS(0) + busy + headroom.Others)
 	}
 }

@@ -7,18 +7,44 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// take is Take where there is nothing scarce.
+func take(t *testing.T, n int) {
+	t.Helper()
+	got, short := Take(n, n)
+	require.NoError(t, short)
+	require.Equal(t, n, got)
+}
+
 func TestEachGoroutineInCHasAProcessorBesideThoseOfTheStart(t *testing.T) {
 	require.GreaterOrEqual(t, runtime.GOMAXPROCS(0), 2*Cores())
-	Add(7)
+	take(t, 7)
 	raised := runtime.GOMAXPROCS(0)
 	require.Equal(t, 2*Cores()+7, raised)
-	Add(-7)
+	Return(7)
 	require.Equal(t, raised, runtime.GOMAXPROCS(0), "changing their number stops the world")
-	Add(3)
+	take(t, 3)
 	require.Equal(t, raised, runtime.GOMAXPROCS(0))
-	Add(-3)
+	Return(3)
 	require.Zero(t, busy)
-	Add(most + 100)
+	take(t, most+100)
 	require.Equal(t, 2*Cores()+most, runtime.GOMAXPROCS(0))
-	Add(-most - 100)
+	Return(most + 100)
+}
+
+func TestThreadsThatCanBeHadGoToGoroutinesFirstAndThenToPs(t *testing.T) {
+	const leave, want, least, procs = 6, 16, 3, 20
+	require.Zero(t, busy)
+	for found, expected := range map[int][2]int{
+		10:  {0, 2},
+		13:  {3, 2}, // the least, and nothing left to others
+		16:  {3, 2},
+		20:  {5, 2},
+		40:  {16, 10},
+		100: {16, 20},
+	} {
+		goroutines, ps := share(found, leave, want, least, procs)
+		require.Equal(t, expected, [2]int{goroutines, ps}, found)
+	}
+	goroutines, _ := share(5, leave, want, 0, procs)
+	require.Zero(t, goroutines)
 }

@@ -36,7 +36,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace import userop
+from headrace import scarce, userop
 from headrace.arguments import shown
 from headrace.errors import (
     ArgumentError,
@@ -209,6 +209,7 @@ def _load() -> ctypes.CDLL:
     try:
         loaded = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
     except OSError as failure:
+        scarce.check_space(path)
         raise InternalError(f"the engine could not be loaded: {failure}", file=str(path)) from None
     for name, arguments in _PROTOTYPES.items():
         function = getattr(loaded, name)
@@ -227,11 +228,17 @@ def _load() -> ctypes.CDLL:
     return loaded
 
 
-def call(name: str, *arguments: Any) -> None:
-    """Calls a function whose last parameter is the error, and raises what it reports."""
+def call(name: str, *arguments: Any) -> bytes:
+    """Calls a function whose last parameter is the error, and raises what it reports.
+
+    Returns:
+        What it warns of, where headrace.h says that it may; else nothing.
+    """
     error = Error()
     if getattr(library(), name)(*arguments, byref(error)):
         raise error.exception()
+    text: bytes = error.text
+    return text
 
 
 def decode(
@@ -340,7 +347,7 @@ def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
     """Calls a function that takes a configuration and answers with a handle."""
     handle = Handle()
     text = to_text(config)
-    call(name, *first, text, len(text), byref(handle.place))
+    scarce.warn_of(call(name, *first, text, len(text), byref(handle.place)))
     return handle
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from headrace import _lib, lending, ranks, views
+from headrace import _lib, lending, ranks, scarce, views
 from headrace.arrivals import Chosen, Submitted, forget
 from headrace.errors import HeadraceError, WaitTimeoutError
 from headrace.samples import Samples
@@ -148,9 +148,7 @@ class Pool:
         self._epoch = 0
         self._chosen: dict[int, Chosen] = {}
         self._futures: dict[int, list[concurrent.futures.Future[Any]]] = {}
-        self._threads = concurrent.futures.ThreadPoolExecutor(
-            recipe.num_threads or ranks.allowed_threads(), thread_name_prefix="DataLoader"
-        )
+        self._threads = _started(recipe.num_threads or ranks.allowed_threads())
         self._stop = threading.Event()
         self.close = weakref.finalize(self, _stop, self._threads, self._stop)
 
@@ -201,6 +199,33 @@ def _wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:
     # Loaded, for v2 has been; imported from here, torchvision would be a dependency.
     kind: Callable[[torch.Tensor], torch.Tensor] = sys.modules["torchvision.tv_tensors"].Image
     return kind
+
+
+def _started(wanted: int) -> concurrent.futures.ThreadPoolExecutor:
+    """So many threads, or as many as the system allows, with a warning.
+
+    Raises:
+        LimitError, MemoryShortError: it allows none.
+    """
+    count, failure = wanted, ""
+    while count > 0:
+        threads = concurrent.futures.ThreadPoolExecutor(count, thread_name_prefix="DataLoader")
+        begin, started = threading.Event(), 0
+        try:
+            while started < count:  # a task that finds no idle thread begins one
+                threads.submit(begin.wait)
+                started += 1
+        except RuntimeError as error:
+            failure = str(error)
+        finally:
+            begin.set()
+        if started == count:
+            if count < wanted:
+                scarce.warn_of(f"{count} threads work where {wanted} were to: {failure}".encode())
+            return threads
+        threads.shutdown()
+        count = started
+    raise scarce.no_thread(wanted, failure)
 
 
 def _stop(threads: concurrent.futures.ThreadPoolExecutor, stop: threading.Event) -> None:

@@ -88,7 +88,7 @@ class ChecksumError(HeadraceError):
 
 
 class LimitError(HeadraceError):
-    """A limit was met: pixels, scans, decoder memory or record size."""
+    """A limit was met: pixels, scans, decoder memory, record size, or the threads of a process."""
 
 
 class SystemFailure(HeadraceError, OSError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
-from headrace import _lib, arguments, fields
+from headrace import _lib, arguments, fields, scarce
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
@@ -181,6 +181,7 @@ def _run(
                 on_progress(progress.done, progress.total, progress.bytes, progress.faults)
         if code:
             raise error.exception()
+        scarce.warn_of(error.text)
         return _lib.info("hr_job_result", handle.value)
     finally:
         handle.close()  # cancels, where an exception (Ctrl-C) ended the wait
@@ -309,7 +310,7 @@ class Writer:
 
     def _finish(self) -> dict[str, Any]:
         try:
-            _lib.call("hr_writer_finish", self._handle.value)
+            scarce.warn_of(_lib.call("hr_writer_finish", self._handle.value))
             self.result = _lib.info("hr_job_result", self._handle.value)
         finally:
             self._handle.close()  # the writer is closed whatever comes of it
