@@ -24,18 +24,7 @@ type SampleError struct {
 
 // Error is the sentence; package fault says its form.
 func (e *SampleError) Error() string {
-	return fault.Sentence(fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}, e.family(), e.Text)
-}
-
-func (e *SampleError) family() fault.Family {
-	if errors.Is(e.Err, pinned.ErrMemory) || errors.Is(e.Err, mmap.ErrMemory) {
-		return fault.Unnamed // the system's refusal, though no kind of its own says so
-	}
-	var pixels *native.Error
-	if errors.As(e.Err, &pixels) && pixels.Code == native.Memory {
-		return fault.Unnamed
-	}
-	return e.Code.Family()
+	return fault.Sentence(fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}, e.Code.Family(), e.Text)
 }
 
 func (e *SampleError) Unwrap() error { return e.Err }
@@ -52,10 +41,13 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 		pixels *native.Error
 	)
 	switch {
-	case errors.Is(err, pinned.ErrMemory), errors.Is(err, mmap.ErrMemory):
-		e.Code = kindMemory
+	case errors.Is(err, pinned.ErrMemory):
+		e.Code = catalog.KindMemory
 	case errors.As(err, &stored):
 		e.Code, e.Offset = stored.Kind, stored.Offset
+		if errors.Is(err, mmap.ErrMemory) {
+			e.Code, e.Offset = catalog.KindMemory, -1
+		}
 		if stored.File != "" {
 			e.File = stored.File
 		}
@@ -75,20 +67,17 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 	return e
 }
 
-// kindMemory marks what no substitute would cure; its code comes from the wrapped error.
-const kindMemory = catalog.KindInternal
-
 // pixelKinds says what a decoder's word means for the file.
 var pixelKinds = map[native.Code]catalog.ErrorKind{
 	native.Bad: catalog.KindBadImage, native.Truncated: catalog.KindTruncated,
 	native.Checksum: catalog.KindChecksum, native.Unsupported: catalog.KindUnsupported,
-	native.Limit: catalog.KindLimit, native.Memory: kindMemory,
+	native.Limit: catalog.KindLimit, native.Memory: catalog.KindMemory,
 	native.Argument: catalog.KindArgument, native.Internal: catalog.KindInternal,
 }
 
 // replaceable: the sample is at fault, not this machine, the configuration or this program.
 func replaceable(e *SampleError) bool {
-	return e.Code != catalog.KindInternal && e.Code != catalog.KindArgument
+	return e.Code != catalog.KindInternal && e.Code != catalog.KindArgument && e.Code != catalog.KindMemory
 }
 
 // fail makes a fault that of the draft, unless an earlier sample's is known.

@@ -155,8 +155,13 @@ def test_a_parent_that_forks_at_every_batch_gets_the_same_batches(packed: Path) 
 
 def hidden_slots() -> int:
     """Slots that a child would not have ("dc": do not copy on fork, proc(5))."""
-    mappings = re.split(r"^(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
-    return sum("/dev/zero" in text and bool(re.search(r"^VmFlags:.* dc\b", text, re.M)) for text in mappings)
+    mappings = re.split(
+        r"^(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE
+    )
+    return sum(
+        "/dev/zero" in text and bool(re.search(r"^VmFlags:.* dc\b", text, re.M))
+        for text in mappings
+    )
 
 
 def test_children_have_the_batches_that_are_held_and_no_other_large_slot(packed: Path) -> None:
