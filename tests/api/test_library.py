@@ -49,7 +49,7 @@ def test_the_library_exports_the_functions_of_its_header_and_nothing_else() -> N
     assert len(declared) <= 20
 
 
-def test_who_loads_the_library_keeps_its_timer_slack_and_the_runtimes_threads_have_more() -> None:
+def test_who_starts_the_engine_keeps_its_timer_slack_and_the_runtimes_threads_have_more() -> None:
     said = python(
         """
         import ctypes, os
@@ -57,7 +57,7 @@ def test_who_loads_the_library_keeps_its_timer_slack_and_the_runtimes_threads_ha
         libc = ctypes.CDLL(None)
         PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
         libc.prctl(PR_SET_TIMERSLACK, 70_000, 0, 0, 0)
-        _lib.library()
+        _lib.library().hr_close(0, None)
         print(libc.prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0))
         for task in os.listdir("/proc/self/task"):
             try:
