@@ -28,7 +28,7 @@ func answer(out *C.hr_error, work func() error) (result C.int32_t) {
 	defer func() {
 		if p := recover(); p != nil {
 			text := fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())
-			result = write(out, failure{code: codeInternal, record: -1, offset: -1, text: fault.Sentence(fault.Place{Record: -1, Offset: -1}, fault.Internal, text)})
+			result = write(out, failure{code: code(fault.KindInternal), record: -1, offset: -1, text: fault.Sentence(fault.Place{Record: -1, Offset: -1}, fault.Internal, text)})
 		}
 	}()
 	if err := work(); err != nil {
@@ -167,7 +167,7 @@ func room(capacity, need int64) error {
 	if capacity >= need {
 		return nil
 	}
-	return &coded{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", need, capacity)}
+	return &notice{codeShortBuffer, fmt.Sprintf("the answer needs %d bytes, the buffer has %d", need, capacity)}
 }
 
 // textAnswer copies JSON to the caller's buffer, whole or not at all.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 func TestPanicInAnExportIsACodeAndNotTheEndOfTheProcess(t *testing.T) {
@@ -14,15 +16,15 @@ func TestPanicInAnExportIsACodeAndNotTheEndOfTheProcess(t *testing.T) {
 		func() error { return []error{}[len(os.Args)] },
 		func() error { var nobody *loader; return nobody.close() },
 	} {
-		assert.EqualValues(t, codeInternal, answer(nil, work))
+		assert.EqualValues(t, code(fault.KindInternal), answer(nil, work))
 	}
 }
 
 func TestAnswerIsTheCodeOfTheError(t *testing.T) {
 	assert.EqualValues(t, 0, answer(nil, func() error { return nil }))
-	assert.EqualValues(t, codeArgument, answer(nil, func() error { return argument("x is 3") }))
+	assert.EqualValues(t, code(fault.KindArgument), answer(nil, func() error { return argument("x is 3") }))
 	assert.EqualValues(t, codeTimeout, answer(nil, func() error { return timedOut }))
-	assert.EqualValues(t, codeInternal, answer(nil, func() error { return errors.New("odd") }))
+	assert.EqualValues(t, code(fault.KindInternal), answer(nil, func() error { return errors.New("odd") }))
 }
 
 func TestATextForCEndsBetweenCharactersAndHasNoNUL(t *testing.T) {

@@ -165,7 +165,7 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.closed {
-		return &coded{codeClosed, "the dataset was closed"}
+		return fault.New(fault.KindClosed, "the dataset was closed")
 	}
 	var buffer mmap.Buffer
 	defer buffer.Free()
@@ -177,7 +177,7 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 	if found := native.CRC32C(0, data); d.verifyCRC && s.HasCRC && found != s.CRC32C {
 		path, _ := d.Path(i)
 		key, _ := d.Key(i)
-		return &catalog.Error{Kind: catalog.KindChecksum, File: path, Record: i, Key: key, Offset: s.Offset,
+		return &catalog.Error{Kind: fault.KindChecksum, File: path, Record: i, Key: key, Offset: s.Offset,
 			Text: fault.Differs("the record's CRC-32C differs", fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", found))}
 	}
 	return take(data)

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 	"github.com/headrace/headrace/pinned"
 )
 
 func TestEveryErrorBelowHasItsCodeAndKeepsItsPlace(t *testing.T) {
-	indexed := func(kind catalog.ErrorKind, err error) error {
+	indexed := func(kind fault.Kind, err error) error {
 		return &catalog.Error{Kind: kind, File: "a.tar", Record: 7, Offset: 512, Text: "x", Err: err}
 	}
 	file := func(err error) error {
@@ -26,17 +27,17 @@ func TestEveryErrorBelowHasItsCodeAndKeepsItsPlace(t *testing.T) {
 		err  error
 		want code
 	}{
-		{indexed(catalog.KindBadFile, nil), codeBadFile},
-		{indexed(catalog.KindChecksum, nil), codeChecksum},
-		{indexed(catalog.KindEmpty, nil), codeEmpty},
-		{indexed(catalog.KindDuplicateKey, nil), codeDuplicateKey},
-		{indexed(catalog.KindIO, syscall.EACCES), codeIO},
-		{indexed(catalog.KindIO, file(mmap.ErrTruncated)), codeTruncated},
-		{file(mmap.ErrTruncated), codeTruncated},
-		{file(mmap.ErrStale), codeBadFile},
-		{file(mmap.ErrTooLarge), codeLimit},
-		{file(mmap.ErrMemory), codeMemory},
-		{file(syscall.EIO), codeIO},
+		{indexed(fault.KindBadFile, nil), code(fault.KindBadFile)},
+		{indexed(fault.KindChecksum, nil), code(fault.KindChecksum)},
+		{indexed(fault.KindEmpty, nil), code(fault.KindEmpty)},
+		{indexed(fault.KindDuplicateKey, nil), code(fault.KindDuplicateKey)},
+		{indexed(fault.KindIO, syscall.EACCES), code(fault.KindIO)},
+		{indexed(fault.KindIO, file(mmap.ErrTruncated)), code(fault.KindTruncated)},
+		{file(mmap.ErrTruncated), code(fault.KindTruncated)},
+		{file(mmap.ErrStale), code(fault.KindBadFile)},
+		{file(mmap.ErrTooLarge), code(fault.KindLimit)},
+		{file(mmap.ErrMemory), code(fault.KindMemory)},
+		{file(syscall.EIO), code(fault.KindIO)},
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("sample 7: %w", c.err)} {
 			f := classify(err)
@@ -54,11 +55,11 @@ func TestEveryCodeOfTheKernelHasOneHere(t *testing.T) {
 		assert.NotZero(t, f.code, "%v", c)
 		assert.EqualValues(t, 33, f.offset)
 	}
-	assert.Equal(t, codeBadImage, classify(&native.Error{Code: native.Bad}).code)
+	assert.Equal(t, code(fault.KindBadImage), classify(&native.Error{Code: native.Bad}).code)
 }
 
 func TestEveryKindOfTheCatalogHasACodeHere(t *testing.T) {
-	for kind := catalog.KindInternal; kind <= catalog.KindMemory; kind++ {
+	for kind := fault.KindInternal; kind <= fault.KindMemory; kind++ {
 		assert.NotZero(t, classify(&catalog.Error{Kind: kind, Record: -1, Offset: -1, Text: "x"}).code, "kind %d", kind)
 	}
 }
@@ -73,16 +74,16 @@ func TestADecodersWordGetsItsFamilyAndAStrangersErrorIsInternal(t *testing.T) {
 func TestMissingFileCarriesItsErrno(t *testing.T) {
 	err := catalog.IOError("gone", "cannot open", &fs.PathError{Op: "open", Path: "gone", Err: syscall.ENOENT})
 	f := classify(err)
-	assert.Equal(t, codeIO, f.code)
+	assert.Equal(t, code(fault.KindIO), f.code)
 	assert.EqualValues(t, syscall.ENOENT, f.osError)
 }
 
 func TestShortMemoryIsNotAnErrorOfTheOperatingSystem(t *testing.T) {
 	f := classify(&pinned.MemoryError{Needed: 10, Available: -1, Err: syscall.ENOMEM})
-	assert.Equal(t, codeMemory, f.code)
+	assert.Equal(t, code(fault.KindMemory), f.code)
 	assert.Contains(t, f.text, "10 bytes")
 }
 
 func TestAnErrorNobodyMadeIsInternal(t *testing.T) {
-	assert.Equal(t, codeInternal, classify(errors.New("odd")).code)
+	assert.Equal(t, code(fault.KindInternal), classify(errors.New("odd")).code)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 type thing struct{ closed int }
@@ -39,7 +41,7 @@ func TestHandleOfAnotherKindIsRefused(t *testing.T) {
 	table := emptyTable()
 	h := table.add(&otherThing{})
 	_, err := find[*thing](table, h, nil)
-	assert.Equal(t, codeBadHandle, classify(err).code)
+	assert.Equal(t, code(fault.KindBadHandle), classify(err).code)
 }
 
 func TestStrayIntegersAreNoHandles(t *testing.T) {
@@ -47,7 +49,7 @@ func TestStrayIntegersAreNoHandles(t *testing.T) {
 	table.add(&thing{})
 	for _, stray := range []int64{0, -1, 1, 3, 1 << 62, firstHandle + 1} {
 		_, err := find[*thing](table, stray, nil)
-		assert.Equal(t, codeBadHandle, classify(err).code, "%d", stray)
+		assert.Equal(t, code(fault.KindBadHandle), classify(err).code, "%d", stray)
 	}
 }
 

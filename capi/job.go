@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
 	"github.com/headrace/headrace/internal/pathjson"
 )
@@ -77,7 +78,7 @@ func startJob(work func(context.Context, *pack.Tracker) (any, error)) *job {
 		}()
 		j.result, j.err = work(ctx, j.tracker)
 		if errors.Is(j.err, context.Canceled) { // only close cancels
-			j.err = &coded{codeClosed, "the job was closed before it had finished"}
+			j.err = fault.New(fault.KindClosed, "the job was closed before it had finished")
 		}
 	}()
 	return j
@@ -107,7 +108,7 @@ func (j *job) wait(timeout time.Duration) error {
 	}
 }
 
-var stillAtWork = &coded{codeTimeout, "the job is still at work"}
+var stillAtWork = &notice{codeTimeout, "the job is still at work"}
 
 // close cancels the job and waits until it has removed what it had begun, if that comes soon.
 func (j *job) close() error {

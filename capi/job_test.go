@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
 )
 
@@ -32,7 +33,7 @@ func TestWaitingForAJobEndsWithItsTimeoutOrItsEnd(t *testing.T) {
 func TestAJobsPanicIsItsErrorAndInternal(t *testing.T) {
 	j := startJob(func(context.Context, *pack.Tracker) (any, error) { panic("odd") })
 	f := classify(j.wait(time.Minute))
-	assert.Equal(t, codeInternal, f.code)
+	assert.Equal(t, code(fault.KindInternal), f.code)
 	assert.Contains(t, f.text, "internal: panic: odd")
 }
 
@@ -59,7 +60,7 @@ func TestWhoWaitsForAJobThatIsClosedIsToldSo(t *testing.T) {
 	<-begun
 	require.NoError(t, j.close())
 	f := classify(<-waited)
-	assert.Equal(t, codeClosed, f.code)
+	assert.Equal(t, code(fault.KindClosed), f.code)
 	assert.Equal(t, "the job was closed before it had finished", f.text)
 }
 

@@ -176,8 +176,8 @@ func (l *loader) next(timeout time.Duration) (*pipeline.Batch, error) {
 
 // Made once: a consumer that only looks gets one of these many thousand times a second.
 var (
-	ended    = &coded{codeEnd, "the epoch has no more batches"}
-	timedOut = &coded{codeTimeout, "no batch was ready in time"}
+	ended    = &notice{codeEnd, "the epoch has no more batches"}
+	timedOut = &notice{codeTimeout, "no batch was ready in time"}
 )
 
 // elementType is a dtype in DLPack's terms.

@@ -1,7 +1,6 @@
 package mmap
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -10,23 +9,23 @@ import (
 // What can be wrong with a file. Each comes wrapped in an *Error that says where.
 var (
 	// ErrBounds: the range asked for was never inside the file, so whoever named it is wrong.
-	ErrBounds = errors.New("range outside the file")
+	ErrBounds = fault.New(fault.KindBadFile, "range outside the file")
 	// ErrTruncated: the range was inside the file when it was opened and no longer is.
-	ErrTruncated = errors.New("file is truncated")
+	ErrTruncated = fault.New(fault.KindTruncated, "file is truncated")
 	// ErrStale: the file is not the one that was recorded (size or modification time).
-	ErrStale = errors.New("file changed since it was recorded")
+	ErrStale = fault.New(fault.KindBadFile, "file changed since it was recorded")
 	// ErrNotRegular: a directory, FIFO, socket or device, which could block or never end.
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = fault.New(fault.KindBadFile, "not a regular file")
 	// ErrTooLarge: the file exceeds the caller's limit or this machine's address space.
-	ErrTooLarge = errors.New("file exceeds the limit")
+	ErrTooLarge = fault.New(fault.KindLimit, "file exceeds the limit")
 	// ErrMemory: the system refused memory; Expected says how many bytes were asked for.
-	ErrMemory = errors.New("not enough memory")
+	ErrMemory = fault.New(fault.KindMemory, "not enough memory")
 	// ErrClosed: the File was closed before this read began.
-	ErrClosed = errors.New("file is closed")
+	ErrClosed = fault.New(fault.KindClosed, "file is closed")
 	// ErrNoPopulate: the mapped backend was asked for where the kernel cannot vouch for pages.
-	ErrNoPopulate = errors.New("this kernel has no MADV_POPULATE_READ (Linux 5.14), use pread")
+	ErrNoPopulate = fault.New(fault.KindUnsupported, "this kernel has no MADV_POPULATE_READ (Linux 5.14), use pread")
 	// ErrHardware: the kernel has marked a page of the file as damaged memory.
-	ErrHardware = errors.New("hardware memory error")
+	ErrHardware = fault.New(fault.KindIO, "hardware memory error")
 )
 
 // none stands in Offset, Expected and Found where there is nothing to say.
@@ -43,19 +42,19 @@ type Error struct {
 
 // Error is the sentence; package fault says its form.
 func (e *Error) Error() string {
-	return fault.Sentence(fault.Place{File: e.Path, Record: none, Offset: e.Offset}, e.family(), "cannot "+e.Op+" it: "+e.Reason())
+	return fault.Sentence(e.FaultPlace(), e.FaultKind().Family(), "cannot "+e.Op+" it: "+e.Reason())
 }
 
-// family: the bytes are not those that were promised, or they are and this machine cannot read
-// them so; everything else is the system's refusal.
-func (e *Error) family() fault.Family {
-	switch {
-	case errors.Is(e.Err, ErrTruncated), errors.Is(e.Err, ErrBounds), errors.Is(e.Err, ErrStale), errors.Is(e.Err, ErrNotRegular):
-		return fault.Bad
-	case errors.Is(e.Err, ErrTooLarge), errors.Is(e.Err, ErrNoPopulate):
-		return fault.Unsupported
+// FaultKind and FaultPlace are for package fault. What is no error of this package is the system's.
+func (e *Error) FaultKind() fault.Kind {
+	if kind := fault.KindOf(e.Err); kind != fault.KindInternal {
+		return kind
 	}
-	return fault.Unnamed
+	return fault.KindIO
+}
+
+func (e *Error) FaultPlace() fault.Place {
+	return fault.Place{File: e.Path, Record: none, Offset: e.Offset}
 }
 
 // Reason is the text without operation, path and offset.

@@ -138,5 +138,5 @@ func TestACropLargerThanThePaddedImageIsAnErrorThatNamesBothSizes(t *testing.T) 
 	plan := newPlan(t, []Op{{Kind: OpRandomCrop, I: [8]int32{32, 40, 1, 2, 3, 4}}}, Output{})
 	_, err := plan.Draw(0, Key{}, 10, 20)
 	assert.EqualError(t, err,
-		"argument: op 0: required crop size 32x40 (height x width) is larger than the image with its padding, 26x14")
+		"op 0: required crop size 32x40 (height x width) is larger than the image with its padding, 26x14")
 }

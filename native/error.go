@@ -7,36 +7,33 @@ import "C"
 
 import (
 	"bytes"
-	"fmt"
 	"unsafe"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
-// Code says what kind of failure an Error is.
-type Code int32
+// Code says what kind of failure an Error is: some of the kinds of package fault, by the same numbers.
+type Code = fault.Kind
 
 // The codes of enum hrn_code, in three families: the bytes are wrong (Bad, Truncated, Checksum), the
 // bytes may be right and we do not read them (Unsupported, Limit, Memory), we are wrong (Argument:
 // the caller of this package; Internal: this package).
 const (
-	OK          Code = C.HRN_OK
-	Bad         Code = C.HRN_BAD
-	Truncated   Code = C.HRN_TRUNCATED
-	Checksum    Code = C.HRN_CHECKSUM
-	Unsupported Code = C.HRN_UNSUPPORTED
-	Limit       Code = C.HRN_LIMIT
-	Memory      Code = C.HRN_MEMORY
-	Argument    Code = C.HRN_ARGUMENT
-	Internal    Code = C.HRN_INTERNAL
+	Bad         = fault.KindBadImage
+	Truncated   = fault.KindTruncated
+	Checksum    = fault.KindChecksum
+	Unsupported = fault.KindUnsupported
+	Limit       = fault.KindLimit
+	Memory      = fault.KindMemory
+	Argument    = fault.KindArgument
+	Internal    = fault.KindInternal
 )
 
-// String is the code's name as messages and reports print it.
-func (c Code) String() string {
-	names := [...]string{"ok", "bad", "truncated", "checksum", "unsupported", "limit", "memory",
-		"argument", "internal"}
-	if c < 0 || int(c) >= len(names) {
-		return fmt.Sprintf("code %d", int32(c))
-	}
-	return names[c]
+// The header has the same numbers: a difference is an index out of range, and does not compile.
+var _ = [...][1]struct{}{
+	{C.HRN_BAD - Bad: {}}, {C.HRN_TRUNCATED - Truncated: {}}, {C.HRN_CHECKSUM - Checksum: {}},
+	{C.HRN_UNSUPPORTED - Unsupported: {}}, {C.HRN_LIMIT - Limit: {}}, {C.HRN_MEMORY - Memory: {}},
+	{C.HRN_ARGUMENT - Argument: {}}, {C.HRN_INTERNAL - Internal: {}},
 }
 
 // Error is a record that gave no pixels, or a plan that cannot be.
@@ -46,12 +43,13 @@ type Error struct {
 	Text   string
 }
 
-func (e *Error) Error() string {
-	if e.Offset < 0 {
-		return fmt.Sprintf("%s: %s", e.Code, e.Text)
-	}
-	return fmt.Sprintf("%s at byte %d: %s", e.Code, e.Offset, e.Text)
-}
+// Error is the sentence; package fault says its form.
+func (e *Error) Error() string { return fault.Sentence(e.FaultPlace(), e.Code.Family(), e.Text) }
+
+// FaultKind and FaultPlace are for package fault.
+func (e *Error) FaultKind() fault.Kind { return e.Code }
+
+func (e *Error) FaultPlace() fault.Place { return fault.Place{Record: fault.None, Offset: e.Offset} }
 
 // failure copies a status that is not OK out of C memory; nil when it is OK. Not with C.GoString,
 // which would move every caller's status to the heap.

@@ -19,16 +19,17 @@
 
 /* Three words for three failures: bad (the bytes are wrong; truncated and checksum are kinds
  * of it), unsupported (the bytes are right, we don't), internal (we are wrong). */
+/* The numbers are those of internal/fault/kinds.json. */
 enum hrn_code {
   HRN_OK = 0,
-  HRN_BAD = 1,         /* the bytes are no valid image of their kind */
-  HRN_TRUNCATED = 2,   /* entropy data ends before the last MCU or row */
-  HRN_CHECKSUM = 3,    /* CRC-32C of the record is not the stored one */
-  HRN_UNSUPPORTED = 4, /* a valid kind that this decoder does not read; text names it */
-  HRN_LIMIT = 5,       /* a limit of hrn_limits was met; text names it and both numbers */
-  HRN_MEMORY = 6,      /* an allocation failed; text says how many bytes were asked for */
-  HRN_ARGUMENT = 7,    /* the caller's parameters are impossible; text names the argument */
-  HRN_INTERNAL = 8     /* we are wrong; a fuzzer treats this as a crash */
+  HRN_BAD = 7,         /* the bytes are no valid image of their kind */
+  HRN_TRUNCATED = 8,   /* entropy data ends before the last MCU or row */
+  HRN_CHECKSUM = 9,    /* CRC-32C of the record is not the stored one */
+  HRN_UNSUPPORTED = 10, /* a valid kind that this decoder does not read; text names it */
+  HRN_LIMIT = 11,       /* a limit of hrn_limits was met; text names it and both numbers */
+  HRN_MEMORY = 13,      /* an allocation failed; text says how many bytes were asked for */
+  HRN_ARGUMENT = 5,    /* the caller's parameters are impossible; text names the argument */
+  HRN_INTERNAL = 18     /* we are wrong; a fuzzer treats this as a crash */
 };
 
 typedef struct hrn_status {

@@ -132,7 +132,7 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	assert.ErrorContains(t, err, "checksum: CRC-32C of")
 	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
 		View{Plan: plan, To: unsafe.Pointer(&destination[0]), Capacity: size.Bytes - 1})
-	assert.EqualError(t, err, "argument: a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
+	assert.EqualError(t, err, "a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
 }
 
 func encodedJPEG(t *testing.T, width, height int) []byte {
@@ -148,24 +148,24 @@ func encodedJPEG(t *testing.T, width, height int) []byte {
 
 func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 	for want, op := range map[string]Op{
-		"argument: op 0: unknown kind 99":                                 {Kind: 99},
-		"argument: op 0: height is 0, must be 1 to 16777216":              {Kind: OpResize, I: [8]int32{0, 5}},
-		"argument: op 0: filter is 6, must be 0 to 5":                     {Kind: OpResize, Filter: 6, I: [8]int32{5, 5}},
-		"argument: op 0: probability is 1.5, must be 0 to 1":              {Kind: OpVerticalFlip, P: [12]float64{1.5}},
-		"argument: op 0: max_size 9 must exceed size 9":                   {Kind: OpResizeShorter, I: [8]int32{9, 9}},
-		"argument: op 0: scale (0, 0) must be positive and ordered":       {Kind: OpRandomResizedCrop, I: [8]int32{5, 5}},
-		"argument: op 0: padding is -1, must be 0 to 16777216":            {Kind: OpRandomCrop, I: [8]int32{5, 5, -1}},
-		"argument: op 0: padding mode is 4, must be 0 to 3":               {Kind: OpRandomCrop, I: [8]int32{5, 5, 0, 0, 0, 0, 0, 4}},
-		"argument: op 0: fill is 0.5, must be a whole number":             {Kind: OpRandomCrop, I: [8]int32{5, 5}, P: [12]float64{0.5}},
-		"argument: op 0: top is -20000000, must be -16777216 to 16777216": {Kind: OpCrop, I: [8]int32{-20000000, 0, 1, 1}},
+		"op 0: unknown kind 99":                                 {Kind: 99},
+		"op 0: height is 0, must be 1 to 16777216":              {Kind: OpResize, I: [8]int32{0, 5}},
+		"op 0: filter is 6, must be 0 to 5":                     {Kind: OpResize, Filter: 6, I: [8]int32{5, 5}},
+		"op 0: probability is 1.5, must be 0 to 1":              {Kind: OpVerticalFlip, P: [12]float64{1.5}},
+		"op 0: max_size 9 must exceed size 9":                   {Kind: OpResizeShorter, I: [8]int32{9, 9}},
+		"op 0: scale (0, 0) must be positive and ordered":       {Kind: OpRandomResizedCrop, I: [8]int32{5, 5}},
+		"op 0: padding is -1, must be 0 to 16777216":            {Kind: OpRandomCrop, I: [8]int32{5, 5, -1}},
+		"op 0: padding mode is 4, must be 0 to 3":               {Kind: OpRandomCrop, I: [8]int32{5, 5, 0, 0, 0, 0, 0, 4}},
+		"op 0: fill is 0.5, must be a whole number":             {Kind: OpRandomCrop, I: [8]int32{5, 5}, P: [12]float64{0.5}},
+		"op 0: top is -20000000, must be -16777216 to 16777216": {Kind: OpCrop, I: [8]int32{-20000000, 0, 1, 1}},
 	} {
 		_, err := NewPlan([]Op{op}, Output{})
 		assert.EqualError(t, err, want)
 	}
 	_, err := NewPlan(make([]Op, MaxOps+1), Output{})
-	assert.EqualError(t, err, "argument: 65 ops, must be 0 to 64")
+	assert.EqualError(t, err, "65 ops, must be 0 to 64")
 	_, err = NewPlan(nil, Output{DType: Float32, Normalize: true})
-	assert.EqualError(t, err, "argument: std[0] is 0, must be finite and not 0")
+	assert.EqualError(t, err, "std[0] is 0, must be finite and not 0")
 	_, err = NewPlan(nil, Output{DType: Uint8, Normalize: true})
-	assert.EqualError(t, err, "argument: normalize needs a float dtype, not uint8")
+	assert.EqualError(t, err, "normalize needs a float dtype, not uint8")
 }

@@ -3,6 +3,8 @@ package pinned
 import (
 	"errors"
 	"fmt"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 var (
@@ -11,7 +13,7 @@ var (
 	// ErrState is what every StateError wraps.
 	ErrState = errors.New("slot is not in the right state")
 	// ErrClosed: the pool was closed.
-	ErrClosed = errors.New("pool is closed")
+	ErrClosed = fault.New(fault.KindClosed, "pool is closed")
 	// ErrLoan: memory that cannot be lent; the text says why.
 	ErrLoan = errors.New("memory cannot be lent")
 	// ErrRange: a part to populate that does not lie inside the slot.
@@ -42,6 +44,9 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
 
 func (e *MemoryError) Unwrap() error { return e.Err }
+
+// FaultKind is for package fault: a caller frees memory for it, and looks for no file.
+func (e *MemoryError) FaultKind() fault.Kind { return fault.KindMemory }
 
 // StateError is a step that the life of a slot does not have.
 type StateError struct {

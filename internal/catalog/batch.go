@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -68,7 +69,7 @@ func (x *index) load(n int) (*batch, error) {
 		return nil, err
 	}
 	bad := func(format string, a ...any) error {
-		return &Error{Kind: KindBadFile, File: x.file, Record: -1, Offset: info.Offset,
+		return &Error{Kind: fault.KindBadFile, File: x.file, Record: -1, Offset: info.Offset,
 			Text: fmt.Sprintf("record batch %d of the index: ", n) + fmt.Sprintf(format, a...)}
 	}
 	r, err := openBatch(region)
@@ -88,7 +89,7 @@ func (x *index) load(n int) (*batch, error) {
 	}
 	b.bind(x.kind)
 	if i, err := b.check(x); err != nil {
-		return nil, &Error{Kind: KindBadFile, File: x.file, Record: i, Offset: -1, Text: err.Error()}
+		return nil, &Error{Kind: fault.KindBadFile, File: x.file, Record: i, Offset: -1, Text: err.Error()}
 	}
 	return b, nil
 }

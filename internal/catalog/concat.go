@@ -27,13 +27,13 @@ type parts struct {
 // the same for all that have any, for labels are numbers and would mean another class in each part.
 func Concat(list []*Dataset, classes []string) (*Dataset, error) {
 	if len(list) == 0 {
-		return nil, NewError(KindArgument, "", "parts is an empty list (expected one dataset at least)")
+		return nil, NewError(fault.KindArgument, "", "parts is an empty list (expected one dataset at least)")
 	}
 	p := &parts{list: slices.Clone(list)}
 	rows, shards := int64(0), 0
 	for _, part := range list {
 		if part.rows > math.MaxInt64-rows || len(part.Shards()) > math.MaxUint32-shards {
-			return nil, NewError(KindLimit, part.path, "the parts together have more than 2^63 - 1 samples or 2^32 - 1 shards")
+			return nil, NewError(fault.KindLimit, part.path, "the parts together have more than 2^63 - 1 samples or 2^32 - 1 shards")
 		}
 		p.shards = append(p.shards, shards)
 		rows, shards = rows+part.rows, shards+len(part.Shards())
@@ -57,7 +57,7 @@ func (p *parts) classes(given []string) ([]string, error) {
 	if given != nil {
 		for _, part := range p.list {
 			if len(given) > 0 && len(part.classes) > len(given) {
-				return nil, NewError(KindArgument, part.path, "classes has %d names (expected at least %d, the classes of this part)", len(given), len(part.classes))
+				return nil, NewError(fault.KindArgument, part.path, "classes has %d names (expected at least %d, the classes of this part)", len(given), len(part.classes))
 			}
 		}
 		return slices.Clone(given), nil
@@ -84,12 +84,12 @@ func sameClasses(first, part *Dataset) error {
 	const remedy = "; with classes=[], as in Dataset.concat(..., classes=[]), each part keeps its labels, which then have no names"
 	for i := range min(len(first.classes), len(part.classes)) {
 		if expected, found := first.classes[i], part.classes[i]; expected != found {
-			return NewError(KindArgument, part.path, "%s%s", fault.Differs(
+			return NewError(fault.KindArgument, part.path, "%s%s", fault.Differs(
 				fmt.Sprintf("class %d is another one than in %s", i, first.name()), fmt.Sprintf("%q", expected), fmt.Sprintf("%q", found)), remedy)
 		}
 	}
 	if expected, found := len(first.classes), len(part.classes); expected != found {
-		return NewError(KindArgument, part.path, "%s%s", fault.Differs(
+		return NewError(fault.KindArgument, part.path, "%s%s", fault.Differs(
 			"the number of classes is another one than in "+first.name(), fmt.Sprint(expected), found), remedy)
 	}
 	return nil

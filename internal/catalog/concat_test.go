@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,7 +64,7 @@ func TestRowsOfAConcatenationAreThoseOfItsPartsWithNumbersOfItsOwn(t *testing.T)
 		var e *Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, outside, e.Record)
-		require.Equal(t, KindArgument, e.Kind)
+		require.Equal(t, fault.KindArgument, e.Kind)
 	}
 }
 

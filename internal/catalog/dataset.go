@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/mmap"
 )
@@ -58,7 +59,7 @@ func Open(path string, o Options) (*Dataset, error) {
 		return nil, IOError(manifest, "there is no index here", fs.ErrNotExist)
 	}
 	if unfinished(path) {
-		return nil, NewError(KindBadFile, path, "shards without a manifest: the packing was not finished")
+		return nil, NewError(fault.KindBadFile, path, "shards without a manifest: the packing was not finished")
 	}
 	return openListed(path, o.AllowEmpty)
 }
@@ -135,7 +136,7 @@ func (d *Dataset) SeekFile() *mmap.File {
 func (d *Dataset) Manifest() *Manifest { return d.info }
 
 func (d *Dataset) outside(i int64) error {
-	return &Error{Kind: KindArgument, File: d.path, Record: i, Offset: -1, Text: outsideText(d.rows)}
+	return &Error{Kind: fault.KindArgument, File: d.path, Record: i, Offset: -1, Text: outsideText(d.rows)}
 }
 
 // Sample is row i of the index. A batch's first row costs its validation, all further ones a
@@ -215,7 +216,7 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 		return within(d.parts, i, func(part *Dataset, row int64) (any, error) { return part.FieldValue(row, field) })
 	}
 	if d.index == nil {
-		return nil, NewError(KindArgument, d.path, "there is no field %q; a listed folder has none", field)
+		return nil, NewError(fault.KindArgument, d.path, "there is no field %q; a listed folder has none", field)
 	}
 	return d.index.field(i, field)
 }
@@ -244,7 +245,7 @@ func (d *Dataset) MostBytes(field string) (int64, error) {
 		return most, nil
 	}
 	if d.index == nil {
-		return 0, NewError(KindArgument, d.path, "there is no field %q; a listed folder has none", field)
+		return 0, NewError(fault.KindArgument, d.path, "there is no field %q; a listed folder has none", field)
 	}
 	return d.index.mostBytes(field)
 }

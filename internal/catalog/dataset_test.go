@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,7 +71,7 @@ func TestSampleOutsideTheDatasetIsAnErrorThatNamesIt(t *testing.T) {
 		_, err := d.Sample(i)
 		var e *Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, KindArgument, e.Kind)
+		require.Equal(t, fault.KindArgument, e.Kind)
 		require.Equal(t, i, e.Record)
 	}
 }

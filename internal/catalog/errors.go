@@ -12,38 +12,9 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// ErrorKind groups errors by what a caller would do about them.
-type ErrorKind uint8
-
-// Every error of this package, and of package pack, has one of these.
-const (
-	KindInternal     ErrorKind = iota
-	KindArgument               // the caller asks for something impossible
-	KindBadFile                // a file is not what it claims to be
-	KindTruncated              // a file ends before it should
-	KindChecksum               // stored and found CRC-32C differ
-	KindUnsupported            // valid, but not read by this version
-	KindLimit                  // a limit was met
-	KindIO                     // the operating system refused
-	KindEmpty                  // no sample was found
-	KindDuplicateKey           // two samples of one key
-	KindBadImage               // a record is no valid image (only where faults are refused)
-	KindMemory                 // memory is short
-)
-
-// families say who has to act. What was asked for, and what the system refused, has none.
-var families = map[ErrorKind]fault.Family{
-	KindInternal: fault.Internal,
-	KindBadFile:  fault.Bad, KindTruncated: fault.Bad, KindChecksum: fault.Bad, KindDuplicateKey: fault.Bad, KindBadImage: fault.Bad,
-	KindUnsupported: fault.Unsupported, KindLimit: fault.Unsupported,
-}
-
-// Family is what a sentence about an error of this kind begins with.
-func (k ErrorKind) Family() fault.Family { return families[k] }
-
 // Error says what is wrong, where, and what was expected and found.
 type Error struct {
-	Kind   ErrorKind
+	Kind   fault.Kind
 	File   string // empty where no file is concerned
 	Record int64  // sample number, -1 where none is concerned
 	Key    string // of the sample, empty where unknown
@@ -54,7 +25,7 @@ type Error struct {
 
 // Error is the sentence; package fault says its form.
 func (e *Error) Error() string {
-	return fault.Sentence(fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}, e.Kind.Family(), e.Clause())
+	return fault.Sentence(e.place(), e.Kind.Family(), e.Clause())
 }
 
 // Clause is the sentence without its place and family.
@@ -66,6 +37,15 @@ func (e *Error) Clause() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// FaultKind and FaultPlace are for package fault.
+func (e *Error) FaultKind() fault.Kind { return e.Kind }
+
+func (e *Error) FaultPlace() fault.Place { return e.place() }
+
+func (e *Error) place() fault.Place {
+	return fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}
+}
 
 // Reason is what an error says without operation and path, which the error around it has.
 func Reason(err error) string {
@@ -86,22 +66,22 @@ func Reason(err error) string {
 }
 
 // NewError makes an Error that concerns no record and no offset.
-func NewError(kind ErrorKind, file, format string, a ...any) *Error {
+func NewError(kind fault.Kind, file, format string, a ...any) *Error {
 	return &Error{Kind: kind, File: file, Record: -1, Offset: -1, Text: fmt.Sprintf(format, a...)}
 }
 
 // IOError wraps what the operating system said about a file.
 func IOError(file, doing string, err error) *Error {
-	return &Error{Kind: KindIO, File: file, Record: -1, Offset: -1, Text: doing, Err: err}
+	return &Error{Kind: fault.KindIO, File: file, Record: -1, Offset: -1, Text: doing, Err: err}
 }
 
 // sizeError is for a file that has not the size the manifest states. Its offset is where a shorter one
 // ends, and where a longer one ought to.
 func sizeError(file, what string, expected, found int64) error {
-	e := &Error{Kind: KindTruncated, File: file, Record: -1, Offset: min(expected, found)}
+	e := &Error{Kind: fault.KindTruncated, File: file, Record: -1, Offset: min(expected, found)}
 	text := what + " is truncated, it ends here"
 	if found > expected {
-		e.Kind, text = KindBadFile, what+" is longer than the manifest says"
+		e.Kind, text = fault.KindBadFile, what+" is longer than the manifest says"
 	}
 	e.Text = fault.Differs(text, fmt.Sprintf("%d bytes", expected), found)
 	return e
@@ -117,19 +97,7 @@ func FormatError(file string, err error) error {
 	if errors.As(err, &scarce) {
 		return scarce // not about the file
 	}
-	kind := KindInternal
-	for _, k := range []struct {
-		is   error
-		kind ErrorKind
-	}{
-		{formats.ErrEmpty, KindEmpty}, {formats.ErrBad, KindBadFile}, {formats.ErrTruncated, KindTruncated},
-		{formats.ErrUnsupported, KindUnsupported}, {formats.ErrLimit, KindLimit},
-	} {
-		if errors.Is(err, k.is) {
-			kind = k.kind
-		}
-	}
-	e := NewError(kind, file, "%v", formats.Reason(err))
+	e := NewError(fault.KindOf(err), file, "%v", formats.Reason(err))
 	var walk *formats.WalkError
 	if errors.As(err, &walk) {
 		e.Offset = walk.Offset

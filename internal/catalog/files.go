@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -29,10 +30,10 @@ func (g *givenFiles) Label(i int64) int64 {
 // error when it is read. labels may be nil; so may classes.
 func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, error) {
 	if len(paths) == 0 {
-		return nil, NewError(KindEmpty, "", "no paths were given")
+		return nil, NewError(fault.KindEmpty, "", "no paths were given")
 	}
 	if labels != nil && len(labels) != len(paths) {
-		return nil, NewError(KindArgument, "", "labels has %d entries (expected %d, one for each of paths)", len(labels), len(paths))
+		return nil, NewError(fault.KindArgument, "", "labels has %d entries (expected %d, one for each of paths)", len(labels), len(paths))
 	}
 	files := &givenFiles{}
 	if labels != nil {
@@ -40,13 +41,13 @@ func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, erro
 	}
 	for i, p := range paths {
 		if p == "" || len(p) > formats.MaxNameBytes || strings.IndexByte(p, 0) >= 0 {
-			return nil, NewError(KindArgument, "", "paths[%d] is %.80q (expected 1 to %d bytes without NUL)", i, p, formats.MaxNameBytes)
+			return nil, NewError(fault.KindArgument, "", "paths[%d] is %.80q (expected 1 to %d bytes without NUL)", i, p, formats.MaxNameBytes)
 		}
 		files.names.Append(p)
 	}
 	for i, label := range labels {
 		if len(classes) > 0 && (label < 0 || label >= int64(len(classes))) {
-			return nil, NewError(KindArgument, paths[i], "labels[%d] is %d (expected 0 to %d, there are %d classes)", i, label, len(classes)-1, len(classes))
+			return nil, NewError(fault.KindArgument, paths[i], "labels[%d] is %d (expected 0 to %d, there are %d classes)", i, label, len(classes)-1, len(classes))
 		}
 	}
 	d := &Dataset{kind: Listed, rows: files.Len(), files: files, classes: append([]string(nil), classes...)}

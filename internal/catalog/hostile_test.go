@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -103,7 +104,7 @@ func TestImpossibleRowsAreErrorsThatNameTheRecord(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		var e *Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, KindBadFile, e.Kind)
+		require.Equal(t, fault.KindBadFile, e.Kind)
 		if want != "offset 0 is no place" && want != "follows shard 1" {
 			require.EqualValues(t, 3, e.Record, want)
 		}
@@ -175,7 +176,7 @@ func TestManifestOfALaterVersionIsUnsupportedNotBad(t *testing.T) {
 	_, err := DecodeManifest("m", []byte(`{"format": "headrace", "min_reader": 2}`))
 	var e *Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, KindUnsupported, e.Kind)
+	require.Equal(t, fault.KindUnsupported, e.Kind)
 }
 
 func TestEveryFlippedBitOfManifestAndIndexIsAnError(t *testing.T) {
@@ -223,7 +224,7 @@ func TestBatchThatIsWrongIsAnErrorAgainAndAgainAndOthersStillServe(t *testing.T)
 		_, err = d.Sample(RowsPerBatch + 5)
 		var e *Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, KindChecksum, e.Kind)
+		require.Equal(t, fault.KindChecksum, e.Kind)
 		require.Equal(t, b.Offset, e.Offset)
 	}
 }

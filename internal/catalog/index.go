@@ -134,10 +134,10 @@ func (x *index) readEnds() error {
 	}
 	x.columns = columnsOf(x.kind, x.manifest.Fields)
 	if err := checkSchema(head, x.columns); err != nil {
-		return NewError(KindBadFile, x.file, "the index's schema: %v", err)
+		return NewError(fault.KindBadFile, x.file, "the index's schema: %v", err)
 	}
 	if !bytes.HasSuffix(tail, arrowMagic) {
-		return NewError(KindBadFile, x.file, "the index does not end with %q", arrowMagic)
+		return NewError(fault.KindBadFile, x.file, "the index does not end with %q", arrowMagic)
 	}
 	for i, c := range x.columns {
 		if name, ok := strings.CutPrefix(c.Name, fieldPrefix); ok {
@@ -152,13 +152,13 @@ func (x *index) readEnds() error {
 func (x *index) checksum(part []byte, offset int64, want, what string) error {
 	crc, err := parseCRC(want)
 	if err != nil {
-		return NewError(KindBadFile, x.file, "%s: %v", what, err)
+		return NewError(fault.KindBadFile, x.file, "%s: %v", what, err)
 	}
 	if err := x.bytes.Populate(part); err != nil {
 		return IOError(x.file, "cannot read "+what, err)
 	}
 	if found := crc32.Checksum(part, castagnoli); found != crc {
-		return &Error{Kind: KindChecksum, File: x.file, Record: -1, Offset: offset,
+		return &Error{Kind: fault.KindChecksum, File: x.file, Record: -1, Offset: offset,
 			Text: fault.Differs("the checksum of "+what+" differs", fmt.Sprintf("%08x", crc), fmt.Sprintf("%08x", found))}
 	}
 	return nil
@@ -204,7 +204,7 @@ func (x *index) path(i int64) (path string, err error) {
 func (x *index) field(i int64, name string) (any, error) {
 	at, ok := x.fieldAt[name]
 	if !ok {
-		return nil, NewError(KindArgument, x.file, "there is no field %q", name)
+		return nil, NewError(fault.KindArgument, x.file, "there is no field %q", name)
 	}
 	for f := range x.manifest.Fields {
 		if field := &x.manifest.Fields[f]; field.Name == name {
@@ -212,19 +212,19 @@ func (x *index) field(i int64, name string) (any, error) {
 			var wrong error
 			err := x.read(i, func(b *batch, n int) { v, wrong = field.decode(b.columns[at:], n) })
 			if wrong != nil {
-				err = &Error{Kind: KindBadFile, File: x.file, Record: i, Offset: -1, Text: wrong.Error()}
+				err = &Error{Kind: fault.KindBadFile, File: x.file, Record: i, Offset: -1, Text: wrong.Error()}
 			}
 			return v, err
 		}
 	}
-	return nil, NewError(KindInternal, x.file, "field %q has a column and no description", name)
+	return nil, NewError(fault.KindInternal, x.file, "field %q has a column and no description", name)
 }
 
 // mostBytes are those of the longest value of a field.
 func (x *index) mostBytes(name string) (int64, error) {
 	at, ok := x.fieldAt[name]
 	if !ok {
-		return 0, NewError(KindArgument, x.file, "there is no field %q", name)
+		return 0, NewError(fault.KindArgument, x.file, "there is no field %q", name)
 	}
 	most := 0
 	for i := int64(0); i < x.manifest.Rows; i += RowsPerBatch {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/mmap"
 )
@@ -54,19 +55,19 @@ func DecodeManifest(file string, data []byte) (*Manifest, error) {
 	err := json.Unmarshal(data, m)
 	if m.Format == formatName && m.MinReader > readerVersion {
 		// First of all: what a later version writes need not parse as this one's.
-		return nil, NewError(KindUnsupported, file, "the dataset needs a reader of version %d, this is version %d", m.MinReader, readerVersion)
+		return nil, NewError(fault.KindUnsupported, file, "the dataset needs a reader of version %d, this is version %d", m.MinReader, readerVersion)
 	}
 	if err != nil {
-		return nil, NewError(KindBadFile, file, "the manifest is not understood: %v", err)
+		return nil, NewError(fault.KindBadFile, file, "the manifest is not understood: %v", err)
 	}
 	body := data[:max(0, len(data)-tailBytes)]
 	found := fmt.Sprintf(tailFormat, crc32.Checksum(body, castagnoli))
 	if string(data[len(body):]) != found {
-		return nil, &Error{Kind: KindChecksum, File: file, Record: -1, Offset: int64(len(body)),
+		return nil, &Error{Kind: fault.KindChecksum, File: file, Record: -1, Offset: int64(len(body)),
 			Text: fmt.Sprintf("the manifest's checksum is not that of the bytes before it (expected %08x)", crc32.Checksum(body, castagnoli))}
 	}
 	if err := m.check(); err != nil {
-		return nil, NewError(KindBadFile, file, "the manifest is wrong: %v", err)
+		return nil, NewError(fault.KindBadFile, file, "the manifest is wrong: %v", err)
 	}
 	return m, nil
 }
@@ -89,7 +90,7 @@ func ReadManifest(path string) (*Manifest, error) {
 		return nil, IOError(path, "cannot read the manifest", err)
 	}
 	if len(data) > maxManifestBytes {
-		return nil, NewError(KindLimit, path, "the manifest has more than %d bytes, the limit", maxManifestBytes)
+		return nil, NewError(fault.KindLimit, path, "the manifest has more than %d bytes, the limit", maxManifestBytes)
 	}
 	return DecodeManifest(path, data)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -119,11 +120,11 @@ func checkSeekFile(f *mmap.File, size int64) error {
 	view, err := f.Read(&b, 0, SeekHeadBytes)
 	switch {
 	case errors.Is(err, mmap.ErrTruncated):
-		return &Error{Kind: KindTruncated, File: f.Path(), Record: -1, Offset: 0, Text: "the seek file's head", Err: err}
+		return &Error{Kind: fault.KindTruncated, File: f.Path(), Record: -1, Offset: 0, Text: "the seek file's head", Err: err}
 	case err != nil:
 		return IOError(f.Path(), "cannot read the seek file", err)
 	case string(view.Bytes()) != string(SeekHead()):
-		return &Error{Kind: KindBadFile, File: f.Path(), Record: -1, Offset: 0, Text: "this is no seek file of version 1"}
+		return &Error{Kind: fault.KindBadFile, File: f.Path(), Record: -1, Offset: 0, Text: "this is no seek file of version 1"}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,18 +26,18 @@ func TestSeekFileThatIsMissingCutLongerOrOfAnotherKindIsAnErrorAtOpen(t *testing
 	require.NoError(t, err)
 	for _, size := range []int{0, 1, SeekHeadBytes, len(whole) - 1} {
 		require.NoError(t, os.WriteFile(path, whole[:size], 0o644))
-		require.Equal(t, KindTruncated, openFails(t, dir).Kind, "%d bytes", size)
+		require.Equal(t, fault.KindTruncated, openFails(t, dir).Kind, "%d bytes", size)
 	}
 	require.NoError(t, os.WriteFile(path, append(bytes.Clone(whole), 0), 0o644))
-	require.Equal(t, KindBadFile, openFails(t, dir).Kind)
+	require.Equal(t, fault.KindBadFile, openFails(t, dir).Kind)
 	for at := range SeekHeadBytes {
 		data := bytes.Clone(whole)
 		data[at] ^= 1
 		require.NoError(t, os.WriteFile(path, data, 0o644))
-		require.Equal(t, KindBadFile, openFails(t, dir).Kind, "byte %d", at)
+		require.Equal(t, fault.KindBadFile, openFails(t, dir).Kind, "byte %d", at)
 	}
 	require.NoError(t, os.Remove(path))
-	require.Equal(t, KindIO, openFails(t, dir).Kind)
+	require.Equal(t, fault.KindIO, openFails(t, dir).Kind)
 	require.NoError(t, os.Mkdir(path, 0o755))
 	openFails(t, dir)
 }

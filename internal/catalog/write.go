@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // Row is one sample on its way into an index.
@@ -44,12 +45,12 @@ type Writer struct {
 // NewWriter begins an index at path, which must not exist.
 func NewWriter(path string, kind Kind, fields []Field) (*Writer, error) {
 	if err := CheckFields(fields); err != nil {
-		return nil, NewError(KindArgument, "", "%v", err)
+		return nil, NewError(fault.KindArgument, "", "%v", err)
 	}
 	w := &Writer{path: path, kind: kind, fields: fields, schema: schemaOf(kind, fields), content: NewContent(fields)}
 	var err error
 	if w.head, err = headBytes(w.schema); err != nil {
-		return nil, NewError(KindInternal, path, "%v", err)
+		return nil, NewError(fault.KindInternal, path, "%v", err)
 	}
 	for _, f := range columnsOf(kind, fields) {
 		w.columns = append(w.columns, newColumn(f.Type))
@@ -61,7 +62,7 @@ func NewWriter(path string, kind Kind, fields []Field) (*Writer, error) {
 	w.arrow, err = ipc.NewFileWriter(w.out, ipc.WithSchema(w.schema))
 	if err != nil {
 		w.Abort()
-		return nil, NewError(KindInternal, path, "%v", err)
+		return nil, NewError(fault.KindInternal, path, "%v", err)
 	}
 	return w, nil
 }
@@ -88,7 +89,7 @@ func (w *Writer) Len() int64 { return w.total }
 // Append adds a row. An error leaves the writer fit for Abort only.
 func (w *Writer) Append(r *Row) error {
 	if err := w.encode(r); err != nil {
-		return &Error{Kind: KindArgument, File: r.Key, Record: w.total, Offset: -1, Text: err.Error()}
+		return &Error{Kind: fault.KindArgument, File: r.Key, Record: w.total, Offset: -1, Text: err.Error()}
 	}
 	w.content.Add(r)
 	w.total++
@@ -175,7 +176,7 @@ func (w *Writer) flush() error {
 func (w *Writer) Finish() (*Manifest, error) {
 	defer w.file.Close()
 	if w.total == 0 {
-		return nil, NewError(KindEmpty, "", "no sample was added")
+		return nil, NewError(fault.KindEmpty, "", "no sample was added")
 	}
 	if w.rows > 0 {
 		if err := w.flush(); err != nil {

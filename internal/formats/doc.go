@@ -7,16 +7,18 @@ package formats
 import (
 	"errors"
 	"strings"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // The ways in which a container can be wrong. Errors of this package wrap one of them, or an
 // *fs.PathError where the operating system refused.
 var (
-	ErrEmpty       = errors.New("empty")       // the container is fine and holds no sample
-	ErrBad         = errors.New("bad")         // the bytes are not what the format asks for
-	ErrTruncated   = errors.New("truncated")   // the bytes end before the format says they do
-	ErrUnsupported = errors.New("unsupported") // valid, but not read here; the text names the kind
-	ErrLimit       = errors.New("limit")       // a limit was met; the text names it and both numbers
+	ErrEmpty       = fault.New(fault.KindEmpty, "empty")             // the container is fine and holds no sample
+	ErrBad         = fault.New(fault.KindBadFile, "bad")             // the bytes are not what the format asks for
+	ErrTruncated   = fault.New(fault.KindTruncated, "truncated")     // the bytes end before the format says they do
+	ErrUnsupported = fault.New(fault.KindUnsupported, "unsupported") // valid, but not read here; the text names the kind
+	ErrLimit       = fault.New(fault.KindLimit, "limit")             // a limit was met; the text names it and both numbers
 )
 
 // Reason is the text of an error of this package without the place, which a WalkError has apart,

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // Others is how many threads the runtime may want beside those that run goroutines, or are with one
@@ -26,6 +28,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Text }
+
+// FaultKind is for package fault.
+func (e *Error) FaultKind() fault.Kind {
+	if e.Space {
+		return fault.KindMemory
+	}
+	return fault.KindLimit
+}
 
 // Go is started by now: what was held for that is let go.
 func init() { C.hrh_hold(C.HRH_KEPT_BYTES) }

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/native"
@@ -55,7 +56,7 @@ const maxThreads = 1024
 
 func (o Options) check() error {
 	if o.Threads < 0 || o.Threads > maxThreads {
-		return catalog.NewError(catalog.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
+		return catalog.NewError(fault.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func checkFaultPolicy(policy string) error {
 	case "", KeepFaults, RaiseFaults:
 		return nil
 	}
-	return catalog.NewError(catalog.KindArgument, "", "on_fault is %.40q (expected %q or %q)", policy, KeepFaults, RaiseFaults)
+	return catalog.NewError(fault.KindArgument, "", "on_fault is %.40q (expected %q or %q)", policy, KeepFaults, RaiseFaults)
 }
 
 // Summary is what a finished job says.

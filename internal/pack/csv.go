@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -46,14 +47,14 @@ func openCSV(file string) (_ tableFile, err error) {
 	}
 	// Before the rows: their numbers may have commas, and the error would be about those.
 	if separator, found := otherSeparator(header); found {
-		return nil, catalog.NewError(catalog.KindBadFile, file, "the header line is one column, %.80q; columns are separated by commas, here it seems by %q",
+		return nil, catalog.NewError(fault.KindBadFile, file, "the header line is one column, %.80q; columns are separated by commas, here it seems by %q",
 			header[0], separator)
 	}
 	if err := c.infer(header); err != nil {
 		return nil, err
 	}
 	if err := catalog.CheckFields(c.cols); err != nil {
-		return nil, catalog.NewError(catalog.KindBadFile, file, "the header line: %v", err)
+		return nil, catalog.NewError(fault.KindBadFile, file, "the header line: %v", err)
 	}
 	if _, err := c.rewind(); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (c *csvFile) rewind() ([]string, error) {
 	c.r.ReuseRecord = true // cells that are kept are cloned
 	header, err := c.read()
 	if errors.Is(err, io.EOF) {
-		return nil, catalog.NewError(catalog.KindEmpty, c.file, "the manifest is empty")
+		return nil, catalog.NewError(fault.KindEmpty, c.file, "the manifest is empty")
 	}
 	return append([]string(nil), header...), err
 }
@@ -95,7 +96,7 @@ func (c *csvFile) read() ([]string, error) {
 	var p *csv.ParseError
 	if errors.As(err, &p) {
 		// The package's own sentence has its name for the line in front.
-		e := catalog.NewError(catalog.KindBadFile, c.file, "line %d: %v", p.Line, p.Err)
+		e := catalog.NewError(fault.KindBadFile, c.file, "line %d: %v", p.Line, p.Err)
 		e.Offset = c.at
 		return nil, e
 	}
@@ -181,7 +182,7 @@ func (c *csvFile) next(cells []any) (bool, error) {
 			break // the file changed between two openings; the row count will tell
 		}
 		if cells[i], err = c.cell(i, cell); err != nil {
-			return false, &catalog.Error{Kind: catalog.KindBadFile, File: c.file, Record: c.row, Offset: c.at, Text: fmt.Sprintf("line %d: a cell changed its type while the manifest was read", c.line)}
+			return false, &catalog.Error{Kind: fault.KindBadFile, File: c.file, Record: c.row, Offset: c.at, Text: fmt.Sprintf("line %d: a cell changed its type while the manifest was read", c.line)}
 		}
 	}
 	c.row++

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/native"
@@ -163,7 +164,7 @@ func (f *flow) take(ctx context.Context) *record {
 func (f *flow) process(in *inspector, r *record) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = recordError(r, catalog.KindInternal, fmt.Sprintf("panic: %v", p), nil)
+			err = recordError(r, fault.KindInternal, fmt.Sprintf("panic: %v", p), nil)
 		}
 	}()
 	var buffer []byte
@@ -181,7 +182,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 		return err
 	}
 	if r.data == nil && r.path != "" && r.verdict != catalog.Limit {
-		return recordError(r, catalog.KindInternal, "no bytes and no verdict", nil)
+		return recordError(r, fault.KindInternal, "no bytes and no verdict", nil)
 	}
 	return nil
 }

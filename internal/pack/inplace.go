@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // Index writes an index of a class folder without copying an image: into the folder itself, or
@@ -153,9 +154,9 @@ func (x *inPlace) name(m *catalog.Manifest) error {
 	var e *catalog.Error
 	switch {
 	case err == nil && old.Kind == catalog.Packed.String():
-		return catalog.NewError(catalog.KindArgument, x.dir, "here lies a packed dataset, which has its index")
+		return catalog.NewError(fault.KindArgument, x.dir, "here lies a packed dataset, which has its index")
 	case err == nil:
-	case errors.As(err, &e) && e.Kind == catalog.KindIO && !errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &e) && e.Kind == fault.KindIO && !errors.Is(err, fs.ErrNotExist):
 		return err
 	default:
 		old = new(catalog.Manifest) // a damaged manifest is replaced

@@ -45,7 +45,7 @@ type inspector struct {
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {
 	c, err := native.NewContext(limits)
 	if err != nil {
-		return nil, catalog.NewError(catalog.KindMemory, "", "%v", err)
+		return nil, catalog.NewError(fault.KindMemory, "", "%v", err)
 	}
 	return &inspector{c, limits, seek}, nil
 }
@@ -63,20 +63,20 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	// O_NONBLOCK: a FIFO named like an image must not hang the job; regular files ignore it.
 	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return buffer, recordError(r, catalog.KindIO, "cannot open it", err)
+		return buffer, recordError(r, fault.KindIO, "cannot open it", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return buffer, recordError(r, catalog.KindIO, "cannot look at it", err)
+		return buffer, recordError(r, fault.KindIO, "cannot look at it", err)
 	}
 	if !info.Mode().IsRegular() {
-		return buffer, recordError(r, catalog.KindBadFile, "this is no regular file", nil)
+		return buffer, recordError(r, fault.KindBadFile, "this is no regular file", nil)
 	}
 	// Taken before the bytes: a file that changes afterwards shows a later time than the index.
 	r.length, r.mtimeNs = info.Size(), info.ModTime().UnixNano()
 	if r.length > maxRecordBytes {
-		return buffer, recordError(r, catalog.KindLimit, fault.Differs("the file is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
+		return buffer, recordError(r, fault.KindLimit, fault.Differs("the file is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
 	}
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, f)
@@ -84,7 +84,7 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	wait(r.length)
 	if int64(cap(buffer)) < r.length+1 {
 		if short := headroom.Memory(r.length + r.length/4); short != nil {
-			return buffer, recordError(r, catalog.KindMemory, short.Error(), nil)
+			return buffer, recordError(r, fault.KindMemory, short.Error(), nil)
 		}
 		buffer = make([]byte, r.length+r.length/4+1)
 	}
@@ -94,7 +94,7 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 		if err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			err = fmt.Errorf("%d bytes were there, now %d or more", r.length, n)
 		}
-		return buffer, recordError(r, catalog.KindIO, "the file cannot be read, or changed meanwhile", err)
+		return buffer, recordError(r, fault.KindIO, "the file cannot be read, or changed meanwhile", err)
 	}
 	r.data = buffer[:r.length:r.length]
 	return buffer, nil
@@ -109,7 +109,7 @@ func (in *inspector) oversized(r *record, f *os.File) error {
 	sum := crc32.New(castagnoli)
 	n, err := io.Copy(sum, f)
 	if err != nil || n != r.length {
-		return recordError(r, catalog.KindIO, "the file cannot be read, or changed meanwhile", err)
+		return recordError(r, fault.KindIO, "the file cannot be read, or changed meanwhile", err)
 	}
 	r.facts.CRC32C, r.verdict, r.offset = sum.Sum32(), catalog.Limit, -1
 	r.reason = fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", r.length, in.limits.MaxRecordBytes)
@@ -152,7 +152,7 @@ func (in *inspector) inspect(r *record) error {
 	}
 	var e *native.Error
 	if !errors.As(err, &e) {
-		return recordError(r, catalog.KindInternal, "cannot inspect it", err)
+		return recordError(r, fault.KindInternal, "cannot inspect it", err)
 	}
 	r.reason, r.offset = e.Text, e.Offset
 	switch e.Code {
@@ -166,15 +166,15 @@ func (in *inspector) inspect(r *record) error {
 	case native.Limit:
 		r.verdict = catalog.Limit
 	case native.Memory:
-		return recordError(r, catalog.KindMemory, e.Text, nil)
+		return recordError(r, fault.KindMemory, e.Text, nil)
 	default:
-		return recordError(r, catalog.KindInternal, e.Text, nil)
+		return recordError(r, fault.KindInternal, e.Text, nil)
 	}
 	return nil
 }
 
 // recordError names the file, the sample, and of a manifest's the row, for there the mistake may be.
-func recordError(r *record, kind catalog.ErrorKind, text string, err error) error {
+func recordError(r *record, kind fault.Kind, text string, err error) error {
 	if r.from.manifest != "" {
 		text += ", named by " + r.from.String()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 func keysOf(t testing.TB, d *catalog.Dataset) (keys []string) {
@@ -80,7 +81,7 @@ func TestAnIndexRefusesANameThatIsNoUTF8BeforeItReadsAFile(t *testing.T) {
 	put(t, src, "b/\xff.jpg", testJPEG(2))
 	track := NewTracker()
 	_, err := Index(context.Background(), IndexConfig{Source: src}, track)
-	require.Equal(t, catalog.KindUnsupported, kindOf(err))
+	require.Equal(t, fault.KindUnsupported, kindOf(err))
 	require.EqualError(t, err, src+`/b/\xff.jpg: record 1 (b/%FF): unsupported: the name is no UTF-8, so the index of a folder cannot hold it; packing can`)
 	require.Zero(t, track.Progress().Done)
 	entries, _ := os.ReadDir(src)
@@ -93,7 +94,7 @@ func TestAKeyThatItsEscapesMakeTooLongIsRefusedBeforeAnythingIsPacked(t *testing
 	deep := strings.Repeat("/"+strings.Repeat("\xff", 200), 7)
 	put(t, src, "c"+deep+"/a.jpg", testJPEG(1))
 	_, err := Pack(context.Background(), PackConfig{Source: src, Destination: dst}, nil)
-	require.Equal(t, catalog.KindLimit, kindOf(err))
+	require.Equal(t, fault.KindLimit, kindOf(err))
 	require.ErrorContains(t, err, "the key has 4210 bytes (expected at most 4096)")
 	requireNothing(t, filepath.Dir(dst))
 }

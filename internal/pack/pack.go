@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // Pack copies the images of a folder or manifest, byte for byte unless c asks otherwise, into a
@@ -22,7 +23,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, err
 	}
 	if c.Destination == "" {
-		return Summary{}, catalog.NewError(catalog.KindArgument, "", "destination is missing")
+		return Summary{}, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
 	// The source is listed whole before the destination is touched: most mistakes are found here.
 	s, err := openSource(&c)
@@ -70,7 +71,7 @@ func newOutput(destination string, shardBytes int64, overwrite bool) (*output, e
 		shardBytes = defaultShardBytes
 	}
 	if shardBytes < minShardBytes {
-		return nil, catalog.NewError(catalog.KindArgument, "", "shard_bytes is %d (expected at least %d)", shardBytes, minShardBytes)
+		return nil, catalog.NewError(fault.KindArgument, "", "shard_bytes is %d (expected at least %d)", shardBytes, minShardBytes)
 	}
 	p, err := newPartial(destination, overwrite)
 	if err != nil {
@@ -130,12 +131,12 @@ func rowOf(r *record) catalog.Row {
 
 // faultError refuses a faulty file where the caller wants no such file in a dataset.
 func faultError(r *record) error {
-	kinds := map[catalog.Verdict]catalog.ErrorKind{
-		catalog.Truncated: catalog.KindTruncated, catalog.Unsupported: catalog.KindUnsupported, catalog.Limit: catalog.KindLimit,
+	kinds := map[catalog.Verdict]fault.Kind{
+		catalog.Truncated: fault.KindTruncated, catalog.Unsupported: fault.KindUnsupported, catalog.Limit: fault.KindLimit,
 	}
 	kind, ok := kinds[r.verdict]
 	if !ok {
-		kind = catalog.KindBadImage
+		kind = fault.KindBadImage
 	}
 	return &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: r.offset, Text: r.reason}
 }
@@ -156,7 +157,7 @@ func (o *output) finish(classes []string) (Summary, error) {
 // write ends shards and index and adds the manifest last: without it nothing opens.
 func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if o.index == nil {
-		return nil, catalog.NewError(catalog.KindEmpty, o.partial.destination, "no sample was added")
+		return nil, catalog.NewError(fault.KindEmpty, o.partial.destination, "no sample was added")
 	}
 	if err := o.shards.finish(); err != nil {
 		return nil, err

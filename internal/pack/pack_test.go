@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 func TestPackedBytesAreTheSameForAnyNumberOfThreads(t *testing.T) {
@@ -96,7 +96,7 @@ func TestFaultyFilesAreKeptCountedAndNamedOrRaisedOnRequest(t *testing.T) {
 
 	dst := filepath.Join(t.TempDir(), "none")
 	_, err := Pack(context.Background(), PackConfig{Source: src, Destination: dst, OnFault: RaiseFaults}, nil)
-	require.Equal(t, catalog.KindTruncated, kindOf(err))
+	require.Equal(t, fault.KindTruncated, kindOf(err))
 	require.ErrorContains(t, err, "y-cut.jpg")
 	requireNothing(t, filepath.Dir(dst))
 }
@@ -115,7 +115,7 @@ func TestTwoFilesOfOneKeyAreAnErrorThatNamesBoth(t *testing.T) {
 	put(t, src, "class 0/a.PNG", testPNG())
 	dst := filepath.Join(t.TempDir(), "none")
 	_, err := Pack(context.Background(), PackConfig{Source: src, Destination: dst}, nil)
-	require.Equal(t, catalog.KindDuplicateKey, kindOf(err))
+	require.Equal(t, fault.KindDuplicateKey, kindOf(err))
 	require.ErrorContains(t, err, "a.jpg")
 	require.ErrorContains(t, err, "a.PNG")
 	requireNothing(t, filepath.Dir(dst))
@@ -125,12 +125,12 @@ func TestEmptyFolderAndEmptyClassAreErrorsThatNameThem(t *testing.T) {
 	emptyWorld(t)
 	src := t.TempDir()
 	_, err := Pack(context.Background(), PackConfig{Source: src, Destination: filepath.Join(t.TempDir(), "x")}, nil)
-	require.Equal(t, catalog.KindEmpty, kindOf(err))
+	require.Equal(t, fault.KindEmpty, kindOf(err))
 	require.ErrorContains(t, err, src)
 	put(t, src, "full/a.jpg", testJPEG(1))
 	require.NoError(t, os.Mkdir(filepath.Join(src, "hollow"), 0o755))
 	_, err = Pack(context.Background(), PackConfig{Source: src, Destination: filepath.Join(t.TempDir(), "x")}, nil)
-	require.Equal(t, catalog.KindEmpty, kindOf(err))
+	require.Equal(t, fault.KindEmpty, kindOf(err))
 	require.ErrorContains(t, err, "hollow")
 	_, s := packed(t, PackConfig{Source: src, AllowEmpty: true})
 	require.Equal(t, 2, s.Classes)
@@ -142,7 +142,7 @@ func TestMissingFileIsAnErrorThatNamesItAndLeavesNothing(t *testing.T) {
 	require.NoError(t, os.Symlink("nowhere.jpg", filepath.Join(src, "class 0", "broken.jpg")))
 	dst := filepath.Join(t.TempDir(), "none")
 	_, err := Pack(context.Background(), PackConfig{Source: src, Destination: dst}, nil)
-	require.Equal(t, catalog.KindIO, kindOf(err))
+	require.Equal(t, fault.KindIO, kindOf(err))
 	require.ErrorContains(t, err, "broken.jpg")
 	requireNothing(t, filepath.Dir(dst))
 }
@@ -174,7 +174,7 @@ func TestDestinationIsReplacedOnRequestOnlyAndOnlyWhereItIsADataset(t *testing.T
 	a, b := testFolder(t, 3), testFolder(t, 9)
 	dst, first := packed(t, PackConfig{Source: a})
 	_, err := Pack(context.Background(), PackConfig{Source: b, Destination: dst}, nil)
-	require.Equal(t, catalog.KindArgument, kindOf(err))
+	require.Equal(t, fault.KindArgument, kindOf(err))
 	_, second := packed(t, PackConfig{Source: b, Destination: dst, Overwrite: true})
 	require.NotEqual(t, first.Fingerprint, second.Fingerprint)
 	require.Equal(t, second.Fingerprint, open(t, dst).Fingerprint())
@@ -184,7 +184,7 @@ func TestDestinationIsReplacedOnRequestOnlyAndOnlyWhereItIsADataset(t *testing.T
 
 	put(t, dst, "thesis.tex", []byte("years of work"))
 	_, err = Pack(context.Background(), PackConfig{Source: b, Destination: dst, Overwrite: true}, nil)
-	require.Equal(t, catalog.KindArgument, kindOf(err))
+	require.Equal(t, fault.KindArgument, kindOf(err))
 	require.ErrorContains(t, err, "thesis.tex")
 }
 
@@ -201,7 +201,7 @@ func TestAJobOfMoreThreadsThanALoaderMayHaveIsRefusedBeforeAnyWork(t *testing.T)
 		_, writes := NewWriter(WriterConfig{Options: o, Destination: to})
 		for _, err := range []error{packs, indexes, verifies, writes} {
 			require.ErrorContains(t, err, fmt.Sprintf("threads is %d (expected 1 to 1024", threads))
-			require.Equal(t, catalog.KindArgument, kindOf(err))
+			require.Equal(t, fault.KindArgument, kindOf(err))
 		}
 		require.NoFileExists(t, to)
 	}

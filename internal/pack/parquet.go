@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -45,7 +46,7 @@ func openParquet(file string) (_ tableFile, err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = catalog.NewError(catalog.KindBadFile, file, "the Parquet file is malformed: %v", r)
+			err = catalog.NewError(fault.KindBadFile, file, "the Parquet file is malformed: %v", r)
 		}
 		if err != nil {
 			p.f.Close()
@@ -57,13 +58,13 @@ func openParquet(file string) (_ tableFile, err error) {
 	}
 	pf, err := parquet.OpenFile(p.f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, catalog.NewError(catalog.KindBadFile, file, "this is no Parquet file: %v", err)
+		return nil, catalog.NewError(fault.KindBadFile, file, "this is no Parquet file: %v", err)
 	}
 	if err := checkLogicalTypes(pf.Metadata().Schema); err != nil {
-		return nil, catalog.NewError(catalog.KindUnsupported, file, "%v", err)
+		return nil, catalog.NewError(fault.KindUnsupported, file, "%v", err)
 	}
 	if err := p.describe(pf.Schema()); err != nil {
-		return nil, catalog.NewError(catalog.KindUnsupported, file, "%v", err)
+		return nil, catalog.NewError(fault.KindUnsupported, file, "%v", err)
 	}
 	for _, g := range pf.RowGroups() {
 		if g.NumRows() > 0 { // the library cannot seek in the pages of one without
@@ -169,7 +170,7 @@ func (p *parquetFile) close() {
 func (p *parquetFile) next(cells []any) (more bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = catalog.NewError(catalog.KindBadFile, p.file, "the Parquet file is malformed: %v", r)
+			err = catalog.NewError(fault.KindBadFile, p.file, "the Parquet file is malformed: %v", r)
 		}
 	}()
 	for len(p.held) == 0 {
@@ -182,7 +183,7 @@ func (p *parquetFile) next(cells []any) (more bool, err error) {
 	clear(cells)
 	for _, v := range row {
 		if err := p.put(cells, v); err != nil {
-			e := catalog.NewError(catalog.KindBadFile, p.file, "%v", err)
+			e := catalog.NewError(fault.KindBadFile, p.file, "%v", err)
 			e.Record = p.row
 			return false, e
 		}
@@ -206,7 +207,7 @@ func (p *parquetFile) fill() (bool, error) {
 		p.rows = nil
 	}
 	if err != nil {
-		return false, catalog.NewError(catalog.KindBadFile, p.file, "the Parquet file cannot be read: %v", err)
+		return false, catalog.NewError(fault.KindBadFile, p.file, "the Parquet file cannot be read: %v", err)
 	}
 	return true, nil
 }

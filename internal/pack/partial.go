@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // partial is a directory that is being written: a sibling of the destination, so that one rename
@@ -51,7 +52,7 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 		// Another run found the directory before it was locked and took it for dead: anew.
 		os.Remove(p.dir)
 	}
-	return nil, catalog.NewError(catalog.KindIO, p.dir, "cannot lock a new directory")
+	return nil, catalog.NewError(fault.KindIO, p.dir, "cannot lock a new directory")
 }
 
 // checkDestination refuses before any work what publish would have to refuse after it.
@@ -63,9 +64,9 @@ func (p *partial) checkDestination() error {
 	case err != nil:
 		return catalog.IOError(p.destination, "cannot look at the destination", err)
 	case !p.overwrite:
-		return catalog.NewError(catalog.KindArgument, p.destination, "the destination exists; overwrite (--overwrite) replaces a packed dataset")
+		return catalog.NewError(fault.KindArgument, p.destination, "the destination exists; overwrite (--overwrite) replaces a packed dataset")
 	case !info.IsDir():
-		return catalog.NewError(catalog.KindArgument, p.destination, "the destination is no directory, so it is not overwritten")
+		return catalog.NewError(fault.KindArgument, p.destination, "the destination is no directory, so it is not overwritten")
 	}
 	// Overwriting removes a directory: it must hold nothing that somebody else put there.
 	entries, err := os.ReadDir(p.destination)
@@ -74,7 +75,7 @@ func (p *partial) checkDestination() error {
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !ownName(e.Name()) {
-			return catalog.NewError(catalog.KindArgument, p.destination, "the destination holds %q, which is no part of a packed dataset, so it is not overwritten", e.Name())
+			return catalog.NewError(fault.KindArgument, p.destination, "the destination holds %q, which is no part of a packed dataset, so it is not overwritten", e.Name())
 		}
 	}
 	return nil
@@ -228,7 +229,7 @@ func syncDirectory(dir string) error {
 func encodeManifest(m *catalog.Manifest, destination string) ([]byte, error) {
 	data, err := m.Encode()
 	if err != nil {
-		return nil, catalog.NewError(catalog.KindLimit, destination, "the manifest: %v", err)
+		return nil, catalog.NewError(fault.KindLimit, destination, "the manifest: %v", err)
 	}
 	if _, err := catalog.DecodeManifest(destination, data); err != nil {
 		return nil, err

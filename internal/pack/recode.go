@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -31,11 +32,11 @@ func (c *RecodeOptions) check() error {
 		most  int32
 	}{{"resize", c.Resize, maxResize}, {"quality", c.Quality, 100}} {
 		if o.value != nil && (*o.value < 1 || *o.value > o.most) {
-			return catalog.NewError(catalog.KindArgument, "", "%s is %d (expected 1 to %d)", o.name, *o.value, o.most)
+			return catalog.NewError(fault.KindArgument, "", "%s is %d (expected 1 to %d)", o.name, *o.value, o.most)
 		}
 	}
 	if c.Raw && (c.Quality != nil || c.Baseline) {
-		return catalog.NewError(catalog.KindArgument, "", "raw goes with resize alone: it writes no JPEG that had a quality or could be baseline")
+		return catalog.NewError(fault.KindArgument, "", "raw goes with resize alone: it writes no JPEG that had a quality or could be baseline")
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 		return err
 	}
 	if r.verdict != catalog.Good {
-		return recordError(r, catalog.KindInternal, "the file written anew is not good: "+r.reason, nil)
+		return recordError(r, fault.KindInternal, "the file written anew is not good: "+r.reason, nil)
 	}
 	return nil
 }
@@ -142,8 +143,8 @@ func recodeError(r *record, err error) error {
 		case native.Limit, native.Unsupported, native.Bad:
 			return nil
 		case native.Memory:
-			return recordError(r, catalog.KindMemory, e.Text, nil)
+			return recordError(r, fault.KindMemory, e.Text, nil)
 		}
 	}
-	return recordError(r, catalog.KindInternal, "cannot write the image anew", err)
+	return recordError(r, fault.KindInternal, "cannot write the image anew", err)
 }

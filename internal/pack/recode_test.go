@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -132,7 +133,7 @@ func TestImpossibleRecodingIsRefusedByName(t *testing.T) {
 		parent := t.TempDir()
 		c := PackConfig{Source: src, Destination: filepath.Join(parent, "out"), RecodeOptions: options}
 		_, err := Pack(context.Background(), c, nil)
-		require.Equal(t, catalog.KindArgument, kindOf(err))
+		require.Equal(t, fault.KindArgument, kindOf(err))
 		require.ErrorContains(t, err, want)
 		requireNothing(t, parent)
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -80,7 +81,7 @@ func packedAlready(path string) error {
 	if err != nil || m.Kind != catalog.Packed.String() {
 		return nil
 	}
-	return catalog.NewError(catalog.KindArgument, path, "%s (expected a folder of class folders)", what)
+	return catalog.NewError(fault.KindArgument, path, "%s (expected a folder of class folders)", what)
 }
 
 func (f *folder) checkKeys() error {
@@ -94,7 +95,7 @@ func (f *folder) checkKeys() error {
 		}
 		key := formats.SampleKey(path)
 		if len(key) > formats.MaxNameBytes { // escapes make a name up to three times as long
-			return &catalog.Error{Kind: catalog.KindLimit, File: f.list.Root + "/" + path, Record: i, Offset: -1,
+			return &catalog.Error{Kind: fault.KindLimit, File: f.list.Root + "/" + path, Record: i, Offset: -1,
 				Text: fmt.Sprintf("the key has %d bytes (expected at most %d)", len(key), formats.MaxNameBytes)}
 		}
 		if first, ok := keys[key]; ok {
@@ -110,7 +111,7 @@ func (f *folder) checkKeys() error {
 func (f *folder) checkPaths() error {
 	for i := range f.list.Len() {
 		if path := f.list.Path(i); !utf8.ValidString(path) {
-			return &catalog.Error{Kind: catalog.KindUnsupported, File: f.list.Root + "/" + path, Record: i, Key: formats.SampleKey(path), Offset: -1,
+			return &catalog.Error{Kind: fault.KindUnsupported, File: f.list.Root + "/" + path, Record: i, Key: formats.SampleKey(path), Offset: -1,
 				Text: "the name is no UTF-8, so the index of a folder cannot hold it; packing can"}
 		}
 	}
@@ -119,7 +120,7 @@ func (f *folder) checkPaths() error {
 
 // duplicate names both: which of them is to have another name is for a person to say.
 func duplicate(key, first, second string, record int64) error {
-	e := catalog.NewError(catalog.KindDuplicateKey, second, "two samples of one key, %s has it already", first)
+	e := catalog.NewError(fault.KindDuplicateKey, second, "two samples of one key, %s has it already", first)
 	e.Record, e.Key = record, key
 	return e
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -164,7 +165,7 @@ func (t *table) survey(f tableFile) error {
 		t.rows++
 	}
 	if t.rows == 0 {
-		return catalog.NewError(catalog.KindEmpty, t.file, "the manifest has no rows")
+		return catalog.NewError(fault.KindEmpty, t.file, "the manifest has no rows")
 	}
 	for name := range classes {
 		t.names = append(t.names, name)
@@ -283,7 +284,7 @@ func (t *table) fields() []catalog.Field {
 
 // wrong is an error of the manifest's row, or of the whole with -1.
 func (t *table) wrong(row int64, format string, a ...any) error {
-	e := catalog.NewError(catalog.KindBadFile, t.file, format, a...)
+	e := catalog.NewError(fault.KindBadFile, t.file, format, a...)
 	if e.Record = row; row >= 0 {
 		// The table's own row is at hand: fill is called for the row that was read last.
 		line, offset := t.rowsOf.place()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 func tableFolder(t *testing.T) string {
@@ -60,26 +61,26 @@ func TestCSVManifestErrorsNameFileRowAndReason(t *testing.T) {
 	emptyWorld(t)
 	root := tableFolder(t)
 	for text, want := range map[string]struct {
-		kind catalog.ErrorKind
+		kind fault.Kind
 		text string
 	}{
-		"":                                     {catalog.KindEmpty, "empty"},
-		"path,label\n":                         {catalog.KindEmpty, "no rows"},
-		"file,label\nimg/a.jpg,1\n":            {catalog.KindBadFile, `no column "path"`},
-		"path,label\nimg/a.jpg,1.5\n":          {catalog.KindBadFile, "whole numbers or names"},
-		"path,label\nimg/a.jpg\n":              {catalog.KindBadFile, "at byte 11: bad: line 2: wrong number of fields"},
-		"path,label\nimg/a.jpg,1\nimg/a.png,2": {catalog.KindDuplicateKey, "record 1 (img/a) at byte 23: bad: two samples of one key, row 0 has it already, in line 3"},
-		"path,label\n,1\n":                     {catalog.KindBadFile, "record 0 at byte 11: bad: the path \"\" has not"},
-		"path;label\nimg/a.jpg;1\n":            {catalog.KindBadFile, `columns are separated by commas, here it seems by ";"`},
-		"path;label\nimg/a.jpg;1,5\n":          {catalog.KindBadFile, `here it seems by ";"`},
-		"path\tlabel\nimg/a.jpg\t1\n":          {catalog.KindBadFile, `here it seems by "\t"`},
-		"\xef\xbb\xbfpath,label\nimg/a.jpg,1\n\"img/\nb.jpg\",2\n,3\n": {catalog.KindBadFile, "record 2 at byte 41: bad: the path \"\" has not 1 to 4096 bytes without NUL, in line 5"},
-		"path,x,x\nimg/a.jpg,1,2\n":                                    {catalog.KindBadFile, "twice"},
-		"path,label\nimg/a.jpg,1\nimg/b.jpg,-2\n":                      {catalog.KindBadFile, "record 1 at byte 23: bad: the label is -2 (expected 0 or more, or -1 for none), in line 3"},
-		"path,label\nimg/a.jpg,9223372036854775808\n":                  {catalog.KindBadFile, `the column "label" has whole numbers beyond 9223372036854775807`},
-		"path,label\nimg/a.jpg,r\xe9\n":                                {catalog.KindBadFile, `record 0 at byte 11: bad: the label "r\xe9" has not 1 to 4096 bytes of UTF-8, in line 2`},
-		"path,key\nimg/a.jpg,r\xe9\n":                                  {catalog.KindBadFile, `record 0 at byte 9: bad: the key "r\xe9" has not 1 to 4096 bytes of UTF-8`},
-		"path,note\nimg/a.jpg,x\nimg/b.jpg,r\xe9\n":                    {catalog.KindBadFile, `record 1 at byte 22: bad: field "note": the text is not UTF-8, in line 3`},
+		"":                                     {fault.KindEmpty, "empty"},
+		"path,label\n":                         {fault.KindEmpty, "no rows"},
+		"file,label\nimg/a.jpg,1\n":            {fault.KindBadFile, `no column "path"`},
+		"path,label\nimg/a.jpg,1.5\n":          {fault.KindBadFile, "whole numbers or names"},
+		"path,label\nimg/a.jpg\n":              {fault.KindBadFile, "at byte 11: bad: line 2: wrong number of fields"},
+		"path,label\nimg/a.jpg,1\nimg/a.png,2": {fault.KindDuplicateKey, "record 1 (img/a) at byte 23: bad: two samples of one key, row 0 has it already, in line 3"},
+		"path,label\n,1\n":                     {fault.KindBadFile, "record 0 at byte 11: bad: the path \"\" has not"},
+		"path;label\nimg/a.jpg;1\n":            {fault.KindBadFile, `columns are separated by commas, here it seems by ";"`},
+		"path;label\nimg/a.jpg;1,5\n":          {fault.KindBadFile, `here it seems by ";"`},
+		"path\tlabel\nimg/a.jpg\t1\n":          {fault.KindBadFile, `here it seems by "\t"`},
+		"\xef\xbb\xbfpath,label\nimg/a.jpg,1\n\"img/\nb.jpg\",2\n,3\n": {fault.KindBadFile, "record 2 at byte 41: bad: the path \"\" has not 1 to 4096 bytes without NUL, in line 5"},
+		"path,x,x\nimg/a.jpg,1,2\n":                                    {fault.KindBadFile, "twice"},
+		"path,label\nimg/a.jpg,1\nimg/b.jpg,-2\n":                      {fault.KindBadFile, "record 1 at byte 23: bad: the label is -2 (expected 0 or more, or -1 for none), in line 3"},
+		"path,label\nimg/a.jpg,9223372036854775808\n":                  {fault.KindBadFile, `the column "label" has whole numbers beyond 9223372036854775807`},
+		"path,label\nimg/a.jpg,r\xe9\n":                                {fault.KindBadFile, `record 0 at byte 11: bad: the label "r\xe9" has not 1 to 4096 bytes of UTF-8, in line 2`},
+		"path,key\nimg/a.jpg,r\xe9\n":                                  {fault.KindBadFile, `record 0 at byte 9: bad: the key "r\xe9" has not 1 to 4096 bytes of UTF-8`},
+		"path,note\nimg/a.jpg,x\nimg/b.jpg,r\xe9\n":                    {fault.KindBadFile, `record 1 at byte 22: bad: field "note": the text is not UTF-8, in line 3`},
 	} {
 		put(t, root, "list.csv", []byte(text))
 		_, err := Pack(context.Background(), PackConfig{Source: filepath.Join(root, "list.csv"), Destination: filepath.Join(t.TempDir(), "x")}, nil)
@@ -124,7 +125,7 @@ func TestAFileThatIsMissingIsNamedWithTheRowOfTheManifestThatNamesIt(t *testing.
 		_, err := Pack(context.Background(), PackConfig{Source: list, Destination: dst}, nil)
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, catalog.KindIO, e.Kind)
+		require.Equal(t, fault.KindIO, e.Kind)
 		require.Equal(t, filepath.Join(root, "img/nowhere.jpg"), e.File)
 		require.EqualError(t, err, e.File+": record 1 (img/nowhere): cannot open it, named by "+place+list+": no such file or directory")
 		requireNothing(t, filepath.Dir(dst))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/processors"
 )
@@ -43,7 +44,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	}
 	defer d.Release()
 	if d.Kind() == catalog.Listed {
-		return Report{}, catalog.NewError(catalog.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
+		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
 	}
 	t.setTotal(d.Len())
 	v := &verifier{config: c, dataset: d, places: places{track: t}}
@@ -131,7 +132,7 @@ func (v *verifier) run(ctx context.Context) error {
 func (v *verifier) do(task func(*reader), r *reader) {
 	defer func() {
 		if p := recover(); p != nil {
-			v.note(catalog.NewError(catalog.KindInternal, v.config.Source, "panic: %v", p))
+			v.note(catalog.NewError(fault.KindInternal, v.config.Source, "panic: %v", p))
 		}
 	}()
 	task(r)
@@ -188,7 +189,7 @@ func (v *verifier) checkRows(ctx context.Context) {
 func (v *verifier) note(err error) {
 	var e *catalog.Error
 	if !errors.As(err, &e) {
-		e = catalog.NewError(catalog.KindInternal, v.config.Source, "%v", err)
+		e = catalog.NewError(fault.KindInternal, v.config.Source, "%v", err)
 	}
 	v.places.add(Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset, Text: e.Clause()})
 }

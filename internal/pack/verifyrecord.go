@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/mmap"
 )
@@ -152,7 +153,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 		return
 	}
 	if short := headroom.Memory(s.Length + s.Length/4); short != nil {
-		v.note(catalog.NewError(catalog.KindMemory, p.File, "%v", short))
+		v.note(catalog.NewError(fault.KindMemory, p.File, "%v", short))
 		return
 	}
 	if err := r.load(s.Offset, s.Length); err != nil {

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -72,7 +73,7 @@ func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, r
 	case errors.As(err, &e) && e.Code == native.Limit:
 		return // limits may be lower than they were; nothing is wrong with the file
 	case errors.As(err, &e) && e.Code == native.Memory:
-		v.note(catalog.NewError(catalog.KindMemory, p.File, "%s", e.Text))
+		v.note(catalog.NewError(fault.KindMemory, p.File, "%s", e.Text))
 		return
 	case len(points) == 0:
 		p.Expected, p.Found, p.Text = "none", fmt.Sprintf("%d bytes", len(record)), "seek points of an image that can have none"

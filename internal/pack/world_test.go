@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 // emptyWorld fails the test when it leaves descriptors or goroutines behind.
@@ -110,7 +111,7 @@ func open(t testing.TB, path string) *catalog.Dataset {
 	return d
 }
 
-func kindOf(err error) catalog.ErrorKind {
+func kindOf(err error) fault.Kind {
 	e, ok := err.(*catalog.Error)
 	if !ok {
 		return 255

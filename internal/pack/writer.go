@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -60,16 +61,16 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 		return nil, err
 	}
 	if c.Destination == "" {
-		return nil, catalog.NewError(catalog.KindArgument, "", "destination is missing")
+		return nil, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
 	for i, f := range c.Fields {
 		if err := checkFieldName(f.Name); err != nil {
-			return nil, catalog.NewError(catalog.KindArgument, "", "fields[%d]: %v", i, err)
+			return nil, catalog.NewError(fault.KindArgument, "", "fields[%d]: %v", i, err)
 		}
 	}
 	for i, name := range c.Classes {
 		if len(name) > formats.MaxNameBytes {
-			return nil, catalog.NewError(catalog.KindArgument, "", "classes[%d] has %d bytes (expected at most %d)", i, len(name), formats.MaxNameBytes)
+			return nil, catalog.NewError(fault.KindArgument, "", "classes[%d] has %d bytes (expected at most %d)", i, len(name), formats.MaxNameBytes)
 		}
 	}
 	o, err := newOutput(c.Destination, c.ShardBytes, c.Overwrite)
@@ -85,7 +86,7 @@ func (w *Writer) Add(image []byte, a Added) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return catalog.NewError(catalog.KindArgument, w.config.Destination, "the writer is closed")
+		return catalog.NewError(fault.KindArgument, w.config.Destination, "the writer is closed")
 	}
 	it, err := w.item(image, a)
 	if err != nil {
@@ -111,7 +112,7 @@ func (w *Writer) Add(image []byte, a Added) error {
 func (w *Writer) item(image []byte, a Added) (*item, error) {
 	it := &item{seq: w.count, key: a.Key, label: catalog.NoLabel}
 	wrong := func(format string, v ...any) error {
-		return &catalog.Error{Kind: catalog.KindArgument, Record: w.count, Key: it.key, Offset: -1, Text: fmt.Sprintf(format, v...)}
+		return &catalog.Error{Kind: fault.KindArgument, Record: w.count, Key: it.key, Offset: -1, Text: fmt.Sprintf(format, v...)}
 	}
 	if it.key == "" {
 		it.key = fmt.Sprintf("%09d", w.count)
@@ -205,7 +206,7 @@ func (w *Writer) start() error {
 		defer close(w.done)
 		defer func() {
 			if p := recover(); p != nil { // nobody else's goroutine: a panic would end the process
-				w.err = catalog.NewError(catalog.KindInternal, w.config.Destination, "panic: %v", p)
+				w.err = catalog.NewError(fault.KindInternal, w.config.Destination, "panic: %v", p)
 			}
 		}()
 		w.err = f.run(ctx, w.output.add)
@@ -219,7 +220,7 @@ func (w *Writer) Finish() (Summary, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return Summary{}, catalog.NewError(catalog.KindArgument, w.config.Destination, "the writer is closed")
+		return Summary{}, catalog.NewError(fault.KindArgument, w.config.Destination, "the writer is closed")
 	}
 	w.closed = true
 	if w.items != nil {

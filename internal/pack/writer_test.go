@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 )
 
 func TestWriterKeepsImagesLabelsAndTypedFieldsInOrder(t *testing.T) {
@@ -112,7 +113,7 @@ func TestUnfinishedAndEmptyWritersLeaveNothing(t *testing.T) {
 		}
 		if n == 0 {
 			_, err := w.Finish()
-			require.Equal(t, catalog.KindEmpty, kindOf(err))
+			require.Equal(t, fault.KindEmpty, kindOf(err))
 		}
 		w.Abort()
 		w.Abort()

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pathjson"
 )
 
@@ -15,7 +16,7 @@ import (
 func (w *Writer) AddJSON(image, fields []byte) error {
 	var raw map[string]json.RawMessage
 	wrong := func(name string, err error) error {
-		return &catalog.Error{Kind: catalog.KindArgument, Record: w.Len(), Offset: -1, Text: name, Err: err}
+		return &catalog.Error{Kind: fault.KindArgument, Record: w.Len(), Offset: -1, Text: name, Err: err}
 	}
 	if !utf8.Valid(fields) { // encoding/json would make another key, or another text, of it
 		return wrong("the fields are no valid UTF-8", nil)

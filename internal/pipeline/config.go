@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -79,7 +80,7 @@ func (c *Config) complete() error {
 		{"read_ahead", c.ReadAhead, maxReadAhead},
 	} {
 		if n.value < 1 || n.value > n.most {
-			return catalog.NewError(catalog.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)
+			return catalog.NewError(fault.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)
 		}
 	}
 	if err := c.completeLabels(); err != nil {
@@ -101,14 +102,14 @@ func (c *Config) slots() int { return c.window() + 2 }
 // where a loop stands that has read all batches of an epoch and was not yet told of its end.
 func (c *Config) checkPlace(epoch, position int64) error {
 	if epoch < 0 || epoch > maxEpoch {
-		return catalog.NewError(catalog.KindArgument, "", "epoch is %d (expected 0 to %d)", epoch, int64(maxEpoch))
+		return catalog.NewError(fault.KindArgument, "", "epoch is %d (expected 0 to %d)", epoch, int64(maxEpoch))
 	}
 	most := c.Order.Length()
 	if c.Submitted {
 		most = maxEpoch // only the caller knows how long an epoch is
 	}
 	if position < 0 || position > most {
-		return catalog.NewError(catalog.KindArgument, "", "position is %d (expected 0 to %d, the samples of an epoch)", position, most)
+		return catalog.NewError(fault.KindArgument, "", "position is %d (expected 0 to %d, the samples of an epoch)", position, most)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
-	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 	"github.com/headrace/headrace/pinned"
 )
@@ -13,7 +12,7 @@ import (
 // SampleError is a sample that gave no pixels. Its fields say everything that a person needs to
 // find the bytes: the ABI carries them one by one, and the text says them in one sentence.
 type SampleError struct {
-	Code   catalog.ErrorKind
+	Code   fault.Kind
 	File   string // the shard, or the image's own file
 	Record int64  // sample number in the dataset
 	Offset int64  // byte offset in File, -1 where unknown
@@ -24,14 +23,21 @@ type SampleError struct {
 
 // Error is the sentence; package fault says its form.
 func (e *SampleError) Error() string {
-	return fault.Sentence(fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}, e.Code.Family(), e.Text)
+	return fault.Sentence(e.FaultPlace(), e.Code.Family(), e.Text)
 }
 
 func (e *SampleError) Unwrap() error { return e.Err }
 
+// FaultKind and FaultPlace are for package fault.
+func (e *SampleError) FaultKind() fault.Kind { return e.Code }
+
+func (e *SampleError) FaultPlace() fault.Place {
+	return fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}
+}
+
 // explain says of which sample, in which file and where, what a stage said without knowing.
 func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleError {
-	e := &SampleError{Code: catalog.KindInternal, Record: index, Offset: -1, Text: err.Error(), Err: err}
+	e := &SampleError{Code: fault.KindInternal, Record: index, Offset: -1, Text: err.Error(), Err: err}
 	dataset := l.config.Dataset
 	// Where the index itself is broken these two fail as well, and the error names the index.
 	e.File, _ = dataset.Path(index)
@@ -42,18 +48,15 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 	)
 	switch {
 	case errors.Is(err, pinned.ErrMemory):
-		e.Code = catalog.KindMemory
+		e.Code = fault.KindMemory
 	case errors.As(err, &stored):
 		e.Code, e.Offset = stored.Kind, stored.Offset
-		if errors.Is(err, mmap.ErrMemory) {
-			e.Code, e.Offset = catalog.KindMemory, -1
-		}
 		if stored.File != "" {
 			e.File = stored.File
 		}
 		e.Text = stored.Clause()
 	case errors.As(err, &pixels):
-		e.Code, e.Text = pixelKinds[pixels.Code], pixels.Text
+		e.Code, e.Text = pixels.Code, pixels.Text
 		if l.config.Explain != nil && pixels.Code == native.Argument {
 			e.Text = l.config.Explain(pixels).Error()
 		}
@@ -67,17 +70,9 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 	return e
 }
 
-// pixelKinds says what a decoder's word means for the file.
-var pixelKinds = map[native.Code]catalog.ErrorKind{
-	native.Bad: catalog.KindBadImage, native.Truncated: catalog.KindTruncated,
-	native.Checksum: catalog.KindChecksum, native.Unsupported: catalog.KindUnsupported,
-	native.Limit: catalog.KindLimit, native.Memory: catalog.KindMemory,
-	native.Argument: catalog.KindArgument, native.Internal: catalog.KindInternal,
-}
-
 // replaceable: the sample is at fault, not this machine, the configuration or this program.
 func replaceable(e *SampleError) bool {
-	return e.Code != catalog.KindInternal && e.Code != catalog.KindArgument && e.Code != catalog.KindMemory
+	return e.Code != fault.KindInternal && e.Code != fault.KindArgument && e.Code != fault.KindMemory
 }
 
 // fail makes a fault that of the draft, unless an earlier sample's is known.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/native"
 	"github.com/headrace/headrace/pinned"
@@ -42,11 +43,11 @@ func TestAFaultySampleIsAnErrorWhereItsBatchWouldHaveComeAndStaysUntilSeek(t *te
 			require.NoError(t, b.Release())
 		}
 		for range 3 {
-			requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+			requireFault(t, l, 17, fault.KindChecksum, native.Checksum)
 		}
 		epoch, step := l.Position()
 		require.NoError(t, l.SeekTo(epoch, step), "the same place anew")
-		requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+		requireFault(t, l, 17, fault.KindChecksum, native.Checksum)
 		require.NoError(t, l.SeekTo(0, 20))
 		for step := int64(5); step < 7; step++ {
 			b, err := next(t, l)
@@ -54,26 +55,26 @@ func TestAFaultySampleIsAnErrorWhereItsBatchWouldHaveComeAndStaysUntilSeek(t *te
 			require.Equal(t, step, b.Step)
 			require.NoError(t, b.Release())
 		}
-		requireFault(t, l, 30, catalog.KindTruncated, native.Truncated)
+		requireFault(t, l, 30, fault.KindTruncated, native.Truncated)
 		l.Close()
 	}
 }
 
-func requireFault(t *testing.T, l *Loader, sample int64, kind catalog.ErrorKind, code native.Code) {
+func requireFault(t *testing.T, l *Loader, sample int64, kind fault.Kind, code native.Code) {
 	t.Helper()
 	_, err := next(t, l)
-	var fault *SampleError
-	require.ErrorAs(t, err, &fault)
+	var found *SampleError
+	require.ErrorAs(t, err, &found)
 	row, _ := l.config.Dataset.Sample(sample)
 	path, _ := l.config.Dataset.Path(sample)
 	key, _ := l.config.Dataset.Key(sample)
-	require.Equal(t, kind, fault.Code, fault.Error())
-	require.Equal(t, sample, fault.Record)
-	require.Equal(t, path, fault.File)
-	require.Equal(t, key, fault.Key)
-	require.GreaterOrEqual(t, fault.Offset, row.Offset)
-	require.LessOrEqual(t, fault.Offset, row.Offset+row.Length)
-	require.NotEmpty(t, fault.Text)
+	require.Equal(t, kind, found.Code, found.Error())
+	require.Equal(t, sample, found.Record)
+	require.Equal(t, path, found.File)
+	require.Equal(t, key, found.Key)
+	require.GreaterOrEqual(t, found.Offset, row.Offset)
+	require.LessOrEqual(t, found.Offset, row.Offset+row.Length)
+	require.NotEmpty(t, found.Text)
 	require.Contains(t, err.Error(), path)
 	var pixels *native.Error
 	require.ErrorAs(t, err, &pixels)
@@ -84,7 +85,7 @@ func TestTheFirstOfSeveralFaultsInABatchIsReportedWhateverTheThreads(t *testing.
 	d := faulty(t)
 	for range 20 {
 		l := open(t, d, settings{order.Config{BatchSize: 40}, Config{Threads: 8, VerifyCRC: true}})
-		requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+		requireFault(t, l, 17, fault.KindChecksum, native.Checksum)
 		l.Close()
 	}
 }
@@ -134,10 +135,10 @@ func TestASetWithoutAGoodSampleFailsInsteadOfTryingForEver(t *testing.T) {
 	d := dataset(t, 30, func(i int, row *catalog.Row, data []byte) []byte { return data[:40] })
 	l := open(t, d, settings{order.Config{BatchSize: 4}, Config{Threads: 2, OnError: Replace}})
 	_, err := next(t, l)
-	var fault *SampleError
-	require.ErrorAs(t, err, &fault)
-	require.EqualValues(t, 0, fault.Record)
-	require.Contains(t, fault.Text, "substitute")
+	var found *SampleError
+	require.ErrorAs(t, err, &found)
+	require.EqualValues(t, 0, found.Record)
+	require.Contains(t, found.Text, "substitute")
 }
 
 func TestAMissingFileIsAnErrorThatNamesItAndCanBeReplaced(t *testing.T) {
@@ -155,10 +156,10 @@ func TestAMissingFileIsAnErrorThatNamesItAndCanBeReplaced(t *testing.T) {
 	l := open(t, d, settings{order.Config{BatchSize: 6}, Config{Threads: 2}})
 	_, err = next(t, l)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	var fault *SampleError
-	require.ErrorAs(t, err, &fault)
-	require.Equal(t, paths[3], fault.File)
-	require.Equal(t, catalog.KindIO, fault.Code)
+	var found *SampleError
+	require.ErrorAs(t, err, &found)
+	require.Equal(t, paths[3], found.File)
+	require.Equal(t, fault.KindIO, found.Code)
 	l.Close()
 	l = open(t, d, settings{order.Config{BatchSize: 6}, Config{Threads: 2, OnError: Replace}})
 	b, err := next(t, l)
@@ -176,7 +177,7 @@ func TestAFaultThatWasReadAheadIsTheSame(t *testing.T) {
 	b, err := next(t, l)
 	require.NoError(t, err)
 	require.NoError(t, b.Release())
-	requireFault(t, l, 17, catalog.KindChecksum, native.Checksum)
+	requireFault(t, l, 17, fault.KindChecksum, native.Checksum)
 }
 
 func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
@@ -188,11 +189,11 @@ func TestAPanicIsAnInternalErrorOfItsBatchAndIsNotReplaced(t *testing.T) {
 	defer w.buffer.Free()
 	d := newDraft(l.stream, 0, 0, 0, 4) // a mistake: it has no slot
 	w.fill(task{draft: d, i: 2})
-	var fault *SampleError
-	require.ErrorAs(t, d.fault, &fault)
-	require.Equal(t, catalog.KindInternal, fault.Code)
-	require.EqualValues(t, 2, fault.Record)
-	require.Contains(t, fault.Text, "panic")
+	var found *SampleError
+	require.ErrorAs(t, d.fault, &found)
+	require.Equal(t, fault.KindInternal, found.Code)
+	require.EqualValues(t, 2, found.Record)
+	require.Contains(t, found.Text, "panic")
 }
 
 func TestABatchThatIsTooLargeForMemoryIsRefusedAtOpenWithWhatItNeeds(t *testing.T) {

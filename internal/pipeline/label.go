@@ -25,19 +25,19 @@ type Label struct {
 // completeLabels checks the fields and finds how much room they need.
 func (c *Config) completeLabels() error {
 	if len(c.Labels) > MaxLabels {
-		return catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("labels", len(c.Labels), fmt.Sprintf("at most %d", MaxLabels)))
+		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("labels", len(c.Labels), fmt.Sprintf("at most %d", MaxLabels)))
 	}
 	for _, phase := range c.Recipe.Phases {
 		size, _ := phase.Views[0].FixedSize()
 		if len(c.Labels) > 0 && (len(phase.Views) > 1 || size.Images > 0) {
-			return catalog.NewError(catalog.KindArgument, "", "labels move with one image of a sample (expected one view)")
+			return catalog.NewError(fault.KindArgument, "", "labels move with one image of a sample (expected one view)")
 		}
 	}
 	for i := range c.Labels {
 		label := &c.Labels[i]
 		field, ok := c.Dataset.Field(label.Field)
 		if !ok {
-			return catalog.NewError(catalog.KindArgument, "", "labels: the dataset has no field %q", label.Field)
+			return catalog.NewError(fault.KindArgument, "", "labels: the dataset has no field %q", label.Field)
 		}
 		if label.Rule.Kind == labels.Mask {
 			if field.Type != catalog.Bytes && (field.Type != catalog.ArrayType || field.DType != "uint8") {
@@ -63,7 +63,7 @@ func (l *Label) refused(f catalog.Field, expected string) error {
 	if f.DType != "" {
 		kind += " of " + f.DType
 	}
-	return catalog.NewError(catalog.KindArgument, "", "labels: field %q is %s (expected %s)", l.Field, kind, expected)
+	return catalog.NewError(fault.KindArgument, "", "labels: field %q is %s (expected %s)", l.Field, kind, expected)
 }
 
 // fields are what a label takes in a batch: a mask one tensor, places their rows, which rows they
@@ -123,7 +123,7 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 			err = label.places(value, steps, size, at)
 		}
 		if err != nil {
-			return catalog.NewError(catalog.KindBadFile, "", "field %q: %s", label.Field, err)
+			return catalog.NewError(fault.KindBadFile, "", "field %q: %s", label.Field, err)
 		}
 	}
 	return nil

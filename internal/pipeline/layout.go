@@ -146,7 +146,7 @@ func (l *Layout) tooLarge() error {
 	for _, f := range l.Fields {
 		sample += f.SampleBytes
 	}
-	return catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("batch_size", l.BatchSize,
+	return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("batch_size", l.BatchSize,
 		fmt.Sprintf("at most %d samples of %d bytes each", mostBytes/sample, sample)))
 }
 

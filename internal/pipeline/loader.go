@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/processors"
@@ -20,7 +21,7 @@ var (
 	// ErrTimeout: nothing was ready in time.
 	ErrTimeout = errors.New("no batch was ready in time")
 	// ErrClosed: the loader was closed.
-	ErrClosed = errors.New("the loader is closed")
+	ErrClosed = fault.New(fault.KindClosed, "the loader is closed")
 )
 
 // Loader is an endless stream of batches. Its methods may be called from any goroutine.

@@ -230,7 +230,7 @@ func (m *mixture) checkLabel(label int64) error {
 	if classes == 0 || (label >= 0 && label < classes) {
 		return nil
 	}
-	return catalog.NewError(catalog.KindArgument, "", "the label is %d (expected 0 to %d, less than num_classes)", label, classes-1)
+	return catalog.NewError(fault.KindArgument, "", "the label is %d (expected 0 to %d, less than num_classes)", label, classes-1)
 }
 
 // The fields that only a mixed batch has, behind the others: where they stand among themselves.
@@ -275,7 +275,7 @@ func unmixedPool(c *Config, batchSize int64) (*pinned.Pool, error) {
 	}
 	high, bytes := bits.Mul64(uint64(each), uint64(batchSize+mostForeign))
 	if high != 0 || bytes > math.MaxInt64/2 {
-		return nil, catalog.NewError(catalog.KindArgument, "", "%s",
+		return nil, catalog.NewError(fault.KindArgument, "", "%s",
 			fault.Argument("batch_size", batchSize, "fewer samples, to be mixed"))
 	}
 	return pinned.NewPool(pinned.Options{SlotBytes: int64(bytes), Keep: c.window()})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/mmap"
 )
@@ -62,7 +63,7 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 			require.Len(t, report, len(lost))
 			for _, line := range report {
 				require.True(t, lost[line.Index])
-				require.Equal(t, catalog.KindTruncated, line.Err.Code)
+				require.Equal(t, fault.KindTruncated, line.Err.Code)
 				require.Equal(t, cut, line.Err.Offset)
 				require.Equal(t, path, line.Err.File)
 				require.NotEmpty(t, line.Key)
@@ -74,10 +75,10 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 		// Who wants to hear of damage hears of it at once, whichever sample comes first.
 		l := open(t, d, settings{order.Config{BatchSize: 8}, Config{Threads: 2, Store: mmap.Options{Backend: backend}}})
 		_, err = next(t, l)
-		var fault *SampleError
-		require.ErrorAs(t, err, &fault)
-		require.Equal(t, catalog.KindTruncated, fault.Code)
-		require.EqualValues(t, len(whole)-1, fault.Offset)
+		var found *SampleError
+		require.ErrorAs(t, err, &found)
+		require.Equal(t, fault.KindTruncated, found.Code)
+		require.EqualValues(t, len(whole)-1, found.Offset)
 		l.Close()
 		require.NoError(t, os.WriteFile(path, whole, 0o600))
 	}

@@ -24,7 +24,7 @@ func (w *worker) fill(t task) {
 	defer func() {
 		// A mistake of ours ends this batch, never the process.
 		if p := recover(); p != nil {
-			w.loader.fail(t, &SampleError{Code: catalog.KindInternal, Record: record, Offset: -1,
+			w.loader.fail(t, &SampleError{Code: fault.KindInternal, Record: record, Offset: -1,
 				Text: fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())})
 		}
 	}()

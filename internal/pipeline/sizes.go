@@ -28,7 +28,7 @@ const oneSize = "Resize((height, width)), CenterCrop, RandomCrop or RandomResize
 // explainSizes finds the first sample, and the first that comes out in another size, for whoever
 // knows of no image that would be any different. It is the way to an error, so it may read files.
 func (c *Config) explainSizes() error {
-	e := &catalog.Error{Kind: catalog.KindArgument, Record: fault.None, Offset: fault.None}
+	e := &catalog.Error{Kind: fault.KindArgument, Record: fault.None, Offset: fault.None}
 	s, err := c.newSizer()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/native"
@@ -49,7 +50,7 @@ func TestImagesOfDifferentSizesAreAnErrorThatNamesTheFirstTwoAndWhatWouldHelp(t 
 		_, err := openWith(t, indexed, list)
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, catalog.KindArgument, e.Kind)
+		require.Equal(t, fault.KindArgument, e.Kind)
 		require.EqualValues(t, 0, e.Record)
 		require.ErrorContains(t, err, "record 0 (cat/0): the image comes out of the transforms as "+sizes[0])
 		require.ErrorContains(t, err, "record 5 (cat/5) as "+sizes[1])
@@ -99,8 +100,8 @@ func TestACropLargerThanAnImageNamesTheTransformTheArgumentAndBothSizes(t *testi
 	l, err := openWith(t, d, `[{"name": "RandomHorizontalFlip"}, {"name": "RandomCrop", "size": [5000, 4000]}]`)
 	require.NoError(t, err)
 	_, err = next(t, l)
-	var fault *SampleError
-	require.ErrorAs(t, err, &fault)
-	require.Equal(t, catalog.KindArgument, fault.Code)
+	var found *SampleError
+	require.ErrorAs(t, err, &found)
+	require.Equal(t, fault.KindArgument, found.Code)
 	require.Regexp(t, `record 0 \(cat/0\).*: transform 1 \(RandomCrop\): size is 5000x4000 \(expected at most \d+x\d+, height x width of the image with its padding\); padding or pad_if_needed makes room$`, err.Error())
 }

@@ -1,9 +1,9 @@
 package pipeline
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 )
 
@@ -15,7 +15,7 @@ const (
 )
 
 // ErrFull: as many batches as may wait have been submitted; Next makes room.
-var ErrFull = errors.New("too many batches were submitted ahead")
+var ErrFull = fault.New(fault.KindLimit, "too many batches were submitted ahead")
 
 // selection is the samples that a caller chose for a batch.
 type selection struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,7 +86,7 @@ func TestFaultOfAPartNamesItsShardAndTheRecordOfTheConcatenation(t *testing.T) {
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, path, e.File)
-		assert.Equal(t, catalog.KindTruncated, e.Kind)
+		assert.Equal(t, fault.KindTruncated, e.Kind)
 		assert.Equal(t, int64(16), e.Record)
 		assert.Equal(t, key(1, 4), e.Key)
 		assert.True(t, s.Lost(sample(t, d, 16)))

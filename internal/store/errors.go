@@ -9,33 +9,18 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// kinds says what a caller would do about each thing that package mmap finds wrong; anything
-// else is the operating system's refusal.
-var kinds = []struct {
-	is   error
-	kind catalog.ErrorKind
-}{
-	{mmap.ErrTruncated, catalog.KindTruncated},
-	{mmap.ErrBounds, catalog.KindBadFile}, // the index names bytes that the shard never had
-	{mmap.ErrStale, catalog.KindBadFile},
-	{mmap.ErrNotRegular, catalog.KindBadFile},
-	{mmap.ErrTooLarge, catalog.KindLimit},
-	{mmap.ErrNoPopulate, catalog.KindUnsupported},
-}
-
 // explain says which record an error of package mmap concerns.
 func explain(err error, path string, record int64) error {
-	e := &catalog.Error{Kind: catalog.KindIO, File: path, Record: record, Offset: -1, Text: "cannot read it", Err: err}
-	for _, k := range kinds {
-		if errors.Is(err, k.is) {
-			e.Kind = k.kind
-		}
+	e := &catalog.Error{Kind: fault.KindIO, File: path, Record: record, Offset: -1, Text: "cannot read it", Err: err}
+	// A reader that is closed is closed by us, and no fault of the file.
+	if kind := fault.KindOf(err); kind != fault.KindInternal && kind != fault.KindClosed {
+		e.Kind = kind
 	}
 	var found *mmap.Error
 	if errors.As(err, &found) {
 		e.Offset = found.Offset
 		// Where the file ends is the place to look at, not where the record would have begun.
-		if e.Kind == catalog.KindTruncated && found.Found >= 0 {
+		if e.Kind == fault.KindTruncated && found.Found >= 0 {
 			e.Offset = found.Found
 		}
 	}
@@ -43,7 +28,7 @@ func explain(err error, path string, record int64) error {
 }
 
 // refuse is an error that no file system said.
-func (s *Store) refuse(sample catalog.Sample, kind catalog.ErrorKind, format string, a ...any) error {
+func (s *Store) refuse(sample catalog.Sample, kind fault.Kind, format string, a ...any) error {
 	path, err := s.dataset.Path(sample.Index)
 	if err != nil || (s.kind(sample) == catalog.Packed && int(sample.Shard) >= len(s.shards.list)) {
 		path = s.dataset.Holder(sample.Index).Root()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -46,7 +47,7 @@ func TestOfATruncatedShardTheRecordsThatLieInsideItAreSalvaged(t *testing.T) {
 				}
 				var e *catalog.Error
 				require.ErrorAs(t, err, &e, "sample %d, cut at %d", i, cut)
-				assert.Equal(t, catalog.KindTruncated, e.Kind)
+				assert.Equal(t, fault.KindTruncated, e.Kind)
 				assert.Equal(t, path, e.File)
 				assert.Equal(t, i, e.Record)
 				assert.NotEmpty(t, e.Key)
@@ -96,7 +97,7 @@ func TestASwappedShardIsNamedWithTheOneWhoseSizeItHas(t *testing.T) {
 	_, err = s.Read(sample(t, d, 3), buffer(t))
 	var e *catalog.Error
 	require.ErrorAs(t, err, &e)
-	assert.Equal(t, catalog.KindBadFile, e.Kind)
+	assert.Equal(t, fault.KindBadFile, e.Kind)
 	assert.Equal(t, status.Size(), e.Offset, "where it ought to end")
 	assert.Contains(t, e.Text, filepath.Base(two))
 }

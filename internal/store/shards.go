@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"golang.org/x/sys/unix"
 )
@@ -104,9 +105,9 @@ func (s *shards) check(at *shard, found, record int64) error {
 	case found == at.size || found < at.size && s.salvage:
 		return nil
 	case found < at.size:
-		e.Kind, e.Text = catalog.KindTruncated, sizes("the shard is truncated, it ends here", at.size, found)
+		e.Kind, e.Text = fault.KindTruncated, sizes("the shard is truncated, it ends here", at.size, found)
 	default:
-		e.Kind, e.Text = catalog.KindBadFile, sizes("this is not the shard that was packed", at.size, found)
+		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the shard that was packed", at.size, found)
 	}
 	// Sizes of shards are as good as random, so an equal one is no accident.
 	for i := range s.list {
@@ -131,7 +132,7 @@ func (s *shards) cut(sample catalog.Sample, file *mmap.File) error {
 	if sample.Offset < end {
 		where = "inside the record, which begins at byte"
 	}
-	return &catalog.Error{Kind: catalog.KindTruncated, File: shard.path, Record: sample.Index, Offset: end,
+	return &catalog.Error{Kind: fault.KindTruncated, File: shard.path, Record: sample.Index, Offset: end,
 		Text: sizes(fmt.Sprintf("the shard is truncated, it ends here, %s %d", where, sample.Offset), shard.size, end)}
 }
 

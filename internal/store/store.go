@@ -31,7 +31,7 @@ type Store struct {
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
 func Open(d *catalog.Dataset, o Options) (*Store, error) {
 	if o.MaxRecordBytes <= 0 {
-		return nil, catalog.NewError(catalog.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
+		return nil, catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
 	}
 	d.Retain()
 	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o)}, nil
@@ -101,7 +101,7 @@ func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 	}
 	// Points are a few hundredths of their image; this bounds what an index may make of that.
 	if place.Length > s.limit {
-		return mmap.View{}, &catalog.Error{Kind: catalog.KindLimit, File: file.Path(), Record: sample.Index, Offset: place.Offset,
+		return mmap.View{}, &catalog.Error{Kind: fault.KindLimit, File: file.Path(), Record: sample.Index, Offset: place.Offset,
 			Text: fmt.Sprintf("the seek points have %d bytes, max_record_bytes is %d", place.Length, s.limit)}
 	}
 	view, err := file.Read(b, place.Offset, place.Length)
@@ -114,7 +114,7 @@ func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 // readShard reads a range of a shard.
 func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if int64(sample.Shard) >= int64(len(s.shards.list)) {
-		return mmap.View{}, s.refuse(sample, catalog.KindBadFile,
+		return mmap.View{}, s.refuse(sample, fault.KindBadFile,
 			"the index names shard %d of %d", sample.Shard, len(s.shards.list))
 	}
 	for {
@@ -138,7 +138,7 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 
 // oversized says the same of a record in a shard and of a file in its place.
 func (s *Store) oversized(sample catalog.Sample, bytes int64) error {
-	return s.refuse(sample, catalog.KindLimit, "the record has %d bytes, max_record_bytes is %d", bytes, s.limit)
+	return s.refuse(sample, fault.KindLimit, "the record has %d bytes, max_record_bytes is %d", bytes, s.limit)
 }
 
 // readFile reads a file of a folder.

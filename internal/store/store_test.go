@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -146,8 +147,8 @@ func TestShardOfAnotherSizeThanTheManifestSaysIsAnErrorThatNamesBoth(t *testing.
 	eachBackend(t, func(t *testing.T, o mmap.Options) {
 		for _, change := range []struct {
 			by   int64
-			kind catalog.ErrorKind
-		}{{-1, catalog.KindTruncated}, {-30_000, catalog.KindTruncated}, {1, catalog.KindBadFile}} {
+			kind fault.Kind
+		}{{-1, fault.KindTruncated}, {-30_000, fault.KindTruncated}, {1, fault.KindBadFile}} {
 			want := newPacked(t, 2, 5)
 			path := filepath.Join(want.root, catalog.ShardName(1))
 			status, err := os.Stat(path)
@@ -186,7 +187,7 @@ func TestShardCutWhileOpenIsTruncatedAtTheSamplesThatAreGone(t *testing.T) {
 			}
 			var e *catalog.Error
 			require.ErrorAs(t, err, &e)
-			assert.Equal(t, catalog.KindTruncated, e.Kind)
+			assert.Equal(t, fault.KindTruncated, e.Kind)
 			assert.EqualValues(t, i, e.Record)
 			assert.EqualValues(t, stride*5, e.Offset, "where the file ends")
 			assert.Contains(t, err.Error(), "found 30720")
@@ -213,7 +214,7 @@ func TestFolderFileThatChangedSinceItWasIndexedIsStale(t *testing.T) {
 		assert.ErrorIs(t, err, mmap.ErrStale)
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
-		assert.Equal(t, catalog.KindBadFile, e.Kind)
+		assert.Equal(t, fault.KindBadFile, e.Kind)
 		assert.Equal(t, path, e.File)
 		assert.EqualValues(t, 1, e.Record)
 	}
@@ -246,7 +247,7 @@ func TestRecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 		_, err = s.Read(sample(t, d, 1), buffer(t))
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
-		assert.Equal(t, catalog.KindLimit, e.Kind)
+		assert.Equal(t, fault.KindLimit, e.Kind)
 		assert.Contains(t, e.Text, "max_record_bytes is 1000")
 		s.Close()
 	}
@@ -262,7 +263,7 @@ func TestRecordOverTheLimitIsRefusedBeforeItIsRead(t *testing.T) {
 	_, err = inPlace.Read(sample(t, listed, 0), buffer(t))
 	var limit *catalog.Error
 	require.ErrorAs(t, err, &limit)
-	assert.Equal(t, catalog.KindLimit, limit.Kind)
+	assert.Equal(t, fault.KindLimit, limit.Kind)
 	assert.Equal(t, "the record has 1001 bytes, max_record_bytes is 1000", limit.Clause())
 
 	d, err := catalog.FromFiles([]string{"/dev/zero"}, nil, nil)
@@ -294,7 +295,7 @@ func TestIndexThatNamesBytesOutsideTheShardIsBad(t *testing.T) {
 		_, err := s.Read(bad, buffer(t))
 		var e *catalog.Error
 		require.ErrorAs(t, err, &e)
-		assert.Equal(t, catalog.KindBadFile, e.Kind)
+		assert.Equal(t, fault.KindBadFile, e.Kind)
 		assert.EqualValues(t, 1, e.Record)
 	}
 }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "codes.h"
 #include "../internal.h"
 #include "images.h"
 #include "plans.h"
@@ -163,7 +164,7 @@ static uint32_t decode(hrn_context *context, const hrn_box *wish, hrn_status *st
   return sum;
 }
 
-static uint64_t answers[HRN_INTERNAL + 1];
+static uint64_t answers[CODES];
 
 enum { PLANS = 40 };
 static hrn_plan *plans[PLANS];
@@ -258,10 +259,7 @@ int main(int count, char **arguments) {
   hrn_context_free(context);
   for (int i = 0; i < PLANS; i++) hrn_plan_free(plans[i]);
   printf("%llu damaged images:", (unsigned long long)rounds);
-  static const char *const names[] = {"ok",          "bad",   "truncated", "checksum",
-                                      "unsupported", "limit", "memory",    "argument"};
-  for (int i = 0; i < HRN_INTERNAL; i++)
-    printf(" %s %llu", names[i], (unsigned long long)answers[i]);
+  print_codes(answers);
   printf("\n");
   for (size_t i = 0; i < c.count; i++) free(c.items[i].bytes);
   free(c.items);

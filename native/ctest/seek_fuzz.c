@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "codes.h"
 #include "../internal.h"
 #include "../seek.h"
 #include "images.h"
@@ -37,7 +38,7 @@ typedef struct subject {
 static subject subjects[IMAGES];
 static hrn_plan *plans[PLANS];
 static hrn_context *context;
-static uint64_t run_number, seed = 1, codes[HRN_INTERNAL + 1], with_points;
+static uint64_t run_number, seed = 1, codes[CODES], with_points;
 
 /* What the last call was given, to be looked at after a failure. */
 static const image_bytes *last_file, *last_record;
@@ -287,9 +288,7 @@ int main(int count, char **arguments) {
   }
   printf("%llu runs of seed %llu, %llu times with points from inspection:",
          (unsigned long long)run_number, (unsigned long long)seed, (unsigned long long)with_points);
-  static const char *const names[] = {"ok",          "bad",   "truncated", "checksum",
-                                      "unsupported", "limit", "memory",    "argument"};
-  for (int i = 0; i < HRN_INTERNAL; i++) printf(" %s %llu", names[i], (unsigned long long)codes[i]);
+  print_codes(codes);
   printf("\n");
   for (int i = 0; i < IMAGES; i++) {
     free(subjects[i].file.bytes);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "codes.h"
 #include "grammar.h"
 #include "plans.h"
 #include "reference.h"
@@ -31,7 +32,7 @@ typedef struct tester {
   image_bytes file, points;
   reference whole; /* of a JPEG */
   uint64_t seed, number;
-  uint64_t codes[HRN_INTERNAL + 1], regular, points_found, made_baseline;
+  uint64_t codes[CODES], regular, points_found, made_baseline;
 } tester;
 
 static void save(const image_bytes *file, const char *path) {
@@ -363,19 +364,15 @@ static void run_threads(void) {
   tester all = {0};
   for (uint64_t i = 0; i < threads; i++) {
     pthread_join(thread[i], NULL);
-    for (int n = 0; n <= HRN_INTERNAL; n++) all.codes[n] += testers[i].codes[n];
+    for (int n = 0; n < CODES; n++) all.codes[n] += testers[i].codes[n];
     all.regular += testers[i].regular;
     all.points_found += testers[i].points_found;
     all.made_baseline += testers[i].made_baseline;
   }
-  static const char *const names[] = {"ok",          "bad",   "truncated", "checksum",
-                                      "unsupported", "limit", "memory",    "argument"};
   uint64_t files = 0;
-  for (int i = 0; i < HRN_INTERNAL; i++) files += all.codes[i];
+  for (int i = 0; i < CODES; i++) files += all.codes[i];
   printf("%llu files of seed %llu:", (unsigned long long)files, (unsigned long long)seed);
-  for (int i = 0; i < HRN_INTERNAL; i++) {
-    if (all.codes[i] > 0) printf(" %s %llu", names[i], (unsigned long long)all.codes[i]);
-  }
+  print_codes(all.codes);
   printf("; without a warning %llu, with seek points %llu, made baseline %llu\n",
          (unsigned long long)all.regular, (unsigned long long)all.points_found,
          (unsigned long long)all.made_baseline);
