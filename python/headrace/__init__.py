@@ -14,11 +14,11 @@ from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace import accelerate, functional, samplers, transforms
+    from headrace._translate.translation import from_torchvision
     from headrace.dataloader import DataLoader
     from headrace.dataset import Dataset, Sample
     from headrace.loader import Loader
     from headrace.torch import IterableDataset
-    from headrace.translate import from_torchvision
     from headrace.writing import Writer, index, pack, verify
 
 __all__ = [
@@ -48,7 +48,7 @@ _HOMES = {
     "Sample": "dataset",
     "Loader": "loader",
     "IterableDataset": "torch",
-    "from_torchvision": "translate",
+    "from_torchvision": "_translate.translation",
     "Writer": "writing",
     "index": "writing",
     "pack": "writing",

@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Runs the command line. Ctrl-C while its modules are still being loaded ends it as quietly."""
     try:
-        from headrace.cli import main as run
+        from headrace._command.cli import main as run
     except KeyboardInterrupt:
         print("headrace: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -15,16 +15,17 @@ from typing import Any, TypeVar
 import torch
 import torch.utils.data
 
-from headrace import arguments, lending
-from headrace.batches import Engine, Pool, Recipe
-from headrace.choosing import layers
+from headrace._batch import lending
+from headrace._engine import arguments
+from headrace._torch.batches import Engine, Pool, Recipe
+from headrace._torch.choosing import layers
+from headrace._torch.generators import Tracker
+from headrace._torch.iteration import Iteration
+from headrace._torch.place import Place, Standing, check, part, rest
+from headrace._torch.samples import Contents, Samples
+from headrace._transforms.multiview import Views
+from headrace._translate.translation import Translation, of_steps, translate
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
-from headrace.generators import Tracker
-from headrace.iteration import Iteration
-from headrace.multiview import Views
-from headrace.place import Place, Standing, check, part, rest
-from headrace.samples import Contents, Samples
-from headrace.translate import Translation, of_steps, translate
 
 STATE_VERSION = 3
 _T_co = TypeVar("_T_co", covariant=True)

@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from headrace import _lib, arguments, fields, functional
+from headrace import functional
+from headrace._engine import _lib, arguments, fields
 from headrace.errors import ArgumentError, HeadraceError, NoSampleError
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace import _lib, arguments
-from headrace.chains import mix_chains
-from headrace.drawn import replay
-from headrace.labelled import move
-from headrace.ops import (
+from headrace._engine import _lib, arguments
+from headrace._images.chains import mix_chains
+from headrace._images.drawn import replay
+from headrace._images.labelled import move
+from headrace._images.ops import (
     adjust_brightness,
     adjust_contrast,
     adjust_gamma,
@@ -41,9 +41,8 @@ from headrace.ops import (
     to_grayscale,
     vflip,
 )
-from headrace.pixels import room_for
-from headrace.transforms import _plain
-from headrace.warps import (
+from headrace._images.pixels import room_for
+from headrace._images.warps import (
     affine,
     affine_map,
     perspective,
@@ -51,6 +50,7 @@ from headrace.warps import (
     rotate,
     tensor_affine,
 )
+from headrace.transforms import _plain
 
 __all__ = [
     "adjust_brightness",

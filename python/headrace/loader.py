@@ -8,27 +8,20 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace import (
-    _lib,
-    arguments,
-    devices,
-    feed,
-    lending,
-    mixing,
-    ranks,
-    samplers,
-    schedule,
-    views,
-)
-from headrace import fields as batch_fields
-from headrace.arrivals import Arrivals, Submitted
+from headrace import samplers
+from headrace._batch import lending, mixing, views
+from headrace._batch.moved import Moved
+from headrace._engine import _lib, arguments
+from headrace._engine import fields as batch_fields
+from headrace._epoch import devices, feed, ranks
+from headrace._epoch.arrivals import Arrivals, Submitted
+from headrace._epoch.epoch import Batches, Epoch, Source
+from headrace._epoch.position import Pass, Position, Reached
+from headrace._transforms import schedule
+from headrace._transforms.multiview import Views
+from headrace._transforms.schedule import Schedule
 from headrace.dataset import Dataset
-from headrace.epoch import Batches, Epoch, Source
 from headrace.errors import ArgumentError, ArgumentTypeError
-from headrace.moved import Moved
-from headrace.multiview import Views
-from headrace.position import Pass, Position, Reached
-from headrace.schedule import Schedule
 
 LAYOUTS = ("NCHW", "NHWC", "channels_last")
 SCALES = ("div", "mul")

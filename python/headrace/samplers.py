@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace import arguments
+from headrace._engine import arguments
 from headrace.errors import ArgumentError
 
 Samples = range | Sequence[int]

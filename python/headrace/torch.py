@@ -9,9 +9,10 @@ from typing import Any
 import torch
 import torch.utils.data
 
-from headrace import arguments, ranks
+from headrace._engine import arguments
+from headrace._epoch import ranks
+from headrace._torch.share import Epochs, Share
 from headrace.loader import Loader
-from headrace.share import Epochs, Share
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):

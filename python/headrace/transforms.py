@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from headrace.multiview import Views
-from headrace.schedule import Schedule
-from headrace.userop import Native
+from headrace._engine.userop import Native
+from headrace._transforms.multiview import Views
+from headrace._transforms.schedule import Schedule
 
 __all__ = [
     "JPEG",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
-from headrace import _lib, arguments, fields, scarce
+from headrace._engine import _lib, arguments, fields, scarce
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import images
-from headrace import _lib
+from headrace._engine import _lib
 from timing import within
 
 CONFIG = {

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import images
-from headrace import _lib
+from headrace._engine import _lib
 
 SHORT_BUFFER, BAD_HANDLE, ARGUMENT, TRUNCATED = 3, 4, 5, 8
 NO_SIZES = (2**63, 2**64 - 1)

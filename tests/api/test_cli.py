@@ -16,7 +16,7 @@ from PIL import Image
 
 import headrace as hr
 import processes
-from headrace import cli
+from headrace._command import cli
 from images import png, write_tree
 
 
@@ -89,7 +89,7 @@ def test_view_shows_all_views_of_a_sample_side_by_side(packed: Path, tmp_path: P
 def test_view_on_a_full_disk_leaves_what_was_there(packed: Path, tmp_path: Path) -> None:
     code = """
         import os, sys
-        from headrace import cli
+        from headrace._command import cli
         picture = sys.argv[2] + "/a.png"
         sys.argv[1:] = ["view", sys.argv[1], picture, "--count", "6", "--size", "64"]
         for before in (None, "an older picture"):

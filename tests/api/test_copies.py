@@ -17,7 +17,9 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace import devices, errors, lending
+from headrace import errors
+from headrace._batch import lending
+from headrace._epoch import devices
 
 EVERY = list(range(24))
 CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]

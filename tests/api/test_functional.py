@@ -15,7 +15,8 @@ from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as torchvision_functional
 
 import headrace as hr
-from headrace import _lib, arguments, errors
+from headrace import errors
+from headrace._engine import _lib, arguments
 from images import jpeg, png
 
 

@@ -12,7 +12,7 @@ import torch
 
 import headrace as hr
 import processes
-from headrace.share import Epochs, Share
+from headrace._torch.share import Epochs, Share
 
 # One process for all cases, which never uses Headrace itself: `run` forks a child for each. A case
 # is [batch_size, workers, epochs, options of the loader and of the DataLoader].

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace import _lib
+from headrace._engine import _lib
 from timing import within
 
 PACKAGE = Path(headrace.__file__).parent
@@ -53,7 +53,7 @@ def test_who_starts_the_engine_keeps_its_timer_slack_and_the_runtimes_threads_ha
     said = python(
         """
         import ctypes, os
-        from headrace import _lib
+        from headrace._engine import _lib
         libc = ctypes.CDLL(None)
         PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
         libc.prctl(PR_SET_TIMERSLACK, 70_000, 0, 0, 0)
@@ -89,7 +89,7 @@ def test_nothing_undefined_is_left_but_what_glibc_has() -> None:
 
 
 def test_the_library_loads_where_every_symbol_is_bound_at_once() -> None:
-    program = "from headrace import _lib; print(_lib.library().hr_abi_version())"
+    program = "from headrace._engine import _lib; print(_lib.library().hr_abi_version())"
     assert python(program, LD_BIND_NOW="1") == str(_lib.ABI_VERSION)
 
 
@@ -200,7 +200,7 @@ def test_a_child_forked_before_first_use_works(folder: Path) -> None:
 def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
     program = """
         import ctypes, os
-        from headrace import _lib
+        from headrace._engine import _lib
         library = _lib.library()
         error, null = _lib.Error(), None
         child = os.fork()

@@ -17,7 +17,10 @@ import torch
 
 import headrace as hr
 from conftest import slots
-from headrace import _lib, errors, iteration, lending
+from headrace import errors
+from headrace._batch import lending
+from headrace._engine import _lib
+from headrace._torch import iteration
 
 CROP = [{"name": "RandomResizedCrop", "size": [20, 24]}]
 

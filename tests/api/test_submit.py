@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace import _lib
+from headrace._engine import _lib
 
 CONFIG = {
     "batch_size": 4,

@@ -18,7 +18,7 @@ PROGRAM = f"""
     sys.path.insert(0, {str(HERE)!r})
     import repeat
     import headrace as hr
-    from headrace import _lib
+    from headrace._engine import _lib
     number = repeat.children(int(sys.argv[2]))
 
     def loader_of(delay_ms=0, **options):

@@ -38,7 +38,7 @@ def test_a_child_forked_while_another_thread_loads_the_library_is_refused_at_onc
 ) -> None:
     code = COMMON + (
         "    import threading\n"
-        "    from headrace import _lib\n"
+        "    from headrace._engine import _lib\n"
         "    load, half, go_on = _lib._load, threading.Event(), threading.Event()\n"
         "    def slowly():\n"
         "        half.set()\n"

@@ -25,7 +25,8 @@ import torchvision
 from torchvision import transforms as v1
 
 import headrace as hr
-from headrace import devices, lending
+from headrace._batch import lending
+from headrace._epoch import devices
 from images import plain_tree
 
 PACKAGE = str(Path(hr.__file__).parent)

@@ -18,7 +18,7 @@ from timing import within
 SLOW = """
     import sys, time
     import headrace as hr
-    from headrace import _lib
+    from headrace._engine import _lib
     opened = _lib.opened
     def delayed(name, config, *rest):
         if name == "hr_loader_open":

@@ -12,7 +12,7 @@ import pytest
 
 import headrace as hr
 import images
-from headrace import _lib
+from headrace._engine import _lib
 
 CROP = [{"name": "RandomResizedCrop", "size": 8}]
 

@@ -14,8 +14,9 @@ import torch.utils.data
 
 import headrace as hr
 import images
-from headrace import lending, samplers
+from headrace import samplers
 from headrace import transforms as t
+from headrace._batch import lending
 from headrace.errors import ArgumentError, UnsupportedError
 
 COUNT, CLASSES, STEP = 53, 5, 24

@@ -200,7 +200,7 @@ ALONE = """
     import sys, time
     import headrace as hr
     import torch.distributed as dist
-    from headrace import ranks
+    from headrace._epoch import ranks
 
     path, store, rank = sys.argv[1:]
     ranks.AGREE_TIMEOUT_S = 2

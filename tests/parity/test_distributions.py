@@ -26,8 +26,8 @@ from scipy import stats
 from torchvision.transforms import autoaugment, v2
 from torchvision.transforms import transforms as v1
 
-from headrace import _lib, arguments
 from headrace import transforms as t
+from headrace._engine import _lib, arguments
 
 DRAWS = 100_000
 AT_ONCE = 10_000

@@ -21,7 +21,7 @@ import headrace as hr
 import images
 from headrace import errors
 from headrace import transforms as t
-from headrace.translate import _Reader
+from headrace._translate.translation import _Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 

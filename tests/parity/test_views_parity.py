@@ -15,8 +15,8 @@ from test_recipe_parity import MEAN, STD, finished
 from torchvision import transforms as v1
 
 import headrace as hr
-from headrace import _lib
 from headrace import transforms as t
+from headrace._engine import _lib
 from headrace.errors import ArgumentError
 from images import jpeg, photographs, pixels
 

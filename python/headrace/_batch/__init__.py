@@ -1,0 +1,1 @@
+"""What the memory of a batch becomes: tensors, arrays and labels."""

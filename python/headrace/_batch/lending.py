@@ -1,0 +1,132 @@
+"""Batches in memory of PyTorch's own: what ``pin_memory=True`` is made of.
+
+The engine writes into tensors that were lent to it (``hr_lend``). When a batch arrives its loan
+ends at once, and the tensor is the caller's like any other. So the rules for its memory are
+PyTorch's: its pinned allocator knows of copies that still run (``.to("cuda", non_blocking=True)``)
+and gives the memory out again only when they are done, which it does for no memory but its own.
+What a forked child sees of it is the driver's affair (docs/limits.md, "Of forked children").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from headrace._batch import views
+from headrace._engine import _lib
+from headrace.errors import ArgumentError
+
+Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
+
+
+def available() -> bool:
+    """Whether PyTorch can pin memory here."""
+    import torch
+
+    if not hasattr(torch, "accelerator"):  # before torch 2.6
+        return torch.cuda.is_available()
+    return torch.accelerator.is_available()
+
+
+def allocator() -> Allocate | None:
+    """What makes pinned memory; None, with a warning as PyTorch's, where no accelerator is."""
+    import torch
+
+    if not available():
+        warnings.warn(
+            "pin_memory=True, but PyTorch finds no accelerator: batches stay in ordinary memory",
+            stacklevel=4,
+        )
+        return None
+    return lambda size: torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+
+def lender(output: str, own: bool = True) -> Lender | None:
+    """For a loader of this output; None where memory cannot be pinned.
+
+    Not ``own``: labels too are views of the batch, for who copies them at once.
+
+    Raises:
+        ArgumentError: the output is not "torch".
+    """
+    if output != "torch":
+        raise ArgumentError(f"pin_memory=True makes torch tensors, and output is {output!r}")
+    allocate = allocator()
+    return None if allocate is None else Lender(allocate, own)
+
+
+class Lender:
+    """Lends tensors to one loader's engine and makes batches of those that come back."""
+
+    def __init__(self, allocate: Allocate, own: bool) -> None:
+        import torch
+
+        self._allocate, self._own = allocate, own
+        self._uint8 = torch.uint8
+        self._frombuffer = torch.frombuffer
+        self._engine: _lib.Handle | None = None
+        self._slot_bytes = 0
+        self._loans = 0  # that the engine is to have at once
+        self._lent: dict[int, Any] = {}  # by tag
+        self._offered: int | None = None  # the last of them, until it is known that it was lent
+        self._tag = 0  # of the next
+
+    def serve(self, engine: _lib.Handle, slot_bytes: int, prefetch: int) -> None:
+        """Begins with an engine just opened; loans to an earlier one ended when that was closed."""
+        self._engine, self._slot_bytes, self._lent = engine, slot_bytes, {}
+        self._offered = None
+        engine.keep(self._lent)
+        # The window of the engine, which is two at least, and one for what it opens next.
+        self._loans = prefetch + 2
+        self._lend()
+
+    def _lend(self) -> None:
+        """Lends what is missing; again what may not have been lent, as an exception came."""
+        assert self._engine is not None
+        again = self._offered in self._lent
+        while again or len(self._lent) < self._loans:
+            if not again:
+                memory, tag = self._allocate(self._slot_bytes), self._tag
+                behind = tag + 1
+                # Kept before it is lent: the engine writes to it from then on.
+                self._lent[tag] = memory
+                self._offered, self._tag = tag, behind
+            assert self._offered is not None
+            memory = self._lent[self._offered]
+            loan = (memory.data_ptr(), self._slot_bytes, self._offered)
+            # The same twice is refused, and changes nothing.
+            with contextlib.suppress(*([ArgumentError] if again else [])):
+                _lib.call("hr_lend", self._engine.value, *loan)
+            self._offered = None
+            again = False
+
+    def over(self, batch: _lib.Batch, form: views.Form) -> list[Any]:
+        """The tensors of a held batch, whose loan ends here."""
+        tag = batch.tag
+        memory = self._lent.get(tag)
+        lent = memory is not None
+        if memory is None:
+            # Begun before the first loan, and so in a slot of the engine's own.
+            size = ctypes.sizeof(form.memory)
+            memory = self._allocate(size)
+            source = form.memory.from_address(batch.fields[0].data)
+            memory.copy_(self._frombuffer(source, dtype=self._uint8))
+        _lib.release(batch.batch)  # again is harmless
+        if lent:
+            # The memory is ours alone from here on; no exception comes between these two.
+            del self._lent[tag]
+            batch.batch = 0
+        else:
+            batch.batch = 0
+        self._lend()
+        return [
+            self._part(memory, at, elements * dtype.itemsize, own).view(dtype).view(shape)
+            for dtype, shape, elements, at, own in form.tensors
+        ]
+
+    def _part(self, memory: Any, at: int, size: int, own: bool) -> Any:
+        part = memory[at : at + size]
+        return self._allocate(size).copy_(part) if own and self._own else part

@@ -1,0 +1,65 @@
+"""What a batch holds besides, where MixUp, CutMix or Mixup end the transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace._engine import arguments
+from headrace._transforms.multiview import Views
+from headrace.errors import UnsupportedError
+
+NAMES = ("MixUp", "CutMix", "Mixup")
+
+# What a mixed batch can be asked for by Loader(fields=...), and the engine's names of them.
+FIELDS = {
+    "label": "labels",
+    "partner": "partners",
+    "partner_label": "partner_labels",
+    "lam": "lambdas",
+    "box": "boxes",
+}
+
+
+def mixes(steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a list of transforms ends in one that mixes the images of a batch."""
+    if not steps:
+        return False
+    members = steps[-1].get("transforms")
+    inner = [part.get("name") for part in members or () if isinstance(part, Mapping)]
+    return any(name in NAMES for name in (steps[-1].get("name"), *inner))
+
+
+def mixes_any(transform: Sequence[Any] | Views | None) -> bool:
+    """Whether what a loader is given as ``transform`` mixes, in any view."""
+    if isinstance(transform, Views):
+        return any(mixes(steps) for steps in transform)
+    return mixes(arguments.steps("transform", transform or ()))
+
+
+def refuse_own_order(world_size: int) -> None:
+    """A partner may be at another rank's place, and the engine knows that in its own order only.
+
+    Raises:
+        UnsupportedError: there is another rank.
+    """
+    if world_size > 1:
+        raise UnsupportedError(
+            f"MixUp and CutMix with a sampler of one's own and world_size={world_size}: the "
+            "samples of the other ranks are not known to the engine; use shuffle or one of "
+            "headrace.samplers, or mix in the training step"
+        )
+
+
+def labels_of(labels: Any, more: dict[str, Any]) -> Any:
+    """What a loop gets as the labels of a mixed batch.
+
+    Returns:
+        float32 of shape (batch, num_classes); or where a pair was asked for, the tuple of labels
+        and partners' labels, int64, and lambda, float32, each of shape (batch,).
+    """
+    if "targets" in more:
+        return more["targets"]
+    lambdas = more["lambdas"]
+    single = lambdas.astype("float32") if hasattr(lambdas, "astype") else lambdas.float()
+    return labels, more["partner_labels"], single

@@ -1,0 +1,96 @@
+"""Labels that moved with the images of a batch: masks, boxes, points, and what belongs to those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace._engine import arguments
+from headrace.errors import ArgumentError
+from headrace.transforms import Along, Boxes, KeyPoints, Mask
+
+if TYPE_CHECKING:
+    from headrace.dataset import Dataset
+
+
+class Moved:
+    """A loader's ``labels``.
+
+    Raises:
+        ArgumentError: a label is none, its field is not there or asked for twice, or what it goes
+            along with is no label of boxes or points.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        labels: Mapping[str, Any] | None,
+        fields: Sequence[str],
+        output: str,
+    ) -> None:
+        given = {} if labels is None else arguments.mapping("labels", labels)
+        own = [field["name"] for field in dataset.info["fields"]]
+        for name, label in given.items():
+            if type(label) not in (Boxes, KeyPoints, Mask, Along):
+                raise arguments.refuse_type(
+                    f"labels[{name!r}]", label, "Boxes, KeyPoints, Mask or Along"
+                )
+            if name not in own:
+                has = ", ".join(own) or "none"
+                raise ArgumentError(f"labels: the dataset has no field {name!r}; it has {has}")
+            if name in fields:
+                raise ArgumentError(f"fields: {name!r} is in labels, too")
+        self._dataset, self._output = dataset, output
+        self._labels = {name: v for name, v in given.items() if type(v) is not Along}
+        self._along: dict[str, str] = {}
+        for name, label in given.items():
+            if type(label) is Along:
+                if type(self._labels.get(label.label)) not in (Boxes, KeyPoints):
+                    raise ArgumentError(
+                        f"labels[{name!r}]: {label.label!r} is none of labels' Boxes or KeyPoints"
+                    )
+                self._along[name] = label.label
+
+    def __bool__(self) -> bool:
+        return bool(self._labels)
+
+    def config(self) -> list[dict[str, Any]]:
+        """As ``hr_loader_open`` takes them."""
+        return [{"field": name, "label": v.to_dict()} for name, v in self._labels.items()]
+
+    def of_batch(self, indices: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """By their names, from the fields behind the indices, by the engine's names of them."""
+        found: dict[str, Any] = {}
+        kept: dict[str, list[Any]] = {}
+        for number, (name, label) in enumerate(self._labels.items()):
+            if type(label) is Mask:
+                found[name] = parts[f"mask.{number}"]
+                continue
+            counts = parts[f"count.{number}"].tolist()
+            for made, part in ((found, "places"), (kept, "kept")):
+                rows = zip(parts[f"{part}.{number}"], counts, strict=True)
+                made[name] = [image[:count] for image, count in rows]
+        if self._along:
+            facts = [self._dataset.facts(index) for index in indices.tolist()]
+            for name, label in self._along.items():
+                pairs = zip(facts, kept[label], strict=True)
+                found[name] = [self._rows(name, fact, rows) for fact, rows in pairs]
+        return found
+
+    def _rows(self, name: str, facts: Mapping[str, Any], kept: Any) -> Any:
+        """The rows of one sample's field that are left."""
+        value, rows = facts["fields"][name], np.asarray(kept)
+        shape = np.shape(value)
+        if not shape or (len(rows) and shape[0] <= rows[-1]):
+            raise ArgumentError(
+                f"{facts['path']}: field {name!r} has shape {shape}; it needs a row for each of "
+                f"{self._along[name]!r}, of which number {rows[-1] if len(rows) else 0} is left"
+            )
+        left = value[rows]
+        if self._output == "numpy":
+            return left
+        import torch
+
+        return torch.from_numpy(left)

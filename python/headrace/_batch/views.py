@@ -1,0 +1,174 @@
+"""Tensors and arrays over the memory of a batch, which goes back when the last of them dies."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headrace._batch import mixing
+from headrace._engine import _lib
+from headrace.errors import ArgumentError, HeadraceError
+
+if TYPE_CHECKING:
+    from headrace._batch.lending import Lender
+
+View = Callable[[_lib.Batch], tuple[Any, ...]]
+Arrange = Callable[[list[Any]], Any]
+
+DTYPES = ("float32", "float16", "bfloat16", "uint8")
+OUTPUTS = ("torch", "numpy")
+_ALIGNMENT = 64  # as fields have it in a slot, and torch's own tensors
+
+
+class Tensor(NamedTuple):
+    """Where a field lies in a batch, and as what."""
+
+    dtype: Any  # of torch, or NumPy
+    shape: tuple[int, ...]
+    elements: int
+    at: int  # bytes from the first field
+    own: bool  # copied to memory of its own
+
+
+class Form(NamedTuple):
+    """Where things lie in a batch: the same for all batches of one form and length."""
+
+    memory: Any  # the ctypes array type that spans all fields
+    tensors: tuple[Tensor, ...]  # images of each view, labels, indices, and what is behind them
+    more: tuple[str, ...]  # names of what is behind: labels that moved, or those of a mixed batch
+
+
+def viewer(
+    output: str,
+    dtype: str,
+    channels_last: bool,
+    with_fields: bool,
+    lender: Lender | None = None,
+    arrange: Arrange | None = None,
+    mixed: bool = False,
+) -> View:
+    """A function that takes a batch that came, as its (images, labels) or with indices and more.
+
+    ``more`` is a dict of what stands behind the indices: labels that moved, or in a ``mixed`` batch
+    its other fields and its plain labels. Labels and indices, one number a sample, have memory of
+    their own; all else is a view of the batch's. The views share one buffer object with whose end
+    the batch goes back, so none of them outlives its memory, however it is sliced or passed on.
+    What a ``lender`` lent is the tensors' own memory, and needs none of that. ``arrange`` says what
+    is made of the images of several views.
+    """
+    over, kinds = (_over_torch if output == "torch" else _over_numpy)(dtype)
+    move = "permute" if output == "torch" else "transpose"
+    # Of images, and of several crops of each.
+    permute = {
+        4: operator.methodcaller(move, 0, 3, 1, 2),
+        5: operator.methodcaller(move, 0, 1, 4, 2, 3),
+    }
+    forms: dict[tuple[int, int], Form] = {}
+    release_with = _lib.release_with
+
+    def view(batch: _lib.Batch) -> tuple[Any, ...]:
+        key = (batch.length, batch.form)
+        form = forms.get(key) or forms.setdefault(key, _form(batch, kinds, with_fields or mixed))
+        if lender is not None and batch.length:
+            parts = lender.over(batch, form)
+        else:
+            buffer = form.memory.from_address(batch.fields[0].data)
+            release_with(buffer, batch)
+            parts = over(buffer, form)
+        more = {name: parts.pop() for name in reversed(form.more)}
+        indices = parts.pop() if with_fields or mixed else None
+        *images, labels = parts
+        if channels_last:
+            images = [permute[image.ndim](image) for image in images]
+        made = images[0] if arrange is None else arrange(images)
+        targets = labels
+        if mixed:
+            targets = mixing.labels_of(labels, more)
+            more["labels"] = labels
+        return (made, targets, indices, more) if with_fields else (made, targets)
+
+    return view
+
+
+def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -> Form:
+    """Of all fields, or of those up to the labels: a tensor nobody asked for costs 2 us."""
+    fields = batch.fields[: batch.field_count]
+    first, last = fields[0], fields[-1]
+    tensors = []
+    for field in fields:
+        shape = tuple(field.shape[: field.ndim])
+        dtype = kinds[field.dtype_code, field.dtype_bits]
+        # One number a sample: who keeps an epoch's labels does not mean to keep its images.
+        own = len(shape) == 1
+        tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data, own))
+    names = [field.name.decode() for field in fields]
+    indices = names.index("indices")
+    more = tuple(names[indices + 1 :]) if whole else ()
+    shown = tuple(tensors if whole else tensors[:indices])
+    return Form(ctypes.c_char * (last.data + last.bytes - first.data), shown, more)
+
+
+# The elements of fields by DLPack's (code, bits), as torch and NumPy call them.
+KINDS = {
+    (0, 32): "int32",
+    (0, 64): "int64",
+    (1, 8): "uint8",
+    (2, 16): "float16",
+    (4, 16): "bfloat16",
+    (2, 32): "float32",
+    (2, 64): "float64",
+}
+
+Over = Callable[[Any, Form], list[Any]]
+
+
+def _over_torch(_: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
+    try:
+        import torch
+    except ModuleNotFoundError as failure:
+        if failure.name != "torch":
+            raise
+        raise HeadraceError(
+            "output='torch' needs PyTorch, which is not installed: pip install torch, or ask for "
+            "output='numpy'"
+        ) from None
+    frombuffer, empty = torch.frombuffer, torch.empty
+
+    def over(buffer: Any, form: Form) -> list[Any]:
+        found = []
+        for dtype, shape, elements, at, own in form.tensors:
+            if elements == 0:  # frombuffer takes no empty view
+                found.append(empty(shape, dtype=dtype))
+                continue
+            tensor = frombuffer(buffer, dtype=dtype, count=elements, offset=at).view(shape)
+            found.append(tensor.clone() if own else tensor)
+        return found
+
+    return over, {kind: getattr(torch, name) for kind, name in KINDS.items()}
+
+
+def _over_numpy(dtype: str) -> tuple[Over, Mapping[tuple[int, int], Any]]:
+    import numpy as np
+
+    if dtype == "bfloat16":
+        raise ArgumentError("dtype='bfloat16' is no NumPy type; use output='torch' or 'float16'")
+    array = np.ndarray
+
+    def copied(numbers: Any) -> Any:
+        # Beginning where JAX takes an array over without copying it once more.
+        memory = np.empty(numbers.nbytes + _ALIGNMENT, np.uint8)
+        copy = array(numbers.shape, numbers.dtype, memory, -memory.ctypes.data % _ALIGNMENT)
+        copy[...] = numbers
+        return copy
+
+    def over(buffer: Any, form: Form) -> list[Any]:
+        return [
+            copied(array(shape, kind, buffer, at)) if own else array(shape, kind, buffer, at)
+            for kind, shape, _, at, own in form.tensors
+        ]
+
+    known = {kind: name for kind, name in KINDS.items() if name != "bfloat16"}
+    return over, {kind: np.dtype(name) for kind, name in known.items()}

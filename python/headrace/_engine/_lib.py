@@ -1,0 +1,432 @@
+"""The shared library behind the package: found and loaded at first use, called through ctypes.
+
+Never loaded at import. A process that is forked after Go's runtime started cannot use it, so
+merely importing Headrace must not take that from a program; see ``capi/forward.c``.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import json
+import math
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from ctypes import (
+    POINTER,
+    byref,
+    c_char,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headrace._engine import scarce, userop
+from headrace._engine.arguments import shown
+from headrace.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ClosedError,
+    ForkedError,
+    InternalError,
+    from_code,
+)
+
+T = TypeVar("T")
+
+ABI_VERSION = 2
+MAX_FIELDS = 40
+MAX_DIMENSIONS = 5
+
+OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
+
+# Longest wait inside the library. Python delivers Ctrl-C only between two calls.
+SLICE_MS = 200
+
+
+class Error(ctypes.Structure):
+    """``hr_error``."""
+
+    _fields_ = (
+        ("code", c_int32),
+        ("os_error", c_int32),
+        ("record", c_int64),
+        ("offset", c_int64),
+        ("file", c_char * 1024),
+        ("text", c_char * 1024),
+    )
+
+    def exception(self) -> Exception:
+        """What to raise for it."""
+        return from_code(
+            self.code,
+            self.os_error,
+            self.record,
+            self.offset,
+            os.fsdecode(self.file),
+            self.text.decode("utf-8", "replace"),
+        )
+
+
+class Image(ctypes.Structure):
+    """``hr_image``."""
+
+    _fields_ = (("width", c_uint32), ("height", c_uint32), ("bytes", c_uint64))
+
+
+class Field(ctypes.Structure):
+    """``hr_field``."""
+
+    _fields_ = (
+        ("name", c_char * 32),
+        ("data", c_void_p),
+        ("bytes", c_uint64),
+        ("shape", c_int64 * MAX_DIMENSIONS),
+        ("strides", c_int64 * MAX_DIMENSIONS),
+        ("ndim", c_int32),
+        ("dtype_code", c_uint8),
+        ("dtype_bits", c_uint8),
+        ("reserved", c_uint16),
+    )
+
+
+class Batch(ctypes.Structure):
+    """``hr_batch``."""
+
+    _fields_ = (
+        ("batch", c_int64),
+        ("epoch", c_int64),
+        ("step", c_int64),
+        ("length", c_int64),
+        ("tag", c_int64),
+        ("replaced", c_int32),
+        ("field_count", c_int32),
+        ("form", c_int64),
+        ("fields", Field * MAX_FIELDS),
+    )
+
+
+class Progress(ctypes.Structure):
+    """``hr_progress``."""
+
+    _fields_ = (
+        ("done", c_int64),
+        ("total", c_int64),
+        ("bytes", c_int64),
+        ("faults", c_int64),
+    )
+
+
+_HANDLE = c_int64
+_TEXT_OUT = (c_void_p, c_size_t, POINTER(c_size_t))
+_ERROR = POINTER(Error)
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "hr_abi_version": (),
+    "hr_close": (_HANDLE, _ERROR),
+    "hr_dataset_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_dataset_info": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
+    "hr_dataset_read": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
+    "hr_decode": (
+        *(c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t),
+        *(POINTER(Image), _ERROR),
+    ),
+    "hr_loader_open": (_HANDLE, c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_seek": (_HANDLE, c_int64, c_int64, _ERROR),
+    "hr_submit": (_HANDLE, POINTER(c_int64), POINTER(c_uint64), c_size_t, _ERROR),
+    "hr_next": (_HANDLE, c_int64, POINTER(Batch), _ERROR),
+    "hr_release": (_HANDLE, _ERROR),
+    "hr_lend": (_HANDLE, c_void_p, c_uint64, c_int64, _ERROR),
+    "hr_loader_info": (_HANDLE, *_TEXT_OUT, _ERROR),
+    "hr_loader_event": (_HANDLE, POINTER(c_int32), _ERROR),
+    "hr_job_start": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_job_wait": (_HANDLE, c_int64, POINTER(Progress), _ERROR),
+    "hr_job_result": (_HANDLE, *_TEXT_OUT, _ERROR),
+    "hr_writer_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_writer_add": (_HANDLE, c_char_p, c_size_t, c_char_p, c_size_t, _ERROR),
+    "hr_writer_finish": (_HANDLE, _ERROR),
+}
+
+_lock = threading.Lock()
+_library: ctypes.CDLL | None = None
+_loaded_in = 0
+_release_batch: Any = None  # hr_release, as the callback of a weak reference
+
+
+def _unlock() -> None:
+    """In a forked child: the thread that holds the lock did not come along."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
+
+
+def library() -> ctypes.CDLL:
+    """The library, loaded by the first call.
+
+    Raises:
+        ForkedError: in a child that was forked after its parent had loaded the library.
+        InternalError: the library is missing or of another version than this package.
+    """
+    global _library, _loaded_in
+    if _library is None and _loaded_in in (0, os.getpid()):
+        with _lock:
+            if _library is None:
+                _loaded_in = os.getpid()  # before, for a child may be forked on the way
+                try:
+                    loaded = _load()
+                except BaseException:
+                    _loaded_in = 0
+                    raise
+                _library = loaded
+    # The library would refuse as well; but what it holds open here belongs to the parent.
+    if _library is None or _loaded_in != os.getpid():
+        raise ForkedError(
+            "this process was forked after Headrace was first used, and the engine's threads did "
+            "not come along; start workers with 'spawn' or 'forkserver', or use Headrace first "
+            "in the child"
+        )
+    return _library
+
+
+def _load() -> ctypes.CDLL:
+    path = Path(__file__).parents[1] / "libheadrace.so"
+    try:
+        loaded = ctypes.CDLL(str(path), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+    except OSError as failure:
+        scarce.check_space(path)
+        raise InternalError(f"the engine could not be loaded: {failure}", file=str(path)) from None
+    for name, arguments in _PROTOTYPES.items():
+        function = getattr(loaded, name)
+        function.argtypes, function.restype = arguments, c_int32
+    global _release_batch
+    # What calls it says which reference it was, which nobody wants to know.
+    with_reference = ctypes.CFUNCTYPE(c_int32, _HANDLE, c_void_p, py_object)
+    _release_batch = with_reference(("hr_release", loaded))
+    found = loaded.hr_abi_version()
+    if found != ABI_VERSION:
+        raise InternalError(
+            f"{path} speaks version {found} of the C ABI and this package version {ABI_VERSION}: "
+            "they were not installed together",
+            file=str(path),
+        )
+    return loaded
+
+
+def call(name: str, *arguments: Any) -> bytes:
+    """Calls a function whose last parameter is the error, and raises what it reports.
+
+    Returns:
+        What it warns of, where headrace.h says that it may; else nothing.
+    """
+    error = Error()
+    if getattr(library(), name)(*arguments, byref(error)):
+        raise error.exception()
+    text: bytes = error.text
+    return text
+
+
+def decode(
+    encoded: Any, length: int, config: Mapping[str, Any], make: Callable[[Image], tuple[T, Any]]
+) -> T:
+    """Calls ``hr_decode`` for the size of its answer, and again for the answer.
+
+    Args:
+        encoded, length: the image's bytes, as ctypes takes an address, and how many.
+        config: what ``hr_decode`` documents.
+        make: is told the size and makes the object for the answer; returns it and its address.
+    """
+    text = to_text(config)
+    image = Image()
+    source = (encoded, length, text, len(text))
+    call("hr_decode", *source, None, 0, byref(image))
+    made, address = make(image)
+    call("hr_decode", *source, address, image.bytes, byref(image))
+    return made
+
+
+def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> None:
+    """Calls ``hr_submit`` with an array of int64 and one of uint64, equally long."""
+    count = len(indices)
+    # One element at least: an empty array has no address, and NULL would end the epoch.
+    numbers = (c_int64 * max(count, 1))(*indices)
+    call("hr_submit", loader, numbers, (c_uint64 * max(count, 1))(*draws), count)
+
+
+class Handle:
+    """Owns one handle of the library: closed by hand, by the garbage collector, or at exit."""
+
+    def __init__(self) -> None:
+        # The library writes the handle to where the finalizer looks for it, so that no exception
+        # comes between opening an object and owning it.
+        self.place = _HANDLE()
+        self.close: weakref.finalize[..., Handle] = weakref.finalize(self, _close, self.place)
+
+    def keep(self, loans: dict[int, Any]) -> None:
+        """Keeps what is lent to the object alive until it was closed."""
+        before = self.close
+        self.close = weakref.finalize(self, _close_lent, self.place, loans)
+        before.detach()
+
+    @property
+    def value(self) -> int:
+        """The integer.
+
+        Raises:
+            ClosedError: it stands for nothing any more.
+        """
+        if not self.close.alive:
+            raise ClosedError("this object was closed")
+        return self.place.value
+
+
+def to_text(config: Mapping[str, Any]) -> bytes:
+    """A configuration as JSON.
+
+    Raises:
+        ArgumentError: JSON cannot say it: a number is not finite, or an argument is of another
+            type. The sentence names it.
+    """
+    userop.check_origin((config.get("transform"), config.get("views")))
+    for name, value in _step_arguments(config):
+        _check_finite(name, value)
+    try:
+        return json.dumps(config, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        for name, value in _step_arguments(config):
+            _check_sayable(name, value)
+        for name, value in config.items():
+            _check_sayable(name, value)
+        raise
+
+
+def _step_arguments(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of all transforms, with what a sentence calls them."""
+    views = config.get("views") or [{"transform": config.get("transform") or ()}]
+    for place, view in enumerate(views):
+        which = f"view {place}, " if len(views) > 1 else ""
+        for number, step in enumerate(view["transform"]):
+            for argument, value in step.items():
+                yield f"{which}transform {number} ({step.get('name')}): {argument}", value
+
+
+def _check_sayable(name: str, value: Any) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except TypeError:
+        allowed = "expected numbers, text, True, False, None, or lists of them"
+        raise ArgumentTypeError(f"{name} is {shown(value)} ({allowed})") from None
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"{name} is {shown(value)}: {error}") from None
+
+
+def _check_finite(what: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ArgumentError(f"{what} is {value} (expected a finite number)")
+    if isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_finite(what, part)
+
+
+def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
+    """Calls a function that takes a configuration and answers with a handle."""
+    handle = Handle()
+    text = to_text(config)
+    scarce.warn_of(call(name, *first, text, len(text), byref(handle.place)))
+    return handle
+
+
+def answer(name: str, *arguments: Any, guess: int = 4096) -> bytearray:
+    """Calls a function that answers into a buffer, again where the first guess was too small."""
+    need, error = c_size_t(), Error()
+    while True:
+        buffer = bytearray(guess)
+        memory = (c_char * guess).from_buffer(buffer)
+        code = getattr(library(), name)(*arguments, memory, guess, byref(need), byref(error))
+        del memory
+        if code == OK:
+            del buffer[need.value :]
+            return buffer
+        if code != SHORT_BUFFER:
+            raise error.exception()
+        guess = need.value
+
+
+def info(name: str, *arguments: Any) -> dict[str, Any]:
+    """The JSON object that a function answers with."""
+    found: dict[str, Any] = json.loads(answer(name, *arguments)[:-1])
+    return found
+
+
+def _close(handle: c_int64) -> None:
+    # Runs in whatever thread the collector picked, also in a forked child, whose parent it is that
+    # still needs the object. Takes no lock of ours: the thread it interrupts may hold it.
+    if handle.value and _library is not None and _loaded_in == os.getpid():
+        _library.hr_close(handle, None)
+
+
+# What hr_close waits for threads at most (closeGrace in internal/pipeline), less a margin.
+_CLOSE_GRACE_S = 0.45
+_stuck: list[dict[int, Any]] = []
+
+
+def _close_lent(handle: c_int64, loans: dict[int, Any]) -> None:
+    begun = time.monotonic()
+    _close(handle)
+    if time.monotonic() - begun < _CLOSE_GRACE_S:
+        loans.clear()
+    elif loans:
+        # A read that does not end kept a thread, which may yet write into what is lent.
+        _stuck.append(dict(loans))
+
+
+def release(batch: int) -> None:
+    """Gives a batch's memory back. For finalizers, as ``_close``."""
+    if _library is not None and _loaded_in == os.getpid():
+        _library.hr_release(batch, None)
+
+
+# A reference has to outlive what it watches. By batch; and the batches, oldest first.
+_watching: dict[int, weakref.ref[Any]] = {}
+_watched: deque[int] = deque()
+
+
+def release_with(owner: Any, batch: Batch) -> None:
+    """Takes a batch: its memory goes back when ``owner`` dies.
+
+    By C alone. Python runs signal handlers between any two of its instructions, also those of a
+    finalizer, and what a handler raises there is printed and forgotten: Ctrl-C, say. In a forked
+    child the library itself sees that the batch is its parent's.
+    """
+    number = batch.batch
+    give_back = partial(_release_batch, number, None)
+    # From here on the batch is the owner's and no longer the structure's: no exception comes
+    # between these, for none of them is a call. One behind the first takes the reference along.
+    watch = weakref.ref(owner, give_back)
+    _watching[number] = watch
+    batch.batch = 0
+    _watched.append(number)
+    # Two looks for each that comes, so that those that died do not pile up.
+    for _ in range(2):
+        with contextlib.suppress(IndexError):  # another thread was faster
+            oldest = _watched.popleft()
+            found = _watching.get(oldest)
+            if found is not None and found() is not None:
+                _watched.append(oldest)
+            elif found is not None:
+                del _watching[oldest]

@@ -1,0 +1,167 @@
+"""The batches of an engine, asked for by their numbers.
+
+``hr_next`` delivers one batch behind the other. Who asks for a number gets that one all the same:
+where the engine stands somewhere else, because an exception ended the call that took a batch, or
+because a batch could not be made, it is sent there (``hr_seek``). Order and draws are functions of
+the place, so a batch that is made twice is the same.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import time
+from collections.abc import Callable, Sequence
+from ctypes import byref
+from typing import Any, NamedTuple
+
+from headrace._engine import _lib
+from headrace._epoch.delivery import is_of_the_batch
+from headrace.errors import HeadraceError, InternalError
+
+
+class Arrivals:
+    """The batches that come from an engine's handle.
+
+    Args:
+        handle: of a loader.
+        seek: sends the engine to the batch of a number.
+    """
+
+    def __init__(self, handle: int, seek: Callable[[int], None]) -> None:
+        self._handle, self._seek = handle, seek
+        self._receive = _lib.library().hr_next
+        self._batch, self._error = _lib.Batch(), _lib.Error()
+        self._out = (byref(self._batch), byref(self._error))
+        self._here = -1  # the number of what is in _batch, where a batch is
+        # What the engine delivers next, where none is there. hr_next either fills _batch or leaves
+        # the engine where it was, so an exception behind it leaves both as they should be.
+        self._at = -1  # not known
+
+    def wait(self, number: int, seconds: float | None) -> _lib.Batch | None:
+        """The batch of a number, or None where it did not come in that time (None: no limit).
+
+        It stays the same batch until somebody took it: ``views.viewer``.
+
+        Raises:
+            HeadraceError: the batch cannot be made.
+        """
+        batch = self._batch
+        if batch.batch and self._here != number:
+            self.drop()
+        if not batch.batch and not self._received(number, seconds):
+            return None
+        self._at = number + 1  # from when it is taken
+        return batch
+
+    def _received(self, number: int, seconds: float | None) -> bool:
+        self.approach(number)
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        slice_ms = _slice_ms(seconds)
+        self._here = number
+        while code := self._receive(self._handle, slice_ms, *self._out):
+            if code != _lib.TIMEOUT:
+                self._at = -1  # it stands at a fault, and goes on when it is sent anywhere
+                if code == _lib.END:
+                    raise InternalError(f"the engine ended its epoch before batch {number}")
+                raise self._error.exception()
+            if seconds is not None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                slice_ms = _slice_ms(left)
+        return True
+
+    def approach(self, number: int) -> None:
+        """Has the engine deliver a number next; nothing is taken from it before."""
+        if self._at != number:
+            self._seek(number)
+            self._at = number
+
+    def ready(self, number: int) -> bool:
+        """Whether a batch is there, so that ``wait`` would not wait for it."""
+        if self._batch.batch:
+            return self._here == number
+        if self._at != number:
+            return False
+        self._here = number
+        return not self._receive(self._handle, 0, *self._out)
+
+    def drop(self) -> None:
+        """Gives a batch back that came and was not taken."""
+        if self._batch.batch:
+            self._at = self._here = -1  # nobody gets it any more, should the call be interrupted
+            _lib.release(self._batch.batch)  # again is harmless
+            self._batch.batch = 0
+
+
+class Chosen(NamedTuple):
+    """A batch that was chosen for an engine whose batches are submitted."""
+
+    indices: Sequence[int]
+    draws: Sequence[int]  # their draw numbers
+
+
+class Submitted(Arrivals):
+    """The batches of an engine that is told which they are (``hr_submit``).
+
+    What was submitted and not handed out is kept, for it has to be submitted again whenever the
+    engine is sent to a place.
+
+    Args:
+        handle: of a loader whose order is "submitted".
+        epoch, first: what its draws are keyed by: the epoch, and the number that batch 0 has in it.
+    """
+
+    def __init__(self, handle: int, epoch: int, first: int = 0) -> None:
+        super().__init__(handle, self._go_to)
+        self.chosen: dict[int, Chosen] = {}  # by their numbers, without a gap
+        self._epoch, self._first = epoch, first
+        self._sent = -1  # what is submitted next; -1: not known
+        self._refused: dict[int, HeadraceError] = {}  # batches that the engine does not take
+
+    def wait(self, number: int, seconds: float | None) -> _lib.Batch | None:
+        if self._sent < 0 and not self._batch.batch:
+            self._at = -1
+        return super().wait(number, seconds)
+
+    def approach(self, number: int) -> None:
+        super().approach(number)
+        self.submit()
+        if number in self._refused:
+            raise self._refused[number]
+
+    def submit(self) -> None:
+        """Submits what was chosen since the last time; what is refused is said in its turn."""
+        while (number := self._sent) in self.chosen and number not in self._refused:
+            # Where the call is interrupted, nobody knows whether it was submitted.
+            self._sent = -1
+            indices, draws = self.chosen[number]
+            try:
+                _lib.submit(self._handle, array.array("q", indices), array.array("Q", draws))
+            except HeadraceError as error:
+                if not is_of_the_batch(error):
+                    raise
+                self._refused[number] = error
+                self._sent = number
+            else:
+                self._sent = number + 1
+
+    def forget(self, handed_out: int) -> None:
+        """Drops what nobody can ask for again."""
+        forget(self.chosen, handed_out)
+
+    def _go_to(self, number: int) -> None:
+        _lib.call("hr_seek", self._handle, self._epoch, self._first + number)
+        self._sent = number
+
+
+def forget(numbered: dict[int, Any], below: int) -> None:
+    """Drops what stands under lower numbers."""
+    for number in [number for number in numbered if number < below]:
+        del numbered[number]
+
+
+def _slice_ms(seconds: float | None) -> int:
+    """How long to wait inside the library at once, where so much time is left."""
+    return _lib.SLICE_MS if seconds is None else min(_lib.SLICE_MS, math.ceil(seconds * 1000))

@@ -1,0 +1,126 @@
+"""Batches on a CUDA device: copied ahead, on a stream of their own.
+
+The memory copied from is of PyTorch's pinned allocator (``lending``), which gives it out again only
+when the event of the last copy from it has completed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace._engine import arguments
+from headrace._epoch.delivery import is_of_the_batch
+from headrace.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from headrace._epoch.delivery import Delivery
+    from headrace._epoch.epoch import Epoch
+
+
+def resolve(device: Any) -> Any:
+    """The ``torch.device`` to copy to; None for none and for the CPU.
+
+    Raises:
+        UnsupportedError: it is no CUDA device, or PyTorch sees none here.
+    """
+    if device is None or (isinstance(device, str) and device == "cpu"):
+        return None
+    import torch
+
+    try:
+        found = torch.device(device)
+    except (TypeError, RuntimeError, ValueError, OverflowError):
+        raise arguments.refuse_type("device", device, 'a CUDA device, "cpu" or None') from None
+    if found.type == "cpu":
+        return None
+    if found.type != "cuda":
+        raise UnsupportedError(f"device={str(device)!r}: batches go to CUDA devices or to the CPU")
+    if not torch.cuda.is_available():
+        raise UnsupportedError(
+            f"device={str(device)!r}: PyTorch sees no CUDA device here (torch.cuda.is_available() "
+            "is False); leave device out for batches on the CPU"
+        )
+    return found
+
+
+class Copies:
+    """The batches of an epoch, on a device.
+
+    While the caller computes with one batch the next one is copied, if it is decoded by then.
+    """
+
+    def __init__(self, epoch: Epoch, device: Any) -> None:
+        import torch
+
+        self._torch = torch
+        self._epoch, self._device = epoch, device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        # By number, which PyTorch need not look for in a torch.device at each batch.
+        self._current_stream = functools.partial(
+            torch.cuda.current_stream, self._stream.device_index
+        )
+        # Copied ahead, or what that raised: said when the batch is asked for.
+        self._ahead: dict[int, tuple[Any, Any] | Exception] = {}
+
+    def begin(self) -> Delivery:
+        if self._epoch.superseded:  # it says so itself
+            self._ahead.clear()
+        return self._epoch.begin()
+
+    def has(self, number: int) -> bool:
+        return self._epoch.has(number)
+
+    def ready(self, number: int) -> bool:
+        return number in self._ahead or self._epoch.ready(number)
+
+    def make(self, number: int) -> Any:
+        found = self._ahead.get(number) or self._copied(number)
+        self._ahead[number] = found
+        if not isinstance(found, Exception) and number + 1 not in self._ahead:
+            self._copy_ahead(number + 1)
+        # What is not handed out now is made again.
+        del self._ahead[number]
+        if isinstance(found, Exception):
+            raise found
+        batch, copied = found
+        now = self._current_stream()
+        now.wait_event(copied)
+        for tensor in _tensors(batch):
+            # Allocated on our stream: without this its memory could go to the next copy while
+            # the caller's kernels still read it.
+            tensor.record_stream(now)
+        return batch
+
+    def _copy_ahead(self, number: int) -> None:
+        if self._epoch.ready(number):
+            try:
+                self._ahead[number] = self._copied(number)
+            except Exception as error:
+                if not is_of_the_batch(error):
+                    raise
+                self._ahead[number] = error
+
+    def _copied(self, number: int) -> tuple[Any, Any]:
+        batch = self._epoch.make(number)
+        with self._torch.cuda.stream(self._stream):
+            moved = _to(batch, self._device)
+            copied = self._stream.record_event()
+        return moved, copied
+
+
+def _to(part: Any, device: Any) -> Any:
+    if isinstance(part, tuple | list):
+        return type(part)(_to(each, device) for each in part)
+    if isinstance(part, dict):
+        return {name: _to(each, device) for name, each in part.items()}
+    return part.to(device, non_blocking=True) if hasattr(part, "record_stream") else part
+
+
+def _tensors(part: Any) -> Iterator[Any]:
+    if isinstance(part, tuple | list | dict):
+        for each in part.values() if isinstance(part, dict) else part:
+            yield from _tensors(each)
+    elif hasattr(part, "record_stream"):
+        yield part

@@ -1,0 +1,159 @@
+"""One pass over a loader: the batches of an epoch by their numbers, and the iterator of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace._engine import _lib
+from headrace._epoch.arrivals import Arrivals
+from headrace._epoch.delivery import Delivery, is_of_the_batch
+from headrace._epoch.position import Pass
+from headrace.errors import HeadraceError, WaitTimeoutError
+
+if TYPE_CHECKING:
+    from headrace._epoch.feed import Feed
+    from headrace.loader import Loader
+
+
+class Source(Protocol):
+    """What makes the batches that an iterator hands out."""
+
+    def begin(self) -> Delivery:
+        """Begins where it has not, and says what was handed out."""
+
+    def has(self, number: int) -> bool:
+        """Whether there is a batch of that number."""
+
+    def make(self, number: int) -> Any:
+        """The batch of a number, again where it was made before."""
+
+    def ready(self, number: int) -> bool:
+        """Whether a batch is there, so that ``make`` would not wait for one."""
+
+
+def newer_iteration() -> HeadraceError:
+    """What an older iterator says."""
+    return HeadraceError(
+        "a newer iteration over this loader has begun, and a loader has one at a time; make a "
+        "second loader to go over a dataset twice at once"
+    )
+
+
+class Epoch:
+    """The batches of one iteration over a loader, each made when it is asked for by its number.
+
+    The engine is not touched before: trainers make an iterator just to see whether they can. A
+    loader has one engine, so a newer iteration ends an older one.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._pass: Pass | None = None  # once it has begun
+        self._arrivals: Arrivals
+        self._feed: Feed | None = None
+
+    def begin(self) -> Delivery:
+        loader, latest = self._loader, self._loader.position.latest
+        if self._pass is None:
+            begun, arrivals, feed = loader.begin()
+            # One behind the other, without a call: an exception comes before all or behind all.
+            self._arrivals = arrivals
+            self._feed = feed
+            self._pass = begun
+            loader.position.latest = begun
+            return begun.delivery
+        if self._pass is not latest:
+            if self._pass.delivery.handed_out >= self._pass.steps:
+                raise StopIteration
+            raise newer_iteration()
+        return self._pass.delivery
+
+    def has(self, number: int) -> bool:
+        made = self._pass
+        assert made is not None
+        if self._feed is not None:
+            made.steps = self._feed.fill(number, made.delivery.handed_out)
+        return number < made.steps
+
+    def make(self, number: int) -> Any:
+        batch = self._arrivals.wait(number, self._loader.timeout)
+        if batch is None:
+            raise WaitTimeoutError(
+                f"no batch came within {self._loader.timeout:g} s; the engine says "
+                f"{self._loader.stats()}"
+            )
+        return self._loader.view(batch)
+
+    def ready(self, number: int) -> bool:
+        if self._pass is None or self._pass is not self._loader.position.latest:
+            return False
+        return number < self._pass.steps and self._arrivals.ready(number)
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a newer iteration over the loader has begun."""
+        return self._pass is not None and self._pass is not self._loader.position.latest
+
+    def __del__(self) -> None:
+        if getattr(self, "_arrivals", None) is not None:
+            self._arrivals.drop()
+
+
+class Batches:
+    """The iterator of a loader.
+
+    Several threads may take batches from one iterator, each batch going to one of them. What ends
+    a call from outside takes no batch along (``delivery``); the thread's next call gets it.
+
+    Args:
+        source: of the batches.
+        function: what is made of each, by the thread that asks for it; None: nothing.
+    """
+
+    def __init__(self, source: Source, function: Callable[[Any], Any] | None) -> None:
+        self._source, self._function = source, function
+        self._delivery: Delivery | None = None  # of the source, once it has begun
+        # hr_next waits without the interpreter's lock, and two threads would share its answer.
+        # Reentrant, for a sampler of the user's own runs under it.
+        self._turn = threading.RLock()
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Any:
+        _lib.library()  # refuses a forked child, where nobody gives the lock back
+        thread = threading.get_ident()
+        reserved: dict[int, int] = {}
+        try:
+            with self._turn:
+                delivery = self._delivery = self._source.begin()
+                number = delivery.upcoming(thread)
+                if thread not in delivery.reserved and not self._source.has(number):
+                    raise StopIteration
+                delivery.reserve(thread, number)
+                reserved = delivery.reserved
+                batch = self._source.make(number)
+            if self._function is not None:
+                batch = self._applied(batch)
+        except Exception as error:
+            if is_of_the_batch(error) and thread in reserved:
+                del reserved[thread]  # it was this batch's turn
+            raise
+        del reserved[thread]
+        return batch
+
+    def ready(self) -> bool:
+        """Whether a batch is there, so that ``next`` would not wait for one."""
+        with self._turn:
+            if self._delivery is None:
+                return False
+            return self._source.ready(self._delivery.upcoming(threading.get_ident()))
+
+    def _applied(self, batch: Any) -> Any:
+        assert self._function is not None
+        try:
+            return self._function(batch)
+        except StopIteration as stop:  # would end the epoch as if there were no more batches
+            raise RuntimeError("batch_fn raised StopIteration") from stop

@@ -1,0 +1,110 @@
+"""Which part of the work is this process's: torch.distributed's word, else the launcher's."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from headrace._engine import arguments
+from headrace.errors import ArgumentError, WaitTimeoutError
+
+# How long a rank waits for the others at the beginning of an epoch.
+AGREE_TIMEOUT_S = 300
+
+
+def checked(rank: Any, world_size: Any) -> tuple[int | None, int | None]:
+    """The arguments, each an int or left open."""
+    if rank is not None:
+        rank = arguments.count("rank", rank)
+    if world_size is not None:
+        world_size = arguments.count("world_size", world_size, 1)
+    return rank, world_size
+
+
+def resolve(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """The rank and the number of ranks, where the caller left them open.
+
+    Asked for at each iteration and not when a loader is made: programs make their loaders before
+    they call ``init_process_group``.
+    """
+    if rank is None and world_size is None:
+        distributed = _distributed()
+        if distributed is not None:
+            return distributed.get_rank(), distributed.get_world_size()
+        rank, world_size = _environment("RANK"), _environment("WORLD_SIZE")
+        if rank is None or world_size is None:
+            return 0, 1
+    elif rank is None or world_size is None:
+        raise ArgumentError("rank and world_size are given together or not at all")
+    if not 0 <= rank < world_size:
+        raise ArgumentError(f"rank={rank} is not in [0, world_size={world_size})")
+    return rank, world_size
+
+
+def agree(facts: Mapping[str, Any]) -> None:
+    """Compares what the order depends on with all other ranks; nothing where no group is up.
+
+    Every rank has to come here, as they do when all of them begin an epoch.
+
+    Raises:
+        ArgumentError: two ranks differ, and would have gone over different orders.
+        WaitTimeoutError: another rank did not come within 300 s.
+    """
+    distributed = _distributed()
+    if distributed is None or distributed.get_world_size() < 2:
+        return
+    everyone: list[Any] = [None] * distributed.get_world_size()
+    try:
+        distributed.all_gather_object(everyone, dict(facts), group=_group(distributed))
+    except RuntimeError as error:
+        raise WaitTimeoutError(
+            f"the ranks did not all begin an epoch within {AGREE_TIMEOUT_S} s, or one of them is "
+            f"gone: {error}"
+        ) from error
+    first = everyone[0]
+    for rank, theirs in enumerate(everyone):
+        for name, value in first.items():
+            if theirs.get(name) != value:
+                raise ArgumentError(
+                    f"the ranks do not agree: {name} is {value!r} on rank 0 and "
+                    f"{theirs.get(name)!r} on rank {rank}; they would go over different orders"
+                )
+
+
+_groups: tuple[Any, Any] = (None, None)  # the default group, and ours beside it
+
+
+def _group(distributed: Any) -> Any:
+    """A group over CPU sockets: the default one may be NCCL's, which has only a GPU's tensors."""
+    global _groups
+    world = distributed.group.WORLD
+    if _groups[0] is not world:
+        limit = datetime.timedelta(seconds=AGREE_TIMEOUT_S)
+        _groups = (world, distributed.new_group(backend="gloo", timeout=limit))
+    return _groups[1]
+
+
+def _distributed() -> Any:
+    """torch.distributed where a process group is up, else None."""
+    # Without torch in the process there is none, so it need not be imported.
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        return distributed
+    return None
+
+
+def _environment(name: str) -> int | None:
+    text = os.environ.get(name)
+    try:
+        return int(text) if text else None
+    except ValueError:
+        raise ArgumentError(f"the environment says {name}={text!r}, which is no number") from None
+
+
+def allowed_threads() -> int:
+    """Cores that affinity allows, shared with this machine's other ranks."""
+    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, len(os.sched_getaffinity(0)) // max(1, int(local) if local.isdecimal() else 1))

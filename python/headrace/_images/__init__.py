@@ -1,0 +1,1 @@
+"""What ``headrace.functional`` is made of: one image at a time."""

@@ -1,0 +1,65 @@
+"""What a loader's transforms draw for one sample."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace._engine import _lib, arguments
+from headrace._transforms.multiview import Views
+
+if TYPE_CHECKING:
+    from headrace._images.pixels import Pixels
+
+
+def replay(
+    data: bytes | memoryview,
+    transform: Sequence[Any] | Views,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    sample: int = 0,
+    draw: int = 0,
+) -> Any:
+    """What a loader's transforms do to one image, with all that they draw.
+
+    Args:
+        data: the encoded image.
+        transform: as for ``Loader``.
+        seed, epoch, sample, draw: what the draws are a function of; ``sample`` is the index in the
+            dataset, ``draw`` 0 unless a sample can come more than once an epoch.
+
+    Returns:
+        Function names of ``headrace.functional`` with their arguments after the image, in order;
+        ``erase`` stands for a box of the finished values. Of ``headrace.transforms.Views`` such a
+        list for each view, arranged as the loader arranges its tensors. Sizes by epoch are those of
+        ``epoch``.
+    """
+    several = transform if isinstance(transform, Views) else None
+    lists = several if several is not None else [arguments.steps("transform", transform)]
+    key = draw_key(seed=seed, epoch=epoch, sample=sample, draw=draw)
+    encoded = arguments.encoded("data", data)
+    found = [
+        _replay(encoded, {"transform": steps, "view": view, **key})
+        for view, steps in enumerate(lists)
+    ]
+    return found[0] if several is None else several.arrange(found)
+
+
+def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """One view's steps."""
+    config = {"dtype": "float32", "replay": True, **config}
+
+    def room(image: _lib.Image) -> tuple[Any, Any]:
+        text = ctypes.create_string_buffer(image.bytes)
+        return text, text
+
+    answer = _lib.decode(encoded.ctypes.data, encoded.size, config, room)
+    return [(step["function"], step["arguments"]) for step in json.loads(answer.raw)]
+
+
+def draw_key(**parts: int) -> dict[str, int]:
+    """What the draws for one image are a function of."""
+    return {name: arguments.seed(name, value) for name, value in parts.items()}

@@ -1,0 +1,88 @@
+"""Labels of one image, moved as a loader's transforms move them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace import transforms
+from headrace._engine import _lib, arguments
+from headrace._images.drawn import draw_key
+from headrace.errors import ArgumentError
+
+
+def move(
+    label: Any,
+    values: Any,
+    size: Sequence[int],
+    transform: Sequence[Any],
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    sample: int = 0,
+    draw: int = 0,
+) -> Any:
+    """What a loader's transforms do to a label of one image, with all that they draw.
+
+    Args:
+        label: ``headrace.transforms.Boxes``, ``KeyPoints`` or ``Mask``.
+        values: boxes of shape (n, 4) or points of shape (n, 2), which become float32; a mask as
+            uint8 of the image's height and width.
+        size: height and width of the image.
+        transform: as for ``Loader``; for given parameters the steps of ``replay``'s functions as
+            dicts, as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
+        seed, epoch, sample, draw: as for ``replay``.
+
+    Returns:
+        a moved mask; of boxes and points those that are left, and their rows in ``values``: float32
+        of shape (k, 4) or (k, 2), int64 of shape (k,).
+
+    Raises:
+        ArgumentError: values of another shape, or that are not finite; a transform that moves no
+            labels.
+    """
+    if not isinstance(label, transforms.Boxes | transforms.KeyPoints | transforms.Mask):
+        raise arguments.refuse_type(
+            "label", label, "Boxes, KeyPoints or Mask of headrace.transforms"
+        )
+    height, width = arguments.height_and_width("size", size)
+    array = _values(label, values, (height, width))
+    config = {
+        "transform": arguments.steps("transform", transform),
+        "label": label.to_dict(),
+        "size": [height, width],
+        **draw_key(seed=seed, epoch=epoch, sample=sample, draw=draw),
+    }
+
+    def room(found: _lib.Image) -> tuple[Any, Any]:
+        made = np.empty(found.bytes, np.uint8)
+        return (made, found.width, found.height), made.ctypes.data
+
+    made, across, down = _lib.decode(array.ctypes.data, array.nbytes, config, room)
+    if isinstance(label, transforms.Mask):
+        return made.reshape(down, across)
+    kept, moved = made[: 8 * across].view(np.int64), made[8 * across :].view(np.float32)
+    return moved.reshape(-1, array.shape[1]), kept
+
+
+def _values(label: Any, values: Any, size: tuple[int, int]) -> Any:
+    """A label's values as the engine reads them."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+        array = np.empty(0, object)
+    if isinstance(label, transforms.Mask):
+        wanted, fits = f"uint8 of shape {size}", array.shape == size and array.dtype == np.uint8
+        kind: Any = np.uint8
+    else:
+        row = 4 if isinstance(label, transforms.Boxes) else 2
+        wanted = f"numbers of shape (n, {row})"
+        fits = array.ndim == 2 and array.shape[1] == row and array.dtype.kind in "iuf"
+        kind = np.float32
+    if not fits:
+        raise ArgumentError(
+            f"values: a {array.dtype} array of shape {array.shape}; must be {wanted}"
+        )
+    return np.ascontiguousarray(array, kind)

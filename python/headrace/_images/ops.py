@@ -1,0 +1,213 @@
+"""Transforms of whole images, one at a time, by torchvision's functional names and arguments.
+
+Each takes and returns an HWC uint8 array and gives the bytes that torchvision gives on a PIL image
+(the blur, which torchvision runs on tensors: but for up to a hundred values in ten million, and
+those by one). The engine that runs them in a loader runs them here, so a recipe's drawn parameters
+can be replayed one by one. With ``tensor=True``, where there is such an argument, the bytes are
+those that torchvision's first version gives on a uint8 tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace._engine import arguments
+from headrace._images.pixels import run
+
+if TYPE_CHECKING:
+    from headrace._images.pixels import Pixels
+
+
+def adjust_brightness(img: Pixels, brightness_factor: float, *, tensor: bool = False) -> Pixels:
+    """Blends from black (0) to the image (1) and beyond."""
+    return run(img, "AdjustBrightness", brightness_factor=brightness_factor, tensor=tensor)
+
+
+def adjust_contrast(img: Pixels, contrast_factor: float, *, tensor: bool = False) -> Pixels:
+    """Blends from the mean grey (0) to the image (1) and beyond."""
+    return run(img, "AdjustContrast", contrast_factor=contrast_factor, tensor=tensor)
+
+
+def adjust_saturation(img: Pixels, saturation_factor: float, *, tensor: bool = False) -> Pixels:
+    """Blends from the grey image (0) to the image (1) and beyond."""
+    return run(img, "AdjustSaturation", saturation_factor=saturation_factor, tensor=tensor)
+
+
+def adjust_sharpness(img: Pixels, sharpness_factor: float, *, tensor: bool = False) -> Pixels:
+    """Blends from the smoothed image (0) to the image (1) and beyond."""
+    return run(img, "AdjustSharpness", sharpness_factor=sharpness_factor, tensor=tensor)
+
+
+def adjust_hue(img: Pixels, hue_factor: float) -> Pixels:
+    """Turns the hue by -0.5 to 0.5 of the circle, in Pillow's 8-bit HSV."""
+    return run(img, "AdjustHue", hue_factor=hue_factor)
+
+
+def adjust_gamma(img: Pixels, gamma: float, gain: float = 1) -> Pixels:
+    """``255 * gain * (value / 255) ** gamma``, cut off."""
+    return run(img, "AdjustGamma", gamma=gamma, gain=gain)
+
+
+def autocontrast(img: Pixels, *, tensor: bool = False) -> Pixels:
+    """Stretches each channel from its darkest and lightest value to 0 and 255."""
+    return run(img, "Autocontrast", tensor=tensor)
+
+
+def equalize(img: Pixels) -> Pixels:
+    """Equalises each channel's histogram."""
+    return run(img, "Equalize")
+
+
+def invert(img: Pixels) -> Pixels:
+    """255 minus each value."""
+    return run(img, "Invert")
+
+
+def posterize(img: Pixels, bits: int) -> Pixels:
+    """Keeps the ``bits`` (1 to 8) highest bits of each value; of 0 the image is black."""
+    return run(img, "Posterize", bits=bits)
+
+
+def solarize(img: Pixels, threshold: float) -> Pixels:
+    """Inverts values of at least ``threshold``."""
+    return run(img, "Solarize", threshold=threshold)
+
+
+def solarize_add(img: Pixels, add: int, thresh: int = 128) -> Pixels:
+    """Adds ``add`` (0 to 255) to values below ``thresh``, up to 255, as timm's SolarizeAdd."""
+    return run(img, "SolarizeAdd", add=add, thresh=thresh)
+
+
+def jpeg(img: Pixels, quality: int) -> Pixels:
+    """The image as a JPEG of that ``quality`` (1 to 100) shows it, encoded as Pillow saves it."""
+    return run(img, "JPEG", quality=quality)
+
+
+def gaussian_noise(
+    img: Pixels,
+    mean: float = 0.0,
+    sigma: float = 0.1,
+    clip: bool = True,
+    key: Sequence[int] = (0, 0, 0, 0),
+) -> Pixels:
+    """Adds normal noise of that ``mean`` (-10 to 10) and standard deviation (0 to 10), as shares of
+    255, to every value; ``clip``: cut off at 0 and 255, else 257 is 1.
+
+    The noise is a function of the ``key``, four numbers of 32 bits, which ``replay`` tells.
+    """
+    return run(img, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
+
+
+def pillow_blur(img: Pixels, radius: float) -> Pixels:
+    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
+    return run(img, "PillowBlur", radius=radius)
+
+
+def rgb_to_grayscale(img: Pixels, num_output_channels: int = 1) -> Pixels:
+    """The grey image, in 1 channel, (height, width, 1), or 3 that are equal."""
+    channels = arguments.count("num_output_channels", num_output_channels, 1)
+    if channels not in (1, 3):
+        raise arguments.refuse("num_output_channels", channels, "1 or 3")
+    grey = run(img, "Grayscale", num_output_channels=3)
+    return grey if channels == 3 else grey[:, :, :1].copy()
+
+
+def to_grayscale(img: Pixels, num_output_channels: int = 1) -> Pixels:
+    """The same as ``rgb_to_grayscale``."""
+    return rgb_to_grayscale(img, num_output_channels)
+
+
+def gaussian_blur(
+    img: Pixels, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None = None
+) -> Pixels:
+    """Blurs with a Gaussian kernel.
+
+    Args:
+        img: uint8 array of shape (height, width, 3); each side more than half the kernel's.
+        kernel_size: odd side in pixels; or width and height.
+        sigma: standard deviation in pixels; or across and down. None: ``0.15 * kernel + 0.35``.
+    """
+    if sigma is None:
+        sigma = [0.15 * size + 0.35 for size in arguments.numbers("kernel_size", kernel_size)]
+    return run(img, "Blur", kernel_size=kernel_size, sigma=sigma)
+
+
+def permute_channels(img: Pixels, permutation: Sequence[int]) -> Pixels:
+    """Channels in another order: the first of the result is number ``permutation[0]``."""
+    return run(img, "PermuteChannels", permutation=permutation)
+
+
+def pad(
+    img: Pixels,
+    padding: int | Sequence[int],
+    fill: int | Sequence[int] = 0,
+    padding_mode: str = "constant",
+) -> Pixels:
+    """Adds pixels on all sides; see ``headrace.transforms.Pad``."""
+    return run(img, "Pad", padding=padding, fill=fill, padding_mode=padding_mode)
+
+
+def crop(img: Pixels, top: int, left: int, height: int, width: int) -> Pixels:
+    """A box of the image; what lies outside is black."""
+    return run(img, "Crop", top=top, left=left, height=height, width=width)
+
+
+def center_crop(img: Pixels, output_size: int | Sequence[int]) -> Pixels:
+    """The middle of the image, padded with black where it is too small."""
+    return run(img, "CenterCrop", output_size=output_size)
+
+
+def five_crop(img: Pixels, size: int | Sequence[int]) -> tuple[Pixels, ...]:
+    """The corners and the middle: top left, top right, bottom left, bottom right, middle.
+
+    Raises:
+        ArgumentError: the image is smaller than ``size`` (height and width, or one number).
+    """
+    return tuple(run(img, "FiveCrop", size=size))
+
+
+def ten_crop(
+    img: Pixels, size: int | Sequence[int], vertical_flip: bool = False
+) -> tuple[Pixels, ...]:
+    """``five_crop`` of the image, and of its mirror image."""
+    return tuple(run(img, "TenCrop", size=size, vertical_flip=vertical_flip))
+
+
+def resize(
+    img: Pixels,
+    size: int | Sequence[int] | None,
+    interpolation: Any = "bilinear",
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Pixels:
+    """Resizes the image; see ``headrace.transforms.Resize``."""
+    given = {"size": size, "interpolation": interpolation, "max_size": max_size}
+    return run(img, "Resize", antialias=antialias, **given)
+
+
+def erase(
+    img: Pixels,
+    i: int,
+    j: int,
+    h: int,
+    w: int,
+    v: float | Sequence[float],
+    inplace: bool = False,
+) -> Pixels:
+    """Replaces the box whose first row is ``i`` and first column ``j``, of ``h`` rows and ``w``
+    columns, with ``v``: one value from 0 to 255, or (red, green, blue). What lies outside of the
+    image is cut off. ``inplace`` is refused: the array that is given stays as it is."""
+    if arguments.flag("inplace", inplace):
+        raise arguments.refuse("inplace", inplace, "False: the result is an array of its own")
+    return run(img, "Erase", i=i, j=j, h=h, w=w, v=v)
+
+
+def hflip(img: Pixels) -> Pixels:
+    """Mirrored left to right."""
+    return run(img, "RandomHorizontalFlip", p=1.0)
+
+
+def vflip(img: Pixels) -> Pixels:
+    """Mirrored top to bottom."""
+    return run(img, "RandomVerticalFlip", p=1.0)

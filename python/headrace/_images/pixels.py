@@ -1,0 +1,77 @@
+"""HWC uint8 arrays through the engine and back: what each function of one image stands on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace._engine import _lib
+from headrace.errors import ArgumentError
+from headrace.transforms import _plain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Pixels = NDArray[np.uint8]
+    Fill = int | Sequence[int] | None
+
+
+def run(img: Pixels, name: str, **given: Any) -> Pixels:
+    """One transform on an image, which the engine reads as a binary PPM file.
+
+    Raises:
+        ArgumentError: the image or an argument is impossible, by the name it has here.
+    """
+    array = of(img)
+    encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
+    step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
+    try:
+        config = {"transform": [{"name": name, **step}]}
+        return _lib.decode(encoded, len(encoded), config, room_for)
+    except ArgumentError as failure:
+        raise type(failure)(_here(failure.reason, name, given)) from None
+
+
+def of(image: Any) -> Pixels:
+    """An image of any kind that NumPy knows as an array, or an ArgumentError."""
+    try:
+        array = np.asarray(image)
+    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+        array = np.empty(0, object)
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8 or array.size == 0:
+        raise ArgumentError(
+            f"img: a {array.dtype} array of shape {array.shape}; must be uint8 of shape "
+            "(height, width, 3)"
+        )
+    return array
+
+
+def room_for(image: _lib.Image) -> tuple[Pixels, int]:
+    """An HWC uint8 array for an answer of ``hr_decode``, or one of several, and its address."""
+    shape = (image.height, image.width, 3)
+    count = image.bytes // math.prod(shape)
+    pixels = np.empty(shape if count == 1 else (count, *shape), np.uint8)
+    return pixels, pixels.ctypes.data
+
+
+# Arguments that torchvision names otherwise than the engine.
+_ENGINES = {
+    "output_size": "size",
+    **dict.fromkeys(
+        (f"{what}_factor" for what in ("brightness", "contrast", "saturation", "sharpness", "hue")),
+        "factor",
+    ),
+}
+
+
+def _here(reason: str, name: str, given: Mapping[str, Any]) -> str:
+    """The engine's sentence without its place in a list that the caller has not made."""
+    said = reason.removeprefix(f"transform 0 ({name}): ")
+    for argument in given:
+        engines = _ENGINES.get(argument, argument)
+        if said.startswith(f"{engines} "):
+            return argument + said.removeprefix(engines)
+    return said

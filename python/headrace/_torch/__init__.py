@@ -1,0 +1,1 @@
+"""What ``headrace.DataLoader`` and ``headrace.IterableDataset`` are made of."""

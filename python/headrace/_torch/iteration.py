@@ -1,0 +1,162 @@
+"""One pass over a ``DataLoader``: its sampler's indices in, its batches out."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch.utils.data
+from torch.utils.data import default_collate
+
+from headrace._batch import lending
+from headrace._engine import _lib
+from headrace._epoch.delivery import is_of_the_batch
+from headrace._torch.batches import Engine, Pool, Recipe
+from headrace._torch.choosing import Choice
+from headrace._torch.place import Place
+
+if TYPE_CHECKING:
+    from headrace.dataloader import DataLoader
+
+# Goes into lists, tuples, mappings and whatever has a pin_memory() of its own.
+_pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
+# hr_seek's epochs end here; a torch seed has one bit more.
+_EPOCHS = 2**62
+_MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
+
+
+class Iteration:
+    """The iterator of a ``DataLoader``.
+
+    What ends a call from outside takes no batch along (``delivery``).
+    """
+
+    def __init__(self, loader: DataLoader[Any], recipe: Recipe) -> None:
+        # Waiting for a batch lets other threads run, and they may ask for one, too.
+        self._turn = threading.RLock()
+        self._loader = loader
+        place, self._resumed = self._start()
+        self._choice = Choice(loader, recipe.samples, place, self._resumed is not None)
+        self._progress = self._choice.progress
+        ahead = recipe.prefetch * max(1, loader.num_workers)
+        self._ahead = min(_MOST_AHEAD, ahead)
+        self._maker = loader.take(recipe)
+        self._finish = weakref.finalize(self, _give_back, weakref.ref(loader), self._maker)
+        self._finish.atexit = False
+        self._maker.begin(self._draw_epoch(), self._choice.chosen)
+        # torch asks the sampler now where it has workers, and else with the first batch.
+        if loader.num_workers:
+            self._choose(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        _lib.library()  # refuses a forked child, where nobody gives the lock back
+        thread, progress, standing = threading.get_ident(), self._progress, self._loader.standing
+        reserved = progress.delivery.reserved
+        try:
+            with self._turn:
+                received = self._received(thread)
+            batch = self._collated(received)
+            if self._loader.pin_memory and lending.available():
+                batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
+            resume, epoch = self._behind()
+        except Exception as error:
+            if not is_of_the_batch(error) or thread not in reserved:
+                raise
+            # It was this batch's turn, or that of the sampler's own error, which ends the pass.
+            if self._choice.fails(reserved[thread]):
+                del reserved[thread]
+                self._choice.ended = True
+                self._choice.failure = None
+            else:
+                resume, epoch = self._behind()
+                standing.resume = resume
+                standing.next_epoch = epoch
+                standing.latest = progress
+                del reserved[thread]
+            raise
+        # No exception comes between these.
+        standing.resume = resume
+        standing.next_epoch = epoch
+        standing.latest = progress
+        del reserved[thread]
+        return batch
+
+    def _behind(self) -> tuple[Place | None, int]:
+        """What the loader's next iteration begins with, once a batch was handed out."""
+        standing = self._loader.standing
+        resume = None if standing.resume is self._resumed else standing.resume
+        return resume, max(standing.next_epoch, self._progress.place.epoch + 1)
+
+    def _received(self, thread: int) -> Any:
+        """The batch that is a thread's next one, as it was made."""
+        delivery, choice = self._progress.delivery, self._choice
+        number = delivery.upcoming(thread)
+        self._choose(number)
+        if not choice.has(number):
+            if not delivery.reserved:  # by another thread
+                self._finish()
+            self._end()
+            raise StopIteration
+        delivery.reserve(thread, number)
+        choice.check(number)
+        received = self._maker.make(number, self._loader.timeout)
+        self._choose(number + 1)
+        return received
+
+    def _choose(self, number: int) -> None:
+        """Has as many batches from a number on under way as may be."""
+        if self._finish.alive:
+            handed_out = self._progress.delivery.handed_out
+            self._choice.fill(number, handed_out, self._ahead)
+            self._maker.submit(handed_out)
+
+    def _collated(self, received: Any) -> Any:
+        loader, collate = self._loader, self._loader.collate_fn
+        if isinstance(self._maker, Engine):
+            images, labels = received
+            if collate is default_collate and len(labels):
+                return [images, labels]
+            received = self._maker.samples(images, labels)
+        return collate(received if loader.batch_sampler is not None else received[0])
+
+    def _start(self) -> tuple[Place, Place | None]:
+        """Where it begins, and the state's place that this is, if it is one."""
+        loader, sampler = self._loader, self._loader.epoch_sampler
+        epoch = None if sampler is None else sampler.epoch
+        resume = loader.standing.resume
+        if resume is not None and resume.sampler_epoch in (None, epoch):
+            return replace(resume, sampler_epoch=epoch), resume
+        return Place(epoch=loader.standing.next_epoch, sampler_epoch=epoch), resume
+
+    def _draw_epoch(self) -> int:
+        """The epoch of the augmentations' key; its seed is the loader's."""
+        loader, place = self._loader, self._progress.place
+        if loader.seed is not None:
+            return place.epoch
+        assert place.base_seed is not None
+        # Persistent workers keep the base seed, and must not repeat their draws.
+        passed = place.epoch if loader.persistent_workers else 0
+        return (place.base_seed + passed * 0x9E3779B97F4A7C15) % _EPOCHS
+
+    def _end(self) -> None:
+        """Goes on to the next epoch where a state's has no batch left, as with drop_last."""
+        standing, resumed = self._loader.standing, self._resumed
+        if self._progress.total == 0 and resumed is not None and standing.resume is resumed:
+            standing.skip(self._progress)
+
+
+def _give_back(loader: weakref.ref[DataLoader[Any]], maker: Engine | Pool) -> None:
+    owner = loader()
+    if owner is None:
+        maker.close()
+    else:
+        owner.give_back(maker)

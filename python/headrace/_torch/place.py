@@ -1,0 +1,242 @@
+"""How far a ``DataLoader``'s epoch has come, and how the rest of it goes to other numbers of ranks.
+
+torch's ``DistributedSampler`` gives rank r of W the places r, r + W, r + 2 W, ... of an order that
+does not depend on W. So when each of W ranks has taken b samples, the first b W places are done,
+and those behind them can be dealt to any number of ranks in turns, as the sampler deals the whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch.utils.data import BatchSampler, DistributedSampler
+
+from headrace._epoch import ranks, replay
+from headrace._epoch.delivery import Delivery
+from headrace.errors import ArgumentError
+
+
+@dataclass
+class Place:
+    """How far an iteration has come, and what it was drawn from."""
+
+    epoch: int = 0  # iterations before it
+    batches: int = 0  # handed out in it
+    begin: int = 0  # places of the epoch that other numbers of ranks took before
+    samples: int = 0  # that this rank took since, in batches that may go on with another size
+    drawn: list[int] | None = None  # what replay.checksum makes of them, and whose they are
+    base_seed: int | None = None  # torch's for its workers, here for augmentations
+    order_seed: int | None = None  # of a RandomSampler without a generator
+    generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
+    sampler_epoch: int | None = None  # of a sampler with set_epoch
+
+
+class Progress:
+    """How far one iteration has come.
+
+    Attributes:
+        place: where it begins, with what its order is drawn from.
+        delivery: which of its batches were handed out.
+        count: how many batches were chosen.
+        total: how many there are; infinity where that is not known, or the sampler failed.
+        behind: behind each batch, the samples of the epoch that this rank has taken, and
+            ``Place.drawn``.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.delivery = Delivery()
+        self.count = 0
+        self.total = math.inf
+        self.behind: dict[int, tuple[int, list[int]]] = {}
+
+    @property
+    def moved(self) -> int:
+        """Grows with every batch that is handed out, and at the end."""
+        handed_out = self.delivery.handed_out
+        return handed_out + (handed_out >= self.total)
+
+    @property
+    def reached(self) -> Place:
+        """The place behind what was handed out; behind the last batch the next epoch's start."""
+        place, handed_out = self.place, min(self.delivery.handed_out, self.count)
+        if handed_out >= self.total:
+            return Place(epoch=place.epoch + 1)
+        if not handed_out:
+            return place
+        samples, drawn = self.behind[handed_out - 1]
+        return replace(place, batches=place.batches + handed_out, samples=samples, drawn=drawn)
+
+
+class Standing:
+    """Where a ``DataLoader`` stands: what its iterations leave for the next one, and for a state.
+
+    Attributes:
+        latest: the iteration that handed a batch out last.
+        resume: the place that a state told, until an iteration has handed a batch out from there.
+        next_epoch: of the next iteration.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Progress | None = None
+        self.resume: Place | None = None
+        self.next_epoch = 0
+        # What was said, while which iteration was the latest, and how far that had come.
+        self._said = Place()
+        self._during: Progress | None = None
+        self._moved = 0
+
+    @property
+    def place(self) -> Place:
+        """The place behind the last batch handed out, or what was said since."""
+        latest = self.latest
+        if latest is None or (latest is self._during and latest.moved == self._moved):
+            return self._said
+        return latest.reached
+
+    def go_to(self, place: Place) -> None:
+        """Makes a place the current one, and the next iteration's."""
+        resume, latest = replace(place), self.latest
+        moved, epoch = 0 if latest is None else latest.moved, place.epoch
+        # No exception comes between these.
+        self._said = place
+        self._during = latest
+        self._moved = moved
+        self.resume = resume
+        self.next_epoch = epoch
+
+    def skip(self, empty: Progress) -> None:
+        """Goes on behind an epoch of which a state has left no batch."""
+        epoch = max(self.next_epoch, empty.place.epoch + 1)
+        # No exception comes between these.
+        self.latest = empty
+        self.resume = None
+        self.next_epoch = epoch
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To another process go the places, and not the iteration that reached them.
+        said = {"_said": self.place, "latest": None, "_during": None, "_moved": 0}
+        return self.__dict__ | said
+
+
+def part(layers: list[Any]) -> tuple[int, int]:
+    """The rank, and how many there are: as a sampler deals, else as the process runs.
+
+    Args:
+        layers: a sampler, what it groups, and so on to the one that chooses the samples.
+    """
+    for sampler in layers:
+        for names in (("rank", "num_replicas"), ("process_index", "num_processes")):  # Accelerate's
+            rank, world_size = (getattr(sampler, name, None) for name in names)
+            if type(rank) is int and type(world_size) is int:
+                return rank, world_size
+    return ranks.resolve(None, None)
+
+
+def check(place: Place, layers: list[Any]) -> None:
+    """Refuses a place of another number of ranks where samplers deal in an order that is not known.
+
+    A sampler that does not say for how many ranks it deals may be the same on all of them, and is
+    replayed.
+
+    Raises:
+        ArgumentError: what other ranks took, and what is left, is not known.
+    """
+    deals = any(
+        hasattr(layer, name) for layer in layers for name in ("num_replicas", "num_processes")
+    )
+    moved = deals and place.drawn is not None and place.drawn[2] != part(layers)[1]
+    if (place.begin or moved) and _dealer(layers) is None:
+        raise of_other_ranks(place, layers)
+
+
+def of_other_ranks(place: Place, layers: list[Any]) -> ArgumentError:
+    """What is said where the rest of an epoch cannot be told."""
+    begun = f"{place.drawn[2]} ranks" if place.drawn else "other ranks"
+    rank, world_size = part(layers)
+    return ArgumentError(
+        f"the state is of an epoch that {begun} began, and this is rank {rank} of {world_size} "
+        f"with a {type(layers[-1]).__name__}: what they left is known only of torch's "
+        "DistributedSampler, or a subclass with its __iter__, as sampler= or in a BatchSampler"
+    )
+
+
+class Rest:
+    """What a ``DistributedSampler`` has to deal where other numbers of ranks began its epoch."""
+
+    def __init__(self, sampler: DistributedSampler[Any], begin: int) -> None:
+        self._sampler, self.begin = sampler, begin
+        self._count = len(sampler.dataset)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        """This rank's samples; all ranks have as many."""
+        left, among = max(0, self._count - self.begin), self._sampler.num_replicas
+        return left // among if self._sampler.drop_last else -(-left // among)
+
+    def samples(self, order: list[int]) -> list[int]:
+        """This rank's samples; what is missing in the last turn is repeated from the epoch's first.
+
+        Args:
+            order: as ``order`` gives it.
+        """
+        first, among = self.begin + self._sampler.rank, self._sampler.num_replicas
+        places = range(first, self.begin + len(self) * among, among)
+        return [order[place % self._count] for place in places]
+
+    def order(self) -> list[int]:
+        """The epoch's samples as one rank alone would have them, neither padded nor cut."""
+        alone = copy.copy(self._sampler)
+        alone.rank, alone.num_replicas, alone.drop_last = 0, 1, False
+        alone.num_samples = alone.total_size = self._count
+        order = list(alone)
+        if self.begin > len(order):
+            raise ArgumentError(
+                f"the state stands {self.begin} samples into an epoch that the sampler ends before"
+            )
+        return order
+
+
+def _dealer(layers: list[Any]) -> DistributedSampler[Any] | None:
+    """The sampler whose order is known for any number of ranks, if nothing else has a say in it."""
+    *groups, base = layers
+    plain = [type(group) for group in groups] in ([], [BatchSampler])
+    if plain and isinstance(base, DistributedSampler):
+        own = type(base).__iter__ is not DistributedSampler.__iter__
+        return None if own else base
+    return None
+
+
+def rest(place: Place, layers: list[Any]) -> tuple[Place, Rest | None]:
+    """A place as this number of ranks has it, and what is left where another number was there.
+
+    Raises:
+        ArgumentError: as ``check``.
+    """
+    check(place, layers)
+    sampler = _dealer(layers)
+    if sampler is None:
+        return place, None
+    drawn = place.drawn
+    if drawn is not None and drawn[2] != sampler.num_replicas:
+        begin = place.begin + place.samples * drawn[2]
+        place = replace(place, begin=begin, samples=0, drawn=None)
+    return place, Rest(sampler, place.begin) if place.begin else None
+
+
+def compare_taken(before: Place, samples: list[int]) -> None:
+    """Refuses an order in which the ranks of a state would have taken other samples.
+
+    Args:
+        before: the state's place.
+        samples: all that were taken in that order, as the loader has them.
+
+    Raises:
+        ArgumentError: the sampler has another seed or epoch.
+    """
+    if before.drawn is not None:
+        drawn, rank, world_size = before.drawn
+        taken = samples[before.begin + rank :: world_size]
+        replay.compare(drawn, replay.checksum(taken), before.samples)

@@ -1,0 +1,1 @@
+"""What ``headrace.transforms`` is made of: transforms as data."""

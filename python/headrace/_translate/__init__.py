@@ -1,0 +1,1 @@
+"""torchvision's and timm's transforms as those of ``headrace.transforms``."""

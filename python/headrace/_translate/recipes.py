@@ -1,0 +1,138 @@
+"""torchvision's augmentations, v1 and v2, as ``headrace.transforms``: the half of translation.py
+that reads them by the table, and groups and erasings.
+
+All but RandomErasing are translated where the image is still a PIL image, for there torchvision
+gives the bytes that the engine gives. GaussianBlur's differ by one in a few of ten million, v2's in
+a hundred: torchvision blurs PIL images as tensors, and its own bytes depend as much on the CPU.
+AugMix's, which are v1's, differ from v2's by one now and then, and chains may enlarge that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace import transforms
+from headrace._translate.table import TRANSLATED
+from headrace._translate.values import bounds, read
+
+_NO_PIL_IMAGE = "here it works on a tensor; in front of ToImage or ToTensor it has a PIL image"
+# The same, where the type of an argument says why.
+NOT_ON_TENSORS = {
+    "interpolation": "here it resizes a tensor, which torchvision rounds otherwise than a PIL "
+    "image; in front of ToImage or ToTensor it has one",
+    "padding": "it pads a tensor, whose fill is on another scale than a PIL image's",
+}
+
+
+def _at_odds(name: str, op: Any, version: int) -> str:
+    """Why arguments that may stand alone have no equal together, or ""."""
+    if name == "RandomRotation" and op.expand and op.center is not None and version == 2:
+        return "v2 leaves the centre out where it expands"
+    if name == "RandomResize" and op.min_size >= op.max_size:
+        return f"min_size={op.min_size!r} with max_size={op.max_size!r}"
+    return ""
+
+
+class Augmentations:
+    """What ``translate._Reader`` inherits for these; it has ``made`` and ``_stage``."""
+
+    made: Any
+    _stage: str
+    _version: int
+    _normalize: Any
+    _erasings: list[tuple[Any, bool]]  # with whether Normalize stands before
+
+    @staticmethod
+    def is_augmentation(name: str) -> bool:
+        """Whether `augmentation` knows the class."""
+        return name in TRANSLATED
+
+    def augmentation(self, name: str, op: Any) -> str:
+        """Appends the step for a torchvision object, and answers "" or why it has none."""
+        stage, arguments = TRANSLATED[name]
+        if stage == "PIL image" and self._stage != "PIL":
+            reasons = [
+                NOT_ON_TENSORS[kind] for kind in arguments.values() if kind in NOT_ON_TENSORS
+            ]
+            return (reasons or [_NO_PIL_IMAGE])[0]
+        if stage == "uint8 tensor" and self._stage != "uint8":
+            where = "a PIL image, which it refuses" if self._stage == "PIL" else "no bytes"
+            return f"here it has {where}; behind ToImage and in front of ToDtype it has bytes"
+        try:
+            given = {
+                key: self._version if kind == "version" else read(key, kind, getattr(op, key))
+                for key, kind in arguments.items()
+            }
+        except ValueError as failure:
+            return str(failure)
+        reason = _at_odds(name, op, self._version)
+        if not reason:
+            self.made.add(getattr(transforms, name)(**given))
+        return reason
+
+    def _RandomApply(self, op: Any) -> str:
+        inner, reason = self._members([op.transforms])
+        if not reason:
+            self.made.add(transforms.RandomApply(inner[0], float(op.p)))
+        return reason
+
+    def _RandomOrder(self, op: Any) -> str:
+        steps, reason = self._alternatives(op)
+        if not reason:
+            self.made.add(transforms.RandomOrder(steps))
+        return reason
+
+    def _RandomChoice(self, op: Any) -> str:
+        steps, reason = self._alternatives(op)
+        if not reason:
+            weights = None if op.p is None else [float(p) for p in op.p]
+            self.made.add(transforms.RandomChoice(steps, weights))
+        return reason
+
+    def _alternatives(self, op: Any) -> tuple[list[Any], str]:
+        """Each of a group's transforms as one step; those of a Compose together are one."""
+        inner, reason = self._members([[part] for part in op.transforms])
+        steps = [part[0] if len(part) == 1 else transforms.RandomApply(part, 1.0) for part in inner]
+        return steps, reason
+
+    def _members(self, lists: Sequence[Any]) -> tuple[list[list[Any]], str]:
+        """Each list of transforms by a reader of its own."""
+        if self._stage != "PIL":
+            return [], _NO_PIL_IMAGE
+        found = []
+        size = self.made.size
+        for ops in lists:
+            reader: Any = type(self)()
+            reader.made.size = size
+            for op in self._flattened(ops):
+                reason: str = reader.read(op)
+                if reason:
+                    return [], f"{type(op).__name__} in it has no translation: {reason}"
+            if reader._stage != "PIL" or reader._normalize or reader._erasings:
+                return [], "it makes a tensor of some images and not of others"
+            if not reader.made:
+                reader.made.add(transforms.RandomApply([transforms.RandomInvert(0.0)], 0.0))
+            found.append(list(reader.made))
+        return found, ""
+
+    def _flattened(self, ops: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def _RandomErasing(self, op: Any) -> str:
+        if self._stage != "float32":
+            return "here the values are no float32, in which the engine erases"
+        value = op.value
+        if isinstance(value, str):
+            if value != "random" or not self._normalize:
+                return f"value={value!r} in front of Normalize"
+        else:
+            value = [value] if isinstance(value, int | float) else value
+            value = [float(n) for n in value] if value is not None else "random"
+            if value == "random" and not self._normalize:
+                return "value='random' in front of Normalize"
+            if value != "random" and len(value) not in (1, 3):
+                return f"value={op.value!r}"
+        step = transforms.RandomErasing(float(op.p), bounds(op.scale), bounds(op.ratio), value)
+        self._erasings.append((step, self._normalize is not None))
+        return ""

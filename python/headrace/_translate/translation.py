@@ -1,0 +1,420 @@
+"""torchvision's transforms, v1 and v2, and timm's, as ``headrace.transforms``.
+
+A transform is translated only where equal parameters give equal bytes (GaussianBlur, whose bytes in
+torchvision depend on the CPU: within one). Whatever is not known to do
+so (another class, a subclass, an argument that the engine has no equal for, a resize of a tensor
+instead of a PIL image) ends the translation there and is left to Python.
+
+torchvision and timm are never imported: whoever has one of their transforms has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from headrace import transforms
+from headrace._batch import mixing
+from headrace._translate.recipes import NOT_ON_TENSORS, Augmentations
+from headrace._translate.table import CHOICES
+from headrace._translate.timm import Timm
+from headrace._translate.values import integers, name_of, numbers, pair, short
+from headrace.errors import ArgumentError, UnsupportedError
+
+# The public modules whose classes of a name are known; a subclass may do anything.
+_VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
+# timm's, whose names are read with "Timm" before them, for some are torchvision's too.
+_TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
+_MOST_STEPS = 64  # the engine's own limits, docs/limits.md
+
+
+# What would move the values that RandomErasing has replaced.
+_MOVES_PIXELS = (
+    "CenterCrop",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomVerticalFlip",
+)
+
+
+# What leaves the size of its result to chance.
+_SIZES_OF_THEIR_OWN = ("RandomShortestSize", "RandomResize", "ScaleJitter", "RandomZoomOut")
+
+
+class Translation(list[Any]):
+    """The ``headrace.transforms`` that stand for a torchvision pipeline, in order.
+
+    Attributes:
+        dtype: of the result: "float32", "float16", "bfloat16" or "uint8".
+        scale: "div" where bytes were divided by 255 (ToTensor), "mul" where they were multiplied
+            by 1/255 (v2.ToDtype).
+        gives: what torchvision has in hand at this place: "PIL image", "tensor" or
+            "tv_tensors.Image".
+        size: height and width of every result, or None where they follow from the image.
+        rest: the transforms behind that have no translation; empty for ``from_torchvision``.
+        reason: why the first of them has none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtype = "uint8"
+        self.scale = "div"
+        self.gives = "PIL image"
+        self.size: tuple[int, int] | None = None
+        self.rest: list[Any] = []
+        self.reason = ""
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of ``hr.Loader`` that say the same: transform, dtype and scale."""
+        return {"transform": list(self), "dtype": self.dtype, "scale": self.scale}
+
+    def add(self, step: Any) -> None:
+        """Appends a step, and follows the size."""
+        self.append(step)
+        told = step if isinstance(step, dict) else step.to_dict()
+        if told.get("name") in _SIZES_OF_THEIR_OWN or told.get("expand"):
+            self.size = None
+        elif told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+            size = [] if told["size"] is None else integers(told["size"])
+            if told["name"] != "Resize" or len(size) == 2:
+                self.size = (size[0], size[-1])
+            elif self.size and not size:
+                self.size = _longer_side(self.size, told["max_size"])
+            elif self.size:
+                self.size = _shorter_side(self.size, size[0], told.get("max_size"))
+        elif told.get("name") == "Pad" and self.size:
+            left, top, right, bottom = _four(told["padding"])
+            self.size = (self.size[0] + top + bottom, self.size[1] + left + right)
+        elif told.get("name") in ("RandomApply", "RandomChoice", "RandomOrder"):
+            self._follow_group(told)
+
+    def _follow_group(self, told: dict[str, Any]) -> None:
+        """A size that only some of a group's ways lead to is none."""
+        for step in told["transforms"]:
+            inner = Translation()
+            inner.size = self.size
+            inner.add(step)
+            if inner.size != self.size:
+                self.size = None
+                return
+
+    @property
+    def obstacle(self) -> str:
+        """The first transform without translation, and why, as a clause."""
+        return f"{type(self.rest[0]).__name__} has no translation: {self.reason}"
+
+    def __repr__(self) -> str:
+        lines = [f"    {step!r}," for step in self]
+        lines += [f"    # then in Python: {op!r}" for op in self.rest]
+        body = "\n".join(["[", *lines, "]"]) if lines else "[]"
+        return f"{body} dtype={self.dtype!r} scale={self.scale!r}"
+
+
+def from_torchvision(compose: Any) -> Translation:
+    """A torchvision pipeline as the transforms that the engine runs instead.
+
+    Args:
+        compose: a ``Compose`` of ``torchvision.transforms`` or ``torchvision.transforms.v2``, a
+            ``torch.nn.Sequential`` of them, or one of them alone; timm's transforms of PIL images
+            among them, as ``timm.data.create_transform`` composes them.
+
+    Returns:
+        a list of ``headrace.transforms``, with ``dtype`` and ``scale`` beside it:
+        ``hr.Loader(path, **hr.from_torchvision(compose).keywords)``. Its ``repr`` shows them. A
+        pipeline that ends in a PIL image gives the same values as uint8.
+
+    Raises:
+        UnsupportedError: a transform has no translation; the sentence names it and says why.
+    """
+    found = translate(compose)
+    if found.rest:
+        raise UnsupportedError(found.obstacle)
+    return found
+
+
+def translate(pipeline: Any) -> Translation:
+    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
+    if isinstance(pipeline, Translation):
+        return pipeline
+    reader = _Reader()
+    ops = list(_flat(pipeline))
+    for number, op in enumerate(ops):
+        reason = reader.read(op)
+        if reason:
+            reader.made.rest, reader.made.reason = ops[number:], reason
+            break
+    return reader.finish()
+
+
+def of_steps(steps: Sequence[Any]) -> Translation:
+    """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32.
+
+    Raises:
+        ArgumentError: something in it is none of ``headrace.transforms``, or takes whole batches.
+    """
+    made = Translation()
+    made.dtype, made.gives = "float32", "tensor"
+    for step in steps:
+        if not isinstance(step, dict) and not hasattr(step, "to_dict"):
+            raise ArgumentError(
+                f"transform: {step!r} is none of headrace.transforms; torchvision's are given in "
+                "a Compose"
+            )
+        made.add(step)
+    if mixing.mixes([step if isinstance(step, dict) else step.to_dict() for step in steps]):
+        raise ArgumentError(
+            "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and "
+            "here torchvision's in a collate_fn do"
+        )
+    return made
+
+
+def _flat(op: Any) -> Iterator[Any]:
+    """The transforms of a pipeline in the order in which they run."""
+    if op is None:
+        return
+    name, _ = _known(op)
+    if name == "Compose":
+        for part in op.transforms:
+            yield from _flat(part)
+    elif type(op) is getattr(sys.modules.get("torch.nn"), "Sequential", None):
+        for part in op:
+            yield from _flat(part)
+    else:
+        yield op
+
+
+def _known(op: Any) -> tuple[str, int]:
+    """The name and version of a class of torchvision's or timm's, or ("", 0) for anything else."""
+    kind = type(op)
+    if _altered(op):
+        return "", 0
+    for module, version in _VERSIONS.items():
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return kind.__name__, version
+    for module in _TIMM:
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return f"Timm{kind.__name__}", 1
+    return "", 0
+
+
+def _altered(op: Any) -> bool:
+    """Whether an object does something else than its class: a method of its own, or a hook."""
+    own = getattr(op, "__dict__", {})
+    hooks = ("_forward_hooks", "_forward_pre_hooks")  # torch.nn.Module's, which v2's all are
+    return any(own.get(name) for name in hooks) or any(
+        callable(getattr(type(op), name, None)) for name in own
+    )
+
+
+# What Headrace has, but not as torchvision composes it.
+_TUPLE = "it gives a tuple of images; headrace.transforms has one of the name, for Loader"
+_BATCHES = "it takes batches: it belongs into collate_fn, or last into a Loader's transform"
+_INSTEAD = {
+    "FiveCrop": _TUPLE,
+    "TenCrop": _TUPLE,
+    "MixUp": _BATCHES,
+    "CutMix": _BATCHES,
+}
+
+
+class _Reader(Augmentations, Timm):
+    """Follows what an image is at each transform, and notes the steps that do the same.
+
+    The methods are named as the transforms; each answers "" or why it has no translation.
+    """
+
+    def __init__(self) -> None:
+        self.made = Translation()
+        self._version = 0
+        # "PIL", or the dtype of the tensor that the image has become.
+        self._stage = "PIL"
+        self._normalize: transforms.Normalize | None = None
+        self._erasings = []
+
+    def read(self, op: Any) -> str:
+        name, self._version = _known(op)
+        method = getattr(self, f"_{name}", None) if name else None
+        if method is None and not self.is_augmentation(name):
+            return _INSTEAD.get(name, "Headrace has no such transform")
+        if self._erasings and name in _MOVES_PIXELS:
+            return "behind RandomErasing, which the engine does last"
+        if self._version == 1 and self.made.gives == "tv_tensors.Image":
+            return "v1 behind v2's ToImage"
+        if len(self.made) + (self._normalize is not None) >= _MOST_STEPS:
+            return f"it is behind {_MOST_STEPS} others, the most that the engine takes"
+        try:
+            reason: str = method(op) if method else self.augmentation(name, op)
+        except (AttributeError, TypeError, ValueError, OverflowError) as failure:
+            return f"its arguments are not understood ({failure})"
+        return reason
+
+    def finish(self) -> Translation:
+        made: Translation = self.made
+        if self._stage != "PIL":
+            made.dtype = self._stage
+        made.extend(step for step, normalized in self._erasings if not normalized)
+        if self._normalize:
+            made.add(self._normalize)
+        made.extend(step for step, normalized in self._erasings if normalized)
+        return made
+
+    def _flattened(self, ops: Any) -> list[Any]:
+        return [step for op in ops for step in _flat(op)]
+
+    # ---- where the pixels go -----------------------------------------------------------------
+
+    def _Resize(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return NOT_ON_TENSORS["interpolation"]
+        size, most = [] if op.size is None else integers(op.size), op.max_size
+        filter_name: Any = name_of(op.interpolation)
+        if filter_name not in CHOICES["interpolation"]:
+            return f"interpolation={op.interpolation!r}"
+        if op.size is None and type(most) is int and most >= 1:
+            self.made.add(transforms.Resize(None, filter_name, most))
+            return ""
+        if not size or len(size) > 2 or min(size) < 1:
+            return f"size={op.size!r}"
+        if most is not None and (len(size) == 2 or type(most) is not int or most <= size[0]):
+            return f"size={op.size!r} with max_size={most!r}"
+        both: Any = (size[0], size[1]) if len(size) == 2 else size[0]
+        self.made.add(transforms.Resize(both, filter_name, most))
+        return ""
+
+    def _CenterCrop(self, op: Any) -> str:
+        size, now = pair(op.size), self.made.size
+        # It pads an image that is too small with 0, and 0 is black only before Normalize.
+        if self._normalize and not (now and now[0] >= size[0] and now[1] >= size[1]):
+            return "it may pad with 0, which is not black behind Normalize"
+        self.made.add(transforms.CenterCrop(short(size)))
+        return ""
+
+    def _RandomCrop(self, op: Any) -> str:
+        size, padding = pair(op.size), op.padding
+        if padding is not None:
+            padding = integers(padding)
+            if self._version == 2:  # kept as left, right, top, bottom
+                padding = [padding[side] for side in (0, 2, 1, 3)]
+            if len(padding) not in (1, 2, 4) or min(padding) < 0:
+                return f"padding={op.padding!r}"
+        step = transforms.RandomCrop(short(size))
+        if padding is not None or op.pad_if_needed:
+            reason = self._padding(op)
+            if reason:
+                return reason
+            needed = bool(op.pad_if_needed)
+            step = transforms.RandomCrop(short(size), padding, needed, op.fill, op.padding_mode)
+        self.made.add(step)
+        return ""
+
+    def _padding(self, op: Any) -> str:
+        """Why the padding of a RandomCrop has no equal, or ""."""
+        fill, mode = op.fill, op.padding_mode
+        if self._stage != "PIL":
+            return NOT_ON_TENSORS["padding"]
+        if mode not in CHOICES["padding_mode"]:
+            return f"padding_mode={mode!r}"
+        if self._version == 2 and op.pad_if_needed and mode != "constant":
+            # v2 pads once by both amounts, v1 and the engine twice: mirrored, that differs.
+            return f"pad_if_needed with padding_mode={mode!r} in v2"
+        one = type(fill) is int and 0 <= fill <= 255
+        three = self._version == 1 and isinstance(fill, tuple) and len(fill) == 3
+        if not one and not (three and all(type(n) is int and 0 <= n <= 255 for n in fill)):
+            return f"fill={fill!r}"
+        return ""
+
+    def _Identity(self, op: Any) -> str:
+        return ""
+
+    def _RGB(self, op: Any) -> str:
+        return ""  # what it makes of other images the engine has made of them
+
+    # ---- what a pixel is ---------------------------------------------------------------------
+
+    def _ToTensor(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return "the image is a tensor already"
+        self._stage, self.made.gives, self.made.scale = "float32", "tensor", "div"
+        return ""
+
+    def _PILToTensor(self, op: Any) -> str:
+        if self._stage != "PIL":
+            return "the image is a tensor already"
+        self._stage, self.made.gives = "uint8", "tensor"
+        return ""
+
+    def _ToImage(self, op: Any) -> str:
+        if self._stage == "PIL":
+            self._stage = "uint8"
+        self.made.gives = "tv_tensors.Image"
+        return ""
+
+    def _ToPureTensor(self, op: Any) -> str:
+        if self._stage != "PIL":
+            self.made.gives = "tensor"
+        return ""
+
+    def _ToDtype(self, op: Any) -> str:
+        return self._cast(op.dtype, "mul" if op.scale else "")
+
+    def _ConvertImageDtype(self, op: Any) -> str:
+        # v1 divides by 255, v2 multiplies by its inverse: they differ in half of all values.
+        return self._cast(op.dtype, "div" if self._version == 1 else "mul")
+
+    def _cast(self, dtype: Any, scale: str) -> str:
+        """To another dtype; `scale` says how bytes become 0 to 1, "" that they do not."""
+        wanted = str(dtype).removeprefix("torch.")
+        if self._stage == "PIL":
+            return "the image is no tensor yet"
+        if wanted == self._stage:
+            return ""
+        if wanted not in ("float32", "float16", "bfloat16") or isinstance(dtype, dict):
+            return f"dtype={dtype!r}"
+        if self._stage == "uint8":
+            if not scale:
+                return "scale=False leaves values from 0 to 255 in a float"
+            if wanted != "float32" and scale != "mul":
+                return f"dtype={dtype!r} straight from bytes"
+            self.made.scale = scale
+        elif self._stage != "float32":
+            return f"dtype={dtype!r} from {self._stage}"
+        self._stage = wanted
+        return ""
+
+    def _Normalize(self, op: Any) -> str:
+        if self._stage != "float32":
+            return f"the image is {self._stage} here, not float32"
+        if self._normalize:
+            return "it is the second of its kind"
+        mean, std = numbers(op.mean), numbers(op.std)
+        if len(mean) not in (1, 3) or len(std) not in (1, 3):
+            return f"mean={op.mean!r}, std={op.std!r}"
+        if any(abs(n) < 1e-30 for n in std):
+            return f"std={op.std!r}"
+        # Last in the engine. Flips and crops behind it move finished pixels, so they may go first.
+        self._normalize = transforms.Normalize(mean, std)
+        return ""
+
+
+def _four(padding: Any) -> list[int]:
+    """Padding by one, two or four numbers as left, top, right, bottom."""
+    sides = integers(padding)
+    return [sides[side % len(sides)] for side in range(4)]
+
+
+def _longer_side(now: tuple[int, int], longest: int) -> tuple[int, int]:
+    """What Resize(None, max_size) makes of a height and width, by torchvision's rounding."""
+    shorter = int(longest * min(now) / max(now))
+    return (longest, shorter) if now[0] >= now[1] else (shorter, longest)
+
+
+def _shorter_side(now: tuple[int, int], shorter: int, longest: int | None) -> tuple[int, int]:
+    """What Resize with one number makes of a height and width, by torchvision's rounding."""
+    low, high = min(now), max(now)
+    new_low, new_high = shorter, int(shorter * high / low)
+    if longest is not None and new_high > longest:
+        new_low, new_high = int(longest * new_low / new_high), longest
+    return (new_low, new_high) if now[0] <= now[1] else (new_high, new_low)

@@ -1,0 +1,161 @@
+"""What torchvision's objects hold, as arguments of ``headrace.transforms``: a reader for each type
+of the table (table.py). A ValueError is an argument without equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace import transforms
+from headrace._translate.table import CHOICES
+
+# The engine's own limits: docs/limits.md, internal/transform/value.go.
+_LARGEST_KERNEL = 1023
+_MOST_SIZES = 12
+
+
+def numbers(value: Any) -> tuple[float, ...]:
+    """A number or any sequence, array or tensor of numbers as a tuple."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    listed = value if isinstance(value, Sequence) else [value]
+    return tuple(float(number) for number in listed)
+
+
+def integers(value: Any) -> list[int]:
+    """An integer or a sequence of them as a list; empty where something else is in it."""
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed if all(type(number) is int for number in listed) else []
+
+
+def pair(value: Any) -> tuple[int, int]:
+    """A height and a width, both at least 1."""
+    size = integers(value)
+    size = size * 2 if len(size) == 1 else size
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(value)
+    return size[0], size[1]
+
+
+def short(size: tuple[int, int]) -> Any:
+    """A square as the one number that people write."""
+    return size[0] if size[0] == size[1] else size
+
+
+def name_of(value: Any) -> Any:
+    """The name of a filter or policy, from a name, torchvision's enum or Pillow's number."""
+    return transforms._plain("interpolation", value)
+
+
+def bounds(value: Any) -> tuple[float, ...]:
+    """Some numbers, as an interval is."""
+    return tuple(float(number) for number in value)
+
+
+def _one_of(kind: str) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        name = name_of(value)
+        if name not in CHOICES[kind]:
+            raise ValueError(value)
+        return name
+
+    return read
+
+
+def _fill(value: Any) -> Any:
+    """One number or three, from 0 to 255."""
+    listed = [value] if isinstance(value, int | float) else list(value)
+    if len(listed) not in (1, 3) or not all(n == int(n) and 0 <= n <= 255 for n in listed):
+        raise ValueError(value)
+    return int(listed[0]) if len(listed) == 1 else tuple(int(n) for n in listed)
+
+
+def _probability(value: Any) -> float:
+    if not 0 <= value <= 1:
+        raise ValueError(value)
+    return float(value)
+
+
+def _interval(value: Any) -> tuple[float, ...]:
+    low, high = bounds(value)
+    if not 0 < low <= high < float("inf"):
+        raise ValueError(value)
+    return low, high
+
+
+def _length(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(value)
+    return value
+
+
+def _sizes(value: Any) -> list[int]:
+    sizes = integers(value)
+    if not 1 <= len(sizes) <= _MOST_SIZES or min(sizes) < 1:
+        raise ValueError(value)
+    return sizes
+
+
+def _padding(value: Any) -> list[int]:
+    sides = integers(value)
+    if len(sides) not in (1, 2, 4) or min(sides) < 0:
+        raise ValueError(value)
+    return sides
+
+
+def _kernel(value: Any) -> tuple[int, ...]:
+    for side in value:
+        if side % 2 != 1 or not 1 <= side <= _LARGEST_KERNEL:
+            raise ValueError(f"kernel_size={side!r}")
+    return tuple(int(side) for side in value)
+
+
+def _three(value: Any) -> int:
+    if value != 3:
+        raise ValueError("a batch has three channels; num_output_channels=3 gives them")
+    return 3
+
+
+def _whole(value: Any) -> int:
+    if value != int(value):
+        raise ValueError(value)
+    return int(value)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    **{kind: _one_of(kind) for kind in CHOICES},
+    **dict.fromkeys(("number", "factor", "concentration", "noise_mean", "noise_deviation"), float),
+    **dict.fromkeys(("count", "bins", "bits", "severity", "chains", "depth"), _whole),
+    **dict.fromkeys(("sigma", "degrees", "shares", "shear", "centre", "side_range"), bounds),
+    **dict.fromkeys(("jitter", "hue_jitter", "factors", "turns"), bounds),
+    **dict.fromkeys(("fill", "tensor_fill"), _fill),
+    "bool": bool,
+    "height_width": pair,
+    "interval": _interval,
+    "kernel": _kernel,
+    "length": _length,
+    "padding": _padding,
+    "probability": _probability,
+    "quality": lambda value: tuple(_whole(bound) for bound in value),
+    "size": lambda value: short(pair(value)),
+    "sizes": _sizes,
+    "three": _three,
+}
+
+_SAY_MORE = ("kernel", "three")  # readers whose errors are sentences of their own
+
+# What None is taken for where an attribute has it. A jitter that changes nothing is None in
+# torchvision; a fill that is not given is black in a PIL image.
+_OF_NONE = {"jitter": 0, "hue_jitter": 0, "fill": 0}
+
+
+def read(name: str, kind: str, value: Any) -> Any:
+    """An attribute as the argument of that name and type of the table."""
+    if value is None:
+        return _OF_NONE.get(kind)
+    try:
+        return _READERS[kind](value)
+    except (AttributeError, TypeError, ValueError, OverflowError) as failure:
+        said = str(failure) if kind in _SAY_MORE else f"{name}={value!r}"
+        raise ValueError(said) from None
