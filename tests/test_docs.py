@@ -82,16 +82,6 @@ def rows(document: str) -> list[tuple[str, str]]:
     return found
 
 
-def layers() -> list[tuple[str, str, list[str]]]:
-    """The rows of python/README.md: a room ("" at the top), what it is for, and its modules."""
-    found = []
-    for line in (ROOT / "python/README.md").read_text().splitlines():
-        if line.startswith(("| top |", "| `_")):
-            where, purpose, modules = (cell.strip() for cell in line.strip("|").split("|"))
-            found.append((where.strip("`/").removeprefix("top"), purpose, QUOTED.findall(modules)))
-    return found
-
-
 @pytest.mark.parametrize(
     "document",
     ["promises.md", "limits.md", "format.md", "architecture.md", "exactness.md", "performance.md"],
@@ -132,26 +122,3 @@ def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:
         names = [name for cell in first for name in QUOTED.findall(cell)]
         assert len(names) == len(set(names)), page
         assert [name for name in names if not ((ROOT / page).parent / name).exists()] == []
-
-
-def test_every_module_of_the_package_is_listed_once() -> None:
-    package, listed = ROOT / "python/headrace", []
-    for where, _, modules in layers():
-        listed += [package / where / name for name in modules]
-    rooms = {path.parent for path in listed} - {package}
-    assert sorted(listed) == sorted(
-        path
-        for path in package.rglob("*.py")
-        if path.name != "__init__.py" or path.parent not in rooms
-    )
-
-
-def test_each_room_of_the_package_says_what_it_is_for_as_the_list_says_it() -> None:
-    for where, purpose, _ in layers():
-        if where:
-            says = ast.get_docstring(
-                ast.parse((ROOT / "python/headrace" / where / "__init__.py").read_text())
-            )
-            assert says is not None
-            first = says.splitlines()[0].replace("``", "`").removesuffix(".")
-            assert first[0].lower() + first[1:] == purpose[0].lower() + purpose[1:]

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace import samplers
-from headrace._batch import lending, mixing, views
+from headrace._batch import columns, lending, mixing, views
 from headrace._batch.moved import Moved
 from headrace._engine import _lib, arguments
-from headrace._engine import fields as batch_fields
 from headrace._epoch import devices, feed, ranks
 from headrace._epoch.arrivals import Arrivals, Submitted
 from headrace._epoch.epoch import Batches, Epoch, Source
@@ -205,7 +204,7 @@ class Loader:
             self.dataset = Dataset(arguments.found_path(path))
         self._mixes = mixing.mixes_any(transform)
         beside = tuple(mixing.FIELDS) if self._mixes else ()
-        self._fields = batch_fields.known(self.dataset, () if fields is None else fields, beside)
+        self._fields = columns.known(self.dataset, () if fields is None else fields, beside)
         self._moved = Moved(self.dataset, labels, self._fields, output)
         self._config["labels"] = self._moved.config()
         with_fields = bool(self._fields or self._moved)
@@ -369,7 +368,7 @@ class Loader:
             {name: more[engines] for name, engines in mixing.FIELDS.items()} if self._mixes else {}
         )
         known["index"] = indices
-        named = batch_fields.of_batch(self.dataset, indices, self._fields, known)
+        named = columns.of_batch(self.dataset, indices, self._fields, known)
         return images, labels, named | self._moved.of_batch(indices, more)
 
     def set_epoch(self, epoch: int) -> None:

@@ -6,14 +6,11 @@ import ctypes
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from headrace._batch import mixing
 from headrace._engine import _lib
 from headrace.errors import ArgumentError, HeadraceError
-
-if TYPE_CHECKING:
-    from headrace._batch.lending import Lender
 
 View = Callable[[_lib.Batch], tuple[Any, ...]]
 Arrange = Callable[[list[Any]], Any]
@@ -41,12 +38,19 @@ class Form(NamedTuple):
     more: tuple[str, ...]  # names of what is behind: labels that moved, or those of a mixed batch
 
 
+class Lends(Protocol):
+    """What lends the engine the memory of batches: ``lending.Lender``."""
+
+    def over(self, batch: _lib.Batch, form: Form) -> list[Any]:
+        """The tensors of a batch that came."""
+
+
 def viewer(
     output: str,
     dtype: str,
     channels_last: bool,
     with_fields: bool,
-    lender: Lender | None = None,
+    lender: Lends | None = None,
     arrange: Arrange | None = None,
     mixed: bool = False,
 ) -> View:

@@ -9,12 +9,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace._engine import _lib
 from headrace._epoch.arrivals import Arrivals
 from headrace._epoch.delivery import Delivery, is_of_the_batch
-from headrace._epoch.position import Pass
+from headrace._epoch.position import Pass, Position
 from headrace.errors import HeadraceError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from headrace._epoch.feed import Feed
-    from headrace.loader import Loader
+
+
+class Iterated(Protocol):
+    """What is gone over: ``headrace.Loader``."""
+
+    position: Position
+    timeout: float | None
+
+    def begin(self) -> tuple[Pass, Arrivals, Feed | None]:
+        """The place of the next iteration, its batches, and what submits them."""
+
+    def view(self, batch: _lib.Batch) -> Any:
+        """What is handed out of a batch that came."""
+
+    def stats(self) -> dict[str, Any]:
+        """What the engine measured."""
 
 
 class Source(Protocol):
@@ -48,7 +63,7 @@ class Epoch:
     loader has one engine, so a newer iteration ends an older one.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Iterated) -> None:
         self._loader = loader
         self._pass: Pass | None = None  # once it has begun
         self._arrivals: Arrivals

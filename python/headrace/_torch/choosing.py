@@ -25,8 +25,8 @@ from headrace._torch.place import Place, Progress, compare_taken, of_other_ranks
 from headrace.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from headrace._torch.iterated import Iterated
     from headrace._torch.samples import Samples
-    from headrace.dataloader import DataLoader
 
 # Samplers that choose nothing themselves and draw nothing, and where what they wrap is found.
 _WRAPPERS = {
@@ -69,9 +69,7 @@ class Choice:
         progress: where the pass begins, and what is chosen and handed out of it.
     """
 
-    def __init__(
-        self, loader: DataLoader[Any], samples: Samples, place: Place, resumed: bool
-    ) -> None:
+    def __init__(self, loader: Iterated, samples: Samples, place: Place, resumed: bool) -> None:
         self._loader, self.progress = loader, Progress(place)
         self._rows = samples.rows
         self.chosen: dict[int, Chosen] = {}

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.utils.data
 from torch.utils.data import default_collate
@@ -16,10 +16,8 @@ from headrace._engine import _lib
 from headrace._epoch.delivery import is_of_the_batch
 from headrace._torch.batches import Engine, Pool, Recipe
 from headrace._torch.choosing import Choice
+from headrace._torch.iterated import Iterated
 from headrace._torch.place import Place
-
-if TYPE_CHECKING:
-    from headrace.dataloader import DataLoader
 
 # Goes into lists, tuples, mappings and whatever has a pin_memory() of its own.
 _pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
@@ -34,7 +32,7 @@ class Iteration:
     What ends a call from outside takes no batch along (``delivery``).
     """
 
-    def __init__(self, loader: DataLoader[Any], recipe: Recipe) -> None:
+    def __init__(self, loader: Iterated, recipe: Recipe) -> None:
         # Waiting for a batch lets other threads run, and they may ask for one, too.
         self._turn = threading.RLock()
         self._loader = loader
@@ -154,7 +152,7 @@ class Iteration:
             standing.skip(self._progress)
 
 
-def _give_back(loader: weakref.ref[DataLoader[Any]], maker: Engine | Pool) -> None:
+def _give_back(loader: weakref.ref[Iterated], maker: Engine | Pool) -> None:
     owner = loader()
     if owner is None:
         maker.close()
