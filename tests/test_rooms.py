@@ -15,7 +15,7 @@ import headrace
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "python/headrace"
-QUOTED = re.compile(r"`([^`]+)`")
+MODULE = re.compile(r"`(\w+\.py)`")
 
 
 class Row(NamedTuple):
@@ -32,7 +32,7 @@ def rows() -> list[Row]:
         if line.startswith(("| top |", "| `_")):
             where, purpose, modules = (cell.strip() for cell in line.strip("|").split("|"))
             folder = "" if where == "top" else where.strip("`/")
-            found.append(Row(folder, purpose, QUOTED.findall(modules)))
+            found.append(Row(folder, purpose, MODULE.findall(modules)))
     return found
 
 

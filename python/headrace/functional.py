@@ -50,7 +50,7 @@ from headrace._images.warps import (
     rotate,
     tensor_affine,
 )
-from headrace.transforms import _plain
+from headrace._transforms.base import plain
 
 __all__ = [
     "adjust_brightness",
@@ -159,7 +159,7 @@ def resized_crop(
         and what ``decode`` raises.
     """
     box = {"top": top, "left": left, "height": height, "width": width}
-    interpolation = _plain("interpolation", interpolation)
+    interpolation = plain("interpolation", interpolation)
     mode, mirrored = arguments.choice("mode", mode, arguments.MODES), arguments.flag("hflip", hflip)
     if isinstance(data, np.ndarray) and data.ndim == 3:
         made = resize(crop(data, **box), _pair("size", size), interpolation)

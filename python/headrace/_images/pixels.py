@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace._engine import _lib
+from headrace._transforms.base import plain
 from headrace.errors import ArgumentError
-from headrace.transforms import _plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ def run(img: Pixels, name: str, **given: Any) -> Pixels:
     """
     array = of(img)
     encoded = b"P6 %d %d 255\n" % (array.shape[1], array.shape[0]) + array.tobytes()
-    step = {_ENGINES.get(key, key): _plain(key, value) for key, value in given.items()}
+    step = {_ENGINES.get(key, key): plain(key, value) for key, value in given.items()}
     try:
         config = {"transform": [{"name": name, **step}]}
         return _lib.decode(encoded, len(encoded), config, room_for)

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from headrace import transforms
+from headrace._transforms.base import plain
 
 _RANDOM = ("bilinear", "bicubic")  # what timm's "random" interpolation chooses from
 _SETS = ("rand", "rand-inc1", "rand-t3a", "rand-t3aw", "rand-tweights")
@@ -19,7 +20,7 @@ _POLICIES = ("v0", "v0r", "original", "originalr", "3a")
 
 
 def _name(value: Any) -> Any:
-    return transforms._plain("interpolation", value)
+    return plain("interpolation", value)
 
 
 def _held(ops: Any) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace import transforms
+from headrace._transforms.base import plain
 from headrace._translate.table import CHOICES
 
 # The engine's own limits: docs/limits.md, internal/transform/value.go.
@@ -45,7 +45,7 @@ def short(size: tuple[int, int]) -> Any:
 
 def name_of(value: Any) -> Any:
     """The name of a filter or policy, from a name, torchvision's enum or Pillow's number."""
-    return transforms._plain("interpolation", value)
+    return plain("interpolation", value)
 
 
 def bounds(value: Any) -> tuple[float, ...]:
