@@ -12,20 +12,16 @@ from headrace import samplers
 from headrace._batch import columns, lending, mixing, views
 from headrace._batch.moved import Moved
 from headrace._engine import _lib, arguments
-from headrace._epoch import devices, feed, ranks
+from headrace._epoch import devices, feed, options, ranks
 from headrace._epoch.arrivals import Arrivals, Submitted
 from headrace._epoch.epoch import Batches, Epoch, Source
 from headrace._epoch.position import Pass, Position, Reached
-from headrace._transforms import schedule
 from headrace._transforms.multiview import Views
 from headrace._transforms.schedule import Schedule
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, ArgumentTypeError
 
-LAYOUTS = ("NCHW", "NHWC", "channels_last")
-SCALES = ("div", "mul")
 STATE_VERSION = 1
-DEFAULT_WINDOW = 16384
 
 
 class Loader:
@@ -144,82 +140,62 @@ class Loader:
     ) -> None:
         self._batch_fn = arguments.callback("batch_fn", batch_fn)
         self._device = devices.resolve(device)
-        for name, value, allowed in (
-            ("dtype", dtype, tuple(views.DTYPES)),
-            ("layout", layout, LAYOUTS),
-            ("scale", scale, SCALES),
-            ("mode", mode, arguments.MODES),
-            ("output", output, tuple(views.OUTPUTS)),
-            ("on_error", on_error, arguments.ON_ERROR),
-        ):
-            arguments.choice(name, value, allowed)
-        several = transform if isinstance(transform, Views) else None
-        recipe: dict[str, Any] = {"resolution": schedule.resolution(resolution)}
-        if several is not None:
-            recipe["views"] = several.to_list()
-        else:
-            recipe["transform"] = arguments.steps(
-                "transform", () if transform is None else transform
-            )
-        pad, pin_memory = arguments.flag("pad", pad), arguments.flag("pin_memory", pin_memory)
-        order = _order(shuffle, window, sampler)
-        drawn = isinstance(sampler, samplers.Sampler)
-        if sampler is not None and not drawn:
-            feed.check(sampler)
-            if shuffle:
-                raise ArgumentError("a sampler of one's own excludes shuffle")
-            if pad and (drop_last or feed.shards_itself(sampler)):
-                raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
+        words = options.words(
+            dtype=dtype, layout=layout, scale=scale, mode=mode, output=output, on_error=on_error
+        )
+        steps = options.steps(transform, resolution)
+        self._pad = arguments.flag("pad", pad)
+        pin_memory = arguments.flag("pin_memory", pin_memory)
+        order = options.order(shuffle, window, sampler)
+        self._own_order = sampler is None or isinstance(sampler, samplers.Sampler)
+        if not self._own_order:
+            options.check_own_sampler(sampler, shuffle, drop_last, self._pad)
         self._owns_dataset = not isinstance(dataset, Dataset)
         self.batch_size = arguments.count("batch_size", batch_size, 1)
         self.drop_last = arguments.flag("drop_last", drop_last)
-        self._pad = pad
         self.timeout = None if timeout is None else arguments.seconds("timeout", timeout)
         self.seed = arguments.seed("seed", seed)
         self.sampler = sampler
-        self._own_order = sampler is None or drawn
         self._config: dict[str, Any] = {
             "batch_size": self.batch_size,
             **order,
             "order": "epoch" if self._own_order else "submitted",
             "drop_last": self.drop_last and self._own_order,
-            "pad": pad and self._own_order,
-            **recipe,
-            "dtype": dtype,
-            "layout": "NCHW" if layout == "NCHW" else "NHWC",
-            "scale": scale,
-            "mode": mode,
-            "num_threads": _optional("num_threads", num_threads),
+            "pad": self._pad and self._own_order,
+            **steps,
+            **words,
+            "num_threads": options.optional("num_threads", num_threads),
             "prefetch": arguments.count("prefetch", prefetch, 1),
-            "read_ahead": _optional("read_ahead", read_ahead),
-            "on_error": on_error,
+            "read_ahead": options.optional("read_ahead", read_ahead),
         }
         self._part = ranks.checked(rank, world_size)
-        if isinstance(dataset, Dataset):
-            self.dataset = dataset
-        elif isinstance(dataset, list | tuple):
-            self.dataset = Dataset.concat(dataset)
-        else:
-            path = arguments.path("dataset", dataset)
-            self.dataset = Dataset(arguments.found_path(path))
+        self.dataset = _opened(dataset)
         self._mixes = mixing.mixes_any(transform)
-        beside = tuple(mixing.FIELDS) if self._mixes else ()
-        self._fields = columns.known(self.dataset, () if fields is None else fields, beside)
-        self._moved = Moved(self.dataset, labels, self._fields, output)
-        self._config["labels"] = self._moved.config()
-        with_fields = bool(self._fields or self._moved)
-        form = (output, dtype, layout == "channels_last", with_fields)
+        with_fields = self._take_fields(fields, labels, output)
         self._lender = None
         if pin_memory or self._device:
             self._lender = lending.lender(output, own=self._device is None)
-        arrange = None if several is None else several.arrange
-        self._view = views.viewer(*form, self._lender, arrange, self._mixes)
+        arrange = transform.arrange if isinstance(transform, Views) else None
+        last = layout == "channels_last"
+        self._view = views.viewer(
+            output, dtype, last, with_fields, self._lender, arrange, self._mixes
+        )
         self.position = Position()
         self._steps = self._length = 0  # of an epoch of Headrace's own order
         self._engine: _lib.Handle | None = None
         self._opened_for: tuple[int, int, int] = (0, 0, 0)
         # Opened now: an impossible transform is refused here, and the first batch is under way.
         self._open()
+
+    def _take_fields(
+        self, fields: Sequence[str] | None, labels: Mapping[str, Any] | None, output: str
+    ) -> bool:
+        """Looks for what a batch has besides images and labels; whether that is anything."""
+        beside = tuple(mixing.FIELDS) if self._mixes else ()
+        self._fields = columns.known(self.dataset, () if fields is None else fields, beside)
+        self._moved = Moved(self.dataset, labels, self._fields, output)
+        self._config["labels"] = self._moved.config()
+        return bool(self._fields or self._moved)
 
     def _open(self) -> int:
         """The engine's handle; opened anew where rank, world size or seed have become others."""
@@ -466,28 +442,10 @@ class Loader:
         self.close()
 
 
-def _order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
-    """The parts of the configuration that say in which order the engine goes."""
-    if isinstance(shuffle, str):
-        if shuffle != "window":
-            raise arguments.refuse("shuffle", shuffle, "False, True or 'window'")
-    elif not isinstance(shuffle, bool):
-        raise arguments.refuse_type("shuffle", shuffle, "False, True or 'window'")
-    if window is not None:
-        window = arguments.count("window", window, 1)
-        if shuffle != "window":
-            raise arguments.refuse("window", window, "None, or shuffle='window',")
-    elif shuffle == "window":
-        window = DEFAULT_WINDOW
-    chosen = sampler if isinstance(sampler, samplers.Sampler) else None
-    drawn = chosen is not None and not isinstance(chosen, samplers.Subset | samplers.Repeated)
-    return {
-        "shuffle": bool(shuffle) or drawn,  # a draw has no other order
-        "window": window or 0,
-        "sampler": chosen and chosen.to_dict(),
-    }
-
-
-def _optional(name: str, value: Any) -> int:
-    """A number that the engine chooses where it is None, or 0."""
-    return 0 if value is None else arguments.count(name, value)
+def _opened(dataset: Any) -> Dataset:
+    """What ``Loader`` takes for a dataset."""
+    if isinstance(dataset, Dataset):
+        return dataset
+    if isinstance(dataset, list | tuple):
+        return Dataset.concat(dataset)
+    return Dataset(arguments.found_path(arguments.path("dataset", dataset)))

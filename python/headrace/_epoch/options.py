@@ -1,0 +1,85 @@
+"""The arguments of ``Loader`` as ``hr_loader_open`` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace import samplers
+from headrace._batch import views
+from headrace._engine import arguments
+from headrace._epoch import feed
+from headrace._transforms import schedule
+from headrace._transforms.multiview import Views
+from headrace._transforms.schedule import Schedule
+from headrace.errors import ArgumentError
+
+LAYOUTS = ("NCHW", "NHWC", "channels_last")
+SCALES = ("div", "mul")
+DEFAULT_WINDOW = 16384
+
+_CHOICES = {
+    "dtype": views.DTYPES,
+    "layout": LAYOUTS,
+    "scale": SCALES,
+    "mode": arguments.MODES,
+    "output": views.OUTPUTS,
+    "on_error": arguments.ON_ERROR,
+}
+
+
+def words(**given: Any) -> dict[str, Any]:
+    """The arguments that are each one of a few words; the engine is not told of ``output``."""
+    for name, value in given.items():
+        arguments.choice(name, value, _CHOICES[name])
+    # Channels come last in memory with "channels_last" too: views.viewer turns the tensor.
+    layout = "NCHW" if given["layout"] == "NCHW" else "NHWC"
+    return {name: value for name, value in given.items() if name != "output"} | {"layout": layout}
+
+
+def steps(
+    transform: Sequence[Any] | Views | None, resolution: Schedule | Mapping[int, Any] | None
+) -> dict[str, Any]:
+    """What is done to each image."""
+    found: dict[str, Any] = {"resolution": schedule.resolution(resolution)}
+    if isinstance(transform, Views):
+        found["views"] = transform.to_list()
+    else:
+        found["transform"] = arguments.steps("transform", () if transform is None else transform)
+    return found
+
+
+def order(shuffle: Any, window: Any, sampler: Any) -> dict[str, Any]:
+    """The parts of the configuration that say in which order the engine goes."""
+    if isinstance(shuffle, str):
+        if shuffle != "window":
+            raise arguments.refuse("shuffle", shuffle, "False, True or 'window'")
+    elif not isinstance(shuffle, bool):
+        raise arguments.refuse_type("shuffle", shuffle, "False, True or 'window'")
+    if window is not None:
+        window = arguments.count("window", window, 1)
+        if shuffle != "window":
+            raise arguments.refuse("window", window, "None, or shuffle='window',")
+    elif shuffle == "window":
+        window = DEFAULT_WINDOW
+    chosen = sampler if isinstance(sampler, samplers.Sampler) else None
+    drawn = chosen is not None and not isinstance(chosen, samplers.Subset | samplers.Repeated)
+    return {
+        "shuffle": bool(shuffle) or drawn,  # a draw has no other order
+        "window": window or 0,
+        "sampler": chosen and chosen.to_dict(),
+    }
+
+
+def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> None:
+    """Refuses a sampler of the user's own, or what cannot stand beside it."""
+    feed.check(sampler)
+    if shuffle:
+        raise ArgumentError("a sampler of one's own excludes shuffle")
+    if pad and (drop_last or feed.shards_itself(sampler)):
+        raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
+
+
+def optional(name: str, value: Any) -> int:
+    """A number that the engine chooses where it is None, or 0."""
+    return 0 if value is None else arguments.count(name, value)
