@@ -117,6 +117,12 @@ def test_no_module_imports_one_of_a_row_below_its_own() -> None:
     assert wrong == []
 
 
+def test_names_of_before_are_there_for_pickles_alone() -> None:
+    former = {name for name in imports(SOURCE) if name.startswith("headrace._former")}
+    assert former
+    assert [name for name, found in imports(SOURCE).items() if found & former] == []
+
+
 @pytest.mark.parametrize(
     "imported",
     [

@@ -183,3 +183,8 @@ def _pair(name: str, value: Any) -> list[int]:
 def _decode(data: Encoded, config: dict[str, Any]) -> NDArray[np.uint8]:
     encoded = arguments.encoded("data", data)
     return _lib.decode(encoded.ctypes.data, encoded.size, config, room_for)
+
+
+# All of them are at home here for users, and so for pickles and help().
+for _name in __all__:
+    globals()[_name].__module__ = __name__

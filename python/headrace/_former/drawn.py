@@ -1,0 +1,5 @@
+"""Of ``headrace.functional`` now."""
+
+from headrace.functional import replay
+
+__all__ = ["replay"]

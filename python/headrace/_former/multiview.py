@@ -1,0 +1,5 @@
+"""Of ``headrace.transforms`` now."""
+
+from headrace.transforms import Views
+
+__all__ = ["Views"]

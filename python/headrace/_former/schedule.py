@@ -1,0 +1,5 @@
+"""Of ``headrace.transforms`` now."""
+
+from headrace.transforms import Schedule
+
+__all__ = ["Schedule"]
