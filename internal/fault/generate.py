@@ -45,9 +45,7 @@ def go(kinds: list[dict[str, Any]]) -> str:
         "}",
     ]
     text = "\n".join(lines) + "\n"
-    return subprocess.run(
-        ["gofmt"], input=text, text=True, capture_output=True, check=True
-    ).stdout
+    return subprocess.run(["gofmt"], input=text, text=True, capture_output=True, check=True).stdout
 
 
 def header(kinds: list[dict[str, Any]], before: str) -> str:
@@ -65,21 +63,23 @@ def header(kinds: list[dict[str, Any]], before: str) -> str:
 
 def python(kinds: list[dict[str, Any]]) -> str:
     classes = sorted({kind["class"] for kind in kinds})
-    return "\n".join([
+    lines = [
         '"""The exception of each kind of error, by its number in the C ABI (enum hr_code).',
         "",
-        f"{GENERATED}",
+        GENERATED,
         '"""',
         "",
         "from __future__ import annotations",
         "",
-        "from headrace import errors",
+        "from headrace.errors import (",
+        *(f"    {name}," for name in sorted({*classes, "HeadraceError"})),
+        ")",
         "",
-        "BY_CODE: dict[int, type[errors.HeadraceError]] = {",
-        *(f"    {kind['code']}: errors.{kind['class']}," for kind in kinds),
+        "BY_CODE: dict[int, type[HeadraceError]] = {",
+        *(f"    {kind['code']}: {kind['class']}," for kind in kinds),
         "}",
-        "",
-    ]) if classes else ""
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def files() -> dict[Path, str]:

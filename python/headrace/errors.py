@@ -1,8 +1,7 @@
-"""What can go wrong, as exceptions: one class for each family of ``enum hr_code``."""
+"""What can go wrong, as exceptions: one class for each kind of the engine's errors."""
 
 from __future__ import annotations
 
-import errno
 import re
 
 # Unicode's control characters, its two separators of lines, and what it has no characters for.
@@ -125,42 +124,3 @@ class WaitTimeoutError(HeadraceError, TimeoutError):
 
 class InternalError(HeadraceError):
     """Headrace is wrong; please report it."""
-
-
-# By enum hr_code of headrace.h. HR_END, HR_TIMEOUT and HR_SHORT_BUFFER are answers, not failures,
-# and are dealt with where they can come.
-BY_CODE: dict[int, type[HeadraceError]] = {
-    4: ClosedError,
-    5: ArgumentError,
-    6: BadFileError,
-    7: BadImageError,
-    8: TruncatedError,
-    9: ChecksumError,
-    10: UnsupportedError,
-    11: LimitError,
-    12: SystemFailure,
-    13: MemoryShortError,
-    14: DuplicateKeyError,
-    15: EmptyDatasetError,
-    16: ForkedError,
-    17: ClosedError,
-    18: InternalError,
-}
-
-
-def from_code(
-    code: int, os_error: int, record: int, offset: int, file: str, text: str
-) -> HeadraceError:
-    """The exception for an ``hr_error``."""
-    kind = BY_CODE.get(code, InternalError)
-    if kind is SystemFailure and os_error == errno.ENOENT:
-        kind = MissingFileError
-    failure = kind(
-        text or f"error {code} without a text",
-        file=file or None,
-        record=record if record >= 0 else None,
-        offset=offset if offset >= 0 else None,
-    )
-    if isinstance(failure, OSError):
-        failure.errno, failure.filename = os_error or None, file or None
-    return failure

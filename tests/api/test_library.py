@@ -120,7 +120,7 @@ def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path)
 def test_codes_and_versions_are_those_of_the_header() -> None:
     text = HEADER.read_text()
     codes = {name: int(value) for name, value in re.findall(r"\b(HR_[A-Z_]+) = (\d+)", text)}
-    from headrace.errors import BY_CODE
+    from headrace._engine.codes import BY_CODE
 
     answers = {"HR_OK": _lib.OK, "HR_END": _lib.END, "HR_TIMEOUT": _lib.TIMEOUT}
     answers["HR_SHORT_BUFFER"] = _lib.SHORT_BUFFER

@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
+import errno
 import json
 import math
 import os
@@ -38,13 +39,16 @@ from typing import Any, TypeVar
 
 from headrace._engine import scarce, userop
 from headrace._engine.arguments import shown
+from headrace._engine.codes import BY_CODE
 from headrace.errors import (
     ArgumentError,
     ArgumentTypeError,
     ClosedError,
     ForkedError,
+    HeadraceError,
     InternalError,
-    from_code,
+    MissingFileError,
+    SystemFailure,
 )
 
 T = TypeVar("T")
@@ -71,16 +75,20 @@ class Error(ctypes.Structure):
         ("text", c_char * 1024),
     )
 
-    def exception(self) -> Exception:
+    def exception(self) -> HeadraceError:
         """What to raise for it."""
-        return from_code(
-            self.code,
-            self.os_error,
-            self.record,
-            self.offset,
-            os.fsdecode(self.file),
-            self.text.decode("utf-8", "replace"),
+        kind = BY_CODE.get(self.code, InternalError)
+        if kind is SystemFailure and self.os_error == errno.ENOENT:
+            kind = MissingFileError
+        failure = kind(
+            self.text.decode("utf-8", "replace") or f"error {self.code} without a text",
+            file=os.fsdecode(self.file) or None,
+            record=self.record if self.record >= 0 else None,
+            offset=self.offset if self.offset >= 0 else None,
         )
+        if isinstance(failure, OSError):
+            failure.errno, failure.filename = self.os_error or None, failure.file
+        return failure
 
 
 class Image(ctypes.Structure):
