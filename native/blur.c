@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 /* Half the distance of a float to the next, for numbers from 1 to 2. */
@@ -155,7 +155,7 @@ static int take_room(hrn_context *context, int32_t width, int32_t across, int32_
 
 int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                       const hrn_image *out, hrn_status *status) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   int32_t across = op->i[0], down = op->i[1];
   const int32_t width = image->width, height = image->height;
   if (across / 2 >= width || down / 2 >= height) {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "dispatch.h"
+#include "cpu.h"
 
 /* Into its caller, which may be compiled for another instruction set. */
 #define INLINE static inline __attribute__((always_inline))

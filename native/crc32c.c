@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "cpu.h"
 #include "native.h"
 
 #if defined(__x86_64__)

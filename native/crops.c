@@ -2,7 +2,6 @@
  * and ten_crop cut them. */
 #include <math.h>
 
-#include "dispatch.h"
 #include "plan.h"
 
 int32_t hrn_crops_of(const hrn_op *op) {

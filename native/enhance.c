@@ -2,7 +2,7 @@
  * channels together, without colour spaces. The loops here are the definition; enhance_avx2.c has
  * the same bytes.
  */
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 void hrn_blend_scalar(uint8_t *pixels, size_t count, int32_t from, float factor) {
@@ -35,7 +35,7 @@ static uint8_t *row_of(const hrn_image *image, int32_t y) {
 /* The mean of the grey image as ImageEnhance.Contrast rounds it. A sum of bytes over 2^48 pixels
  * still fits. */
 static int32_t mean_grey(const hrn_image *image) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   uint64_t sum = 0;
   for (int32_t y = 0; y < image->height; y++) {
     sum += kernels->sum_grey(row_of(image, y), (size_t)image->width);
@@ -45,7 +45,7 @@ static int32_t mean_grey(const hrn_image *image) {
 }
 
 static void blend(hrn_image *image, int32_t from, float factor) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   const size_t width = (size_t)image->width, height = (size_t)image->height;
   /* Rows without a gap are one long one, which the scalar loop makes its table for once. */
   if (image->stride == 4 * width) {
@@ -65,14 +65,14 @@ void hrn_contrast(hrn_image *image, float factor) { blend(image, mean_grey(image
 
 /* ImageEnhance.Color: the same from the grey image. */
 void hrn_saturation(hrn_image *image, float factor) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   for (int32_t y = 0; y < image->height; y++) {
     kernels->saturate(row_of(image, y), (size_t)image->width, factor);
   }
 }
 
 void hrn_turn_grey(hrn_image *image) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   for (int32_t y = 0; y < image->height; y++) {
     kernels->turn_grey(row_of(image, y), (size_t)image->width);
   }

@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 static uint8_t clipped(int32_t value) {
@@ -73,7 +73,7 @@ void hrn_turn_hue_scalar(uint8_t *pixel, size_t count, uint8_t turn) {
 void hrn_turn_hue(hrn_image *image, double factor) {
   /* NumPy's cast of a double to uint8 through int32: cut off, then the lowest eight bits. */
   const uint8_t turn = (uint8_t)(int32_t)(factor * 255);
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   for (int32_t y = 0; y < image->height; y++) {
     kernels->turn_hue(image->pixels + (size_t)y * image->stride, (size_t)image->width, turn);
   }

@@ -10,7 +10,6 @@
  */
 #include "jpeg_hook.h"
 
-#include "dispatch.h"
 
 /* Bytes before a plane's row: one is read, all keep the row aligned. */
 #define MARGIN 32
@@ -19,7 +18,7 @@ static uint32_t halve_up(uint32_t length) { return length / 2 + length % 2; }
 
 bool hrn_planes_accept(const hrn_context *context) {
   const struct jpeg_decompress_struct *info = &context->jpeg.info;
-  if (hrn_kernels_chosen()->planes == NULL || context->denominator != 1 ||
+  if (hrn_plane_kernels_chosen() == NULL || context->denominator != 1 ||
       info->out_color_space != JCS_EXT_RGBX) {
     return false;
   }
@@ -193,7 +192,7 @@ static void finish_row(const hrn_planes *p, uint8_t *rgbx) {
 
 bool hrn_planes_begin(hrn_context *context, const hrn_box *box, hrn_status *status) {
   hrn_planes *p = &context->hook->planes;
-  *p = (hrn_planes){.kernels = hrn_kernels_chosen()->planes,
+  *p = (hrn_planes){.kernels = hrn_plane_kernels_chosen(),
                     .left = (uint32_t)box->left,
                     .right = (uint32_t)box->left + (uint32_t)box->width,
                     .top = (uint32_t)box->top,

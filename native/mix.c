@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-#include "weigh.h"
-#include "dispatch.h"
-
 static int erases(const hrn_plan *plan) {
   for (int32_t k = 0; k < plan->count; k++) {
     if (plan->ops[k].kind == HRN_OP_ERASING) return 1;
@@ -103,7 +100,7 @@ static void finish(const hrn_mixer *m, const hrn_source *s, int32_t x, int32_t y
                    uint8_t *out, size_t plane) {
   const hrn_format *format = &m->plan->format;
   const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
-  hrn_kernels_chosen()->write(format, row_of(m, s, y, x), count, 0, out, plane);
+  hrn_write_kernels_chosen()->write(format, row_of(m, s, y, x), count, 0, out, plane);
   for (int32_t k = 0; k < s->head.erasings; k++) {
     const hrn_box *box = &s->head.erased[k];
     const int32_t from = most(box->left, x), to = least(box->left + box->width, x + count);
@@ -120,7 +117,7 @@ static void weigh_values(const hrn_mixer *m, int32_t y, int32_t from, int32_t to
                          size_t plane) {
   _Alignas(32) uint8_t mine[STRIP * 3 * 4], partners[STRIP * 3 * 4];
   const hrn_format *format = &m->plan->format;
-  const hrn_weigh_kernel weigh = hrn_kernels_chosen()->weigh;
+  const hrn_weigh_kernel weigh = hrn_write_kernels_chosen()->weigh;
   const size_t element = format->element;
   for (int32_t x = from; x < to; x += STRIP) {
     const int32_t count = least(to - x, STRIP);
@@ -161,7 +158,7 @@ hrn_mixer hrn_mixer_of(const hrn_plan *plan, const void *own, const void *other,
 
 void hrn_mixer_row(const hrn_mixer *m, int32_t y) {
   const hrn_format *format = &m->plan->format;
-  const hrn_mix_kernel mix = format->arithmetic ? hrn_kernels_chosen()->mix : NULL;
+  const hrn_mix_kernel mix = format->arithmetic ? hrn_write_kernels_chosen()->mix : NULL;
   const int32_t width = (int32_t)m->plan->size.width;
   const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
   const size_t bytes = (size_t)width * pixel, plane = bytes * m->plan->size.height;

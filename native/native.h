@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu.h"
+
 /* ---- status ---------------------------------------------------------------------------- */
 
 /* Three words for three failures: bad (the bytes are wrong; truncated and checksum are kinds
@@ -59,13 +61,6 @@ typedef struct hrn_context hrn_context;
 hrn_context *hrn_context_new(const hrn_limits *limits);
 void hrn_context_free(hrn_context *context);
 
-/* ---- instruction sets ------------------------------------------------------------------ */
-
-/* "avx512", "avx2" or "scalar": chosen once, at the first call, from what the CPU and the operating
- * system support; HEADRACE_SIMD=scalar|avx2|avx512 forces one (an impossible wish is refused by
- * hrn_simd_error, and scalar is used). */
-const char *hrn_simd_name(void);
-const char *hrn_simd_error(void); /* NULL, or a sentence that names the bad value */
 /* "libjpeg-turbo 2.1.5, zlib 1.2.13"; with the reason behind it where the entropy decoder of this
  * package, and so seek points, cannot be used with that libjpeg. */
 const char *hrn_library_versions(void);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu.h"
+
 /* A map of nearest pixels as Pillow's fixed point has it: output pixel n of a row shows the input's
  * pixel (x + n * step_x, y + n * step_y), in 1/65536, or the fill where that lies outside. */
 typedef struct hrn_nearest_row {
@@ -116,5 +118,11 @@ void hrn_nearest_avx2(const hrn_nearest_row *, size_t, uint8_t *);
 void hrn_bilinear_avx2(const hrn_places *, size_t, uint8_t *);
 void hrn_bicubic_avx2(const hrn_places *, size_t, uint8_t *);
 #endif
+
+extern const hrn_pixel_kernels hrn_pixel_kernels_of[HRN_LEVELS];
+
+static inline const hrn_pixel_kernels *hrn_pixel_kernels_chosen(void) {
+  return &hrn_pixel_kernels_of[hrn_cpu_level()];
+}
 
 #endif

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu.h"
+
 /* Bytes behind the samples of a row that the kernels may read, and hrn_idct may write: they go on
  * in whole vectors. Before a row the upsampling reads one. */
 #define HRN_PLANE_PADDING 64
@@ -49,5 +51,13 @@ void hrn_h2v2_avx2(const uint8_t *, const uint8_t *, int32_t, uint8_t *);
 void hrn_colour_avx2(const uint8_t *, const uint8_t *, const uint8_t *, int32_t, uint8_t *);
 void hrn_grey_avx2(const uint8_t *, int32_t, uint8_t *);
 #endif
+
+extern const hrn_plane_kernels hrn_plane_kernels_of[HRN_LEVELS]; /* all NULL: there are none */
+
+/* NULL: libjpeg makes the pixels. */
+static inline const hrn_plane_kernels *hrn_plane_kernels_chosen(void) {
+  const hrn_plane_kernels *kernels = &hrn_plane_kernels_of[hrn_cpu_level()];
+  return kernels->idct != NULL ? kernels : NULL;
+}
 
 #endif

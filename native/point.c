@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 /* In two parts that are added up: neighbouring pixels often have the same value, and a count would
@@ -79,7 +79,7 @@ void hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table tabl
   switch (op->kind) {
     case HRN_PIXEL_AUTOCONTRAST: {
       uint8_t low[4] = {255, 255, 255, 255}, high[4] = {0, 0, 0, 0};
-      const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+      const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
       for (int32_t y = 0; y < image->height; y++) {
         const uint8_t *row = image->pixels + (size_t)y * image->stride;
         kernels->extremes(row, (size_t)image->width, low, high);

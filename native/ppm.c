@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "dispatch.h"
+#include "spread.h"
 
 /* Where in the header, and why not further. */
 typedef struct cursor {
@@ -118,7 +118,7 @@ int hrn_ppm_inspect(hrn_context *context, hrn_facts *facts, hrn_status *status) 
 
 int hrn_ppm_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status) {
   const hrn_ppm *ppm = &context->ppm;
-  const hrn_spread_kernel spread = hrn_kernels_chosen()->spread;
+  const hrn_spread_kernel spread = hrn_spread_chosen();
   const size_t stride = (size_t)box->width * 4, row = (size_t)ppm->width * ppm->channels;
   size_t bytes;
   if (__builtin_mul_overflow(stride, (size_t)box->height, &bytes)) {

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "dispatch.h"
-
 /* Rows of the intermediate image that are kept beyond those one output needs: a move of the
  * overlap to the front then costs one row in this many. */
 enum { SLACK_ROWS = 24 };
@@ -54,7 +52,7 @@ int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_sca
     return hrn_fail(status, HRN_LIMIT, -1, "resize from %dx%d to %dx%d needs too many coefficients",
                     x->input, y->input, x->output, y->output);
   }
-  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
   uint8_t *memory = hrn_scratch(context, HRN_SCRATCH_COEFFICIENTS, bytes, status);
   if (memory == NULL) return status->code;
   if (resize->horizontal) {
@@ -80,7 +78,7 @@ int32_t hrn_resize_at_once(const hrn_resize *resize) {
 /* Rows two at a time through the horizontal kernel, straight to the sink. */
 static int horizontal_only(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                            const hrn_sink *sink, hrn_status *status) {
-  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
   const size_t stride = row_bytes(resize->output.width);
   uint8_t *rows = hrn_scratch(context, HRN_SCRATCH_ROWS, 2 * stride, status);
   if (rows == NULL) return status->code;
@@ -98,7 +96,7 @@ static int horizontal_only(hrn_context *context, const hrn_resize *resize, hrn_r
 /* The kernel reads the image where it lies: a vertical pass looks at whole rows. */
 static int vertical_only(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                          const hrn_sink *sink, hrn_status *status) {
-  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
   uint8_t *row = hrn_scratch(context, HRN_SCRATCH_ROWS, row_bytes(input->image.width), status);
   if (row == NULL) return status->code;
   if (hrn_rows_need(input, 0, input->image.height, status) != HRN_OK) return status->code;
@@ -113,7 +111,7 @@ static int vertical_only(hrn_context *context, const hrn_resize *resize, hrn_row
 /* Two rows of the first pass are all that exists between the passes. */
 static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                                     const hrn_sink *sink, hrn_status *status) {
-  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
   const size_t wide = row_bytes(input->image.width), narrow = row_bytes(resize->output.width);
   uint8_t *middle = hrn_scratch(context, HRN_SCRATCH_MIDDLE, 2 * wide, status);
   if (middle == NULL) return status->code;
@@ -139,7 +137,7 @@ static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resi
  * slides down the image. It is linear rather than a ring: kernels address rows by a stride. */
 static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                                     const hrn_sink *sink, hrn_status *status) {
-  const hrn_kernels *kernels = hrn_kernels_chosen();
+  const hrn_resize_kernels *kernels = hrn_resize_kernels_chosen();
   const size_t stride = row_bytes(resize->output.width);
   int32_t most = 0;
   for (int32_t y = 0; y < resize->y.count; y++) {

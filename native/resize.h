@@ -5,6 +5,7 @@
 #ifndef HEADRACE_NATIVE_RESIZE_H
 #define HEADRACE_NATIVE_RESIZE_H
 
+#include "cpu.h"
 #include "internal.h"
 
 /* 32 bits less 8 for the pixel and 2 for filters that overshoot. */
@@ -101,6 +102,18 @@ void hrn_horizontal_avx512(const hrn_taps *, const uint8_t *, const uint8_t *, u
                            uint8_t *);
 void hrn_vertical_avx512(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
 #endif
+
+typedef struct hrn_resize_kernels {
+  hrn_arrange_kernel arrange;
+  hrn_horizontal_kernel horizontal;
+  hrn_vertical_kernel vertical;
+} hrn_resize_kernels;
+
+extern const hrn_resize_kernels hrn_resize_kernels_of[HRN_LEVELS];
+
+static inline const hrn_resize_kernels *hrn_resize_kernels_chosen(void) {
+  return &hrn_resize_kernels_of[hrn_cpu_level()];
+}
 
 /* A resize of which only a window of the output is wanted. A pass that changes no length is
  * skipped: its taps are absent (count 0) and the window is copied through. */

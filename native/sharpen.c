@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 static uint8_t smooth(const uint8_t *above, const uint8_t *here, const uint8_t *below) {
@@ -28,7 +28,7 @@ void hrn_sharpen_scalar(const uint8_t *above, const uint8_t *here, const uint8_t
 }
 
 void hrn_sharpness(const hrn_image *image, const hrn_image *out, float factor) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   const size_t width = (size_t)image->width, stride = image->stride;
   for (int32_t y = 0; y < image->height; y++) {
     const uint8_t *here = image->pixels + (size_t)y * stride;

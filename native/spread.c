@@ -30,3 +30,11 @@ __attribute__((target("avx2"))) void hrn_spread_avx2(const uint8_t *rgb, int32_t
   hrn_spread_scalar(rgb, count - x, rgbx + 4 * (size_t)x);
 }
 #endif
+
+const hrn_spread_kernel hrn_spread_of[HRN_LEVELS] = {
+    [HRN_LEVEL_SCALAR] = hrn_spread_scalar,
+#if defined(__x86_64__)
+    [HRN_LEVEL_AVX2] = hrn_spread_avx2,
+    [HRN_LEVEL_AVX512] = hrn_spread_avx2,
+#endif
+};

@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "dispatch.h"
 #include "mix.h"
 
 /* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not
@@ -219,7 +218,7 @@ hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t heig
   const size_t element = format->element;
   return (hrn_sink){.patches = {{destination, 0, 0, height, width, 0}},
                     .format = format,
-                    .write = hrn_kernels_chosen()->write,
+                    .write = hrn_write_kernels_chosen()->write,
                     .row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),
                     .plane = (size_t)width * (size_t)height * element,
                     .width = width,
@@ -259,7 +258,7 @@ void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
   if (sink->image == NULL) return;
   uint8_t *out = sink->image->pixels + (size_t)y * sink->image->stride;
   if (sink->flip_x) {
-    hrn_kernels_chosen()->reverse(pixels, sink->width, out);
+    hrn_write_kernels_chosen()->reverse(pixels, sink->width, out);
   } else {
     memcpy(out, pixels, (size_t)sink->width * 4);
   }

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 #if defined(__clang__) /* gcc contracts nothing under -std=c11; clang has to be told */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch.h"
+#include "pixel_kernels.h"
 #include "pixels.h"
 
 static const uint8_t *row_at(const hrn_image *image, int32_t y) {
@@ -31,7 +31,7 @@ static void nearest_places(const hrn_places *places, size_t count, uint8_t *out)
 typedef void (*lookup)(const hrn_places *places, size_t count, uint8_t *out);
 
 static lookup lookup_of(int32_t filter) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   return filter == HRN_BILINEAR  ? kernels->bilinear
          : filter == HRN_BICUBIC ? kernels->bicubic
                                  : nearest_places;
@@ -112,7 +112,7 @@ void hrn_nearest_scalar(const hrn_nearest_row *row, size_t count, uint8_t *out) 
 }
 
 static void fixed_nearest(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
-  const hrn_pixel_kernels *kernels = hrn_kernels_chosen()->pixels;
+  const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
   const double *a = op->p;
   hrn_nearest_row row = {.pixels = image->pixels,
                          .stride = image->stride,

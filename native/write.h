@@ -3,7 +3,9 @@
 #ifndef HEADRACE_NATIVE_WRITE_H
 #define HEADRACE_NATIVE_WRITE_H
 
+#include "cpu.h"
 #include "internal.h"
+#include "weigh.h"
 
 /* Compiled from hrn_output. A channel has 256 possible values, so tables made once with
  * torchvision's own operations are the definition; `arithmetic` says that the factors below were
@@ -58,5 +60,19 @@ void hrn_mix_avx2(const hrn_format *, const uint8_t *, const uint8_t *, const fl
 void hrn_mix_avx512(const hrn_format *, const uint8_t *, const uint8_t *, const float[2], int32_t,
                     uint8_t *, size_t);
 #endif
+
+/* What ends a sample. */
+typedef struct hrn_write_kernels {
+  hrn_write_kernel write;
+  hrn_reverse_kernel reverse;
+  hrn_weigh_kernel weigh;
+  hrn_mix_kernel mix; /* NULL: two rows are written, then weighed */
+} hrn_write_kernels;
+
+extern const hrn_write_kernels hrn_write_kernels_of[HRN_LEVELS];
+
+static inline const hrn_write_kernels *hrn_write_kernels_chosen(void) {
+  return &hrn_write_kernels_of[hrn_cpu_level()];
+}
 
 #endif

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch.h"
 #include "../jpeg_hook.h"
 #include "reference.h"
 
@@ -179,7 +178,7 @@ int main(int count, char **arguments) {
     if (strcmp(arguments[i], "-n") == 0) images = atol(arguments[i + 1]);
     if (strcmp(arguments[i], "-s") == 0) seed = strtoull(arguments[i + 1], NULL, 10);
   }
-  const hrn_plane_kernels *kernels = hrn_kernels_chosen()->planes;
+  const hrn_plane_kernels *kernels = hrn_plane_kernels_chosen();
   if (kernels == NULL) {
     puts("libjpeg makes the pixels here");
     return 0;
