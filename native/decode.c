@@ -117,8 +117,10 @@ int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, h
     if (code == HRN_OK) *rows = hrn_rows_of(&image);
     return code;
   }
-  *rows = (hrn_rows){
-      .at_once = at_once < box->height ? at_once : box->height, .box = *box, .source = context};
+  *rows = (hrn_rows){.at_once = at_once < box->height ? at_once : box->height,
+                     .box = *box,
+                     .source = context,
+                     .read = hrn_jpeg_read};
   /* A window consumes libjpeg's place in the record. A second one begins again. */
   if (!context->jpeg.created) {
     int code = read_header(context, context->codec, status);

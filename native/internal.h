@@ -23,6 +23,10 @@ typedef struct hrn_image {
   int32_t width, height;
 } hrn_image;
 
+/* The next `count` rows of a window to `first`, `stride` bytes apart. */
+typedef int hrn_rows_reader(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                            hrn_status *status);
+
 /* An image whose rows come from the top down while somebody goes over them: a crop of a photograph
  * is megabytes, the rows that a pass works on stay in the nearest cache. Rows [first, ready) are
  * there, row y at image.pixels + (y - first) * stride. */
@@ -31,7 +35,8 @@ typedef struct hrn_rows {
   int32_t first, ready;
   int32_t at_once;     /* rows that there is room for */
   hrn_box box;         /* the window of the encoded image, where `source` is not NULL */
-  hrn_context *source; /* decodes what is missing; NULL: nothing ever is */
+  hrn_context *source; /* where what is missing comes from; NULL: nothing ever is */
+  hrn_rows_reader *read;
 } hrn_rows;
 
 /* Scratch: a few named growable buffers a context owns; each reused from sample to sample,

@@ -1,7 +1,7 @@
 /* rows.c: an image that is gone over from the top down, a few rows in memory at a time. */
 #include <string.h>
 
-#include "decoder.h"
+#include "internal.h"
 
 hrn_rows hrn_rows_of(const hrn_image *image) {
   return (hrn_rows){.image = *image, .ready = image->height, .at_once = image->height};
@@ -33,7 +33,7 @@ int hrn_rows_need(hrn_rows *rows, int32_t from, int32_t to, hrn_status *status) 
     const int32_t left = rows->image.height - rows->ready;
     const int32_t count = room < left ? room : left;
     uint8_t *out = rows->image.pixels + (size_t)(rows->ready - rows->first) * rows->image.stride;
-    if (hrn_jpeg_read(rows->source, out, rows->image.stride, (uint32_t)count, status) != HRN_OK) {
+    if (rows->read(rows->source, out, rows->image.stride, (uint32_t)count, status) != HRN_OK) {
       return status->code;
     }
     rows->ready += count;

@@ -142,9 +142,3 @@ int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status) {
   *again = 0;
   return status->code;
 }
-
-int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
-                  hrn_status *status) {
-  (void)context, (void)first, (void)stride, (void)count;
-  return hrn_fail(status, HRN_INTERNAL, -1, "there is no JPEG");
-}
