@@ -36,8 +36,8 @@ static void copy_markers(j_compress_ptr to, const hrn_jpeg *from) {
 
 /* Under the caller's setjmp. */
 static void write_coefficients(hrn_context *context, jvirt_barray_ptr *coefficients) {
-  struct jpeg_decompress_struct *from = &context->jpeg.info;
-  hrn_encoder *encoder = &context->encoder;
+  struct jpeg_decompress_struct *from = &context->jpeg->info;
+  hrn_encoder *encoder = &context->jpeg->encoder;
   j_compress_ptr to = &encoder->info;
   hrn_encoder_open(context);
   jpeg_copy_critical_parameters(from, to);
@@ -48,22 +48,22 @@ static void write_coefficients(hrn_context *context, jvirt_barray_ptr *coefficie
   to->write_JFIF_header = FALSE;
   to->write_Adobe_marker = FALSE;
   jpeg_write_coefficients(to, coefficients);
-  copy_markers(to, &context->jpeg);
+  copy_markers(to, context->jpeg);
   jpeg_finish_compress(to);
   /* Whatever stands behind EOI is no business of a decoder, and the file's all the same. */
-  hrn_encoder_append(encoder, context->jpeg.source.next_input_byte,
-                     context->jpeg.source.bytes_in_buffer);
+  hrn_encoder_append(encoder, context->jpeg->source.next_input_byte,
+                     context->jpeg->source.bytes_in_buffer);
 }
 
 /* *made says whether the encoder holds a file. Everything that lives across the setjmp is in the
  * context. */
 static int convert(hrn_context *context, bool *made, hrn_status *status) {
-  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg *jpeg = context->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;
   jpeg->status = status;
   if (setjmp(jpeg->escape) != 0) {
-    hrn_encoder_close(&context->encoder);
-    hrn_jpeg_close(jpeg);
+    hrn_encoder_close(&context->jpeg->encoder);
+    hrn_jpeg_close(context);
     return status->code;
   }
   hrn_jpeg_open(context);
@@ -78,8 +78,8 @@ static int convert(hrn_context *context, bool *made, hrn_status *status) {
       *made = true;
     }
   }
-  hrn_encoder_close(&context->encoder);
-  hrn_jpeg_close(jpeg);
+  hrn_encoder_close(&context->jpeg->encoder);
+  hrn_jpeg_close(context);
   return status->code;
 }
 
@@ -94,6 +94,6 @@ int hrn_to_baseline(hrn_context *context, const uint8_t *bytes, size_t length, h
       convert(context, &made, status) != HRN_OK || !made) {
     return status->code;
   }
-  *encoded = (hrn_encoded){context->encoder.bytes, context->encoder.length};
+  *encoded = (hrn_encoded){context->jpeg->encoder.bytes, context->jpeg->encoder.length};
   return HRN_OK;
 }

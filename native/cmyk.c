@@ -4,7 +4,7 @@
  * as Adobe writes them, whether or not there is an Adobe marker. Its convert("RGB") is then
  * nk - c * nk / 255 with nk = 255 - k. YCCK is made CMYK by libjpeg first.
  */
-#include "decoder.h"
+#include "jpeg.h"
 
 /* a * b / 255 rounded, exact for bytes: the usual trick with 128 and two shifts. */
 static inline uint32_t multiply_255(uint32_t a, uint32_t b) {

@@ -4,12 +4,13 @@
  * result. So three neighbouring stretches are summed at once and joined: the CRC of A followed by B
  * is CRC(A) carried over as many zeros as B has bytes, xor CRC(B).
  */
+#include "crc32c.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "cpu.h"
-#include "native.h"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>

@@ -6,12 +6,10 @@
 /* Whatever the last record left open is closed first, for its bytes may be gone. */
 int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
                      hrn_status *status) {
-  hrn_jpeg_close(&context->jpeg);
+  hrn_jpeg_begin(context);
   hrn_scratch_begin(context);
-  context->codec = HRN_CODEC_UNKNOWN;
-  context->seek = NULL;
-  context->fast = false;
-  context->denominator = 1;
+  context->record->codec = HRN_CODEC_UNKNOWN;
+  context->record->fast = false;
   context->bytes = bytes;
   context->length = length;
   if (length > context->limits.max_record_bytes) {
@@ -23,7 +21,7 @@ int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
 
 /* Reads sizes and checks them against max_pixels, before any memory depends on them. */
 static int read_header(hrn_context *context, uint8_t codec, hrn_status *status) {
-  uint32_t *width = &context->width, *height = &context->height;
+  uint32_t *width = &context->record->width, *height = &context->record->height;
   if (codec == HRN_CODEC_JPEG) return hrn_jpeg_header(context, width, height, status);
   if (codec == HRN_CODEC_PNG) return hrn_png_header(context, width, height, status);
   return hrn_ppm_header(context, width, height, status);
@@ -38,32 +36,32 @@ int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length,
       read_header(context, codec, status) != HRN_OK) {
     return status->code;
   }
-  context->codec = codec;
-  *width = context->width;
-  *height = context->height;
+  context->record->codec = codec;
+  *width = context->record->width;
+  *height = context->record->height;
   return HRN_OK;
 }
 
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
-  context->seek = seek;
-  context->seek_length = length;
+  context->jpeg->seek = seek;
+  context->jpeg->seek_length = length;
 }
 
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
-  context->fast = true;
+  context->record->fast = true;
   /* A reduced inverse DCT is libjpeg's; other formats have nothing to leave out. */
-  context->denominator = context->codec == HRN_CODEC_JPEG ? (uint32_t)denominator : 1;
-  return (int32_t)context->denominator;
+  context->jpeg->denominator = context->record->codec == HRN_CODEC_JPEG ? (uint32_t)denominator : 1;
+  return (int32_t)context->jpeg->denominator;
 }
 
 void hrn_decode_exact(hrn_context *context) {
-  context->fast = false;
-  context->denominator = 1;
+  context->record->fast = false;
+  context->jpeg->denominator = 1;
 }
 
 void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *height) {
-  *width = context->width;
-  *height = context->height;
+  *width = context->record->width;
+  *height = context->record->height;
 }
 
 /* Nanoseconds of CPU, as measured over 60 photographs of 0.57 bytes a pixel, and 24 of them as
@@ -78,42 +76,45 @@ double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t d
   const double area = (double)box->width * box->height;
   /* A large union would need memory that its windows, one after the other, do not. */
   if (4 * area > (double)context->limits.max_decoder_bytes / 4) return INFINITY;
-  if (context->codec == HRN_CODEC_PPM) return area; /* copied */
-  const double scale = denominator, whole = (double)context->width * context->height;
-  double read = context->width * scale * ((double)box->top + box->height);
-  if (context->codec == HRN_CODEC_PNG) return COST_CALL + COST_INFLATE * read;
-  const struct jpeg_decompress_struct *info = &context->jpeg.info;
+  if (context->record->codec == HRN_CODEC_PPM) return area; /* copied */
+  const double scale = denominator,
+               whole = (double)context->record->width * context->record->height;
+  double read = context->record->width * scale * ((double)box->top + box->height);
+  if (context->record->codec == HRN_CODEC_PNG) return COST_CALL + COST_INFLATE * read;
+  const struct jpeg_decompress_struct *info = &context->jpeg->info;
   if (info->progressive_mode) return COST_CALL + COST_SCANS * whole + COST_PIXELS * area;
-  if (context->seek != NULL) read = area * scale * scale;
+  if (context->jpeg->seek != NULL) read = area * scale * scale;
   return COST_CALL + COST_ENTROPY * read + COST_PIXELS * area;
 }
 
 static uint64_t reduced(const hrn_context *context, uint32_t side) {
-  return ((uint64_t)side + context->denominator - 1) / context->denominator;
+  return ((uint64_t)side + context->jpeg->denominator - 1) / context->jpeg->denominator;
 }
 
 /* The caller's geometry is ours as well, so a window outside is our mistake and not the file's; it
  * is refused all the same, in 64 bits, before a decoder sees it. */
 static bool inside(const hrn_context *context, const hrn_box *box) {
   return box->left >= 0 && box->top >= 0 && box->width >= 1 && box->height >= 1 &&
-         (uint64_t)box->left + (uint64_t)box->width <= reduced(context, context->width) &&
-         (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->height);
+         (uint64_t)box->left + (uint64_t)box->width <= reduced(context, context->record->width) &&
+         (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->record->height);
 }
 
 int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
                     hrn_status *status) {
   hrn_status_clear(status);
-  if (context->codec == HRN_CODEC_UNKNOWN) {
+  if (context->record->codec == HRN_CODEC_UNKNOWN) {
     return hrn_fail(status, HRN_INTERNAL, -1, "hrn_decode_rows without hrn_decode_header");
   }
   if (!inside(context, box)) {
     return hrn_fail(status, HRN_INTERNAL, -1, "window %d, %d, %d x %d outside of %u x %u pixels",
-                    box->left, box->top, box->width, box->height, context->width, context->height);
+                    box->left, box->top, box->width, box->height, context->record->width,
+                    context->record->height);
   }
-  if (context->codec != HRN_CODEC_JPEG) {
+  if (context->record->codec != HRN_CODEC_JPEG) {
     hrn_image image;
-    const int code = context->codec == HRN_CODEC_PNG ? hrn_png_window(context, box, &image, status)
-                                                     : hrn_ppm_window(context, box, &image, status);
+    const int code = context->record->codec == HRN_CODEC_PNG
+                         ? hrn_png_window(context, box, &image, status)
+                         : hrn_ppm_window(context, box, &image, status);
     if (code == HRN_OK) *rows = hrn_rows_of(&image);
     return code;
   }
@@ -122,8 +123,8 @@ int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, h
                      .source = context,
                      .read = hrn_jpeg_read};
   /* A window consumes libjpeg's place in the record. A second one begins again. */
-  if (!context->jpeg.created) {
-    int code = read_header(context, context->codec, status);
+  if (!context->jpeg->created) {
+    int code = read_header(context, context->record->codec, status);
     if (code != HRN_OK) return code;
   }
   return hrn_jpeg_rows(context, box, true, rows, status);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decoder.h"
+#include "jpeg.h"
 
 /* A photograph of 256 pixels a side fits, so most files never grow. */
 #define FIRST_CAPACITY ((size_t)64 << 10)
@@ -63,17 +63,17 @@ static void term_destination(j_compress_ptr info) {
 }
 
 void hrn_encoder_open(hrn_context *context) {
-  hrn_encoder *encoder = &context->encoder;
+  hrn_encoder *encoder = &context->jpeg->encoder;
   hrn_encoder_close(encoder);
   if (encoder->capacity > KEPT_CAPACITY) hrn_encoder_free(encoder);
-  encoder->jpeg = &context->jpeg;
+  encoder->jpeg = context->jpeg;
   /* What is written has to be readable again under the same limits. */
   encoder->limit = context->limits.max_record_bytes < SIZE_MAX / 4
                        ? (size_t)context->limits.max_record_bytes
                        : SIZE_MAX / 4;
   encoder->length = 0;
-  encoder->info.err = &context->jpeg.errors;
-  encoder->info.client_data = &context->jpeg; /* jpeg_create_compress keeps both */
+  encoder->info.err = &context->jpeg->errors;
+  encoder->info.client_data = context->jpeg; /* jpeg_create_compress keeps both */
   jpeg_create_compress(&encoder->info);
   encoder->created = true;
   encoder->destination.init_destination = init_destination;

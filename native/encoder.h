@@ -13,7 +13,7 @@
 
 #include <jpeglib.h>
 
-#include "internal.h"
+#include "image.h"
 
 typedef struct hrn_encoder {
   struct jpeg_destination_mgr destination; /* first: libjpeg hands back its address */

@@ -4,7 +4,9 @@
  * bytes. Orientation is tag 0x0112 of the first directory, a SHORT, so its value stands in the
  * entry. One directory is read and no offset but its own is followed: nothing can loop.
  */
-#include "decoder.h"
+#include "exif.h"
+
+#include <stdbool.h>
 
 #define ORIENTATION 0x0112
 #define TYPE_SHORT 3

@@ -1,8 +1,10 @@
 /* inspect.c: what a record is, and whether it is good, without making pixels. */
-#include "jpeg_hook.h"
-
 #include <pthread.h>
 #include <string.h>
+
+#include "crc32c.h"
+#include "decoder.h"
+#include "jpeg_hook.h"
 
 static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,
                    uint32_t seek_step, hrn_facts *facts, hrn_status *status) {
@@ -11,7 +13,7 @@ static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, in
   /* Before any verdict: whatever a record is, its checksum says whether it is still the same. */
   facts->crc32c = hrn_crc32c(0, bytes, length);
   if (hrn_decode_begin(context, bytes, length, status) != HRN_OK) return status->code;
-  context->seek_step = seek_step;
+  context->jpeg->seek_step = seek_step;
 
   uint8_t codec;
   if (hrn_sniff(bytes, length, &codec, status) != HRN_OK) return status->code;
@@ -30,8 +32,8 @@ int hrn_inspect_seek(hrn_context *context, const uint8_t *bytes, size_t length, 
                      hrn_facts *facts, const uint8_t **seek, size_t *seek_length,
                      hrn_status *status) {
   inspect(context, bytes, length, HRN_ENTROPY, step, facts, status);
-  *seek = context->seek;
-  *seek_length = context->seek != NULL ? context->seek_length : 0;
+  *seek = context->jpeg->seek;
+  *seek_length = context->jpeg->seek != NULL ? context->jpeg->seek_length : 0;
   return status->code;
 }
 

@@ -5,7 +5,7 @@
  * the segments are followed to the last byte once more, without libjpeg, on the way to an error
  * alone.
  */
-#include "decoder.h"
+#include "jpeg.h"
 
 static const char *name_of(int marker, char *other, size_t size) {
   switch (marker) {

@@ -4,7 +4,7 @@
  * only user of libjpeg's jerror.o, which Debian builds without -fPIC and which therefore must stay
  * out of a shared library.
  */
-#include "decoder.h"
+#include "jpeg.h"
 
 #include <jerror.h>
 #include <string.h>

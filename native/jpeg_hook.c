@@ -44,9 +44,10 @@ static bool add_block(hrn_hook *hook, const struct jpeg_decompress_struct *info,
 /* Called once libjpeg has accepted the scan header, so its derived fields are right. Files that
  * this refuses lose nothing but time. */
 bool hrn_hook_accepts(hrn_context *context) {
-  const struct jpeg_decompress_struct *info = &context->jpeg.info;
-  if (context->hook == NULL) context->hook = calloc(1, sizeof *context->hook);
-  hrn_hook *hook = context->hook;
+  const struct jpeg_decompress_struct *info = &context->jpeg->info;
+  if (context->jpeg->kept_hook == NULL)
+    context->jpeg->kept_hook = calloc(1, sizeof *context->jpeg->kept_hook);
+  hrn_hook *hook = context->jpeg->kept_hook;
   if (hook == NULL) return false; /* libjpeg's own decoder does without */
   if (info->progressive_mode || info->arith_code || info->data_precision != 8 ||
       info->comps_in_scan != info->num_components || info->comps_in_scan > HRN_MAX_COMPONENTS ||
@@ -65,8 +66,8 @@ bool hrn_hook_accepts(hrn_context *context) {
     if (!add_block(hook, info, info->MCU_membership[block])) return false;
   }
   /* libjpeg has read nothing behind the scan header yet: its first byte is ours. */
-  hook->scan = context->jpeg.source.next_input_byte;
-  hook->length = context->jpeg.source.bytes_in_buffer;
+  hook->scan = context->jpeg->source.next_input_byte;
+  hook->length = context->jpeg->source.bytes_in_buffer;
   if (hook->scan < context->bytes || hook->scan > context->bytes + context->length) return false;
   hook->columns = info->MCUs_per_row;
   hook->rows = info->MCU_rows_in_scan;
@@ -74,10 +75,6 @@ bool hrn_hook_accepts(hrn_context *context) {
   hook->irregular = false;
   hook->has_seek = false;
   return true;
-}
-
-bool hrn_hook_begin(hrn_context *context) {
-  return hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
 }
 
 /* ---- walking ---------------------------------------------------------------------------- */
@@ -300,15 +297,15 @@ static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks) {
 
 int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
                     uint32_t last_row, hrn_status *status) {
-  struct jpeg_decompress_struct *info = &context->jpeg.info;
-  hrn_hook *hook = context->hook;
+  struct jpeg_decompress_struct *info = &context->jpeg->info;
+  hrn_hook *hook = context->jpeg->kept_hook;
   hook->first_column = first_column;
   hook->last_column = last_column < hook->columns ? last_column : hook->columns - 1;
   hook->last_row = last_row < hook->rows ? last_row : hook->rows - 1;
   hook->column = hook->row = hook->ready_row = hook->ready_rows = 0;
-  hook->has_seek = context->seek != NULL &&
-                   hrn_seek_open(&hook->seek, context->seek, context->seek_length, hook->columns,
-                                 hook->rows, (uint32_t)info->comps_in_scan);
+  hook->has_seek = context->jpeg->seek != NULL &&
+                   hrn_seek_open(&hook->seek, context->jpeg->seek, context->jpeg->seek_length,
+                                 hook->columns, hook->rows, (uint32_t)info->comps_in_scan);
 
   hook->row_stride = row_coefficients(hook, hook->last_column - lead_column(hook) + 1) + HRN_BLOCK;
   hook->blocks =
@@ -320,19 +317,21 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
   hook->unstuffed[1] = unstuffed + room;
   /* Rows with seek points between restart markers may begin with a few MCUs of no use. */
   if (!hook->has_seek || hook->restart_interval > 0) {
-    if (context->entropy == NULL) context->entropy = calloc(1, sizeof *context->entropy);
-    if (context->entropy == NULL || !hrn_scan_begin(&hook->skip, context->entropy, info)) {
+    if (context->jpeg->entropy == NULL)
+      context->jpeg->entropy = calloc(1, sizeof *context->jpeg->entropy);
+    if (context->jpeg->entropy == NULL ||
+        !hrn_scan_begin(&hook->skip, context->jpeg->entropy, info)) {
       return HRN_MEMORY; /* libjpeg's own decoder does without */
     }
   }
   if (!hook->has_seek) walk_from(hook, 0, hook->length, 0, NULL, 0);
-  context->jpeg.hook = hook;
+  context->jpeg->hook = hook;
   return HRN_OK;
 }
 
 int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
                      hrn_status *status) {
-  struct jpeg_decompress_struct *info = &context->jpeg.info;
+  struct jpeg_decompress_struct *info = &context->jpeg->info;
   bool lone = info->comps_in_scan == 1;
   uint32_t mcu_width = DCTSIZE * (uint32_t)(lone ? 1 : info->max_h_samp_factor);
   uint32_t mcu_height = DCTSIZE * (uint32_t)(lone ? 1 : info->max_v_samp_factor);
@@ -347,5 +346,5 @@ int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32
 }
 
 bool hrn_hook_irregular(const hrn_context *context) {
-  return context->jpeg.hook != NULL && context->jpeg.hook->irregular;
+  return context->jpeg->hook != NULL && context->jpeg->hook->irregular;
 }

@@ -2,8 +2,8 @@
 #ifndef HEADRACE_NATIVE_JPEG_HOOK_H
 #define HEADRACE_NATIVE_JPEG_HOOK_H
 
-#include "decoder.h"
 #include "coefficients.h"
+#include "jpeg.h"
 #include "jpeg_planes.h"
 #include "seek.h"
 
@@ -43,12 +43,11 @@ typedef struct hrn_hook {
 const char *hrn_hook_refusal(void);
 
 /* After jpeg_start_decompress: whether this scan is one that we read (plain sequential Huffman, 8
- * bits, all components in one scan), with its tables made. hrn_hook_begin, too, answers no where
- * the library cannot be hooked. */
+ * bits, all components in one scan), with its tables made. Not to be asked where the library cannot
+ * be hooked. */
 bool hrn_hook_accepts(hrn_context *context);
-bool hrn_hook_begin(hrn_context *context);
 
-/* After either: the window in MCUs, inclusive, and the memory for it; HRN_MEMORY or another code
+/* After that: the window in MCUs, inclusive, and the memory for it; HRN_MEMORY or another code
  * where there is none. The last row is a hint only: rows are made as asked. */
 int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
                     uint32_t last_row, hrn_status *status);

@@ -33,6 +33,24 @@ typedef struct sample {
   hrn_status status;
 } sample;
 
+/* The file that was written, as the record that is read next. */
+static void begin(sample *s) {
+  const hrn_encoder *file = &s->context->jpeg->encoder;
+  hrn_jpeg_begin(s->context);
+  hrn_scratch_begin(s->context);
+  hrn_status_clear(&s->status);
+  s->context->bytes = file->bytes;
+  s->context->length = file->length;
+}
+
+static int begin_with_points(sample *s) {
+  uint32_t width, height;
+  begin(s);
+  s->context->jpeg->seek = s->record;
+  s->context->jpeg->seek_length = s->record_length;
+  return hrn_jpeg_header(s->context, &width, &height, &s->status);
+}
+
 /* Slopes with some noise: coefficients of all sizes, long codes among them. */
 static void write_pixels(uint8_t *row, uint32_t y) {
   for (uint32_t x = 0; x < WIDTH; x++) {
@@ -46,13 +64,13 @@ static void write_pixels(uint8_t *row, uint32_t y) {
 
 /* As encode.c writes files: baseline, 4:2:0. */
 static void encode(sample *s) {
-  hrn_encoder *encoder = &s->context->encoder;
+  hrn_encoder *encoder = &s->context->jpeg->encoder;
   j_compress_ptr info = &encoder->info;
   uint8_t row[4 * WIDTH];
   JSAMPROW rows = row;
-  s->context->jpeg.status = &s->status;
-  if (setjmp(s->context->jpeg.escape) != 0) return;
-  hrn_jpeg_errors_init(&s->context->jpeg);
+  s->context->jpeg->status = &s->status;
+  if (setjmp(s->context->jpeg->escape) != 0) return;
+  hrn_jpeg_errors_init(s->context->jpeg);
   hrn_encoder_open(s->context);
   info->image_width = WIDTH;
   info->image_height = HEIGHT;
@@ -70,25 +88,23 @@ static void encode(sample *s) {
 }
 
 static void find_points(sample *s) {
-  const hrn_encoder *file = &s->context->encoder;
-  const uint8_t *record;
-  hrn_facts facts;
-  hrn_inspect_seek(s->context, file->bytes, file->length, HRN_SEEK_STEP, &facts, &record,
-                   &s->record_length, &s->status);
-  if (record != NULL) s->record = malloc(s->record_length);
-  if (s->record != NULL) memcpy(s->record, record, s->record_length);
+  const hrn_jpeg *jpeg = s->context->jpeg;
+  hrn_facts facts = {0};
+  begin(s);
+  s->context->jpeg->seek_step = HRN_SEEK_STEP;
+  hrn_jpeg_inspect(s->context, HRN_ENTROPY, &facts, &s->status);
+  if (jpeg->seek != NULL) s->record = malloc(jpeg->seek_length);
+  if (s->record == NULL) return;
+  s->record_length = jpeg->seek_length;
+  memcpy(s->record, jpeg->seek, s->record_length);
 }
 
-/* The window, as jpeg.c reads one. */
+/* The window, as jpeg_window.c reads one. */
 static void decode(sample *s, bool hooked) {
   hrn_context *context = s->context;
-  struct jpeg_decompress_struct *info = &context->jpeg.info;
-  const hrn_encoder *file = &context->encoder;
+  struct jpeg_decompress_struct *info = &context->jpeg->info;
   JDIMENSION first = LEFT, columns = RIGHT - LEFT;
-  uint32_t width, height;
-  hrn_decode_header(context, file->bytes, file->length, &width, &height, &s->status);
-  hrn_decode_seek(context, s->record, s->record_length);
-  if (s->status.code != HRN_OK || setjmp(context->jpeg.escape) != 0) return;
+  if (begin_with_points(s) != HRN_OK || setjmp(context->jpeg->escape) != 0) return;
   hrn_jpeg_start(context);
   if (hooked && !hrn_hook_accepts(context)) return;
   jpeg_crop_scanline(info, &first, &columns);
@@ -100,7 +116,7 @@ static void decode(sample *s, bool hooked) {
     JSAMPROW row = s->pixels[hooked] + (info->output_scanline - TOP) * s->stride;
     jpeg_read_scanlines(info, &row, 1);
   }
-  const hrn_hook *hook = context->hook;
+  const hrn_hook *hook = context->jpeg->kept_hook;
   if (hooked) {
     s->complete =
         hook->has_seek && !hook->irregular && hook->column == 0 && hook->row > hook->last_row;
@@ -111,13 +127,9 @@ static void decode(sample *s, bool hooked) {
  * outermost ones of the other two are those of a crop. */
 static void compare_planes(sample *s) {
   hrn_context *context = s->context;
-  const hrn_encoder *file = &context->encoder;
   const hrn_box box = {LEFT + 2, TOP, RIGHT - LEFT - 4, BOTTOM - TOP};
   const uint32_t first = LEFT - LEFT % 16;
-  uint32_t width, height;
-  hrn_decode_header(context, file->bytes, file->length, &width, &height, &s->status);
-  hrn_decode_seek(context, s->record, s->record_length);
-  if (s->status.code != HRN_OK || setjmp(context->jpeg.escape) != 0) return;
+  if (begin_with_points(s) != HRN_OK || setjmp(context->jpeg->escape) != 0) return;
   hrn_jpeg_start(context);
   if (!hrn_hook_accepts(context) || !hrn_planes_accept(context)) return; /* not on this CPU */
   if (!hrn_planes_begin(context, &box, &s->status)) return;
@@ -133,9 +145,10 @@ static const char *refusal;
 static bool planes_refused;
 
 static void check(void) {
-  sample s = {.context = hrn_context_new(NULL)};
+  hrn_context context = {.limits = hrn_default_limits()};
+  sample s = {.context = &context};
   refusal = "its check failed"; /* for want of memory, if anything */
-  if (s.context == NULL) return;
+  if (!hrn_jpeg_new(&context)) return;
   encode(&s);
   if (s.status.code == HRN_OK) find_points(&s);
   if (s.record != NULL) decode(&s, false);
@@ -152,7 +165,8 @@ static void check(void) {
   free(s.record);
   free(s.pixels[0]);
   free(s.pixels[1]);
-  hrn_context_free(s.context);
+  hrn_jpeg_free(&context);
+  hrn_scratch_free(&context);
 }
 
 static void check_once(void) {

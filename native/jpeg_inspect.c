@@ -4,9 +4,9 @@
  * every MCU is read once, without making pixels: by entropy.c where the file is plain, else by
  * libjpeg, whose errors and warnings are the verdict.
  */
-#include "decoder.h"
-
 #include <stdlib.h>
+
+#include "jpeg.h"
 
 /* The ratio of the first component's sampling to that of the others. */
 static uint8_t sampling_of(const struct jpeg_decompress_struct *info) {
@@ -60,10 +60,10 @@ static void read_facts(const hrn_jpeg *jpeg, hrn_facts *facts) {
  * for one scan, skipped rows are decoded as to their codes only, and the last row has to be read,
  * for a skip to the very end would decode nothing. */
 static int read_all(hrn_context *context, hrn_status *status) {
-  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg *jpeg = context->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;
   if (setjmp(jpeg->escape) != 0) {
-    hrn_jpeg_close(jpeg);
+    hrn_jpeg_close(context);
     return status->code;
   }
   hrn_jpeg_start(context);
@@ -82,15 +82,15 @@ static int read_all(hrn_context *context, hrn_status *status) {
 /* Memory for the points of a scan, if they are asked for and the decoder could use them. NULL is no
  * fault of the record. */
 static hrn_recorder *begin_recording(hrn_context *context, hrn_recorder *recorder) {
-  const struct jpeg_decompress_struct *info = &context->jpeg.info;
+  const struct jpeg_decompress_struct *info = &context->jpeg->info;
   const bool alone = info->num_components == 1;
   uint32_t h = (uint32_t)info->max_h_samp_factor, v = (uint32_t)info->max_v_samp_factor;
   hrn_status ignored;
-  if (context->seek_step == 0 || info->num_components > HRN_MAX_COMPONENTS ||
-      (alone && (h != 1 || v != 1))) { /* as hrn_hook_begin */
+  if (context->jpeg->seek_step == 0 || info->num_components > HRN_MAX_COMPONENTS ||
+      (alone && (h != 1 || v != 1))) { /* as hrn_hook_accepts */
     return NULL;
   }
-  recorder->step = context->seek_step;
+  recorder->step = context->jpeg->seek_step;
   recorder->columns = (info->image_width + DCTSIZE * h - 1) / (DCTSIZE * h);
   recorder->rows = (info->image_height + DCTSIZE * v - 1) / (DCTSIZE * v);
   size_t points =
@@ -104,30 +104,31 @@ static hrn_recorder *begin_recording(hrn_context *context, hrn_recorder *recorde
 static void end_recording(hrn_context *context, const hrn_recorder *recorder,
                           const hrn_seek_point *points) {
   uint32_t a_row = (recorder->columns + recorder->step - 1) / recorder->step;
-  uint32_t components = (uint32_t)context->jpeg.info.num_components;
+  uint32_t components = (uint32_t)context->jpeg->info.num_components;
   hrn_status ignored;
   size_t size = hrn_seek_pack(points, a_row, recorder->rows, components, recorder->step, NULL, 0);
   uint8_t *record = size > 0 ? hrn_scratch(context, HRN_SCRATCH_SEEK, size, &ignored) : NULL;
   if (record == NULL) return;
   hrn_seek_pack(points, a_row, recorder->rows, components, recorder->step, record, size);
-  context->seek = record;
-  context->seek_length = size;
+  context->jpeg->seek = record;
+  context->jpeg->seek_length = size;
 }
 
 /* entropy.c is asked only about files whose header drew no warning: a clean answer must mean that
  * libjpeg has nothing to say about the whole file. */
 int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status) {
-  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg *jpeg = context->jpeg;
   uint32_t width, height;
   hrn_jpeg_markers(context->bytes, context->length, facts);
   if (hrn_jpeg_header(context, &width, &height, status) != HRN_OK) return status->code;
   read_facts(jpeg, facts);
   /* HRN_SCRATCH_MIDDLE is the resizer's, which has nothing to do while a file is inspected. */
   if (depth == HRN_ENTROPY) {
-    if (context->entropy == NULL) context->entropy = calloc(1, sizeof *context->entropy);
+    if (context->jpeg->entropy == NULL)
+      context->jpeg->entropy = calloc(1, sizeof *context->jpeg->entropy);
     size_t left = jpeg->source.bytes_in_buffer;
     uint8_t *work = hrn_scratch(context, HRN_SCRATCH_MIDDLE, left + HRN_ENTROPY_PADDING, status);
-    if (work == NULL || context->entropy == NULL) {
+    if (work == NULL || context->jpeg->entropy == NULL) {
       /* libjpeg needs neither. */
       hrn_status_clear(status);
       read_all(context, status);
@@ -135,8 +136,8 @@ int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_stat
       hrn_recorder room, *recorder = begin_recording(context, &room);
       const hrn_seek_point *points = recorder != NULL ? recorder->points : NULL;
       if (jpeg->warnings != 0 ||
-          !hrn_entropy_clean(context->entropy, &jpeg->info, jpeg->source.next_input_byte, left,
-                             work, recorder)) {
+          !hrn_entropy_clean(context->jpeg->entropy, &jpeg->info, jpeg->source.next_input_byte,
+                             left, work, recorder)) {
         read_all(context, status);
       } else if (recorder != NULL) {
         end_recording(context, recorder, points);
@@ -144,7 +145,7 @@ int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_stat
     }
   }
   status->warnings = jpeg->warnings;
-  hrn_jpeg_close(jpeg);
+  hrn_jpeg_close(context);
   if (depth == HRN_ENTROPY) facts->scans = jpeg->scans;
   return status->code;
 }

@@ -7,7 +7,7 @@
  */
 #include <limits.h>
 
-#include "decoder.h"
+#include "jpeg.h"
 
 /* What stands in the scan header that was just read is not checked yet. */
 static uint64_t coefficients_of_block(const struct jpeg_decompress_struct *info) {
@@ -67,7 +67,7 @@ static void count_scan(hrn_jpeg *jpeg) {
 static void progress_monitor(j_common_ptr common) { count_scan((hrn_jpeg *)common->client_data); }
 
 void hrn_jpeg_limits_init(hrn_context *context) {
-  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg *jpeg = context->jpeg;
   jpeg->progress.progress_monitor = progress_monitor;
   jpeg->info.progress = &jpeg->progress;
   jpeg->max_scans = context->limits.max_scans;
@@ -91,9 +91,9 @@ static uint64_t coefficient_bytes(const struct jpeg_decompress_struct *info) {
 
 /* Holds the library to the memory that the limit leaves. */
 static void limit_memory(hrn_context *context, uint64_t coefficients) {
-  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg *jpeg = context->jpeg;
   const uint64_t left = hrn_memory_left(context);
-  jpeg->coefficient_bytes = coefficients;
+  context->held = coefficients;
   if (coefficients > left) {
     hrn_fail(jpeg->status, HRN_LIMIT, -1,
              "the image needs %llu bytes of memory, max_decoder_bytes is %llu",
@@ -106,19 +106,19 @@ static void limit_memory(hrn_context *context, uint64_t coefficients) {
 }
 
 void hrn_jpeg_admit(hrn_context *context) {
-  struct jpeg_decompress_struct *info = &context->jpeg.info;
-  count_scan(&context->jpeg);
+  struct jpeg_decompress_struct *info = &context->jpeg->info;
+  count_scan(context->jpeg);
   limit_memory(context, jpeg_has_multiple_scans(info) ? coefficient_bytes(info) : 0);
 }
 
 void hrn_jpeg_start(hrn_context *context) {
   hrn_jpeg_admit(context);
-  jpeg_start_decompress(&context->jpeg.info);
+  jpeg_start_decompress(&context->jpeg->info);
 }
 
 /* All of them, of whatever coding, kept by the library until the struct is closed. */
 jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context) {
-  count_scan(&context->jpeg);
-  limit_memory(context, coefficient_bytes(&context->jpeg.info));
-  return jpeg_read_coefficients(&context->jpeg.info);
+  count_scan(context->jpeg);
+  limit_memory(context, coefficient_bytes(&context->jpeg->info));
+  return jpeg_read_coefficients(&context->jpeg->info);
 }

@@ -4,7 +4,8 @@
  * copy. This walk fills the facts of those files, too. Where libjpeg accepts a file its values
  * replace these.
  */
-#include "decoder.h"
+#include "exif.h"
+#include "jpeg.h"
 
 #include <string.h>
 

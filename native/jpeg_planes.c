@@ -10,15 +10,14 @@
  */
 #include "jpeg_hook.h"
 
-
 /* Bytes before a plane's row: one is read, all keep the row aligned. */
 #define MARGIN 32
 
 static uint32_t halve_up(uint32_t length) { return length / 2 + length % 2; }
 
 bool hrn_planes_accept(const hrn_context *context) {
-  const struct jpeg_decompress_struct *info = &context->jpeg.info;
-  if (hrn_plane_kernels_chosen() == NULL || context->denominator != 1 ||
+  const struct jpeg_decompress_struct *info = &context->jpeg->info;
+  if (hrn_plane_kernels_chosen() == NULL || context->jpeg->denominator != 1 ||
       info->out_color_space != JCS_EXT_RGBX) {
     return false;
   }
@@ -191,14 +190,14 @@ static void finish_row(const hrn_planes *p, uint8_t *rgbx) {
 }
 
 bool hrn_planes_begin(hrn_context *context, const hrn_box *box, hrn_status *status) {
-  hrn_planes *p = &context->hook->planes;
+  hrn_planes *p = &context->jpeg->kept_hook->planes;
   *p = (hrn_planes){.kernels = hrn_plane_kernels_chosen(),
                     .left = (uint32_t)box->left,
                     .right = (uint32_t)box->left + (uint32_t)box->width,
                     .top = (uint32_t)box->top,
                     .bottom = (uint32_t)box->top + (uint32_t)box->height};
   p->y = p->ready = p->top;
-  describe_planes(p, &context->jpeg.info);
+  describe_planes(p, &context->jpeg->info);
   find_extent(p);
   return hrn_hook_window(context, p->first_column, p->first_column + p->mcus - 1, p->last_row,
                          status) == HRN_OK &&
@@ -206,10 +205,10 @@ bool hrn_planes_begin(hrn_context *context, const hrn_box *box, hrn_status *stat
 }
 
 void hrn_planes_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count) {
-  hrn_planes *p = &context->hook->planes;
+  hrn_planes *p = &context->jpeg->kept_hook->planes;
   for (; count > 0 && p->y < p->bottom; count--, p->y++, first += stride) {
     while (p->y >= p->ready) {
-      const int16_t *mcus = hrn_hook_row(context->hook, p->row);
+      const int16_t *mcus = hrn_hook_row(context->jpeg->kept_hook, p->row);
       if (mcus == NULL) return;
       transform_row(p, mcus);
       /* The last row of pixels needs chroma of the MCUs below, if there are any. */

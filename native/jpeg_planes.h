@@ -3,7 +3,7 @@
 #ifndef HEADRACE_NATIVE_JPEG_PLANES_H
 #define HEADRACE_NATIVE_JPEG_PLANES_H
 
-#include "decoder.h"
+#include "jpeg.h"
 #include "planes.h"
 
 enum { HRN_LUMA, HRN_CB, HRN_CR, HRN_PLANES };

@@ -4,7 +4,7 @@
  * warning. Here the same EOI is invented, but the decoder can tell it from one in the file: that is
  * what separates a truncated file from one that is merely damaged.
  */
-#include "decoder.h"
+#include "jpeg.h"
 
 static const JOCTET invented_eoi[2] = {0xFF, JPEG_EOI};
 

@@ -4,6 +4,26 @@
 
 #include "plan.h"
 
+/* MixUp and CutMix make a sample of two of a batch. What is mixed by CutMix, or not at all, has
+ * each of its values from one of the two: hrn_sample writes them where they belong, of a plan whose
+ * output says `unmixed`. For MixUp both have to be there first: such a plan makes a sample that is
+ * not finished yet, and hrn_mix finishes it. Which two is the caller's business; what is drawn for
+ * them is not. */
+
+/* Bytes of a sample of such a plan, as hrn_sample writes it and hrn_mix takes it, aligned to 64; 0
+ * where samples differ in size. */
+uint64_t hrn_unmixed_bytes(const hrn_plan *plan);
+
+/* Finishes a sample by MixUp, the share of `own` being `lambda`: hrn_plan_size's bytes at
+ * `destination`. */
+void hrn_mix(const hrn_plan *plan, const void *own, const void *other, double lambda,
+             void *destination);
+
+/* A label of `classes` shares that belongs to it: `lambda` of one smoothed one-hot vector and the
+ * rest of another. Both labels are below `classes`. */
+void hrn_mix_labels(double smoothing, int64_t own, int64_t other, double lambda, int64_t classes,
+                    float *to);
+
 /* A sample as hrn_mix takes it, in one block of memory: this head, the RGBX pixels behind it, and,
  * where the plan erases, room for a finished sample of which only the erased boxes are written.
  * Bytes and not finished values: a quarter of the traffic of float32, and writing the values is the

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "mix.h"
+#include "mixing.h"
+#include "op.h"
 
 #if defined(__clang__) /* gcc contracts nothing under -std=c11; clang has to be told */
 #pragma STDC FP_CONTRACT OFF

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "recipe.h"
+#include "philox.h"
+#include "pixels.h"
 
 enum { VALUES = 8 }; /* from one block of four words */
 

@@ -1,6 +1,8 @@
 /* pixels.c: runs one op on an image, in place or by way of the context's spare image. */
 #include "pixels.h"
 
+#include "recompress.h"
+
 /* An image for the op to write to. The two spare ones take turns, for a buffer that is asked for
  * again does not keep what is in it. */
 static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,

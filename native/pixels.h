@@ -6,7 +6,7 @@
 #ifndef HEADRACE_NATIVE_PIXELS_H
 #define HEADRACE_NATIVE_PIXELS_H
 
-#include "internal.h"
+#include "image.h"
 
 /* p and i are what the op's function takes, in its order. */
 enum hrn_pixel_kind {
@@ -133,9 +133,6 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_im
 int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                const hrn_image *out, hrn_status *status);
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
-/* recompress.c */
-int hrn_recompress(hrn_context *context, int32_t quality, const hrn_image *image,
-                   const hrn_image *out, hrn_status *status);
 /* noise.c, in place */
 void hrn_add_noise(const hrn_pixel_op *op, const hrn_image *image);
 /* pillowblur.c */

@@ -12,7 +12,6 @@ package native
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
-#include "recipe.h"
 */
 import "C"
 

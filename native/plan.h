@@ -1,14 +1,75 @@
-/* plan.h: a compiled plan, and the stages that one image's draws turn it into. */
+/* plan.h: a compiled plan, what it draws, and the stages that an image's draws turn it into. */
 #ifndef HEADRACE_NATIVE_PLAN_H
 #define HEADRACE_NATIVE_PLAN_H
 
-#include "internal.h"
+#include "image.h"
+#include "op.h"
 #include "recipe.h"
 #include "resize.h"
 #include "write.h"
 
-/* No length, offset or padding along an axis exceeds this, so sums of a few of them fit int32. */
-#define HRN_MAX_LENGTH (1 << 24)
+typedef struct hrn_plan hrn_plan;
+
+/* Checks and compiles ops and output. NULL with HRN_ARGUMENT when something is impossible.
+ * At most HRN_MAX_OPS ops. */
+hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *output,
+                       hrn_status *status);
+void hrn_plan_free(hrn_plan *plan);
+
+/* The size of a finished sample. fixed is 1 when it is the same for every image (a batch needs
+ * that); else width and height are those for an image of source_width x source_height. */
+typedef struct hrn_size {
+  int32_t fixed;
+  uint32_t width, height;
+  uint32_t images; /* 0 of one image as such; else so many, one after the other */
+  uint64_t bytes;
+} hrn_size;
+int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
+                  hrn_size *size, hrn_status *status);
+
+/* What op number `op` would do to an image of that size: for tests and for replaying.
+ * RANDOM_RESIZED_CROP and RANDOM_CROP: value = top, left, height, width (RANDOM_CROP: after
+ * padding); flips: value[0] = 1 when it flips; ops that draw a size: value = height, width;
+ * ZOOM_OUT: left, top, right, bottom; ops that draw nothing: all 0. */
+typedef struct hrn_draw {
+  int32_t value[8];
+} hrn_draw;
+int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
+                  uint32_t height, hrn_draw *draw, hrn_status *status);
+
+/* The size of what this key makes of an image of that size, also where the plan leaves it to
+ * chance. */
+int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                        hrn_size *size, hrn_status *status);
+
+/* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
+ * a geometric op are as in the plan (one that draws a size has become RESIZE or PAD), and box what
+ * a random crop drew, after its padding; of an op on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind
+ * and what that takes; of an erasing box, i[0] = 1 for noise, else p = the values. Flips that are
+ * not done are left out. */
+enum { HRN_STEP_PIXEL = 256 };
+typedef struct hrn_drawn {
+  int32_t op; /* its number in the plan */
+  int32_t kind, filter;
+  int32_t box[4]; /* top, left, height, width */
+  int32_t i[8];
+  int32_t width, height; /* of the image before it */
+  int32_t reserved;
+  double p[8];
+} hrn_drawn;
+
+/* Fills steps[0..*count); HRN_LIMIT where capacity is too small. */
+int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
+                    hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status);
+
+/* The part of a sample that is to be seen in one of its batch, perhaps its own: finished values. */
+typedef struct hrn_patch {
+  void *destination; /* of hrn_plan_size's bytes, the place of the whole; NULL: no patch */
+  int32_t top, left, height, width; /* inside the sample, perhaps nothing */
+  int32_t outside;                  /* 0: the pixels of that box; 1: all others */
+} hrn_patch;
+
+/* ---- inside ---------------------------------------------------------------------------- */
 
 struct hrn_plan {
   int32_t count;
@@ -156,6 +217,8 @@ int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
 /* The window of its input alone. */
 int hrn_stage_reach(hrn_context *context, const hrn_stage *stage, hrn_box *input,
                     hrn_status *status);
+
+#define HRN_MAX_VIEWS 32 /* of a sample */
 
 /* share.c: what a view wants to be decoded, and the window that is decoded for it: that of view
  * number `decode`, the first of those that share it. */

@@ -1,7 +1,7 @@
 /* png.c: the header of a PNG, the pixels of a window of it, and its verdict. */
 #include <string.h>
 
-#include "decoder.h"
+#include "png.h"
 
 /* Adam7: the image comes as seven small ones, each a grid of its pixels. Where the grid begins and
  * how far apart its lines are. */
@@ -20,7 +20,7 @@ static uint32_t lines(uint32_t end, uint32_t first, uint32_t apart) {
 
 /* The chunks before the image data are read once; windows then begin at the first IDAT. */
 int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status) {
-  hrn_png *png = &context->png;
+  hrn_png *png = context->png;
   if (hrn_png_read_chunks(png, context->bytes, context->length, status) != HRN_OK) {
     return status->code;
   }
@@ -86,7 +86,7 @@ static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, u
  * settable, so nothing keeps these products small. */
 static uint8_t *take_scratch(hrn_context *context, const hrn_box *box, size_t stride, rows *r,
                              hrn_status *status) {
-  const hrn_png *png = &context->png;
+  const hrn_png *png = context->png;
   size_t row = hrn_png_row_bytes(png, png->width) + 1, pixels, total;
   if (__builtin_mul_overflow(stride, (size_t)box->height, &pixels) ||
       __builtin_add_overflow(pixels, 2 * row + stride, &total)) {
@@ -103,7 +103,7 @@ static uint8_t *take_scratch(hrn_context *context, const hrn_box *box, size_t st
 /* Of an interlaced image no more than the window is kept, either: every pass writes its pixels to
  * their places in it. */
 int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status) {
-  hrn_png *png = &context->png;
+  hrn_png *png = context->png;
   size_t stride = (size_t)box->width * 4;
   rows r;
   uint8_t *pixels = take_scratch(context, box, stride, &r, status);
@@ -119,7 +119,7 @@ int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, h
 
 /* All rows, for the verdict: inflated, their filters known, their pixels not made. */
 static int read_all(hrn_context *context, hrn_status *status) {
-  hrn_png *png = &context->png;
+  hrn_png *png = context->png;
   const pass *passes = png->interlaced ? adam7 : whole;
   uint8_t *row =
       hrn_scratch(context, HRN_SCRATCH_DECODE, hrn_png_row_bytes(png, png->width) + 1, status);
@@ -141,7 +141,7 @@ static int read_all(hrn_context *context, hrn_status *status) {
 
 /* Facts are given also where the chunks are bad, so they are cleared of the last record's first. */
 int hrn_png_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status) {
-  hrn_png *png = &context->png;
+  hrn_png *png = context->png;
   uint32_t width = 0, height = 0;
   memset(png->palette, 0, sizeof png->palette);
   png->width = png->height = 0;

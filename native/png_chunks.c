@@ -7,7 +7,8 @@
  */
 #include <string.h>
 
-#include "decoder.h"
+#include "exif.h"
+#include "png.h"
 
 #define SIGNATURE 8
 #define OVERHEAD 12 /* length, type and checksum of a chunk */

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "decoder.h"
+#include "png.h"
 
 uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width) {
   return ((uint64_t)width * png->channels * png->bit_depth + 7) / 8;

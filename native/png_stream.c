@@ -3,9 +3,10 @@
  * Every IDAT's checksum is compared before its bytes are used. Pillow does not look at it: damage
  * that happens to inflate is accepted there and is an error here.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "decoder.h"
+#include "png.h"
 
 #define OVERHEAD 12
 #define MOST ((uint64_t)1 << 30) /* zlib counts in 32 bits */
@@ -51,7 +52,7 @@ int hrn_png_stream_begin(hrn_png *png, hrn_status *status) {
 }
 
 /* With the context. */
-void hrn_png_stream_free(hrn_png *png) {
+static void free_stream(hrn_png *png) {
   if (png->stream_made) inflateEnd(&png->stream);
   png->stream_made = false;
 }
@@ -160,4 +161,16 @@ uint32_t hrn_png_stream_end(hrn_png *png) {
     if (result != Z_OK || (stream->avail_in == 0 && png->chunks_end)) return 1;
   }
   return 0;
+}
+
+bool hrn_png_new(hrn_context *context) {
+  context->png = calloc(1, sizeof *context->png);
+  return context->png != NULL;
+}
+
+void hrn_png_free(hrn_context *context) {
+  if (context->png == NULL) return;
+  free_stream(context->png);
+  free(context->png);
+  context->png = NULL;
 }

@@ -59,7 +59,7 @@ static int read_number(cursor *c, const char *what, uint64_t *number, hrn_status
 }
 
 int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status) {
-  hrn_ppm *ppm = &context->ppm;
+  hrn_ppm *ppm = &context->record->ppm;
   cursor c = {.bytes = context->bytes, .length = context->length, .at = 3};
   uint64_t columns, rows, most, pixels;
   memset(ppm, 0, sizeof *ppm);
@@ -106,18 +106,18 @@ int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_
 int hrn_ppm_inspect(hrn_context *context, hrn_facts *facts, hrn_status *status) {
   uint32_t width, height;
   hrn_ppm_header(context, &width, &height, status);
-  facts->width = context->ppm.width;
-  facts->height = context->ppm.height;
-  facts->channels = context->ppm.channels;
+  facts->width = context->record->ppm.width;
+  facts->height = context->record->ppm.height;
+  facts->channels = context->record->ppm.channels;
   facts->bits = 8;
   facts->process = HRN_PROCESS_RAW;
-  facts->orientation = context->ppm.orientation;
+  facts->orientation = context->record->ppm.orientation;
   if (status->code == HRN_OK) facts->scans = 1;
   return status->code;
 }
 
 int hrn_ppm_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status) {
-  const hrn_ppm *ppm = &context->ppm;
+  const hrn_ppm *ppm = &context->record->ppm;
   const hrn_spread_kernel spread = hrn_spread_chosen();
   const size_t stride = (size_t)box->width * 4, row = (size_t)ppm->width * ppm->channels;
   size_t bytes;

@@ -2,7 +2,8 @@
 #ifndef HEADRACE_NATIVE_RECIPE_H
 #define HEADRACE_NATIVE_RECIPE_H
 
-#include "philox.h"
+#include "draws.h"
+#include "op.h"
 #include "pixels.h"
 
 /* What one image's ops on pixels come down to, in their order. */
@@ -14,30 +15,6 @@ typedef struct hrn_pixel_list {
 
 /* The next free op, all zero; NULL with HRN_LIMIT when the list is full. */
 hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *status);
-
-/* draw.c: four words of an op of one sample. */
-hrn_philox_block hrn_draw_block(const hrn_key *key, int32_t op, uint64_t block);
-
-/* A stream of words for one op of one sample: block after block of the counter (block, op, draw,
- * sample). */
-typedef struct hrn_draws {
-  const hrn_key *key;
-  int32_t op;
-  uint64_t taken; /* words */
-  hrn_philox_block block;
-} hrn_draws;
-
-hrn_draws hrn_draws_of(const hrn_key *key, int32_t op);
-uint64_t hrn_draw_word(hrn_draws *draws);
-double hrn_draw_between(hrn_draws *draws, double low, double high);
-int32_t hrn_draw_below(hrn_draws *draws, int32_t n); /* n > 0 */
-
-/* distributions.c: two standard normal values from two words, by Box and Muller; one; and `count`
- * shares of a symmetric Dirichlet distribution, which for two is a beta distribution. The last
- * takes as many words as chance wants. */
-void hrn_normal_pair(uint64_t first, uint64_t second, double pair[2]);
-double hrn_draw_normal(hrn_draws *draws);
-void hrn_draw_dirichlet(hrn_draws *draws, double alpha, int32_t count, double *share);
 
 /* recipe.c: appends what `op`, number `index` of its plan, does to an image of that size. */
 int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,

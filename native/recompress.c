@@ -4,23 +4,24 @@
  * exact DCTs, fancy upsampling. The decoder is the context's, which is free here: the window that
  * the pixels come from was decoded to its end, and a later one begins with its header.
  */
-#include "decoder.h"
-#include "pixels.h"
+#include "recompress.h"
+
+#include "jpeg.h"
 
 /* The encoder's file as rows of *out. */
 static int read_back(hrn_context *context, const hrn_image *out, hrn_status *status) {
-  hrn_jpeg *jpeg = &context->jpeg;
+  hrn_jpeg *jpeg = context->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;
   jpeg->status = status;
   if (setjmp(jpeg->escape) != 0) {
-    hrn_jpeg_close(jpeg);
+    hrn_jpeg_close(context);
     /* The file is our own: whatever is wrong with it is no fault of the record's. */
     if (status->code != HRN_MEMORY && status->code != HRN_LIMIT) status->code = HRN_INTERNAL;
     status->offset = -1;
     return status->code;
   }
   hrn_jpeg_open(context);
-  hrn_jpeg_source_init(jpeg, context->encoder.bytes, context->encoder.length);
+  hrn_jpeg_source_init(jpeg, context->jpeg->encoder.bytes, context->jpeg->encoder.length);
   jpeg_read_header(info, TRUE);
   info->out_color_space = JCS_EXT_RGBX;
   jpeg_start_decompress(info);
@@ -29,7 +30,7 @@ static int read_back(hrn_context *context, const hrn_image *out, hrn_status *sta
     jpeg_read_scanlines(info, &row, 1);
   }
   jpeg_finish_decompress(info);
-  hrn_jpeg_close(jpeg);
+  hrn_jpeg_close(context);
   return status->code;
 }
 

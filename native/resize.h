@@ -6,7 +6,7 @@
 #define HEADRACE_NATIVE_RESIZE_H
 
 #include "cpu.h"
-#include "internal.h"
+#include "image.h"
 
 /* 32 bits less 8 for the pixel and 2 for filters that overshoot. */
 #define HRN_COEFFICIENT_BITS 22

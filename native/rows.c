@@ -1,7 +1,7 @@
 /* rows.c: an image that is gone over from the top down, a few rows in memory at a time. */
 #include <string.h>
 
-#include "internal.h"
+#include "image.h"
 
 hrn_rows hrn_rows_of(const hrn_image *image) {
   return (hrn_rows){.image = *image, .ready = image->height, .at_once = image->height};

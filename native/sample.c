@@ -1,7 +1,7 @@
 /* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
 #include <string.h>
 
-#include "mix.h"
+#include "native.h"
 
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
 static int image_between(hrn_context *context, int32_t stage, const hrn_stage *from,

@@ -6,6 +6,7 @@
  * windows in opposite corners are better read apart. So windows are put together, always the two
  * that save most, as long as that saves anything. The pixels are the same in any case.
  */
+#include "decode.h"
 #include "plan.h"
 
 static hrn_box around(const hrn_box *a, const hrn_box *b) {

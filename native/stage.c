@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "decode.h"
 #include "mix.h"
 
 /* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not

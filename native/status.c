@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "internal.h"
+#include "status.h"
 
 /* Answers with the code, so that a caller can return it in the same line. A text that is too long
  * is cut, never written past its end. */

@@ -10,7 +10,7 @@
 
 #include <immintrin.h>
 
-#include "native.h"
+#include "output.h"
 
 #define HRN_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define HRN_AVX2_INLINE static inline __attribute__((always_inline, target("avx2,fma,f16c")))

@@ -2,7 +2,8 @@
 #ifndef HEADRACE_NATIVE_WEIGH_H
 #define HEADRACE_NATIVE_WEIGH_H
 
-#include "internal.h"
+#include <stddef.h>
+#include <stdint.h>
 
 /* out[k] = own[k] * own_share + other[k] * other_share for `count` values of a float dtype. The two
  * products and the sum are each rounded to the dtype, which is what mul_ and add_ leave in a tensor

@@ -3,8 +3,10 @@
 #ifndef HEADRACE_NATIVE_WRITE_H
 #define HEADRACE_NATIVE_WRITE_H
 
+#include <stddef.h>
+
 #include "cpu.h"
-#include "internal.h"
+#include "output.h"
 #include "weigh.h"
 
 /* Compiled from hrn_output. A channel has 256 possible values, so tables made once with

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "../internal.h"
+#include "../native.h"
 #include "images.h"
 #include "plans.h"
 

@@ -140,7 +140,7 @@ static void compare(hrn_context *context, const image_bytes *file, const image_b
   hrn_decode_seek(context, points->bytes, points->length);
   hrn_decode_window(context, box, &image, &status);
   compared++;
-  const hrn_hook *hook = context->jpeg.hook;
+  const hrn_hook *hook = context->jpeg->hook;
   const bool good = status.code == HRN_OK && hook != NULL && !hook->irregular;
   const int32_t row = good ? reference_differs(whole, box, &image) : -1;
   if ((!good || row >= 0) && different++ < 20) {

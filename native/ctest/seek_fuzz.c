@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../internal.h"
+#include "../native.h"
 #include "../seek.h"
 #include "images.h"
 #include "plans.h"

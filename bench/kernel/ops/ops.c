@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../../../native/native.h"
 #include "../../../native/pixels.h"
 
 enum { SIDE = 224 };

@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "../../../native/jpeg_hook.h"
-#include "../../../native/plan.h"
+#include "../../../native/native.h"
 
 enum { SIDE = 224, BATCH = 64 };
 enum stage { CHECKSUM, HEADER, ENTROPY, PIXELS, RESIZE, OPS, WRITE, ERASE, REST, STAGES };

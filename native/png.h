@@ -1,11 +1,13 @@
-/* png_reader.h: what the png*.c files share. */
-#ifndef HEADRACE_NATIVE_PNG_READER_H
-#define HEADRACE_NATIVE_PNG_READER_H
+/* png.h: a PNG, whole or a window of it; what the files that read it share. */
+#ifndef HEADRACE_NATIVE_PNG_H
+#define HEADRACE_NATIVE_PNG_H
 
 #include <stdbool.h>
 #include <zlib.h>
 
-#include "internal.h"
+#include "context.h"
+#include "facts.h"
+#include "image.h"
 
 /* IHDR's colour types. */
 enum { PNG_GREY = 0, PNG_RGB = 2, PNG_PALETTE = 3, PNG_GREY_ALPHA = 4, PNG_RGB_ALPHA = 6 };
@@ -37,7 +39,6 @@ int hrn_png_read_chunks(hrn_png *png, const uint8_t *bytes, size_t length, hrn_s
 int hrn_png_stream_begin(hrn_png *png, hrn_status *status);
 int hrn_png_stream_read(hrn_png *png, uint8_t *to, uint64_t count, hrn_status *status);
 uint32_t hrn_png_stream_end(hrn_png *png); /* warnings about what follows the last row */
-void hrn_png_stream_free(hrn_png *png);
 
 /* png_rows.c. Bytes of a row of `width` pixels, without the filter byte. */
 uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width);
@@ -45,5 +46,14 @@ bool hrn_png_unfilter(const hrn_png *png, int filter, uint8_t *row, const uint8_
                       size_t bytes);
 void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
                  uint8_t *rgbx);
+
+/* What a context holds of this package, made and freed; false without memory. */
+bool hrn_png_new(hrn_context *context);
+void hrn_png_free(hrn_context *context);
+
+/* png.c: the size of the record that the context has, its pixels, and its facts. */
+int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
+int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
+int hrn_png_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status);
 
 #endif
