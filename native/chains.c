@@ -4,25 +4,7 @@
  */
 #include <string.h>
 
-#include "policy.h"
-
-int hrn_mix_begin(hrn_pixel_list *list, double original, hrn_status *status) {
-  hrn_pixel_op *op = hrn_pixel_append(list, HRN_PIXEL_MIX_BEGIN, status);
-  if (op != NULL) op->p[0] = original;
-  return status->code;
-}
-
-int hrn_mix_chain(hrn_pixel_list *list, double weight, hrn_status *status) {
-  hrn_pixel_op *op = hrn_pixel_append(list, HRN_PIXEL_MIX_CHAIN, status);
-  if (op != NULL) op->p[0] = weight;
-  return status->code;
-}
-
-int hrn_mix_end(hrn_pixel_list *list, double blend, hrn_status *status) {
-  hrn_pixel_op *op = hrn_pixel_append(list, HRN_PIXEL_MIX_END, status);
-  if (op != NULL) op->p[0] = blend;
-  return status->code;
-}
+#include "pixels.h"
 
 /* Adds the image to the sums: single precision, the product rounded before it is added, as arrays
  * of NumPy and torch do it. */

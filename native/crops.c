@@ -43,13 +43,13 @@ void hrn_crops_write(const hrn_crops *crops, const hrn_format *format, const hrn
   for (int32_t k = 0; k < crops->count; k++) {
     const hrn_box *box = &crops->box[k];
     const int mirrored = k >= 5;
-    hrn_sink sink = hrn_finished_sink(format, box->width, box->height, destination);
-    sink.flip_x = mirrored && !crops->vertical;
-    sink.flip_y = mirrored && crops->vertical;
+    hrn_writer to = hrn_finished_writer(format, box->width, box->height, destination);
+    to.flip_x = mirrored && !crops->vertical;
+    to.flip_y = mirrored && crops->vertical;
     for (int32_t y = 0; y < box->height; y++) {
-      hrn_sink_row(&sink, y,
-                   image->pixels + (size_t)(box->top + y) * image->stride + 4 * (size_t)box->left);
+      to.sink.row(&to.sink, y,
+                  image->pixels + (size_t)(box->top + y) * image->stride + 4 * (size_t)box->left);
     }
-    destination += 3 * sink.plane;
+    destination += 3 * to.pitch.plane;
   }
 }

@@ -1,7 +1,7 @@
 /* distributions.c: numbers of other distributions than the uniform, from an op's words. */
 #include <math.h>
 
-#include "recipe.h"
+#include "draws.h"
 
 void hrn_normal_pair(uint64_t first, uint64_t second, double pair[2]) {
   /* 1 - u is never 0. */

@@ -1,22 +1,12 @@
-/* draw.c: what random ops draw, as torchvision 0.29's get_params distributes it.
+/* draw.c: what random geometric ops draw, as torchvision 0.29's get_params distributes it.
  *
- * The counter is (block, view and op, draw, sample), the key (seed, epoch); each attempt of an op
- * takes one block of four words. Both are promises: golden vectors in the tests hold them.
+ * Each attempt of an op takes one block of four words. That is a promise, as is what a block is
+ * (draws.c): golden vectors in the tests hold both.
  */
 #include <math.h>
 #include <string.h>
 
-#include "philox.h"
 #include "plan.h"
-
-/* Op and block are in the counter, so ops draw independently of each other and of how many words
- * the ones before took: adding an op at the end changes no draw. */
-hrn_philox_block hrn_draw_block(const hrn_key *key, int32_t op, uint64_t block) {
-  const uint64_t place = (uint64_t)key->view << 32 | (uint32_t)op;
-  const uint64_t counter[4] = {block, place, key->draw, key->sample};
-  const uint64_t philox_key[2] = {key->seed, key->epoch};
-  return hrn_philox(counter, philox_key);
-}
 
 /* What get_params falls back to: the largest central crop with an allowed aspect ratio. */
 static void central_crop(const double ratio[2], int32_t width, int32_t height, int32_t box[4]) {
@@ -177,14 +167,4 @@ int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
       break;
   }
   return HRN_OK;
-}
-
-int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
-                  uint32_t height, hrn_draw *draw, hrn_status *status) {
-  hrn_status_clear(status);
-  if (op < 0 || op >= plan->count) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d of a plan of %d", op, plan->count);
-  }
-  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
-  return hrn_draw_op(&plan->ops[op], op, key, (int32_t)width, (int32_t)height, draw, status);
 }

@@ -55,18 +55,18 @@ static hrn_source source_of(const hrn_plan *plan, const void *unmixed) {
 /* What a patch shows of an erased box. */
 static void erase_in_patch(const hrn_plan *plan, const uint8_t *erased, const hrn_box *box,
                            const hrn_patch *patch) {
-  const hrn_sink at =
-      hrn_finished_sink(&plan->format, (int32_t)plan->size.width, (int32_t)plan->size.height, NULL);
+  const int32_t width = (int32_t)plan->size.width;
+  const hrn_pitch pitch = hrn_pitch_of(&plan->format, width, (int32_t)plan->size.height);
   for (int32_t y = box->top; y < box->top + box->height; y++) {
     int32_t from[2], to[2];
-    const int runs = hrn_patch_runs(patch, y, at.width, from, to);
+    const int runs = hrn_patch_runs(patch, y, width, from, to);
     for (int k = 0; k < runs; k++) {
       const int32_t left = most(box->left, from[k]), right = least(box->left + box->width, to[k]);
       if (left >= right) continue;
       copy_values(plan, erased, y, left, right,
-                  (uint8_t *)patch->destination + (size_t)y * at.row +
-                      (size_t)left * (at.row / plan->size.width),
-                  at.plane);
+                  (uint8_t *)patch->destination + (size_t)y * pitch.row +
+                      (size_t)left * (pitch.row / plan->size.width),
+                  pitch.plane);
     }
   }
 }

@@ -362,17 +362,6 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
 
 void hrn_plan_free(hrn_plan *plan) { free(plan); }
 
-int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status) {
-  if (width == 0 || height == 0) { /* no decoder lets such an image through */
-    return hrn_fail(status, HRN_ARGUMENT, -1, "image size %ux%u", width, height);
-  }
-  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_LIMIT, -1, "image of %ux%u pixels; a side is at most %d", width,
-                    height, HRN_MAX_LENGTH);
-  }
-  return HRN_OK;
-}
-
 int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
                   hrn_size *size, hrn_status *status) {
   hrn_status_clear(status);
@@ -395,4 +384,14 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
   *size = (hrn_size){0, (uint32_t)width, (uint32_t)height, images_of(plan),
                      bytes_of(plan, width, height)};
   return HRN_OK;
+}
+
+int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t width,
+                  uint32_t height, hrn_draw *draw, hrn_status *status) {
+  hrn_status_clear(status);
+  if (op < 0 || op >= plan->count) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d of a plan of %d", op, plan->count);
+  }
+  if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
+  return hrn_draw_op(&plan->ops[op], op, key, (int32_t)width, (int32_t)height, draw, status);
 }

@@ -88,10 +88,10 @@ int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
 int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                hrn_op *settled, hrn_status *status);
 
-/* geometry.c: the size of an image after `op`. */
+/* sizes.c: the size of an image after `op`. */
 int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
 
-/* geometry.c: where a central crop begins, below 0 where it pads. */
+/* sizes.c: where a central crop begins, below 0 where it pads. */
 int32_t hrn_centre(int32_t length, int32_t crop);
 
 /* Paddings that stand before a window, along one axis: RandomCrop pads by its arguments, and then
@@ -242,30 +242,39 @@ typedef struct hrn_decoded {
 int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink *sink,
                     hrn_status *status);
 
+/* patch.c: where finished values lie in a sample: bytes from row to row, which of NCHW are those of
+ * a plane, and from plane to plane. */
+typedef struct hrn_pitch {
+  size_t row, plane;
+} hrn_pitch;
+hrn_pitch hrn_pitch_of(const hrn_format *format, int32_t width, int32_t height);
+
 /* Where a stage's rows go: into an image, finished into patches, or both; and into what is mixed of
  * the image and of another (mix.h). */
 typedef struct hrn_mixer hrn_mixer;
-struct hrn_sink {
+typedef struct hrn_writer {
+  hrn_sink sink;          /* first: what a stage is given, and gives back with each row */
   const hrn_image *image; /* or NULL */
   const hrn_mixer *mixers;
   int32_t mixer_count;
   hrn_patch patches[2]; /* with a destination; from here on: for them */
   const hrn_format *format;
   hrn_write_kernel write;
-  size_t row, plane;     /* bytes */
+  hrn_pitch pitch;
   int32_t width, height; /* of the stage's output */
   int flip_x, flip_y;
-};
+} hrn_writer;
 
-/* plan.c: HRN_LIMIT where a side is beyond HRN_MAX_LENGTH, HRN_ARGUMENT where one is 0. */
+/* sizes.c: HRN_LIMIT where a side is beyond HRN_MAX_LENGTH, HRN_ARGUMENT where one is 0. */
 int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status);
 
-/* stage.c: a sink for finished rows of that size, whose patch is all of the destination; NULL: none
- * yet. */
-hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
-                           uint8_t *destination);
+/* writer.c: one for rows of an image of that size; one for finished rows, whose patch is all of the
+ * destination. */
+hrn_writer hrn_image_writer(const hrn_image *image, int32_t width, int32_t height);
+hrn_writer hrn_finished_writer(const hrn_format *format, int32_t width, int32_t height,
+                               uint8_t *destination);
 
-/* stage.c: the pixels [from[k], to[k]) of row y that a patch shows: one run of them, or two around
+/* patch.c: the pixels [from[k], to[k]) of row y that a patch shows: one run of them, or two around
  * its box. How many runs there are, of which some may be empty. */
 int hrn_patch_runs(const hrn_patch *patch, int32_t y, int32_t width, int32_t from[2],
                    int32_t to[2]);

@@ -1,8 +1,5 @@
 /* policy.c: RandAugment, TrivialAugmentWide and AutoAugment with torchvision's spaces of ops and
  * magnitudes. Magnitudes are single-precision tensors there, so they are rounded to that here.
- *
- * Policies: Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data", tables 7 to
- * 9, as torchvision lists them.
  */
 #include <math.h>
 #include <string.h>
@@ -21,59 +18,6 @@ typedef struct space {
   double translate[2];                     /* pixels across and down */
   int shares; /* solarize: 255 times a share, as v2 has it, which may lie a hair above v1's */
 } space;
-
-const hrn_policy_step hrn_policies[3][HRN_POLICY_LINES][2] = {
-    {{{POSTERIZE, 0.4, 8}, {ROTATE, 0.6, 9}},  {{SOLARIZE, 0.6, 5}, {AUTO_CONTRAST, 0.6, 0}},
-     {{EQUALIZE, 0.8, 0}, {EQUALIZE, 0.6, 0}}, {{POSTERIZE, 0.6, 7}, {POSTERIZE, 0.6, 6}},
-     {{EQUALIZE, 0.4, 0}, {SOLARIZE, 0.2, 4}}, {{EQUALIZE, 0.4, 0}, {ROTATE, 0.8, 8}},
-     {{SOLARIZE, 0.6, 3}, {EQUALIZE, 0.6, 0}}, {{POSTERIZE, 0.8, 5}, {EQUALIZE, 1.0, 0}},
-     {{ROTATE, 0.2, 3}, {SOLARIZE, 0.6, 8}},   {{EQUALIZE, 0.6, 0}, {POSTERIZE, 0.4, 6}},
-     {{ROTATE, 0.8, 8}, {COLOR, 0.4, 0}},      {{ROTATE, 0.4, 9}, {EQUALIZE, 0.6, 0}},
-     {{EQUALIZE, 0.0, 0}, {EQUALIZE, 0.8, 0}}, {{INVERT, 0.6, 0}, {EQUALIZE, 1.0, 0}},
-     {{COLOR, 0.6, 4}, {CONTRAST, 1.0, 8}},    {{ROTATE, 0.8, 8}, {COLOR, 1.0, 2}},
-     {{COLOR, 0.8, 8}, {SOLARIZE, 0.8, 7}},    {{SHARPNESS, 0.4, 7}, {INVERT, 0.6, 0}},
-     {{SHEAR_X, 0.6, 5}, {EQUALIZE, 1.0, 0}},  {{COLOR, 0.4, 0}, {EQUALIZE, 0.6, 0}},
-     {{EQUALIZE, 0.4, 0}, {SOLARIZE, 0.2, 4}}, {{SOLARIZE, 0.6, 5}, {AUTO_CONTRAST, 0.6, 0}},
-     {{INVERT, 0.6, 0}, {EQUALIZE, 1.0, 0}},   {{COLOR, 0.6, 4}, {CONTRAST, 1.0, 8}},
-     {{EQUALIZE, 0.8, 0}, {EQUALIZE, 0.6, 0}}},
-    {{{INVERT, 0.1, 0}, {CONTRAST, 0.2, 6}},
-     {{ROTATE, 0.7, 2}, {TRANSLATE_X, 0.3, 9}},
-     {{SHARPNESS, 0.8, 1}, {SHARPNESS, 0.9, 3}},
-     {{SHEAR_Y, 0.5, 8}, {TRANSLATE_Y, 0.7, 9}},
-     {{AUTO_CONTRAST, 0.5, 0}, {EQUALIZE, 0.9, 0}},
-     {{SHEAR_Y, 0.2, 7}, {POSTERIZE, 0.3, 7}},
-     {{COLOR, 0.4, 3}, {BRIGHTNESS, 0.6, 7}},
-     {{SHARPNESS, 0.3, 9}, {BRIGHTNESS, 0.7, 9}},
-     {{EQUALIZE, 0.6, 0}, {EQUALIZE, 0.5, 0}},
-     {{CONTRAST, 0.6, 7}, {SHARPNESS, 0.6, 5}},
-     {{COLOR, 0.7, 7}, {TRANSLATE_X, 0.5, 8}},
-     {{EQUALIZE, 0.3, 0}, {AUTO_CONTRAST, 0.4, 0}},
-     {{TRANSLATE_Y, 0.4, 3}, {SHARPNESS, 0.2, 6}},
-     {{BRIGHTNESS, 0.9, 6}, {COLOR, 0.2, 8}},
-     {{SOLARIZE, 0.5, 2}, {INVERT, 0.0, 0}},
-     {{EQUALIZE, 0.2, 0}, {AUTO_CONTRAST, 0.6, 0}},
-     {{EQUALIZE, 0.2, 0}, {EQUALIZE, 0.6, 0}},
-     {{COLOR, 0.9, 9}, {EQUALIZE, 0.6, 0}},
-     {{AUTO_CONTRAST, 0.8, 0}, {SOLARIZE, 0.2, 8}},
-     {{BRIGHTNESS, 0.1, 3}, {COLOR, 0.7, 0}},
-     {{SOLARIZE, 0.4, 5}, {AUTO_CONTRAST, 0.9, 0}},
-     {{TRANSLATE_Y, 0.9, 9}, {TRANSLATE_Y, 0.7, 9}},
-     {{AUTO_CONTRAST, 0.9, 0}, {SOLARIZE, 0.8, 3}},
-     {{EQUALIZE, 0.8, 0}, {INVERT, 0.1, 0}},
-     {{TRANSLATE_Y, 0.7, 9}, {AUTO_CONTRAST, 0.9, 0}}},
-    {{{SHEAR_X, 0.9, 4}, {INVERT, 0.2, 0}},       {{SHEAR_Y, 0.9, 8}, {INVERT, 0.7, 0}},
-     {{EQUALIZE, 0.6, 0}, {SOLARIZE, 0.6, 6}},    {{INVERT, 0.9, 0}, {EQUALIZE, 0.6, 0}},
-     {{EQUALIZE, 0.6, 0}, {ROTATE, 0.9, 3}},      {{SHEAR_X, 0.9, 4}, {AUTO_CONTRAST, 0.8, 0}},
-     {{SHEAR_Y, 0.9, 8}, {INVERT, 0.4, 0}},       {{SHEAR_Y, 0.9, 5}, {SOLARIZE, 0.2, 6}},
-     {{INVERT, 0.9, 0}, {AUTO_CONTRAST, 0.8, 0}}, {{EQUALIZE, 0.6, 0}, {ROTATE, 0.9, 3}},
-     {{SHEAR_X, 0.9, 4}, {SOLARIZE, 0.3, 3}},     {{SHEAR_Y, 0.8, 8}, {INVERT, 0.7, 0}},
-     {{EQUALIZE, 0.9, 0}, {TRANSLATE_Y, 0.6, 6}}, {{INVERT, 0.9, 0}, {EQUALIZE, 0.6, 0}},
-     {{CONTRAST, 0.3, 3}, {ROTATE, 0.8, 4}},      {{INVERT, 0.8, 0}, {TRANSLATE_Y, 0.0, 2}},
-     {{SHEAR_Y, 0.7, 6}, {SOLARIZE, 0.4, 8}},     {{INVERT, 0.6, 0}, {ROTATE, 0.8, 4}},
-     {{SHEAR_Y, 0.3, 7}, {TRANSLATE_X, 0.9, 3}},  {{SHEAR_X, 0.1, 6}, {INVERT, 0.6, 0}},
-     {{SOLARIZE, 0.7, 2}, {TRANSLATE_Y, 0.6, 7}}, {{SHEAR_Y, 0.8, 4}, {INVERT, 0.8, 0}},
-     {{SHEAR_X, 0.7, 9}, {TRANSLATE_Y, 0.8, 3}},  {{SHEAR_Y, 0.8, 5}, {AUTO_CONTRAST, 0.7, 0}},
-     {{SHEAR_X, 0.7, 2}, {INVERT, 0.1, 0}}}};
 
 static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
 
@@ -114,31 +58,6 @@ static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32
     default:
       return 0;
   }
-}
-
-int32_t hrn_policy_kind(enum op_name name) {
-  static const int32_t kinds[] = {
-      [IDENTITY] = HRN_PIXEL_NOTHING,
-      [SHEAR_X] = HRN_PIXEL_AFFINE,
-      [SHEAR_Y] = HRN_PIXEL_AFFINE,
-      [TRANSLATE_X] = HRN_PIXEL_AFFINE,
-      [TRANSLATE_Y] = HRN_PIXEL_AFFINE,
-      [ROTATE] = HRN_PIXEL_AFFINE,
-      [BRIGHTNESS] = HRN_PIXEL_BRIGHTNESS,
-      [COLOR] = HRN_PIXEL_SATURATION,
-      [CONTRAST] = HRN_PIXEL_CONTRAST,
-      [SHARPNESS] = HRN_PIXEL_SHARPNESS,
-      [POSTERIZE] = HRN_PIXEL_POSTERIZE,
-      [SOLARIZE] = HRN_PIXEL_SOLARIZE,
-      [AUTO_CONTRAST] = HRN_PIXEL_AUTOCONTRAST,
-      [EQUALIZE] = HRN_PIXEL_EQUALIZE,
-      [INVERT] = HRN_PIXEL_INVERT,
-      [SOLARIZE_ADD] = HRN_PIXEL_SOLARIZE_ADD,
-      [DESATURATE] = HRN_PIXEL_SATURATION,
-      [BLUR] = HRN_PIXEL_PILLOW_BLUR,
-      [BLUR_UP_TO] = HRN_PIXEL_PILLOW_BLUR,
-  };
-  return kinds[name];
 }
 
 /* One op of the space, with its magnitude, as a pixel op. */
@@ -267,7 +186,6 @@ int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t h
     return auto_augment(op, draws, width, height, list, status);
   }
   if (op->kind == HRN_OP_AUG_MIX) return augmix(op, draws, width, height, list, status);
-  if (op->kind == HRN_OP_TIMM) return hrn_timm_draw(op, draws, width, height, list, status);
   const int trivial = op->kind == HRN_OP_TRIVIAL_AUGMENT;
   const space s =
       trivial

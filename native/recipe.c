@@ -1,39 +1,12 @@
 /* recipe.c: what random ops on pixels draw, as torchvision 0.29's get_params distributes it.
  *
  * An op takes its words one after the other from its own counter, so ops draw independently of
- * each other. As in draw.c, the words taken are a promise that golden vectors hold.
+ * each other. How many it takes for what is a promise that golden vectors hold.
  */
 #include "recipe.h"
 
 #include <math.h>
 #include <string.h>
-
-hrn_draws hrn_draws_of(const hrn_key *key, int32_t op) { return (hrn_draws){.key = key, .op = op}; }
-
-uint64_t hrn_draw_word(hrn_draws *draws) {
-  const uint64_t place = draws->taken++;
-  if (place % 4 == 0) draws->block = hrn_draw_block(draws->key, draws->op, place / 4);
-  return draws->block.word[place % 4];
-}
-
-double hrn_draw_between(hrn_draws *draws, double low, double high) {
-  return low + (high - low) * hrn_uniform(hrn_draw_word(draws));
-}
-
-int32_t hrn_draw_below(hrn_draws *draws, int32_t n) {
-  return (int32_t)hrn_below(hrn_draw_word(draws), (uint64_t)n);
-}
-
-hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *status) {
-  if (list->count == HRN_MAX_PIXEL_OPS) {
-    hrn_fail(status, HRN_LIMIT, -1, "more than %d ops on one image's pixels", HRN_MAX_PIXEL_OPS);
-    return NULL;
-  }
-  hrn_pixel_op *op = &list->op[list->count++];
-  memset(op, 0, sizeof *op);
-  op->kind = kind;
-  return op;
-}
 
 static void set_fill(hrn_pixel_op *pixel, const hrn_op *op) {
   for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
@@ -186,6 +159,8 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
       break;
     case HRN_OP_COLOR_JITTER:
       return color_jitter(op, &draws, list, status);
+    case HRN_OP_TIMM:
+      return hrn_timm_draw(op, &draws, width, height, list, status);
     default:
       return hrn_policy_draw(op, &draws, width, height, list, status);
   }

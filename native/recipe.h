@@ -13,8 +13,15 @@ typedef struct hrn_pixel_list {
   hrn_pixel_op op[HRN_MAX_PIXEL_OPS];
 } hrn_pixel_list;
 
-/* The next free op, all zero; NULL with HRN_LIMIT when the list is full. */
+/* pixel_list.c: the next free op, all zero; NULL with HRN_LIMIT when the list is full. */
 hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *status);
+
+/* Chains of ops whose results are mixed: what stands before the first, what ends each, and what
+ * ends all. Weights are single-precision numbers. */
+int hrn_mix_begin(hrn_pixel_list *list, double original, hrn_status *status);
+int hrn_mix_chain(hrn_pixel_list *list, double weight, hrn_status *status);
+/* `blend` below 0: the sum is the result; else it is blended with the image by that share. */
+int hrn_mix_end(hrn_pixel_list *list, double blend, hrn_status *status);
 
 /* recipe.c: appends what `op`, number `index` of its plan, does to an image of that size. */
 int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,

@@ -38,8 +38,8 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
   image->pixels =
       hrn_scratch(context, HRN_SCRATCH_IMAGE_A, image->stride * (size_t)image->height, status);
   if (image->pixels == NULL) return status->code;
-  const hrn_sink sink = {.image = image, .width = image->width, .height = image->height};
-  return hrn_stage_first(context, &ready, &sink, status);
+  const hrn_writer writer = hrn_image_writer(image, image->width, image->height);
+  return hrn_stage_first(context, &ready, &writer.sink, status);
 }
 
 /* The pixels as they are, three bytes each. */

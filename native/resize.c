@@ -87,8 +87,8 @@ static int horizontal_only(hrn_context *context, const hrn_resize *resize, hrn_r
     if (hrn_rows_need(input, y, y + 1 + pair, status) != HRN_OK) return status->code;
     kernels->horizontal(&resize->x, hrn_row(input, y), hrn_row(input, pair ? y + 1 : y), rows,
                         pair ? rows + stride : rows);
-    hrn_sink_row(sink, y, rows);
-    if (pair) hrn_sink_row(sink, y + 1, rows + stride);
+    sink->row(sink, y, rows);
+    if (pair) sink->row(sink, y + 1, rows + stride);
   }
   return HRN_OK;
 }
@@ -103,7 +103,7 @@ static int vertical_only(hrn_context *context, const hrn_resize *resize, hrn_row
   for (int32_t y = 0; y < resize->output.height; y++) {
     kernels->vertical(&resize->y, y, hrn_row(input, resize->y.start[y]), input->image.stride, row,
                       (size_t)input->image.width * 4);
-    hrn_sink_row(sink, y, row);
+    sink->row(sink, y, row);
   }
   return HRN_OK;
 }
@@ -127,8 +127,8 @@ static int vertical_then_horizontal(hrn_context *context, const hrn_resize *resi
     }
     kernels->horizontal(&resize->x, middle, pair ? middle + wide : middle, rows,
                         pair ? rows + narrow : rows);
-    hrn_sink_row(sink, y, rows);
-    if (pair) hrn_sink_row(sink, y + 1, rows + narrow);
+    sink->row(sink, y, rows);
+    if (pair) sink->row(sink, y + 1, rows + narrow);
   }
   return HRN_OK;
 }
@@ -174,7 +174,7 @@ static int horizontal_then_vertical(hrn_context *context, const hrn_resize *resi
     }
     kernels->vertical(&resize->y, y, middle + (size_t)(start - base) * stride, stride, row,
                       (size_t)resize->output.width * 4);
-    hrn_sink_row(sink, y, row);
+    sink->row(sink, y, row);
   }
   return HRN_OK;
 }
@@ -185,7 +185,7 @@ int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *inp
     /* A crop that was decoded at just the size it is to have. */
     for (int32_t y = 0; y < input->image.height; y++) {
       if (hrn_rows_need(input, y, y + 1, status) != HRN_OK) return status->code;
-      hrn_sink_row(sink, y, hrn_row(input, y));
+      sink->row(sink, y, hrn_row(input, y));
     }
     return HRN_OK;
   }

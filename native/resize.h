@@ -136,7 +136,9 @@ void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, co
 /* Where finished rows go. Row numbers count from the top of the wanted window and come in order;
  * the pixels are valid during the call. */
 typedef struct hrn_sink hrn_sink;
-void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels);
+struct hrn_sink {
+  void (*row)(const hrn_sink *sink, int32_t row, const uint8_t *pixels);
+};
 
 /* Rows of the input that must be there together: those of the whole image where the vertical pass
  * reads them, a pair where the horizontal one does. */

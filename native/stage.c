@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "decode.h"
-#include "mix.h"
+#include "plan.h"
 
 /* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not
  * multiplied out, and truncated. table[i] is the source of resized pixel first + i. Up to
@@ -154,7 +154,7 @@ static int gather(hrn_context *context, const hrn_ready *ready, const hrn_image 
         }
       }
     }
-    hrn_sink_row(sink, y, (const uint8_t *)row);
+    sink->row(sink, y, (const uint8_t *)row);
   }
   return HRN_OK;
 }
@@ -170,8 +170,8 @@ static int resize_to_region(hrn_context *context, const hrn_resize *resize, hrn_
   uint8_t *pixels = hrn_scratch(context, HRN_SCRATCH_REGION, bytes, status);
   if (pixels == NULL) return status->code;
   *region = (hrn_image){pixels, (size_t)width * 4, width, height};
-  const hrn_sink sink = {.image = region, .width = width, .height = height};
-  return hrn_resize_run(context, resize, input, &sink, status);
+  const hrn_writer writer = hrn_image_writer(region, width, height);
+  return hrn_resize_run(context, resize, input, &writer.sink, status);
 }
 
 int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
@@ -192,7 +192,7 @@ int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
   }
   for (int32_t y = 0; y < input->image.height; y++) {
     if (hrn_rows_need(input, y, y + 1, status) != HRN_OK) return status->code;
-    hrn_sink_row(sink, y, hrn_row(input, y));
+    sink->row(sink, y, hrn_row(input, y));
   }
   return HRN_OK;
 }
@@ -211,57 +211,4 @@ int hrn_stage_first(hrn_context *context, const hrn_ready *ready, const hrn_sink
     }
   }
   return HRN_OK;
-}
-
-/* Rows of NCHW are rows of one plane; the kernel finds the other two a plane further. */
-hrn_sink hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
-                           uint8_t *destination) {
-  const size_t element = format->element;
-  return (hrn_sink){.patches = {{destination, 0, 0, height, width, 0}},
-                    .format = format,
-                    .write = hrn_write_kernels_chosen()->write,
-                    .row = (size_t)width * element * (format->layout == HRN_NHWC ? 3 : 1),
-                    .plane = (size_t)width * (size_t)height * element,
-                    .width = width,
-                    .height = height};
-}
-
-int hrn_patch_runs(const hrn_patch *patch, int32_t y, int32_t width, int32_t from[2],
-                   int32_t to[2]) {
-  const int inside = y >= patch->top && y < patch->top + patch->height;
-  const int32_t left = inside ? patch->left : 0, right = inside ? left + patch->width : 0;
-  from[0] = patch->outside ? 0 : left;
-  to[0] = patch->outside ? left : right;
-  from[1] = right;
-  to[1] = width;
-  return patch->outside ? 2 : 1;
-}
-
-static void write_patch(const hrn_sink *sink, const hrn_patch *patch, int32_t y,
-                        const uint8_t *pixels) {
-  uint8_t *row = (uint8_t *)patch->destination + (size_t)y * sink->row;
-  const size_t pixel = sink->row / (size_t)sink->width;
-  int32_t from[2], to[2];
-  const int runs = hrn_patch_runs(patch, y, sink->width, from, to);
-  for (int k = 0; k < runs; k++) {
-    if (from[k] >= to[k]) continue;
-    const int32_t first = sink->flip_x ? sink->width - to[k] : from[k];
-    sink->write(sink->format, pixels + 4 * (size_t)first, to[k] - from[k], sink->flip_x,
-                row + (size_t)from[k] * pixel, sink->plane);
-  }
-}
-
-void hrn_sink_row(const hrn_sink *sink, int32_t row, const uint8_t *pixels) {
-  const int32_t y = sink->flip_y ? sink->height - 1 - row : row;
-  for (int k = 0; k < 2; k++) {
-    if (sink->patches[k].destination != NULL) write_patch(sink, &sink->patches[k], y, pixels);
-  }
-  if (sink->image == NULL) return;
-  uint8_t *out = sink->image->pixels + (size_t)y * sink->image->stride;
-  if (sink->flip_x) {
-    hrn_write_kernels_chosen()->reverse(pixels, sink->width, out);
-  } else {
-    memcpy(out, pixels, (size_t)sink->width * 4);
-  }
-  for (int32_t k = 0; k < sink->mixer_count; k++) hrn_mixer_row(&sink->mixers[k], y);
 }

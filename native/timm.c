@@ -3,7 +3,7 @@
  * a probability of each op, and a filter that is drawn.
  *
  * Policies: v0 is that of the TPU implementation of EfficientNet; "original" is AutoAugment's own
- * for ImageNet, which policy.c has. 3-Augment: Touvron et al., "DeiT III", 2022.
+ * for ImageNet, which policies.c has. 3-Augment: Touvron et al., "DeiT III", 2022.
  */
 #include <math.h>
 

@@ -110,10 +110,10 @@ static void timed_write(const hrn_format *format, const uint8_t *pixels, int32_t
   change(before);
 }
 
-hrn_sink __real_hrn_finished_sink(const hrn_format *, int32_t, int32_t, uint8_t *);
-hrn_sink __wrap_hrn_finished_sink(const hrn_format *format, int32_t width, int32_t height,
-                                  uint8_t *destination) {
-  hrn_sink timed = __real_hrn_finished_sink(format, width, height, destination);
+hrn_writer __real_hrn_finished_writer(const hrn_format *, int32_t, int32_t, uint8_t *);
+hrn_writer __wrap_hrn_finished_writer(const hrn_format *format, int32_t width, int32_t height,
+                                      uint8_t *destination) {
+  hrn_writer timed = __real_hrn_finished_writer(format, width, height, destination);
   real_write = timed.write;
   timed.write = timed_write;
   return timed;
