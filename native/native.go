@@ -3,12 +3,23 @@ package native
 /*
 #cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
 #cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-#cgo LDFLAGS: -l:libjpeg.a -l:libz.a -lm
+#cgo LDFLAGS: -lm
 #include "native.h"
 */
 import "C"
 
-import "errors"
+import (
+	"errors"
+
+	_ "github.com/headrace/headrace/native/core"
+	_ "github.com/headrace/headrace/native/decode"
+	_ "github.com/headrace/headrace/native/draws"
+	_ "github.com/headrace/headrace/native/jpeg"
+	_ "github.com/headrace/headrace/native/pixels"
+	_ "github.com/headrace/headrace/native/plan"
+	_ "github.com/headrace/headrace/native/resize"
+	_ "github.com/headrace/headrace/native/write"
+)
 
 // Limits bound what one record may cost. The zero value is of no use; start from DefaultLimits.
 type Limits struct {

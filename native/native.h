@@ -9,17 +9,17 @@
  * shared by all. No function calls back, keeps a pointer to its arguments, or writes to
  * stdout or stderr. longjmp (libjpeg's way out) never leaves the C function that called setjmp.
  */
-#ifndef HEADRACE_NATIVE_NATIVE_H
-#define HEADRACE_NATIVE_NATIVE_H
+#ifndef HEADRACE_NATIVE_H
+#define HEADRACE_NATIVE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "crc32c.h"
-#include "decode.h"
-#include "mix.h"
-#include "mixing.h"
-#include "plan.h"
+#include "core/crc32c.h"
+#include "decode/decode.h"
+#include "plan/mix.h"
+#include "draws/mixing.h"
+#include "plan/plan.h"
 
 /* ---- new files ------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "jpeg.h"
+#include "jpeg/jpeg.h"
 #include "native.h"
 
 /* The decoded image with its shorter side `shorter`, as torchvision's Resize(int) and Pillow's

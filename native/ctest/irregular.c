@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 #include "strips.h"
 

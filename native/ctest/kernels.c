@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../resize.h"
-#include "../spread.h"
-#include "../write.h"
+#include "../resize/resize.h"
+#include "../decode/spread.h"
+#include "../write/write.h"
 #include "random.h"
 
 /* The kernels of one instruction set. */

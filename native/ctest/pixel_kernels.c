@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pixel_kernels.h"
+#include "../pixels/kernels.h"
 #include "random.h"
 
 static const hrn_pixel_kernels *plain, *simd;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
 static long compared, different;

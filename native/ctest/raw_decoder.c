@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pixels.h"
+#include "../pixels/pixels.h"
 
 struct hrn_context {
   const uint8_t *pixels; /* RGB of the image whose header was read last */

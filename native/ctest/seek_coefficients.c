@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
-/* jpegint.h's, as in jpeg_hook.c. */
+/* jpegint.h's, as in jpeg/hook.c. */
 struct jpeg_entropy_decoder {
   void (*start_pass)(j_decompress_ptr info);
   boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);

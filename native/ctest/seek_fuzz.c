@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "../native.h"
-#include "../seek.h"
+#include "../jpeg/seek.h"
 #include "images.h"
 #include "plans.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
 static const uint32_t steps[] = {0, 1, 3, 8, 16}; /* 0: without points */

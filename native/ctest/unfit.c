@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
 static int spoilt, seen;

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "../../../native/native.h"
-#include "../../../native/pixels.h"
+#include "../../../native/pixels/pixels.h"
 
 enum { SIDE = 224 };
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "../../../native/jpeg_hook.h"
+#include "../../../native/jpeg/hook.h"
 #include "../../../native/native.h"
 
 enum { SIDE = 224, BATCH = 64 };
