@@ -1,8 +1,8 @@
 // Package native turns encoded bytes into one finished sample, in C.
 //
-// One call an image: checksum, header, limits, random draws, cropped decode, resize, flip,
-// ops on pixels, normalise, cast and write, straight to the place the caller names. native.h is the C interface
-// and its contract; the Go files only carry it over.
+// One call an image: checksum, header, limits, random draws, cropped decode, resize, flip, ops on
+// pixels, normalise, cast and write, straight to the place the caller names. native.h is the C
+// interface and its contract; the Go files only carry it over.
 //
 // The package knows nothing of files, shards, batches or threads. It is handed bytes that stay
 // readable for the length of the call and memory that stays writable, and keeps neither.

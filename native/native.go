@@ -30,7 +30,7 @@ type Limits struct {
 	MaxScans        uint32 // of a progressive JPEG
 }
 
-// DefaultLimits returns the limits that native.h documents.
+// DefaultLimits returns the limits that core/memory.h documents.
 func DefaultLimits() Limits {
 	l := C.hrn_default_limits()
 	return Limits{

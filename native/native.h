@@ -1,13 +1,15 @@
 /* native.h: encoded bytes and parameters in, one finished sample out.
  *
- * The whole interface of this package. It knows nothing of Go, files, threads or batches: a
- * caller hands it bytes that are readable for the length of the call and memory that is
- * writable for the size that the plan states.
+ * The interface of the C code: what stands here and in the headers of the packages below. It knows
+ * nothing of Go, files, threads or batches: a caller hands it bytes that are readable for the
+ * length of the call and memory that is writable for the size that the plan states.
  *
  * Every function is safe on any input bytes: the answer is a status, never a signal, an
  * overread or an endless loop. A context serves one thread at a time; plans are immutable and
- * shared by all. No function calls back, keeps a pointer to its arguments, or writes to
- * stdout or stderr. longjmp (libjpeg's way out) never leaves the C function that called setjmp.
+ * shared by all. No function keeps a pointer to its arguments or writes to stdout or stderr. One
+ * calls back: hrn_sample runs the program's own function of an op HRN_PIXEL_USER (pixels/user.c),
+ * on its own thread and before it returns. longjmp (libjpeg's way out) never leaves the C function
+ * that called setjmp.
  */
 #ifndef HEADRACE_NATIVE_H
 #define HEADRACE_NATIVE_H

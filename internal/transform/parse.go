@@ -168,7 +168,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 	return name, values, nil
 }
 
-// output checks the form of the sample; what each name means stands in native.h.
+// output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
 	var out native.Output
 	for _, choice := range []struct {

@@ -84,17 +84,19 @@ void hrn_jpeg_markers(const uint8_t *bytes, size_t length, hrn_facts *facts);
 /* end.c: fails with HRN_TRUNCATED, of a file whose bytes ran out. */
 int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status);
 
-/* jpeg.c. Those without a status may longjmp to jpeg.escape: only under the caller's own setjmp. */
+/* header.c. hrn_jpeg_open may longjmp to jpeg.escape: only under the caller's own setjmp. */
 void hrn_jpeg_open(hrn_context *context);
 int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
+bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info);
+int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status);
+void hrn_jpeg_close(hrn_context *context);
+
+/* window.c */
 int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_rows *rows,
                   hrn_status *status);
 int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
                   hrn_status *status);
 int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status);
-bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info);
-int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status);
-void hrn_jpeg_close(hrn_context *context);
 
 /* limits.c; but for the first, which the header of an image begins with, these may longjmp,
  * too. hrn_jpeg_admit refuses what the header tells is too much, before memory is taken. */
