@@ -5,159 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the parameters of an op must be. Text names the field as the header documents it; the
- * Python-shaped names are the parser's business (internal/transform). */
-static int check_range(hrn_status *status, int32_t index, const char *what, double value,
-                       double low, double high) {
-  if (value >= low && value <= high) return HRN_OK; /* also refuses NaN */
-  return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: %s is %.9g, must be %.9g to %.9g", index, what,
-                  value, low, high);
-}
-
-/* Sides end at 2^24: Pillow holds a box in float32, which is exact up to there, and a few of
- * them still add up inside int32. */
-static int check_size(hrn_status *status, int32_t index, int32_t height, int32_t width) {
-  if (check_range(status, index, "height", height, 1, HRN_MAX_LENGTH) != HRN_OK)
-    return status->code;
-  return check_range(status, index, "width", width, 1, HRN_MAX_LENGTH);
-}
-
-/* torchvision only warns of bounds in the wrong order and fails at the first image; here the plan
- * is refused. Zero is no bound: a ratio has a logarithm. */
-static int check_interval(hrn_status *status, int32_t index, const char *what,
-                          const double *bound) {
-  if (isfinite(bound[0]) && isfinite(bound[1]) && bound[0] > 0 && bound[0] <= bound[1]) {
-    return HRN_OK;
-  }
-  return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: %s (%g, %g) must be positive and ordered",
-                  index, what, bound[0], bound[1]);
-}
-
-/* Bytes of a fill, from doubles: padding keeps them there. */
-static int check_fill(hrn_status *status, int32_t index, const double *fill) {
-  for (int c = 0; c < 3; c++) {
-    if (check_range(status, index, "fill", fill[c], 0, 255) != HRN_OK) return status->code;
-    if (fill[c] != floor(fill[c])) {
-      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: fill is %g, must be a whole number", index,
-                      fill[c]);
-    }
-  }
-  return HRN_OK;
-}
-
-static int check_padding(hrn_status *status, int32_t index, const hrn_op *op) {
-  /* Negative padding crops in torchvision, by rules that differ from mode to mode: refused. */
-  for (int k = 2; k < 6; k++) {
-    if (check_range(status, index, "padding", op->i[k], 0, HRN_MAX_LENGTH) != HRN_OK) {
-      return status->code;
-    }
-  }
-  if (check_range(status, index, "padding mode", op->i[7], HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC) !=
-      HRN_OK) {
-    return status->code;
-  }
-  /* Checked in every mode, though only constant padding shows it. */
-  return check_fill(status, index, op->p);
-}
-
-static int check_random_crop(hrn_status *status, int32_t index, const hrn_op *op) {
-  if (check_size(status, index, op->i[0], op->i[1]) != HRN_OK) return status->code;
-  if (check_range(status, index, "pad_if_needed", op->i[6], 0, 1) != HRN_OK) return status->code;
-  return check_padding(status, index, op);
-}
-
-static int check_drawn_size(hrn_status *status, int32_t index, const hrn_op *op) {
-  const int32_t *i = op->i;
-  const double most = sizeof op->p / sizeof op->p[0];
-  switch (op->kind) {
-    case HRN_OP_ZOOM_OUT:
-      if (check_padding(status, index, op) != HRN_OK ||
-          check_range(status, index, "side", op->p[3], 1, HRN_MAX_LENGTH) != HRN_OK) {
-        return status->code;
-      }
-      return check_range(status, index, "side", op->p[4], op->p[3], HRN_MAX_LENGTH);
-    case HRN_OP_RANDOM_SHORTEST_SIZE:
-      if (check_range(status, index, "max_size", i[0], 0, HRN_MAX_LENGTH) != HRN_OK ||
-          check_range(status, index, "number of sizes", i[1], 1, most) != HRN_OK) {
-        return status->code;
-      }
-      for (int32_t k = 0; k < i[1]; k++) {
-        if (check_range(status, index, "size", op->p[k], 1, HRN_MAX_LENGTH) != HRN_OK) {
-          return status->code;
-        }
-      }
-      break;
-    case HRN_OP_RANDOM_RESIZE:
-      if (check_range(status, index, "size", i[0], 1, HRN_MAX_LENGTH) != HRN_OK ||
-          check_range(status, index, "greatest size", i[1], i[0] + 1, HRN_MAX_LENGTH) != HRN_OK) {
-        return status->code;
-      }
-      break;
-    default:
-      if (check_size(status, index, i[1], i[0]) != HRN_OK ||
-          check_interval(status, index, "scale", op->p) != HRN_OK) {
-        return status->code;
-      }
-      break;
-  }
-  return check_range(status, index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING);
-}
-
-static int check_op(hrn_status *status, int32_t index, const hrn_op *op) {
-  const int32_t *i = op->i;
-  switch (op->kind) {
-    case HRN_OP_CROP:
-      if (check_range(status, index, "top", i[0], -HRN_MAX_LENGTH, HRN_MAX_LENGTH) != HRN_OK ||
-          check_range(status, index, "left", i[1], -HRN_MAX_LENGTH, HRN_MAX_LENGTH) != HRN_OK) {
-        return status->code;
-      }
-      return check_size(status, index, i[2], i[3]);
-    case HRN_OP_RESIZE_SHORTER:
-      if (check_range(status, index, "size", i[0], 0, HRN_MAX_LENGTH) != HRN_OK ||
-          check_range(status, index, "max_size", i[1], i[0] ? 0 : 1, HRN_MAX_LENGTH) != HRN_OK) {
-        return status->code;
-      }
-      if (i[1] != 0 && i[1] <= i[0]) {
-        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: max_size %d must exceed size %d", index,
-                        i[1], i[0]);
-      }
-      return check_range(status, index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING);
-    case HRN_OP_RANDOM_RESIZED_CROP:
-      if (check_interval(status, index, "scale", op->p) != HRN_OK ||
-          check_interval(status, index, "ratio", op->p + 2) != HRN_OK) {
-        return status->code;
-      }
-      /* fallthrough */
-    case HRN_OP_RESIZE:
-      if (check_range(status, index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING) != HRN_OK) {
-        return status->code;
-      }
-      return check_size(status, index, i[0], i[1]);
-    case HRN_OP_FIVE_CROP:
-      if (check_range(status, index, "ten", i[2], 0, 1) != HRN_OK ||
-          check_range(status, index, "vertical", i[3], 0, 1) != HRN_OK) {
-        return status->code;
-      }
-      /* fallthrough */
-    case HRN_OP_CENTER_CROP:
-      return check_size(status, index, i[0], i[1]);
-    case HRN_OP_RANDOM_CROP:
-      return check_random_crop(status, index, op);
-    case HRN_OP_HORIZONTAL_FLIP:
-    case HRN_OP_VERTICAL_FLIP:
-      return check_range(status, index, "probability", op->p[0], 0, 1);
-    case HRN_OP_PAD:
-      return check_padding(status, index, op);
-    case HRN_OP_RANDOM_SHORTEST_SIZE:
-    case HRN_OP_RANDOM_RESIZE:
-    case HRN_OP_SCALE_JITTER:
-    case HRN_OP_ZOOM_OUT:
-      return check_drawn_size(status, index, op);
-    default:
-      return hrn_check_recipe(op, index, status);
-  }
-}
-
 /* Enumerators come from another language as plain numbers: none is taken on trust. */
 static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->dtype < HRN_UINT8 || output->dtype > HRN_FLOAT32) {
@@ -322,8 +169,7 @@ static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *ou
     }
     if (output->dtype != HRN_UINT8) continue;
     for (int c = 5; c < 8; c++) {
-      if (op->i[0] != HRN_ERASE_VALUE ||
-          check_range(status, index, "value", op->p[c], 0, 255) != HRN_OK) {
+      if (op->i[0] != HRN_ERASE_VALUE || !hrn_within(index, "value", op->p[c], 0, 255, status)) {
         return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
       }
     }
@@ -339,7 +185,7 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
     return NULL;
   }
   for (int32_t index = 0; index < count; index++) {
-    if (check_op(status, index, &ops[index]) != HRN_OK) return NULL;
+    if (hrn_check_op(&ops[index], index, status) != HRN_OK) return NULL;
   }
   if (check_groups(ops, 0, count, status) != HRN_OK || check_crops(ops, count, status) != HRN_OK ||
       check_erasings(ops, count, output, status) != HRN_OK) {

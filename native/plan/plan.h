@@ -88,6 +88,9 @@ int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
 int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                hrn_op *settled, hrn_status *status);
 
+/* check.c: refuses what the op's parameters must not be, whatever its kind. */
+int hrn_check_op(const hrn_op *op, int32_t index, hrn_status *status);
+
 /* sizes.c: the size of an image after `op`. */
 int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
 
