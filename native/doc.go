@@ -1,21 +1,28 @@
 // Package native turns encoded bytes into one finished sample, in C.
 //
-// One call an image: checksum, header, limits, random draws, cropped decode, resize, flip,
-// ops on pixels, normalise, cast and write, straight to the place the caller names. native.h is the C interface
-// and its contract; the Go files only carry it over.
+// One call an image: checksum, header, limits, random draws, cropped decode, resize, flip, ops on
+// pixels, normalise, cast and write, straight to the place the caller names. native.h is the C
+// interface and its contract; the Go files only carry it over.
 //
 // The package knows nothing of files, shards, batches or threads. It is handed bytes that stay
 // readable for the length of the call and memory that stays writable, and keeps neither.
 //
-// # Files
+// # Packages
 //
-// A stage is a file, an instruction set is a suffix: context.c (memory and limits), decode.c (which
-// decoder), jpeg*.c and png*.c, inspect.c (facts and verdict without pixels), plan.c and walk.c (the
-// ops of a sample, in order), resize_*.c, write_*.c, sample.c; for new files encode.c and baseline.c,
-// both on encoder.c. draw.c, recipe.c and policy.c draw; pixels.c runs one op on an image, from
-// point.c, enhance.c, hue.c, sharpen.c, blur.c, pillowblur.c, warp.c, tensorops.c and pad.c; erase.c works on finished values.
-// mixdraw.c draws for a batch, and mix.c finishes a sample from two, on weigh_*.c.
-// What one stage tells another is in internal.h.
+// The C code stands in packages below this one, which may call only what they import; the linker
+// sees to that. Lowest first:
+//
+//	core              status, memory, images and their rows, the CPU, checksum, EXIF
+//	jpeg, png         bytes to rows of pixels, and back
+//	decode            which decoder; facts and verdict without pixels; baseline files
+//	resize            Pillow's resampling
+//	write             pixels to finished values
+//	pixels            one op with fixed parameters on an image
+//	draws             what chance decides: from key and op to parameters
+//	plan              the ops of a sample as stages, and a stage's run
+//	native            sample.c, the one call; reencode.c, files made anew; mask.c, a mask moved with its image
+//
+// A stage is a file, an instruction set is a suffix. ctest holds the C tests of all of them.
 //
 // # Lifetimes
 //
@@ -28,5 +35,9 @@
 // libjpeg-turbo and zlib are linked from their static archives; the final link hides their
 // symbols, since a Python process holds other copies of each. ISO mode (-std=c11) is what makes gcc
 // keep a*b+c two roundings (-ffp-contract=off, which cgo does not let through): resize
-// coefficients must be Pillow's to the bit.
+// coefficients must be Pillow's to the bit. Every package has the same flags.
+//
+// Go's build cache looks at no header of another folder. So each package embeds its headers, and each
+// imports every package whose headers reach it: a changed header then compiles anew what it must.
+// tools/lint.sh derives those imports from the compiler.
 package native

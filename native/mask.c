@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan.h"
+#include "native.h"
 
 /* What is seen of a mask: the source of each column and row. Below 0 are places outside, which show
  * a value: -1 - value of op 0, -257 - value of op 1 and so on. A later op has a lower number, and

@@ -18,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// MixOp is one way of mixing two samples, as data; native.h documents its fields.
+// MixOp is one way of mixing two samples, as data; draws/mixing.h documents its fields.
 type MixOp struct {
 	Op, Form, Unit int32
 	Correct        bool
@@ -95,7 +95,7 @@ func (p *Plan) Mix() *Mix { return p.mix }
 // Unit is what one draw serves.
 func (m *Mix) Unit() int32 { return m.Ops[0].Unit }
 
-// Mixing is what is done to one sample; native.h says what its fields hold.
+// Mixing is what is done to one sample; draws/mixing.h says what its fields hold.
 type Mixing struct {
 	Kind                     int32
 	Top, Left, Height, Width int32

@@ -3,12 +3,21 @@ package native
 /*
 #cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
 #cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-#cgo LDFLAGS: -l:libjpeg.a -l:libz.a -lm
+#cgo LDFLAGS: -lm
 #include "native.h"
 */
 import "C"
 
-import "fmt"
+import (
+	_ "github.com/headrace/headrace/native/core"
+	_ "github.com/headrace/headrace/native/decode"
+	_ "github.com/headrace/headrace/native/draws"
+	_ "github.com/headrace/headrace/native/jpeg"
+	_ "github.com/headrace/headrace/native/pixels"
+	_ "github.com/headrace/headrace/native/plan"
+	_ "github.com/headrace/headrace/native/resize"
+	_ "github.com/headrace/headrace/native/write"
+)
 
 // Limits bound what one record may cost. The zero value is of no use; start from DefaultLimits.
 type Limits struct {
@@ -19,7 +28,7 @@ type Limits struct {
 	MaxScans        uint32 // of a progressive JPEG
 }
 
-// DefaultLimits returns the limits that native.h documents.
+// DefaultLimits returns the limits that core/memory.h documents.
 func DefaultLimits() Limits {
 	l := C.hrn_default_limits()
 	return Limits{
@@ -47,7 +56,7 @@ func NewContext(limits Limits) (*Context, error) {
 	}
 	c := C.hrn_context_new(&l)
 	if c == nil {
-		return nil, &Error{Memory, -1, fmt.Sprintf("no memory for a decoding thread (%d bytes)", C.hrn_context_bytes)}
+		return nil, &Error{Memory, -1, "no memory for the tables of a decoding thread"}
 	}
 	return &Context{c: c}, nil
 }

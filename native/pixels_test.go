@@ -129,7 +129,7 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	crc++
 	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, &crc,
 		View{Plan: plan, To: unsafe.Pointer(&destination[0]), Capacity: size.Bytes})
-	assert.ErrorContains(t, err, "checksum: CRC-32C of")
+	assert.ErrorContains(t, err, "bad: CRC-32C of")
 	_, err = context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
 		View{Plan: plan, To: unsafe.Pointer(&destination[0]), Capacity: size.Bytes - 1})
 	assert.EqualError(t, err, "a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")

@@ -12,7 +12,6 @@ package native
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
-#include "recipe.h"
 */
 import "C"
 
@@ -21,7 +20,7 @@ import (
 	"unsafe"
 )
 
-// Op is one transform as data; native.h documents I and P for each kind.
+// Op is one transform as data; draws/op.h documents I and P for each kind.
 type Op struct {
 	Kind, Filter int32
 	I            [8]int32
@@ -321,7 +320,7 @@ func (p *Plan) Draw(op int, key Key, width, height uint32) ([8]int32, error) {
 	return *(*[8]int32)(unsafe.Pointer(&draw.value)), nil
 }
 
-// Step is what one op does to one image; native.h says what I and P hold.
+// Step is what one op does to one image; plan/plan.h says what I and P hold.
 type Step struct {
 	Op, Kind, Filter int32
 	Box              [4]int32 // top, left, height, width

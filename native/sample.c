@@ -1,7 +1,7 @@
 /* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
 #include <string.h>
 
-#include "mix.h"
+#include "native.h"
 
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
 static int image_between(hrn_context *context, int32_t stage, const hrn_stage *from,
@@ -48,21 +48,24 @@ static target target_of(const hrn_job *job, const hrn_view *view) {
 
 /* The stages that are not last write whole images; the last one writes finished rows, each once,
  * so that no image of the result exists in another form. */
-static hrn_sink sink_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *between,
-                        const target *to) {
-  hrn_sink sink = {.image = between, .width = stage->x.length, .height = stage->y.length};
-  if (between == NULL) {
-    sink = hrn_finished_sink(&plan->format, sink.width, sink.height, to->destination);
-    if (to->patches != NULL) memcpy(sink.patches, to->patches, sizeof sink.patches);
-    if (to->image.pixels != NULL) sink.image = &to->image;
-    sink.mixers = to->mixers;
-    sink.mixer_count = to->mixer_count;
+static hrn_writer writer_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *between,
+                            const target *to) {
+  const int32_t width = stage->x.length, height = stage->y.length;
+  hrn_writer writer;
+  if (between != NULL) {
+    writer = hrn_image_writer(between, width, height);
+  } else {
+    writer = hrn_finished_writer(&plan->format, width, height, to->destination);
+    if (to->patches != NULL) memcpy(writer.patches, to->patches, sizeof writer.patches);
+    if (to->image.pixels != NULL) writer.image = &to->image;
+    writer.mixers = to->mixers;
+    writer.mixer_count = to->mixer_count;
   }
   /* A gather's maps already look backwards. */
   const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
-  sink.flip_x = !maps && stage->x.step < 0;
-  sink.flip_y = !maps && stage->y.step < 0;
-  return sink;
+  writer.flip_x = !maps && stage->x.step < 0;
+  writer.flip_y = !maps && stage->y.step < 0;
+  return writer;
 }
 
 /* The ops on pixels that follow a stage; *image is then wherever the last one left it. */
@@ -82,10 +85,10 @@ static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage,
  * gone. */
 static void pass_on(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
                     const target *to) {
-  hrn_sink sink = sink_of(plan, last, NULL, to);
-  sink.flip_x = sink.flip_y = 0; /* done on the way into the image */
+  hrn_writer writer = writer_of(plan, last, NULL, to);
+  writer.flip_x = writer.flip_y = 0; /* done on the way into the image */
   for (int32_t y = 0; y < image->height; y++) {
-    hrn_sink_row(&sink, y, image->pixels + (size_t)y * image->stride);
+    writer.sink.row(&writer.sink, y, image->pixels + (size_t)y * image->stride);
   }
 }
 
@@ -128,13 +131,14 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       if (image_between(context, s, &stages[s], &between, status) != HRN_OK) return status->code;
       output = &between;
     }
-    const hrn_sink sink = sink_of(plan, &stages[s], output, to);
+    const hrn_writer writer = writer_of(plan, &stages[s], output, to);
     if (s == 0) {
-      if (run_first(context, &ready, shared, &sink, status) != HRN_OK) return status->code;
+      if (run_first(context, &ready, shared, &writer.sink, status) != HRN_OK) return status->code;
     } else {
       /* The whole image between is there; the stage looks at its part of it. */
       hrn_rows input = part_of(&image, ready.input.top, ready.input.left, &ready.input);
-      if (hrn_stage_run(context, &ready, &input, &sink, status) != HRN_OK) return status->code;
+      if (hrn_stage_run(context, &ready, &input, &writer.sink, status) != HRN_OK)
+        return status->code;
     }
     if (output == NULL) return HRN_OK;
     image = between;

@@ -1,7 +1,7 @@
 """What random ops draw, computed anew: so a test can know what the engine did.
 
 The draws are Philox 4x64-10 with key (seed, epoch) and counter (block, op, draw, sample), a promise
-of native/native.h; NumPy has the same generator.
+of native/draws/draws.h; NumPy has the same generator.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def some_boxes(width: int, height: int, count: int, seed: int) -> list[Box]:
     return found[:count]
 
 
-# ---- noise: native/noise.c's arithmetic, operation by operation in single precision ----
+# ---- noise: native/pixels/noise.c's arithmetic, operation by operation in single precision ----
 
 
 def logarithm(x: Array) -> Array:

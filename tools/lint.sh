@@ -28,6 +28,21 @@ notice() { # every Go module that is linked into the library is named in NOTICE
     while read -r module; do grep -qwF "$module" NOTICE || echo "$module"; done)
   [ -z "$missing" ] || { echo "linked but not in NOTICE:"; echo "$missing"; return 1; }
 }
+c_packages() { # of native/: imports of those whose headers reach them, headers embedded, the same flags
+  local file folder imports name bad=0
+  for file in native/native.go native/*/doc.go; do
+    folder=$(dirname "$file")
+    imports=$(go list -f '{{join .Imports "\n"}}' "./$folder") || return 1
+    while read -r name; do
+      grep -qx ".*/native/$name" <<<"$imports" || { echo "$file: imports no native/$name, whose headers reach it"; bad=1; }
+    done < <(cd "$folder" && ${CC:-gcc} ${CGO_CFLAGS:-} -std=c11 -D_GNU_SOURCE -MM ./*.c ./*.h | tr -s ' \\' '\n' |
+      grep '\.h$' | xargs realpath --relative-to="$root/native" | grep / | cut -d/ -f1 | sort -u | grep -vx "$(basename "$folder")")
+    [ "$folder" = native ] || grep -qx '//go:embed \*\.h' "$file" || { echo "$file: does not embed its headers"; bad=1; }
+    cmp -s <(grep '^#cgo CFLAGS' "$file") <(grep '^#cgo CFLAGS' native/core/doc.go) ||
+      { echo "$file: other flags than native/core/doc.go"; bad=1; }
+  done
+  return $bad
+}
 python_files=(python tests bench examples tools)
 [ -f setup.py ] && python_files+=(setup.py)
 
@@ -46,6 +61,7 @@ check "ruff format" .venv/bin/ruff format --check "${python_files[@]}"
 check "mypy --strict" .venv/bin/mypy --strict python/headrace
 check clang-format c_format
 check NOTICE notice
+check "C packages" c_packages
 
-if [ "${#failed[@]}" -gt 0 ]; then echo "lint: ${#failed[@]} of 8 failed: ${failed[*]}"; exit 1; fi
-echo "lint: gofmt, go vet, staticcheck, ruff, ruff format, mypy --strict, clang-format and NOTICE: clean"
+if [ "${#failed[@]}" -gt 0 ]; then echo "lint: ${#failed[@]} of 9 failed: ${failed[*]}"; exit 1; fi
+echo "lint: gofmt, go vet, staticcheck, ruff, ruff format, mypy --strict, clang-format, NOTICE and C packages: clean"

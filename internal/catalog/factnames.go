@@ -2,7 +2,7 @@ package catalog
 
 import "fmt"
 
-// The codes of native.h in words, as `headrace info` and hr_dataset_info print them.
+// The codes of native/core/facts.h in words, as `headrace info` and hr_dataset_info print them.
 var (
 	codecNames    = []string{"unknown", "jpeg", "png", "ppm"}
 	samplingNames = []string{"unknown", "4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1", "grey", "other"}

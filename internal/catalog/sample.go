@@ -54,7 +54,7 @@ type SeekPlace struct {
 }
 
 // Facts mirrors what package native finds in a file; 0 stands for unknown throughout. Codes
-// are those of native.h.
+// are those of native/core/facts.h.
 type Facts struct {
 	Width, Height, CRC32C                           uint32
 	Channels, Codec, Sampling, Process, Orientation uint8

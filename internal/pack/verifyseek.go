@@ -11,7 +11,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// stepAt is where a record of seek points (native/seek.h) says how many MCUs lie between two.
+// stepAt is where a record of seek points (native/jpeg/seek.h) says how many MCUs lie between two.
 const stepAt = 1
 
 // checkSeekPlaces says whether the records of all rows together are the seek file, to the last byte.

@@ -7,12 +7,14 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// pixelOps are the transforms that do one fixed thing to pixels, with the probability p where they
-// have one; their other arguments are read in this order.
-var pixelOps = map[string]struct {
+type fixedOp struct {
 	kind      int32
 	arguments []string
-}{
+}
+
+// fixedOps are the transforms that do one fixed thing to pixels, with the probability p where they
+// have one; their other arguments are read in this order.
+var fixedOps = map[string]fixedOp{
 	"Grayscale":             {native.PixelGrey, nil},
 	"RandomGrayscale":       {native.PixelGrey, nil},
 	"RandomInvert":          {native.PixelInvert, nil},
@@ -42,20 +44,51 @@ var ofTensors = map[int32]int32{
 	native.PixelAutocontrast: native.PixelTensorAutocontrast,
 }
 
-// buildPixels makes the op of a transform on pixels; false where it is none of those.
-func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
-	op := native.Op{Filter: filters[v["interpolation"].text]}
-	if fixed, ok := pixelOps[name]; ok {
-		op.Kind = native.OpPixel
-		op.I[0] = fixed.kind
-		for i, argument := range fixed.arguments {
-			op.P[i] = v[argument].numbers[0]
-		}
-		if tensor, ok := v["tensor"]; ok && tensor.on() {
-			op.I[0] = ofTensors[fixed.kind]
-		}
-		return op, true, nil
+func (f fixedOp) build(op *native.Op, v map[string]value) {
+	op.Kind = native.OpPixel
+	op.I[0] = f.kind
+	for i, argument := range f.arguments {
+		op.P[i] = v[argument].numbers[0]
 	}
+	if tensor, ok := v["tensor"]; ok && tensor.on() {
+		op.I[0] = ofTensors[f.kind]
+	}
+}
+
+// pixels are the other transforms of pixels.
+var pixels = map[string]builder{
+	"RandomPosterize": buildPosterize,
+	"Posterize":       buildPosterize,
+	"SolarizeAdd":     buildSolarizeAdd,
+	"ColorJitter":     buildColorJitter,
+	"RandomChannelPermutation": func(op *native.Op, _ map[string]value) *Error {
+		op.Kind = native.OpChannelPermutation
+		return nil
+	},
+	"PermuteChannels":    buildPermutation,
+	"GaussianBlur":       buildGaussianBlur,
+	"Blur":               buildBlur,
+	"JPEG":               buildJPEG,
+	"GaussianNoise":      buildGaussianNoise,
+	"Noise":              buildNoise,
+	"RandomRotation":     buildRotation,
+	"RandomAffine":       buildAffine,
+	"RandomPerspective":  buildPerspective,
+	"Affine":             buildFixedAffine,
+	"Rotate":             buildRotate,
+	"AffineMap":          buildAffineMap,
+	"TensorAffine":       buildTensorAffine,
+	"Perspective":        buildPerspectiveMap,
+	"RandAugment":        buildRandAugment,
+	"TrivialAugmentWide": buildTrivialAugment,
+	"AutoAugment":        buildAutoAugment,
+	"TimmAugment":        buildTimm,
+	"AugMix":             buildAugMix,
+	"Native":             buildNative,
+}
+
+// setVersionAndFill: most have the one or the other at the same place.
+func setVersionAndFill(op *native.Op, v map[string]value) {
 	if version, ok := v["version"]; ok {
 		op.P[1] = version.numbers[0]
 	}
@@ -64,127 +97,164 @@ func buildPixels(name string, v map[string]value) (native.Op, bool, *Error) {
 			op.I[5+c] = int32(fill.each(c))
 		}
 	}
-	switch name {
-	case "RandomPosterize", "Posterize":
-		op.Kind = native.OpPixel
-		op.I[0], op.I[1] = native.PixelPosterize, v["bits"].integer(0)
-	case "ColorJitter":
-		return buildColorJitter(op, v)
-	case "RandomChannelPermutation":
-		op.Kind = native.OpChannelPermutation
-	case "GaussianBlur":
-		op.Kind = native.OpGaussianBlur
-		op.I[0], op.I[1] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
-		op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
-	case "JPEG":
-		op.Kind = native.OpJPEG
-		op.I[0], op.I[1] = int32(v["quality"].each(0)), int32(v["quality"].each(1))
-	case "GaussianNoise", "Noise":
-		op.Kind = native.OpGaussianNoise
-		op.P[0], op.P[1], op.P[2] = v["mean"].numbers[0], v["sigma"].numbers[0], v["clip"].numbers[0]
-		if name == "Noise" {
-			op.Kind = native.OpPixel
-			op.I[0] = native.PixelNoise
-			for k, number := range v["key"].numbers {
-				op.I[1+k] = int32(uint32(number))
-			}
-		}
-	case "Blur":
-		op.Kind = native.OpPixel
-		op.I[0], op.I[1], op.I[2] = native.PixelBlur, int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
-		op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
-	case "RandomRotation":
-		op.Kind = native.OpRotation
-		setEitherSide(op.P[0:2], v["degrees"])
-		setCentre(&op.I[0], op.P[2:4], v["center"])
-		op.I[1] = v["expand"].integer(0)
-		return op, true, refuseNegative("degrees", v["degrees"])
-	case "RandomAffine":
-		return buildAffine(op, v)
-	case "RandomPerspective":
-		op.Kind = native.OpPerspective
-		op.P[0] = v["distortion_scale"].numbers[0]
-	case "Affine":
-		op.Kind = native.OpPixel
-		op.I[0], op.I[1] = native.PixelAffine, native.MapAffine
-		numbers := slices.Concat(v["angle"].numbers, v["translate"].numbers, v["scale"].numbers, v["shear"].numbers)
-		copy(op.P[:], numbers)
-		setCentre(&op.I[2], op.P[6:8], v["center"])
-	case "Rotate":
-		op.Kind = native.OpPixel
-		op.I[0], op.I[1] = native.PixelAffine, native.MapRotation
-		op.P[0] = v["angle"].numbers[0]
-		setCentre(&op.I[2], op.P[1:3], v["center"])
-		op.I[3] = v["expand"].integer(0)
-	case "AffineMap":
-		op.Kind = native.OpPixel
-		op.I[0], op.I[1] = native.PixelAffine, native.MapCoefficients
-		copy(op.P[:], v["coefficients"].numbers)
-		if size := v["size"]; !size.isNull {
-			op.I[3], op.I[4] = int32(size.each(1)), int32(size.each(0))
-		}
-	case "TensorAffine":
-		op.Kind = native.OpPixel
-		op.I[0] = native.PixelTensorAffine
-		copy(op.P[:], v["coefficients"].numbers)
-		if !v["fill"].isNull {
-			op.I[1] = 1
-		}
-	case "PermuteChannels":
-		op.Kind = native.OpPixel
-		op.I[0] = native.PixelChannels
-		for i := range 3 {
-			op.I[1+i] = v["permutation"].integer(i)
-		}
-	case "Perspective":
-		op.Kind = native.OpPixel
-		op.I[0] = native.PixelPerspective
-		copy(op.P[:], v["coefficients"].numbers)
-	case "RandAugment":
-		op.Kind = native.OpRandAugment
-		for i, argument := range []string{"num_ops", "magnitude", "num_magnitude_bins"} {
-			op.I[i] = v[argument].integer(0)
-		}
-		if op.I[1] >= op.I[2] {
-			return op, true, &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.I[1], op.I[2])}
-		}
-	case "TrivialAugmentWide":
-		op.Kind = native.OpTrivialAugment
-		op.I[0] = v["num_magnitude_bins"].integer(0)
-	case "AutoAugment":
-		op.Kind = native.OpAutoAugment
-		op.I[0] = int32(slices.Index(theTable().Choices["policy"], v["policy"].text))
-	case "TimmAugment":
-		op, err := buildTimm(op, v)
-		return op, true, err
-	case "AugMix":
-		op, err := buildAugMix(op, v)
-		return op, true, err
-	case "Native":
-		op.Kind = native.OpPixel
-		op.I[0] = native.PixelUser
-		for i, address := range []uint64{v["function"].address, v["context"].address} {
-			op.I[1+2*i], op.I[2+2*i] = int32(uint32(address)), int32(uint32(address>>32))
-		}
-		if v["function"].address == 0 {
-			return op, true, &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
-		}
-	case "SolarizeAdd":
-		op.Kind = native.OpPixel
-		op.I[0], op.I[1], op.I[2] = native.PixelSolarizeAdd, v["add"].integer(0), v["thresh"].integer(0)
-	default:
-		if erases(name) {
-			op, err := buildErasing(name, v)
-			return op, true, err
-		}
-		return op, false, nil
+}
+
+// setPixel makes it an op that does one fixed thing.
+func setPixel(op *native.Op, kind int32) {
+	op.Kind, op.I[0] = native.OpPixel, kind
+}
+
+func buildPosterize(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelPosterize)
+	op.I[1] = v["bits"].integer(0)
+	return nil
+}
+
+func buildSolarizeAdd(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelSolarizeAdd)
+	op.I[1], op.I[2] = v["add"].integer(0), v["thresh"].integer(0)
+	return nil
+}
+
+func buildPermutation(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelChannels)
+	for i := range 3 {
+		op.I[1+i] = v["permutation"].integer(i)
 	}
-	return op, true, nil
+	return nil
+}
+
+func buildGaussianBlur(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpGaussianBlur
+	op.I[0], op.I[1] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
+	op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
+	return nil
+}
+
+func buildBlur(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelBlur)
+	op.I[1], op.I[2] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
+	op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
+	return nil
+}
+
+func buildJPEG(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpJPEG
+	op.I[0], op.I[1] = int32(v["quality"].each(0)), int32(v["quality"].each(1))
+	return nil
+}
+
+func buildGaussianNoise(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpGaussianNoise
+	op.P[0], op.P[1], op.P[2] = v["mean"].numbers[0], v["sigma"].numbers[0], v["clip"].numbers[0]
+	return nil
+}
+
+func buildNoise(op *native.Op, v map[string]value) *Error {
+	if err := buildGaussianNoise(op, v); err != nil {
+		return err
+	}
+	setPixel(op, native.PixelNoise)
+	for k, number := range v["key"].numbers {
+		op.I[1+k] = int32(uint32(number))
+	}
+	return nil
+}
+
+func buildRotation(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpRotation
+	setEitherSide(op.P[0:2], v["degrees"])
+	setCentre(&op.I[0], op.P[2:4], v["center"])
+	op.I[1] = v["expand"].integer(0)
+	return refuseNegative("degrees", v["degrees"])
+}
+
+func buildPerspective(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpPerspective
+	op.P[0] = v["distortion_scale"].numbers[0]
+	return nil
+}
+
+func buildFixedAffine(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelAffine)
+	op.I[1] = native.MapAffine
+	numbers := slices.Concat(v["angle"].numbers, v["translate"].numbers, v["scale"].numbers, v["shear"].numbers)
+	copy(op.P[:], numbers)
+	setCentre(&op.I[2], op.P[6:8], v["center"])
+	return nil
+}
+
+func buildRotate(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelAffine)
+	op.I[1] = native.MapRotation
+	op.P[0] = v["angle"].numbers[0]
+	setCentre(&op.I[2], op.P[1:3], v["center"])
+	op.I[3] = v["expand"].integer(0)
+	return nil
+}
+
+func buildAffineMap(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelAffine)
+	op.I[1] = native.MapCoefficients
+	copy(op.P[:], v["coefficients"].numbers)
+	if size := v["size"]; !size.isNull {
+		op.I[3], op.I[4] = int32(size.each(1)), int32(size.each(0))
+	}
+	return nil
+}
+
+func buildTensorAffine(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelTensorAffine)
+	copy(op.P[:], v["coefficients"].numbers)
+	if !v["fill"].isNull {
+		op.I[1] = 1
+	}
+	return nil
+}
+
+func buildPerspectiveMap(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelPerspective)
+	copy(op.P[:], v["coefficients"].numbers)
+	return nil
+}
+
+func buildRandAugment(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpRandAugment
+	for i, argument := range []string{"num_ops", "magnitude", "num_magnitude_bins"} {
+		op.I[i] = v[argument].integer(0)
+	}
+	if op.I[1] >= op.I[2] {
+		return &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.I[1], op.I[2])}
+	}
+	return nil
+}
+
+func buildTrivialAugment(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpTrivialAugment
+	op.I[0] = v["num_magnitude_bins"].integer(0)
+	return nil
+}
+
+func buildAutoAugment(op *native.Op, v map[string]value) *Error {
+	op.Kind = native.OpAutoAugment
+	op.I[0] = int32(slices.Index(theTable().Choices["policy"], v["policy"].text))
+	return nil
+}
+
+func buildNative(op *native.Op, v map[string]value) *Error {
+	setPixel(op, native.PixelUser)
+	for i, address := range []uint64{v["function"].address, v["context"].address} {
+		op.I[1+2*i], op.I[2+2*i] = int32(uint32(address)), int32(uint32(address>>32))
+	}
+	if v["function"].address == 0 {
+		return &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
+	}
+	return nil
 }
 
 // buildColorJitter: one number is a distance from the factor that changes nothing, as in
 // torchvision; an interval of that factor alone is left out.
-func buildColorJitter(op native.Op, v map[string]value) (native.Op, bool, *Error) {
+func buildColorJitter(op *native.Op, v map[string]value) *Error {
 	op.Kind = native.OpColorJitter
 	for i, argument := range []string{"brightness", "contrast", "saturation", "hue"} {
 		neutral := 1.0
@@ -194,7 +264,7 @@ func buildColorJitter(op native.Op, v map[string]value) (native.Op, bool, *Error
 		low, high := v[argument].each(0), v[argument].each(1)
 		if len(v[argument].numbers) == 1 {
 			if high < 0 {
-				return op, true, &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v[argument].numbers[0])}
+				return &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v[argument].numbers[0])}
 			}
 			low, high = neutral-high, neutral+high
 			if argument != "hue" {
@@ -206,10 +276,10 @@ func buildColorJitter(op native.Op, v map[string]value) (native.Op, bool, *Error
 			op.I[i] = 1
 		}
 	}
-	return op, true, nil
+	return nil
 }
 
-func buildAffine(op native.Op, v map[string]value) (native.Op, bool, *Error) {
+func buildAffine(op *native.Op, v map[string]value) *Error {
 	op.Kind = native.OpAffine
 	setEitherSide(op.P[0:2], v["degrees"])
 	if !v["translate"].isNull {
@@ -225,11 +295,11 @@ func buildAffine(op native.Op, v map[string]value) (native.Op, bool, *Error) {
 			copy(op.P[8:10], shear.numbers[2:])
 		}
 		if op.P[6] > op.P[7] || op.P[8] > op.P[9] {
-			return op, true, &Error{Argument: "shear", Text: fmt.Sprintf("is %v (expected at least 0 as one number, or the lower bound first)", shear.numbers)}
+			return &Error{Argument: "shear", Text: fmt.Sprintf("is %v (expected at least 0 as one number, or the lower bound first)", shear.numbers)}
 		}
 	}
 	setCentre(&op.I[0], op.P[10:12], v["center"])
-	return op, true, refuseNegative("degrees", v["degrees"])
+	return refuseNegative("degrees", v["degrees"])
 }
 
 // setEitherSide: one number is as far to either side, two are the bounds.

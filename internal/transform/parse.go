@@ -27,82 +27,114 @@ func Parse(list []json.RawMessage, options Options) (*native.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lists [][]native.Op // of each transform
-	normalized := -1        // where Normalize stands
-	cropped := -1           // where FiveCrop or TenCrop stands
-	var erasings []erasing
-	var mixed *mixing
+	p := parser{list: list, output: output, normalized: -1, cropped: -1}
 	for i, raw := range list {
-		name, values, err := parseOne(i, raw)
-		if err != nil {
+		if err := p.add(i, raw); err != nil {
 			return nil, err
 		}
-		if mixed != nil {
-			return nil, &Error{Index: mixed.index, Transform: mixed.name, Text: "it is not the last transform (expected at the end, for it takes finished images)"}
-		}
-		if mixes(name, values) {
-			if cropped >= 0 {
-				return nil, &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(list[cropped]) + " makes several (expected one or the other)"}
-			}
-			if mixed, err = buildMixing(i, name, values, len(slices.Concat(lists...))); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if cropped >= 0 && name != "Normalize" {
-			return nil, &Error{Index: cropped, Transform: nameOf(list[cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
-		}
-		if makesSeveral(name) {
-			cropped = i
-		}
-		switch {
-		case erases(name):
-			// What is done to the finished values may stand behind Normalize.
-		case normalized >= 0:
-			return nil, &Error{Index: normalized, Transform: "Normalize", Text: "it is not the last transform (expected at the end, with erasings alone behind it)"}
-		case name == "Normalize":
-			if output.DType == native.Uint8 {
-				return nil, &Error{Index: i, Transform: name, Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
-			}
-			normalized = i
-			output.Normalize = true
-			for c := range output.Mean {
-				output.Mean[c] = float32(values["mean"].each(c))
-				output.Std[c] = float32(values["std"].each(c))
-			}
-			if err := normalizeErasings(erasings, output); err != nil {
-				return nil, err
-			}
-			continue
-		case len(erasings) > 0:
-			return nil, &Error{Index: erasings[0].index, Transform: erasings[0].name, Text: "it is not the last transform (expected at the end, with Normalize alone behind it)"}
-		}
-		made, err := buildAll(name, values, 0)
-		if err != nil {
-			err.place(i, name)
-			return nil, err
-		}
-		if erases(name) {
-			erasings = append(erasings, erasing{&made[0], i, name})
-		}
-		lists = append(lists, made)
 	}
-	if err := checkErasings(erasings, output); err != nil {
+	return p.compile()
+}
+
+// parser is a list that is being read, with what its order depends on.
+type parser struct {
+	list       []json.RawMessage
+	output     native.Output
+	ops        [][]native.Op // of each transform
+	normalized int           // where Normalize stands, or -1
+	cropped    int           // where FiveCrop or TenCrop stands, or -1
+	erasings   []erasing
+	mixed      *mixing
+}
+
+func (p *parser) add(i int, raw json.RawMessage) *Error {
+	name, values, err := parseOne(i, raw)
+	if err != nil {
+		return err
+	}
+	if p.mixed != nil {
+		return &Error{Index: p.mixed.index, Transform: p.mixed.name, Text: "it is not the last transform (expected at the end, for it takes finished images)"}
+	}
+	if mixes(name, values) {
+		return p.mix(i, name, values)
+	}
+	if err := p.checkPlace(name); err != nil {
+		return err
+	}
+	if name == "Normalize" {
+		return p.normalize(i, values)
+	}
+	made, err := buildAll(name, values, 0)
+	if err != nil {
+		err.place(i, name)
+		return err
+	}
+	if makesSeveral(name) {
+		p.cropped = i
+	}
+	if erases(name) {
+		p.erasings = append(p.erasings, erasing{&made[0], i, name})
+	}
+	p.ops = append(p.ops, made)
+	return nil
+}
+
+func (p *parser) mix(i int, name string, values map[string]value) (err *Error) {
+	if p.cropped >= 0 {
+		return &Error{Index: i, Transform: name, Text: "it mixes one image a sample, and " + nameOf(p.list[p.cropped]) + " makes several (expected one or the other)"}
+	}
+	p.mixed, err = buildMixing(i, name, values, len(slices.Concat(p.ops...)))
+	return err
+}
+
+// checkPlace: what comes last says so of whatever stands behind it.
+func (p *parser) checkPlace(name string) *Error {
+	if p.cropped >= 0 && name != "Normalize" {
+		return &Error{Index: p.cropped, Transform: nameOf(p.list[p.cropped]), Text: "it is not the last transform (expected at the end, with Normalize alone behind it, which is the same for every crop)"}
+	}
+	if erases(name) {
+		return nil // what is done to the finished values may stand behind Normalize
+	}
+	if p.normalized >= 0 {
+		return &Error{Index: p.normalized, Transform: "Normalize", Text: "it is not the last transform (expected at the end, with erasings alone behind it)"}
+	}
+	if len(p.erasings) > 0 && name != "Normalize" {
+		return &Error{Index: p.erasings[0].index, Transform: p.erasings[0].name, Text: "it is not the last transform (expected at the end, with Normalize alone behind it)"}
+	}
+	return nil
+}
+
+func (p *parser) normalize(i int, values map[string]value) *Error {
+	if p.output.DType == native.Uint8 {
+		return &Error{Index: i, Transform: "Normalize", Text: "dtype is \"uint8\" (expected a float: the result has fractions)"}
+	}
+	p.normalized = i
+	p.output.Normalize = true
+	for c := range p.output.Mean {
+		p.output.Mean[c] = float32(values["mean"].each(c))
+		p.output.Std[c] = float32(values["std"].each(c))
+	}
+	return normalizeErasings(p.erasings, p.output)
+}
+
+// compile makes the plan of all that was read.
+func (p *parser) compile() (*native.Plan, error) {
+	if err := checkErasings(p.erasings, p.output); err != nil {
 		return nil, err
 	}
-	ops := slices.Concat(lists...)
+	ops := slices.Concat(p.ops...)
 	if len(ops) > native.MaxOps {
 		return nil, &Error{Index: native.MaxOps, Text: fmt.Sprintf("one too many (expected at most %d transforms, those in groups included)", native.MaxOps)}
 	}
-	output.Unmixed = mixed != nil
-	plan, err := native.NewPlan(ops, output)
+	p.output.Unmixed = p.mixed != nil
+	plan, err := native.NewPlan(ops, p.output)
 	if err != nil {
-		return nil, Explain(list, err) // a combination that no argument's own rule forbids
+		return nil, Explain(p.list, err) // a combination that no argument's own rule forbids
 	}
-	if mixed == nil {
+	if p.mixed == nil {
 		return plan, nil
 	}
-	if err := mixed.join(plan, output.DType); err != nil {
+	if err := p.mixed.join(plan, p.output.DType); err != nil {
 		plan.Close()
 		return nil, err
 	}
@@ -168,7 +200,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 	return name, values, nil
 }
 
-// output checks the form of the sample; what each name means stands in native.h.
+// output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
 	var out native.Output
 	for _, choice := range []struct {

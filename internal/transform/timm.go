@@ -24,7 +24,7 @@ var timmSections = map[string]map[string]bool{
 }
 
 // buildTimm reads a configuration as timm 1.0 writes it ("rand-m9-mstd0.5-inc1").
-func buildTimm(op native.Op, v map[string]value) (native.Op, *Error) {
+func buildTimm(op *native.Op, v map[string]value) *Error {
 	op.Kind = native.OpTimm
 	if v["interpolation"].isNull {
 		op.Filter = native.FilterDrawn
@@ -47,19 +47,19 @@ func buildTimm(op native.Op, v map[string]value) (native.Op, *Error) {
 		numbers["m"], numbers["mstd"], translate = 3, math.Inf(1), 0.3
 	case "rand", "auto":
 	default:
-		return op, refuse(kind, `"rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first`)
+		return refuse(kind, `"rand", "augmix", "v0", "v0r", "original", "originalr" or "3a" first`)
 	}
 	set, chosen := int32(0), false
 	for _, section := range sections[1:] {
 		if name, ok := strings.CutPrefix(section, "t"); ok && kind == "rand" {
 			if set, chosen = timmSets[name]; !chosen {
-				return op, refuse(section, `"t3a", "t3aw" or "tweights"`)
+				return refuse(section, `"t3a", "t3aw" or "tweights"`)
 			}
 			continue
 		}
 		at := strings.IndexAny(section, "0123456789")
 		if at < 0 {
-			return op, refuse(section, "a key with a number")
+			return refuse(section, "a key with a number")
 		}
 		whole, ok := timmSections[kind][section[:at]]
 		if !ok {
@@ -68,11 +68,11 @@ func buildTimm(op native.Op, v map[string]value) (native.Op, *Error) {
 				keys = append(keys, key)
 			}
 			slices.Sort(keys)
-			return op, refuse(section, "a number behind one of "+strings.Join(keys, ", "))
+			return refuse(section, "a number behind one of "+strings.Join(keys, ", "))
 		}
 		number, err := strconv.ParseFloat(section[at:], 64)
 		if err != nil || number > 1e6 || whole && number != math.Trunc(number) {
-			return op, refuse(section, "a number that is not too large, a whole one but for p, a and mstd")
+			return refuse(section, "a number that is not too large, a whole one but for p, a and mstd")
 		}
 		numbers[section[:at]] = number
 	}
@@ -98,10 +98,10 @@ func buildTimm(op native.Op, v map[string]value) (native.Op, *Error) {
 		translate = given.numbers[0]
 	}
 	copy(op.P[:], []float64{min(numbers["p"], 1), numbers["mstd"], numbers["mmax"], translate, numbers["a"]})
-	return op, nil
+	return nil
 }
 
-func buildAugMix(op native.Op, v map[string]value) (native.Op, *Error) {
+func buildAugMix(op *native.Op, v map[string]value) *Error {
 	op.Kind = native.OpAugMix
 	op.I[0], op.I[1] = v["severity"].integer(0), v["mixture_width"].integer(0)
 	op.I[2], op.I[3] = max(0, v["chain_depth"].integer(0)), v["all_ops"].integer(0)
@@ -110,7 +110,7 @@ func buildAugMix(op native.Op, v map[string]value) (native.Op, *Error) {
 		op.I[4] = 1
 	}
 	if depth := max(op.I[2], 3); op.I[1]*(depth+1)+2 > native.MaxPixelOps {
-		return op, &Error{Argument: "chain_depth", Text: fmt.Sprintf("is %d with a mixture_width of %d (expected at most %d ops in all chains, with one more for each)", op.I[2], op.I[1], native.MaxPixelOps-2)}
+		return &Error{Argument: "chain_depth", Text: fmt.Sprintf("is %d with a mixture_width of %d (expected at most %d ops in all chains, with one more for each)", op.I[2], op.I[1], native.MaxPixelOps-2)}
 	}
-	return op, nil
+	return nil
 }

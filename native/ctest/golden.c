@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../internal.h"
+#include "../native.h"
 #include "images.h"
 
 enum { IMAGES = 400, HEIGHT = 37, WIDTH = 51 };

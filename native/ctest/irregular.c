@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 #include "strips.h"
 
@@ -279,10 +279,10 @@ static void test(hrn_context *context, random_state *r, enum kind kind, const sh
   size_t length;
   hrn_box box = {0, 0, (int32_t)s->width, (int32_t)s->height};
   if (whole.failed) abort(); /* no header of this program's is wrong */
-  if (context->hook != NULL) context->hook->irregular = false;
+  if (context->jpeg->kept_hook != NULL) context->jpeg->kept_hook->irregular = false;
   compare(context, kind, s, &whole, &box, true);
   const bool lone = s->components == 1 && s->h * s->v > 1;
-  const bool irregular = context->hook != NULL && context->hook->irregular;
+  const bool irregular = context->jpeg->kept_hook != NULL && context->jpeg->kept_hook->irregular;
   files[kind]++;
   noticed[kind] += irregular;
   if (irregular && (kind == REGULAR || lone)) complain(kind, s, "called irregular", &status);

@@ -8,11 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../weigh.h"
-#include "../dispatch.h"
-#include "../resize.h"
-#include "../write.h"
+#include "../resize/resize.h"
+#include "../decode/spread.h"
+#include "../write/write.h"
 #include "random.h"
+
+/* The kernels of one instruction set. */
+typedef struct kernels {
+  const char *name;
+  const hrn_resize_kernels *resize;
+  const hrn_write_kernels *write;
+  hrn_spread_kernel spread;
+} kernels;
+
+static kernels kernels_of(const char *name, enum hrn_level level) {
+  return (kernels){name, &hrn_resize_kernels_of[level], &hrn_write_kernels_of[level],
+                   hrn_spread_of[level]};
+}
 
 static void *allocate(size_t bytes) {
   void *memory = NULL;
@@ -71,19 +83,19 @@ static int fail(const char *what, const axis *a) {
   return 1;
 }
 
-static int horizontal_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int horizontal_round(random_state *r, const kernels *plain, const kernels *simd) {
   const axis a = some_axis(r);
   void *memory = allocate(hrn_taps_bytes(&a.scaling, a.filter, a.count));
   hrn_taps taps;
   hrn_taps_build(&taps, &a.scaling, a.filter, a.bits, a.start, a.count, 1, memory);
-  simd->arrange(&taps, 1);
+  simd->resize->arrange(&taps, 1);
   const size_t row = (size_t)taps.input_length * 4 + HRN_ROW_PADDING;
   const size_t out = ((size_t)a.count + 15) / 16 * 64;
   uint8_t *in[2] = {noise(r, row), noise(r, row)};
   uint8_t *results[4];
   for (int i = 0; i < 4; i++) results[i] = allocate(out);
-  plain->horizontal(&taps, in[0], in[1], results[0], results[1]);
-  simd->horizontal(&taps, in[0], in[1], results[2], results[3]);
+  plain->resize->horizontal(&taps, in[0], in[1], results[0], results[1]);
+  simd->resize->horizontal(&taps, in[0], in[1], results[2], results[3]);
   const int bad = differs(results[0], results[2], (size_t)a.count) ||
                   differs(results[1], results[3], (size_t)a.count);
   for (int i = 0; i < 4; i++) free(results[i]);
@@ -91,12 +103,12 @@ static int horizontal_round(random_state *r, const hrn_kernels *plain, const hrn
   return bad ? fail("horizontal", &a) : 0;
 }
 
-static int vertical_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int vertical_round(random_state *r, const kernels *plain, const kernels *simd) {
   const axis a = some_axis(r);
   void *memory = allocate(hrn_taps_bytes(&a.scaling, a.filter, a.count));
   hrn_taps taps;
   hrn_taps_build(&taps, &a.scaling, a.filter, a.bits, a.start, a.count, 0, memory);
-  simd->arrange(&taps, 0);
+  simd->resize->arrange(&taps, 0);
   const size_t bytes = 4 * (1 + random_below(r, 50));
   const size_t out = bytes + HRN_ROW_PADDING;
   uint8_t *in = noise(r, (size_t)taps.input_length * bytes + HRN_ROW_PADDING);
@@ -104,8 +116,8 @@ static int vertical_round(random_state *r, const hrn_kernels *plain, const hrn_k
   int bad = 0;
   for (int32_t y = 0; y < a.count && !bad; y += 1 + (int32_t)random_below(r, 9)) {
     const uint8_t *first = in + (size_t)taps.start[y] * bytes;
-    plain->vertical(&taps, y, first, bytes, results[0], bytes);
-    simd->vertical(&taps, y, first, bytes, results[1], bytes);
+    plain->resize->vertical(&taps, y, first, bytes, results[0], bytes);
+    simd->resize->vertical(&taps, y, first, bytes, results[1], bytes);
     bad = memcmp(results[0], results[1], bytes) != 0;
   }
   free(results[0]), free(results[1]), free(in), free(memory);
@@ -126,7 +138,7 @@ static float some_float(random_state *r) {
   }
 }
 
-static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd,
+static int write_round(random_state *r, const kernels *plain, const kernels *simd,
                        uint64_t *by_arithmetic) {
   hrn_output output = {.dtype = (int32_t)random_below(r, 4),
                        .layout = (int32_t)random_below(r, 2),
@@ -148,8 +160,8 @@ static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kern
   uint8_t *in = noise(r, (size_t)count * 4 + HRN_ROW_PADDING);
   uint8_t *results[2] = {allocate(skipped + bytes), allocate(skipped + bytes)};
   for (int k = 0; k < 2; k++) memset(results[k], 0x5a, skipped + bytes);
-  plain->write(&format, in, count, flip, results[0] + skipped, plane);
-  simd->write(&format, in, count, flip, results[1] + skipped, plane);
+  plain->write->write(&format, in, count, flip, results[0] + skipped, plane);
+  simd->write->write(&format, in, count, flip, results[1] + skipped, plane);
   const int bad = memcmp(results[0], results[1], skipped + bytes) != 0;
   free(results[0]), free(results[1]), free(in);
   if (bad) {
@@ -160,7 +172,7 @@ static int write_round(random_state *r, const hrn_kernels *plain, const hrn_kern
 }
 
 /* The input ends with its last pixel, so that a load too far is seen by a sanitizer. */
-static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int spread_round(random_state *r, const kernels *plain, const kernels *simd) {
   const int32_t count = some_length(r) % 300 + 1;
   uint8_t *in = noise(r, (size_t)count * 3);
   uint8_t *results[2] = {allocate((size_t)count * 4), allocate((size_t)count * 4)};
@@ -173,13 +185,13 @@ static int spread_round(random_state *r, const hrn_kernels *plain, const hrn_ker
 }
 
 /* The input begins and ends with its pixels. */
-static int reverse_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int reverse_round(random_state *r, const kernels *plain, const kernels *simd) {
   const int32_t count = some_length(r) % 300 + 1;
   const size_t bytes = (size_t)count * 4;
   uint8_t *in = noise(r, bytes);
   uint8_t *results[2] = {allocate(bytes), allocate(bytes)};
-  plain->reverse(in, count, results[0]);
-  simd->reverse(in, count, results[1]);
+  plain->write->reverse(in, count, results[0]);
+  simd->write->reverse(in, count, results[1]);
   const int bad = memcmp(results[0], results[1], bytes) != 0;
   if (bad) fprintf(stderr, "reverse: %d pixels\n", count);
   free(in), free(results[0]), free(results[1]);
@@ -187,7 +199,7 @@ static int reverse_round(random_state *r, const hrn_kernels *plain, const hrn_ke
 }
 
 /* Any bits but those of NaN, of which the kernels' callers have one: that of infinity times 0. */
-static int weigh_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int weigh_round(random_state *r, const kernels *plain, const kernels *simd) {
   const int32_t dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3);
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2, count = random_below(r, 100);
   uint8_t *in[2], *results[2];
@@ -207,8 +219,8 @@ static int weigh_round(random_state *r, const hrn_kernels *plain, const hrn_kern
     }
   }
   const double share = random_below(r, 4) ? (double)random_below(r, 1001) / 1000 : 1;
-  plain->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[0]);
-  simd->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[1]);
+  plain->write->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[0]);
+  simd->write->weigh(dtype, in[0], in[1], (float)share, (float)(1 - share), count, results[1]);
   const int bad = memcmp(results[0], results[1], count * element) != 0;
   if (bad) fprintf(stderr, "weigh: dtype %d, %zu values, share %g\n", dtype, count, share);
   for (int k = 0; k < 2; k++) free(in[k]), free(results[k]);
@@ -217,7 +229,7 @@ static int weigh_round(random_state *r, const hrn_kernels *plain, const hrn_kern
 
 /* Two rows weighed at once, against what is written of each and then weighed. Both rows end with
  * their last pixel. */
-static int mix_round(random_state *r, const hrn_kernels *plain, const hrn_kernels *simd) {
+static int mix_round(random_state *r, const kernels *plain, const kernels *simd) {
   hrn_output output = {.dtype = HRN_FLOAT16 + (int32_t)random_below(r, 3),
                        .layout = (int32_t)random_below(r, 2),
                        .normalize = 1};
@@ -235,10 +247,11 @@ static int mix_round(random_state *r, const hrn_kernels *plain, const hrn_kernel
     in[k] = noise(r, 4 * pixels);
     written[k] = allocate(bytes);
     results[k] = allocate(bytes);
-    plain->write(&format, in[k], count, 0, written[k], plane);
+    plain->write->write(&format, in[k], count, 0, written[k], plane);
   }
-  plain->weigh(format.dtype, written[0], written[1], share[0], share[1], 3 * pixels, results[0]);
-  if (format.arithmetic) simd->mix(&format, in[0], in[1], share, count, results[1], plane);
+  plain->write->weigh(format.dtype, written[0], written[1], share[0], share[1], 3 * pixels,
+                      results[0]);
+  if (format.arithmetic) simd->write->mix(&format, in[0], in[1], share, count, results[1], plane);
   const int bad = format.arithmetic && memcmp(results[0], results[1], bytes) != 0;
   if (bad) fprintf(stderr, "mix: dtype %d layout %d %d\n", output.dtype, output.layout, count);
   for (int k = 0; k < 2; k++) free(in[k]), free(written[k]), free(results[k]);
@@ -246,7 +259,7 @@ static int mix_round(random_state *r, const hrn_kernels *plain, const hrn_kernel
 }
 
 /* The same rounds for each instruction set that this CPU has. */
-static int compare(const hrn_kernels *plain, const hrn_kernels *simd, uint64_t rounds) {
+static int compare(const kernels *plain, const kernels *simd, uint64_t rounds) {
   uint64_t by_arithmetic = 0;
   random_state r = random_seeded(7);
   for (uint64_t round = 0; round < rounds; round++) {
@@ -267,14 +280,15 @@ int main(int count, char **arguments) {
   static const char *const names[] = {"avx2", "avx512"};
   uint64_t rounds = 3000;
   if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
-  const hrn_kernels *plain = hrn_kernels_named("scalar");
+  const kernels plain = kernels_of("scalar", HRN_LEVEL_SCALAR);
   for (int i = 0; i < 2; i++) {
-    const hrn_kernels *simd = hrn_kernels_named(names[i]);
-    if (simd == NULL) {
+    const enum hrn_level level = hrn_cpu_level_named(names[i]);
+    if (level == HRN_LEVELS) {
       printf("this CPU has no %s\n", names[i]);
-    } else if (compare(plain, simd, rounds) != 0) {
-      return 1;
+      continue;
     }
+    const kernels simd = kernels_of(names[i], level);
+    if (compare(&plain, &simd, rounds) != 0) return 1;
   }
   return 0;
 }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plan.h"
-#include "../weigh.h"
+#include "../plan/plan.h"
+#include "../write/weigh.h"
 #include "plans.h"
 
 static void *allocate(size_t bytes) {

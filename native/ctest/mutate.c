@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "../native.h"
 #include "codes.h"
-#include "../internal.h"
 #include "images.h"
 #include "plans.h"
 

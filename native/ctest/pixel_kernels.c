@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch.h"
+#include "../pixels/kernels.h"
 #include "random.h"
 
 static const hrn_pixel_kernels *plain, *simd;
@@ -250,13 +250,13 @@ static int every_hue(void) {
 int main(int count, char **arguments) {
   uint64_t rounds = 5000;
   if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
-  const hrn_kernels *other = hrn_kernels_named("avx2");
-  if (other == NULL) {
+  const enum hrn_level other = hrn_cpu_level_named("avx2");
+  if (other == HRN_LEVELS) {
     puts("this CPU has no other instruction set than scalar");
     return 0;
   }
-  plain = hrn_kernels_named("scalar")->pixels;
-  simd = other->pixels;
+  plain = &hrn_pixel_kernels_of[HRN_LEVEL_SCALAR];
+  simd = &hrn_pixel_kernels_of[other];
   random_state r = random_seeded(11);
   for (uint64_t round = 0; round < rounds; round++) {
     if (enhance_round(&r) + extremes_round(&r) + hue_round(&r) + sharpen_round(&r) +

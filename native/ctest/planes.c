@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch.h"
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
 static long compared, different;
@@ -141,7 +140,7 @@ static void compare(hrn_context *context, const image_bytes *file, const image_b
   hrn_decode_seek(context, points->bytes, points->length);
   hrn_decode_window(context, box, &image, &status);
   compared++;
-  const hrn_hook *hook = context->jpeg.hook;
+  const hrn_hook *hook = context->jpeg->hook;
   const bool good = status.code == HRN_OK && hook != NULL && !hook->irregular;
   const int32_t row = good ? reference_differs(whole, box, &image) : -1;
   if ((!good || row >= 0) && different++ < 20) {
@@ -179,7 +178,7 @@ int main(int count, char **arguments) {
     if (strcmp(arguments[i], "-n") == 0) images = atol(arguments[i + 1]);
     if (strcmp(arguments[i], "-s") == 0) seed = strtoull(arguments[i + 1], NULL, 10);
   }
-  const hrn_plane_kernels *kernels = hrn_kernels_chosen()->planes;
+  const hrn_plane_kernels *kernels = hrn_plane_kernels_chosen();
   if (kernels == NULL) {
     puts("libjpeg makes the pixels here");
     return 0;

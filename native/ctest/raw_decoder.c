@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pixels.h"
+#include "../pixels/pixels.h"
 
 struct hrn_context {
   const uint8_t *pixels; /* RGB of the image whose header was read last */
@@ -141,10 +141,4 @@ int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status) {
   (void)rows;
   *again = 0;
   return status->code;
-}
-
-int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
-                  hrn_status *status) {
-  (void)context, (void)first, (void)stride, (void)count;
-  return hrn_fail(status, HRN_INTERNAL, -1, "there is no JPEG");
 }

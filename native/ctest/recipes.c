@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../native.h"
-#include "../pixels.h"
+#include "../pixels/pixels.h"
 #include "plans.h"
 
 static double some_real(random_state *r, double low, double high) {

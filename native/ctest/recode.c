@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../internal.h"
+#include "../native.h"
 #include "images.h"
 
 static random_state r = {.state = 11};

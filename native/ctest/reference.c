@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../decoder.h" /* the one conversion from CMYK: Pillow's, not libjpeg's */
+#include "../decode/decoder.h" /* the one conversion from CMYK: Pillow's, not libjpeg's */
 
 typedef struct plain {
   struct jpeg_decompress_struct info;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "../internal.h"
+#include "../native.h"
 #include "images.h"
 
 typedef struct reference {

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
-/* jpegint.h's, as in jpeg_hook.c. */
+/* jpegint.h's, as in jpeg/hook.c. */
 struct jpeg_entropy_decoder {
   void (*start_pass)(j_decompress_ptr info);
   boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
@@ -74,16 +74,16 @@ static void compare_window(hrn_context *context, random_state *r, const image_by
   hrn_status status;
   hrn_decode_header(context, file->bytes, file->length, &width, &height, &status);
   hrn_decode_seek(context, points->bytes, points->length);
-  struct jpeg_decompress_struct *info = &context->jpeg.info;
+  struct jpeg_decompress_struct *info = &context->jpeg->info;
   hrn_jpeg_start(context);
   const uint32_t columns = 1 + (uint32_t)random_below(r, width);
   const uint32_t left = (uint32_t)random_below(r, width - columns + 1);
   const uint32_t top = (uint32_t)random_below(r, height);
   const uint32_t bottom = top + (uint32_t)random_below(r, height - top + 1);
-  /* A lone component with factors of its own is libjpeg's: see hrn_hook_begin. */
+  /* A lone component with factors of its own is libjpeg's: see hrn_hook_accepts. */
   const jpeg_component_info *first = &info->comp_info[0];
   const bool ours = info->num_components > 1 || first->h_samp_factor * first->v_samp_factor == 1;
-  const bool begun = hrn_hook_begin(context);
+  const bool begun = hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
   if (begun != ours ||
       (begun && hrn_hook_install(context, left, columns, bottom, &status) != HRN_OK)) {
     printf("the hook %s\n", begun ? "takes a file that is not for it" : "does not take a file");
@@ -91,7 +91,7 @@ static void compare_window(hrn_context *context, random_state *r, const image_by
   }
   if (!begun || !ours) return;
   windows_seen++;
-  const hrn_hook *hook = context->hook;
+  const hrn_hook *hook = context->jpeg->kept_hook;
   if (hook->has_seek != (points->bytes != NULL)) different++;
   const uint32_t first_row = (uint32_t)((uint64_t)top * hook->rows / height);
   JBLOCK own[HRN_MAX_BLOCKS];

@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../native.h"
+#include "../jpeg/seek.h"
 #include "codes.h"
-#include "../internal.h"
-#include "../seek.h"
 #include "images.h"
 #include "plans.h"
 

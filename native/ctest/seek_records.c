@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../seek.h"
+#include "../jpeg/seek.h"
 #include "random.h"
 
 static int failures;

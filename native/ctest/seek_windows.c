@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
 static const uint32_t steps[] = {0, 1, 3, 8, 16}; /* 0: without points */
@@ -48,7 +48,7 @@ static void compare(hrn_context *context, const subject *s, const hrn_box *box) 
     complain(s, box, "failed with code", status.code);
     return;
   }
-  const hrn_hook *hook = context->jpeg.hook;
+  const hrn_hook *hook = context->jpeg->hook;
   if ((hook != NULL) != s->hooked) complain(s, box, "hooked is", hook != NULL);
   if (hook != NULL && hook->irregular) complain(s, box, "began anew", 0);
   if (hook != NULL && hook->has_seek != s->seeks) complain(s, box, "points used", hook->has_seek);

@@ -2,7 +2,7 @@
 #ifndef HEADRACE_CTEST_STRIPS_H
 #define HEADRACE_CTEST_STRIPS_H
 
-#include "../internal.h"
+#include "../native.h"
 
 /* After hrn_decode_header. Rows are taken in pairs, with room for `at_once` (2 or more); image gets
  * pixels of its own, to be freed, or NULL where the status is not HRN_OK. */

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../coefficients.h"
-#include "../entropy.h"
+#include "../jpeg/coefficients.h"
+#include "../jpeg/entropy.h"
 #include "random.h"
 
 static long failures, joined, alone, slow, regular, irregular;

@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch.h"
-#include "../jpeg_hook.h"
+#include "../jpeg/hook.h"
 #include "reference.h"
 
 static int spoilt, seen;
@@ -43,7 +42,7 @@ void __wrap_hrn_idct_avx2(const hrn_block_pairs *pairs, const int16_t *quantisat
 
 int main(int count, char **arguments) {
   spoils_planes = count > 1 && strcmp(arguments[1], "planes") == 0;
-  if (spoils_planes && hrn_kernels_chosen()->planes == NULL) {
+  if (spoils_planes && hrn_plane_kernels_chosen() == NULL) {
     puts("libjpeg makes the pixels here");
     return 0;
   }

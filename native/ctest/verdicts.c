@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../internal.h"
+#include "../native.h"
 #include "images.h"
 
 static int failures;

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../../native/pixels.h"
+#include "../../../native/native.h"
+#include "../../../native/pixels/pixels.h"
 
 enum { SIDE = 224 };
 

@@ -15,9 +15,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "../../../native/dispatch.h"
-#include "../../../native/jpeg_hook.h"
-#include "../../../native/plan.h"
+#include "../../../native/jpeg/hook.h"
+#include "../../../native/native.h"
 
 enum { SIDE = 224, BATCH = 64 };
 enum stage { CHECKSUM, HEADER, ENTROPY, PIXELS, RESIZE, OPS, WRITE, ERASE, REST, STAGES };
@@ -111,13 +110,13 @@ static void timed_write(const hrn_format *format, const uint8_t *pixels, int32_t
   change(before);
 }
 
-const hrn_kernels *__real_hrn_kernels_chosen(void);
-const hrn_kernels *__wrap_hrn_kernels_chosen(void) {
-  static hrn_kernels timed;
-  timed = *__real_hrn_kernels_chosen();
+hrn_writer __real_hrn_finished_writer(const hrn_format *, int32_t, int32_t, uint8_t *);
+hrn_writer __wrap_hrn_finished_writer(const hrn_format *format, int32_t width, int32_t height,
+                                      uint8_t *destination) {
+  hrn_writer timed = __real_hrn_finished_writer(format, width, height, destination);
   real_write = timed.write;
   timed.write = timed_write;
-  return &timed;
+  return timed;
 }
 
 /* What a change adds, half of it to each of the two stages. */

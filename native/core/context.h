@@ -1,0 +1,32 @@
+/* context.h: what a context holds, for those that decode and encode. To all others it is the memory
+ * that hrn_scratch gives out.
+ */
+#ifndef HEADRACE_CORE_CONTEXT_H
+#define HEADRACE_CORE_CONTEXT_H
+
+#include "memory.h"
+
+struct hrn_context {
+  hrn_limits limits;
+  struct {
+    void *base;
+    size_t capacity;        /* bytes usable, padding not counted */
+    size_t asked;           /* by the sample in progress; 0: not used by it */
+    uint32_t large_samples; /* in a row, see memory.c */
+  } scratch[HRN_SCRATCH_COUNT];
+  uint64_t held; /* bytes that a decoder holds beside the scratch, for the record in progress */
+  const uint8_t *bytes; /* of the record in progress */
+  size_t length;
+  /* What each decoder keeps from record to record is known to it alone. */
+  struct hrn_jpeg *jpeg;
+  struct hrn_png *png;
+  struct hrn_record *record; /* decode's own */
+};
+
+void hrn_scratch_begin(hrn_context *context);
+void hrn_scratch_free(hrn_context *context);
+uint64_t hrn_memory_left(const hrn_context *context);
+int hrn_check_pixels(const hrn_context *context, uint64_t width, uint64_t height,
+                     hrn_status *status);
+
+#endif

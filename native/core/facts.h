@@ -1,0 +1,52 @@
+/* facts.h: what a record says of itself. */
+#ifndef HEADRACE_CORE_FACTS_H
+#define HEADRACE_CORE_FACTS_H
+
+#include <stdint.h>
+
+enum hrn_codec {
+  HRN_CODEC_UNKNOWN = 0,
+  HRN_CODEC_JPEG = 1,
+  HRN_CODEC_PNG = 2,
+  HRN_CODEC_PPM = 3 /* binary PPM and PGM of 8 bits: pixels as they are */
+};
+enum hrn_sampling {
+  HRN_SAMPLING_UNKNOWN = 0,
+  HRN_SAMPLING_444 = 1,
+  HRN_SAMPLING_422 = 2,
+  HRN_SAMPLING_420 = 3,
+  HRN_SAMPLING_440 = 4,
+  HRN_SAMPLING_411 = 5,
+  HRN_SAMPLING_GREY = 6,
+  HRN_SAMPLING_OTHER = 7
+};
+enum hrn_process { /* how the entropy data is coded */
+                   HRN_PROCESS_UNKNOWN = 0,
+                   HRN_PROCESS_BASELINE = 1, /* SOF0 and sequential Huffman SOF1 */
+                   HRN_PROCESS_PROGRESSIVE = 2,
+                   HRN_PROCESS_ARITHMETIC = 3,
+                   HRN_PROCESS_LOSSLESS = 4,
+                   HRN_PROCESS_PNG = 5,
+                   HRN_PROCESS_PNG_INTERLACED = 6,
+                   HRN_PROCESS_RAW = 7 /* not coded */
+};
+
+/* How much of a record an inspection reads. */
+enum hrn_depth { HRN_HEADER = 0, HRN_ENTROPY = 1 };
+
+/* MCUs from one seek point to the next, in a row. */
+#define HRN_SEEK_STEP 8
+
+typedef struct hrn_facts {
+  uint32_t width, height;    /* pixels; 0 where the header could not be read */
+  uint32_t restart_interval; /* MCUs, 0 for none */
+  uint32_t scan_offset;      /* first entropy-coded byte of the first scan, 0 but for JPEG */
+  uint32_t crc32c;           /* of all bytes, whatever the verdict */
+  uint32_t scans;            /* counted when the entropy data was read */
+  uint8_t codec, sampling, process;
+  uint8_t channels;    /* components or samples a pixel as stored: 1, 2, 3, 4 */
+  uint8_t bits;        /* a sample */
+  uint8_t orientation; /* EXIF 1-8, 0 where there is none or it is out of range */
+} hrn_facts;
+
+#endif

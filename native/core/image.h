@@ -1,0 +1,61 @@
+/* image.h: pixels between stages, whole or a few rows at a time.
+ *
+ * They are RGBX: 4 bytes a pixel, the fourth undefined. libjpeg-turbo writes it with SIMD, and a
+ * whole pixel is one 32-bit lane for the resizer.
+ */
+#ifndef HEADRACE_CORE_IMAGE_H
+#define HEADRACE_CORE_IMAGE_H
+
+#include "memory.h"
+
+typedef struct hrn_box {
+  int32_t left, top, width, height;
+} hrn_box;
+
+/* A view of RGBX pixels; stride in bytes. */
+typedef struct hrn_image {
+  uint8_t *pixels;
+  size_t stride;
+  int32_t width, height;
+} hrn_image;
+
+enum hrn_filter { /* Pillow's names; values are Pillow's Image.Resampling */
+                  HRN_NEAREST = 0,
+                  HRN_LANCZOS = 1,
+                  HRN_BILINEAR = 2,
+                  HRN_BICUBIC = 3,
+                  HRN_BOX = 4,
+                  HRN_HAMMING = 5
+};
+
+/* The next `count` rows of a window to `first`, `stride` bytes apart. */
+typedef int hrn_rows_reader(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                            hrn_status *status);
+
+/* An image whose rows come from the top down while somebody goes over them: a crop of a photograph
+ * is megabytes, the rows that a pass works on stay in the nearest cache. Rows [first, ready) are
+ * there, row y at image.pixels + (y - first) * stride. */
+typedef struct hrn_rows {
+  hrn_image image;
+  int32_t first, ready;
+  int32_t at_once;     /* rows that there is room for */
+  hrn_box box;         /* the window of the encoded image, where `source` is not NULL */
+  hrn_context *source; /* where what is missing comes from; NULL: nothing ever is */
+  hrn_rows_reader *read;
+} hrn_rows;
+
+/* Rows that a pass which takes them in order has in memory: enough that a call of the decoder is
+ * worth its while, few enough to stay in the nearer caches with everything else. */
+enum { HRN_STRIP_ROWS = 32 };
+
+/* An image that is there whole. */
+hrn_rows hrn_rows_of(const hrn_image *image);
+
+/* Makes rows [from, to) be there, at most at_once of them; those before `from` are given up. */
+int hrn_rows_need(hrn_rows *rows, int32_t from, int32_t to, hrn_status *status);
+
+static inline const uint8_t *hrn_row(const hrn_rows *rows, int32_t y) {
+  return rows->image.pixels + (size_t)(y - rows->first) * rows->image.stride;
+}
+
+#endif

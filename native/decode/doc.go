@@ -1,0 +1,27 @@
+// Package decode is the door to the decoders: what a record is, whether it is good, and its pixels.
+//
+// sniff.c tells the type by content, decode.c hands on to package jpeg, package png or ppm.c,
+// inspect.c reads for facts and verdict without making pixels, baseline.c writes a progressive JPEG
+// anew and loses nothing. context.c makes what a thread keeps from record to record.
+package decode
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
+#cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+#cgo LDFLAGS: -lm
+*/
+import "C"
+
+import (
+	"embed"
+
+	_ "github.com/headrace/headrace/native/core"
+	_ "github.com/headrace/headrace/native/jpeg"
+	_ "github.com/headrace/headrace/native/png"
+)
+
+// Go's build cache looks at no header of another folder. What is embedded is part of this package,
+// so packages that import it are compiled anew when a header changes.
+//
+//go:embed *.h
+var _ embed.FS

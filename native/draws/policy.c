@@ -1,0 +1,204 @@
+/* policy.c: RandAugment, TrivialAugmentWide and AutoAugment with torchvision's spaces of ops and
+ * magnitudes. Magnitudes are single-precision tensors there, so they are rounded to that here.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "policy.h"
+
+static int of_v2(const hrn_op *op) { return op->p[1] == 2; }
+
+/* RandAugment and TrivialAugmentWide choose among those before INVERT. */
+enum { CHOICES = INVERT };
+
+/* A family's greatest magnitudes. */
+typedef struct space {
+  double shear, rotate, colour, posterize; /* posterize: bits that may be lost, */
+  double bits;                             /* of these */
+  double translate[2];                     /* pixels across and down */
+  int shares; /* solarize: 255 times a share, as v2 has it, which may lie a hair above v1's */
+} space;
+
+static int is_signed(enum op_name name) { return name >= SHEAR_X && name <= SHARPNESS; }
+
+/* Entry `bin` of torch.linspace(start, end, bins): single precision, from the nearer end, to the
+ * last bit that it has with AVX2: translations are cut off to whole pixels, and the middle of
+ * TrivialAugmentWide's 32 is just below 16 then; without AVX2 it is 16. */
+static double linspace(double start, double end, int32_t bin, int32_t bins) {
+  const float first = (float)start, last = (float)end;
+  if (bins == 1) return (double)first;
+  const float step = (last - first) / (float)(bins - 1);
+  return (double)(bin < bins / 2 ? fmaf(step, (float)bin, first)
+                                 : fmaf(-step, (float)(bins - 1 - bin), last));
+}
+
+/* Entry `bin` of `bins` of the op's magnitudes, before a sign. */
+static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32_t bins) {
+  switch (name) {
+    case SHEAR_X:
+    case SHEAR_Y:
+      return linspace(0, s->shear, bin, bins);
+    case TRANSLATE_X:
+    case TRANSLATE_Y:
+      return linspace(0, s->translate[name - TRANSLATE_X], bin, bins);
+    case ROTATE:
+      return linspace(0, s->rotate, bin, bins);
+    case BRIGHTNESS:
+    case COLOR:
+    case CONTRAST:
+    case SHARPNESS:
+      return linspace(0, s->colour, bin, bins);
+    case POSTERIZE: {
+      /* One bin: torchvision divides 0 by 0; nothing is lost then. */
+      const float lost = bins > 1 ? (float)bin / (float)((bins - 1) / s->posterize) : 0;
+      return s->bits - (double)rintf(lost);
+    }
+    case SOLARIZE:
+      return s->shares ? 255 * linspace(1, 0, bin, bins) : linspace(255, 0, bin, bins);
+    default:
+      return 0;
+  }
+}
+
+/* One op of the space, with its magnitude, as a pixel op. */
+static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
+                  int32_t height, hrn_pixel_list *list, hrn_status *status) {
+  hrn_pixel_op *pixel = hrn_pixel_append(list, hrn_policy_kind(name), status);
+  if (pixel == NULL) return status->code;
+  pixel->filter = op->filter;
+  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
+  const double corner[2] = {0, 0}, middle[2] = {width * 0.5, height * 0.5}, none[2] = {0, 0};
+  switch (name) {
+    case SHEAR_X:
+    case SHEAR_Y: {
+      /* The paper shears by the magnitude itself, about the corner; its arc tangent in degrees. */
+      double shear[2] = {0, 0};
+      shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
+      hrn_affine_map(corner, 0, none, 1, shear, pixel->p);
+      break;
+    }
+    case TRANSLATE_X:
+    case TRANSLATE_Y: {
+      double translate[2] = {0, 0};
+      translate[name - TRANSLATE_X] = trunc(magnitude);
+      hrn_affine_map(middle, 0, translate, 1, none, pixel->p);
+      break;
+    }
+    case ROTATE:
+      hrn_rotation_map(magnitude, NULL, 0, width, height, pixel->p, &pixel->filter, pixel->i + 2);
+      break;
+    case POSTERIZE:
+      pixel->i[0] = (int32_t)magnitude;
+      break;
+    case SOLARIZE:
+      pixel->p[0] = magnitude;
+      break;
+    default: /* the enhancers; the others take nothing */
+      pixel->p[0] = 1.0 + magnitude;
+      break;
+  }
+  return HRN_OK;
+}
+
+/* The same op as torchvision does it to a tensor, as which AugMix has the image. Posterizing,
+ * solarizing and equalizing come to the same; a posterized image may be black. */
+static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
+                            int32_t height, hrn_pixel_list *list, hrn_status *status) {
+  static const int32_t kinds[] = {
+      [SHEAR_X] = HRN_PIXEL_TENSOR_AFFINE,      [SHEAR_Y] = HRN_PIXEL_TENSOR_AFFINE,
+      [TRANSLATE_X] = HRN_PIXEL_TENSOR_AFFINE,  [TRANSLATE_Y] = HRN_PIXEL_TENSOR_AFFINE,
+      [ROTATE] = HRN_PIXEL_TENSOR_AFFINE,       [BRIGHTNESS] = HRN_PIXEL_TENSOR_BRIGHTNESS,
+      [COLOR] = HRN_PIXEL_TENSOR_SATURATION,    [CONTRAST] = HRN_PIXEL_TENSOR_CONTRAST,
+      [SHARPNESS] = HRN_PIXEL_TENSOR_SHARPNESS, [POSTERIZE] = HRN_PIXEL_POSTERIZE,
+      [SOLARIZE] = HRN_PIXEL_SOLARIZE,          [AUTO_CONTRAST] = HRN_PIXEL_TENSOR_AUTOCONTRAST,
+      [EQUALIZE] = HRN_PIXEL_EQUALIZE,
+  };
+  if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
+  hrn_pixel_op *pixel = &list->op[list->count - 1];
+  pixel->kind = kinds[name];
+  if (pixel->kind != HRN_PIXEL_TENSOR_AFFINE) return HRN_OK;
+  /* From the middle of the image on, where torchvision's tensors have their origin. */
+  const double none[2] = {0, 0}, corner[2] = {width * -0.5, height * -0.5};
+  double shear[2] = {0, 0}, translate[2] = {0, 0}, angle = 0;
+  if (name <= SHEAR_Y) shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
+  if (name == TRANSLATE_X || name == TRANSLATE_Y) translate[name - TRANSLATE_X] = trunc(magnitude);
+  if (name == ROTATE) angle = -magnitude;
+  memset(pixel->p, 0, sizeof pixel->p);
+  hrn_affine_map(name <= SHEAR_Y ? corner : none, angle, translate, 1, shear, pixel->p);
+  pixel->filter = op->filter;
+  memset(pixel->i, 0, sizeof pixel->i);
+  pixel->i[0] = op->i[4];
+  return HRN_OK;
+}
+
+static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                        hrn_pixel_list *list, hrn_status *status) {
+  const space s = {0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}, of_v2(op)};
+  const hrn_policy_step *steps = hrn_policies[op->i[0]][hrn_draw_below(draws, HRN_POLICY_LINES)];
+  double chance[2];
+  int32_t sign[2];
+  for (int k = 0; k < 2; k++) chance[k] = hrn_uniform(hrn_draw_word(draws));
+  for (int k = 0; k < 2; k++) sign[k] = hrn_draw_below(draws, 2) ? 1 : -1;
+  for (int k = 0; k < 2; k++) {
+    if (!(chance[k] < steps[k].probability)) continue;
+    double magnitude = magnitude_of(&s, steps[k].name, steps[k].magnitude, 10);
+    if (is_signed(steps[k].name)) magnitude *= sign[k];
+    if (append(op, steps[k].name, magnitude, width, height, list, status) != HRN_OK) {
+      return status->code;
+    }
+  }
+  return HRN_OK;
+}
+
+/* AugMix as torchvision draws it: bins below the severity, of ten; without all_ops none that
+ * changes colour or sharpness. */
+static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                  hrn_pixel_list *list, hrn_status *status) {
+  static const enum op_name names[] = {SHEAR_X,   SHEAR_Y,  TRANSLATE_X,   TRANSLATE_Y, ROTATE,
+                                       POSTERIZE, SOLARIZE, AUTO_CONTRAST, EQUALIZE,    BRIGHTNESS,
+                                       COLOR,     CONTRAST, SHARPNESS};
+  const space s = {0.3, 30, 0.9, 4, 4, {width / 3.0, height / 3.0}, of_v2(op)};
+  const int32_t severity = op->i[0], width_of_mixture = op->i[1], choices = op->i[3] ? 13 : 9;
+  double shares[2], weights[HRN_MAX_CHAINS];
+  hrn_draw_dirichlet(draws, op->p[0], 2, shares);
+  hrn_draw_dirichlet(draws, op->p[0], width_of_mixture, weights);
+  if (hrn_mix_begin(list, (double)(float)shares[0], status) != HRN_OK) return status->code;
+  for (int32_t chain = 0; chain < width_of_mixture; chain++) {
+    const int32_t drawn = 1 + hrn_draw_below(draws, 3), depth = op->i[2] > 0 ? op->i[2] : drawn;
+    for (int32_t k = 0; k < depth; k++) {
+      const enum op_name name = names[hrn_draw_below(draws, choices)];
+      double magnitude = magnitude_of(&s, name, hrn_draw_below(draws, severity), 10);
+      if (hrn_draw_below(draws, 2) && is_signed(name)) magnitude *= -1;
+      if (append_of_tensor(op, name, magnitude, width, height, list, status) != HRN_OK) {
+        return status->code;
+      }
+    }
+    /* The product of two single-precision shares. */
+    const float weight = (float)weights[chain] * (float)shares[1];
+    if (hrn_mix_chain(list, (double)weight, status) != HRN_OK) return status->code;
+  }
+  return hrn_mix_end(list, -1, status);
+}
+
+int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                    hrn_pixel_list *list, hrn_status *status) {
+  if (op->kind == HRN_OP_AUTO_AUGMENT) {
+    return auto_augment(op, draws, width, height, list, status);
+  }
+  if (op->kind == HRN_OP_AUG_MIX) return augmix(op, draws, width, height, list, status);
+  const int trivial = op->kind == HRN_OP_TRIVIAL_AUGMENT;
+  const space s =
+      trivial
+          ? (space){0.99, 135, 0.99, 6, 8, {32, 32}, of_v2(op)}
+          : (space){0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}, of_v2(op)};
+  const int32_t count = trivial ? 1 : op->i[0], bins = trivial ? op->i[0] : op->i[2];
+  for (int32_t k = 0; k < count; k++) {
+    const enum op_name name = (enum op_name)hrn_draw_below(draws, CHOICES);
+    /* Drawn whether the op has a use for them or not, so that each op takes three words. */
+    const int32_t drawn = hrn_draw_below(draws, bins), sign = hrn_draw_below(draws, 2) ? 1 : -1;
+    double magnitude = magnitude_of(&s, name, trivial ? drawn : op->i[1], bins);
+    if (is_signed(name)) magnitude *= sign;
+    if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
+  }
+  return HRN_OK;
+}

@@ -1,0 +1,171 @@
+/* recipe.c: what random ops on pixels draw, as torchvision 0.29's get_params distributes it.
+ *
+ * An op takes its words one after the other from its own counter, so ops draw independently of
+ * each other. How many it takes for what is a promise that golden vectors hold.
+ */
+#include "recipe.h"
+
+#include <math.h>
+#include <string.h>
+
+static void set_fill(hrn_pixel_op *pixel, const hrn_op *op) {
+  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
+}
+
+/* A random permutation of 0..count-1, count at most 4: each place takes one of those left. */
+static void permutation(hrn_draws *draws, int32_t count, int32_t *order) {
+  for (int32_t k = 0; k < count; k++) order[k] = k;
+  for (int32_t k = 0; k + 1 < count; k++) {
+    const int32_t other = k + hrn_draw_below(draws, count - k);
+    const int32_t swap = order[k];
+    order[k] = order[other];
+    order[other] = swap;
+  }
+}
+
+static int color_jitter(const hrn_op *op, hrn_draws *draws, hrn_pixel_list *list,
+                        hrn_status *status) {
+  static const int32_t kinds[4] = {HRN_PIXEL_BRIGHTNESS, HRN_PIXEL_CONTRAST, HRN_PIXEL_SATURATION,
+                                   HRN_PIXEL_HUE};
+  int32_t order[4];
+  double factor[4];
+  permutation(draws, 4, order);
+  /* Drawn for all four, so that leaving one out does not change the others. */
+  for (int k = 0; k < 4; k++) factor[k] = hrn_draw_between(draws, op->p[2 * k], op->p[2 * k + 1]);
+  for (int k = 0; k < 4; k++) {
+    if (!op->i[order[k]]) continue;
+    hrn_pixel_op *pixel = hrn_pixel_append(list, kinds[order[k]], status);
+    if (pixel == NULL) return status->code;
+    pixel->p[0] = factor[order[k]];
+  }
+  return HRN_OK;
+}
+
+static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                   hrn_pixel_op *pixel) {
+  const double *p = op->p;
+  const double angle = hrn_draw_between(draws, p[0], p[1]);
+  const double reach_x = p[2] * width, reach_y = p[3] * height;
+  /* Whole pixels, half to even, as Python rounds. */
+  const double translate[2] = {rint(hrn_draw_between(draws, -reach_x, reach_x)),
+                               rint(hrn_draw_between(draws, -reach_y, reach_y))};
+  const double scale = hrn_draw_between(draws, p[4], p[5]);
+  const double shear_x = hrn_draw_between(draws, p[6], p[7]);
+  const double shear[2] = {shear_x, hrn_draw_between(draws, p[8], p[9])};
+  const double middle[2] = {width * 0.5, height * 0.5};
+  hrn_affine_map(op->i[0] ? p + 10 : middle, angle, translate, scale, shear, pixel->p);
+}
+
+static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                        hrn_pixel_op *pixel) {
+  /* How far a corner may move; torchvision divides first and cuts the product off. */
+  const int32_t x = (int32_t)(op->p[0] * (width / 2)), y = (int32_t)(op->p[0] * (height / 2));
+  double corners[8];
+  for (int k = 0; k < 4; k++) {
+    const int right = k == 1 || k == 2, bottom = k >= 2;
+    corners[2 * k] = (right ? width - x - 1 : 0) + hrn_draw_below(draws, x + 1);
+    corners[2 * k + 1] = (bottom ? height - y - 1 : 0) + hrn_draw_below(draws, y + 1);
+  }
+  /* Corners that meet, as in an image one pixel wide, have no map: it stays as it is. */
+  if (!hrn_perspective_map(corners, width, height, pixel->p)) pixel->kind = HRN_PIXEL_NOTHING;
+}
+
+/* A map whose numbers are given and want only the size of the image. */
+static void fixed_map(const hrn_op *op, int32_t width, int32_t height, hrn_pixel_op *pixel) {
+  const double *p = op->p, middle[2] = {width * 0.5, height * 0.5};
+  const int has_centre = op->i[2];
+  if (op->i[1] == HRN_MAP_COEFFICIENTS) return;
+  pixel->i[2] = pixel->i[3] = 0;
+  if (op->i[1] == HRN_MAP_AFFINE) {
+    hrn_affine_map(has_centre ? p + 6 : middle, p[0], p + 1, p[3], p + 4, pixel->p);
+  } else if (op->i[1] == HRN_MAP_ROTATION) {
+    hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, op->i[3], width, height, pixel->p,
+                     &pixel->filter, pixel->i + 2);
+  }
+}
+
+/* The one pixel op of an op that always draws one. */
+static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
+                   hrn_pixel_op *pixel) {
+  pixel->filter = op->filter;
+  set_fill(pixel, op);
+  switch (op->kind) {
+    case HRN_OP_PIXEL:
+      memcpy(pixel->i, op->i + 1, sizeof pixel->i);
+      memcpy(pixel->p, op->p, sizeof pixel->p);
+      if (op->i[0] == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
+      if (op->i[0] == HRN_PIXEL_USER) {
+        uint64_t words[4];
+        for (int k = 0; k < 4; k++) words[k] = hrn_draw_word(draws);
+        hrn_user_draw(words, draws->key->sample, pixel);
+      }
+      return;
+    case HRN_OP_CHANNEL_PERMUTATION:
+      permutation(draws, 3, pixel->i);
+      return;
+    case HRN_OP_GAUSSIAN_BLUR:
+      pixel->i[0] = op->i[0];
+      pixel->i[1] = op->i[1];
+      pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->p[0], op->p[1]);
+      return;
+    case HRN_OP_JPEG:
+      pixel->i[0] = op->i[0] + hrn_draw_below(draws, op->i[1] - op->i[0] + 1);
+      return;
+    case HRN_OP_GAUSSIAN_NOISE: {
+      const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
+      memcpy(pixel->i, key, sizeof key);
+      memcpy(pixel->p, op->p, 3 * sizeof *op->p);
+      return;
+    }
+    case HRN_OP_ROTATION:
+      hrn_rotation_map(hrn_draw_between(draws, op->p[0], op->p[1]), op->i[0] ? op->p + 2 : NULL,
+                       op->i[1], width, height, pixel->p, &pixel->filter, pixel->i + 2);
+      return;
+    case HRN_OP_AFFINE:
+      affine(op, draws, width, height, pixel);
+      return;
+    default:
+      perspective(op, draws, width, height, pixel);
+      return;
+  }
+}
+
+int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
+               hrn_pixel_list *list, hrn_status *status) {
+  hrn_draws draws = hrn_draws_of(key, index);
+  int32_t kind;
+  switch (op->kind) {
+    case HRN_OP_PIXEL:
+      kind = op->i[0];
+      break;
+    case HRN_OP_CHANNEL_PERMUTATION:
+      kind = HRN_PIXEL_CHANNELS;
+      break;
+    case HRN_OP_GAUSSIAN_BLUR:
+      kind = HRN_PIXEL_BLUR;
+      break;
+    case HRN_OP_JPEG:
+      kind = HRN_PIXEL_JPEG;
+      break;
+    case HRN_OP_GAUSSIAN_NOISE:
+      kind = HRN_PIXEL_NOISE;
+      break;
+    case HRN_OP_ROTATION:
+    case HRN_OP_AFFINE:
+      kind = HRN_PIXEL_AFFINE;
+      break;
+    case HRN_OP_PERSPECTIVE:
+      kind = HRN_PIXEL_PERSPECTIVE;
+      break;
+    case HRN_OP_COLOR_JITTER:
+      return color_jitter(op, &draws, list, status);
+    case HRN_OP_TIMM:
+      return hrn_timm_draw(op, &draws, width, height, list, status);
+    default:
+      return hrn_policy_draw(op, &draws, width, height, list, status);
+  }
+  hrn_pixel_op *pixel = hrn_pixel_append(list, kind, status);
+  if (pixel == NULL) return status->code;
+  single(op, &draws, width, height, pixel);
+  return HRN_OK;
+}

@@ -1,0 +1,28 @@
+// Package jpeg turns a JPEG's bytes into rows of pixels, and an image into a JPEG.
+//
+// header.c opens a file and says what it is worth, limits.c what it may cost, inspect.c and
+// entropy.c read all of it for its verdict and its seek points (seek.c). window.c makes the pixels
+// of a window: hook.c decodes its coefficients (coefficients.c, huffman.c) in the place of
+// libjpeg-turbo's entropy decoder, planes.c makes pixels of them with the kernels of
+// plane_kernels.h, and libjpeg-turbo does what is left. hook_check.c tries first whether the libjpeg
+// that is linked can be hooked. encode.c and encoder.c write, recompress.c writes and reads again.
+package jpeg
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
+#cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+#cgo LDFLAGS: -l:libjpeg.a
+*/
+import "C"
+
+import (
+	"embed"
+
+	_ "github.com/headrace/headrace/native/core"
+)
+
+// Go's build cache looks at no header of another folder. What is embedded is part of this package,
+// so packages that import it are compiled anew when a header changes.
+//
+//go:embed *.h
+var _ embed.FS

@@ -1,0 +1,67 @@
+/* hook.h: our entropy decoder in the place of libjpeg's, for the MCUs of a window alone. */
+#ifndef HEADRACE_JPEG_HOOK_H
+#define HEADRACE_JPEG_HOOK_H
+
+#include "coefficients.h"
+#include "jpeg.h"
+#include "planes.h"
+#include "seek.h"
+
+/* A walk over the MCUs of the scan in their order, from any of them on. */
+typedef struct hrn_walk {
+  uint64_t mcu; /* the next one */
+  size_t end;   /* byte of the scan behind what was unstuffed: a marker, or the end */
+  size_t limit; /* byte of the scan that the walk stops before */
+  hrn_segment segment;
+} hrn_walk;
+
+/* One scan being decoded. */
+typedef struct hrn_hook {
+  hrn_dc_table dc[NUM_HUFF_TBLS]; /* both kept from image to image */
+  hrn_ac_table ac[NUM_HUFF_TBLS];
+  hrn_mcu mcu;
+  hrn_scan skip;       /* tables for the MCUs that are passed over */
+  const uint8_t *scan; /* entropy-coded bytes up to the record's end */
+  size_t length;
+  uint32_t columns, rows; /* MCUs */
+  uint32_t restart_interval;
+  bool has_seek;
+  hrn_seek seek;
+
+  uint32_t first_column, last_column, last_row; /* the window, in MCUs */
+  uint32_t column, row;                         /* of libjpeg's next call */
+  uint32_t ready_row, ready_rows;               /* rows in `blocks` */
+  int16_t *blocks;
+  size_t row_stride; /* coefficients from one ready row to the next */
+  uint8_t *unstuffed[2];
+  hrn_walk walk;
+  hrn_planes planes; /* where libjpeg does not make the pixels */
+  bool irregular;    /* the coefficients are not to be trusted: decode anew without us */
+} hrn_hook;
+
+/* hook_check.c: why the libjpeg that is linked cannot be hooked, or NULL. Tried once. */
+const char *hrn_hook_refusal(void);
+
+/* After jpeg_start_decompress: whether this scan is one that we read (plain sequential Huffman, 8
+ * bits, all components in one scan), with its tables made. Not to be asked where the library cannot
+ * be hooked. */
+bool hrn_hook_accepts(hrn_context *context);
+
+/* After that: the window in MCUs, inclusive, and the memory for it; HRN_MEMORY or another code
+ * where there is none. The last row is a hint only: rows are made as asked. */
+int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_column,
+                    uint32_t last_row, hrn_status *status);
+
+/* The window's MCUs of a row, one after the other, each its blocks in the order of the scan; NULL
+ * once the data is irregular. Rows are asked for in order. */
+int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row);
+
+/* After jpeg_crop_scanline: takes over decode_mcu for output columns [left, left + width) and rows
+ * up to `bottom`. `seek` is the image's record or NULL. */
+int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32_t bottom,
+                     hrn_status *status);
+
+/* Whether the hook was at work and met what is not for it. */
+bool hrn_hook_irregular(const hrn_context *context);
+
+#endif

@@ -1,0 +1,182 @@
+/* window.c: the pixels of a window of a JPEG, a few rows at a time. */
+#include "hook.h"
+
+/* Rows a call of jpeg_read_scanlines: more than any sampling's group of rows. */
+#define ROWS_PER_CALL 16
+
+/* Columns decoded beside the window. Fancy upsampling makes a pixel from its neighbour's chroma and
+ * treats the window's edge as the image's, so the outermost columns come out wrong; one column is
+ * too few at the left edge of 4:2:0. Where a component has fewer than two columns left,
+ * jpeg_crop_scanline chooses every component's upsampling anew, and one of half the width that has
+ * two gets the plain kind; that takes a component of a third or a quarter, and eight columns leave
+ * three of it. */
+static uint32_t column_padding(const struct jpeg_decompress_struct *info) {
+  return info->max_h_samp_factor > 2 ? 8 : 2;
+}
+
+/* `count` rows of the window to `first`, `stride` bytes apart. */
+static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t count) {
+  JSAMPROW rows[ROWS_PER_CALL];
+  first -= jpeg->margin;
+  while (count > 0) {
+    uint32_t group = count < ROWS_PER_CALL ? count : ROWS_PER_CALL;
+    for (uint32_t i = 0; i < group; i++) rows[i] = first + i * stride;
+    /* Fewer than asked for where a group of rows ends; never 0, for our source does not suspend. */
+    uint32_t done = jpeg_read_scanlines(&jpeg->info, rows, group);
+    if (done == 0) {
+      hrn_fail(jpeg->status, HRN_INTERNAL, -1, "libjpeg has no row %u", jpeg->info.output_scanline);
+      return;
+    }
+    if (jpeg->info.out_color_space == JCS_CMYK) {
+      for (uint32_t i = 0; i < done; i++) hrn_cmyk_to_rgbx(rows[i], stride / 4);
+    }
+    first += done * stride;
+    count -= done;
+  }
+}
+
+int hrn_jpeg_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                  hrn_status *status) {
+  hrn_jpeg *jpeg = context->jpeg;
+  if (jpeg->own_pixels) {
+    hrn_planes_read(context, first, stride, count);
+    return HRN_OK;
+  }
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) {
+    hrn_jpeg_close(context);
+    return status->code;
+  }
+  read_rows(jpeg, first, stride, count);
+  return status->code;
+}
+
+/* Files of several scans are read whole before their first row: what their rows need is asked for
+ * before that, not behind seconds of decoding. As wide as the crop can become at most. */
+static int reserve_rows(hrn_context *context, const hrn_box *box, int32_t at_once,
+                        hrn_status *status) {
+  struct jpeg_decompress_struct *info = &context->jpeg->info;
+  if (!jpeg_has_multiple_scans(info)) return HRN_OK;
+  uint64_t columns =
+      (uint64_t)box->width + 2 * column_padding(info) + (uint64_t)info->max_h_samp_factor * DCTSIZE;
+  if (columns > info->image_width) columns = info->image_width;
+  const size_t bytes = (size_t)columns * 4 * (size_t)at_once;
+  return hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status) != NULL ? HRN_OK : status->code;
+}
+
+/* Makes ready to decode the window and at most a few rows and columns beside it. Entropy-coded data
+ * above it has to be read, for each MCU's place is known only from the one before; inverse DCT,
+ * upsampling and colour conversion are done for the window alone, and nothing at all for what is
+ * below. */
+int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_rows *rows,
+                  hrn_status *status) {
+  hrn_jpeg *jpeg = context->jpeg;
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) {
+    hrn_jpeg_close(context);
+    return status->code;
+  }
+  const uint32_t denominator = context->jpeg->denominator;
+  info->scale_num = 1;
+  info->scale_denom = denominator;
+  /* At a fraction most samplings need no upsampling of chroma any more. Where one still does (4:1:0
+   * at 1/2), libjpeg takes its fancy kind's width and context rows from the full scale, and a
+   * window differs from the whole. */
+  if (denominator > 1) info->do_fancy_upsampling = FALSE;
+  if (reserve_rows(context, box, rows->at_once, status) != HRN_OK) {
+    hrn_jpeg_close(context);
+    return status->code;
+  }
+  hrn_jpeg_start(context);
+  /* A value of after setjmp, which a jump cannot leave undefined. */
+  bool ours = hooked && hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
+  if (ours && !hrn_planes_refused() && hrn_planes_accept(context)) {
+    const size_t stride = (size_t)box->width * 4;
+    uint8_t *pixels = NULL;
+    if (hrn_planes_begin(context, box, status)) {
+      pixels = hrn_scratch(context, HRN_SCRATCH_DECODE,
+                           (size_t)rows->at_once * stride + HRN_COLOUR_PADDING, status);
+    }
+    if (pixels != NULL) {
+      jpeg->own_pixels = true;
+      rows->image = (hrn_image){pixels, stride, box->width, box->height};
+      rows->first = rows->ready = 0;
+      return status->code;
+    }
+    /* libjpeg's way needs less memory. */
+    hrn_status_clear(status);
+    jpeg->hook = NULL;
+    ours = false;
+  }
+
+  JDIMENSION first = 0, columns = info->output_width;
+  uint32_t top = (uint32_t)box->top;
+  /* The library smooths over coefficients that were never sent. It looks at neighbouring blocks for
+   * that, and only a decode without skipping or cropping is Pillow's. */
+  bool whole = info->progressive_mode && hrn_jpeg_incomplete(info);
+  if (!whole) {
+    uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
+    const uint32_t padding = column_padding(info);
+    from = from > padding ? from - padding : 0;
+    to = columns - to > padding ? to + padding : columns;
+    if (to - from < columns) {
+      first = from;
+      columns = to - from;
+      jpeg_crop_scanline(info, &first, &columns); /* moves first left to a whole MCU */
+    }
+    /* The hook counts in MCUs of the file, whatever the scale. Where its rows do not fit the memory
+     * limit, libjpeg's own decoder needs less. */
+    if (ours && hrn_hook_install(context, first * denominator, columns * denominator,
+                                 (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
+      hrn_status_clear(status);
+    }
+    if (top > 0) jpeg_skip_scanlines(info, top);
+  }
+
+  size_t stride = (size_t)columns * 4;
+  uint8_t *pixels =
+      hrn_scratch(context, HRN_SCRATCH_DECODE, (size_t)rows->at_once * stride, status);
+  if (pixels == NULL) {
+    hrn_jpeg_close(context);
+    return status->code;
+  }
+  jpeg->margin = (uint32_t)(((size_t)box->left - first) * 4);
+  rows->image = (hrn_image){pixels + jpeg->margin, stride, box->width, box->height};
+  rows->first = rows->ready = 0;
+  if (whole) { /* rows that nobody asked for, over each other */
+    while (info->output_scanline < top) read_rows(jpeg, rows->image.pixels, stride, 1);
+  }
+  return status->code;
+}
+
+/* Reads on to EOI where the window reached the last row: what stands behind the pixels can make the
+ * file a bad one. What is below a window stays unread; files of several scans were read to EOI
+ * before their first row, and our own decoder looks for itself. */
+static void read_tail(hrn_jpeg *jpeg, hrn_status *status) {
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  if (jpeg->hook != NULL || jpeg_has_multiple_scans(info) ||
+      info->output_scanline < info->output_height) {
+    return;
+  }
+  jpeg->status = status;
+  if (setjmp(jpeg->escape) != 0) return;
+  while (jpeg_consume_input(info) != JPEG_REACHED_EOI) continue;
+}
+
+int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status) {
+  hrn_context *context = rows->source;
+  read_tail(context->jpeg, status);
+  if (status->code == HRN_OK) hrn_jpeg_verdict(context->jpeg, status);
+  hrn_jpeg_close(context);
+  *again = status->code == HRN_OK && hrn_hook_irregular(context);
+  if (!*again) return status->code;
+  /* Damaged data, or seek points of another file. The verdict is libjpeg's, as if nobody had tried
+   * before it. */
+  hrn_status_clear(status);
+  uint32_t width, height;
+  if (hrn_jpeg_header(context, &width, &height, status) != HRN_OK) {
+    return status->code;
+  }
+  return hrn_jpeg_rows(context, &rows->box, false, rows, status);
+}

@@ -1,0 +1,199 @@
+/* geometry.c: folds a sequence of ops into as few stages as give the same pixels.
+ *
+ * A stage is box, resize, padding, window, flip, in that order. An op folds into the last stage
+ * where it commutes with what is there already; where it does not (a resize after a resize, or
+ * after a flip, whose mirrored coefficients round differently), a new stage begins on the
+ * finished pixels of the one before. Nothing is approximated: folding only leaves out pixels
+ * that nobody looks at.
+ */
+#include <string.h>
+
+#include "plan.h"
+
+static void axis_begin(hrn_axis *axis, int32_t length) {
+  memset(axis, 0, sizeof *axis);
+  axis->box_length = axis->resized = axis->length = length;
+  axis->step = 1;
+}
+
+static void stage_begin(hrn_stage *stage, int32_t width, int32_t height) {
+  memset(stage, 0, sizeof *stage);
+  stage->bits = HRN_COEFFICIENT_BITS;
+  stage->denominator = 1;
+  axis_begin(&stage->x, width);
+  axis_begin(&stage->y, height);
+}
+
+typedef hrn_program fold;
+
+static hrn_stage *open_stage(fold *f) { return &f->stages[f->count - 1]; }
+
+static hrn_stage *next_stage(fold *f) {
+  const hrn_stage *last = open_stage(f);
+  hrn_stage *next = &f->stages[f->count];
+  stage_begin(next, last->x.length, last->y.length);
+  next->pixel_end = last->pixel_end;
+  f->count++;
+  return next;
+}
+
+/* Ops on pixels stand between what came before them and what comes after. */
+static int has_pixel_ops(const fold *f) {
+  const int32_t before = f->count > 1 ? f->stages[f->count - 2].pixel_end : 0;
+  return f->stages[f->count - 1].pixel_end > before;
+}
+
+/* A stage that so far only crops can take its window as the box of a later step. */
+static int only_crops(const hrn_stage *s) {
+  return !s->resizes && !s->pads && s->x.step == 1 && s->y.step == 1;
+}
+
+static void window_to_box(hrn_axis *axis) {
+  axis->box_start += axis->origin;
+  axis->box_length = axis->resized = axis->length;
+  axis->origin = 0;
+}
+
+/* The open stage, or a new one, such that its output is a plain box of its input. */
+static hrn_stage *plain_stage(fold *f) {
+  hrn_stage *stage = only_crops(open_stage(f)) ? open_stage(f) : next_stage(f);
+  window_to_box(&stage->x);
+  window_to_box(&stage->y);
+  return stage;
+}
+
+static int shows_all(const hrn_axis *axis) {
+  return axis->step == 1 && axis->origin == 0 && axis->length == axis->resized;
+}
+
+/* Padding goes around the resized image, so that image must be what the stage shows. */
+static hrn_stage *paddable_stage(fold *f) {
+  hrn_stage *stage = open_stage(f);
+  if (!stage->pads && shows_all(&stage->x) && shows_all(&stage->y)) return stage;
+  return plain_stage(f);
+}
+
+static void axis_crop(hrn_axis *axis, int32_t start, int32_t length) {
+  axis->origin += axis->step * start;
+  axis->length = length;
+}
+
+static void axis_flip(hrn_axis *axis) {
+  axis->origin += axis->step * (axis->length - 1);
+  axis->step = -axis->step;
+}
+
+static void axis_pad(hrn_axis *axis, int32_t before, int32_t after, int32_t missing) {
+  axis->padding = (hrn_padding){before, after, missing};
+  axis->length += before + after + 2 * missing;
+}
+
+/* A box that may lie partly or wholly outside: Pillow's crop fills with black. */
+static void fold_crop(fold *f, int32_t top, int32_t left, int32_t height, int32_t width) {
+  hrn_stage *stage = open_stage(f);
+  const int32_t before_x = left < 0 ? -left : 0, before_y = top < 0 ? -top : 0;
+  const int32_t over_x = left + width - stage->x.length, over_y = top + height - stage->y.length;
+  const int32_t after_x = over_x > 0 ? over_x : 0, after_y = over_y > 0 ? over_y : 0;
+  if (before_x || before_y || after_x || after_y) {
+    stage = paddable_stage(f);
+    stage->pads = 1;
+    stage->padding_mode = HRN_PAD_CONSTANT;
+    memset(stage->fill, 0, sizeof stage->fill);
+    axis_pad(&stage->x, before_x, after_x, 0);
+    axis_pad(&stage->y, before_y, after_y, 0);
+  }
+  axis_crop(&stage->x, left + before_x, width);
+  axis_crop(&stage->y, top + before_y, height);
+}
+
+static void fold_resize(fold *f, int filter, int32_t height, int32_t width) {
+  const hrn_stage *last = open_stage(f);
+  if (last->x.length == width && last->y.length == height) return; /* Pillow copies */
+  hrn_stage *stage = plain_stage(f);
+  stage->resizes = 1;
+  stage->filter = filter;
+  stage->x.resized = stage->x.length = width;
+  stage->y.resized = stage->y.length = height;
+}
+
+/* Padding as the op says, and by what is missing on both sides. */
+static void fold_padding(fold *f, const hrn_op *op, int32_t missing_x, int32_t missing_y) {
+  const int32_t *i = op->i;
+  if (!(i[2] || i[3] || i[4] || i[5] || missing_x || missing_y)) return;
+  hrn_stage *stage = paddable_stage(f);
+  stage->pads = 1;
+  stage->padding_mode = i[7];
+  for (int c = 0; c < 3; c++) stage->fill[c] = (uint8_t)op->p[c];
+  axis_pad(&stage->x, i[2], i[4], missing_x);
+  axis_pad(&stage->y, i[3], i[5], missing_y);
+}
+
+static void fold_pad(fold *f, const hrn_op *op) { fold_padding(f, op, 0, 0); }
+
+static void fold_random_crop(fold *f, const hrn_op *op, const hrn_draw *draw) {
+  const int32_t *i = op->i;
+  const hrn_stage *stage = open_stage(f);
+  const int32_t wide = stage->x.length + i[2] + i[4], high = stage->y.length + i[3] + i[5];
+  const int32_t missing_x = i[6] && wide < i[1] ? i[1] - wide : 0;
+  const int32_t missing_y = i[6] && high < i[0] ? i[0] - high : 0;
+  fold_padding(f, op, missing_x, missing_y);
+  axis_crop(&open_stage(f)->x, draw->value[1], draw->value[3]);
+  axis_crop(&open_stage(f)->y, draw->value[0], draw->value[2]);
+}
+
+void hrn_geometry_resume(hrn_program *program, int32_t width, int32_t height) {
+  hrn_stage *next = next_stage(program);
+  axis_begin(&next->x, width);
+  axis_begin(&next->y, height);
+}
+
+void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height) {
+  program->count = 1;
+  program->pixels.count = 0;
+  program->erasings = 0;
+  program->crops.count = 0;
+  stage_begin(&program->stages[0], width, height);
+}
+
+int hrn_geometry_add(hrn_program *f, const hrn_op *op, int32_t index, const hrn_key *key,
+                     hrn_status *status) {
+  int32_t w = open_stage(f)->x.length, h = open_stage(f)->y.length;
+  hrn_draw draw;
+  if (hrn_draw_op(op, index, key, w, h, &draw, status) != HRN_OK) return status->code;
+  const int32_t old_w = w, old_h = h;
+  if (hrn_op_size(op, &w, &h, status) != HRN_OK) return status->code;
+  const int flips = op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP;
+  if (flips && !draw.value[0]) return HRN_OK;
+  if (has_pixel_ops(f)) next_stage(f);
+  switch (op->kind) {
+    case HRN_OP_CROP:
+      fold_crop(f, op->i[0], op->i[1], h, w);
+      break;
+    case HRN_OP_CENTER_CROP:
+      fold_crop(f, hrn_centre(old_h, h), hrn_centre(old_w, w), h, w);
+      break;
+    case HRN_OP_RESIZE:
+    case HRN_OP_RESIZE_SHORTER:
+      fold_resize(f, op->filter, h, w);
+      break;
+    case HRN_OP_RANDOM_RESIZED_CROP:
+      fold_crop(f, draw.value[0], draw.value[1], draw.value[2], draw.value[3]);
+      fold_resize(f, op->filter, h, w);
+      break;
+    case HRN_OP_PAD:
+      fold_pad(f, op);
+      break;
+    case HRN_OP_RANDOM_CROP:
+      fold_random_crop(f, op, &draw);
+      break;
+    case HRN_OP_HORIZONTAL_FLIP:
+      axis_flip(&open_stage(f)->x);
+      break;
+    case HRN_OP_VERTICAL_FLIP:
+      axis_flip(&open_stage(f)->y);
+      break;
+    default:
+      return hrn_fail(status, HRN_INTERNAL, -1, "op %d has kind %d", index, op->kind);
+  }
+  return HRN_OK;
+}

@@ -1,0 +1,147 @@
+/* rows.c: a row of a PNG: filters undone, and its samples as RGBX.
+ *
+ * Samples become RGB as Pillow's open() and convert("RGB") do it. Alpha and transparent colours are
+ * dropped, never blended. 16-bit samples of colour and of grey with alpha lose their low byte;
+ * 16-bit grey alone is Pillow's mode I;16, whose conversion clips: all above 255 is white.
+ */
+#include <stdlib.h>
+
+#include "png.h"
+
+uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width) {
+  return ((uint64_t)width * png->channels * png->bit_depth + 7) / 8;
+}
+
+/* ---- filters: each byte was stored as a difference to a guess from its neighbours ---- */
+
+/* The neighbour that is nearest to left + above - corner; ties go in the order left, above, corner
+ * (PNG 9.4), which a decoder has to share with the encoder. */
+static uint8_t paeth(int left, int above, int corner) {
+  int guess = left + above - corner;
+  int to_left = abs(guess - left), to_above = abs(guess - above), to_corner = abs(guess - corner);
+  if (to_left <= to_above && to_left <= to_corner) return (uint8_t)left;
+  return (uint8_t)(to_above <= to_corner ? above : corner);
+}
+
+/* Inlined once for each usual step, so that the compiler knows it and keeps a pixel in registers.
+ */
+static inline __attribute__((always_inline)) void undo(int filter, uint8_t *row,
+                                                       const uint8_t *above, size_t bytes,
+                                                       size_t step) {
+  size_t first = bytes < step ? bytes : step; /* bytes without a left neighbour */
+  switch (filter) {
+    case 1: /* Sub */
+      for (size_t i = step; i < bytes; i++) row[i] = (uint8_t)(row[i] + row[i - step]);
+      break;
+    case 2: /* Up */
+      for (size_t i = 0; i < bytes; i++) row[i] = (uint8_t)(row[i] + above[i]);
+      break;
+    case 3: /* Average */
+      for (size_t i = 0; i < first; i++) row[i] = (uint8_t)(row[i] + above[i] / 2);
+      for (size_t i = step; i < bytes; i++) {
+        row[i] = (uint8_t)(row[i] + (row[i - step] + above[i]) / 2);
+      }
+      break;
+    case 4: /* Paeth; with no left neighbour the guess is the byte above */
+      for (size_t i = 0; i < first; i++) row[i] = (uint8_t)(row[i] + above[i]);
+      for (size_t i = step; i < bytes; i++) {
+        row[i] = (uint8_t)(row[i] + paeth(row[i - step], above[i], above[i - step]));
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+/* False for a filter that does not exist. */
+bool hrn_png_unfilter(const hrn_png *png, int filter, uint8_t *row, const uint8_t *above,
+                      size_t bytes) {
+  size_t step = ((size_t)png->channels * png->bit_depth + 7) / 8; /* of a whole pixel, at least 1 */
+  if (filter > 4) return false;
+  switch (step) {
+    case 1:
+      undo(filter, row, above, bytes, 1);
+      break;
+    case 3:
+      undo(filter, row, above, bytes, 3);
+      break;
+    case 4:
+      undo(filter, row, above, bytes, 4);
+      break;
+    default:
+      undo(filter, row, above, bytes, step);
+      break;
+  }
+  return true;
+}
+
+/* ---- samples ---- */
+
+static inline void put(uint8_t *rgbx, uint8_t r, uint8_t g, uint8_t b) {
+  rgbx[0] = r;
+  rgbx[1] = g;
+  rgbx[2] = b;
+  rgbx[3] = 255;
+}
+
+/* Sample number x of a row of 1, 2, 4 or 8 bits, the first in the highest bits. */
+static inline uint32_t sample(const uint8_t *row, uint32_t x, uint32_t depth) {
+  uint64_t bit = (uint64_t)x * depth;
+  return row[bit >> 3] >> (8 - depth - (bit & 7)) & ((1u << depth) - 1);
+}
+
+static void grey_row(const uint8_t *row, uint32_t left, uint32_t count, uint32_t depth,
+                     uint8_t *rgbx) {
+  /* 255, 85, 17 and 1: the samples spread over 0..255 without rounding. */
+  uint32_t scale = 255u / ((1u << depth) - 1);
+  for (uint32_t x = 0; x < count; x++) {
+    uint8_t value = (uint8_t)(sample(row, left + x, depth) * scale);
+    put(rgbx + (size_t)4 * x, value, value, value);
+  }
+}
+
+static void palette_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
+                        uint8_t *rgbx) {
+  for (uint32_t x = 0; x < count; x++) {
+    const uint8_t *entry = png->palette[sample(row, left + x, png->bit_depth)];
+    put(rgbx + (size_t)4 * x, entry[0], entry[1], entry[2]);
+  }
+}
+
+static void grey16_row(const uint8_t *row, uint32_t count, uint8_t *rgbx) {
+  for (uint32_t x = 0; x < count; x++, row += 2) {
+    uint8_t value = row[0] == 0 ? row[1] : 255;
+    put(rgbx + (size_t)4 * x, value, value, value);
+  }
+}
+
+/* Whole samples: green and blue stand `green` and `blue` bytes behind red, 0 for grey. */
+static inline __attribute__((always_inline)) void whole_row(const uint8_t *row, uint32_t count,
+                                                            size_t pixel, size_t green, size_t blue,
+                                                            uint8_t *rgbx) {
+  for (uint32_t x = 0; x < count; x++, row += pixel) {
+    put(rgbx + (size_t)4 * x, row[0], row[green], row[blue]);
+  }
+}
+
+/* Pixels [left, left + count) of a row. */
+void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
+                 uint8_t *rgbx) {
+  size_t bytes = png->bit_depth == 16 ? 2 : 1, pixel = png->channels * bytes;
+  const uint8_t *first = row + left * pixel;
+  if (png->color_type == PNG_PALETTE) {
+    palette_row(png, row, left, count, rgbx);
+  } else if (png->color_type == PNG_GREY && bytes == 1) {
+    grey_row(row, left, count, png->bit_depth, rgbx);
+  } else if (png->color_type == PNG_GREY) {
+    grey16_row(first, count, rgbx);
+  } else if (png->color_type == PNG_GREY_ALPHA) {
+    whole_row(first, count, pixel, 0, 0, rgbx);
+  } else if (pixel == 3) {
+    whole_row(first, count, 3, 1, 2, rgbx);
+  } else if (pixel == 4) {
+    whole_row(first, count, 4, 1, 2, rgbx);
+  } else {
+    whole_row(first, count, pixel, bytes, 2 * bytes, rgbx);
+  }
+}

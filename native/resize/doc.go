@@ -1,0 +1,24 @@
+// Package resize is Pillow's resampling: coefficients, kernels and the order of the passes.
+//
+// coefficients.c computes the weights, arrange.c holds them as an instruction set wants them,
+// scalar.c, avx2.c and avx512.c are the kernels, resize.c goes down the image.
+package resize
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
+#cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+#cgo LDFLAGS: -lm
+*/
+import "C"
+
+import (
+	"embed"
+
+	_ "github.com/headrace/headrace/native/core"
+)
+
+// Go's build cache looks at no header of another folder. What is embedded is part of this package,
+// so packages that import it are compiled anew when a header changes.
+//
+//go:embed *.h
+var _ embed.FS

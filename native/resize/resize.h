@@ -1,0 +1,151 @@
+/* resize.h: Pillow 13's resampling, split into coefficients, kernels and the driver that orders
+ * the passes. The arithmetic is fixed: 22-bit coefficients, 32-bit sums that start at one half,
+ * an 8-bit intermediate (python-pillow/Pillow, src/libImaging/Resample.c).
+ */
+#ifndef HEADRACE_RESIZE_RESIZE_H
+#define HEADRACE_RESIZE_RESIZE_H
+
+#include "../core/cpu.h"
+#include "../core/image.h"
+
+/* 32 bits less 8 for the pixel and 2 for filters that overshoot. */
+#define HRN_COEFFICIENT_BITS 22
+
+/* What HRN_FAST leaves of them: a weight then fits 16 bits, and one multiply is enough. */
+#define HRN_FAST_BITS 14
+
+/* One axis: [from, to) of a line of `input` pixels becomes `output` pixels. A box that was decoded
+ * at a fraction of its size need not begin or end between two pixels; weights reach no further than
+ * the line, as with the `box` of Pillow's resize. */
+typedef struct hrn_scaling {
+  int32_t input, output;
+  double from, to;
+} hrn_scaling;
+
+/* Outputs are computed in whole groups: 16 pixels are the widest vector. */
+#define HRN_TAPS_GROUP 16
+
+/* Bytes of the widest arranged form: 3 digits of 4 channels a weight, an order of 64 bytes for 4
+ * outputs. */
+#define HRN_ARRANGED_WEIGHT 12
+#define HRN_ARRANGED_OUTPUT 16
+
+/* How weights are also held for kernels that multiply narrow integers. */
+typedef enum hrn_split {
+  HRN_SPLIT_NONE = 0,  /* some weight is too large to split */
+  HRN_SPLIT_WORDS = 1, /* weight = high * 2^11 + low, 0 <= low < 2^11, both int16 */
+  HRN_SPLIT_BYTES = 2, /* weight = high * 2^15 + low, 0 <= high < 2^7, 0 <= low < 2^15 */
+  HRN_SPLIT_FAST = 3,  /* weight = high * 2^8, int16: no second half */
+  HRN_SPLIT_DIGITS = 4 /* weight = (d2 * 2^8 + d1) * 2^8 + d0, int8: see avx512.c */
+} hrn_split;
+
+/* Most taps under HRN_SPLIT_BYTES: 128 * 255 + 64 still fits int16. */
+#define HRN_BYTE_TAPS 128
+
+/* The coefficients of outputs [output_start, output_start + count) along one axis. Output i is the
+ * weighted sum of length[i] inputs from start[i] on; start counts from input_start, so that a
+ * buffer holding only [input_start, input_start + input_length) can be addressed directly. The
+ * arrays go on to a whole group of 16 outputs with outputs that are safe to compute. */
+typedef struct hrn_taps {
+  int32_t count, output_start;
+  int32_t input_start, input_length;
+  int32_t most;   /* taps of any output */
+  int32_t stride; /* weights an output, `most` rounded up to 4; unused ones are 0 */
+  int32_t *start, *length;
+  int32_t *weight; /* 22-bit fixed point */
+  int32_t bits;    /* behind the point: HRN_COEFFICIENT_BITS, or HRN_FAST_BITS and zeros */
+  hrn_split split; /* from here on: what an instruction set's hrn_arrange_kernel made of it */
+  /* 2 * stride an output, in the order in which kernels load them. Horizontal: 4 highs, 4 lows,
+   * and so on. Vertical: 2 highs, 2 lows, and so on; under HRN_SPLIT_BYTES the two highs are the
+   * four bytes h0 h1 h0 h1. Under HRN_SPLIT_FAST: stride highs an output. Under
+   * HRN_SPLIT_DIGITS: bytes, in the order of avx512.c. */
+  int16_t *halves;
+} hrn_taps;
+
+/* Bytes that hrn_taps_build needs, 0 where they exceed the address space. */
+size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count);
+
+/* Computes outputs [output_start, output_start + count) of a resize in `memory` (64-byte aligned),
+ * with weights of `bits` bits behind the point: HRN_COEFFICIENT_BITS or HRN_FAST_BITS. For the
+ * horizontal pass all outputs get the same number of taps, by moving starts left, so that its
+ * kernels need no count per output. */
+void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,
+                    int32_t output_start, int32_t count, int horizontal, void *memory);
+
+/* What inputs those outputs depend on. */
+void hrn_taps_reach(const hrn_scaling *scaling, int filter, int32_t output_start, int32_t count,
+                    int32_t *input_start, int32_t *input_length);
+
+/* Holds the weights that were built once more, as the kernels of an instruction set want them. */
+typedef void (*hrn_arrange_kernel)(hrn_taps *taps, int horizontal);
+
+/* out[x] for every output of `taps`, for two rows at a time (row1 may be row0). Reads may run
+ * over the row's end by less than HRN_ROW_PADDING bytes. Writes whole groups of 16 pixels. */
+typedef void (*hrn_horizontal_kernel)(const hrn_taps *taps, const uint8_t *row0,
+                                      const uint8_t *row1, uint8_t *out0, uint8_t *out1);
+
+/* One output row: the weighted sum of rows `first`, `first` + stride, ... of `bytes` bytes each.
+ * Reads and writes may run over the end by less than HRN_ROW_PADDING bytes. */
+typedef void (*hrn_vertical_kernel)(const hrn_taps *taps, int32_t output, const uint8_t *first,
+                                    size_t stride, uint8_t *out, size_t bytes);
+
+void hrn_arrange_scalar(hrn_taps *, int);
+void hrn_horizontal_scalar(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *,
+                           uint8_t *);
+void hrn_vertical_scalar(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
+#if defined(__x86_64__)
+void hrn_arrange_avx2(hrn_taps *, int);
+void hrn_horizontal_avx2(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *, uint8_t *);
+void hrn_vertical_avx2(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
+void hrn_arrange_avx512(hrn_taps *, int);
+void hrn_horizontal_avx512(const hrn_taps *, const uint8_t *, const uint8_t *, uint8_t *,
+                           uint8_t *);
+void hrn_vertical_avx512(const hrn_taps *, int32_t, const uint8_t *, size_t, uint8_t *, size_t);
+#endif
+
+typedef struct hrn_resize_kernels {
+  hrn_arrange_kernel arrange;
+  hrn_horizontal_kernel horizontal;
+  hrn_vertical_kernel vertical;
+} hrn_resize_kernels;
+
+extern const hrn_resize_kernels hrn_resize_kernels_of[HRN_LEVELS];
+
+static inline const hrn_resize_kernels *hrn_resize_kernels_chosen(void) {
+  return &hrn_resize_kernels_of[hrn_cpu_level()];
+}
+
+/* A resize of which only a window of the output is wanted. A pass that changes no length is
+ * skipped: its taps are absent (count 0) and the window is copied through. */
+typedef struct hrn_resize {
+  int horizontal, vertical; /* which passes run */
+  int vertical_first;
+  hrn_taps x, y;
+  hrn_box output; /* the wanted window of the resized image */
+  hrn_box input;  /* the part of the image that it depends on */
+} hrn_resize;
+
+/* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS; `bits` as above. */
+int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
+                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status);
+
+/* Plans the same as far as output and input, without coefficients. */
+void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, const hrn_box *window,
+                      hrn_resize *resize);
+
+/* Where finished rows go. Row numbers count from the top of the wanted window and come in order;
+ * the pixels are valid during the call. */
+typedef struct hrn_sink hrn_sink;
+struct hrn_sink {
+  void (*row)(const hrn_sink *sink, int32_t row, const uint8_t *pixels);
+};
+
+/* Rows of the input that must be there together: those of the whole image where the vertical pass
+ * reads them, a pair where the horizontal one does. */
+int32_t hrn_resize_at_once(const hrn_resize *resize);
+
+/* Runs it on `input`, whose rows are exactly those of resize->input. */
+int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
+                   const hrn_sink *sink, hrn_status *status);
+
+#endif

@@ -1,0 +1,80 @@
+/* write.h: the last stage. RGBX rows become finished samples: channel order, scale, normalise,
+ * cast and layout in one pass. */
+#ifndef HEADRACE_WRITE_WRITE_H
+#define HEADRACE_WRITE_WRITE_H
+
+#include <stddef.h>
+
+#include "../core/cpu.h"
+#include "output.h"
+#include "weigh.h"
+
+/* Compiled from hrn_output. A channel has 256 possible values, so tables made once with
+ * torchvision's own operations are the definition; `arithmetic` says that the factors below were
+ * tried on all 256 values of each channel and give the tables' bits. */
+typedef struct hrn_format {
+  int32_t dtype, layout;
+  uint32_t element; /* bytes */
+  float value[3][256];
+  uint16_t half[3][256]; /* float16 or bfloat16 bits */
+  int arithmetic;
+  float scale_high, scale_low; /* x = v * (high + low), low 0 for HRN_SCALE_MUL */
+  float mean[3];
+  float inverse_high[3], inverse_low[3]; /* (x - mean) * (high + low), about 1 / std */
+} hrn_format;
+
+/* One finished value in the format's dtype: float32 rounded, or 0..255 for uint8. */
+void hrn_format_store(const hrn_format *format, float value, uint8_t *to);
+
+/* A finished value's bits where it has 16: float16 or bfloat16, to nearest, ties to even. */
+uint16_t hrn_half_of(int32_t dtype, float value);
+
+void hrn_format_compile(hrn_format *format, const hrn_output *output);
+
+/* Writes `count` pixels from `pixels` as one finished row that starts at `row`; planes of NCHW are
+ * `plane` bytes apart. With `flip` the last pixel comes first. */
+typedef void (*hrn_write_kernel)(const hrn_format *format, const uint8_t *pixels, int32_t count,
+                                 int flip, uint8_t *row, size_t plane);
+
+void hrn_write_scalar(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
+#if defined(__x86_64__)
+void hrn_write_avx2(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
+void hrn_write_avx512(const hrn_format *, const uint8_t *, int32_t, int, uint8_t *, size_t);
+#endif
+
+/* `count` pixels of RGBX, the last one first. They do not overlap. */
+typedef void (*hrn_reverse_kernel)(const uint8_t *pixels, int32_t count, uint8_t *out);
+
+void hrn_reverse_scalar(const uint8_t *, int32_t, uint8_t *);
+#if defined(__x86_64__)
+void hrn_reverse_avx2(const uint8_t *, int32_t, uint8_t *);
+#endif
+
+/* The weighted sum of two rows: hrn_weigh_kernel's of their finished values, without those in
+ * between being stored. Only for a format of floats with `arithmetic`, and HRN_MIX_LEAST pixels or
+ * more. */
+enum { HRN_MIX_LEAST = 16 };
+typedef void (*hrn_mix_kernel)(const hrn_format *format, const uint8_t *own, const uint8_t *other,
+                               const float share[2], int32_t count, uint8_t *row, size_t plane);
+#if defined(__x86_64__)
+void hrn_mix_avx2(const hrn_format *, const uint8_t *, const uint8_t *, const float[2], int32_t,
+                  uint8_t *, size_t);
+void hrn_mix_avx512(const hrn_format *, const uint8_t *, const uint8_t *, const float[2], int32_t,
+                    uint8_t *, size_t);
+#endif
+
+/* What ends a sample. */
+typedef struct hrn_write_kernels {
+  hrn_write_kernel write;
+  hrn_reverse_kernel reverse;
+  hrn_weigh_kernel weigh;
+  hrn_mix_kernel mix; /* NULL: two rows are written, then weighed */
+} hrn_write_kernels;
+
+extern const hrn_write_kernels hrn_write_kernels_of[HRN_LEVELS];
+
+static inline const hrn_write_kernels *hrn_write_kernels_chosen(void) {
+  return &hrn_write_kernels_of[hrn_cpu_level()];
+}
+
+#endif
