@@ -90,18 +90,19 @@ def space_in_use() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-ROOMY = 600  # threads: a limit that other processes may come to meet
+# Limits that the engine starts under, of threads and of bytes, and that others then come to meet.
+ROOMY = {"user": 600, "group": 600, "space": 1 << 40}
 
 
 def limit(kind: str, amount: int, group: str) -> None:
     """Limits this process: to so many bytes more than now, or so many threads."""
     if kind == "space":
-        resource.setrlimit(resource.RLIMIT_AS, (space_in_use() + amount,) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (space_in_use() + amount, 2 * ROOMY[kind]))
     elif kind == "user":  # one that has no other process
         if os.getuid() == 0:
             os.setgroups([])
             os.setresuid(*[654_321] * 3)
-        resource.setrlimit(resource.RLIMIT_NPROC, (amount, ROOMY))
+        resource.setrlimit(resource.RLIMIT_NPROC, (amount, ROOMY[kind]))
     elif kind == "group":
         Path(group, "pids.max").write_text(str(amount))
         Path(group, "cgroup.procs").write_text(str(os.getpid()))
@@ -113,8 +114,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("always")
         try:
             if request["late"]:  # the engine runs when most is taken
-                if request["kind"] != "space":
-                    limit(request["kind"], ROOMY, request["group"])
+                limit(request["kind"], ROOMY[request["kind"]], request["group"])
                 epoch(request["source"], 1)
             limit(request["kind"], request["limit"], request["group"])
             result = {"result": ACTS[request["act"]](request["source"], request["threads"])}
