@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz hostile arm64 baseline \
-  libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress clean distclean
+  libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -112,9 +112,12 @@ soak: install ## memory, descriptors, maps and threads over 50 epochs
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) $(TEST_PYTHON) bench/soak.py "$(PHOTOGRAPHS)"
 
+docs: setup ## build docs/ as a site into .build/site; a broken link is an error
+	$(ENV) tools/docs.sh
+
 clean: ## remove what was built, keep installed tools and caches
 	rm -rf build dist wheelhouse .build/venv .build/wheel .build/demo .build/ctest* .build/libheadrace.* \
 	  python/headrace/*.so python/*.egg-info
 
 distclean: clean ## remove everything that any target made
-	rm -rf .venv .build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .build .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

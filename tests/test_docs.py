@@ -1,10 +1,11 @@
-"""The documentation names what is there: tests, files and commands."""
+"""The documentation names what is there: tests, files, pages and commands."""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,6 +14,8 @@ from headrace._command.cli import app
 ROOT = Path(__file__).parents[1]
 TABLE_ROW = re.compile(r"^\|(?!-)(.+)\|$")
 QUOTED = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
 def python_tests() -> dict[str, set[str]]:
@@ -82,10 +85,7 @@ def rows(document: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "document",
-    ["promises.md", "limits.md", "format.md", "architecture.md", "exactness.md", "performance.md"],
-)
+@pytest.mark.parametrize("document", PAGES)
 def test_every_test_that_a_page_names_exists(document: str) -> None:
     names = named((ROOT / "docs" / document).read_text())
     assert [name for name in names if not exists(name)] == []
@@ -122,3 +122,22 @@ def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:
         names = [name for cell in first for name in QUOTED.findall(cell)]
         assert len(names) == len(set(names)), page
         assert [name for name in names if not ((ROOT / page).parent / name).exists()] == []
+
+
+def test_every_link_and_picture_of_the_documentation_leads_to_a_file() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    missing = []
+    for page in pages:
+        for target in LINK.findall(page.read_text()):
+            parts = urlsplit(target)
+            if not parts.scheme and not (page.parent / parts.path).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {target}")
+    assert len(pages) > 10
+    assert missing == []
+
+
+def test_every_page_is_in_the_index_and_in_the_sites_navigation_once() -> None:
+    linked = LINK.findall((ROOT / "docs/README.md").read_text())
+    listed = re.findall(r'= "(\w+\.md)"', (ROOT / "zensical.toml").read_text())
+    assert sorted(set(linked) - {"charts/headline.svg"}) == [p for p in PAGES if p != "README.md"]
+    assert sorted(listed) == PAGES
