@@ -1,0 +1,124 @@
+"""What `make release` makes of a tree and when it refuses: tools/release.py on trees made here."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOL = ROOT / "tools/release.py"
+CHANGELOG = """# Changelog
+
+## Unreleased
+
+- Not yet.
+
+## 1.2.3 - 2026-11-23
+
+### Added
+
+- This.
+
+## 1.2.2 - 2026-10-01
+
+- That.
+"""
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=tester", "-c", "user.email=tester@localhost"]
+    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
+
+
+def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(TOOL), "--root", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A committed project of version 1.2.3."""
+    package = tmp_path / "python/headrace"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('__version__ = "1.2.3"\n')
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "-m", "All")
+    return tmp_path
+
+
+def test_datasets_name_the_version_of_the_package_as_their_maker() -> None:
+    package = (ROOT / "python/headrace/__init__.py").read_text()
+    manifest = (ROOT / "internal/catalog/manifest.go").read_text()
+    [version] = re.findall(r'^__version__ = "(.+)"$', package, re.MULTILINE)
+    assert re.findall(r'CreatedBy = "headrace (.+)"', manifest) == [version]
+
+
+def test_a_committed_tree_with_a_section_of_its_version_may_be_released(tree: Path) -> None:
+    answer = release(tree, "check")
+    assert (answer.returncode, answer.stdout) == (0, "1.2.3\n")
+
+
+@pytest.mark.parametrize("changed", ["CHANGELOG.md", "new.py"])
+def test_a_tree_that_is_not_as_committed_is_refused_by_the_files_name(
+    tree: Path, changed: str
+) -> None:
+    with (tree / changed).open("a") as file:
+        file.write("more\n")
+    answer = release(tree, "check")
+    assert answer.returncode != 0
+    assert changed in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "changelog",
+    [
+        CHANGELOG.replace("1.2.3", "1.2.4"),
+        CHANGELOG.replace("1.2.3", "1.2.30"),
+        CHANGELOG.replace("1.2.3 - 2026-11-23", "1.2.3"),
+        CHANGELOG.replace("### Added\n\n- This.\n", ""),
+    ],
+)
+def test_a_version_without_a_dated_section_that_says_something_is_refused(
+    tree: Path, changelog: str
+) -> None:
+    (tree / "CHANGELOG.md").write_text(changelog)
+    git(tree, "commit", "--quiet", "-a", "-m", "Changelog")
+    answer = release(tree, "check")
+    assert answer.returncode != 0
+    assert "CHANGELOG.md" in answer.stderr
+    assert "1.2.3" in answer.stderr
+
+
+def test_notes_are_the_section_and_checksums_those_of_both_packages(tree: Path) -> None:
+    dist = tree / "dist"
+    dist.mkdir()
+    (dist / "headrace-1.2.3-py3-none-any.whl").write_bytes(b"wheel")
+    (dist / "headrace-1.2.3.tar.gz").write_bytes(b"source")
+    assert release(tree, "finish", str(dist)).returncode == 0
+    assert (dist / "NOTES.md").read_text() == "### Added\n\n- This.\n"
+    checked = subprocess.run(
+        ["sha256sum", "--check", "SHA256SUMS"], cwd=dist, capture_output=True, text=True
+    )
+    assert checked.returncode == 0
+    assert checked.stdout.count(": OK") == 2
+
+
+@pytest.mark.parametrize("extra", [None, "headrace-1.2.2.tar.gz"])
+def test_a_folder_without_just_the_versions_two_packages_is_refused(
+    tree: Path, extra: str | None
+) -> None:
+    dist = tree / "dist"
+    dist.mkdir()
+    (dist / "headrace-1.2.3-py3-none-any.whl").write_bytes(b"wheel")
+    if extra is not None:
+        (dist / extra).write_bytes(b"source")
+    answer = release(tree, "finish", str(dist))
+    assert answer.returncode != 0
+    assert "expected one wheel and one source distribution of 1.2.3" in answer.stderr
+    assert not (dist / "SHA256SUMS").exists()
