@@ -3,7 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz hostile arm64 baseline \
-  libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs clean distclean
+  libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs \
+  coverage release clean distclean
 
 # tools/env.sh finds the tools and puts caches into the project where HOME cannot hold them.
 ENV := . tools/env.sh &&
@@ -114,6 +115,12 @@ soak: install ## memory, descriptors, maps and threads over 50 epochs
 
 docs: setup ## build docs/ as a site into .build/site; a broken link is an error
 	$(ENV) tools/docs.sh
+
+coverage: setup ## how much of the Go, C and Python code the tests run, together: half an hour
+	$(ENV) tools/coverage.sh
+
+release: setup ## dist/ with wheel, source distribution, SHA256SUMS and notes of this version; uploads nothing
+	$(ENV) tools/release.sh
 
 clean: ## remove what was built, keep installed tools and caches
 	rm -rf build dist wheelhouse .build/venv .build/wheel .build/demo .build/ctest* .build/libheadrace.* \

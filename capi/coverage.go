@@ -1,0 +1,29 @@
+//go:build coverage
+
+package main
+
+import "C"
+
+import (
+	"os"
+	"runtime/coverage"
+)
+
+// goWriteCoverage writes what the process ran of the Go code into GOCOVERDIR. A program built with
+// -cover does so when main returns, a shared library never (golang/go#64371): coverage_exit.go calls
+// this at exit. Only tools/coverage.sh builds with this tag.
+//
+//export goWriteCoverage
+func goWriteCoverage() {
+	directory := os.Getenv("GOCOVERDIR")
+	if directory == "" {
+		return
+	}
+	if err := coverage.WriteMetaDir(directory); err != nil {
+		os.Stderr.WriteString("coverage: " + err.Error() + "\n")
+		return
+	}
+	if err := coverage.WriteCountersDir(directory); err != nil {
+		os.Stderr.WriteString("coverage: " + err.Error() + "\n")
+	}
+}
