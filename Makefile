@@ -87,7 +87,7 @@ stress: install ## every way to fork, spawn, be signalled, be killed and end, a 
 	$(ENV) HEADRACE_REPETITIONS=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py \
 	  tests/faults/test_endings.py tests/faults/test_signals.py --timeout 3600 $(PYTEST_ARGS)
 
-demo: install ## pack photographs, iterate them, compare with torchvision, save a picture of a batch
+demo: install ## pack photographs, iterate them, compare pixels with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
 	$(ENV) $(TEST_PYTHON) examples/demo.py "$(PHOTOGRAPHS)" --work .build/demo
 
