@@ -102,7 +102,7 @@ def main() -> None:
         "small": "Photographs of 64 x 64",
     }
     for group, title in titles.items():
-        # One bare kernel a chart, the one that the float32 loaders are a share of.
+        # One bare kernel a chart: that of float32, with which the loaders are compared.
         entries = [
             entry
             for entry in result["rows"]

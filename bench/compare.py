@@ -1,9 +1,9 @@
 """Images a second of Headrace, its peers and its bare kernel: same photographs and cores, one run.
 
 A round measures every row once, each in a fresh process, one after the other, so that a machine
-that slows down slows all of them; medians over the rounds are compared, and a ratio is the median
-of the rounds' own ratios. A rate is taken between two batches of a pipeline that is full at both,
-so neither start nor end counts. The page cache is warm.
+that slows down slows all of them. Medians over the rounds are compared; a ratio is taken within
+each round, and its median is given. A rate is taken between two batches of a pipeline that is full
+at both, so neither start nor end counts. The page cache is warm.
 
 Without options: the headline table, RandomResizedCrop(224) + flip + Normalize in batches of 128.
 `--recipe NAME` measures a recipe of augmentation instead: RandAugment and erasing, SimCLR's, or

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import facts
 import headrace as hr
 
-# A crop is so many times as large as what it becomes, on both axes.
+# How many times as large as its result a crop is, on both axes: from, to.
 CLASSES = {
     "enlarged": (0.4, 1.0),
     "1 to 2": (1.0, 1.99),

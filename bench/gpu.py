@@ -95,7 +95,7 @@ class Training:
         return {"images_per_s": images / took, "gpu_percent": busy.percent}
 
     def hidden(self) -> dict[str, float]:
-        """Milliseconds a step that copies to the device took, and the share beside kernels."""
+        """Milliseconds of copies a step, and the fraction of them during which a kernel ran."""
         self._warm_up()
         activities = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities, acc_events=True) as profile:
@@ -186,7 +186,7 @@ def theirs(source: Path, batch_size: int, workers: int) -> Iterator[Any]:
 
 
 def corrupted(source: Path, batch_size: int, count: int, threads: int, pinned: bool) -> int:
-    """How many of `count` batches were not on the device what they had been in memory.
+    """How many of `count` batches had other values on the device than in memory.
 
     Copied by the loader, or where `pinned` by the caller, who drops the batch at once.
     """

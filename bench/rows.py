@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Target:
-    """What a Headrace row has to reach against a peer's."""
+    """The ratio to a peer's row that a Headrace row has to reach."""
 
     ours: str
     theirs: str
@@ -145,7 +145,7 @@ SMALL = tuple(
     )
 )  # fmt: skip
 
-# Recipes of augmentation; a row without a kernel of its own has no share of one.
+# Recipes of augmentation. The bare kernel is not measured for all: the others lack that column.
 RECIPES = {
     task: tuple(
         Row(f"{peer}, {recipe}", task, module, form, task=task, warm_up=4, kernel="")

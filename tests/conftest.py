@@ -29,7 +29,7 @@ def descriptors() -> dict[str, str]:
 
 
 def slots() -> list[str]:
-    """Mappings of batches: private ones of /dev/zero, each by itself."""
+    """Memory mappings of batches: each is a private mapping of /dev/zero."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if line.endswith("/dev/zero")]
 

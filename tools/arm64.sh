@@ -1,6 +1,6 @@
 #!/bin/bash
 # The code built for arm64 and its unit tests run under qemu-user, on an x86-64 Debian or Ubuntu:
-# C tests and Go tests of native, and those of the packages that could see the machine. Installs
+# C tests and Go tests of native, and tests of the packages whose results could depend on the CPU. Installs
 # the cross compiler and qemu-user where they are missing; the arm64 libraries are unpacked below
 # .build/arm64, so that the machine's list of architectures stays as it is.
 set -euo pipefail

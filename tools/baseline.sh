@@ -1,6 +1,6 @@
 #!/bin/bash
-# No instruction beyond those of every x86-64 is needed: runs the C and Go tests of native on an
-# emulated CPU that has no more (qemu64: SSE3), where any other one is an illegal instruction, and
+# Shows that no instruction beyond those of every x86-64 CPU is needed: runs the C and Go tests of
+# native on an emulated CPU without others (qemu64: SSE3), where they are illegal instructions, and
 # looks through the C code for AVX and BMI instructions outside of the functions that are chosen at
 # run time. Needs qemu-user and objdump.
 set -euo pipefail
@@ -10,9 +10,8 @@ for tool in qemu-x86_64 objdump; do
   command -v "$tool" >/dev/null || { echo "baseline: $tool is missing; on Debian or Ubuntu: apt-get install qemu-user binutils" >&2; exit 1; }
 done
 
-# All C code that is linked into the library is in a C test, too, and no Go, whose runtime asks the
-# CPU itself. Functions chosen at run time end in their instruction set; libjpeg-turbo's assembly
-# has local labels behind a dot.
+# This C test holds all C code of the library, and no Go, whose runtime asks the CPU itself. Functions chosen at run time end in their instruction set; libjpeg-turbo's assembly
+# has local labels after a dot.
 make -s --no-print-directory -C native/ctest BUILD="$root/.build/ctest" "$root/.build/ctest/windows"
 objdump -d --no-show-raw-insn .build/ctest/windows | awk '
   /^[0-9a-f]+ <.*>:$/ { name = substr($2, 2, length($2) - 3); next }

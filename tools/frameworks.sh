@@ -15,7 +15,7 @@ environment() { # name: makes $home/name, unless it holds what is asked for
     .venv/bin/python -m uv pip install --quiet --no-deps --python "$home/$1/bin/python" -r "$list"
     cp "$list" "$stamp"
   fi
-  # Paths are taken in this order, after what was installed here.
+  # Python searches these folders in this order, after the environment's own packages.
   "$home/$1/bin/python" - <<'PY'
 import sys, sysconfig
 from pathlib import Path

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Hostile use that needs tools of its own: threads that share what the decoder shares, under the
+# Tests of hostile use that need special tools: threads that decode with shared state, under the
 # thread sanitizer, and calls of the C ABI in any order (capi/ctest) for so many seconds.
 # LIBRARY_ASAN=1 builds Go and C of the library with the address sanitizer, too: its first build
 # compiles Go's standard library anew and takes minutes.

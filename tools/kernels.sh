@@ -2,8 +2,8 @@
 # Parity must not depend on the CPU that torch computes on: runs the tests that compare with torch
 # with every kernel that this CPU can be made to take. ATEN_CPU_CAPABILITY chooses torch's own,
 # ONEDNN_MAX_CPU_ISA those of convolutions, MKL_ENABLE_INSTRUCTIONS and MKL_CBWR those of matrices
-# and exponentials. MKL has other ones for Intel's CPUs than for AMD's and asks by a function of its
-# own, so a library in front of it says that this is one. Takes an hour on two cores.
+# and exponentials. MKL has different kernels for Intel's CPUs and for AMD's, and
+# asks a function of its own which it is; a preloaded library answers that it is Intel's. Takes an hour on two cores.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh

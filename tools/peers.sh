@@ -62,7 +62,7 @@ install() { # name
   local uv=(.venv/bin/python -m uv pip install --quiet --python "$place/bin/python")
   local wanted
   wanted=$(cat "$list" 2>/dev/null; readlink -f .venv; .venv/bin/python --version; echo "${packages[$name]:-}")
-  # The stamp holds what was asked for; an environment that is as asked for is only tried.
+  # The stamp holds the list that was installed; where it is unchanged, the environment is only tried.
   if [ "$(cat "$place/.installed" 2>/dev/null)" = "$wanted" ] &&
     "$place/bin/python" -c "${imports[$name]}" >"$log" 2>&1; then return; fi
   say "making $place"

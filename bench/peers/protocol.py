@@ -50,7 +50,7 @@ class Order:
 
 
 class Refused(Exception):
-    """This loader, as it is installed, does not do what was asked."""
+    """The loader, as it is installed, cannot do what was asked."""
 
 
 def serve(

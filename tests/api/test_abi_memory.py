@@ -78,7 +78,7 @@ class Objects:
         return (ctypes.addressof(self._kept[-1]) + 63) & ~63, size
 
     def keep(self, code: int) -> None:
-        """Takes over what a call made that ended with this code."""
+        """Remembers the handle or batch that a call made, to release it later."""
         for made in (self.out.value, self.held.batch):
             if made:
                 assert code == 0

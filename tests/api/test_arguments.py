@@ -18,7 +18,7 @@ from headrace import errors
 from images import jpeg
 from timing import eventually
 
-# What no argument below takes, whatever it is for.
+# Values that no argument below accepts.
 NOTHING_TAKES = [object(), {1, 2}, 1j, {1: object()}, lambda: None, 1.5]
 TAKE_ANY_ITERABLE = [("Dataset.from_files", "labels"), ("Loader", "sampler")]
 
@@ -417,7 +417,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "to_grayscale": {"num_output_channels": 1},
     "vflip": {},
 }
-# What no argument of any function takes, and what this one does not beyond that.
+# Values that no argument of any function accepts, and below those that one argument refuses.
 WRONG = [
     object(),
     {1, 2},

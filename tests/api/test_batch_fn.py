@@ -107,7 +107,7 @@ def test_a_function_that_raises_keeps_no_slot(packed: Path) -> None:
             del iterator
         failing.error.__traceback__ = None
         gc.collect()
-        # Far fewer than it raised for: prefetch, and what is in work or in hand.
+        # Far fewer than the calls that raised: those prefetched, being made, or held.
         assert len(slots()) < 12
     assert eventually(lambda: not slots())
 

@@ -672,7 +672,7 @@ def test_a_batch_that_takes_longer_than_timeout_is_torchs_runtime_error(
     with pytest.raises(RuntimeError, match=r"timed out after 0\.001 seconds") as caught:
         next(iterator)
     assert isinstance(caught.value, hr.HeadraceError)
-    # It is still under way, and comes to who waits longer.
+    # The batch is still being made, and comes if one waits longer.
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""Whoever looks at a batch, by whatever way, holds its memory, and nobody writes there."""
+"""Anything that refers to a batch's memory keeps it: nobody writes there while it lives."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_the_engine_writes_into_lent_memory_and_copies_no_batch_after_the_first(
         made._view = lambda batch: (tags.append(batch.tag), view(batch))[1]  # type: ignore[func-returns-value]
         for _ in range(5):
             list(made)
-    # What was begun before the first loan lies in slots of the engine's own.
+    # Batches that were begun before the first loan lie in the engine's own slots.
     assert tags[:4].count(-1) <= 3
     assert -1 not in tags[4:]
     assert len(set(tags[4:])) == len(tags[4:])

@@ -197,7 +197,7 @@ def test_what_follows_the_end_of_a_pngs_stream_is_not_counted() -> None:
 
 @pytest.mark.parametrize("name", slow_images.EVERY)
 def test_a_quarter_of_a_megapixel_of_the_slowest_files_takes_two_seconds_at_most(name: str) -> None:
-    """What they take is in docs/limits.md; a hang would be another matter."""
+    """Their times are in docs/limits.md; this only shows that none of them hangs."""
     data = slow_images.EVERY[name](512)
 
     def decode() -> float:

@@ -1,4 +1,4 @@
-"""What a forked child has of a batch that its parent holds: a copy of its own."""
+"""A forked child has its own copy of every batch that its parent holds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def iterable_of(source: Path) -> data.DataLoader[Any]:
     return data.DataLoader(hr.IterableDataset(source, 5, transform=CROP), batch_size=None)
 
 
-# What makes batches, and what is held of one.
+# For each case: what makes batches, and the part of a batch that the test holds.
 HELD: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any]]] = {
     "images": (loader_of, lambda batch: batch[0]),
     "labels": (loader_of, lambda batch: batch[1]),

@@ -1,4 +1,4 @@
-"""Every kind of fault through the public surface: one form of sentence, that of internal/fault."""
+"""Every kind of error, met through the public interface, has the form of internal/fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace import errors
 
 CROP = [hr.transforms.CenterCrop(16)]
 
-# What no person who reads the sentence has open: packages, functions and types of the engine.
+# Names from the engine's source, which mean nothing to a user: packages, functions, types.
 INTERNALS = re.compile(
     r"(^|: )(op \d+|capi|catalog|configuration|fault|formats|json|csv|mmap|native|order|pack|"
     r"pinned|pipeline|store|strconv|syscall|transform): |"

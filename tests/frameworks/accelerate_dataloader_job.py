@@ -43,7 +43,7 @@ def numbered() -> datasets.ImageFolder:
 
 
 def seen(accelerator: Accelerator, gathers: bool, native: bool) -> list[Any]:
-    """Labels of two epochs and of one less its first batches; those of all where they gather."""
+    """Labels of two epochs and of a third less its first batches; of all ranks if ``gathers``."""
     torch.manual_seed(7)
     if native:
         loader = hr.DataLoader(numbered(), batch_size=BATCH, shuffle=True, strict=True)

@@ -17,7 +17,7 @@ import headrace as hr
 
 @pytest.fixture(autouse=True)
 def _empty_world(_runtime_started: None) -> Iterator[None]:
-    """As everywhere, for what is Headrace's: frameworks keep threads and files of their own."""
+    """The check of tests/conftest.py, for Headrace alone: frameworks keep threads and files."""
     yield
     deadline = time.monotonic() + 5
     while left := threads_and_slots():

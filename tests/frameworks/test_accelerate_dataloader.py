@@ -1,4 +1,4 @@
-"""Accelerate over headrace.DataLoader: its own shares, states in mid-epoch, and no torch below."""
+"""Accelerate over headrace.DataLoader: its parts of an epoch, states, and no torch loader below."""
 
 from __future__ import annotations
 

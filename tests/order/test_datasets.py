@@ -173,7 +173,7 @@ def test_a_state_is_refused_where_the_parts_or_their_order_are_others(sources: S
     for parts in ([a, c, b], [a, b], [a, b, c, c]):
         with loader(parts) as other, pytest.raises(ArgumentError, match="another dataset"):
             other.load_state_dict(state)
-    # How they were put together is not what they are.
+    # Only the parts count, not how they were nested.
     nested = hr.Dataset.concat([hr.Dataset.concat([a, b]), c])
     assert nested.fingerprint == hr.Dataset.concat([a, b, c]).fingerprint
     assert [len(numbers) for numbers in nested.parts] == [21, 9]

@@ -1,4 +1,4 @@
-"""Ranks: equal steps, exact shares, padding, and agreement before an epoch begins."""
+"""Ranks: equal steps, each sample once, padding, and agreement before an epoch begins."""
 
 from __future__ import annotations
 

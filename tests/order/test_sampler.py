@@ -1,4 +1,4 @@
-"""A user's sampler: it says which samples come, whatever else is set, and is replayed on resume."""
+"""A user's sampler: it says which samples come, whatever else is set, and runs again on resume."""
 
 from __future__ import annotations
 

@@ -60,20 +60,20 @@ class Ranks:
         yield from zip(*self.loaders, strict=True)
 
     def labels(self, count: int | None = None) -> list[list[list[int]]]:
-        """Those of so many steps, each with the batches of all ranks."""
+        """The labels of ``count`` steps; each step has the batches of all ranks."""
         steps = itertools.islice(self.steps(), count)
         return [[labels.tolist() for _, labels in step] for step in steps]
 
 
 def whole_order(shuffle: bool = True) -> list[int]:
-    """By torch's documentation of DistributedSampler, not by its code or ours."""
+    """The epoch's order as torch documents DistributedSampler, without its code or ours."""
     if not shuffle:
         return list(range(COUNT))
     return torch.randperm(COUNT, generator=torch.Generator().manual_seed(SEED + EPOCH)).tolist()
 
 
 def dealt(order: list[int], done: int, world_size: int, drop_last: bool) -> list[list[int]]:
-    """What each rank has to get of what is left, sample by sample."""
+    """The samples that are left after ``done``, dealt to the ranks one by one."""
     rest = order[done:]
     if drop_last:
         rest = rest[: len(rest) // world_size * world_size]

@@ -41,7 +41,7 @@ def in_torchvision(mixed: dict[str, Any], image: Any) -> Any:
     def apply(image: Any, *_: Any, **__: Any) -> torch.Tensor:
         return on_tensors(next(steps), image)
 
-    # The product with the second share was rounded before, so that one is 1 here.
+    # The product with the second weight is rounded already, so that weight is 1 here.
     shares = iter([[mixed["original"], 1.0], mixed["weights"]])
 
     def sample_dirichlet(_self: Any, _: Any) -> torch.Tensor:

@@ -69,7 +69,7 @@ def test_what_stands_behind_the_end_marker_is_nobodys_and_only_the_marker_may_be
 
 
 def _opens(decode: Callable[[bytes], np.ndarray], data: bytes) -> bool:
-    """Whether it does; what it was given is the same by now, so its pixels need no second look."""
+    """Whether it decodes. Pixels of undamaged files are compared elsewhere, so not here."""
     try:
         decode(data)
     except (OSError, hr.errors.BadImageError, hr.errors.TruncatedError):
@@ -82,7 +82,7 @@ def _opens(decode: Callable[[bytes], np.ndarray], data: bytes) -> bool:
 def test_a_whole_jpeg_damaged_anywhere_behind_its_header_is_refused_where_pillow_refuses_it(
     sampling: str, restart: int
 ) -> None:
-    """Also behind its last pixel, where a window's decoder has nothing to fetch any more."""
+    """Also after its last pixel, where the decoder of a crop has no need to read on."""
     whole = images.jpeg(70, 50, sampling, restart=restart)
     scan = whole.index(b"\xff\xda") + 14
     places = [*range(scan, len(whole) - 14, 37), *range(len(whole) - 24, len(whole) - 14)]

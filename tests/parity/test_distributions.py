@@ -92,7 +92,7 @@ def one(steps: Steps, function: str) -> dict[str, Any] | None:
 
 
 def share(value: int, length: int) -> float:
-    """A place as a share of those that there are."""
+    """A position as a fraction of the possible ones."""
     return value / max(length, 1)
 
 
@@ -243,7 +243,7 @@ def our_perspective(steps: Steps) -> Sample:
     if found is None:
         return {"done": False}
     m = found["coefficients"]
-    # Where the map's corners came from: the inverse of what its coefficients say.
+    # The source of each corner, by the inverse of the map.
     matrix = np.linalg.inv(np.array([*m, 1.0]).reshape(3, 3))
     sample: Sample = {"done": True}
     for k, corner in enumerate([(0, 0), (WIDTH - 1, 0), (WIDTH - 1, HEIGHT - 1), (0, HEIGHT - 1)]):

@@ -1,4 +1,4 @@
-"""Boxes of the finished values: what they are filled with, and where they are."""
+"""Erased boxes: where they lie in the finished values, and what fills them."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def test_what_cannot_be_moved_is_refused(label: Any, values: Any, step: Any, wor
 
 
 def test_random_ops_move_labels_by_what_they_draw_for_the_image() -> None:
-    """The replay of each recipe, done by torchvision to boxes and points."""
+    """torchvision moves boxes and points by the ops that a replay of each recipe names."""
     recipe = [
         t.RandomShortestSize((50, 60), 90),
         t.RandomZoomOut(side_range=(1, 2)),

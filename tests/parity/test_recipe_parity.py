@@ -1,4 +1,4 @@
-"""Whole recipes: what a loader draws, replayed step by step into torchvision, gives its pixels."""
+"""Whole recipes: torchvision, given what a loader drew op by op, makes the loader's pixels."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ RECIPES: dict[str, list[Any]] = {
 
 
 def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.Image:
-    """One step of a replay by torchvision or, for a map by its coefficients, by Pillow."""
+    """One op of a replay, done by torchvision or, for a map given by coefficients, by Pillow."""
     arguments = dict(given)
     if "interpolation" in arguments:
         arguments["interpolation"] = InterpolationMode(arguments["interpolation"])
@@ -147,7 +147,7 @@ def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.I
 
 
 def noisy(image: Image.Image, mean: float, sigma: float, clip: bool, key: list[int]) -> Image.Image:
-    """torchvision's noise of bytes, with our normal values in the place of its own."""
+    """torchvision's noise on bytes, made from our normal values instead of its own."""
     normal = torch.from_numpy(noise_of(key, image.height, image.width)).permute(2, 0, 1)
     with unittest.mock.patch("torch.randn_like", return_value=normal):
         tensor = v2.functional.gaussian_noise(v2.functional.pil_to_tensor(image), mean, sigma, clip)
@@ -156,7 +156,7 @@ def noisy(image: Image.Image, mean: float, sigma: float, clip: bool, key: list[i
 
 
 def finished(image: Image.Image, steps: list[Any], normalizes: bool) -> torch.Tensor:
-    """A replay's steps, then what the recipe does to tensors."""
+    """A replay's ops, then the recipe's transforms of tensors."""
     for function, arguments in steps:
         if function != "erase":
             image = applied(image, function, arguments)

@@ -1,6 +1,6 @@
-"""The rules that parity tests put in the place of torch's kernels are torch's, but for a rounding.
+"""The rules that replace torch's kernels in parity tests give torch's values, up to one rounding.
 
-A kernel has one of two roundings on a CPU, in all its results; which one, is the CPU's. `make
+A kernel rounds in one of two ways, the same for all its results; the CPU decides which. `make
 kernels` runs all parity tests with every kernel that a CPU can be made to take.
 """
 
@@ -35,7 +35,7 @@ def sides(draw: random.Random) -> tuple[int, int]:
 
 
 def places_and_columns(draw: random.Random) -> Iterator[Given]:
-    """The middles of pixels, and what an affine map or a perspective makes grids of them with."""
+    """The centres of an image's pixels, and the coefficients of a map to apply to them."""
     for _ in range(DRAWS):
         height, width = sides(draw)
         y, x = np.mgrid[0:height, 0:width].astype(np.float32).reshape(2, -1) + np.float32(0.5)
@@ -84,7 +84,7 @@ OWN = torch.backends.cpu.get_cpu_capability()
 
 @pytest.mark.parametrize("level", LEVELS[: LEVELS.index(OWN)] if OWN in LEVELS else [])
 def test_what_is_compared_with_torch_passes_with_its_kernels_of_this_level_too(level: str) -> None:
-    """For each kernel a test of its own, and one that failed where torch rounds otherwise."""
+    """A test of each kernel, and one that used to fail where torch rounds otherwise."""
     processes.run(
         """
         import sys

@@ -1,4 +1,4 @@
-"""RandomResizedCrop, RandomCrop and the flips: torchvision's pixels for replayed parameters."""
+"""RandomResizedCrop, RandomCrop and the flips: torchvision's pixels for the parameters drawn."""
 
 from __future__ import annotations
 

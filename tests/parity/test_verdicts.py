@@ -94,7 +94,7 @@ ONLY_HEADRACE: dict[str, Callable[[], bytes]] = {
 
 
 def stored_blocks(count: int) -> bytes:
-    """A zlib stream for nine bytes of rows behind so many blocks of nothing."""
+    """A zlib stream of nine bytes of rows, after ``count`` empty blocks."""
     last = b"\1\x09\0\xf6\xff" + bytes(9) + struct.pack(">I", zlib.adler32(bytes(9)))
     return b"\x78\x01" + b"\0\0\0\xff\xff" * count + last
 

@@ -85,7 +85,7 @@ def test_every_view_is_torchvisions_for_what_it_draws(
 
 
 def alone(data: bytes, steps: Any, key: dict[str, int], **form: Any) -> bytes:
-    """What the engine makes of one view's recipe by itself, with that view's draws."""
+    """What the engine makes of one view's transforms alone, with that view's draws."""
     buffer = np.frombuffer(data, np.uint8)
     config = {"transform": steps, **form, **key}
 
