@@ -1,4 +1,4 @@
-// Package main is the C ABI: what every other language sees of Headrace, as one shared library.
+// Package main is the C ABI: it makes Headrace a shared library that other languages can call.
 //
 // headrace.h is the contract and is written by hand. forward.c holds its functions: each refuses a
 // forked child and goes on to the Go export of the same name. The exports find the object behind a

@@ -1,5 +1,6 @@
-// Package catalog is the index: which samples exist, where their bytes are, and what is known
-// of each (label, size, checksum, verdict). It knows the syntax of no container and no pixels.
+// Package catalog reads and writes a dataset's index: which samples exist, where their bytes
+// are, and what is known of each (label, size, checksum, verdict). It knows the syntax of no
+// container and no pixels.
 //
 // A dataset is a directory with a manifest (headrace.json) and an index (an Arrow IPC file), or
 // an image folder that is merely listed. Opening costs the same for ten samples and ten

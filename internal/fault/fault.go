@@ -1,5 +1,5 @@
-// Package fault is the one form of an error's sentence, so that a person meets the same whatever
-// part of the program found what is wrong:
+// Package fault writes the sentence of an error, so that all errors have one form, whichever part of
+// the program found what is wrong:
 //
 //	FILE: record N (KEY) at byte OFFSET: FAMILY: WHAT (expected E, found F): REASON
 //
@@ -13,10 +13,10 @@
 // reason it ends with.
 //
 // What an argument has to be is said in the same brackets: "batch_size is 0 (expected at least 1)".
-// No sentence names a package or a function: who reads it does not have our source open.
+// No sentence names a package or a function: its reader does not have our source open.
 //
-// A sentence is one line of UTF-8 whatever is in a name: control characters, and bytes that are no UTF-8,
-// stand as Go and Python write them.
+// A sentence is one line of UTF-8 whatever is in a name: control characters, and bytes that are
+// no UTF-8, stand as Go and Python write them.
 //
 // The package knows nothing of what can go wrong; catalog, mmap, pipeline and capi do.
 package fault
@@ -89,9 +89,9 @@ func Sentence(p Place, family Family, clause string) string {
 	return Line(strings.Join(parts, ": "))
 }
 
-// Line is text with its control characters escaped: a name may have a newline in it, with which one
-// error looked like two in a log, or a terminal's escape sequence. So are bytes that are no UTF-8, which
-// would all look alike to whoever decodes the text. All else stays.
+// Line is text with its control characters escaped: a name may have a newline in it, with which
+// one error looked like two in a log, or a terminal's escape sequence. So are bytes that are no
+// UTF-8, which would all look alike to whoever decodes the text. All else stays.
 func Line(text string) string {
 	if strings.IndexFunc(text, breaks) < 0 && utf8.ValidString(text) {
 		return text

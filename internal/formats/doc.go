@@ -1,7 +1,7 @@
-// Package formats knows the containers images come in, one file each: the tar archive and the
-// image folder. It walks a container and yields records (names and extents), and writes the
-// one container Headrace makes itself. It knows nothing of pixels, threads of a loader, indexes
-// or batches.
+// Package formats reads the containers that images come in, the image folder and the tar archive,
+// one file each. It walks a container and yields records (names and extents), and writes the one
+// container that Headrace makes itself. It knows nothing of pixels, threads of a loader, indexes or
+// batches.
 package formats
 
 import (

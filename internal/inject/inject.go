@@ -1,6 +1,6 @@
-// Package inject runs a part of a test in a child process whose system calls fail as the test
-// asks, by attaching strace to it. What the child meets is what the kernel would have said, so
-// that error paths are tested without failing disks or full memory. It knows nothing of what is
+// Package inject lets a test make system calls fail: it runs a part of the test in a child process
+// and attaches strace to it. The child meets the errors that the kernel would give, so that error
+// paths are tested without failing disks or full memory. It knows nothing of what is
 // tested; only tests import it.
 package inject
 

@@ -1,6 +1,6 @@
-// Package order says which sample comes next.
+// Package order decides which sample comes at which position of an epoch, and which rank gets it.
 //
-// The places of an epoch are numbered, and what comes at each is a pure function of (seed, epoch).
+// The positions of an epoch are numbered, and the sample at each is a pure function of (seed, epoch).
 // The ranks of a job split them: a step covers the next G positions, G = batch size times world
 // size, and each rank takes a contiguous part of that. The order never depends on the world size,
 // so a job may be resumed with another number of ranks, at any position where a step ended, and

@@ -1,7 +1,8 @@
-// Package pathjson is how a path goes through JSON, whose strings are Unicode while a path is any
-// bytes. A byte that is no UTF-8 is the escape \udc80 to \udcff, one by one, as Python has it in a str
-// (surrogateescape, PEP 383): json.dumps writes it so, and json.loads reads it. encoding/json alone
-// would make U+FFFD of all of them, and one path of several.
+// Package pathjson carries file paths through JSON unchanged, though JSON's strings are Unicode
+// and a path is any bytes. A byte that is not UTF-8 becomes the escape \udc80 to \udcff, one by
+// one, as Python has it in a str (surrogateescape, PEP 383): json.dumps writes it so, and
+// json.loads reads it. encoding/json alone would make U+FFFD of all of them, and one path of
+// several.
 //
 // No other lone surrogate stands for anything, so that no escape can be a slash, a dot or a NUL.
 package pathjson

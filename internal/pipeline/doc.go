@@ -1,4 +1,4 @@
-// Package pipeline joins the stages: it turns an order of samples into finished batches.
+// Package pipeline turns an order of samples into finished batches: it joins all other stages.
 //
 //	order -> (read ahead) -> decode threads -> slots -> batches, delivered in order
 //
@@ -25,11 +25,12 @@
 // # Mixing
 //
 // Where a plan ends in MixUp or CutMix, what becomes of a sample is drawn before it is decoded
-// (mix.go). CutMix has it write what is seen of it, into its own place in the slot and into that of
-// the sample that takes from it. For MixUp a sample waits as bytes, and whoever brings the second of
-// two weighs both row by row as it decodes, or afterwards where the first came meanwhile. Workers
-// take such samples in runs, so that the first is in their cache. A partner whose place is another
-// rank's is decoded too, as one more sample of the draft, without a place of its own.
+// (mix.go). For CutMix a sample writes the part of it that is seen into its own row of the slot, and
+// the patch into the row of the sample that it is pasted into. For MixUp the first of two samples
+// waits as bytes, and the worker that decodes the second weighs both, row by row as it decodes, or
+// afterwards if the first came meanwhile. Workers take such samples in runs, so that the first is in
+// their cache. A partner whose row is another rank's is decoded too, as one more sample of the draft
+// without a row.
 //
 // # Errors
 //

@@ -1,15 +1,14 @@
-// Package processors sees to it that Go's scheduler has a P (GOMAXPROCS), and the system a thread, for
-// each goroutine that is in C or in the kernel for long: decoders, readers of slow storage, packing,
-// walks of directories.
+// Package processors keeps goroutines from waiting for a P (GOMAXPROCS), a processor of Go's scheduler,
+// while others are in C or in the kernel for long: decoders, readers of slow storage, packing, walks
+// of directories. It adds a P for each of those, and sees that the system has a thread for it.
 //
-// Such a one keeps its P until the runtime's monitor takes it away, which wakes seldom
-// (internal/headroom/timerslack.c), and whoever has work for a P meanwhile would wait for that. With a
-// P to spare the monitor leaves those in C alone for 10 ms, too, and sleeps. They are Ps and not
-// threads: no more run than there is work for, though a garbage collection plans with a quarter of
-// them.
+// Such a goroutine keeps its P until the runtime's monitor takes it away. The monitor wakes seldom
+// (internal/headroom/timerslack.c), and other goroutines would wait for it. With a spare P the monitor
+// also leaves goroutines in C alone for 10 ms, and sleeps. A P is not a thread: no more run than there
+// is work for, though a garbage collection plans with a quarter of them.
 //
 // But a thread for each there may have to be, and where the runtime gets none it ends the process. So
-// where they are scarce there are only as many Ps and goroutines as threads can be kept for
+// where threads are scarce there are only as many Ps and goroutines as threads can be kept for
 // (internal/headroom).
 package processors
 

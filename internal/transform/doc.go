@@ -1,4 +1,4 @@
-// Package transform is the one table of transforms and the way from their JSON form to a plan.
+// Package transform checks a list of transforms, given as JSON, and makes a plan for native of it.
 //
 // transforms.json says which transforms there are, their arguments, types, defaults and
 // documentation. Parse checks a list of them against it; generate.py writes

@@ -417,7 +417,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "to_grayscale": {"num_output_channels": 1},
     "vflip": {},
 }
-# Values that no argument of any function accepts, and below those that one argument refuses.
+# Values that no argument of any function accepts; below, those that one argument refuses.
 WRONG = [
     object(),
     {1, 2},
