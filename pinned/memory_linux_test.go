@@ -29,7 +29,7 @@ func TestSlotsTakeNoDescriptors(t *testing.T) {
 	})
 }
 
-// A child has a copy of what somebody was handed, and nothing of the memory that is still written.
+// A child has a copy of the held slots, and nothing of memory that is still being written.
 func TestSlotsAreInForkedChildrenJustWhileTheyAreHeld(t *testing.T) {
 	p := newPool(t, Options{Keep: 2})
 	s, beside := acquire(t, p), hold(t, p)
@@ -166,9 +166,9 @@ func TestRefusalsOfTheKernelAreErrorsAndLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestFaultChild makes, populates, writes and holds a slot while strace torments it, and says what
-// happened and how many mappings, descriptors and promised bytes are left. madvise hides the slot,
-// populates its 40 chunks and shows it, in this order.
+// TestFaultChild makes, populates, writes and holds a slot while strace makes its calls fail,
+// and says what happened and how many mappings, descriptors and promised bytes are left. madvise
+// hides the slot, populates its 40 chunks and shows it, in this order.
 func TestFaultChild(t *testing.T) {
 	_, begin := inject.Begin(t)
 	p, err := NewPool(Options{SlotBytes: 40 * chunk})

@@ -18,7 +18,7 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// seal makes the manifest's checksums those of an index, as an attacker would.
+// seal writes the checksums of a changed index into the manifest, as an attacker would.
 func seal(m *Manifest, data []byte) {
 	crc := func(from, to int64) string {
 		from, to = min(from, int64(len(data))), min(to, int64(len(data)))
@@ -265,8 +265,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzIndex changes bytes of an index whose checksums are then made right: what is left is the
-// reader's own care.
+// FuzzIndex changes bytes of an index and then corrects its checksums, so that the reader's other
+// checks are tested.
 func FuzzIndex(f *testing.F) {
 	m, whole := load(f, writeDataset(f, 40))
 	encoded, err := json.Marshal(m)
@@ -293,9 +293,9 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// serve asks for all of an index that is called right. What it gives has to lie inside the files.
+// serve reads everything of an index that was accepted. What it gives has to lie inside the files.
 func serve(t *testing.T, m *Manifest, data []byte) {
-	// Mapped as in earnest: pages are populated, and what lies behind the last faults.
+	// Mapped as in use: pages are populated, and access after the last one faults.
 	file, err := unix.MemfdCreate("index", unix.MFD_CLOEXEC)
 	if err != nil {
 		t.Fatal(err)

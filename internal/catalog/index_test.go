@@ -24,7 +24,7 @@ func testSeek(i int64) SeekPlace {
 	return SeekPlace{Offset: SeekHeadBytes + seekStride*i, Length: 1 + i%seekStride, CRC32C: uint32(3 * i)}
 }
 
-// addSeekFile gives a dataset of testRows the file their seek points lie in.
+// addSeekFile writes the file of seek points for a dataset of testRows.
 func addSeekFile(t testing.TB, dir string, m *Manifest) {
 	m.Seek = &SeekFile{Name: SeekFileName(0), Size: SeekHeadBytes + seekStride*m.Rows, Samples: 1}
 	path := filepath.Join(dir, m.Seek.Name)

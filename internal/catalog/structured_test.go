@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An edit is four bytes of a fuzzer's: what is changed, which of those, and to what. Checksums are
-// made right afterwards, so that each edit gets as far as the reader's own care.
+// An edit is made of four bytes of the fuzzer: what kind of value to change, which of that kind, and
+// to what. Checksums are corrected afterwards, so that each edit reaches the reader's other checks.
 const editBytes = 4
 
-// hostileNumber is a number that lengths, counts and offsets trip over, or one near what is there.
+// hostileNumber is an extreme value for a length, count or offset, or one near the present value.
 func hostileNumber(choice byte, was uint64) uint64 {
 	numbers := []uint64{
 		0, 1, 2, 7, 8, 63, 64, 255, 512, 1 << 15, 1<<16 - 1, 1 << 16, 1<<31 - 1, 1 << 31, 1<<32 - 8, 1<<32 - 1, 1 << 32,
@@ -32,7 +32,7 @@ func hostileNumber(choice byte, was uint64) uint64 {
 	return was ^ 1<<(choice%64)
 }
 
-// forgery is an index and its manifest on their way to being wrong.
+// forgery is an index and its manifest while they are being changed.
 type forgery struct {
 	m    *Manifest
 	data []byte
@@ -97,7 +97,7 @@ func (f *forgery) value(which uint16, choice byte) {
 	f.number(f.body+int(at)+element*size, size, choice)
 }
 
-// promise changes what the manifest says.
+// promise changes a value of the manifest.
 func (f *forgery) promise(which uint16, choice byte) {
 	m := f.m
 	numbers := []*int64{&m.Rows, &m.Bytes, &m.Index.Batches[0].Offset, &m.Index.Batches[0].Length}
@@ -175,7 +175,7 @@ func newForger(t testing.TB) *forger {
 	return f
 }
 
-// forge makes the edits, seals what came of them, and asks for all of it.
+// forge makes the edits, corrects the checksums, opens the result and reads all of it.
 func (f *forger) forge(t *testing.T, indexed bool, edits []byte) {
 	kind := 0
 	if indexed {
@@ -245,7 +245,7 @@ func leaves(at string, v any, visit func(path string, set func(any))) {
 	}
 }
 
-// hostileValue is what stands in the place of a value of a manifest; nil: the key is left out.
+// hostileValue is the value that replaces one of a manifest; nil: the key is left out.
 func hostileValue(choice byte) any {
 	values := []any{
 		nil, json.RawMessage("null"), true, "", "x", 0, 1, -1, 8, 0.5, 40, 41, 1 << 16, uint64(math.MaxUint64), int64(math.MaxInt64), int64(math.MinInt64),
@@ -258,7 +258,7 @@ func hostileValue(choice byte) any {
 	return values[int(choice)%len(values)]
 }
 
-// distort makes the edits of a manifest, and its checksum right.
+// distort makes the edits of a manifest, and corrects its checksum.
 func distort(t testing.TB, honest, edits []byte) []byte {
 	var tree map[string]any
 	d := json.NewDecoder(bytes.NewReader(honest))
@@ -277,7 +277,8 @@ func distort(t testing.TB, honest, edits []byte) []byte {
 	return fmt.Appendf(body, tailFormat, crc32.Checksum(body, castagnoli))
 }
 
-// accept reads a manifest; one that is taken comes back the same, and its index is asked for all.
+// accept reads a manifest. If it is accepted, it must read back the same, and its index is read
+// whole.
 func accept(t *testing.T, data, index []byte) {
 	m, err := DecodeManifest("m", data)
 	if err != nil {
@@ -305,7 +306,7 @@ func TestManifestsOfAnyValuesAreRefusedOrComeBackAndServeTheirIndex(t *testing.T
 	}
 }
 
-// FuzzManifestByValues puts other values into the places of a manifest.
+// FuzzManifestByValues replaces values of a manifest.
 func FuzzManifestByValues(f *testing.F) {
 	honest := newForger(f)
 	for choice := range byte(46) {

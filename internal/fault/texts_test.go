@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// packages of the module whose errors a person can meet.
+// packages of the module whose errors a user can see.
 var packages = []string{"capi", "catalog", "fault", "formats", "inject", "mmap", "native", "order", "pack", "pathjson", "pinned", "pipeline", "store", "transform"}
 
 func TestNoTextInTheSourceBeginsWithThePackageItComesFrom(t *testing.T) {

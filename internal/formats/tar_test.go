@@ -182,7 +182,7 @@ func TestContentShorterThanItsHeaderEndsTheArchive(t *testing.T) {
 	require.Error(t, w.Close())
 }
 
-// FuzzTar holds the walker against archive/tar: where both accept, they agree on name, size and
+// FuzzTar compares the walker with archive/tar: where both accept, they agree on name, size and
 // content, and the walker never ends before the library does.
 func FuzzTar(f *testing.F) {
 	for _, format := range []tar.Format{tar.FormatUSTAR, tar.FormatPAX, tar.FormatGNU} {
@@ -196,7 +196,7 @@ func FuzzTar(f *testing.F) {
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// The fuzzer cannot guess checksums: they are made right wherever a header may stand.
+		// The fuzzer cannot guess checksums, so they are corrected wherever a header may be.
 		data = bytes.Clone(data)
 		for at := 0; at+TarBlock <= len(data); at += TarBlock {
 			block := data[at : at+TarBlock]

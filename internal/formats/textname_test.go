@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nameOf is the name that TextName made a text of.
+// nameOf is the inverse of TextName.
 func nameOf(text string) string {
 	var name strings.Builder
 	for len(text) > 0 {
@@ -36,7 +36,7 @@ func TestTextOfANameEscapesWhatIsNoUTF8AndWhatReadsAsAnEscape(t *testing.T) {
 		"%25FF":           "%2525FF",
 		"é\xe9é":          "é%E9é",
 		"\xed\xb3\xbf":    "%ED%B3%BF", // a surrogate in UTF-8's form is no UTF-8, to Python neither
-		// What reads as no escape stays: web addresses, percentages, lower case.
+		// Text that is not an escape stays: web addresses, percentages, lower case.
 		"a%20b%2Fc": "a%20b%2Fc",
 		"100% %":    "100% %",
 		"%ff%e":     "%ff%e",
@@ -71,7 +71,7 @@ func TestNoTwoNamesMakeOneText(t *testing.T) {
 	require.Greater(t, len(seen), 10_000)
 }
 
-// FuzzTextName: every name can be had back from its text.
+// FuzzTextName: every name can be recovered from its text.
 func FuzzTextName(f *testing.F) {
 	for _, s := range []string{"a", "\xff", "%FF", "%25", "%%25\xff", "%2", "é\x80%"} {
 		f.Add(s)

@@ -23,8 +23,8 @@ func encoded(t testing.TB, m image.Image) []byte {
 	return to.Bytes()
 }
 
-// damaged has some bytes of a PNG changed, and each chunk's checksum made right in half of the cases:
-// else a checksum would end nearly all of them.
+// damaged changes some bytes of a PNG and corrects its chunks' checksums in half of the cases, because
+// nearly all others end at a checksum.
 func damaged(r *rand.Rand, good []byte) []byte {
 	data := bytes.Clone(good)
 	for range 1 + r.IntN(4) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every place of every step, for every split of it.
+// Every row of every step, for every way to split the step among ranks.
 func TestPartnersAreThoseOfTheWholeStepForAnyNumberOfRanks(t *testing.T) {
 	for _, pairing := range []Pairing{Before, Neighbours} {
 		for samples := int64(1); samples < 14; samples++ {

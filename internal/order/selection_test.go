@@ -69,7 +69,7 @@ func TestOverEpochsAWeightedSampleComesAsOftenAsItsShare(t *testing.T) {
 	}
 	for sample, weight := range weights {
 		share := 10 * weight / 11.26
-		// At most one of rounding an epoch: a deviation below a half, and five of them.
+		// Rounding errs by at most one an epoch: a standard deviation below a half, and five of them.
 		require.InDelta(t, share, sums[sample]/epochs, 5*0.5/math.Sqrt(epochs), "sample %d", sample)
 	}
 }

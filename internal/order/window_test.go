@@ -48,7 +48,7 @@ func TestWindowedOrderOfHugeSetsIsABijectionAtSampledPoints(t *testing.T) {
 	}
 }
 
-// What storage sees: all samples of a window lie in so many stretches.
+// How storage is read: all samples of a window lie in a bounded number of stretches.
 func TestAWindowReadsAFewStretchesOfNeighbours(t *testing.T) {
 	const n, window = 200_000, 4096
 	o := mustOrder(t, Config{Seed: 1, Samples: n, BatchSize: 1, Shuffle: true, Window: window})
@@ -99,7 +99,7 @@ func TestWindowedPositionsAreUniformOverSeedsAndEpochs(t *testing.T) {
 }
 
 func TestWindowedEpochsAndSeedsGiveIndependentOrders(t *testing.T) {
-	// Of one window in each: two epochs put the same sample at the same place as often as chance does.
+	// In each window, two epochs put the same sample at the same position as often as by chance.
 	const n, window, cells = 60_000, 6_000, 16
 	keys := []struct {
 		seed  uint64

@@ -84,7 +84,7 @@ func TestKilledPackingLeavesNothingThatOpensOrTheWholeDataset(t *testing.T) {
 	}
 	t.Logf("%d killed, %d had finished", killed, completed)
 	require.NotZero(t, killed)
-	// The next run cleans up behind the dead ones.
+	// The next run removes what the killed ones left.
 	packed(t, PackConfig{Source: src, Destination: dst, Overwrite: true})
 	entries, err := os.ReadDir(parent)
 	require.NoError(t, err)

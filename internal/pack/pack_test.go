@@ -101,7 +101,7 @@ func TestFaultyFilesAreKeptCountedAndNamedOrRaisedOnRequest(t *testing.T) {
 	requireNothing(t, filepath.Dir(dst))
 }
 
-// requireNothing says that a job left no file at all.
+// requireNothing requires that a job left no file at all.
 func requireNothing(t *testing.T, dir string) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

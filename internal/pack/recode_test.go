@@ -20,7 +20,7 @@ import (
 
 func number(v int32) *int32 { return &v }
 
-// bytesOf is what the shards hold of a record.
+// bytesOf is the bytes of a record in the shards.
 func bytesOf(t *testing.T, d *catalog.Dataset, i int64) []byte {
 	sample, err := d.Sample(i)
 	require.NoError(t, err)

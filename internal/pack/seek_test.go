@@ -86,8 +86,8 @@ func TestDatasetWithoutAnyJPEGHasNoSeekFile(t *testing.T) {
 	require.True(t, verify(t, VerifyConfig{Source: dst}).OK)
 }
 
-// reseal writes seek file and index of a packed dataset anew, as an attacker would: whatever edit
-// makes of a record, its checksum is right.
+// reseal writes seek file and index of a packed dataset anew, as an attacker would: the checksum is
+// right whatever edit does to a record.
 func reseal(t *testing.T, dir string, edit func(i int64, record []byte) []byte) {
 	d, err := catalog.Open(dir, catalog.Options{})
 	require.NoError(t, err)

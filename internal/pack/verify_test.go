@@ -63,8 +63,8 @@ func TestEveryFlippedBitOfAnyFileIsFound(t *testing.T) {
 	}
 }
 
-// unusedTarByte reports whether a byte of a shard is the padding behind a content or behind the
-// end: no reader looks there, so nothing protects it.
+// unusedTarByte reports whether a byte of a shard is padding after a content or after the end: no
+// reader looks there, so no checksum covers it.
 func unusedTarByte(t testing.TB, dir, name string, shard []byte, at int) bool {
 	if filepath.Ext(name) != ".tar" {
 		return false

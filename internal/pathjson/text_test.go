@@ -44,7 +44,7 @@ func TestAPathIsReadAsPythonWritesIt(t *testing.T) {
 }
 
 func TestALoneSurrogateThatIsNoByteIsRefused(t *testing.T) {
-	// A slash, a NUL and a dot, for whoever took the low byte of any; and halves of characters.
+	// Surrogates whose low byte is a slash, a NUL or a dot; and halves of characters.
 	for _, text := range []string{`"\udc2f"`, `"\udc00"`, `"a\udc2e"`, `"\udc7f"`, `"\udd00"`, `"\ud83d"`, `"\ud83d\n\ude00"`, `"\udcff\ud800"`, `"\ud800\ud800"`} {
 		var p Text
 		var wrong *SurrogateError
@@ -55,8 +55,8 @@ func TestALoneSurrogateThatIsNoByteIsRefused(t *testing.T) {
 	require.ErrorAs(t, json.Unmarshal([]byte(`3`), new(Text)), &wrong)
 }
 
-// FuzzText: whatever is JSON is read, as encoding/json reads it where that loses nothing, and what was
-// read goes back.
+// FuzzText: all JSON is read, as encoding/json reads it where that loses nothing, and what was read
+// is written back the same.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{`"a"`, `"\udcff"`, `"\ud83d\ude00"`, `"\\\u0041"`, `"\ud83d\udcff"`, `null`, `[`, `"`} {
 		f.Add([]byte(s))

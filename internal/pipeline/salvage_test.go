@@ -38,7 +38,7 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 		require.NoError(t, err)
 		middle, err := d.Sample(samples / 2)
 		require.NoError(t, err)
-		// With one sample left of sixty, sixteen blind tries would fail in two of three.
+		// With one sample left of sixty, sixteen random tries would fail two times in three.
 		for _, cut := range []int64{first.Offset + first.Length, middle.Offset, middle.Offset + middle.Length/2, int64(len(whole)) - 1} {
 			require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
 			l := open(t, d, settings{order.Config{BatchSize: 8, Shuffle: true, Seed: 3},
@@ -72,7 +72,7 @@ func TestATruncatedShardLosesOnlyTheSamplesThatAreNotWhole(t *testing.T) {
 			require.Empty(t, lost, "each is in the report once")
 			l.Close()
 		}
-		// Who wants to hear of damage hears of it at once, whichever sample comes first.
+		// Without salvage the damage is reported at once, whichever sample comes first.
 		l := open(t, d, settings{order.Config{BatchSize: 8}, Config{Threads: 2, Store: mmap.Options{Backend: backend}}})
 		_, err = next(t, l)
 		var found *SampleError

@@ -15,7 +15,7 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// openWith is what a user's list of transforms comes to.
+// openWith opens a Loader with a user's list of transforms.
 func openWith(t *testing.T, d *catalog.Dataset, list string) (*Loader, error) {
 	t.Helper()
 	var raw []json.RawMessage

@@ -18,7 +18,7 @@ func submitting(batch int64, c Config) settings {
 	return settings{order.Config{Seed: 5, BatchSize: batch}, c}
 }
 
-// submitEpoch submits what another loader does by itself.
+// submitEpoch submits the batches of an epoch that another loader would make by itself.
 func submitEpoch(t *testing.T, l *Loader, o *order.Order, epoch int64) {
 	t.Helper()
 	for at := int64(0); !o.Ended(at); {

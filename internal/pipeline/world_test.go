@@ -44,7 +44,7 @@ func photograph(t testing.TB, number int) []byte {
 	return b.Bytes()
 }
 
-// dataset is one on disk: JPEGs in one shard, with an index. spoil may alter a sample's row and
+// dataset writes a dataset of JPEGs in one shard, with an index. spoil may alter a sample's row and
 // bytes after its checksum was taken. The test must leave the world as it was before this call.
 func dataset(t testing.TB, samples int, spoil func(i int, row *catalog.Row, data []byte) []byte) *catalog.Dataset {
 	t.Helper()
@@ -91,7 +91,7 @@ const (
 	waitShort = time.Millisecond
 )
 
-// augmented is a random crop and flip: any slip in a key shows in the pixels.
+// augmented is a random crop and flip: any error in a draw's key shows in the pixels.
 func augmented(t testing.TB) *native.Plan {
 	t.Helper()
 	plan, err := native.NewPlan([]native.Op{
@@ -173,7 +173,7 @@ func requireSameWorld(t testing.TB, before counts) {
 	assert.Equal(t, before, after, "the world is not as it was")
 }
 
-// next is the next batch or end, in time.
+// next is the next batch or end, or a failure if it takes too long.
 func next(t testing.TB, l *Loader) (*Batch, error) {
 	t.Helper()
 	b, err := l.Next(time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// set is a dataset on disk, and what its samples must read as.
+// set is a dataset on disk, and the bytes of its samples.
 type set struct {
 	root   string
 	bytes  [][]byte
@@ -148,5 +148,5 @@ func sample(t *testing.T, d *catalog.Dataset, i int64) catalog.Sample {
 	return s
 }
 
-// facts satisfy the catalog, which believes no good image without pixels.
+// facts satisfy the catalog, which accepts no good image without a size.
 var facts = catalog.Facts{Width: 10, Height: 10, Channels: 3, Codec: 1, Sampling: 1, Process: 1, Orientation: 1}
