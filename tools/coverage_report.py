@@ -49,7 +49,6 @@ def c_lines(objects: Path) -> Places:
     answer = objects.with_suffix(".json")
     command = [sys.executable, "-m", "gcovr", "--root", str(ROOT), "--json", str(answer)]
     command += ["--gcov-ignore-parse-errors=all", "--merge-mode-functions=merge-use-line-min"]
-    # Objects of one way to compile at a time keep gcov's files of one name apart.
     command += ["--gcov-object-directory", str(objects), str(objects)]
     subprocess.run(command, check=True, cwd=ROOT, stderr=subprocess.DEVNULL)
     places: Places = {}
@@ -98,7 +97,8 @@ def table(title: str, unit: Places, system: Places) -> None:
     for name, files in [*sorted(folders.items()), ("**all**", sorted(both))]:
         count = share(both, files)[0]
         shown = name if name.startswith("*") else f"`{name}`"
-        rates = (per_cent(share(places, files)[1], count) for places in (unit, system, both))
+        measured = (unit, system, both)
+        rates = (per_cent(share(p, files)[1], count) if p else "-" for p in measured)
         print(f"| {shown} | {count:,} | {' | '.join(rates)} |")
 
 
