@@ -8,13 +8,15 @@ package main
 
 extern void goWriteCoverage(void);
 
-static pid_t loaded;
+static pid_t started;
 
-__attribute__((constructor)) static void remember_process(void) { loaded = getpid(); }
+static void remember_process(void) { started = getpid(); }
 
-// A forked child has no Go runtime left to write anything with.
+// Not where Go was never started, nor in a forked child, which has no Go runtime left.
 __attribute__((destructor)) static void write_coverage(void) {
-  if (getpid() == loaded) goWriteCoverage();
+  if (getpid() == started) goWriteCoverage();
 }
 */
 import "C"
+
+func init() { C.remember_process() }
