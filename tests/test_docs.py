@@ -139,6 +139,6 @@ def test_every_link_and_picture_of_the_documentation_leads_to_a_file() -> None:
 
 def test_every_page_is_in_the_index_and_in_the_sites_navigation_once() -> None:
     linked = LINK.findall((ROOT / "docs/README.md").read_text())
-    listed = re.findall(r'= "(\w+\.md)"', (ROOT / "zensical.toml").read_text())
+    listed = re.findall(r'= "([\w-]+\.md)"', (ROOT / "zensical.toml").read_text())
     assert sorted(set(linked) - {"charts/headline.svg"}) == [p for p in PAGES if p != "README.md"]
     assert sorted(listed) == PAGES
