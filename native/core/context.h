@@ -23,9 +23,14 @@ struct hrn_context {
   struct hrn_record *record; /* decode's own */
 };
 
+/* memory.c: starts a sample, for which no buffer is in use yet; gives all of them back. */
 void hrn_scratch_begin(hrn_context *context);
 void hrn_scratch_free(hrn_context *context);
+
+/* What max_decoder_bytes leaves a decoder beside the scratch in use. */
 uint64_t hrn_memory_left(const hrn_context *context);
+
+/* HRN_LIMIT where an image has more than max_pixels. */
 int hrn_check_pixels(const hrn_context *context, uint64_t width, uint64_t height,
                      hrn_status *status);
 
