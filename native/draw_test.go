@@ -13,10 +13,10 @@ import (
 // ten bins of about equal share. A value belongs to the first bin whose edge it does not exceed.
 var torchvisionDraws = []struct {
 	width, height uint32
-	p             [12]float64 // scale, ratio
+	scale, ratio  [2]float64
 	bins          map[string]binned
 }{
-	{500, 375, [12]float64{0.08, 1, 0.75, 4.0 / 3}, map[string]binned{
+	{500, 375, [2]float64{0.08, 1}, [2]float64{0.75, 4.0 / 3}, map[string]binned{
 		"top": {[]int32{3, 9, 16, 25, 36, 50, 67, 91, 129},
 			[]float64{0.10223, 0.10605, 0.09701, 0.10028, 0.10026, 0.10041, 0.09465, 0.09957, 0.10161, 0.09793}},
 		"left": {[]int32{16, 33, 52, 72, 94, 118, 145, 179, 226},
@@ -28,7 +28,7 @@ var torchvisionDraws = []struct {
 		"area": {[]int32{27846, 40725, 53592, 66405, 79152, 91808, 104601, 118664, 137764},
 			[]float64{0.10003, 0.09997, 0.10001, 0.1, 0.10002, 0.1, 0.10006, 0.09995, 0.09998, 0.1}},
 	}},
-	{240, 320, [12]float64{0.35, 1, 0.5, 2}, map[string]binned{
+	{240, 320, [2]float64{0.35, 1}, [2]float64{0.5, 2}, map[string]binned{
 		"top": {[]int32{4, 10, 17, 25, 34, 46, 60, 77, 103},
 			[]float64{0.11475, 0.09942, 0.09883, 0.0957, 0.0923, 0.10501, 0.09947, 0.09523, 0.09935, 0.09994}},
 		"left": {[]int32{1, 4, 8, 12, 17, 24, 32, 43, 59},
@@ -56,7 +56,7 @@ const (
 
 func TestRandomResizedCropIsDistributedAsTorchvisions(t *testing.T) {
 	for _, reference := range torchvisionDraws {
-		op := Op{Kind: OpRandomResizedCrop, Filter: Bilinear, I: [8]int32{224, 224}, P: reference.p}
+		op := RandomResizedCrop{Height: 224, Width: 224, Filter: Bilinear, Scale: reference.scale, Ratio: reference.ratio}
 		plan := newPlan(t, []Op{op}, Output{})
 		counts := map[string][]float64{}
 		for name := range reference.bins {
@@ -93,7 +93,7 @@ func TestWhereNoTryFitsRandomResizedCropTakesTorchvisionsCentralCrop(t *testing.
 		{70, 60}:    {0, 0, 60, 70},     // an allowed ratio: the whole image
 		{1000, 101}: {0, 432, 101, 135}, // round(134.67)
 	} {
-		op := Op{Kind: OpRandomResizedCrop, I: [8]int32{8, 8}, P: [12]float64{1.9, 2, 0.75, 4.0 / 3}}
+		op := RandomResizedCrop{Height: 8, Width: 8, Scale: [2]float64{1.9, 2}, Ratio: [2]float64{0.75, 4.0 / 3}}
 		plan := newPlan(t, []Op{op}, Output{})
 		drawn, err := plan.Draw(0, Key{}, size[0], size[1])
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestWhereNoTryFitsRandomResizedCropTakesTorchvisionsCentralCrop(t *testing.
 }
 
 func TestRandomCropIsUniformOverAllPlaces(t *testing.T) {
-	plan := newPlan(t, []Op{{Kind: OpRandomCrop, I: [8]int32{32, 32, 4, 4, 4, 4}}}, Output{})
+	plan := newPlan(t, []Op{RandomCrop{Height: 32, Width: 32, Padding: Padding{Left: 4, Top: 4, Right: 4, Bottom: 4}}}, Output{})
 	var rows, columns [9]float64
 	const draws = 36000
 	for i := range uint64(draws) {
@@ -122,7 +122,7 @@ func TestRandomCropIsUniformOverAllPlaces(t *testing.T) {
 
 func TestAFlipFlipsWithItsProbability(t *testing.T) {
 	for _, p := range []float64{0, 0.3, 0.5, 1} {
-		plan := newPlan(t, []Op{{Kind: OpHorizontalFlip, P: [12]float64{p}}}, Output{})
+		plan := newPlan(t, []Op{HorizontalFlip{p}}, Output{})
 		flips, draws := 0.0, 20000.0
 		for i := range uint64(draws) {
 			d, err := plan.Draw(0, Key{Sample: i}, 9, 9)
@@ -135,7 +135,7 @@ func TestAFlipFlipsWithItsProbability(t *testing.T) {
 }
 
 func TestACropLargerThanThePaddedImageIsAnErrorThatNamesBothSizes(t *testing.T) {
-	plan := newPlan(t, []Op{{Kind: OpRandomCrop, I: [8]int32{32, 40, 1, 2, 3, 4}}}, Output{})
+	plan := newPlan(t, []Op{RandomCrop{Height: 32, Width: 40, Padding: Padding{Left: 1, Top: 2, Right: 3, Bottom: 4}}}, Output{})
 	_, err := plan.Draw(0, Key{}, 10, 20)
 	assert.EqualError(t, err,
 		"op 0: required crop size 32x40 (height x width) is larger than the image with its padding, 26x14")

@@ -242,9 +242,9 @@ static int move(seen *s, const hrn_drawn *step, hrn_status *status) {
     case HRN_OP_RESIZE:
       return resize(s, i[0], i[1], status);
     case HRN_OP_RESIZE_SHORTER: {
-      const hrn_op op = {.kind = step->kind, .i = {i[0], i[1]}};
+      const hrn_op op = {.kind = step->kind, .shorter = {i[0], i[1]}};
       int32_t width = s->width, height = s->height;
-      if (hrn_op_size(&op, &width, &height, status) != HRN_OK) return status->code;
+      if (hrn_op_size_after(&op, &width, &height, status) != HRN_OK) return status->code;
       return resize(s, height, width, status);
     }
     case HRN_OP_RANDOM_RESIZED_CROP:

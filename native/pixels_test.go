@@ -53,8 +53,8 @@ func TestTheInstructionSetCanBeForcedAndAnImpossibleWishIsRefused(t *testing.T) 
 
 func crop224() []Op {
 	return []Op{
-		{Kind: OpRandomResizedCrop, Filter: Bilinear, I: [8]int32{224, 224}, P: [12]float64{0.08, 1, 0.75, 4.0 / 3}},
-		{Kind: OpHorizontalFlip, P: [12]float64{0.5}},
+		RandomResizedCrop{Height: 224, Width: 224, Filter: Bilinear, Scale: [2]float64{0.08, 1}, Ratio: [2]float64{0.75, 4.0 / 3}},
+		HorizontalFlip{0.5},
 	}
 }
 
@@ -68,7 +68,7 @@ func newPlan(t *testing.T, ops []Op, output Output) *Plan {
 
 // The values are part of the determinism promise: a change here changes every training run.
 func TestDrawsAreTheGoldenOnes(t *testing.T) {
-	plan := newPlan(t, append(crop224(), Op{Kind: OpRandomCrop, I: [8]int32{200, 190}}), Output{})
+	plan := newPlan(t, append(crop224(), RandomCrop{Height: 200, Width: 190}), Output{})
 	golden := map[Key][3][8]int32{
 		{}:                                      {{185, 152, 156, 192}, {}, {19, 29, 200, 190}},
 		{Seed: 1, Epoch: 2, Sample: 3, Draw: 4}: {{3, 17, 371, 458}, {}, {13, 8, 200, 190}},
@@ -148,16 +148,16 @@ func encodedJPEG(t *testing.T, width, height int) []byte {
 
 func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 	for want, op := range map[string]Op{
-		"op 0: unknown kind 99":                                 {Kind: 99},
-		"op 0: height is 0, must be 1 to 16777216":              {Kind: OpResize, I: [8]int32{0, 5}},
-		"op 0: filter is 6, must be 0 to 5":                     {Kind: OpResize, Filter: 6, I: [8]int32{5, 5}},
-		"op 0: probability is 1.5, must be 0 to 1":              {Kind: OpVerticalFlip, P: [12]float64{1.5}},
-		"op 0: max_size 9 must exceed size 9":                   {Kind: OpResizeShorter, I: [8]int32{9, 9}},
-		"op 0: scale (0, 0) must be positive and ordered":       {Kind: OpRandomResizedCrop, I: [8]int32{5, 5}},
-		"op 0: padding is -1, must be 0 to 16777216":            {Kind: OpRandomCrop, I: [8]int32{5, 5, -1}},
-		"op 0: padding mode is 4, must be 0 to 3":               {Kind: OpRandomCrop, I: [8]int32{5, 5, 0, 0, 0, 0, 0, 4}},
-		"op 0: fill is 0.5, must be a whole number":             {Kind: OpRandomCrop, I: [8]int32{5, 5}, P: [12]float64{0.5}},
-		"op 0: top is -20000000, must be -16777216 to 16777216": {Kind: OpCrop, I: [8]int32{-20000000, 0, 1, 1}},
+		"op 0: unknown kind 99":                                 Group{Kind: 99},
+		"op 0: height is 0, must be 1 to 16777216":              Resize{Height: 0, Width: 5},
+		"op 0: filter is 6, must be 0 to 5":                     Resize{Height: 5, Width: 5, Filter: 6},
+		"op 0: probability is 1.5, must be 0 to 1":              VerticalFlip{1.5},
+		"op 0: max_size 9 must exceed size 9":                   ResizeShorter{Size: 9, MaxSize: 9},
+		"op 0: scale (0, 0) must be positive and ordered":       RandomResizedCrop{Height: 5, Width: 5},
+		"op 0: padding is -1, must be 0 to 16777216":            RandomCrop{Height: 5, Width: 5, Padding: Padding{Left: -1}},
+		"op 0: padding mode is 4, must be 0 to 3":               RandomCrop{Height: 5, Width: 5, Padding: Padding{Mode: 4}},
+		"op 0: fill is 0.5, must be a whole number":             RandomCrop{Height: 5, Width: 5, Fill: [3]float64{0.5}},
+		"op 0: top is -20000000, must be -16777216 to 16777216": Crop{Top: -20000000, Height: 1, Width: 1},
 	} {
 		_, err := NewPlan([]Op{op}, Output{})
 		assert.EqualError(t, err, want)

@@ -20,14 +20,7 @@ import (
 	"unsafe"
 )
 
-// Op is one transform as data; draws/op.h documents I and P for each kind.
-type Op struct {
-	Kind, Filter int32
-	I            [8]int32
-	P            [12]float64
-}
-
-// The values of Op.Kind.
+// The values of Step.Kind, beside StepPixel, of Group.Kind and of Erasing.Kind.
 const (
 	OpCrop              int32 = C.HRN_OP_CROP
 	OpResize            int32 = C.HRN_OP_RESIZE
@@ -38,37 +31,18 @@ const (
 	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
 	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
 	OpPad               int32 = C.HRN_OP_PAD
-
-	OpRandomShortestSize int32 = C.HRN_OP_RANDOM_SHORTEST_SIZE
-	OpRandomResize       int32 = C.HRN_OP_RANDOM_RESIZE
-	OpScaleJitter        int32 = C.HRN_OP_SCALE_JITTER
-	OpZoomOut            int32 = C.HRN_OP_ZOOM_OUT
+	OpFiveCrop          int32 = C.HRN_OP_FIVE_CROP
 
 	OpApply  int32 = C.HRN_OP_APPLY
 	OpChoice int32 = C.HRN_OP_CHOICE
 	OpOrder  int32 = C.HRN_OP_ORDER
 
-	OpPixel              int32 = C.HRN_OP_PIXEL
-	OpColorJitter        int32 = C.HRN_OP_COLOR_JITTER
-	OpChannelPermutation int32 = C.HRN_OP_CHANNEL_PERMUTATION
-	OpGaussianBlur       int32 = C.HRN_OP_GAUSSIAN_BLUR
-	OpRotation           int32 = C.HRN_OP_ROTATION
-	OpAffine             int32 = C.HRN_OP_AFFINE
-	OpPerspective        int32 = C.HRN_OP_PERSPECTIVE
-	OpRandAugment        int32 = C.HRN_OP_RAND_AUGMENT
-	OpTrivialAugment     int32 = C.HRN_OP_TRIVIAL_AUGMENT
-	OpAutoAugment        int32 = C.HRN_OP_AUTO_AUGMENT
-	OpTimm               int32 = C.HRN_OP_TIMM
-	OpAugMix             int32 = C.HRN_OP_AUG_MIX
-	OpJPEG               int32 = C.HRN_OP_JPEG
-	OpGaussianNoise      int32 = C.HRN_OP_GAUSSIAN_NOISE
-	OpErasing            int32 = C.HRN_OP_ERASING
-	OpCutout             int32 = C.HRN_OP_CUTOUT
-	OpErase              int32 = C.HRN_OP_ERASE
-	OpFiveCrop           int32 = C.HRN_OP_FIVE_CROP
+	OpErasing int32 = C.HRN_OP_ERASING
+	OpCutout  int32 = C.HRN_OP_CUTOUT
+	OpErase   int32 = C.HRN_OP_ERASE
 )
 
-// The values of I[0] of an OpPixel: what is done to each pixel.
+// The values of Pixel.Kind: what is done to each pixel.
 const (
 	PixelInvert       int32 = C.HRN_PIXEL_INVERT
 	PixelPosterize    int32 = C.HRN_PIXEL_POSTERIZE
@@ -105,7 +79,7 @@ const (
 	PixelMixEnd   int32 = C.HRN_PIXEL_MIX_END
 )
 
-// The values of I[0] of an OpTimm: timm's sets of ops and policies.
+// The values of Timm.Set: timm's sets of ops and policies.
 const (
 	TimmRand           int32 = C.HRN_TIMM_RAND
 	TimmRandIncreasing int32 = C.HRN_TIMM_RAND_INCREASING
@@ -120,10 +94,10 @@ const (
 	TimmAuto3A         int32 = C.HRN_TIMM_AUTO_3A
 )
 
-// FilterDrawn as Op.Filter of an OpTimm: bilinear or bicubic, op by op.
+// FilterDrawn as Timm.Filter: bilinear or bicubic, op by op.
 const FilterDrawn int32 = C.HRN_FILTER_DRAWN
 
-// What an erasing fills its boxes with: its I[0].
+// What an erasing fills its boxes with: its With.
 const (
 	EraseValue  int32 = C.HRN_ERASE_VALUE
 	ErasePixels int32 = C.HRN_ERASE_PIXELS
@@ -133,14 +107,14 @@ const (
 // MaxErasings is the most boxes that a plan erases.
 const MaxErasings = C.HRN_MAX_ERASINGS
 
-// How the numbers of an OpPixel with PixelAffine are to be read: its I[1].
+// How the numbers of a Pixel with PixelAffine are to be read: its I[0].
 const (
 	MapCoefficients int32 = C.HRN_MAP_COEFFICIENTS
 	MapAffine       int32 = C.HRN_MAP_AFFINE
 	MapRotation     int32 = C.HRN_MAP_ROTATION
 )
 
-// The values of Op.Filter: Pillow's Image.Resampling.
+// The values of an op's Filter: Pillow's Image.Resampling.
 const (
 	Nearest  int32 = C.HRN_NEAREST
 	Lanczos  int32 = C.HRN_LANCZOS
@@ -211,13 +185,8 @@ type Size struct {
 func NewPlan(ops []Op, output Output) (*Plan, error) {
 	list := make([]C.hrn_op, len(ops)+1) // one more, so that an empty plan has an address
 	for i, op := range ops {
-		list[i].kind = C.int32_t(op.Kind)
-		list[i].filter = C.int32_t(op.Filter)
-		for k := range op.I {
-			list[i].i[k] = C.int32_t(op.I[k])
-		}
-		for k := range op.P {
-			list[i].p[k] = C.double(op.P[k])
+		if op != nil { // refused as an op of no kind
+			op.fill(&list[i])
 		}
 	}
 	form := C.hrn_output{
@@ -330,7 +299,7 @@ type Step struct {
 	P                [8]float64
 }
 
-// StepPixel is added to the kind of pixel op that a Step is, as in OpPixel's I[0].
+// StepPixel is added to the kind of pixel op that a Step is, as in Pixel.Kind.
 const StepPixel int32 = C.HRN_STEP_PIXEL
 
 // Replay says what all ops do to one image of that size.

@@ -18,7 +18,8 @@ static int make_pixels(hrn_context *context, int32_t shorter, int32_t width, int
   if (shorter == 0 || (width <= shorter || height <= shorter)) {
     return hrn_decode_window(context, &whole, image, status);
   }
-  const hrn_op op = {.kind = HRN_OP_RESIZE_SHORTER, .filter = HRN_BILINEAR, .i = {shorter}};
+  const hrn_op op = {
+      .kind = HRN_OP_RESIZE_SHORTER, .filter = HRN_BILINEAR, .shorter = {.size = shorter}};
   const hrn_output unused = {.dtype = HRN_UINT8};
   const hrn_key nothing_drawn = {0};
   hrn_program program;

@@ -27,7 +27,7 @@ func cropped(t *testing.T, c *Context, p *Plan, image []byte, seek Seek) []byte 
 
 func TestSeekPointsOfAnotherChecksumArePassedOverAndOthersAreUsed(t *testing.T) {
 	c := newContext(t, DefaultLimits())
-	p, err := NewPlan([]Op{{Kind: OpCrop, I: [8]int32{100, 150, 40, 40}}}, Output{DType: Uint8, Layout: NHWC})
+	p, err := NewPlan([]Op{Crop{Top: 100, Left: 150, Height: 40, Width: 40}}, Output{DType: Uint8, Layout: NHWC})
 	require.NoError(t, err)
 	defer p.Close()
 	image := goJPEG(t, 300, 200)

@@ -149,8 +149,8 @@ func storage() mmap.Options {
 // plan is the usual training transform: random resized crop to 224, flip, normalise, float32.
 func plan() (*native.Plan, error) {
 	return native.NewPlan([]native.Op{
-		{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{224, 224}, P: [12]float64{0.08, 1, 3.0 / 4, 4.0 / 3}},
-		{Kind: native.OpHorizontalFlip, P: [12]float64{0.5}},
+		native.RandomResizedCrop{Height: 224, Width: 224, Filter: native.Bilinear, Scale: [2]float64{0.08, 1}, Ratio: [2]float64{3.0 / 4, 4.0 / 3}},
+		native.HorizontalFlip{Probability: 0.5},
 	}, native.Output{DType: native.Float32, Layout: native.NCHW, Normalize: true,
 		Mean: [3]float32{0.485, 0.456, 0.406}, Std: [3]float32{0.229, 0.224, 0.225}})
 }

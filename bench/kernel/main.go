@@ -152,12 +152,12 @@ func (o *options) plan() (*native.Plan, uint64, error) {
 	var ops []native.Op
 	switch o.task {
 	case "train":
-		crop := native.Op{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{side, side}}
-		crop.P = [12]float64{o.minScale, 1, 3.0 / 4, 4.0 / 3}
-		ops = []native.Op{crop, {Kind: native.OpHorizontalFlip, P: [12]float64{0.5}}}
+		crop := native.RandomResizedCrop{Height: side, Width: side, Filter: native.Bilinear,
+			Scale: [2]float64{o.minScale, 1}, Ratio: [2]float64{3.0 / 4, 4.0 / 3}}
+		ops = []native.Op{crop, native.HorizontalFlip{Probability: 0.5}}
 	case "eval":
-		resize := native.Op{Kind: native.OpResizeShorter, Filter: native.Bilinear, I: [8]int32{256}}
-		ops = []native.Op{resize, {Kind: native.OpCenterCrop, I: [8]int32{side, side}}}
+		resize := native.ResizeShorter{Size: 256, Filter: native.Bilinear}
+		ops = []native.Op{resize, native.CenterCrop{Height: side, Width: side}}
 	default:
 		return nil, 0, fmt.Errorf("-task %q is neither train nor eval", o.task)
 	}

@@ -95,8 +95,8 @@ const (
 func augmented(t testing.TB) *native.Plan {
 	t.Helper()
 	plan, err := native.NewPlan([]native.Op{
-		{Kind: native.OpRandomResizedCrop, Filter: native.Bilinear, I: [8]int32{cropSize, cropSize}, P: [12]float64{0.08, 1, 0.75, 4.0 / 3}},
-		{Kind: native.OpHorizontalFlip, P: [12]float64{0.5}},
+		native.RandomResizedCrop{Height: cropSize, Width: cropSize, Filter: native.Bilinear, Scale: [2]float64{0.08, 1}, Ratio: [2]float64{0.75, 4.0 / 3}},
+		native.HorizontalFlip{Probability: 0.5},
 	}, native.Output{DType: native.Uint8, Layout: native.NCHW})
 	require.NoError(t, err)
 	return plan

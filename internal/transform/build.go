@@ -18,193 +18,193 @@ var paddingModes = map[string]int32{
 	"symmetric": native.PadSymmetric,
 }
 
-// builder fills the op of a transform whose arguments have been checked one by one; what is left to
+// builder makes the op of a transform whose arguments have been checked one by one; what is left to
 // refuse are arguments that do not go together.
-type builder func(op *native.Op, v map[string]value) *Error
+type builder func(v map[string]value) (native.Op, *Error)
 
-// geometry are the transforms that only say which pixels are seen where.
-var geometry = map[string]builder{
-	"RandomResizedCrop": buildResizedCrop,
-	"Resize":            buildResize,
-	"CenterCrop": func(op *native.Op, v map[string]value) *Error {
-		op.Kind = native.OpCenterCrop
-		setSize(op, v["size"])
-		return nil
-	},
-	"FiveCrop":   buildFiveCrop,
-	"TenCrop":    buildTenCrop,
-	"RandomCrop": buildRandomCrop,
-	"RandomHorizontalFlip": func(op *native.Op, v map[string]value) *Error {
-		op.Kind, op.P[0] = native.OpHorizontalFlip, v["p"].numbers[0]
-		return nil
-	},
-	"RandomVerticalFlip": func(op *native.Op, v map[string]value) *Error {
-		op.Kind, op.P[0] = native.OpVerticalFlip, v["p"].numbers[0]
-		return nil
-	},
-	"Crop":               buildCrop,
-	"Pad":                buildPad,
-	"RandomShortestSize": buildShortestSize,
-	"RandomResize":       buildRandomResize,
-	"ScaleJitter":        buildScaleJitter,
-	"RandomZoomOut":      buildZoomOut,
+// builders are those of the transforms that come to one op. Erasings and the ops of pixelKinds have
+// theirs elsewhere, groups come to several.
+var builders = map[string]builder{
+	"RandomResizedCrop":    buildResizedCrop,
+	"Resize":               buildResize,
+	"CenterCrop":           buildCenterCrop,
+	"FiveCrop":             buildFiveCrop,
+	"TenCrop":              buildTenCrop,
+	"RandomCrop":           buildRandomCrop,
+	"RandomHorizontalFlip": buildHorizontalFlip,
+	"RandomVerticalFlip":   buildVerticalFlip,
+	"Crop":                 buildCrop,
+	"Pad":                  buildPad,
+	"RandomShortestSize":   buildShortestSize,
+	"RandomResize":         buildRandomResize,
+	"ScaleJitter":          buildScaleJitter,
+	"RandomZoomOut":        buildZoomOut,
+
+	"RandomPosterize":          buildPosterize,
+	"Posterize":                buildPosterize,
+	"SolarizeAdd":              buildSolarizeAdd,
+	"ColorJitter":              buildColorJitter,
+	"RandomChannelPermutation": buildChannelPermutation,
+	"PermuteChannels":          buildPermutation,
+	"GaussianBlur":             buildGaussianBlur,
+	"Blur":                     buildBlur,
+	"JPEG":                     buildJPEG,
+	"GaussianNoise":            buildGaussianNoise,
+	"Noise":                    buildNoise,
+	"RandomRotation":           buildRotation,
+	"RandomAffine":             buildAffine,
+	"RandomPerspective":        buildPerspective,
+	"Affine":                   buildFixedAffine,
+	"Rotate":                   buildRotate,
+	"AffineMap":                buildAffineMap,
+	"TensorAffine":             buildTensorAffine,
+	"Perspective":              buildPerspectiveMap,
+	"RandAugment":              buildRandAugment,
+	"TrivialAugmentWide":       buildTrivialAugment,
+	"AutoAugment":              buildAutoAugment,
+	"TimmAugment":              buildTimm,
+	"AugMix":                   buildAugMix,
+	"Native":                   buildNative,
 }
 
 // build makes the op of a transform.
 func build(name string, v map[string]value) (native.Op, *Error) {
-	op := native.Op{Filter: filters[v["interpolation"].text]}
-	if fill, ok := geometry[name]; ok {
-		err := fill(&op, v)
-		return op, err
+	if build, ok := builders[name]; ok {
+		return build(v)
 	}
-	if fixed, ok := fixedOps[name]; ok {
-		fixed.build(&op, v)
-		return op, nil
-	}
-	if fill, ok := pixels[name]; ok {
-		setVersionAndFill(&op, v)
-		err := fill(&op, v)
-		return op, err
+	if fixed, ok := pixelKinds[name]; ok {
+		return fixed.build(v), nil
 	}
 	if erases(name) {
 		return buildErasing(name, v)
 	}
-	return op, &Error{Text: "it is in the table and has no op"}
+	return nil, &Error{Text: "it is in the table and has no op"}
 }
 
-func buildResizedCrop(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpRandomResizedCrop
-	setSize(op, v["size"])
-	copy(op.P[0:2], v["scale"].numbers)
-	copy(op.P[2:4], v["ratio"].numbers)
-	return nil
+func buildResizedCrop(v map[string]value) (native.Op, *Error) {
+	height, width := sizeOf(v["size"])
+	return native.RandomResizedCrop{Height: height, Width: width, Filter: filterOf(v),
+		Scale: v["scale"].pair(), Ratio: v["ratio"].pair()}, nil
 }
 
-func buildFiveCrop(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpFiveCrop
-	setSize(op, v["size"])
-	return nil
+func buildCenterCrop(v map[string]value) (native.Op, *Error) {
+	height, width := sizeOf(v["size"])
+	return native.CenterCrop{Height: height, Width: width}, nil
 }
 
-func buildTenCrop(op *native.Op, v map[string]value) *Error {
-	op.I[2], op.I[3] = 1, v["vertical_flip"].integer(0)
-	return buildFiveCrop(op, v)
+func buildFiveCrop(v map[string]value) (native.Op, *Error) {
+	height, width := sizeOf(v["size"])
+	return native.FiveCrop{Height: height, Width: width}, nil
 }
 
-func buildRandomCrop(op *native.Op, v map[string]value) *Error {
-	setSize(op, v["size"])
-	op.I[6] = v["pad_if_needed"].integer(0)
-	if err := buildPad(op, v); err != nil {
-		return err
+func buildTenCrop(v map[string]value) (native.Op, *Error) {
+	height, width := sizeOf(v["size"])
+	return native.FiveCrop{Height: height, Width: width, Ten: true, Vertical: v["vertical_flip"].on()}, nil
+}
+
+func buildRandomCrop(v map[string]value) (native.Op, *Error) {
+	height, width := sizeOf(v["size"])
+	return native.RandomCrop{Height: height, Width: width, Padding: paddingOf(v), Fill: fillOf(v),
+		IfNeeded: v["pad_if_needed"].on()}, nil
+}
+
+func buildHorizontalFlip(v map[string]value) (native.Op, *Error) {
+	return native.HorizontalFlip{Probability: v["p"].numbers[0]}, nil
+}
+
+func buildVerticalFlip(v map[string]value) (native.Op, *Error) {
+	return native.VerticalFlip{Probability: v["p"].numbers[0]}, nil
+}
+
+func buildCrop(v map[string]value) (native.Op, *Error) {
+	return native.Crop{Top: v["top"].integer(0), Left: v["left"].integer(0),
+		Height: v["height"].integer(0), Width: v["width"].integer(0)}, nil
+}
+
+func buildPad(v map[string]value) (native.Op, *Error) {
+	return native.Pad{Padding: paddingOf(v), Fill: fillOf(v)}, nil
+}
+
+func buildShortestSize(v map[string]value) (native.Op, *Error) {
+	op := native.RandomShortestSize{Filter: filterOf(v)}
+	for i := range v["min_size"].numbers {
+		op.Sizes = append(op.Sizes, v["min_size"].integer(i))
 	}
-	op.Kind = native.OpRandomCrop
-	return nil
-}
-
-func buildPad(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpPad
-	setPadding(op, v["padding"])
-	op.I[7] = paddingModes[v["padding_mode"].text]
-	setCanvas(op, v["fill"])
-	return nil
-}
-
-func buildCrop(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpCrop
-	for i, argument := range []string{"top", "left", "height", "width"} {
-		op.I[i] = v[argument].integer(0)
+	if len(op.Sizes) == 0 || len(op.Sizes) > native.MaxSizes {
+		return nil, &Error{Argument: "min_size", Text: fmt.Sprintf("has %d sizes (expected 1 to %d)", len(op.Sizes), native.MaxSizes)}
 	}
-	return nil
-}
-
-func buildRandomResize(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpRandomResize
-	op.I[0], op.I[1] = v["min_size"].integer(0), v["max_size"].integer(0)
-	if op.I[1] <= op.I[0] {
-		return &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than min_size, which is %d)", op.I[1], op.I[0])}
-	}
-	return nil
-}
-
-func buildScaleJitter(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpScaleJitter
-	op.I[0], op.I[1] = v["target_size"].integer(0), v["target_size"].integer(1)
-	copy(op.P[0:2], v["scale_range"].numbers)
-	return nil
-}
-
-func buildZoomOut(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpZoomOut
-	setCanvas(op, v["fill"])
-	copy(op.P[3:5], v["side_range"].numbers)
-	return nil
-}
-
-// buildShortestSize: the op holds as many sizes as it has numbers.
-func buildShortestSize(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpRandomShortestSize
-	sizes := v["min_size"].numbers
-	if len(sizes) == 0 || len(sizes) > len(op.P) {
-		return &Error{Argument: "min_size", Text: fmt.Sprintf("has %d sizes (expected 1 to %d)", len(sizes), len(op.P))}
-	}
-	copy(op.P[:], sizes)
-	op.I[1] = int32(len(sizes))
 	if limit := v["max_size"]; !limit.isNull {
-		op.I[0] = limit.integer(0)
+		op.MaxSize = limit.integer(0)
 	}
-	return nil
+	return op, nil
+}
+
+func buildRandomResize(v map[string]value) (native.Op, *Error) {
+	least, end := v["min_size"].integer(0), v["max_size"].integer(0)
+	if end <= least {
+		return nil, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than min_size, which is %d)", end, least)}
+	}
+	return native.RandomResize{Least: least, End: end, Filter: filterOf(v)}, nil
+}
+
+func buildScaleJitter(v map[string]value) (native.Op, *Error) {
+	// torchvision's target has the width first.
+	return native.ScaleJitter{Width: v["target_size"].integer(0), Height: v["target_size"].integer(1),
+		Filter: filterOf(v), Scale: v["scale_range"].pair()}, nil
+}
+
+func buildZoomOut(v map[string]value) (native.Op, *Error) {
+	return native.ZoomOut{Mode: native.PadConstant, Fill: fillOf(v), Side: v["side_range"].pair()}, nil
 }
 
 // buildResize: torchvision's Resize is three: to a size, by the shorter side, and by the longer one.
 // Its max_size must be greater than the size, not equal to it, as torchvision has it.
-func buildResize(op *native.Op, v map[string]value) *Error {
+func buildResize(v map[string]value) (native.Op, *Error) {
 	size, limit := v["size"].numbers, v["max_size"]
 	if v["size"].isNull {
 		if limit.isNull {
-			return &Error{Argument: "max_size", Text: "is null, and so is size (expected the length of the longer side)"}
+			return nil, &Error{Argument: "max_size", Text: "is null, and so is size (expected the length of the longer side)"}
 		}
-		op.Kind = native.OpResizeShorter
-		op.I[1] = limit.integer(0)
-		return nil
+		return native.ResizeShorter{MaxSize: limit.integer(0), Filter: filterOf(v)}, nil
 	}
 	if len(size) == 2 {
 		if !limit.isNull {
-			return &Error{Argument: "max_size", Text: fmt.Sprintf("is %d, and size is height and width (expected null, or one number as size)", limit.integer(0))}
+			return nil, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d, and size is height and width (expected null, or one number as size)", limit.integer(0))}
 		}
-		op.Kind = native.OpResize
-		op.I[0], op.I[1] = int32(size[0]), int32(size[1])
-		return nil
+		return native.Resize{Height: int32(size[0]), Width: int32(size[1]), Filter: filterOf(v)}, nil
 	}
-	op.Kind = native.OpResizeShorter
-	op.I[0] = int32(size[0])
+	op := native.ResizeShorter{Size: int32(size[0]), Filter: filterOf(v)}
 	if limit.isNull {
-		return nil
+		return op, nil
 	}
-	op.I[1] = limit.integer(0)
-	if op.I[1] <= op.I[0] {
-		return &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than size, which is %d)", op.I[1], op.I[0])}
+	op.MaxSize = limit.integer(0)
+	if op.MaxSize <= op.Size {
+		return nil, &Error{Argument: "max_size", Text: fmt.Sprintf("is %d (expected more than size, which is %d)", op.MaxSize, op.Size)}
 	}
-	return nil
+	return op, nil
 }
 
-// setSize: one number stands for both sides.
-func setSize(op *native.Op, size value) {
-	op.I[0], op.I[1] = int32(size.each(0)), int32(size.each(1))
+func filterOf(v map[string]value) int32 { return filters[v["interpolation"].text] }
+
+// fillOf is a fill's three channels; of none, black.
+func fillOf(v map[string]value) (fill [3]float64) {
+	if given, ok := v["fill"]; ok && !given.isNull {
+		fill = given.triple()
+	}
+	return fill
 }
 
-// setCanvas: what paddings fill images with.
-func setCanvas(op *native.Op, fill value) {
-	for c := range 3 {
-		op.P[c] = fill.each(c)
-	}
-}
+// sizeOf: one number stands for both sides.
+func sizeOf(size value) (height, width int32) { return int32(size.each(0)), int32(size.each(1)) }
 
-// setPadding: torchvision's one, two or four numbers to left, top, right, bottom.
-func setPadding(op *native.Op, padding value) {
-	if padding.isNull {
-		return
+// paddingOf: torchvision's one, two or four numbers to left, top, right, bottom.
+func paddingOf(v map[string]value) native.Padding {
+	padding := native.Padding{Mode: paddingModes[v["padding_mode"].text]}
+	given := v["padding"]
+	if given.isNull {
+		return padding
 	}
-	for side := range 4 {
-		op.I[2+side] = int32(padding.numbers[side%len(padding.numbers)])
-	}
+	side := func(i int) int32 { return int32(given.numbers[i%len(given.numbers)]) }
+	padding.Left, padding.Top, padding.Right, padding.Bottom = side(0), side(1), side(2), side(3)
+	return padding
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-type fixedOp struct {
+type pixelKind struct {
 	kind      int32
 	arguments []string
 }
 
-// fixedOps are the transforms that do one fixed thing to pixels, with the probability p where they
+// pixelKinds are the transforms that do one fixed thing to pixels, with the probability p where they
 // have one; their other arguments are read in this order.
-var fixedOps = map[string]fixedOp{
+var pixelKinds = map[string]pixelKind{
 	"Grayscale":             {native.PixelGrey, nil},
 	"RandomGrayscale":       {native.PixelGrey, nil},
 	"RandomInvert":          {native.PixelInvert, nil},
@@ -44,218 +44,178 @@ var ofTensors = map[int32]int32{
 	native.PixelAutocontrast: native.PixelTensorAutocontrast,
 }
 
-func (f fixedOp) build(op *native.Op, v map[string]value) {
-	op.Kind = native.OpPixel
-	op.I[0] = f.kind
+func (f pixelKind) build(v map[string]value) native.Op {
+	op := native.Pixel{Kind: f.kind}
 	for i, argument := range f.arguments {
 		op.P[i] = v[argument].numbers[0]
 	}
 	if tensor, ok := v["tensor"]; ok && tensor.on() {
-		op.I[0] = ofTensors[f.kind]
+		op.Kind = ofTensors[f.kind]
 	}
+	return op
 }
 
-// pixels are the other transforms of pixels.
-var pixels = map[string]builder{
-	"RandomPosterize": buildPosterize,
-	"Posterize":       buildPosterize,
-	"SolarizeAdd":     buildSolarizeAdd,
-	"ColorJitter":     buildColorJitter,
-	"RandomChannelPermutation": func(op *native.Op, _ map[string]value) *Error {
-		op.Kind = native.OpChannelPermutation
-		return nil
-	},
-	"PermuteChannels":    buildPermutation,
-	"GaussianBlur":       buildGaussianBlur,
-	"Blur":               buildBlur,
-	"JPEG":               buildJPEG,
-	"GaussianNoise":      buildGaussianNoise,
-	"Noise":              buildNoise,
-	"RandomRotation":     buildRotation,
-	"RandomAffine":       buildAffine,
-	"RandomPerspective":  buildPerspective,
-	"Affine":             buildFixedAffine,
-	"Rotate":             buildRotate,
-	"AffineMap":          buildAffineMap,
-	"TensorAffine":       buildTensorAffine,
-	"Perspective":        buildPerspectiveMap,
-	"RandAugment":        buildRandAugment,
-	"TrivialAugmentWide": buildTrivialAugment,
-	"AutoAugment":        buildAutoAugment,
-	"TimmAugment":        buildTimm,
-	"AugMix":             buildAugMix,
-	"Native":             buildNative,
+func buildPosterize(v map[string]value) (native.Op, *Error) {
+	return native.Pixel{Kind: native.PixelPosterize, I: [4]int32{v["bits"].integer(0)}}, nil
 }
 
-// setVersionAndFill: most have the one or the other at the same place.
-func setVersionAndFill(op *native.Op, v map[string]value) {
-	if version, ok := v["version"]; ok {
-		op.P[1] = version.numbers[0]
+func buildSolarizeAdd(v map[string]value) (native.Op, *Error) {
+	return native.Pixel{Kind: native.PixelSolarizeAdd, I: [4]int32{v["add"].integer(0), v["thresh"].integer(0)}}, nil
+}
+
+func buildChannelPermutation(map[string]value) (native.Op, *Error) {
+	return native.ChannelPermutation{}, nil
+}
+
+func buildPermutation(v map[string]value) (native.Op, *Error) {
+	op := native.Pixel{Kind: native.PixelChannels}
+	for i := range 3 {
+		op.I[i] = v["permutation"].integer(i)
 	}
-	if fill, ok := v["fill"]; ok && !fill.isNull {
-		for c := range 3 {
-			op.I[5+c] = int32(fill.each(c))
+	return op, nil
+}
+
+// kernelOf: one number stands for both sides.
+func kernelOf(v map[string]value) [2]int32 {
+	return [2]int32{int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))}
+}
+
+func buildGaussianBlur(v map[string]value) (native.Op, *Error) {
+	return native.GaussianBlur{Kernel: kernelOf(v), Sigma: v["sigma"].pair()}, nil
+}
+
+func buildBlur(v map[string]value) (native.Op, *Error) {
+	op := native.Pixel{Kind: native.PixelBlur}
+	kernel, sigma := kernelOf(v), v["sigma"].pair()
+	copy(op.I[:], kernel[:])
+	copy(op.P[:], sigma[:])
+	return op, nil
+}
+
+func buildJPEG(v map[string]value) (native.Op, *Error) {
+	return native.JPEG{Quality: [2]int32{int32(v["quality"].each(0)), int32(v["quality"].each(1))}}, nil
+}
+
+func buildGaussianNoise(v map[string]value) (native.Op, *Error) {
+	return native.GaussianNoise{Mean: v["mean"].numbers[0], Deviation: v["sigma"].numbers[0], Clip: v["clip"].on()}, nil
+}
+
+func buildNoise(v map[string]value) (native.Op, *Error) {
+	op := native.Pixel{Kind: native.PixelNoise}
+	for k, number := range v["key"].numbers {
+		op.I[k] = int32(uint32(number))
+	}
+	for k, argument := range []string{"mean", "sigma", "clip"} {
+		op.P[k] = v[argument].numbers[0]
+	}
+	return op, nil
+}
+
+func buildRotation(v map[string]value) (native.Op, *Error) {
+	return native.Rotation{Filter: filterOf(v), Fill: fillOf(v), Expand: v["expand"].on(),
+		Degrees: eitherSide(v["degrees"]), Centre: centreOf(v)}, refuseNegative("degrees", v["degrees"])
+}
+
+func buildAffine(v map[string]value) (native.Op, *Error) {
+	op := native.Affine{Filter: filterOf(v), Fill: fillOf(v), Degrees: eitherSide(v["degrees"]),
+		Scale: [2]float64{1, 1}, Centre: centreOf(v)}
+	if !v["translate"].isNull {
+		op.Translate = v["translate"].pair()
+	}
+	if !v["scale"].isNull {
+		op.Scale = v["scale"].pair()
+	}
+	if shear := v["shear"]; !shear.isNull {
+		op.ShearX = eitherSide(value{numbers: shear.numbers[:min(2, len(shear.numbers))]})
+		if len(shear.numbers) == 4 {
+			copy(op.ShearY[:], shear.numbers[2:])
+		}
+		if op.ShearX[0] > op.ShearX[1] || op.ShearY[0] > op.ShearY[1] {
+			return nil, &Error{Argument: "shear", Text: fmt.Sprintf("is %v (expected at least 0 as one number, or the lower bound first)", shear.numbers)}
 		}
 	}
+	return op, refuseNegative("degrees", v["degrees"])
 }
 
-// setPixel makes it an op that does one fixed thing.
-func setPixel(op *native.Op, kind int32) {
-	op.Kind, op.I[0] = native.OpPixel, kind
+func buildPerspective(v map[string]value) (native.Op, *Error) {
+	return native.Perspective{Filter: filterOf(v), Fill: fillOf(v), Distortion: v["distortion_scale"].numbers[0]}, nil
 }
 
-func buildPosterize(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelPosterize)
-	op.I[1] = v["bits"].integer(0)
-	return nil
+// warp is a fixed map of that kind with its numbers in their order.
+func warp(v map[string]value, kind int32, numbers ...[]float64) native.Pixel {
+	op := native.Pixel{Kind: kind, Filter: filterOf(v), Fill: fillOf(v)}
+	copy(op.P[:], slices.Concat(numbers...))
+	return op
 }
 
-func buildSolarizeAdd(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelSolarizeAdd)
-	op.I[1], op.I[2] = v["add"].integer(0), v["thresh"].integer(0)
-	return nil
+func buildFixedAffine(v map[string]value) (native.Op, *Error) {
+	op := warp(v, native.PixelAffine, v["angle"].numbers, v["translate"].numbers, v["scale"].numbers, v["shear"].numbers)
+	op.I[0] = native.MapAffine
+	setCentre(&op, 6, v)
+	return op, nil
 }
 
-func buildPermutation(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelChannels)
-	for i := range 3 {
-		op.I[1+i] = v["permutation"].integer(i)
-	}
-	return nil
+func buildRotate(v map[string]value) (native.Op, *Error) {
+	op := warp(v, native.PixelAffine, v["angle"].numbers[:1])
+	op.I[0], op.I[2] = native.MapRotation, v["expand"].integer(0)
+	setCentre(&op, 1, v)
+	return op, nil
 }
 
-func buildGaussianBlur(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpGaussianBlur
-	op.I[0], op.I[1] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
-	op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
-	return nil
-}
-
-func buildBlur(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelBlur)
-	op.I[1], op.I[2] = int32(v["kernel_size"].each(0)), int32(v["kernel_size"].each(1))
-	op.P[0], op.P[1] = v["sigma"].each(0), v["sigma"].each(1)
-	return nil
-}
-
-func buildJPEG(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpJPEG
-	op.I[0], op.I[1] = int32(v["quality"].each(0)), int32(v["quality"].each(1))
-	return nil
-}
-
-func buildGaussianNoise(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpGaussianNoise
-	op.P[0], op.P[1], op.P[2] = v["mean"].numbers[0], v["sigma"].numbers[0], v["clip"].numbers[0]
-	return nil
-}
-
-func buildNoise(op *native.Op, v map[string]value) *Error {
-	if err := buildGaussianNoise(op, v); err != nil {
-		return err
-	}
-	setPixel(op, native.PixelNoise)
-	for k, number := range v["key"].numbers {
-		op.I[1+k] = int32(uint32(number))
-	}
-	return nil
-}
-
-func buildRotation(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpRotation
-	setEitherSide(op.P[0:2], v["degrees"])
-	setCentre(&op.I[0], op.P[2:4], v["center"])
-	op.I[1] = v["expand"].integer(0)
-	return refuseNegative("degrees", v["degrees"])
-}
-
-func buildPerspective(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpPerspective
-	op.P[0] = v["distortion_scale"].numbers[0]
-	return nil
-}
-
-func buildFixedAffine(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelAffine)
-	op.I[1] = native.MapAffine
-	numbers := slices.Concat(v["angle"].numbers, v["translate"].numbers, v["scale"].numbers, v["shear"].numbers)
-	copy(op.P[:], numbers)
-	setCentre(&op.I[2], op.P[6:8], v["center"])
-	return nil
-}
-
-func buildRotate(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelAffine)
-	op.I[1] = native.MapRotation
-	op.P[0] = v["angle"].numbers[0]
-	setCentre(&op.I[2], op.P[1:3], v["center"])
-	op.I[3] = v["expand"].integer(0)
-	return nil
-}
-
-func buildAffineMap(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelAffine)
-	op.I[1] = native.MapCoefficients
-	copy(op.P[:], v["coefficients"].numbers)
+func buildAffineMap(v map[string]value) (native.Op, *Error) {
+	op := warp(v, native.PixelAffine, v["coefficients"].numbers)
+	op.I[0] = native.MapCoefficients
 	if size := v["size"]; !size.isNull {
-		op.I[3], op.I[4] = int32(size.each(1)), int32(size.each(0))
+		op.I[3], op.I[2] = sizeOf(size)
 	}
-	return nil
+	return op, nil
 }
 
-func buildTensorAffine(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelTensorAffine)
-	copy(op.P[:], v["coefficients"].numbers)
+func buildTensorAffine(v map[string]value) (native.Op, *Error) {
+	op := warp(v, native.PixelTensorAffine, v["coefficients"].numbers)
 	if !v["fill"].isNull {
-		op.I[1] = 1
+		op.I[0] = 1
 	}
-	return nil
+	return op, nil
 }
 
-func buildPerspectiveMap(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelPerspective)
-	copy(op.P[:], v["coefficients"].numbers)
-	return nil
+func buildPerspectiveMap(v map[string]value) (native.Op, *Error) {
+	return warp(v, native.PixelPerspective, v["coefficients"].numbers), nil
 }
 
-func buildRandAugment(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpRandAugment
-	for i, argument := range []string{"num_ops", "magnitude", "num_magnitude_bins"} {
-		op.I[i] = v[argument].integer(0)
+func buildRandAugment(v map[string]value) (native.Op, *Error) {
+	op := native.RandAugment{Ops: v["num_ops"].integer(0), Magnitude: v["magnitude"].integer(0),
+		Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
+	if op.Magnitude >= op.Bins {
+		return nil, &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.Magnitude, op.Bins)}
 	}
-	if op.I[1] >= op.I[2] {
-		return &Error{Argument: "magnitude", Text: fmt.Sprintf("is %d (expected less than num_magnitude_bins, which is %d)", op.I[1], op.I[2])}
-	}
-	return nil
+	return op, nil
 }
 
-func buildTrivialAugment(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpTrivialAugment
-	op.I[0] = v["num_magnitude_bins"].integer(0)
-	return nil
+func buildTrivialAugment(v map[string]value) (native.Op, *Error) {
+	return native.TrivialAugment{Bins: v["num_magnitude_bins"].integer(0), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
-func buildAutoAugment(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpAutoAugment
-	op.I[0] = int32(slices.Index(theTable().Choices["policy"], v["policy"].text))
-	return nil
+func buildAutoAugment(v map[string]value) (native.Op, *Error) {
+	policy := slices.Index(theTable().Choices["policy"], v["policy"].text)
+	return native.AutoAugment{Policy: int32(policy), Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}, nil
 }
 
-func buildNative(op *native.Op, v map[string]value) *Error {
-	setPixel(op, native.PixelUser)
+func buildNative(v map[string]value) (native.Op, *Error) {
+	op := native.Pixel{Kind: native.PixelUser}
 	for i, address := range []uint64{v["function"].address, v["context"].address} {
-		op.I[1+2*i], op.I[2+2*i] = int32(uint32(address)), int32(uint32(address>>32))
+		op.I[2*i], op.I[2*i+1] = int32(uint32(address)), int32(uint32(address>>32))
 	}
 	if v["function"].address == 0 {
-		return &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
+		return nil, &Error{Argument: "function", Text: "is 0 (expected the address of a function)"}
 	}
-	return nil
+	return op, nil
 }
 
 // buildColorJitter: one number is a distance from the factor that changes nothing, as in
 // torchvision; an interval of that factor alone is left out.
-func buildColorJitter(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpColorJitter
+func buildColorJitter(v map[string]value) (native.Op, *Error) {
+	var op native.ColorJitter
 	for i, argument := range []string{"brightness", "contrast", "saturation", "hue"} {
 		neutral := 1.0
 		if argument == "hue" {
@@ -264,50 +224,26 @@ func buildColorJitter(op *native.Op, v map[string]value) *Error {
 		low, high := v[argument].each(0), v[argument].each(1)
 		if len(v[argument].numbers) == 1 {
 			if high < 0 {
-				return &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v[argument].numbers[0])}
+				return nil, &Error{Argument: argument, Text: fmt.Sprintf("is %g (expected at least 0 as one number)", v[argument].numbers[0])}
 			}
 			low, high = neutral-high, neutral+high
 			if argument != "hue" {
 				low = max(low, 0)
 			}
 		}
-		op.P[2*i], op.P[2*i+1] = low, high
-		if low != neutral || high != neutral {
-			op.I[i] = 1
-		}
+		op.Factor[i] = [2]float64{low, high}
+		op.Drawn[i] = low != neutral || high != neutral
 	}
-	return nil
+	return op, nil
 }
 
-func buildAffine(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpAffine
-	setEitherSide(op.P[0:2], v["degrees"])
-	if !v["translate"].isNull {
-		copy(op.P[2:4], v["translate"].numbers)
-	}
-	op.P[4], op.P[5] = 1, 1
-	if !v["scale"].isNull {
-		copy(op.P[4:6], v["scale"].numbers)
-	}
-	if shear := v["shear"]; !shear.isNull {
-		setEitherSide(op.P[6:8], value{numbers: shear.numbers[:min(2, len(shear.numbers))]})
-		if len(shear.numbers) == 4 {
-			copy(op.P[8:10], shear.numbers[2:])
-		}
-		if op.P[6] > op.P[7] || op.P[8] > op.P[9] {
-			return &Error{Argument: "shear", Text: fmt.Sprintf("is %v (expected at least 0 as one number, or the lower bound first)", shear.numbers)}
-		}
-	}
-	setCentre(&op.I[0], op.P[10:12], v["center"])
-	return refuseNegative("degrees", v["degrees"])
-}
-
-// setEitherSide: one number is as far to either side, two are the bounds.
-func setEitherSide(to []float64, v value) {
-	to[0], to[1] = v.each(0), v.each(1)
+// eitherSide: one number is as far to either side, two are the bounds.
+func eitherSide(v value) [2]float64 {
+	bounds := v.pair()
 	if len(v.numbers) == 1 {
-		to[0] = -to[1]
+		bounds[0] = -bounds[1]
 	}
+	return bounds
 }
 
 func refuseNegative(argument string, v value) *Error {
@@ -317,10 +253,26 @@ func refuseNegative(argument string, v value) *Error {
 	return nil
 }
 
-func setCentre(has *int32, to []float64, v value) {
-	if v.isNull {
-		return
+// versionOf is which of torchvision's two versions the transform stands for.
+func versionOf(v map[string]value) int32 {
+	if version, ok := v["version"]; ok {
+		return version.integer(0)
 	}
-	*has = 1
-	copy(to, v.numbers)
+	return 0
+}
+
+func centreOf(v map[string]value) *[2]float64 {
+	if v["center"].isNull {
+		return nil
+	}
+	centre := v["center"].pair()
+	return &centre
+}
+
+// setCentre puts a fixed map's centre behind its numbers.
+func setCentre(op *native.Pixel, at int, v map[string]value) {
+	if centre := centreOf(v); centre != nil {
+		op.I[1] = 1
+		copy(op.P[at:], centre[:])
+	}
 }

@@ -45,24 +45,21 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 func buildPhotometric(v map[string]value) []native.Op {
 	p := v["p"].numbers[0]
 	change := func(at int, argument string) []native.Op {
-		op := native.Op{Kind: native.OpColorJitter}
-		op.I[at] = 1
-		copy(op.P[2*at:], v[argument].numbers)
+		var op native.ColorJitter
+		op.Drawn[at], op.Factor[at] = true, v[argument].pair()
 		return group(native.OpApply, p, 1, []native.Op{op})
 	}
 	contrast, colour := change(1, "contrast"), slices.Concat(change(2, "saturation"), change(3, "hue"))
 	places := slices.Concat(
 		group(native.OpApply, 1, 1, slices.Concat(contrast, colour)),
 		group(native.OpApply, 1, 1, slices.Concat(colour, contrast)))
-	channels := []native.Op{{Kind: native.OpChannelPermutation}}
+	channels := []native.Op{native.ChannelPermutation{}}
 	return slices.Concat(change(0, "brightness"), group(native.OpChoice, 0, 0, places), group(native.OpApply, p, 1, channels))
 }
 
 // group puts the op that says how many follow before them.
 func group(kind int32, p, weight float64, inner []native.Op) []native.Op {
-	head := native.Op{Kind: kind}
-	head.I[0] = int32(len(inner))
-	head.P[0], head.P[1] = p, weight
+	head := native.Group{Kind: kind, Count: int32(len(inner)), Probability: p, Weight: weight}
 	return append([]native.Op{head}, inner...)
 }
 

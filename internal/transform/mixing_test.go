@@ -46,7 +46,7 @@ func TestMixesDrawTheSameInEveryVersion(t *testing.T) {
 
 func TestAMixOutsideOfItsRangeIsRefusedByTheEngineToo(t *testing.T) {
 	good := native.MixOp{Form: native.MixTimm, Weight: 1, Alpha: [2]float64{1, 1}, Probability: 1}
-	plan, err := native.NewPlan([]native.Op{{Kind: native.OpCenterCrop, I: [8]int32{8, 9}}}, native.Output{DType: native.Float32, Unmixed: true})
+	plan, err := native.NewPlan([]native.Op{native.CenterCrop{Height: 8, Width: 9}}, native.Output{DType: native.Float32, Unmixed: true})
 	require.NoError(t, err)
 	defer plan.Close()
 	require.NoError(t, plan.SetMix(native.Mix{Ops: []native.MixOp{good}}))

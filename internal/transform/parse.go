@@ -73,7 +73,7 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 		p.cropped = i
 	}
 	if erases(name) {
-		p.erasings = append(p.erasings, erasing{&made[0], i, name})
+		p.erasings = append(p.erasings, erasing{made[0].(*native.Erasing), i, name})
 	}
 	p.ops = append(p.ops, made)
 	return nil
@@ -151,6 +151,12 @@ func (v value) each(i int) float64 {
 	}
 	return v.numbers[i]
 }
+
+// pair is two numbers, or one that stands for both.
+func (v value) pair() [2]float64 { return [2]float64{v.each(0), v.each(1)} }
+
+// triple is a number for each channel, or one that stands for all.
+func (v value) triple() [3]float64 { return [3]float64{v.each(0), v.each(1), v.each(2)} }
 
 // parseOne reads one transform's name and all its arguments, defaults included.
 func parseOne(index int, raw json.RawMessage) (string, map[string]value, *Error) {

@@ -24,14 +24,14 @@ var timmSections = map[string]map[string]bool{
 }
 
 // buildTimm reads a configuration as timm 1.0 writes it ("rand-m9-mstd0.5-inc1").
-func buildTimm(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpTimm
+func buildTimm(v map[string]value) (native.Op, *Error) {
+	op := native.Timm{Filter: filterOf(v), Fill: fillOf(v)}
 	if v["interpolation"].isNull {
 		op.Filter = native.FilterDrawn
 	}
 	config := v["config"].text
-	refuse := func(section, expected string) *Error {
-		return &Error{Argument: "config", Text: fmt.Sprintf("is %q, with %q in it (expected %s)", config, section, expected)}
+	refuse := func(section, expected string) (native.Op, *Error) {
+		return nil, &Error{Argument: "config", Text: fmt.Sprintf("is %q, with %q in it (expected %s)", config, section, expected)}
 	}
 	sections := strings.Split(config, "-")
 	kind := sections[0]
@@ -93,24 +93,21 @@ func buildTimm(op *native.Op, v map[string]value) *Error {
 	case !chosen:
 		set = native.TimmRand
 	}
-	op.I[0], op.I[1], op.I[2], op.I[3] = set, int32(layers), int32(numbers["m"]), int32(numbers["d"])
+	op.Set, op.Layers, op.Magnitude, op.Depth = set, int32(layers), int32(numbers["m"]), int32(numbers["d"])
 	if given := v["translate_pct"]; !given.isNull {
 		translate = given.numbers[0]
 	}
-	copy(op.P[:], []float64{min(numbers["p"], 1), numbers["mstd"], numbers["mmax"], translate, numbers["a"]})
-	return nil
+	op.Probability, op.Deviation, op.Most = min(numbers["p"], 1), numbers["mstd"], numbers["mmax"]
+	op.Translation, op.Alpha = translate, numbers["a"]
+	return op, nil
 }
 
-func buildAugMix(op *native.Op, v map[string]value) *Error {
-	op.Kind = native.OpAugMix
-	op.I[0], op.I[1] = v["severity"].integer(0), v["mixture_width"].integer(0)
-	op.I[2], op.I[3] = max(0, v["chain_depth"].integer(0)), v["all_ops"].integer(0)
-	op.P[0] = v["alpha"].numbers[0]
-	if !v["fill"].isNull {
-		op.I[4] = 1
+func buildAugMix(v map[string]value) (native.Op, *Error) {
+	op := native.AugMix{Severity: v["severity"].integer(0), Chains: v["mixture_width"].integer(0),
+		Depth: max(0, v["chain_depth"].integer(0)), AllOps: v["all_ops"].on(), Fills: !v["fill"].isNull,
+		Version: versionOf(v), Alpha: v["alpha"].numbers[0], Filter: filterOf(v), Fill: fillOf(v)}
+	if depth := max(op.Depth, 3); op.Chains*(depth+1)+2 > native.MaxPixelOps {
+		return nil, &Error{Argument: "chain_depth", Text: fmt.Sprintf("is %d with a mixture_width of %d (expected at most %d ops in all chains, with one more for each)", op.Depth, op.Chains, native.MaxPixelOps-2)}
 	}
-	if depth := max(op.I[2], 3); op.I[1]*(depth+1)+2 > native.MaxPixelOps {
-		return &Error{Argument: "chain_depth", Text: fmt.Sprintf("is %d with a mixture_width of %d (expected at most %d ops in all chains, with one more for each)", op.I[2], op.I[1], native.MaxPixelOps-2)}
-	}
-	return nil
+	return op, nil
 }

@@ -47,7 +47,7 @@ static int window(hrn_context *context, const image_bytes *file, int rows, int f
 }
 
 static int sample(hrn_context *context, const image_bytes *file) {
-  const hrn_op op = {.kind = HRN_OP_RESIZE, .filter = HRN_BILINEAR, .i = {8, 8}};
+  const hrn_op op = {.kind = HRN_OP_RESIZE, .filter = HRN_BILINEAR, .size = {8, 8}};
   const hrn_output output = {.dtype = HRN_UINT8};
   uint8_t pixels[8 * 8 * 3];
   hrn_plan *plan = hrn_plan_new(&op, 1, &output, &status);

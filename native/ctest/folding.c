@@ -58,22 +58,24 @@ static int32_t without_chance(const hrn_op *op, const hrn_draw *draw, const raw 
   fixed[0] = *op;
   switch (op->kind) {
     case HRN_OP_RANDOM_RESIZED_CROP:
-      fixed[0] = (hrn_op){.kind = HRN_OP_CROP, .i = {v[0], v[1], v[2], v[3]}};
-      fixed[1] = (hrn_op){.kind = HRN_OP_RESIZE, .filter = op->filter, .i = {op->i[0], op->i[1]}};
+      fixed[0] = (hrn_op){.kind = HRN_OP_CROP, .box = {v[0], v[1], v[2], v[3]}};
+      fixed[1] =
+          (hrn_op){.kind = HRN_OP_RESIZE, .filter = op->filter, .size = op->resized_crop.size};
       return 2;
     case HRN_OP_RANDOM_CROP: {
-      const int32_t height = (int32_t)image->height + op->i[3] + op->i[5];
-      const int32_t width = (int32_t)image->width + op->i[2] + op->i[4];
-      if (height < op->i[0] || width < op->i[1]) return 0; /* pad_if_needed has no fixed form */
+      const hrn_op_random_crop *c = &op->random_crop;
+      const int32_t height = (int32_t)image->height + c->padding.top + c->padding.bottom;
+      const int32_t width = (int32_t)image->width + c->padding.left + c->padding.right;
+      if (height < c->size.height || width < c->size.width)
+        return 0; /* pad_if_needed has no fixed form */
       /* All of the padded image is a crop that leaves no choice. */
-      fixed[0].i[0] = height;
-      fixed[0].i[1] = width;
-      fixed[1] = (hrn_op){.kind = HRN_OP_CROP, .i = {v[0], v[1], v[2], v[3]}};
+      fixed[0].random_crop.size = (hrn_op_size){height, width};
+      fixed[1] = (hrn_op){.kind = HRN_OP_CROP, .box = {v[0], v[1], v[2], v[3]}};
       return 2;
     }
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
-      fixed[0].p[0] = v[0];
+      fixed[0].probability = v[0];
       return 1;
     default:
       return 1;

@@ -16,9 +16,8 @@ static const uint32_t expected = 0x1b35f998;
 static hrn_plan *plan_number(int n) {
   const hrn_op ops[] = {{.kind = HRN_OP_RANDOM_RESIZED_CROP,
                          .filter = n % 6,
-                         .i = {HEIGHT, WIDTH},
-                         .p = {0.08, 1, 0.75, 4.0 / 3}},
-                        {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}}};
+                         .resized_crop = {{HEIGHT, WIDTH}, {0.08, 1}, {0.75, 4.0 / 3}}},
+                        {.kind = HRN_OP_HORIZONTAL_FLIP, .probability = 0.5}};
   const int dtype = n / 6 % 4;
   const hrn_output output = {.dtype = dtype,
                              .layout = n / 24 % 2,

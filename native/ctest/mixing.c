@@ -28,14 +28,18 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int floats) {
   if (random_below(r, 2)) ops[count++] = some_op(r);
   ops[count++] = (hrn_op){.kind = HRN_OP_RESIZE,
                           .filter = (int32_t)random_below(r, 6),
-                          .i = {some_side(r), some_side(r) + 300 * (random_below(r, 8) == 0)}};
-  ops[count++] = (hrn_op){.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}};
-  if (random_below(r, 2)) ops[count++] = (hrn_op){.kind = HRN_OP_PIXEL, .i = {0}};
+                          .size = {some_side(r), some_side(r) + 300 * (random_below(r, 8) == 0)}};
+  ops[count++] = (hrn_op){.kind = HRN_OP_HORIZONTAL_FLIP, .probability = 0.5};
+  if (random_below(r, 2)) ops[count++] = (hrn_op){.kind = HRN_OP_PIXEL};
   for (int k = 0; k < 2; k++) {
     if (random_below(r, 3)) continue;
     ops[count++] = (hrn_op){.kind = HRN_OP_ERASING,
-                            .i = {floats && random_below(r, 2), 1, 1},
-                            .p = {0.8, 0.02, 0.7, 0.3, 3.3, 9, 200, 255}};
+                            .erasing = {.fill = floats && random_below(r, 2),
+                                        .boxes = {1, 1},
+                                        .probability = 0.8,
+                                        .value = {9, 200, 255},
+                                        .scale = {0.02, 0.7},
+                                        .ratio = {0.3, 3.3}}};
   }
   return count;
 }

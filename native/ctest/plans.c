@@ -10,38 +10,49 @@ int32_t some_side(random_state *r) {
   return 1 + (int32_t)random_below(r, most[random_below(r, 3)]);
 }
 
+static hrn_op_size some_size(random_state *r) {
+  const int32_t height = some_side(r);
+  return (hrn_op_size){height, some_side(r)};
+}
+
+static int32_t some_margin(random_state *r) {
+  return random_below(r, 2) ? (int32_t)random_below(r, 30) : 0;
+}
+
 /* Boxes may begin outside of the image and paddings exceed it: those are the cases to get right. */
 hrn_op some_op(random_state *r) {
   hrn_op op = {.kind = 1 + (int32_t)random_below(r, 8), .filter = (int32_t)random_below(r, 6)};
-  op.i[0] = some_side(r);
-  op.i[1] = some_side(r);
+  const hrn_op_size size = some_size(r);
   switch (op.kind) {
     case HRN_OP_CROP:
-      for (int k = 0; k < 2; k++) {
-        op.i[2 + k] = op.i[k];
-        op.i[k] = (int32_t)random_below(r, 60) - 20;
-      }
+      op.box = (hrn_op_box){.height = size.height, .width = size.width};
+      op.box.top = (int32_t)random_below(r, 60) - 20;
+      op.box.left = (int32_t)random_below(r, 60) - 20;
       break;
     case HRN_OP_RESIZE_SHORTER:
-      op.i[0] = op.i[0] % 60 + 1;
-      op.i[1] = random_below(r, 2) ? op.i[0] + 1 + (int32_t)random_below(r, 60) : 0;
+      op.shorter.size = size.height % 60 + 1;
+      if (random_below(r, 2)) {
+        op.shorter.max_size = op.shorter.size + 1 + (int32_t)random_below(r, 60);
+      }
       break;
     case HRN_OP_RANDOM_RESIZED_CROP:
-      op.p[0] = 0.08, op.p[1] = 1, op.p[2] = 0.75, op.p[3] = 4.0 / 3;
+      op.resized_crop = (hrn_op_resized_crop){size, {0.08, 1}, {0.75, 4.0 / 3}};
       break;
     case HRN_OP_RANDOM_CROP:
-      for (int k = 2; k < 6; k++) {
-        op.i[k] = random_below(r, 2) ? (int32_t)random_below(r, 30) : 0;
-      }
-      op.i[6] = 1;
-      op.i[7] = (int32_t)random_below(r, 4);
-      for (int c = 0; c < 3; c++) op.p[c] = (double)random_below(r, 256);
+      op.random_crop = (hrn_op_random_crop){.size = size, .if_needed = 1};
+      op.random_crop.padding.left = some_margin(r);
+      op.random_crop.padding.top = some_margin(r);
+      op.random_crop.padding.right = some_margin(r);
+      op.random_crop.padding.bottom = some_margin(r);
+      op.random_crop.padding.mode = (int32_t)random_below(r, 4);
+      for (int c = 0; c < 3; c++) op.fill[c] = (double)random_below(r, 256);
       break;
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
-      op.p[0] = 0.5;
+      op.probability = 0.5;
       break;
     default:
+      op.size = size;
       break;
   }
   return op;

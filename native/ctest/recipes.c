@@ -25,7 +25,7 @@ static void some_interval(random_state *r, double low, double high, double *p) {
 static void some_warp(random_state *r, hrn_op *op) {
   static const int32_t filters[] = {HRN_NEAREST, HRN_BILINEAR, HRN_BICUBIC};
   op->filter = filters[random_below(r, 3)];
-  for (int c = 5; c < 8; c++) op->i[c] = (int32_t)random_below(r, 256);
+  for (int c = 0; c < 3; c++) op->fill[c] = (double)random_below(r, 256);
 }
 
 /* Coefficients small and wild: a horizon through the image, a scale of thousands, or 0. */
@@ -35,72 +35,114 @@ static double some_coefficient(random_state *r) {
   return some_real(r, -most, most);
 }
 
-static void some_noise(random_state *r, hrn_op *op) {
-  op->p[0] = some_real(r, -10, 10);
-  op->p[1] = some_real(r, 0, random_below(r, 2) ? 0.2 : 10);
-  op->p[2] = (double)random_below(r, 2);
+static hrn_op_noise some_noise(random_state *r) {
+  hrn_op_noise noise = {.mean = some_real(r, -10, 10)};
+  noise.deviation = some_real(r, 0, random_below(r, 2) ? 0.2 : 10);
+  noise.clip = (int32_t)random_below(r, 2);
+  return noise;
 }
 
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
+  hrn_op_pixel *pixel = &op->pixel;
   const int32_t of_tensors = HRN_PIXEL_TENSOR_AFFINE - HRN_PIXEL_NOISE,
                 last = HRN_PIXEL_PILLOW_BLUR;
-  op->i[0] = (int32_t)random_below(r, (uint64_t)(last + 2 + of_tensors));
-  if (op->i[0] > last) op->i[0] += HRN_PIXEL_NOISE - last - 1;
-  switch (op->i[0]) {
+  pixel->kind = (int32_t)random_below(r, (uint64_t)(last + 2 + of_tensors));
+  if (pixel->kind > last) pixel->kind += HRN_PIXEL_NOISE - last - 1;
+  switch (pixel->kind) {
     case HRN_PIXEL_POSTERIZE:
-      op->i[1] = (int32_t)random_below(r, 9);
+      pixel->i[0] = (int32_t)random_below(r, 9);
       break;
     case HRN_PIXEL_SOLARIZE:
-      op->p[0] = some_real(r, -10, 300);
+      pixel->p[0] = some_real(r, -10, 300);
       break;
     case HRN_PIXEL_HUE:
-      op->p[0] = some_real(r, -0.5, 0.5);
+      pixel->p[0] = some_real(r, -0.5, 0.5);
       break;
     case HRN_PIXEL_GAMMA:
-      op->p[0] = some_real(r, 0, 9);
-      op->p[1] = some_coefficient(r);
+      pixel->p[0] = some_real(r, 0, 9);
+      pixel->p[1] = some_coefficient(r);
       break;
     case HRN_PIXEL_CHANNELS:
-      for (int c = 1; c < 4; c++) op->i[c] = (int32_t)random_below(r, 3);
+      for (int c = 0; c < 3; c++) pixel->i[c] = (int32_t)random_below(r, 3);
       break;
     case HRN_PIXEL_BLUR:
-      op->i[1] = 1 + 2 * (int32_t)random_below(r, 12);
-      op->i[2] = 1 + 2 * (int32_t)random_below(r, 12);
-      some_interval(r, 1e-6, random_below(r, 2) ? 3 : 1e9, op->p);
+      pixel->i[0] = 1 + 2 * (int32_t)random_below(r, 12);
+      pixel->i[1] = 1 + 2 * (int32_t)random_below(r, 12);
+      some_interval(r, 1e-6, random_below(r, 2) ? 3 : 1e9, pixel->p);
       break;
     case HRN_PIXEL_SOLARIZE_ADD:
-      op->i[1] = (int32_t)random_below(r, 256);
-      op->i[2] = (int32_t)random_below(r, 257);
+      pixel->i[0] = (int32_t)random_below(r, 256);
+      pixel->i[1] = (int32_t)random_below(r, 257);
       break;
     case HRN_PIXEL_PILLOW_BLUR:
-      op->p[0] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
+      pixel->p[0] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
       break;
-    case HRN_PIXEL_NOISE:
-      for (int k = 1; k < 5; k++) op->i[k] = (int32_t)random_below(r, 1 << 30);
-      some_noise(r, op);
+    case HRN_PIXEL_NOISE: {
+      for (int k = 0; k < 4; k++) pixel->i[k] = (int32_t)random_below(r, 1 << 30);
+      const hrn_op_noise noise = some_noise(r);
+      pixel->p[0] = noise.mean;
+      pixel->p[1] = noise.deviation;
+      pixel->p[2] = noise.clip;
       break;
+    }
     case HRN_PIXEL_TENSOR_AFFINE:
       some_warp(r, op);
       if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
-      op->i[1] = (int32_t)random_below(r, 2);
-      for (int k = 0; k < 6; k++) op->p[k] = some_coefficient(r);
+      pixel->i[0] = (int32_t)random_below(r, 2);
+      for (int k = 0; k < 6; k++) pixel->p[k] = some_coefficient(r);
       break;
     case HRN_PIXEL_AFFINE:
     case HRN_PIXEL_PERSPECTIVE:
       some_warp(r, op);
-      for (int k = 0; k < 8; k++) op->p[k] = some_coefficient(r);
-      if (op->i[0] == HRN_PIXEL_PERSPECTIVE) break;
-      op->i[1] = (int32_t)random_below(r, 3);
-      op->i[2] = (int32_t)random_below(r, 2);
-      op->i[3] = (int32_t)random_below(r, 2); /* 1: expands, or is as wide */
-      op->i[4] = op->i[3] ? some_side(r) : 0;
-      if (op->i[1] == HRN_MAP_COEFFICIENTS && op->i[3]) op->i[3] = some_side(r);
-      if (op->i[1] == HRN_MAP_AFFINE) op->p[3] = some_real(r, 1e-6, random_below(r, 2) ? 3 : 1e6);
+      for (int k = 0; k < 8; k++) pixel->p[k] = some_coefficient(r);
+      if (pixel->kind == HRN_PIXEL_PERSPECTIVE) break;
+      pixel->i[0] = (int32_t)random_below(r, 3);
+      pixel->i[1] = (int32_t)random_below(r, 2);
+      pixel->i[2] = (int32_t)random_below(r, 2); /* 1: expands, or is as wide */
+      pixel->i[3] = pixel->i[2] ? some_side(r) : 0;
+      if (pixel->i[0] == HRN_MAP_COEFFICIENTS && pixel->i[2]) pixel->i[2] = some_side(r);
+      if (pixel->i[0] == HRN_MAP_AFFINE)
+        pixel->p[3] = some_real(r, 1e-6, random_below(r, 2) ? 3 : 1e6);
       break;
     default: /* the enhancers take a factor, the others nothing */
-      op->p[0] = random_below(r, 2) ? some_real(r, 0, 4) : some_real(r, 0, 1e9);
+      pixel->p[0] = random_below(r, 2) ? some_real(r, 0, 4) : some_real(r, 0, 1e9);
       break;
   }
+}
+
+static void some_affine(random_state *r, hrn_op_affine *a) {
+  a->has_centre = (int32_t)random_below(r, 2);
+  some_interval(r, -400, 400, a->degrees);
+  for (int k = 0; k < 2; k++) a->translate[k] = some_real(r, 0, 1);
+  some_interval(r, 1e-6, random_below(r, 2) ? 2 : 1e6, a->scale);
+  some_interval(r, -90, 90, a->shear_x);
+  some_interval(r, -90, 90, a->shear_y);
+  for (int k = 0; k < 2; k++) a->centre[k] = some_coefficient(r);
+}
+
+static void some_timm(random_state *r, hrn_op *op) {
+  hrn_op_timm *t = &op->timm;
+  t->set = (int32_t)random_below(r, HRN_TIMM_AUTO_3A + 1);
+  t->layers = 1 + (int32_t)random_below(r, 3);
+  t->magnitude = (int32_t)random_below(r, 12);
+  t->depth = (int32_t)random_below(r, 3);
+  if (random_below(r, 2)) op->filter = HRN_FILTER_DRAWN;
+  t->probability = some_real(r, 0, 1);
+  t->deviation = some_real(r, -1, 3);
+  t->most = some_real(r, 0, 12);
+  t->translation = some_real(r, 0, 1);
+  t->alpha = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
+}
+
+static void some_aug_mix(random_state *r, hrn_op *op) {
+  hrn_op_aug_mix *m = &op->aug_mix;
+  m->severity = 1 + (int32_t)random_below(r, 10);
+  m->chains = 1 + (int32_t)random_below(r, 4);
+  m->depth = (int32_t)random_below(r, 3);
+  m->all_ops = (int32_t)random_below(r, 2);
+  m->fills = (int32_t)random_below(r, 2);
+  if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
+  m->alpha = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
 }
 
 static hrn_op some_pixel_op(random_state *r) {
@@ -111,73 +153,52 @@ static hrn_op some_pixel_op(random_state *r) {
       some_fixed_pixel_op(r, &op);
       break;
     case HRN_OP_COLOR_JITTER:
-      for (int k = 0; k < 4; k++) op.i[k] = (int32_t)random_below(r, 2);
-      for (int k = 0; k < 3; k++) some_interval(r, 0, 3, op.p + 2 * k);
-      some_interval(r, -0.5, 0.5, op.p + 6);
+      for (int k = 0; k < 4; k++) op.colour.drawn[k] = (int32_t)random_below(r, 2);
+      for (int k = 0; k < 3; k++) some_interval(r, 0, 3, op.colour.factor[k]);
+      some_interval(r, -0.5, 0.5, op.colour.factor[3]);
       break;
     case HRN_OP_JPEG:
-      op.i[0] = 1 + (int32_t)random_below(r, 100);
-      op.i[1] = op.i[0] + (int32_t)random_below(r, (uint64_t)(101 - op.i[0]));
+      op.quality[0] = 1 + (int32_t)random_below(r, 100);
+      op.quality[1] = op.quality[0] + (int32_t)random_below(r, (uint64_t)(101 - op.quality[0]));
       break;
     case HRN_OP_GAUSSIAN_NOISE:
-      some_noise(r, &op);
+      op.noise = some_noise(r);
       break;
     case HRN_OP_GAUSSIAN_BLUR:
-      op.i[0] = 1 + 2 * (int32_t)random_below(r, 5);
-      op.i[1] = 1 + 2 * (int32_t)random_below(r, 5);
-      some_interval(r, 0.01, 5, op.p);
+      op.blur.kernel[0] = 1 + 2 * (int32_t)random_below(r, 5);
+      op.blur.kernel[1] = 1 + 2 * (int32_t)random_below(r, 5);
+      some_interval(r, 0.01, 5, op.blur.sigma);
       break;
     case HRN_OP_ROTATION:
-      op.i[0] = (int32_t)random_below(r, 2);
-      op.i[1] = (int32_t)random_below(r, 2);
-      some_interval(r, -1e6, 1e6, op.p);
-      for (int k = 2; k < 4; k++) op.p[k] = some_coefficient(r);
+      op.rotation.has_centre = (int32_t)random_below(r, 2);
+      op.rotation.expand = (int32_t)random_below(r, 2);
+      some_interval(r, -1e6, 1e6, op.rotation.degrees);
+      for (int k = 0; k < 2; k++) op.rotation.centre[k] = some_coefficient(r);
       break;
     case HRN_OP_AFFINE:
-      op.i[0] = (int32_t)random_below(r, 2);
-      some_interval(r, -400, 400, op.p);
-      for (int k = 2; k < 4; k++) op.p[k] = some_real(r, 0, 1);
-      some_interval(r, 1e-6, random_below(r, 2) ? 2 : 1e6, op.p + 4);
-      some_interval(r, -90, 90, op.p + 6);
-      some_interval(r, -90, 90, op.p + 8);
-      for (int k = 10; k < 12; k++) op.p[k] = some_coefficient(r);
+      some_affine(r, &op.affine);
       break;
     case HRN_OP_PERSPECTIVE:
       /* Below 1: four corners that meet have no map, which is an error of that sample. */
-      op.p[0] = some_real(r, 0, 0.9);
+      op.distortion = some_real(r, 0, 0.9);
       break;
     case HRN_OP_RAND_AUGMENT:
-      op.i[0] = (int32_t)random_below(r, 4);
-      op.i[2] = 1 + (int32_t)random_below(r, 40);
-      op.i[1] = (int32_t)random_below(r, (uint64_t)op.i[2]);
-      op.p[1] = 1 + (double)random_below(r, 2);
+      op.augment.ops = (int32_t)random_below(r, 4);
+      op.augment.bins = 1 + (int32_t)random_below(r, 40);
+      op.augment.magnitude = (int32_t)random_below(r, (uint64_t)op.augment.bins);
+      op.augment.version = 1 + (int32_t)random_below(r, 2);
       break;
     case HRN_OP_TRIVIAL_AUGMENT:
-      op.i[0] = 1 + (int32_t)random_below(r, 40);
+      op.augment.bins = 1 + (int32_t)random_below(r, 40);
       break;
     case HRN_OP_TIMM:
-      op.i[0] = (int32_t)random_below(r, HRN_TIMM_AUTO_3A + 1);
-      op.i[1] = 1 + (int32_t)random_below(r, 3);
-      op.i[2] = (int32_t)random_below(r, 12);
-      op.i[3] = (int32_t)random_below(r, 3);
-      if (random_below(r, 2)) op.filter = HRN_FILTER_DRAWN;
-      op.p[0] = some_real(r, 0, 1);
-      op.p[1] = some_real(r, -1, 3);
-      op.p[2] = some_real(r, 0, 12);
-      op.p[3] = some_real(r, 0, 1);
-      op.p[4] = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
+      some_timm(r, &op);
       break;
     case HRN_OP_AUG_MIX:
-      op.i[0] = 1 + (int32_t)random_below(r, 10);
-      op.i[1] = 1 + (int32_t)random_below(r, 4);
-      op.i[2] = (int32_t)random_below(r, 3);
-      op.i[3] = (int32_t)random_below(r, 2);
-      op.i[4] = (int32_t)random_below(r, 2);
-      if (op.filter == HRN_BICUBIC) op.filter = HRN_BILINEAR;
-      op.p[0] = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
+      some_aug_mix(r, &op);
       break;
     case HRN_OP_AUTO_AUGMENT:
-      op.i[0] = (int32_t)random_below(r, 3);
+      op.augment.policy = (int32_t)random_below(r, 3);
       break;
     default:
       break;
@@ -191,22 +212,22 @@ static hrn_op some_sizing_op(random_state *r) {
                .filter = (int32_t)random_below(r, 6)};
   switch (op.kind) {
     case HRN_OP_RANDOM_SHORTEST_SIZE:
-      op.i[0] = random_below(r, 2) ? some_side(r) : 0;
-      op.i[1] = 1 + (int32_t)random_below(r, 12);
-      for (int32_t k = 0; k < op.i[1]; k++) op.p[k] = some_side(r);
+      op.shortest.max_size = random_below(r, 2) ? some_side(r) : 0;
+      op.shortest.count = 1 + (int32_t)random_below(r, HRN_MAX_SIZES);
+      for (int32_t k = 0; k < op.shortest.count; k++) op.shortest.size[k] = some_side(r);
       break;
     case HRN_OP_RANDOM_RESIZE:
-      op.i[0] = some_side(r);
-      op.i[1] = op.i[0] + 1 + (int32_t)random_below(r, 9);
+      op.resize_between.least = some_side(r);
+      op.resize_between.end = op.resize_between.least + 1 + (int32_t)random_below(r, 9);
       break;
     case HRN_OP_SCALE_JITTER:
-      op.i[0] = some_side(r);
-      op.i[1] = some_side(r);
-      some_interval(r, 0.1, 2, op.p);
+      op.jitter.target.width = some_side(r);
+      op.jitter.target.height = some_side(r);
+      some_interval(r, 0.1, 2, op.jitter.scale);
       break;
     default:
-      for (int c = 0; c < 3; c++) op.p[c] = (double)random_below(r, 256);
-      some_interval(r, 1, 2, op.p + 3);
+      for (int c = 0; c < 3; c++) op.fill[c] = (double)random_below(r, 256);
+      some_interval(r, 1, 2, op.zoom.side);
       break;
   }
   return op;
@@ -220,19 +241,21 @@ static int32_t some_ops(random_state *r, hrn_op *ops, int32_t room, int depth) {
     if (depth > 0 && random_below(r, 4) == 0) {
       hrn_op *head = &ops[count++];
       *head = (hrn_op){.kind = HRN_OP_APPLY + (int32_t)random_below(r, 3)};
-      head->p[0] = head->p[1] = 1;
+      head->group.probability = head->group.weight = 1;
       if (head->kind == HRN_OP_APPLY) {
-        head->p[0] = some_real(r, 0, 1);
-        head->i[0] = some_ops(r, ops + count, room - count, depth - 1);
-        count += head->i[0];
+        head->group.probability = some_real(r, 0, 1);
+        head->group.count = some_ops(r, ops + count, room - count, depth - 1);
+        count += head->group.count;
         continue;
       }
       for (int32_t member = 0; member < 2 && count + 4 < room; member++) {
         hrn_op *inner = &ops[count++];
-        *inner = (hrn_op){.kind = HRN_OP_APPLY, .p = {some_real(r, 0, 1), some_real(r, 0.1, 2)}};
-        inner->i[0] = some_ops(r, ops + count, (room - count) / 2, depth - 1);
-        count += inner->i[0];
-        head->i[0] += 1 + inner->i[0];
+        *inner = (hrn_op){.kind = HRN_OP_APPLY};
+        inner->group.probability = some_real(r, 0, 1);
+        inner->group.weight = some_real(r, 0.1, 2);
+        inner->group.count = some_ops(r, ops + count, (room - count) / 2, depth - 1);
+        count += inner->group.count;
+        head->group.count += 1 + inner->group.count;
       }
       continue;
     }
@@ -247,19 +270,22 @@ static int32_t some_recipe(random_state *r, hrn_op *ops, int noise) {
   int32_t count = some_ops(r, ops, 40, 2);
   ops[count++] = (hrn_op){.kind = HRN_OP_RESIZE,
                           .filter = (int32_t)random_below(r, 6),
-                          .i = {some_side(r), some_side(r)}};
+                          .size = {some_side(r), some_side(r)}};
   for (int k = 0; k < 2; k++) {
     if (random_below(r, 2)) ops[count++] = some_pixel_op(r);
   }
   if (random_below(r, 2)) {
-    hrn_op erasing = {.kind = HRN_OP_ERASING + (int32_t)random_below(r, 3), .p = {0.7}};
-    erasing.i[0] = noise ? 1 + (int32_t)random_below(r, 2) : 0;
-    erasing.i[1] = 1 + (int32_t)random_below(r, 4);
-    erasing.i[2] = erasing.i[1] + (int32_t)random_below(r, 4);
-    for (int k = 3; k < 8; k++) erasing.i[k] = some_side(r);
-    some_interval(r, 0, 1, erasing.p + 1);
-    some_interval(r, 0.1, 9, erasing.p + 3);
-    for (int c = 5; c < 8; c++) erasing.p[c] = (double)random_below(r, 256);
+    hrn_op erasing = {.kind = HRN_OP_ERASING + (int32_t)random_below(r, 3)};
+    hrn_op_erasing *e = &erasing.erasing;
+    e->probability = 0.7;
+    e->fill = noise ? 1 + (int32_t)random_below(r, 2) : 0;
+    e->boxes[0] = 1 + (int32_t)random_below(r, 4);
+    e->boxes[1] = e->boxes[0] + (int32_t)random_below(r, 4);
+    e->side = some_side(r);
+    e->box = (hrn_op_box){some_side(r), some_side(r), some_side(r), some_side(r)};
+    some_interval(r, 0, 1, e->scale);
+    some_interval(r, 0.1, 9, e->ratio);
+    for (int c = 0; c < 3; c++) e->value[c] = (double)random_below(r, 256);
     ops[count++] = erasing;
   }
   return count;

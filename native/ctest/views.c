@@ -61,11 +61,10 @@ static hrn_plan *recompressing_plan(random_state *r) {
   const hrn_op ops[] = {
       {.kind = HRN_OP_RANDOM_RESIZED_CROP,
        .filter = HRN_BILINEAR,
-       .i = {some_side(r), some_side(r)},
-       .p = {0.1, 1, 0.5, 2}},
-      {.kind = HRN_OP_JPEG, .i = {1 + (int32_t)random_below(r, 100), 100}},
-      {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}},
-      {.kind = HRN_OP_JPEG, .i = {1, 100}},
+       .resized_crop = {{some_side(r), some_side(r)}, {0.1, 1}, {0.5, 2}}},
+      {.kind = HRN_OP_JPEG, .quality = {1 + (int32_t)random_below(r, 100), 100}},
+      {.kind = HRN_OP_HORIZONTAL_FLIP, .probability = 0.5},
+      {.kind = HRN_OP_JPEG, .quality = {1, 100}},
   };
   const hrn_output output = {.dtype = HRN_UINT8};
   hrn_status status;

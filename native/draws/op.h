@@ -10,62 +10,50 @@
 /* At most so many in a plan. */
 #define HRN_MAX_OPS 64
 
-enum hrn_op_kind {
-  HRN_OP_CROP = 1,                /* a fixed box: i = top, left, height, width */
-  HRN_OP_RESIZE = 2,              /* i = height, width (exact size) */
-  HRN_OP_RESIZE_SHORTER = 3,      /* torchvision Resize(int): i = size, max_size (0: none); size 0:
-                                     the longer side becomes max_size */
-  HRN_OP_CENTER_CROP = 4,         /* i = height, width; pads with zeros as torchvision does */
-  HRN_OP_RANDOM_RESIZED_CROP = 5, /* i = height, width; p = scale lo, hi, ratio lo, hi */
-  HRN_OP_RANDOM_CROP = 6,         /* i = height, width, pad left, top, right, bottom, pad_if_needed,
-                                     padding mode; p = fill r, g, b */
-  HRN_OP_HORIZONTAL_FLIP = 7,     /* p = probability */
-  HRN_OP_VERTICAL_FLIP = 8,       /* p = probability */
-  HRN_OP_PAD = 9, /* i = -, -, left, top, right, bottom, -, padding mode; p = fill */
-  /* These draw the size of their result, which the plan therefore does not know. */
-  HRN_OP_RANDOM_SHORTEST_SIZE = 10, /* i = max_size (0: none), number of sizes; p = the sizes */
-  HRN_OP_RANDOM_RESIZE = 11,        /* i = size of the shorter side lo, hi; hi is never drawn */
-  HRN_OP_SCALE_JITTER = 12,         /* i = target width, height; p = scale lo, hi */
-  HRN_OP_ZOOM_OUT = 13,             /* i[7] = padding mode; p = fill r, g, b, side lo, hi */
+enum hrn_op_kind {                  /* behind each the member of hrn_op that holds its arguments */
+                   HRN_OP_CROP = 1, /* box; may lie outside, which is black then */
+                   HRN_OP_RESIZE = 2,              /* size */
+                   HRN_OP_RESIZE_SHORTER = 3,      /* shorter: torchvision's Resize(int) */
+                   HRN_OP_CENTER_CROP = 4,         /* size; pads with zeros as torchvision does */
+                   HRN_OP_RANDOM_RESIZED_CROP = 5, /* resized_crop */
+                   HRN_OP_RANDOM_CROP = 6,         /* random_crop */
+                   HRN_OP_HORIZONTAL_FLIP = 7,     /* probability */
+                   HRN_OP_VERTICAL_FLIP = 8,       /* probability */
+                   HRN_OP_PAD = 9,                 /* padding */
+                   /* These draw the size of their result, which the plan therefore does not know.
+                    */
+                   HRN_OP_RANDOM_SHORTEST_SIZE = 10, /* shortest */
+                   HRN_OP_RANDOM_RESIZE = 11,        /* resize_between */
+                   HRN_OP_SCALE_JITTER = 12,         /* jitter */
+                   HRN_OP_ZOOM_OUT = 13,             /* zoom */
 
-  /* Groups: the i[0] ops that follow belong to it, counted with those of groups among them. */
-  HRN_OP_APPLY = 16,  /* all of them, with probability p[0]; p[1] is its weight in a choice */
-  HRN_OP_CHOICE = 17, /* one of the APPLY groups that it consists of, by their weights */
-  HRN_OP_ORDER = 18,  /* all of the APPLY groups that it consists of, in random order */
+                   /* Groups: the ops that follow belong to it. */
+                   HRN_OP_APPLY = 16,  /* group: all of them, by a probability */
+                   HRN_OP_CHOICE = 17, /* group: one of the APPLY groups that it consists of, by
+                                          their weights */
+                   HRN_OP_ORDER = 18,  /* group: all of the APPLY groups that it consists of, in
+                                          random order */
 
-  HRN_OP_PIXEL = 24, /* i[0] = enum hrn_pixel_kind, i[1..4], i[5..7] = fill, p as pixels.h has it */
-  HRN_OP_COLOR_JITTER = 25, /* i[0..3] = 1 where brightness, contrast, saturation, hue are drawn;
-                               p = their four intervals */
-  HRN_OP_CHANNEL_PERMUTATION = 26,
-  HRN_OP_GAUSSIAN_BLUR = 27, /* i = kernel width, height; p = sigma lo, hi */
-  HRN_OP_ROTATION = 28,    /* i[0] = 1: p[2..3] is the centre; i[1] = 1: the result holds the whole
-                              turned image; i[5..7] = fill; p = degrees lo, hi */
-  HRN_OP_AFFINE = 29,      /* i[0] = 1: p[10..11] is the centre; i[5..7] = fill; p = degrees lo, hi,
-                              translate x, y (shares), scale lo, hi, shear x lo, hi, y lo, hi */
-  HRN_OP_PERSPECTIVE = 30, /* i[5..7] = fill; p = distortion scale */
-  /* Of these three and HRN_OP_AUG_MIX p[1] is 2 for the thresholds of torchvision's v2. */
-  HRN_OP_RAND_AUGMENT = 31,    /* i = ops, magnitude, bins; i[5..7] = fill */
-  HRN_OP_TRIVIAL_AUGMENT = 32, /* i = bins; i[5..7] = fill */
-  HRN_OP_AUTO_AUGMENT = 33,    /* i = enum hrn_policy; i[5..7] = fill */
-  HRN_OP_TIMM = 34,    /* i = enum hrn_timm, layers (RAND) or chains (AUGMIX), magnitude, ops of a
-                          chain (0: 1 to 3); i[5..7] = fill; filter: that of warps or
-                          HRN_FILTER_DRAWN; p = probability of an op, deviation of the magnitude
-                          (below 0: uniform from 0), greatest magnitude, greatest translation (a
-                          share), alpha */
-  HRN_OP_AUG_MIX = 35, /* i = severity, chains, ops of a chain (0: 1 to 3), all ops, 1: what comes
-                          from outside is the fill, 0: it counts as 0; i[5..7] = fill; p = alpha;
-                          filter: HRN_NEAREST or HRN_BILINEAR, as torchvision warps tensors */
-  HRN_OP_JPEG = 36,    /* i = quality lo, hi, 1 to 100 */
-  HRN_OP_GAUSSIAN_NOISE = 37, /* p = mean and deviation, as shares of 255, and 1: clip */
+                   HRN_OP_PIXEL = 24,               /* pixel */
+                   HRN_OP_COLOR_JITTER = 25,        /* colour */
+                   HRN_OP_CHANNEL_PERMUTATION = 26, /* none */
+                   HRN_OP_GAUSSIAN_BLUR = 27,       /* blur */
+                   HRN_OP_ROTATION = 28,            /* rotation */
+                   HRN_OP_AFFINE = 29,              /* affine */
+                   HRN_OP_PERSPECTIVE = 30,         /* distortion */
+                   HRN_OP_RAND_AUGMENT = 31,        /* augment */
+                   HRN_OP_TRIVIAL_AUGMENT = 32,     /* augment */
+                   HRN_OP_AUTO_AUGMENT = 33,        /* augment */
+                   HRN_OP_TIMM = 34,                /* timm */
+                   HRN_OP_AUG_MIX = 35,             /* aug_mix */
+                   HRN_OP_JPEG = 36,                /* quality */
+                   HRN_OP_GAUSSIAN_NOISE = 37,      /* noise */
 
-  /* Boxes of the finished values, last of all: i[0] = enum hrn_erasing_fill, i[1..2] = boxes lo,
-     hi; p[0] = probability; p[5..7] = the values of HRN_ERASE_VALUE. */
-  HRN_OP_ERASING =
-      40,             /* p[1..4] = share of the area (of all boxes) lo, hi, height / width lo, hi */
-  HRN_OP_CUTOUT = 41, /* i[3] = side of a square whose middle may be any pixel */
-  HRN_OP_ERASE = 42,  /* i[4..7] = top, left, height, width */
-  HRN_OP_FIVE_CROP = 48, /* last of all: i = height, width of the corners and the middle; i[2] = 1:
-                            and of the mirror image, i[3] = 1: upside down */
+                   /* Boxes of the finished values, last of all. */
+                   HRN_OP_ERASING = 40,  /* erasing: random boxes */
+                   HRN_OP_CUTOUT = 41,   /* erasing: squares whose middle may be any pixel */
+                   HRN_OP_ERASE = 42,    /* erasing: one box */
+                   HRN_OP_FIVE_CROP = 48 /* crops; last of all */
 };
 
 enum hrn_erasing_fill {
@@ -101,11 +89,180 @@ enum hrn_padding_mode {
   HRN_PAD_SYMMETRIC = 3
 };
 
+/* Arguments. Of two bounds the lower one stands first. */
+
+typedef struct hrn_op_box {
+  int32_t top, left, height, width;
+} hrn_op_box;
+
+typedef struct hrn_op_size {
+  int32_t height, width;
+} hrn_op_size;
+
+typedef struct hrn_op_shorter {
+  int32_t size;     /* of the shorter side; 0: the longer one becomes max_size */
+  int32_t max_size; /* 0: none */
+} hrn_op_shorter;
+
+typedef struct hrn_op_resized_crop {
+  hrn_op_size size;
+  double scale[2]; /* share of the area */
+  double ratio[2]; /* width / height */
+} hrn_op_resized_crop;
+
+typedef struct hrn_op_padding {
+  int32_t left, top, right, bottom;
+  int32_t mode; /* enum hrn_padding_mode */
+} hrn_op_padding;
+
+typedef struct hrn_op_random_crop {
+  hrn_op_size size;
+  hrn_op_padding padding;
+  int32_t if_needed; /* 1: what is too small is padded by what it lacks, on both sides */
+} hrn_op_random_crop;
+
+#define HRN_MAX_SIZES 12 /* that one is drawn from */
+typedef struct hrn_op_shortest {
+  int32_t max_size; /* 0: none */
+  int32_t count;
+  int32_t size[HRN_MAX_SIZES];
+} hrn_op_shortest;
+
+typedef struct hrn_op_resize_between {
+  int32_t least, end; /* of the shorter side; the end is never drawn */
+} hrn_op_resize_between;
+
+typedef struct hrn_op_jitter {
+  hrn_op_size target;
+  double scale[2];
+} hrn_op_jitter;
+
+typedef struct hrn_op_zoom {
+  int32_t mode;   /* enum hrn_padding_mode */
+  double side[2]; /* of the canvas, as a multiple of the image's */
+} hrn_op_zoom;
+
+typedef struct hrn_op_group {
+  int32_t count;      /* of its ops, those of groups among them counted */
+  double probability; /* of an APPLY; */
+  double weight;      /* its weight in a CHOICE */
+} hrn_op_group;
+
+/* pixels.h says what i and p hold, with this for HRN_PIXEL_AFFINE: i[0] = enum hrn_map. */
+typedef struct hrn_op_pixel {
+  int32_t kind; /* enum hrn_pixel_kind */
+  int32_t i[4];
+  double p[8];
+} hrn_op_pixel;
+
+/* Brightness, contrast, saturation, hue. */
+typedef struct hrn_op_colour {
+  int32_t drawn[4]; /* 0: left out */
+  double factor[4][2];
+} hrn_op_colour;
+
+typedef struct hrn_op_blur {
+  int32_t kernel[2]; /* width, height */
+  double sigma[2];
+} hrn_op_blur;
+
+typedef struct hrn_op_rotation {
+  int32_t expand;     /* 1: the result holds the whole turned image */
+  int32_t has_centre; /* 0: it is the image's */
+  double degrees[2], centre[2];
+} hrn_op_rotation;
+
+typedef struct hrn_op_affine {
+  int32_t has_centre;
+  double degrees[2];
+  double translate[2]; /* at most, across and down, as shares of the sides */
+  double scale[2], shear_x[2], shear_y[2], centre[2];
+} hrn_op_affine;
+
+/* torchvision's RandAugment, TrivialAugmentWide and AutoAugment. */
+typedef struct hrn_op_augment {
+  int32_t ops, magnitude; /* of a RAND_AUGMENT */
+  int32_t bins;           /* of the first two */
+  int32_t policy;         /* of an AUTO_AUGMENT: enum hrn_policy */
+  int32_t version;        /* 2: the thresholds of torchvision's v2 */
+} hrn_op_augment;
+
+/* filter: that of warps, or HRN_FILTER_DRAWN. */
+typedef struct hrn_op_timm {
+  int32_t set;    /* enum hrn_timm */
+  int32_t layers; /* ops (RAND) or chains (AUGMIX) */
+  int32_t magnitude;
+  int32_t depth;      /* ops of a chain; 0: 1 to 3 */
+  double probability; /* of an op */
+  double deviation;   /* of the magnitude; below 0: uniform from 0 */
+  double most;        /* magnitude */
+  double translation; /* at most, a share */
+  double alpha;
+} hrn_op_timm;
+
+/* filter: HRN_NEAREST or HRN_BILINEAR, as torchvision warps tensors. */
+typedef struct hrn_op_aug_mix {
+  int32_t severity, chains;
+  int32_t depth;   /* ops of a chain; 0: 1 to 3 */
+  int32_t all_ops; /* 0: none that changes colour or sharpness */
+  int32_t fills;   /* 1: what comes from outside is the fill, 0: it counts as 0 */
+  int32_t version; /* as above */
+  double alpha;
+} hrn_op_aug_mix;
+
+typedef struct hrn_op_noise {
+  double mean, deviation; /* as shares of 255 */
+  int32_t clip;           /* 0: bytes overflow */
+} hrn_op_noise;
+
+typedef struct hrn_op_erasing {
+  int32_t fill;       /* enum hrn_erasing_fill */
+  int32_t boxes[2];   /* how many */
+  double probability; /* of any */
+  double value[3];    /* of HRN_ERASE_VALUE */
+  double scale[2];    /* of an ERASING: share of the area of all boxes together, */
+  double ratio[2];    /* and height / width */
+  int32_t side;       /* of a CUTOUT */
+  hrn_op_box box;     /* of an ERASE */
+} hrn_op_erasing;
+
+typedef struct hrn_op_crops {
+  hrn_op_size size; /* of the corners and the middle */
+  int32_t ten;      /* 1: and of the mirror image, */
+  int32_t vertical; /* 1: upside down */
+} hrn_op_crops;
+
 typedef struct hrn_op {
   int32_t kind;   /* enum hrn_op_kind */
-  int32_t filter; /* enum hrn_filter, where the op resizes */
-  int32_t i[8];
-  double p[12];
+  int32_t filter; /* enum hrn_filter, where the op resizes or warps */
+  double fill[3]; /* of paddings and warps: whole numbers, 0 to 255 */
+  union {
+    hrn_op_box box;
+    hrn_op_size size;
+    hrn_op_shorter shorter;
+    hrn_op_resized_crop resized_crop;
+    hrn_op_random_crop random_crop;
+    double probability;
+    hrn_op_padding padding;
+    hrn_op_shortest shortest;
+    hrn_op_resize_between resize_between;
+    hrn_op_jitter jitter;
+    hrn_op_zoom zoom;
+    hrn_op_group group;
+    hrn_op_pixel pixel;
+    hrn_op_colour colour;
+    hrn_op_blur blur;
+    hrn_op_rotation rotation;
+    hrn_op_affine affine;
+    double distortion;
+    hrn_op_augment augment;
+    hrn_op_timm timm;
+    hrn_op_aug_mix aug_mix;
+    int32_t quality[2]; /* 1 to 100 */
+    hrn_op_noise noise;
+    hrn_op_erasing erasing;
+    hrn_op_crops crops;
+  };
 } hrn_op;
 
 #endif

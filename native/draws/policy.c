@@ -6,7 +6,8 @@
 
 #include "policy.h"
 
-static int of_v2(const hrn_op *op) { return op->p[1] == 2; }
+/* Whose thresholds: v1's or v2's. */
+static int of_v2(int32_t version) { return version == 2; }
 
 /* RandAugment and TrivialAugmentWide choose among those before INVERT. */
 enum { CHOICES = INVERT };
@@ -66,7 +67,7 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
   hrn_pixel_op *pixel = hrn_pixel_append(list, hrn_policy_kind(name), status);
   if (pixel == NULL) return status->code;
   pixel->filter = op->filter;
-  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
+  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->fill[c];
   const double corner[2] = {0, 0}, middle[2] = {width * 0.5, height * 0.5}, none[2] = {0, 0};
   switch (name) {
     case SHEAR_X:
@@ -127,14 +128,21 @@ static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitud
   hrn_affine_map(name <= SHEAR_Y ? corner : none, angle, translate, 1, shear, pixel->p);
   pixel->filter = op->filter;
   memset(pixel->i, 0, sizeof pixel->i);
-  pixel->i[0] = op->i[4];
+  pixel->i[0] = op->aug_mix.fills;
   return HRN_OK;
 }
 
 static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_list *list, hrn_status *status) {
-  const space s = {0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}, of_v2(op)};
-  const hrn_policy_step *steps = hrn_policies[op->i[0]][hrn_draw_below(draws, HRN_POLICY_LINES)];
+  const space s = {0.3,
+                   30,
+                   0.9,
+                   4,
+                   8,
+                   {150.0 / 331.0 * width, 150.0 / 331.0 * height},
+                   of_v2(op->augment.version)};
+  const hrn_policy_step *steps =
+      hrn_policies[op->augment.policy][hrn_draw_below(draws, HRN_POLICY_LINES)];
   double chance[2];
   int32_t sign[2];
   for (int k = 0; k < 2; k++) chance[k] = hrn_uniform(hrn_draw_word(draws));
@@ -157,17 +165,18 @@ static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
   static const enum op_name names[] = {SHEAR_X,   SHEAR_Y,  TRANSLATE_X,   TRANSLATE_Y, ROTATE,
                                        POSTERIZE, SOLARIZE, AUTO_CONTRAST, EQUALIZE,    BRIGHTNESS,
                                        COLOR,     CONTRAST, SHARPNESS};
-  const space s = {0.3, 30, 0.9, 4, 4, {width / 3.0, height / 3.0}, of_v2(op)};
-  const int32_t severity = op->i[0], width_of_mixture = op->i[1], choices = op->i[3] ? 13 : 9;
+  const space s = {0.3, 30, 0.9, 4, 4, {width / 3.0, height / 3.0}, of_v2(op->aug_mix.version)};
+  const hrn_op_aug_mix *mix = &op->aug_mix;
+  const int32_t choices = mix->all_ops ? 13 : 9;
   double shares[2], weights[HRN_MAX_CHAINS];
-  hrn_draw_dirichlet(draws, op->p[0], 2, shares);
-  hrn_draw_dirichlet(draws, op->p[0], width_of_mixture, weights);
+  hrn_draw_dirichlet(draws, mix->alpha, 2, shares);
+  hrn_draw_dirichlet(draws, mix->alpha, mix->chains, weights);
   if (hrn_mix_begin(list, (double)(float)shares[0], status) != HRN_OK) return status->code;
-  for (int32_t chain = 0; chain < width_of_mixture; chain++) {
-    const int32_t drawn = 1 + hrn_draw_below(draws, 3), depth = op->i[2] > 0 ? op->i[2] : drawn;
+  for (int32_t chain = 0; chain < mix->chains; chain++) {
+    const int32_t drawn = 1 + hrn_draw_below(draws, 3), depth = mix->depth > 0 ? mix->depth : drawn;
     for (int32_t k = 0; k < depth; k++) {
       const enum op_name name = names[hrn_draw_below(draws, choices)];
-      double magnitude = magnitude_of(&s, name, hrn_draw_below(draws, severity), 10);
+      double magnitude = magnitude_of(&s, name, hrn_draw_below(draws, mix->severity), 10);
       if (hrn_draw_below(draws, 2) && is_signed(name)) magnitude *= -1;
       if (append_of_tensor(op, name, magnitude, width, height, list, status) != HRN_OK) {
         return status->code;
@@ -187,16 +196,20 @@ int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t h
   }
   if (op->kind == HRN_OP_AUG_MIX) return augmix(op, draws, width, height, list, status);
   const int trivial = op->kind == HRN_OP_TRIVIAL_AUGMENT;
-  const space s =
-      trivial
-          ? (space){0.99, 135, 0.99, 6, 8, {32, 32}, of_v2(op)}
-          : (space){0.3, 30, 0.9, 4, 8, {150.0 / 331.0 * width, 150.0 / 331.0 * height}, of_v2(op)};
-  const int32_t count = trivial ? 1 : op->i[0], bins = trivial ? op->i[0] : op->i[2];
+  const space s = trivial ? (space){0.99, 135, 0.99, 6, 8, {32, 32}, of_v2(op->augment.version)}
+                          : (space){0.3,
+                                    30,
+                                    0.9,
+                                    4,
+                                    8,
+                                    {150.0 / 331.0 * width, 150.0 / 331.0 * height},
+                                    of_v2(op->augment.version)};
+  const int32_t count = trivial ? 1 : op->augment.ops, bins = op->augment.bins;
   for (int32_t k = 0; k < count; k++) {
     const enum op_name name = (enum op_name)hrn_draw_below(draws, CHOICES);
     /* Drawn whether the op has a use for them or not, so that each op takes three words. */
     const int32_t drawn = hrn_draw_below(draws, bins), sign = hrn_draw_below(draws, 2) ? 1 : -1;
-    double magnitude = magnitude_of(&s, name, trivial ? drawn : op->i[1], bins);
+    double magnitude = magnitude_of(&s, name, trivial ? drawn : op->augment.magnitude, bins);
     if (is_signed(name)) magnitude *= sign;
     if (append(op, name, magnitude, width, height, list, status) != HRN_OK) return status->code;
   }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static void set_fill(hrn_pixel_op *pixel, const hrn_op *op) {
-  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
+  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->fill[c];
 }
 
 /* A random permutation of 0..count-1, count at most 4: each place takes one of those left. */
@@ -31,9 +31,10 @@ static int color_jitter(const hrn_op *op, hrn_draws *draws, hrn_pixel_list *list
   double factor[4];
   permutation(draws, 4, order);
   /* Drawn for all four, so that leaving one out does not change the others. */
-  for (int k = 0; k < 4; k++) factor[k] = hrn_draw_between(draws, op->p[2 * k], op->p[2 * k + 1]);
+  for (int k = 0; k < 4; k++)
+    factor[k] = hrn_draw_between(draws, op->colour.factor[k][0], op->colour.factor[k][1]);
   for (int k = 0; k < 4; k++) {
-    if (!op->i[order[k]]) continue;
+    if (!op->colour.drawn[order[k]]) continue;
     hrn_pixel_op *pixel = hrn_pixel_append(list, kinds[order[k]], status);
     if (pixel == NULL) return status->code;
     pixel->p[0] = factor[order[k]];
@@ -43,23 +44,24 @@ static int color_jitter(const hrn_op *op, hrn_draws *draws, hrn_pixel_list *list
 
 static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                    hrn_pixel_op *pixel) {
-  const double *p = op->p;
-  const double angle = hrn_draw_between(draws, p[0], p[1]);
-  const double reach_x = p[2] * width, reach_y = p[3] * height;
+  const hrn_op_affine *a = &op->affine;
+  const double angle = hrn_draw_between(draws, a->degrees[0], a->degrees[1]);
+  const double reach_x = a->translate[0] * width, reach_y = a->translate[1] * height;
   /* Whole pixels, half to even, as Python rounds. */
   const double translate[2] = {rint(hrn_draw_between(draws, -reach_x, reach_x)),
                                rint(hrn_draw_between(draws, -reach_y, reach_y))};
-  const double scale = hrn_draw_between(draws, p[4], p[5]);
-  const double shear_x = hrn_draw_between(draws, p[6], p[7]);
-  const double shear[2] = {shear_x, hrn_draw_between(draws, p[8], p[9])};
+  const double scale = hrn_draw_between(draws, a->scale[0], a->scale[1]);
+  const double shear_x = hrn_draw_between(draws, a->shear_x[0], a->shear_x[1]);
+  const double shear[2] = {shear_x, hrn_draw_between(draws, a->shear_y[0], a->shear_y[1])};
   const double middle[2] = {width * 0.5, height * 0.5};
-  hrn_affine_map(op->i[0] ? p + 10 : middle, angle, translate, scale, shear, pixel->p);
+  hrn_affine_map(a->has_centre ? a->centre : middle, angle, translate, scale, shear, pixel->p);
 }
 
 static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_op *pixel) {
   /* How far a corner may move; torchvision divides first and cuts the product off. */
-  const int32_t x = (int32_t)(op->p[0] * (width / 2)), y = (int32_t)(op->p[0] * (height / 2));
+  const int32_t x = (int32_t)(op->distortion * (width / 2)),
+                y = (int32_t)(op->distortion * (height / 2));
   double corners[8];
   for (int k = 0; k < 4; k++) {
     const int right = k == 1 || k == 2, bottom = k >= 2;
@@ -72,14 +74,14 @@ static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32
 
 /* A map whose numbers are given and want only the size of the image. */
 static void fixed_map(const hrn_op *op, int32_t width, int32_t height, hrn_pixel_op *pixel) {
-  const double *p = op->p, middle[2] = {width * 0.5, height * 0.5};
-  const int has_centre = op->i[2];
-  if (op->i[1] == HRN_MAP_COEFFICIENTS) return;
+  const double *p = op->pixel.p, middle[2] = {width * 0.5, height * 0.5};
+  const int32_t map = op->pixel.i[0], has_centre = op->pixel.i[1], expand = op->pixel.i[2];
+  if (map == HRN_MAP_COEFFICIENTS) return;
   pixel->i[2] = pixel->i[3] = 0;
-  if (op->i[1] == HRN_MAP_AFFINE) {
+  if (map == HRN_MAP_AFFINE) {
     hrn_affine_map(has_centre ? p + 6 : middle, p[0], p + 1, p[3], p + 4, pixel->p);
-  } else if (op->i[1] == HRN_MAP_ROTATION) {
-    hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, op->i[3], width, height, pixel->p,
+  } else if (map == HRN_MAP_ROTATION) {
+    hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, expand, width, height, pixel->p,
                      &pixel->filter, pixel->i + 2);
   }
 }
@@ -91,10 +93,10 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
   set_fill(pixel, op);
   switch (op->kind) {
     case HRN_OP_PIXEL:
-      memcpy(pixel->i, op->i + 1, sizeof pixel->i);
-      memcpy(pixel->p, op->p, sizeof pixel->p);
-      if (op->i[0] == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
-      if (op->i[0] == HRN_PIXEL_USER) {
+      memcpy(pixel->i, op->pixel.i, sizeof pixel->i);
+      memcpy(pixel->p, op->pixel.p, sizeof pixel->p);
+      if (op->pixel.kind == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
+      if (op->pixel.kind == HRN_PIXEL_USER) {
         uint64_t words[4];
         for (int k = 0; k < 4; k++) words[k] = hrn_draw_word(draws);
         hrn_user_draw(words, draws->key->sample, pixel);
@@ -104,22 +106,25 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
       permutation(draws, 3, pixel->i);
       return;
     case HRN_OP_GAUSSIAN_BLUR:
-      pixel->i[0] = op->i[0];
-      pixel->i[1] = op->i[1];
-      pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->p[0], op->p[1]);
+      pixel->i[0] = op->blur.kernel[0];
+      pixel->i[1] = op->blur.kernel[1];
+      pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->blur.sigma[0], op->blur.sigma[1]);
       return;
     case HRN_OP_JPEG:
-      pixel->i[0] = op->i[0] + hrn_draw_below(draws, op->i[1] - op->i[0] + 1);
+      pixel->i[0] = op->quality[0] + hrn_draw_below(draws, op->quality[1] - op->quality[0] + 1);
       return;
     case HRN_OP_GAUSSIAN_NOISE: {
       const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
       memcpy(pixel->i, key, sizeof key);
-      memcpy(pixel->p, op->p, 3 * sizeof *op->p);
+      pixel->p[0] = op->noise.mean;
+      pixel->p[1] = op->noise.deviation;
+      pixel->p[2] = op->noise.clip;
       return;
     }
     case HRN_OP_ROTATION:
-      hrn_rotation_map(hrn_draw_between(draws, op->p[0], op->p[1]), op->i[0] ? op->p + 2 : NULL,
-                       op->i[1], width, height, pixel->p, &pixel->filter, pixel->i + 2);
+      hrn_rotation_map(hrn_draw_between(draws, op->rotation.degrees[0], op->rotation.degrees[1]),
+                       op->rotation.has_centre ? op->rotation.centre : NULL, op->rotation.expand,
+                       width, height, pixel->p, &pixel->filter, pixel->i + 2);
       return;
     case HRN_OP_AFFINE:
       affine(op, draws, width, height, pixel);
@@ -136,7 +141,7 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
   int32_t kind;
   switch (op->kind) {
     case HRN_OP_PIXEL:
-      kind = op->i[0];
+      kind = op->pixel.kind;
       break;
     case HRN_OP_CHANNEL_PERMUTATION:
       kind = HRN_PIXEL_CHANNELS;

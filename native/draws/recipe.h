@@ -31,6 +31,7 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
  * of op number `index` must be. */
 int hrn_within(int32_t index, const char *what, double value, double low, double high,
                hrn_status *status);
+int hrn_check_fill(const hrn_op *op, int32_t index, hrn_status *status);
 /* Refuses what the parameters of groups and of ops on pixels must not be. */
 int hrn_check_recipe(const hrn_op *op, int32_t index, hrn_status *status);
 

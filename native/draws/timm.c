@@ -111,12 +111,12 @@ static words take(hrn_draws *draws) {
 
 /* A magnitude as it is for one image, a tenth of it. */
 static double level(const hrn_op *op, double magnitude, const words *w) {
-  if (op->p[1] < 0) {
+  if (op->timm.deviation < 0) {
     magnitude *= w->share;
-  } else if (op->p[1] > 0) {
-    magnitude += w->deviation * op->p[1];
+  } else if (op->timm.deviation > 0) {
+    magnitude += w->deviation * op->timm.deviation;
   }
-  return fmax(0, fmin(magnitude, op->p[2])) / 10;
+  return fmax(0, fmin(magnitude, op->timm.most)) / 10;
 }
 
 /* What an op is given at a level. */
@@ -131,7 +131,7 @@ static double argument(const hrn_op *op, const manner *how, enum op_name name, d
       return sign * (level * 0.3);
     case TRANSLATE_X:
     case TRANSLATE_Y:
-      return sign * (level * op->p[3]);
+      return sign * (level * op->timm.translation);
     case COLOR:
     case CONTRAST:
     case BRIGHTNESS:
@@ -173,7 +173,7 @@ static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *s
   hrn_pixel_op *pixel = hrn_pixel_append(list, hrn_policy_kind(step->name), status);
   if (pixel == NULL) return status->code;
   pixel->filter = op->filter == HRN_FILTER_DRAWN ? w.filter : op->filter;
-  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->i[5 + c];
+  for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->fill[c];
   const double found = argument(op, how, step->name, level(op, step->magnitude, &w), &w);
   switch (step->name) {
     case SHEAR_X:
@@ -223,12 +223,13 @@ static int32_t choose(const struct set *set, const uint8_t *out, double word) {
 
 static int rand_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_list *list, hrn_status *status) {
-  const struct set *set = &sets[op->i[0]];
+  const struct set *set = &sets[op->timm.set];
   uint8_t out[MOST_CHOICES] = {0};
-  for (int32_t k = 0; k < op->i[1]; k++) {
+  for (int32_t k = 0; k < op->timm.layers; k++) {
     const int32_t chosen = choose(set, out, hrn_uniform(hrn_draw_word(draws)));
     out[chosen] = (uint8_t)set->unlike;
-    const hrn_policy_step step = {set->choices[chosen].name, op->p[0], op->i[2]};
+    const hrn_policy_step step = {set->choices[chosen].name, op->timm.probability,
+                                  op->timm.magnitude};
     if (augment(op, &set->manner, &step, draws, width, height, list, status) != HRN_OK) break;
   }
   return status->code;
@@ -239,14 +240,15 @@ static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
   const struct set *set = &sets[HRN_TIMM_AUGMIX];
   const uint8_t out[MOST_CHOICES] = {0};
   double weights[HRN_MAX_CHAINS], blend[2];
-  hrn_draw_dirichlet(draws, op->p[4], op->i[1], weights);
-  hrn_draw_dirichlet(draws, op->p[4], 2, blend);
+  hrn_draw_dirichlet(draws, op->timm.alpha, op->timm.layers, weights);
+  hrn_draw_dirichlet(draws, op->timm.alpha, 2, blend);
   if (hrn_mix_begin(list, 0, status) != HRN_OK) return status->code;
-  for (int32_t chain = 0; chain < op->i[1]; chain++) {
-    const int32_t drawn = 1 + hrn_draw_below(draws, 3), depth = op->i[3] > 0 ? op->i[3] : drawn;
+  for (int32_t chain = 0; chain < op->timm.layers; chain++) {
+    const int32_t drawn = 1 + hrn_draw_below(draws, 3),
+                  depth = op->timm.depth > 0 ? op->timm.depth : drawn;
     for (int32_t k = 0; k < depth; k++) {
       const int32_t chosen = choose(set, out, hrn_uniform(hrn_draw_word(draws)));
-      const hrn_policy_step step = {set->choices[chosen].name, 1, op->i[2]};
+      const hrn_policy_step step = {set->choices[chosen].name, 1, op->timm.magnitude};
       if (augment(op, &set->manner, &step, draws, width, height, list, status) != HRN_OK) {
         return status->code;
       }
@@ -258,15 +260,16 @@ static int augmix(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
 
 static int auto_augment(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                         hrn_pixel_list *list, hrn_status *status) {
-  if (op->i[0] == HRN_TIMM_AUTO_3A) {
+  if (op->timm.set == HRN_TIMM_AUTO_3A) {
     const hrn_policy_step *step = &policy_3a[hrn_draw_below(draws, 3)];
     const manner how = {0, FEWER_FROM_0};
     return augment(op, &how, step, draws, width, height, list, status);
   }
-  const int original = op->i[0] == HRN_TIMM_AUTO_ORIGINAL || op->i[0] == HRN_TIMM_AUTO_ORIGINALR;
-  const manner how = {0, op->i[0] == HRN_TIMM_AUTO_V0         ? FEWER_FROM_0
-                         : op->i[0] == HRN_TIMM_AUTO_ORIGINAL ? FEWER_FROM_8
-                                                              : FEWER_FROM_4};
+  const int original =
+      op->timm.set == HRN_TIMM_AUTO_ORIGINAL || op->timm.set == HRN_TIMM_AUTO_ORIGINALR;
+  const manner how = {0, op->timm.set == HRN_TIMM_AUTO_V0         ? FEWER_FROM_0
+                         : op->timm.set == HRN_TIMM_AUTO_ORIGINAL ? FEWER_FROM_8
+                                                                  : FEWER_FROM_4};
   const int32_t line = hrn_draw_below(draws, HRN_POLICY_LINES);
   for (int k = 0; k < 2; k++) {
     const hrn_policy_step *step =
@@ -282,7 +285,7 @@ int32_t hrn_timm_choices(int32_t set) {
 
 int hrn_timm_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                   hrn_pixel_list *list, hrn_status *status) {
-  if (op->i[0] == HRN_TIMM_AUGMIX) return augmix(op, draws, width, height, list, status);
-  if (op->i[0] < HRN_TIMM_AUGMIX) return rand_augment(op, draws, width, height, list, status);
+  if (op->timm.set == HRN_TIMM_AUGMIX) return augmix(op, draws, width, height, list, status);
+  if (op->timm.set < HRN_TIMM_AUGMIX) return rand_augment(op, draws, width, height, list, status);
   return auto_augment(op, draws, width, height, list, status);
 }

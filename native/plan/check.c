@@ -7,9 +7,13 @@
 
 /* Sides end at 2^24: Pillow holds a box in float32, which is exact up to there, and a few of
  * them still add up inside int32. */
-static int check_size(hrn_status *status, int32_t index, int32_t height, int32_t width) {
-  if (!hrn_within(index, "height", height, 1, HRN_MAX_LENGTH, status)) return 0;
-  return hrn_within(index, "width", width, 1, HRN_MAX_LENGTH, status);
+static int check_size(hrn_status *status, int32_t index, const hrn_op_size *size) {
+  return hrn_within(index, "height", size->height, 1, HRN_MAX_LENGTH, status) &&
+         hrn_within(index, "width", size->width, 1, HRN_MAX_LENGTH, status);
+}
+
+static int check_filter(hrn_status *status, int32_t index, const hrn_op *op) {
+  return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING, status);
 }
 
 /* torchvision only warns of bounds in the wrong order and fails at the first image; here the plan
@@ -24,118 +28,100 @@ static int check_interval(hrn_status *status, int32_t index, const char *what,
   return 0;
 }
 
-/* Bytes of a fill, from doubles: padding keeps them there. */
-static int check_fill(hrn_status *status, int32_t index, const double *fill) {
-  for (int c = 0; c < 3; c++) {
-    if (!hrn_within(index, "fill", fill[c], 0, 255, status)) return 0;
-    if (fill[c] != floor(fill[c])) {
-      hrn_fail(status, HRN_ARGUMENT, -1, "op %d: fill is %g, must be a whole number", index,
-               fill[c]);
-      return 0;
-    }
-  }
-  return 1;
+static int check_mode(hrn_status *status, int32_t index, int32_t mode) {
+  return hrn_within(index, "padding mode", mode, HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC, status);
 }
 
-static int check_padding(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check_padding(hrn_status *status, int32_t index, const hrn_op *op,
+                         const hrn_op_padding *padding) {
+  const int32_t sides[4] = {padding->left, padding->top, padding->right, padding->bottom};
   /* Negative padding crops in torchvision, by rules that differ from mode to mode: refused. */
-  for (int k = 2; k < 6; k++) {
-    if (!hrn_within(index, "padding", op->i[k], 0, HRN_MAX_LENGTH, status)) return 0;
+  for (int k = 0; k < 4; k++) {
+    if (!hrn_within(index, "padding", sides[k], 0, HRN_MAX_LENGTH, status)) return 0;
   }
-  if (!hrn_within(index, "padding mode", op->i[7], HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC, status)) {
+  return check_mode(status, index, padding->mode) && hrn_check_fill(op, index, status) == HRN_OK;
+}
+
+static int check_shorter(hrn_status *status, int32_t index, const hrn_op *op) {
+  const hrn_op_shorter *s = &op->shorter;
+  if (!hrn_within(index, "size", s->size, 0, HRN_MAX_LENGTH, status) ||
+      !hrn_within(index, "max_size", s->max_size, s->size ? 0 : 1, HRN_MAX_LENGTH, status)) {
     return 0;
   }
-  /* Checked in every mode, though only constant padding shows it. */
-  return check_fill(status, index, op->p);
+  if (s->max_size != 0 && s->max_size <= s->size) {
+    hrn_fail(status, HRN_ARGUMENT, -1, "op %d: max_size %d must exceed size %d", index, s->max_size,
+             s->size);
+    return 0;
+  }
+  return check_filter(status, index, op);
 }
 
-static int check_random_crop(hrn_status *status, int32_t index, const hrn_op *op) {
-  if (!check_size(status, index, op->i[0], op->i[1])) return 0;
-  if (!hrn_within(index, "pad_if_needed", op->i[6], 0, 1, status)) return 0;
-  return check_padding(status, index, op);
+static int check_shortest(hrn_status *status, int32_t index, const hrn_op *op) {
+  const hrn_op_shortest *s = &op->shortest;
+  if (!hrn_within(index, "max_size", s->max_size, 0, HRN_MAX_LENGTH, status) ||
+      !hrn_within(index, "number of sizes", s->count, 1, HRN_MAX_SIZES, status)) {
+    return 0;
+  }
+  for (int32_t k = 0; k < s->count; k++) {
+    if (!hrn_within(index, "size", s->size[k], 1, HRN_MAX_LENGTH, status)) return 0;
+  }
+  return check_filter(status, index, op);
 }
 
+/* Ops that draw the size of their result. */
 static int check_drawn_size(hrn_status *status, int32_t index, const hrn_op *op) {
-  const int32_t *i = op->i;
-  const double most = sizeof op->p / sizeof op->p[0];
+  const hrn_op_resize_between *between = &op->resize_between;
   switch (op->kind) {
     case HRN_OP_ZOOM_OUT:
-      if (!check_padding(status, index, op) ||
-          !hrn_within(index, "side", op->p[3], 1, HRN_MAX_LENGTH, status)) {
-        return 0;
-      }
-      return hrn_within(index, "side", op->p[4], op->p[3], HRN_MAX_LENGTH, status);
+      return check_mode(status, index, op->zoom.mode) &&
+             hrn_check_fill(op, index, status) == HRN_OK &&
+             hrn_within(index, "side", op->zoom.side[0], 1, HRN_MAX_LENGTH, status) &&
+             hrn_within(index, "side", op->zoom.side[1], op->zoom.side[0], HRN_MAX_LENGTH, status);
     case HRN_OP_RANDOM_SHORTEST_SIZE:
-      if (!hrn_within(index, "max_size", i[0], 0, HRN_MAX_LENGTH, status) ||
-          !hrn_within(index, "number of sizes", i[1], 1, most, status)) {
-        return 0;
-      }
-      for (int32_t k = 0; k < i[1]; k++) {
-        if (!hrn_within(index, "size", op->p[k], 1, HRN_MAX_LENGTH, status)) return 0;
-      }
-      break;
+      return check_shortest(status, index, op);
     case HRN_OP_RANDOM_RESIZE:
-      if (!hrn_within(index, "size", i[0], 1, HRN_MAX_LENGTH, status) ||
-          !hrn_within(index, "greatest size", i[1], i[0] + 1, HRN_MAX_LENGTH, status)) {
-        return 0;
-      }
-      break;
+      return hrn_within(index, "size", between->least, 1, HRN_MAX_LENGTH, status) &&
+             hrn_within(index, "greatest size", between->end, between->least + 1, HRN_MAX_LENGTH,
+                        status) &&
+             check_filter(status, index, op);
     default:
-      if (!check_size(status, index, i[1], i[0]) ||
-          !check_interval(status, index, "scale", op->p)) {
-        return 0;
-      }
-      break;
+      return check_size(status, index, &op->jitter.target) &&
+             check_interval(status, index, "scale", op->jitter.scale) &&
+             check_filter(status, index, op);
   }
-  return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING, status);
 }
 
 static int check(hrn_status *status, int32_t index, const hrn_op *op) {
-  const int32_t *i = op->i;
   switch (op->kind) {
-    case HRN_OP_CROP:
-      if (!hrn_within(index, "top", i[0], -HRN_MAX_LENGTH, HRN_MAX_LENGTH, status) ||
-          !hrn_within(index, "left", i[1], -HRN_MAX_LENGTH, HRN_MAX_LENGTH, status)) {
-        return 0;
-      }
-      return check_size(status, index, i[2], i[3]);
+    case HRN_OP_CROP: {
+      const hrn_op_size size = {op->box.height, op->box.width};
+      return hrn_within(index, "top", op->box.top, -HRN_MAX_LENGTH, HRN_MAX_LENGTH, status) &&
+             hrn_within(index, "left", op->box.left, -HRN_MAX_LENGTH, HRN_MAX_LENGTH, status) &&
+             check_size(status, index, &size);
+    }
     case HRN_OP_RESIZE_SHORTER:
-      if (!hrn_within(index, "size", i[0], 0, HRN_MAX_LENGTH, status) ||
-          !hrn_within(index, "max_size", i[1], i[0] ? 0 : 1, HRN_MAX_LENGTH, status)) {
-        return 0;
-      }
-      if (i[1] != 0 && i[1] <= i[0]) {
-        hrn_fail(status, HRN_ARGUMENT, -1, "op %d: max_size %d must exceed size %d", index, i[1],
-                 i[0]);
-        return 0;
-      }
-      return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING, status);
+      return check_shorter(status, index, op);
     case HRN_OP_RANDOM_RESIZED_CROP:
-      if (!check_interval(status, index, "scale", op->p) ||
-          !check_interval(status, index, "ratio", op->p + 2)) {
-        return 0;
-      }
-      /* fallthrough */
+      return check_interval(status, index, "scale", op->resized_crop.scale) &&
+             check_interval(status, index, "ratio", op->resized_crop.ratio) &&
+             check_filter(status, index, op) && check_size(status, index, &op->resized_crop.size);
     case HRN_OP_RESIZE:
-      if (!hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING, status)) {
-        return 0;
-      }
-      return check_size(status, index, i[0], i[1]);
+      return check_filter(status, index, op) && check_size(status, index, &op->size);
     case HRN_OP_FIVE_CROP:
-      if (!hrn_within(index, "ten", i[2], 0, 1, status) ||
-          !hrn_within(index, "vertical", i[3], 0, 1, status)) {
-        return 0;
-      }
-      /* fallthrough */
+      return hrn_within(index, "ten", op->crops.ten, 0, 1, status) &&
+             hrn_within(index, "vertical", op->crops.vertical, 0, 1, status) &&
+             check_size(status, index, &op->crops.size);
     case HRN_OP_CENTER_CROP:
-      return check_size(status, index, i[0], i[1]);
+      return check_size(status, index, &op->size);
     case HRN_OP_RANDOM_CROP:
-      return check_random_crop(status, index, op);
+      return check_size(status, index, &op->random_crop.size) &&
+             hrn_within(index, "pad_if_needed", op->random_crop.if_needed, 0, 1, status) &&
+             check_padding(status, index, op, &op->random_crop.padding);
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
-      return hrn_within(index, "probability", op->p[0], 0, 1, status);
+      return hrn_within(index, "probability", op->probability, 0, 1, status);
     case HRN_OP_PAD:
-      return check_padding(status, index, op);
+      return check_padding(status, index, op, &op->padding);
     case HRN_OP_RANDOM_SHORTEST_SIZE:
     case HRN_OP_RANDOM_RESIZE:
     case HRN_OP_SCALE_JITTER:

@@ -6,12 +6,13 @@
 
 int32_t hrn_crops_of(const hrn_op *op) {
   if (op->kind != HRN_OP_FIVE_CROP) return 0;
-  return op->i[2] ? 10 : 5;
+  return op->crops.ten ? 10 : 5;
 }
 
 int hrn_crops_add(hrn_program *program, const hrn_op *op, hrn_status *status) {
   const hrn_stage *last = &program->stages[program->count - 1];
-  const int32_t width = last->x.length, height = last->y.length, h = op->i[0], w = op->i[1];
+  const int32_t width = last->x.length, height = last->y.length;
+  const int32_t h = op->crops.size.height, w = op->crops.size.width;
   if (h > height || w > width) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
                     "crops of size %dx%d (height x width) are larger than the image, %dx%d", h, w,
@@ -19,7 +20,7 @@ int hrn_crops_add(hrn_program *program, const hrn_op *op, hrn_status *status) {
   }
   hrn_crops *crops = &program->crops;
   crops->count = hrn_crops_of(op);
-  crops->vertical = op->i[3];
+  crops->vertical = op->crops.vertical;
   /* center_crop's offset rounds half to even, as Python does. */
   const int32_t middle_x = (int32_t)rint((width - w) / 2.0);
   const int32_t middle_y = (int32_t)rint((height - h) / 2.0);

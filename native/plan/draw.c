@@ -27,7 +27,7 @@ static void central_crop(const double ratio[2], int32_t width, int32_t height, i
 
 static void resized_crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
                          int32_t height, int32_t box[4]) {
-  const double *scale = op->p, *ratio = op->p + 2;
+  const double *scale = op->resized_crop.scale, *ratio = op->resized_crop.ratio;
   const double area = (double)width * (double)height;
   const double log_low = log(ratio[0]), log_high = log(ratio[1]);
   /* One block an attempt, also where its last two words go unused: an attempt's draws never
@@ -58,20 +58,22 @@ static int32_t padded_length(int32_t length, int32_t before, int32_t after, int3
 
 static int crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                 int32_t box[4], hrn_status *status) {
-  const int32_t *i = op->i;
-  const int32_t padded_height = padded_length(height, i[3], i[5], i[6], i[0]);
-  const int32_t padded_width = padded_length(width, i[2], i[4], i[6], i[1]);
-  if (padded_height < i[0] || padded_width < i[1]) {
+  const hrn_op_random_crop *c = &op->random_crop;
+  const hrn_op_padding *p = &c->padding;
+  const int32_t down = c->size.height, across = c->size.width;
+  const int32_t padded_height = padded_length(height, p->top, p->bottom, c->if_needed, down);
+  const int32_t padded_width = padded_length(width, p->left, p->right, c->if_needed, across);
+  if (padded_height < down || padded_width < across) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
                     "op %d: required crop size %dx%d (height x width) is larger than the image "
                     "with its padding, %dx%d",
-                    index, i[0], i[1], padded_height, padded_width);
+                    index, down, across, padded_height, padded_width);
   }
   const hrn_philox_block block = hrn_draw_block(key, index, 0);
-  box[0] = (int32_t)hrn_below(block.word[0], (uint64_t)(padded_height - i[0]) + 1);
-  box[1] = (int32_t)hrn_below(block.word[1], (uint64_t)(padded_width - i[1]) + 1);
-  box[2] = i[0];
-  box[3] = i[1];
+  box[0] = (int32_t)hrn_below(block.word[0], (uint64_t)(padded_height - down) + 1);
+  box[1] = (int32_t)hrn_below(block.word[1], (uint64_t)(padded_width - across) + 1);
+  box[2] = down;
+  box[3] = across;
   return HRN_OK;
 }
 
@@ -93,29 +95,33 @@ static int draw_size(const hrn_op *op, int32_t index, const hrn_key *key, int32_
                      int32_t height, hrn_draw *draw, hrn_status *status) {
   const hrn_philox_block block = hrn_draw_block(key, index, 0);
   const double shorter = width < height ? width : height, longer = width < height ? height : width;
-  const int32_t *i = op->i;
   if (op->kind == HRN_OP_RANDOM_SHORTEST_SIZE) {
-    double factor = op->p[hrn_below(block.word[0], (uint64_t)i[1])] / shorter;
-    if (i[0] != 0) factor = fmin(factor, i[0] / longer);
+    const hrn_op_shortest *s = &op->shortest;
+    double factor = s->size[hrn_below(block.word[0], (uint64_t)s->count)] / shorter;
+    if (s->max_size != 0) factor = fmin(factor, s->max_size / longer);
     return scaled(factor, index, width, height, draw, status);
   }
   if (op->kind == HRN_OP_SCALE_JITTER) {
-    const double scale = op->p[0] + (op->p[1] - op->p[0]) * hrn_uniform(block.word[0]);
-    const double fits = fmin(i[0] / (double)width, i[1] / (double)height);
+    const hrn_op_jitter *j = &op->jitter;
+    const double scale = j->scale[0] + (j->scale[1] - j->scale[0]) * hrn_uniform(block.word[0]);
+    const double fits = fmin(j->target.width / (double)width, j->target.height / (double)height);
     return scaled(fits * scale, index, width, height, draw, status);
   }
   hrn_op resize = {.kind = HRN_OP_RESIZE_SHORTER};
-  resize.i[0] = i[0] + (int32_t)hrn_below(block.word[0], (uint64_t)(i[1] - i[0]));
+  const hrn_op_resize_between *between = &op->resize_between;
+  resize.shorter.size =
+      between->least + (int32_t)hrn_below(block.word[0], (uint64_t)(between->end - between->least));
   draw->value[0] = height;
   draw->value[1] = width;
-  return hrn_op_size(&resize, &draw->value[1], &draw->value[0], status);
+  return hrn_op_size_after(&resize, &draw->value[1], &draw->value[0], status);
 }
 
 /* Where the image lies on its canvas, as the padding around it. */
 static int zoom_out(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width,
                     int32_t height, hrn_draw *draw, hrn_status *status) {
   const hrn_philox_block block = hrn_draw_block(key, index, 0);
-  const double side = op->p[3] + (op->p[4] - op->p[3]) * hrn_uniform(block.word[0]);
+  const double *bound = op->zoom.side;
+  const double side = bound[0] + (bound[1] - bound[0]) * hrn_uniform(block.word[0]);
   const double w = floor(width * side), h = floor(height * side);
   if (w > HRN_MAX_LENGTH || h > HRN_MAX_LENGTH) {
     return hrn_fail(status, HRN_LIMIT, -1, "op %d: a canvas of %.0fx%.0f; a side is at most %d",
@@ -136,11 +142,12 @@ int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
   if (hrn_draw_op(op, index, key, width, height, &draw, status) != HRN_OK) return status->code;
   if (op->kind == HRN_OP_ZOOM_OUT) {
     settled->kind = HRN_OP_PAD;
-    memcpy(settled->i + 2, draw.value, 4 * sizeof draw.value[0]);
+    settled->padding =
+        (hrn_op_padding){draw.value[0], draw.value[1], draw.value[2], draw.value[3], op->zoom.mode};
     return HRN_OK;
   }
   settled->kind = HRN_OP_RESIZE;
-  memcpy(settled->i, draw.value, 2 * sizeof draw.value[0]);
+  settled->size = (hrn_op_size){draw.value[0], draw.value[1]};
   return HRN_OK;
 }
 
@@ -161,7 +168,7 @@ int hrn_draw_op(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
       return zoom_out(op, index, key, width, height, draw, status);
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
-      draw->value[0] = hrn_uniform(hrn_draw_block(key, index, 0).word[0]) < op->p[0];
+      draw->value[0] = hrn_uniform(hrn_draw_block(key, index, 0).word[0]) < op->probability;
       break;
     default:
       break;

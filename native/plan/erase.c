@@ -31,10 +31,11 @@ static hrn_box clipped(const hrn_box *box, int32_t width, int32_t height) {
 /* A random box of that area; 0 when ten tries found none that is smaller than the image. */
 static int draw_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t width,
                     int32_t height, hrn_box *box) {
-  const double *p = op->p, area = (double)width * (double)height;
+  const hrn_op_erasing *e = &op->erasing;
+  const double area = (double)width * (double)height;
   for (int attempt = 0; attempt < 10; attempt++) {
-    const double target = area * hrn_draw_between(draws, p[1], p[2]) / boxes;
-    const double aspect = exp(hrn_draw_between(draws, log(p[3]), log(p[4])));
+    const double target = area * hrn_draw_between(draws, e->scale[0], e->scale[1]) / boxes;
+    const double aspect = exp(hrn_draw_between(draws, log(e->ratio[0]), log(e->ratio[1])));
     const double h = rint(sqrt(target * aspect)), w = rint(sqrt(target / aspect));
     /* Drawn in any case, so that each attempt takes four words. */
     const uint64_t down = hrn_draw_word(draws), across = hrn_draw_word(draws);
@@ -52,10 +53,11 @@ static int next_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t w
                     int32_t height, hrn_box *box) {
   if (op->kind == HRN_OP_ERASING) return draw_box(op, draws, boxes, width, height, box);
   if (op->kind == HRN_OP_CUTOUT) {
-    const int32_t side = op->i[3], down = hrn_draw_below(draws, height);
+    const int32_t side = op->erasing.side, down = hrn_draw_below(draws, height);
     *box = (hrn_box){hrn_draw_below(draws, width) - side / 2, down - side / 2, side, side};
   } else {
-    *box = (hrn_box){op->i[5], op->i[4], op->i[7], op->i[6]};
+    const hrn_op_box *given = &op->erasing.box;
+    *box = (hrn_box){given->left, given->top, given->width, given->height};
   }
   *box = clipped(box, width, height);
   return 1;
@@ -63,11 +65,12 @@ static int next_box(const hrn_op *op, hrn_draws *draws, int32_t boxes, int32_t w
 
 int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const hrn_key *key,
                    hrn_status *status) {
+  const hrn_op_erasing *e = &op->erasing;
   const hrn_stage *last = &program->stages[program->count - 1];
   hrn_draws draws = hrn_draws_of(key, index);
-  if (!(hrn_uniform(hrn_draw_word(&draws)) < op->p[0])) return HRN_OK;
-  int32_t boxes = op->i[1];
-  if (op->i[2] > boxes) boxes += hrn_draw_below(&draws, op->i[2] - boxes + 1);
+  if (!(hrn_uniform(hrn_draw_word(&draws)) < e->probability)) return HRN_OK;
+  int32_t boxes = e->boxes[0];
+  if (e->boxes[1] > boxes) boxes += hrn_draw_below(&draws, e->boxes[1] - boxes + 1);
   for (int32_t number = 0; number < boxes; number++) {
     hrn_box box;
     if (!next_box(op, &draws, boxes, last->x.length, last->y.length, &box)) continue;
@@ -75,11 +78,11 @@ int hrn_erase_draw(hrn_program *program, const hrn_op *op, int32_t index, const 
       return hrn_fail(status, HRN_LIMIT, -1, "more than %d erasings", HRN_MAX_ERASINGS);
     }
     hrn_erasing *erasing = &program->erasing[program->erasings++];
-    *erasing = (hrn_erasing){box, index, number, op->i[0] == HRN_ERASE_PIXELS, {0}};
+    *erasing = (hrn_erasing){box, index, number, e->fill == HRN_ERASE_PIXELS, {0}};
     hrn_draws noise = noise_of(key, index, number);
     for (int c = 0; c < 3; c++) {
       erasing->value[c] =
-          op->i[0] == HRN_ERASE_BOX ? (float)hrn_draw_normal(&noise) : (float)op->p[5 + c];
+          e->fill == HRN_ERASE_BOX ? (float)hrn_draw_normal(&noise) : (float)e->value[c];
     }
   }
   return HRN_OK;

@@ -117,26 +117,26 @@ static void fold_resize(fold *f, int filter, int32_t height, int32_t width) {
 }
 
 /* Padding as the op says, and by what is missing on both sides. */
-static void fold_padding(fold *f, const hrn_op *op, int32_t missing_x, int32_t missing_y) {
-  const int32_t *i = op->i;
-  if (!(i[2] || i[3] || i[4] || i[5] || missing_x || missing_y)) return;
+static void fold_padding(fold *f, const hrn_op *op, const hrn_op_padding *p, int32_t missing_x,
+                         int32_t missing_y) {
+  if (!(p->left || p->top || p->right || p->bottom || missing_x || missing_y)) return;
   hrn_stage *stage = paddable_stage(f);
   stage->pads = 1;
-  stage->padding_mode = i[7];
-  for (int c = 0; c < 3; c++) stage->fill[c] = (uint8_t)op->p[c];
-  axis_pad(&stage->x, i[2], i[4], missing_x);
-  axis_pad(&stage->y, i[3], i[5], missing_y);
+  stage->padding_mode = p->mode;
+  for (int c = 0; c < 3; c++) stage->fill[c] = (uint8_t)op->fill[c];
+  axis_pad(&stage->x, p->left, p->right, missing_x);
+  axis_pad(&stage->y, p->top, p->bottom, missing_y);
 }
 
-static void fold_pad(fold *f, const hrn_op *op) { fold_padding(f, op, 0, 0); }
-
 static void fold_random_crop(fold *f, const hrn_op *op, const hrn_draw *draw) {
-  const int32_t *i = op->i;
+  const hrn_op_random_crop *c = &op->random_crop;
+  const hrn_op_padding *p = &c->padding;
   const hrn_stage *stage = open_stage(f);
-  const int32_t wide = stage->x.length + i[2] + i[4], high = stage->y.length + i[3] + i[5];
-  const int32_t missing_x = i[6] && wide < i[1] ? i[1] - wide : 0;
-  const int32_t missing_y = i[6] && high < i[0] ? i[0] - high : 0;
-  fold_padding(f, op, missing_x, missing_y);
+  const int32_t wide = stage->x.length + p->left + p->right;
+  const int32_t high = stage->y.length + p->top + p->bottom;
+  const int32_t missing_x = c->if_needed && wide < c->size.width ? c->size.width - wide : 0;
+  const int32_t missing_y = c->if_needed && high < c->size.height ? c->size.height - high : 0;
+  fold_padding(f, op, p, missing_x, missing_y);
   axis_crop(&open_stage(f)->x, draw->value[1], draw->value[3]);
   axis_crop(&open_stage(f)->y, draw->value[0], draw->value[2]);
 }
@@ -161,13 +161,13 @@ int hrn_geometry_add(hrn_program *f, const hrn_op *op, int32_t index, const hrn_
   hrn_draw draw;
   if (hrn_draw_op(op, index, key, w, h, &draw, status) != HRN_OK) return status->code;
   const int32_t old_w = w, old_h = h;
-  if (hrn_op_size(op, &w, &h, status) != HRN_OK) return status->code;
+  if (hrn_op_size_after(op, &w, &h, status) != HRN_OK) return status->code;
   const int flips = op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP;
   if (flips && !draw.value[0]) return HRN_OK;
   if (has_pixel_ops(f)) next_stage(f);
   switch (op->kind) {
     case HRN_OP_CROP:
-      fold_crop(f, op->i[0], op->i[1], h, w);
+      fold_crop(f, op->box.top, op->box.left, h, w);
       break;
     case HRN_OP_CENTER_CROP:
       fold_crop(f, hrn_centre(old_h, h), hrn_centre(old_w, w), h, w);
@@ -181,7 +181,7 @@ int hrn_geometry_add(hrn_program *f, const hrn_op *op, int32_t index, const hrn_
       fold_resize(f, op->filter, h, w);
       break;
     case HRN_OP_PAD:
-      fold_pad(f, op);
+      fold_padding(f, op, &op->padding, 0, 0);
       break;
     case HRN_OP_RANDOM_CROP:
       fold_random_crop(f, op, &draw);

@@ -68,8 +68,8 @@ static known_size size_after_group(const hrn_op *ops, int32_t index, known_size 
   const known_size unknown = {0, 0, 0};
   if (group->kind == HRN_OP_APPLY) {
     const known_size after = size_after(ops, index + 1, end, size);
-    if (group->p[0] == 1) return after;
-    return group->p[0] == 0 || same_size(after, size) ? size : unknown;
+    if (group->group.probability == 1) return after;
+    return group->group.probability == 0 || same_size(after, size) ? size : unknown;
   }
   /* One of them, or all in any order: known where each leads to the same size. */
   known_size found = unknown;
@@ -90,7 +90,8 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
       size = size_after_group(ops, at, size);
       continue;
     }
-    if (op->kind == HRN_OP_FIVE_CROP) return (known_size){1, op->i[1], op->i[0]};
+    if (op->kind == HRN_OP_FIVE_CROP)
+      return (known_size){1, op->crops.size.width, op->crops.size.height};
     if (hrn_draws_size(op)) {
       size.known = 0;
       continue;
@@ -101,7 +102,7 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
     }
     const int relative = op->kind == HRN_OP_RESIZE_SHORTER || op->kind == HRN_OP_PAD;
     if (relative && !size.known) continue;
-    const int fits = hrn_op_size(op, &size.width, &size.height, &ignored) == HRN_OK;
+    const int fits = hrn_op_size_after(op, &size.width, &size.height, &ignored) == HRN_OK;
     size.known = fits || !relative;
   }
   return size;
@@ -119,19 +120,19 @@ static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_statu
   for (int32_t at = first; at < end; at += hrn_op_span(&ops[at])) {
     const hrn_op *op = &ops[at];
     if (!hrn_is_group(op)) continue;
-    if (op->i[0] < 0 || op->i[0] > end - at - 1) {
+    if (op->group.count < 0 || op->group.count > end - at - 1) {
       return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a group of %d ops, of which %d are there",
-                      at, op->i[0], end - at - 1);
+                      at, op->group.count, end - at - 1);
     }
-    const int32_t last = at + op->i[0];
+    const int32_t last = at + op->group.count;
     if (op->kind != HRN_OP_APPLY) {
       double sum = 0;
       for (int32_t k = at + 1; k <= last; k += hrn_op_span(&ops[k])) {
-        if (ops[k].kind != HRN_OP_APPLY || ops[k].i[0] < 0) {
+        if (ops[k].kind != HRN_OP_APPLY || ops[k].group.count < 0) {
           return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: consists of groups, not of kind %d", at,
                           ops[k].kind);
         }
-        sum += ops[k].p[1];
+        sum += ops[k].group.weight;
       }
       if (!(sum > 0) && op->kind == HRN_OP_CHOICE) {
         return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a choice of nothing", at);
@@ -162,14 +163,15 @@ static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *ou
   for (int32_t index = 0; index < count; index++) {
     const hrn_op *op = &ops[index];
     if (!hrn_is_erasing(op) && erasings == 0) continue;
-    if (!hrn_is_erasing(op) || (erasings += op->i[2]) > HRN_MAX_ERASINGS) {
+    if (!hrn_is_erasing(op) || (erasings += op->erasing.boxes[1]) > HRN_MAX_ERASINGS) {
       return hrn_fail(status, HRN_ARGUMENT, -1,
                       "op %d: at most %d boxes are erased, and nothing comes after that", index,
                       HRN_MAX_ERASINGS);
     }
     if (output->dtype != HRN_UINT8) continue;
-    for (int c = 5; c < 8; c++) {
-      if (op->i[0] != HRN_ERASE_VALUE || !hrn_within(index, "value", op->p[c], 0, 255, status)) {
+    for (int c = 0; c < 3; c++) {
+      if (op->erasing.fill != HRN_ERASE_VALUE ||
+          !hrn_within(index, "value", op->erasing.value[c], 0, 255, status)) {
         return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
       }
     }
@@ -222,7 +224,8 @@ int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_h
     /* Said again by the op that refuses, or left to chance. */
     int32_t width = from.width, height = from.height;
     for (int32_t index = 0; index < plan->count; index++) {
-      if (hrn_op_size(&plan->ops[index], &width, &height, status) != HRN_OK) return status->code;
+      if (hrn_op_size_after(&plan->ops[index], &width, &height, status) != HRN_OK)
+        return status->code;
     }
     return hrn_fail(status, HRN_ARGUMENT, -1, "the size of the result is left to chance");
   }

@@ -42,11 +42,14 @@ int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t
 int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                         hrn_size *size, hrn_status *status);
 
-/* What all ops of a plan do to one image, in order: for tests, and for replaying. kind, i and p of
- * a geometric op are as in the plan (one that draws a size has become RESIZE or PAD), and box what
- * a random crop drew, after its padding; of an op on pixels HRN_STEP_PIXEL + enum hrn_pixel_kind
- * and what that takes; of an erasing box, i[0] = 1 for noise, else p = the values. Flips that are
- * not done are left out. */
+/* What all ops of a plan do to one image, in order: for tests, and for replaying. One that draws a
+ * size has become RESIZE or PAD, and flips that are not done are left out. i and p hold
+ *   of a geometric op: CROP top, left, height, width; RESIZE_SHORTER size, max_size; all others
+ *     height, width; RANDOM_CROP and PAD i[2..5] = left, top, right, bottom, i[7] = padding mode,
+ *     p = fill, and i[6] = 1 for pad_if_needed; FIVE_CROP i[2] = ten, i[3] = vertical; box is what
+ * a random crop drew, after its padding; of an op on pixels, whose kind is HRN_STEP_PIXEL + enum
+ * hrn_pixel_kind, what that takes, and i[5..7] = fill; of an erasing box: i[0] = 1 for noise, else
+ * p = the values. */
 enum { HRN_STEP_PIXEL = 256 };
 typedef struct hrn_drawn {
   int32_t op; /* its number in the plan */
@@ -92,7 +95,7 @@ int hrn_settle(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
 int hrn_check_op(const hrn_op *op, int32_t index, hrn_status *status);
 
 /* sizes.c: the size of an image after `op`. */
-int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
+int hrn_op_size_after(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status);
 
 /* sizes.c: where a central crop begins, below 0 where it pads. */
 int32_t hrn_centre(int32_t length, int32_t crop);
@@ -186,16 +189,19 @@ int hrn_geometry_add(hrn_program *program, const hrn_op *op, int32_t index, cons
 static inline int hrn_is_group(const hrn_op *op) {
   return op->kind >= HRN_OP_APPLY && op->kind <= HRN_OP_ORDER;
 }
-static inline int32_t hrn_op_span(const hrn_op *op) { return hrn_is_group(op) ? 1 + op->i[0] : 1; }
+static inline int32_t hrn_op_span(const hrn_op *op) {
+  return hrn_is_group(op) ? 1 + op->group.count : 1;
+}
 static inline int hrn_is_erasing(const hrn_op *op) {
   return op->kind >= HRN_OP_ERASING && op->kind <= HRN_OP_ERASE;
 }
 static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_ZOOM_OUT; }
 /* Whether the size of its result is drawn, or depends on what is. */
 static inline int hrn_draws_size(const hrn_op *op) {
-  const int turns = op->kind == HRN_OP_PIXEL && op->i[0] == HRN_PIXEL_AFFINE && op->i[3] > 0;
+  const int turns =
+      op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_AFFINE && op->pixel.i[2] > 0;
   return (op->kind >= HRN_OP_RANDOM_SHORTEST_SIZE && op->kind <= HRN_OP_ZOOM_OUT) || turns ||
-         (op->kind == HRN_OP_ROTATION && op->i[1]);
+         (op->kind == HRN_OP_ROTATION && op->rotation.expand);
 }
 
 /* pad.c: the pixel in [0, length) that stands at `at` once `padding` is applied, or -1 for the

@@ -21,53 +21,63 @@ int32_t hrn_centre(int32_t length, int32_t crop) {
   return (int32_t)rint((length - crop) / 2.0);
 }
 
-int hrn_op_size(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status) {
+/* torchvision: int(size * long / short) in Python, a true division; then, where that exceeds
+ * max_size, int(max_size * new_short / new_long). */
+static int shorter(const hrn_op_shorter *s, int32_t *width, int32_t *height, hrn_status *status) {
+  const int32_t wide = *width > *height;
+  const int32_t shorter = wide ? *height : *width, longer = wide ? *width : *height;
+  double new_short = s->size;
+  double new_long = floor((double)((int64_t)s->size * longer) / shorter);
+  if (s->size == 0) { /* Resize(None, max_size): int(max_size * short / long) */
+    new_short = floor((double)((int64_t)s->max_size * shorter) / longer);
+    new_long = s->max_size;
+  } else if (s->max_size != 0 && new_long > s->max_size) {
+    new_short = floor(s->max_size * new_short / new_long);
+    new_long = s->max_size;
+  }
+  if (new_short < 1 || new_long > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_LIMIT, -1,
+                    "resize of %dx%d to %s side %d gives %.0fx%.0f; sides are 1 to %d", *width,
+                    *height, s->size ? "shorter" : "longer", s->size ? s->size : s->max_size,
+                    wide ? new_long : new_short, wide ? new_short : new_long, HRN_MAX_LENGTH);
+  }
+  *width = (int32_t)(wide ? new_long : new_short);
+  *height = (int32_t)(wide ? new_short : new_long);
+  return HRN_OK;
+}
+
+static int padded(const hrn_op_padding *p, int32_t *width, int32_t *height, hrn_status *status) {
+  *width += p->left + p->right;
+  *height += p->top + p->bottom;
+  if (*width <= HRN_MAX_LENGTH && *height <= HRN_MAX_LENGTH) return HRN_OK;
+  return hrn_fail(status, HRN_LIMIT, -1, "padding to %dx%d; a side is at most %d", *width, *height,
+                  HRN_MAX_LENGTH);
+}
+
+int hrn_op_size_after(const hrn_op *op, int32_t *width, int32_t *height, hrn_status *status) {
+  hrn_op_size size = {*height, *width};
   switch (op->kind) {
     case HRN_OP_CROP:
-      *height = op->i[2];
-      *width = op->i[3];
+      size = (hrn_op_size){op->box.height, op->box.width};
       break;
     case HRN_OP_RESIZE:
     case HRN_OP_CENTER_CROP:
+      size = op->size;
+      break;
     case HRN_OP_RANDOM_RESIZED_CROP:
+      size = op->resized_crop.size;
+      break;
     case HRN_OP_RANDOM_CROP:
-      *height = op->i[0];
-      *width = op->i[1];
+      size = op->random_crop.size;
       break;
-    case HRN_OP_RESIZE_SHORTER: {
-      /* torchvision: int(size * long / short) in Python, a true division; then, where that
-       * exceeds max_size, int(max_size * new_short / new_long). */
-      const int32_t wide = *width > *height;
-      const int32_t shorter = wide ? *height : *width, longer = wide ? *width : *height;
-      double new_short = op->i[0];
-      double new_long = floor((double)((int64_t)op->i[0] * longer) / shorter);
-      if (op->i[0] == 0) { /* Resize(None, max_size): int(max_size * short / long) */
-        new_short = floor((double)((int64_t)op->i[1] * shorter) / longer);
-        new_long = op->i[1];
-      } else if (op->i[1] != 0 && new_long > op->i[1]) {
-        new_short = floor(op->i[1] * new_short / new_long);
-        new_long = op->i[1];
-      }
-      if (new_short < 1 || new_long > HRN_MAX_LENGTH) {
-        return hrn_fail(status, HRN_LIMIT, -1,
-                        "resize of %dx%d to %s side %d gives %.0fx%.0f; sides are 1 to %d", *width,
-                        *height, op->i[0] ? "shorter" : "longer", op->i[op->i[0] ? 0 : 1],
-                        wide ? new_long : new_short, wide ? new_short : new_long, HRN_MAX_LENGTH);
-      }
-      *width = (int32_t)(wide ? new_long : new_short);
-      *height = (int32_t)(wide ? new_short : new_long);
-      break;
-    }
+    case HRN_OP_RESIZE_SHORTER:
+      return shorter(&op->shorter, width, height, status);
     case HRN_OP_PAD:
-      *width += op->i[2] + op->i[4];
-      *height += op->i[3] + op->i[5];
-      if (*width > HRN_MAX_LENGTH || *height > HRN_MAX_LENGTH) {
-        return hrn_fail(status, HRN_LIMIT, -1, "padding to %dx%d; a side is at most %d", *width,
-                        *height, HRN_MAX_LENGTH);
-      }
-      break;
+      return padded(&op->padding, width, height, status);
     default: /* flips and ops on pixels */
       break;
   }
+  *height = size.height;
+  *width = size.width;
   return HRN_OK;
 }

@@ -23,14 +23,14 @@ static int walk_ops(const walk *w, int32_t first, int32_t end, hrn_status *statu
 static int walk_apply(const walk *w, int32_t index, hrn_status *status) {
   const hrn_op *op = &w->plan->ops[index];
   hrn_draws draws = hrn_draws_of(w->key, index);
-  if (!(hrn_uniform(hrn_draw_word(&draws)) < op->p[0])) return HRN_OK;
-  return walk_ops(w, index + 1, index + 1 + op->i[0], status);
+  if (!(hrn_uniform(hrn_draw_word(&draws)) < op->group.probability)) return HRN_OK;
+  return walk_ops(w, index + 1, index + hrn_op_span(op), status);
 }
 
 /* The members of a CHOICE or an ORDER. */
 static int32_t members(const walk *w, int32_t index, int32_t member[HRN_MAX_OPS]) {
   const hrn_op *ops = w->plan->ops;
-  const int32_t end = index + 1 + ops[index].i[0];
+  const int32_t end = index + hrn_op_span(&ops[index]);
   int32_t count = 0;
   for (int32_t at = index + 1; at < end; at += hrn_op_span(&ops[at])) member[count++] = at;
   return count;
@@ -41,13 +41,13 @@ static int walk_choice(const walk *w, int32_t index, hrn_status *status) {
   const int32_t count = members(w, index, member);
   if (count == 0) return HRN_OK;
   double sum = 0;
-  for (int32_t k = 0; k < count; k++) sum += w->plan->ops[member[k]].p[1];
+  for (int32_t k = 0; k < count; k++) sum += w->plan->ops[member[k]].group.weight;
   hrn_draws draws = hrn_draws_of(w->key, index);
   double rest = hrn_draw_between(&draws, 0, sum);
   int32_t chosen = 0;
   /* The last one takes what rounding leaves, unless its weight is 0. */
   for (int32_t k = 0; k < count; k++) {
-    const double weight = w->plan->ops[member[k]].p[1];
+    const double weight = w->plan->ops[member[k]].group.weight;
     if (weight == 0) continue;
     chosen = k;
     if (rest < weight) break;
@@ -86,6 +86,55 @@ static hrn_drawn *step_of(const walk *w, int32_t index, hrn_status *status) {
   return step;
 }
 
+static void write_size(const hrn_op_size *size, hrn_drawn *step) {
+  step->i[0] = size->height;
+  step->i[1] = size->width;
+}
+
+static void write_padding(const hrn_op *op, const hrn_op_padding *padding, hrn_drawn *step) {
+  const int32_t sides[4] = {padding->left, padding->top, padding->right, padding->bottom};
+  memcpy(step->i + 2, sides, sizeof sides);
+  step->i[7] = padding->mode;
+  memcpy(step->p, op->fill, sizeof op->fill);
+}
+
+/* The arguments of a geometric op, as hrn_drawn has them. */
+static void write_down(const hrn_op *op, hrn_drawn *step) {
+  switch (op->kind) {
+    case HRN_OP_CROP: {
+      const int32_t box[4] = {op->box.top, op->box.left, op->box.height, op->box.width};
+      memcpy(step->i, box, sizeof box);
+      break;
+    }
+    case HRN_OP_RESIZE:
+    case HRN_OP_CENTER_CROP:
+      write_size(&op->size, step);
+      break;
+    case HRN_OP_RANDOM_RESIZED_CROP:
+      write_size(&op->resized_crop.size, step);
+      break;
+    case HRN_OP_RESIZE_SHORTER:
+      step->i[0] = op->shorter.size;
+      step->i[1] = op->shorter.max_size;
+      break;
+    case HRN_OP_RANDOM_CROP:
+      write_size(&op->random_crop.size, step);
+      write_padding(op, &op->random_crop.padding, step);
+      step->i[6] = op->random_crop.if_needed;
+      break;
+    case HRN_OP_PAD:
+      write_padding(op, &op->padding, step);
+      break;
+    case HRN_OP_FIVE_CROP:
+      write_size(&op->crops.size, step);
+      step->i[2] = op->crops.ten;
+      step->i[3] = op->crops.vertical;
+      break;
+    default: /* flips have nothing that is not in the step already */
+      break;
+  }
+}
+
 static int record_geometry(const walk *w, const hrn_op *op, int32_t index, hrn_status *status) {
   hrn_drawn *step = step_of(w, index, status);
   if (step == NULL) return status->code;
@@ -94,8 +143,7 @@ static int record_geometry(const walk *w, const hrn_op *op, int32_t index, hrn_s
   if (hrn_draw_op(op, index, w->key, step->width, step->height, &draw, status) != HRN_OK) {
     return status->code;
   }
-  memcpy(step->i, op->i, sizeof step->i);
-  memcpy(step->p, op->p, sizeof step->p);
+  write_down(op, step);
   const int crops = op->kind == HRN_OP_RANDOM_RESIZED_CROP || op->kind == HRN_OP_RANDOM_CROP;
   if (crops) memcpy(step->box, draw.value, sizeof step->box);
   const int flips = op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP;
@@ -136,7 +184,7 @@ static int walk_crops(const walk *w, int32_t index, hrn_status *status) {
   if (w->steps != NULL) {
     hrn_drawn *step = step_of(w, index, status);
     if (step == NULL) return status->code;
-    memcpy(step->i, op->i, sizeof step->i);
+    write_down(op, step);
   }
   return hrn_crops_add(w->program, op, status);
 }

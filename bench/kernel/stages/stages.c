@@ -312,11 +312,15 @@ int main(int count, char **arguments) {
   const hrn_op ops[] = {
       {.kind = HRN_OP_RANDOM_RESIZED_CROP,
        .filter = HRN_BILINEAR,
-       .i = {SIDE, SIDE},
-       .p = {scale, 1, 3.0 / 4, 4.0 / 3}},
-      {.kind = HRN_OP_HORIZONTAL_FLIP, .p = {0.5}},
-      {.kind = HRN_OP_RAND_AUGMENT, .i = {2, 9, 31}},
-      {.kind = HRN_OP_ERASING, .i = {HRN_ERASE_VALUE, 1, 1}, .p = {0.25, 0.02, 0.33, 0.3, 3.3}}};
+       .resized_crop = {{SIDE, SIDE}, {scale, 1}, {3.0 / 4, 4.0 / 3}}},
+      {.kind = HRN_OP_HORIZONTAL_FLIP, .probability = 0.5},
+      {.kind = HRN_OP_RAND_AUGMENT, .augment = {.ops = 2, .magnitude = 9, .bins = 31}},
+      {.kind = HRN_OP_ERASING,
+       .erasing = {.fill = HRN_ERASE_VALUE,
+                   .boxes = {1, 1},
+                   .probability = 0.25,
+                   .scale = {0.02, 0.33},
+                   .ratio = {0.3, 3.3}}}};
   const hrn_output output = {.dtype = HRN_FLOAT32,
                              .normalize = 1,
                              .mean = {0.485f, 0.456f, 0.406f},

@@ -1,0 +1,404 @@
+package native
+
+/*
+#include "native.h"
+*/
+import "C"
+
+import "unsafe"
+
+// Op is one transform as data: one of the types of this file, each a member of hrn_op, whose fields
+// draws/op.h documents. Filter is a value of Pillow's Image.Resampling, Fill what paddings and warps
+// show from outside: whole numbers from 0 to 255.
+type Op interface {
+	fill(op *C.hrn_op)
+}
+
+// Crop is a fixed box, which may lie outside of the image.
+type Crop struct{ Top, Left, Height, Width int32 }
+
+// Resize is to an exact size.
+type Resize struct{ Height, Width, Filter int32 }
+
+// ResizeShorter is torchvision's Resize to one number.
+type ResizeShorter struct{ Size, MaxSize, Filter int32 }
+
+// CenterCrop pads what is too small.
+type CenterCrop struct{ Height, Width int32 }
+
+// RandomResizedCrop is a box of random area and aspect ratio, resized.
+type RandomResizedCrop struct {
+	Height, Width, Filter int32
+	Scale, Ratio          [2]float64
+}
+
+// Padding is what stands around an image.
+type Padding struct{ Left, Top, Right, Bottom, Mode int32 }
+
+// RandomCrop is a box of fixed size anywhere in the padded image.
+type RandomCrop struct {
+	Height, Width int32
+	Padding       Padding
+	IfNeeded      bool
+	Fill          [3]float64
+}
+
+// HorizontalFlip is done with its probability.
+type HorizontalFlip struct{ Probability float64 }
+
+// VerticalFlip is done with its probability.
+type VerticalFlip struct{ Probability float64 }
+
+// Pad adds to the image's sides.
+type Pad struct {
+	Padding Padding
+	Fill    [3]float64
+}
+
+// RandomShortestSize is to one of at most MaxSizes lengths of the shorter side.
+type RandomShortestSize struct {
+	MaxSize int32
+	Sizes   []int32
+	Filter  int32
+}
+
+// RandomResize is to a length of the shorter side from Least to End, which is never drawn.
+type RandomResize struct{ Least, End, Filter int32 }
+
+// ScaleJitter fits the image into a target and scales it.
+type ScaleJitter struct {
+	Height, Width, Filter int32
+	Scale                 [2]float64
+}
+
+// ZoomOut puts the image somewhere on a larger canvas.
+type ZoomOut struct {
+	Mode int32
+	Fill [3]float64
+	Side [2]float64
+}
+
+// Group is the head of the Count ops behind it; Kind is OpApply, OpChoice or OpOrder.
+type Group struct {
+	Kind, Count         int32
+	Probability, Weight float64
+}
+
+// Pixel does one fixed thing to each pixel; pixels/pixels.h says what I and P hold for each Kind.
+type Pixel struct {
+	Kind, Filter int32
+	I            [4]int32
+	P            [8]float64
+	Fill         [3]float64
+}
+
+// ColorJitter draws factors of brightness, contrast, saturation and hue, and their order.
+type ColorJitter struct {
+	Drawn  [4]bool
+	Factor [4][2]float64
+}
+
+// ChannelPermutation draws an order of the channels.
+type ChannelPermutation struct{}
+
+// GaussianBlur draws its deviation.
+type GaussianBlur struct {
+	Kernel [2]int32
+	Sigma  [2]float64
+}
+
+// Rotation draws its angle; no Centre is the image's.
+type Rotation struct {
+	Filter  int32
+	Fill    [3]float64
+	Expand  bool
+	Degrees [2]float64
+	Centre  *[2]float64
+}
+
+// Affine draws all numbers of an affine map; no Centre is the image's.
+type Affine struct {
+	Filter                                    int32
+	Fill                                      [3]float64
+	Degrees, Translate, Scale, ShearX, ShearY [2]float64
+	Centre                                    *[2]float64
+}
+
+// Perspective moves the corners.
+type Perspective struct {
+	Filter     int32
+	Fill       [3]float64
+	Distortion float64
+}
+
+// RandAugment is torchvision's.
+type RandAugment struct {
+	Ops, Magnitude, Bins, Version, Filter int32
+	Fill                                  [3]float64
+}
+
+// TrivialAugment is torchvision's TrivialAugmentWide.
+type TrivialAugment struct {
+	Bins, Version, Filter int32
+	Fill                  [3]float64
+}
+
+// AutoAugment is torchvision's, by one of its policies.
+type AutoAugment struct {
+	Policy, Version, Filter int32
+	Fill                    [3]float64
+}
+
+// Timm is one of timm's sets of ops and policies.
+type Timm struct {
+	Set, Layers, Magnitude, Depth, Filter            int32
+	Probability, Deviation, Most, Translation, Alpha float64
+	Fill                                             [3]float64
+}
+
+// AugMix is torchvision's.
+type AugMix struct {
+	Severity, Chains, Depth, Version, Filter int32
+	AllOps, Fills                            bool
+	Alpha                                    float64
+	Fill                                     [3]float64
+}
+
+// JPEG encodes and decodes at a quality that it draws.
+type JPEG struct{ Quality [2]int32 }
+
+// GaussianNoise adds noise to each value.
+type GaussianNoise struct {
+	Mean, Deviation float64
+	Clip            bool
+}
+
+// Erasing replaces boxes of the finished values; Kind is OpErasing, OpCutout or OpErase.
+type Erasing struct {
+	Kind, With   int32 // With is EraseValue, ErasePixels or EraseBox
+	Boxes        [2]int32
+	Probability  float64
+	Value        [3]float64
+	Scale, Ratio [2]float64
+	Side         int32
+	Box          Crop
+}
+
+// FiveCrop makes several images: the corners and the middle, with Ten those of the mirror image, too.
+type FiveCrop struct {
+	Height, Width int32
+	Ten, Vertical bool
+}
+
+// MaxSizes is the most lengths of a RandomShortestSize.
+const MaxSizes = C.HRN_MAX_SIZES
+
+// arguments is the member of the op's union that belongs to its kind.
+func arguments[T any](op *C.hrn_op, kind C.int32_t) *T {
+	op.kind = kind
+	return (*T)(unsafe.Pointer(&op.anon0))
+}
+
+func number(b bool) C.int32_t {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func pair(of [2]float64) [2]C.double { return [2]C.double{C.double(of[0]), C.double(of[1])} }
+
+func triple(of [3]float64) [3]C.double {
+	return [3]C.double{C.double(of[0]), C.double(of[1]), C.double(of[2])}
+}
+
+func size(height, width int32) C.hrn_op_size {
+	return C.hrn_op_size{height: C.int32_t(height), width: C.int32_t(width)}
+}
+
+func (o Crop) c() C.hrn_op_box {
+	return C.hrn_op_box{top: C.int32_t(o.Top), left: C.int32_t(o.Left), height: C.int32_t(o.Height), width: C.int32_t(o.Width)}
+}
+
+func (p Padding) c() C.hrn_op_padding {
+	return C.hrn_op_padding{left: C.int32_t(p.Left), top: C.int32_t(p.Top), right: C.int32_t(p.Right),
+		bottom: C.int32_t(p.Bottom), mode: C.int32_t(p.Mode)}
+}
+
+func (o Crop) fill(op *C.hrn_op) { *arguments[C.hrn_op_box](op, C.HRN_OP_CROP) = o.c() }
+
+func (o Resize) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	*arguments[C.hrn_op_size](op, C.HRN_OP_RESIZE) = size(o.Height, o.Width)
+}
+
+func (o ResizeShorter) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	*arguments[C.hrn_op_shorter](op, C.HRN_OP_RESIZE_SHORTER) = C.hrn_op_shorter{
+		size: C.int32_t(o.Size), max_size: C.int32_t(o.MaxSize)}
+}
+
+func (o CenterCrop) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_size](op, C.HRN_OP_CENTER_CROP) = size(o.Height, o.Width)
+}
+
+func (o RandomResizedCrop) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	*arguments[C.hrn_op_resized_crop](op, C.HRN_OP_RANDOM_RESIZED_CROP) = C.hrn_op_resized_crop{
+		size: size(o.Height, o.Width), scale: pair(o.Scale), ratio: pair(o.Ratio)}
+}
+
+func (o RandomCrop) fill(op *C.hrn_op) {
+	op.fill = triple(o.Fill)
+	*arguments[C.hrn_op_random_crop](op, C.HRN_OP_RANDOM_CROP) = C.hrn_op_random_crop{
+		size: size(o.Height, o.Width), padding: o.Padding.c(), if_needed: number(o.IfNeeded)}
+}
+
+func (o HorizontalFlip) fill(op *C.hrn_op) {
+	*arguments[C.double](op, C.HRN_OP_HORIZONTAL_FLIP) = C.double(o.Probability)
+}
+
+func (o VerticalFlip) fill(op *C.hrn_op) {
+	*arguments[C.double](op, C.HRN_OP_VERTICAL_FLIP) = C.double(o.Probability)
+}
+
+func (o Pad) fill(op *C.hrn_op) {
+	op.fill = triple(o.Fill)
+	*arguments[C.hrn_op_padding](op, C.HRN_OP_PAD) = o.Padding.c()
+}
+
+// fill leaves out sizes beyond MaxSizes; the count says how many there were, which is refused.
+func (o RandomShortestSize) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	to := arguments[C.hrn_op_shortest](op, C.HRN_OP_RANDOM_SHORTEST_SIZE)
+	to.max_size, to.count = C.int32_t(o.MaxSize), C.int32_t(len(o.Sizes))
+	for k, length := range o.Sizes[:min(len(o.Sizes), MaxSizes)] {
+		to.size[k] = C.int32_t(length)
+	}
+}
+
+func (o RandomResize) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	*arguments[C.hrn_op_resize_between](op, C.HRN_OP_RANDOM_RESIZE) = C.hrn_op_resize_between{
+		least: C.int32_t(o.Least), end: C.int32_t(o.End)}
+}
+
+func (o ScaleJitter) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	*arguments[C.hrn_op_jitter](op, C.HRN_OP_SCALE_JITTER) = C.hrn_op_jitter{
+		target: size(o.Height, o.Width), scale: pair(o.Scale)}
+}
+
+func (o ZoomOut) fill(op *C.hrn_op) {
+	op.fill = triple(o.Fill)
+	*arguments[C.hrn_op_zoom](op, C.HRN_OP_ZOOM_OUT) = C.hrn_op_zoom{mode: C.int32_t(o.Mode), side: pair(o.Side)}
+}
+
+func (o Group) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_group](op, C.int32_t(o.Kind)) = C.hrn_op_group{
+		count: C.int32_t(o.Count), probability: C.double(o.Probability), weight: C.double(o.Weight)}
+}
+
+func (o Pixel) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	to := arguments[C.hrn_op_pixel](op, C.HRN_OP_PIXEL)
+	to.kind = C.int32_t(o.Kind)
+	for k, value := range o.I {
+		to.i[k] = C.int32_t(value)
+	}
+	for k, value := range o.P {
+		to.p[k] = C.double(value)
+	}
+}
+
+func (o ColorJitter) fill(op *C.hrn_op) {
+	to := arguments[C.hrn_op_colour](op, C.HRN_OP_COLOR_JITTER)
+	for k := range o.Factor {
+		to.drawn[k], to.factor[k] = number(o.Drawn[k]), pair(o.Factor[k])
+	}
+}
+
+func (o ChannelPermutation) fill(op *C.hrn_op) { op.kind = C.HRN_OP_CHANNEL_PERMUTATION }
+
+func (o GaussianBlur) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_blur](op, C.HRN_OP_GAUSSIAN_BLUR) = C.hrn_op_blur{
+		kernel: [2]C.int32_t{C.int32_t(o.Kernel[0]), C.int32_t(o.Kernel[1])}, sigma: pair(o.Sigma)}
+}
+
+func (o Rotation) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	to := arguments[C.hrn_op_rotation](op, C.HRN_OP_ROTATION)
+	to.expand, to.degrees = number(o.Expand), pair(o.Degrees)
+	if o.Centre != nil {
+		to.has_centre, to.centre = 1, pair(*o.Centre)
+	}
+}
+
+func (o Affine) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	to := arguments[C.hrn_op_affine](op, C.HRN_OP_AFFINE)
+	to.degrees, to.translate, to.scale = pair(o.Degrees), pair(o.Translate), pair(o.Scale)
+	to.shear_x, to.shear_y = pair(o.ShearX), pair(o.ShearY)
+	if o.Centre != nil {
+		to.has_centre, to.centre = 1, pair(*o.Centre)
+	}
+}
+
+func (o Perspective) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.double](op, C.HRN_OP_PERSPECTIVE) = C.double(o.Distortion)
+}
+
+func (o RandAugment) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_augment](op, C.HRN_OP_RAND_AUGMENT) = C.hrn_op_augment{ops: C.int32_t(o.Ops),
+		magnitude: C.int32_t(o.Magnitude), bins: C.int32_t(o.Bins), version: C.int32_t(o.Version)}
+}
+
+func (o TrivialAugment) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_augment](op, C.HRN_OP_TRIVIAL_AUGMENT) = C.hrn_op_augment{
+		bins: C.int32_t(o.Bins), version: C.int32_t(o.Version)}
+}
+
+func (o AutoAugment) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_augment](op, C.HRN_OP_AUTO_AUGMENT) = C.hrn_op_augment{
+		policy: C.int32_t(o.Policy), version: C.int32_t(o.Version)}
+}
+
+func (o Timm) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_timm](op, C.HRN_OP_TIMM) = C.hrn_op_timm{set: C.int32_t(o.Set),
+		layers: C.int32_t(o.Layers), magnitude: C.int32_t(o.Magnitude), depth: C.int32_t(o.Depth),
+		probability: C.double(o.Probability), deviation: C.double(o.Deviation), most: C.double(o.Most),
+		translation: C.double(o.Translation), alpha: C.double(o.Alpha)}
+}
+
+func (o AugMix) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_aug_mix](op, C.HRN_OP_AUG_MIX) = C.hrn_op_aug_mix{severity: C.int32_t(o.Severity),
+		chains: C.int32_t(o.Chains), depth: C.int32_t(o.Depth), all_ops: number(o.AllOps),
+		fills: number(o.Fills), version: C.int32_t(o.Version), alpha: C.double(o.Alpha)}
+}
+
+func (o JPEG) fill(op *C.hrn_op) {
+	*arguments[[2]C.int32_t](op, C.HRN_OP_JPEG) = [2]C.int32_t{C.int32_t(o.Quality[0]), C.int32_t(o.Quality[1])}
+}
+
+func (o GaussianNoise) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_noise](op, C.HRN_OP_GAUSSIAN_NOISE) = C.hrn_op_noise{
+		mean: C.double(o.Mean), deviation: C.double(o.Deviation), clip: number(o.Clip)}
+}
+
+func (o *Erasing) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_erasing](op, C.int32_t(o.Kind)) = C.hrn_op_erasing{fill: C.int32_t(o.With),
+		boxes:       [2]C.int32_t{C.int32_t(o.Boxes[0]), C.int32_t(o.Boxes[1])},
+		probability: C.double(o.Probability), value: triple(o.Value), scale: pair(o.Scale),
+		ratio: pair(o.Ratio), side: C.int32_t(o.Side), box: o.Box.c()}
+}
+
+func (o FiveCrop) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_crops](op, C.HRN_OP_FIVE_CROP) = C.hrn_op_crops{
+		size: size(o.Height, o.Width), ten: number(o.Ten), vertical: number(o.Vertical)}
+}
