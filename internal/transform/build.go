@@ -22,9 +22,8 @@ var paddingModes = map[string]int32{
 // refuse are arguments that do not go together.
 type builder func(v map[string]value) (native.Op, *Error)
 
-// builders are those of the transforms that come to one op. Erasings and the ops of pixelKinds have
-// theirs elsewhere, groups come to several.
-var builders = map[string]builder{
+// geometry are the transforms that say which pixels are seen where.
+var geometry = map[string]builder{
 	"RandomResizedCrop":    buildResizedCrop,
 	"Resize":               buildResize,
 	"CenterCrop":           buildCenterCrop,
@@ -39,37 +38,14 @@ var builders = map[string]builder{
 	"RandomResize":         buildRandomResize,
 	"ScaleJitter":          buildScaleJitter,
 	"RandomZoomOut":        buildZoomOut,
-
-	"RandomPosterize":          buildPosterize,
-	"Posterize":                buildPosterize,
-	"SolarizeAdd":              buildSolarizeAdd,
-	"ColorJitter":              buildColorJitter,
-	"RandomChannelPermutation": buildChannelPermutation,
-	"PermuteChannels":          buildPermutation,
-	"GaussianBlur":             buildGaussianBlur,
-	"Blur":                     buildBlur,
-	"JPEG":                     buildJPEG,
-	"GaussianNoise":            buildGaussianNoise,
-	"Noise":                    buildNoise,
-	"RandomRotation":           buildRotation,
-	"RandomAffine":             buildAffine,
-	"RandomPerspective":        buildPerspective,
-	"Affine":                   buildFixedAffine,
-	"Rotate":                   buildRotate,
-	"AffineMap":                buildAffineMap,
-	"TensorAffine":             buildTensorAffine,
-	"Perspective":              buildPerspectiveMap,
-	"RandAugment":              buildRandAugment,
-	"TrivialAugmentWide":       buildTrivialAugment,
-	"AutoAugment":              buildAutoAugment,
-	"TimmAugment":              buildTimm,
-	"AugMix":                   buildAugMix,
-	"Native":                   buildNative,
 }
 
 // build makes the op of a transform.
 func build(name string, v map[string]value) (native.Op, *Error) {
-	if build, ok := builders[name]; ok {
+	if build, ok := geometry[name]; ok {
+		return build(v)
+	}
+	if build, ok := pixels[name]; ok {
 		return build(v)
 	}
 	if fixed, ok := pixelKinds[name]; ok {

@@ -55,6 +55,35 @@ func (f pixelKind) build(v map[string]value) native.Op {
 	return op
 }
 
+// pixels are the other transforms of pixels.
+var pixels = map[string]builder{
+	"RandomPosterize":          buildPosterize,
+	"Posterize":                buildPosterize,
+	"SolarizeAdd":              buildSolarizeAdd,
+	"ColorJitter":              buildColorJitter,
+	"RandomChannelPermutation": buildChannelPermutation,
+	"PermuteChannels":          buildPermutation,
+	"GaussianBlur":             buildGaussianBlur,
+	"Blur":                     buildBlur,
+	"JPEG":                     buildJPEG,
+	"GaussianNoise":            buildGaussianNoise,
+	"Noise":                    buildNoise,
+	"RandomRotation":           buildRotation,
+	"RandomAffine":             buildAffine,
+	"RandomPerspective":        buildPerspective,
+	"Affine":                   buildFixedAffine,
+	"Rotate":                   buildRotate,
+	"AffineMap":                buildAffineMap,
+	"TensorAffine":             buildTensorAffine,
+	"Perspective":              buildPerspectiveMap,
+	"RandAugment":              buildRandAugment,
+	"TrivialAugmentWide":       buildTrivialAugment,
+	"AutoAugment":              buildAutoAugment,
+	"TimmAugment":              buildTimm,
+	"AugMix":                   buildAugMix,
+	"Native":                   buildNative,
+}
+
 func buildPosterize(v map[string]value) (native.Op, *Error) {
 	return native.Pixel{Kind: native.PixelPosterize, I: [4]int32{v["bits"].integer(0)}}, nil
 }
@@ -275,4 +304,81 @@ func setCentre(op *native.Pixel, at int, v map[string]value) {
 		op.I[1] = 1
 		copy(op.P[at:], centre[:])
 	}
+}
+
+// ---- and back: what was drawn, as calls of headrace.functional ----
+
+// pointCalls are the ops on pixels that take at most one number.
+var pointCalls = map[int32]struct{ function, argument string }{
+	native.PixelInvert:       {"invert", ""},
+	native.PixelSolarize:     {"solarize", "threshold"},
+	native.PixelBrightness:   {"adjust_brightness", "brightness_factor"},
+	native.PixelContrast:     {"adjust_contrast", "contrast_factor"},
+	native.PixelSaturation:   {"adjust_saturation", "saturation_factor"},
+	native.PixelSharpness:    {"adjust_sharpness", "sharpness_factor"},
+	native.PixelHue:          {"adjust_hue", "hue_factor"},
+	native.PixelAutocontrast: {"autocontrast", ""},
+	native.PixelEqualize:     {"equalize", ""},
+}
+
+func pixelCalls(s native.Step) []Call {
+	kind := s.Kind - native.StepPixel
+	arguments := map[string]any{}
+	for onImages, onTensors := range ofTensors {
+		if kind == onTensors {
+			kind, arguments["tensor"] = onImages, true
+		}
+	}
+	if point, ok := pointCalls[kind]; ok {
+		if point.argument != "" {
+			arguments[point.argument] = s.P[0]
+		}
+		return []Call{call(point.function, arguments)}
+	}
+	warp := func(function string, coefficients int) []Call {
+		arguments := map[string]any{"coefficients": slices.Clone(s.P[:coefficients]),
+			"interpolation": interpolation(s.Filter), "fill": slices.Clone(s.I[5:8])}
+		if kind == native.PixelAffine && s.I[2] > 0 {
+			arguments["size"] = []int32{s.I[3], s.I[2]}
+		}
+		return []Call{call(function, arguments)}
+	}
+	switch kind {
+	case native.PixelPosterize:
+		return []Call{call("posterize", map[string]any{"bits": s.I[0]})}
+	case native.PixelGamma:
+		return []Call{call("adjust_gamma", map[string]any{"gamma": s.P[0], "gain": s.P[1]})}
+	case native.PixelGrey:
+		return []Call{call("rgb_to_grayscale", map[string]any{"num_output_channels": 3})}
+	case native.PixelChannels:
+		return []Call{call("permute_channels", map[string]any{"permutation": slices.Clone(s.I[:3])})}
+	case native.PixelBlur:
+		return []Call{call("gaussian_blur", map[string]any{"kernel_size": slices.Clone(s.I[:2]), "sigma": slices.Clone(s.P[:2])})}
+	case native.PixelSolarizeAdd:
+		return []Call{call("solarize_add", map[string]any{"add": s.I[0], "thresh": s.I[1]})}
+	case native.PixelPillowBlur:
+		return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
+	case native.PixelUser:
+		// Without addresses, which mean nothing outside of this process.
+		return []Call{call("native", map[string]any{})}
+	case native.PixelJPEG:
+		return []Call{call("jpeg", map[string]any{"quality": s.I[0]})}
+	case native.PixelNoise:
+		var key [4]uint32
+		for k := range key {
+			key[k] = uint32(s.I[k])
+		}
+		return []Call{call("gaussian_noise", map[string]any{"mean": s.P[0], "sigma": s.P[1], "clip": s.P[2] == 1, "key": key})}
+	case native.PixelAffine:
+		return warp("affine_map", 6)
+	case native.PixelTensorAffine:
+		arguments := map[string]any{"coefficients": slices.Clone(s.P[:6]), "interpolation": interpolation(s.Filter), "fill": nil}
+		if s.I[0] == 1 {
+			arguments["fill"] = slices.Clone(s.I[5:8])
+		}
+		return []Call{call("tensor_affine", arguments)}
+	case native.PixelPerspective:
+		return warp("perspective_map", 8)
+	}
+	return nil // what does nothing
 }

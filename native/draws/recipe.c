@@ -166,8 +166,13 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
       return color_jitter(op, &draws, list, status);
     case HRN_OP_TIMM:
       return hrn_timm_draw(op, &draws, width, height, list, status);
-    default:
+    case HRN_OP_RAND_AUGMENT:
+    case HRN_OP_TRIVIAL_AUGMENT:
+    case HRN_OP_AUTO_AUGMENT:
+    case HRN_OP_AUG_MIX:
       return hrn_policy_draw(op, &draws, width, height, list, status);
+    default:
+      return hrn_fail(status, HRN_INTERNAL, -1, "op %d has kind %d", index, op->kind);
   }
   hrn_pixel_op *pixel = hrn_pixel_append(list, kind, status);
   if (pixel == NULL) return status->code;

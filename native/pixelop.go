@@ -1,0 +1,249 @@
+package native
+
+/*
+#include "native.h"
+*/
+import "C"
+
+// Pixel does one fixed thing to each pixel; pixels/pixels.h says what I and P hold for each Kind.
+type Pixel struct {
+	Kind, Filter int32
+	I            [4]int32
+	P            [8]float64
+	Fill         [3]float64
+}
+
+// ColorJitter draws factors of brightness, contrast, saturation and hue, and their order.
+type ColorJitter struct {
+	Drawn  [4]bool
+	Factor [4][2]float64
+}
+
+// ChannelPermutation draws an order of the channels.
+type ChannelPermutation struct{}
+
+// GaussianBlur draws its deviation.
+type GaussianBlur struct {
+	Kernel [2]int32
+	Sigma  [2]float64
+}
+
+// Rotation draws its angle; no Centre is the image's.
+type Rotation struct {
+	Filter  int32
+	Fill    [3]float64
+	Expand  bool
+	Degrees [2]float64
+	Centre  *[2]float64
+}
+
+// Affine draws all numbers of an affine map; no Centre is the image's.
+type Affine struct {
+	Filter                                    int32
+	Fill                                      [3]float64
+	Degrees, Translate, Scale, ShearX, ShearY [2]float64
+	Centre                                    *[2]float64
+}
+
+// Perspective moves the corners.
+type Perspective struct {
+	Filter     int32
+	Fill       [3]float64
+	Distortion float64
+}
+
+// RandAugment is torchvision's.
+type RandAugment struct {
+	Ops, Magnitude, Bins, Version, Filter int32
+	Fill                                  [3]float64
+}
+
+// TrivialAugment is torchvision's TrivialAugmentWide.
+type TrivialAugment struct {
+	Bins, Version, Filter int32
+	Fill                  [3]float64
+}
+
+// AutoAugment is torchvision's, by one of its policies.
+type AutoAugment struct {
+	Policy, Version, Filter int32
+	Fill                    [3]float64
+}
+
+// Timm is one of timm's sets of ops and policies.
+type Timm struct {
+	Set, Layers, Magnitude, Depth, Filter            int32
+	Probability, Deviation, Most, Translation, Alpha float64
+	Fill                                             [3]float64
+}
+
+// AugMix is torchvision's.
+type AugMix struct {
+	Severity, Chains, Depth, Version, Filter int32
+	AllOps, Fills                            bool
+	Alpha                                    float64
+	Fill                                     [3]float64
+}
+
+// JPEG encodes and decodes at a quality that it draws.
+type JPEG struct{ Quality [2]int32 }
+
+// GaussianNoise adds noise to each value.
+type GaussianNoise struct {
+	Mean, Deviation float64
+	Clip            bool
+}
+
+// The values of Pixel.Kind: what is done to each pixel.
+const (
+	PixelInvert       int32 = C.HRN_PIXEL_INVERT
+	PixelPosterize    int32 = C.HRN_PIXEL_POSTERIZE
+	PixelSolarize     int32 = C.HRN_PIXEL_SOLARIZE
+	PixelBrightness   int32 = C.HRN_PIXEL_BRIGHTNESS
+	PixelContrast     int32 = C.HRN_PIXEL_CONTRAST
+	PixelSaturation   int32 = C.HRN_PIXEL_SATURATION
+	PixelSharpness    int32 = C.HRN_PIXEL_SHARPNESS
+	PixelHue          int32 = C.HRN_PIXEL_HUE
+	PixelGamma        int32 = C.HRN_PIXEL_GAMMA
+	PixelAutocontrast int32 = C.HRN_PIXEL_AUTOCONTRAST
+	PixelEqualize     int32 = C.HRN_PIXEL_EQUALIZE
+	PixelGrey         int32 = C.HRN_PIXEL_GREY
+	PixelChannels     int32 = C.HRN_PIXEL_CHANNELS
+	PixelBlur         int32 = C.HRN_PIXEL_BLUR
+	PixelAffine       int32 = C.HRN_PIXEL_AFFINE
+	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
+	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
+	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
+	PixelUser         int32 = C.HRN_PIXEL_USER
+	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
+	PixelNoise        int32 = C.HRN_PIXEL_NOISE
+
+	PixelTensorBrightness   int32 = C.HRN_PIXEL_TENSOR_BRIGHTNESS
+	PixelTensorContrast     int32 = C.HRN_PIXEL_TENSOR_CONTRAST
+	PixelTensorSaturation   int32 = C.HRN_PIXEL_TENSOR_SATURATION
+	PixelTensorSharpness    int32 = C.HRN_PIXEL_TENSOR_SHARPNESS
+	PixelTensorAutocontrast int32 = C.HRN_PIXEL_TENSOR_AUTOCONTRAST
+	PixelTensorAffine       int32 = C.HRN_PIXEL_TENSOR_AFFINE
+
+	// Of a replay alone.
+	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN
+	PixelMixChain int32 = C.HRN_PIXEL_MIX_CHAIN
+	PixelMixEnd   int32 = C.HRN_PIXEL_MIX_END
+)
+
+// The values of Timm.Set: timm's sets of ops and policies.
+const (
+	TimmRand           int32 = C.HRN_TIMM_RAND
+	TimmRandIncreasing int32 = C.HRN_TIMM_RAND_INCREASING
+	TimmRand3A         int32 = C.HRN_TIMM_RAND_3A
+	TimmRand3AWeighted int32 = C.HRN_TIMM_RAND_3A_WEIGHTED
+	TimmRandWeighted   int32 = C.HRN_TIMM_RAND_WEIGHTED
+	TimmAugmix         int32 = C.HRN_TIMM_AUGMIX
+	TimmAutoV0         int32 = C.HRN_TIMM_AUTO_V0
+	TimmAutoV0R        int32 = C.HRN_TIMM_AUTO_V0R
+	TimmAutoOriginal   int32 = C.HRN_TIMM_AUTO_ORIGINAL
+	TimmAutoOriginalR  int32 = C.HRN_TIMM_AUTO_ORIGINALR
+	TimmAuto3A         int32 = C.HRN_TIMM_AUTO_3A
+)
+
+// FilterDrawn as Timm.Filter: bilinear or bicubic, op by op.
+const FilterDrawn int32 = C.HRN_FILTER_DRAWN
+
+// How the numbers of a Pixel with PixelAffine are to be read: its I[0].
+const (
+	MapCoefficients int32 = C.HRN_MAP_COEFFICIENTS
+	MapAffine       int32 = C.HRN_MAP_AFFINE
+	MapRotation     int32 = C.HRN_MAP_ROTATION
+)
+
+func (o Pixel) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	to := arguments[C.hrn_op_pixel](op, C.HRN_OP_PIXEL)
+	to.kind = C.int32_t(o.Kind)
+	for k, value := range o.I {
+		to.i[k] = C.int32_t(value)
+	}
+	for k, value := range o.P {
+		to.p[k] = C.double(value)
+	}
+}
+
+func (o ColorJitter) fill(op *C.hrn_op) {
+	to := arguments[C.hrn_op_colour](op, C.HRN_OP_COLOR_JITTER)
+	for k := range o.Factor {
+		to.drawn[k], to.factor[k] = number(o.Drawn[k]), pair(o.Factor[k])
+	}
+}
+
+func (o ChannelPermutation) fill(op *C.hrn_op) { op.kind = C.HRN_OP_CHANNEL_PERMUTATION }
+
+func (o GaussianBlur) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_blur](op, C.HRN_OP_GAUSSIAN_BLUR) = C.hrn_op_blur{
+		kernel: [2]C.int32_t{C.int32_t(o.Kernel[0]), C.int32_t(o.Kernel[1])}, sigma: pair(o.Sigma)}
+}
+
+func (o Rotation) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	to := arguments[C.hrn_op_rotation](op, C.HRN_OP_ROTATION)
+	to.expand, to.degrees = number(o.Expand), pair(o.Degrees)
+	if o.Centre != nil {
+		to.has_centre, to.centre = 1, pair(*o.Centre)
+	}
+}
+
+func (o Affine) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	to := arguments[C.hrn_op_affine](op, C.HRN_OP_AFFINE)
+	to.degrees, to.translate, to.scale = pair(o.Degrees), pair(o.Translate), pair(o.Scale)
+	to.shear_x, to.shear_y = pair(o.ShearX), pair(o.ShearY)
+	if o.Centre != nil {
+		to.has_centre, to.centre = 1, pair(*o.Centre)
+	}
+}
+
+func (o Perspective) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.double](op, C.HRN_OP_PERSPECTIVE) = C.double(o.Distortion)
+}
+
+func (o RandAugment) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_augment](op, C.HRN_OP_RAND_AUGMENT) = C.hrn_op_augment{ops: C.int32_t(o.Ops),
+		magnitude: C.int32_t(o.Magnitude), bins: C.int32_t(o.Bins), version: C.int32_t(o.Version)}
+}
+
+func (o TrivialAugment) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_augment](op, C.HRN_OP_TRIVIAL_AUGMENT) = C.hrn_op_augment{
+		bins: C.int32_t(o.Bins), version: C.int32_t(o.Version)}
+}
+
+func (o AutoAugment) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_augment](op, C.HRN_OP_AUTO_AUGMENT) = C.hrn_op_augment{
+		policy: C.int32_t(o.Policy), version: C.int32_t(o.Version)}
+}
+
+func (o Timm) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_timm](op, C.HRN_OP_TIMM) = C.hrn_op_timm{set: C.int32_t(o.Set),
+		layers: C.int32_t(o.Layers), magnitude: C.int32_t(o.Magnitude), depth: C.int32_t(o.Depth),
+		probability: C.double(o.Probability), deviation: C.double(o.Deviation), most: C.double(o.Most),
+		translation: C.double(o.Translation), alpha: C.double(o.Alpha)}
+}
+
+func (o AugMix) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_aug_mix](op, C.HRN_OP_AUG_MIX) = C.hrn_op_aug_mix{severity: C.int32_t(o.Severity),
+		chains: C.int32_t(o.Chains), depth: C.int32_t(o.Depth), all_ops: number(o.AllOps),
+		fills: number(o.Fills), version: C.int32_t(o.Version), alpha: C.double(o.Alpha)}
+}
+
+func (o JPEG) fill(op *C.hrn_op) {
+	*arguments[[2]C.int32_t](op, C.HRN_OP_JPEG) = [2]C.int32_t{C.int32_t(o.Quality[0]), C.int32_t(o.Quality[1])}
+}
+
+func (o GaussianNoise) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_noise](op, C.HRN_OP_GAUSSIAN_NOISE) = C.hrn_op_noise{
+		mean: C.double(o.Mean), deviation: C.double(o.Deviation), clip: number(o.Clip)}
+}
