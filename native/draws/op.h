@@ -10,50 +10,48 @@
 /* At most so many in a plan. */
 #define HRN_MAX_OPS 64
 
-enum hrn_op_kind {                  /* behind each the member of hrn_op that holds its arguments */
-                   HRN_OP_CROP = 1, /* box; may lie outside, which is black then */
-                   HRN_OP_RESIZE = 2,              /* size */
-                   HRN_OP_RESIZE_SHORTER = 3,      /* shorter: torchvision's Resize(int) */
-                   HRN_OP_CENTER_CROP = 4,         /* size; pads with zeros as torchvision does */
-                   HRN_OP_RANDOM_RESIZED_CROP = 5, /* resized_crop */
-                   HRN_OP_RANDOM_CROP = 6,         /* random_crop */
-                   HRN_OP_HORIZONTAL_FLIP = 7,     /* probability */
-                   HRN_OP_VERTICAL_FLIP = 8,       /* probability */
-                   HRN_OP_PAD = 9,                 /* padding */
-                   /* These draw the size of their result, which the plan therefore does not know.
-                    */
-                   HRN_OP_RANDOM_SHORTEST_SIZE = 10, /* shortest */
-                   HRN_OP_RANDOM_RESIZE = 11,        /* resize_between */
-                   HRN_OP_SCALE_JITTER = 12,         /* jitter */
-                   HRN_OP_ZOOM_OUT = 13,             /* zoom */
+/* Behind each kind: the member of hrn_op that holds its arguments. */
+enum hrn_op_kind {
+  HRN_OP_CROP = 1,                /* box; may lie outside, which is black then */
+  HRN_OP_RESIZE = 2,              /* size */
+  HRN_OP_RESIZE_SHORTER = 3,      /* shorter: torchvision's Resize(int) */
+  HRN_OP_CENTER_CROP = 4,         /* size; pads with zeros as torchvision does */
+  HRN_OP_RANDOM_RESIZED_CROP = 5, /* resized_crop */
+  HRN_OP_RANDOM_CROP = 6,         /* random_crop */
+  HRN_OP_HORIZONTAL_FLIP = 7,     /* probability */
+  HRN_OP_VERTICAL_FLIP = 8,       /* probability */
+  HRN_OP_PAD = 9,                 /* padding */
+  /* These draw the size of their result, which the plan therefore does not know. */
+  HRN_OP_RANDOM_SHORTEST_SIZE = 10, /* shortest */
+  HRN_OP_RANDOM_RESIZE = 11,        /* resize_between */
+  HRN_OP_SCALE_JITTER = 12,         /* jitter */
+  HRN_OP_ZOOM_OUT = 13,             /* zoom */
 
-                   /* Groups: the ops that follow belong to it. */
-                   HRN_OP_APPLY = 16,  /* group: all of them, by a probability */
-                   HRN_OP_CHOICE = 17, /* group: one of the APPLY groups that it consists of, by
-                                          their weights */
-                   HRN_OP_ORDER = 18,  /* group: all of the APPLY groups that it consists of, in
-                                          random order */
+  /* Groups: the ops that follow belong to it. */
+  HRN_OP_APPLY = 16,  /* group: all of them, by a probability */
+  HRN_OP_CHOICE = 17, /* group: one of the APPLY groups that it consists of, by their weights */
+  HRN_OP_ORDER = 18,  /* group: all of the APPLY groups that it consists of, in random order */
 
-                   HRN_OP_PIXEL = 24,               /* pixel */
-                   HRN_OP_COLOR_JITTER = 25,        /* colour */
-                   HRN_OP_CHANNEL_PERMUTATION = 26, /* none */
-                   HRN_OP_GAUSSIAN_BLUR = 27,       /* blur */
-                   HRN_OP_ROTATION = 28,            /* rotation */
-                   HRN_OP_AFFINE = 29,              /* affine */
-                   HRN_OP_PERSPECTIVE = 30,         /* distortion */
-                   HRN_OP_RAND_AUGMENT = 31,        /* augment */
-                   HRN_OP_TRIVIAL_AUGMENT = 32,     /* augment */
-                   HRN_OP_AUTO_AUGMENT = 33,        /* augment */
-                   HRN_OP_TIMM = 34,                /* timm */
-                   HRN_OP_AUG_MIX = 35,             /* aug_mix */
-                   HRN_OP_JPEG = 36,                /* quality */
-                   HRN_OP_GAUSSIAN_NOISE = 37,      /* noise */
+  HRN_OP_PIXEL = 24,               /* pixel */
+  HRN_OP_COLOR_JITTER = 25,        /* colour */
+  HRN_OP_CHANNEL_PERMUTATION = 26, /* none */
+  HRN_OP_GAUSSIAN_BLUR = 27,       /* blur */
+  HRN_OP_ROTATION = 28,            /* rotation */
+  HRN_OP_AFFINE = 29,              /* affine */
+  HRN_OP_PERSPECTIVE = 30,         /* distortion */
+  HRN_OP_RAND_AUGMENT = 31,        /* augment */
+  HRN_OP_TRIVIAL_AUGMENT = 32,     /* augment */
+  HRN_OP_AUTO_AUGMENT = 33,        /* augment */
+  HRN_OP_TIMM = 34,                /* timm */
+  HRN_OP_AUG_MIX = 35,             /* aug_mix */
+  HRN_OP_JPEG = 36,                /* quality */
+  HRN_OP_GAUSSIAN_NOISE = 37,      /* noise */
 
-                   /* Boxes of the finished values, last of all. */
-                   HRN_OP_ERASING = 40,  /* erasing: random boxes */
-                   HRN_OP_CUTOUT = 41,   /* erasing: squares whose middle may be any pixel */
-                   HRN_OP_ERASE = 42,    /* erasing: one box */
-                   HRN_OP_FIVE_CROP = 48 /* crops; last of all */
+  /* Boxes of the finished values, last of all. */
+  HRN_OP_ERASING = 40,  /* erasing: random boxes */
+  HRN_OP_CUTOUT = 41,   /* erasing: squares whose middle may be any pixel */
+  HRN_OP_ERASE = 42,    /* erasing: one box */
+  HRN_OP_FIVE_CROP = 48 /* crops; last of all */
 };
 
 enum hrn_erasing_fill {

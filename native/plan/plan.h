@@ -43,13 +43,15 @@ int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width
                         hrn_size *size, hrn_status *status);
 
 /* What all ops of a plan do to one image, in order: for tests, and for replaying. One that draws a
- * size has become RESIZE or PAD, and flips that are not done are left out. i and p hold
- *   of a geometric op: CROP top, left, height, width; RESIZE_SHORTER size, max_size; all others
- *     height, width; RANDOM_CROP and PAD i[2..5] = left, top, right, bottom, i[7] = padding mode,
- *     p = fill, and i[6] = 1 for pad_if_needed; FIVE_CROP i[2] = ten, i[3] = vertical; box is what
- * a random crop drew, after its padding; of an op on pixels, whose kind is HRN_STEP_PIXEL + enum
- * hrn_pixel_kind, what that takes, and i[5..7] = fill; of an erasing box: i[0] = 1 for noise, else
- * p = the values. */
+ * size has become RESIZE or PAD, and flips that are not done are left out.
+ *
+ * Of a geometric op, i holds top, left, height, width (CROP), size and max_size (RESIZE_SHORTER),
+ * or height and width; of RANDOM_CROP and PAD i[2..5] = left, top, right, bottom, i[6] =
+ * pad_if_needed, i[7] = padding mode, p = fill; of FIVE_CROP i[2] = ten, i[3] = vertical. box is
+ * what a random crop drew, after its padding.
+ *
+ * An op on pixels has the kind HRN_STEP_PIXEL + enum hrn_pixel_kind, i and p as pixels.h has them,
+ * and i[5..7] = fill. Of an erasing box i[0] = 1 for noise, else p = the values. */
 enum { HRN_STEP_PIXEL = 256 };
 typedef struct hrn_drawn {
   int32_t op; /* its number in the plan */
