@@ -167,7 +167,7 @@ def test_timms_form_mixes_neighbours_by_timms_arithmetic(packed: Path, mode: str
 
 
 def test_the_draws_are_philoxs_of_the_step_and_the_place(packed: Path) -> None:
-    """Two words make lambda, two more the place of the box: the promise of native/draws/mixing.c."""
+    """Two words make lambda, two more the place of the box: a promise of native/draws/mixing.c."""
     alpha, op = 0.3, 4  # behind four ops that are done to single samples; Normalize is none
     for step, (_, _, fields) in enumerate(batches(packed, t.CutMix(alpha, CLASSES))):
 
