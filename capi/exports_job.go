@@ -67,8 +67,7 @@ func goJobWait(handle C.hr_handle, timeoutMs C.int64_t, progress *C.hr_progress,
 	})
 }
 
-// milliseconds bounds a caller's timeout: a day is for ever to anybody who waits, and the product
-// must not overflow.
+// milliseconds cuts a caller's timeout to one day, so that the product cannot overflow.
 func milliseconds(n C.int64_t) time.Duration {
 	return time.Duration(min(max(n, 0), 24*60*60*1000)) * time.Millisecond
 }

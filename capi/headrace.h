@@ -34,13 +34,12 @@ extern "C" {
 
 #define HR_ABI_VERSION 2
 
-/* The closed list of error codes. */
+/* The closed list of codes: four answers, and the errors of internal/fault/kinds.json. */
 enum hr_code {
   HR_OK = 0,
   HR_END = 1,            /* hr_next: the epoch has no more batches */
   HR_TIMEOUT = 2,        /* nothing happened within timeout_ms; call again */
   HR_SHORT_BUFFER = 3,   /* capacity is less than *need */
-  /* errors: internal/fault/kinds.json */
   HR_BAD_HANDLE = 4,     /* no such object, or of another kind, or closed */
   HR_ARGUMENT = 5,       /* the caller's configuration is impossible; text names the argument */
   HR_BAD_FILE = 6,       /* an index, manifest, shard or source is not what it claims to be */

@@ -24,7 +24,7 @@ typedef struct seen {
   int32_t fill; /* HRN_MASK_FILL_OF_OP or what all ops show */
 } seen;
 
-/* What an op shows from outside, that fills images with such a value. */
+/* The mask's value for what lies outside the image, for an op that fills images with `value`. */
 static uint8_t fill_of(const seen *s, double value) {
   return (uint8_t)(s->fill == HRN_MASK_FILL_OF_OP ? value : s->fill);
 }

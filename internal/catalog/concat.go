@@ -95,7 +95,7 @@ func sameClasses(first, part *Dataset) error {
 	return nil
 }
 
-// name is what a person calls the dataset.
+// name is the dataset's name in errors.
 func (d *Dataset) name() string {
 	switch {
 	case d.path != "":

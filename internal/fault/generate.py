@@ -49,16 +49,16 @@ def go(kinds: list[dict[str, Any]]) -> str:
 
 
 def header(kinds: list[dict[str, Any]], before: str) -> str:
-    """The header with the errors of its enum written anew; the answers before them are its own."""
+    """The header with the errors of its enum written anew, behind the answers, which are its own."""
     width = max(len(f"  {c_name(kind['name'])} = {kind['code']},") for kind in kinds)
     lines = []
     for kind in kinds:
         comma = "" if kind is kinds[-1] else ","
         value = f"  {c_name(kind['name'])} = {kind['code']}{comma}"
         lines.append(f"{value:{width}} /* {kind['says']} */")
-    enum = re.compile(r"(?<=  /\* errors: internal/fault/kinds\.json \*/\n).*?(?=\n};)", re.DOTALL)
+    enum = re.compile(r"(  HR_SHORT_BUFFER = 3,[^\n]*\n).*?(?=\n};)", re.DOTALL)
     assert len(enum.findall(before)) == 1
-    return enum.sub(lambda _: "\n".join(lines), before)
+    return enum.sub(lambda found: found[1] + "\n".join(lines), before)
 
 
 def python(kinds: list[dict[str, Any]]) -> str:

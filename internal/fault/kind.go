@@ -14,7 +14,7 @@ type description struct {
 	family Family
 }
 
-// Family is what a sentence about an error of this kind begins with.
+// Family is the word that begins the sentence of an error of this kind.
 func (k Kind) Family() Family { return kinds[k].family }
 
 // String is the name of the list.

@@ -36,7 +36,9 @@ func (e *located) FaultKind() fault.Kind   { return e.kind }
 func (e *located) FaultPlace() fault.Place { return e.place }
 
 func TestTheOutermostErrorThatSaysMoreThanTheSystemOrInternalGivesTheKind(t *testing.T) {
-	at := func(kind fault.Kind, err error) error { return &located{kind, fault.Place{Record: -1, Offset: -1}, err} }
+	at := func(kind fault.Kind, err error) error {
+		return &located{kind, fault.Place{Record: -1, Offset: -1}, err}
+	}
 	odd := errors.New("odd")
 	for _, c := range []struct {
 		err  error

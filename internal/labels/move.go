@@ -29,7 +29,7 @@ type Rule struct {
 	Fill       int32 // of a mask; native.MaskFillOfOp: as each op fills images
 }
 
-// FilledAsImages is whether it is a mask without a fill of its own.
+// FilledAsImages says whether it is a mask that each op fills with the value for images.
 func (r Rule) FilledAsImages() bool { return r.Kind == Mask && r.Fill == native.MaskFillOfOp }
 
 // Width is the numbers of one row of values.

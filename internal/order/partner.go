@@ -1,6 +1,6 @@
 package order
 
-// Step says where the step of all ranks lies that a rank's batch is a part of.
+// Step is a step of all ranks: the positions of which each rank's batch is a part.
 type Step struct {
 	Begin, Total int64 // its first position, and how many it has, padding included
 }
@@ -15,9 +15,9 @@ func (o *Order) StepAt(position int64) Step {
 	return Step{position, total}
 }
 
-// Pairing says which place of a step is mixed with which. It is a function of the places alone, so
-// that it is the same for any number of ranks, and joins neighbours: a rank's part of a step is
-// contiguous, so that all partners but those at its two ends are its own.
+// Pairing says which rows of a step are mixed with each other. It depends on the rows' numbers
+// alone, so that it is the same for any number of ranks, and it pairs neighbours: a rank's part of
+// a step is contiguous, so all partners but those at its two ends are its own.
 type Pairing int
 
 const (

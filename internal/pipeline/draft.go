@@ -8,16 +8,16 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// draft is a batch until it is delivered.
+// draft is a batch that is being made: from being planned until it is delivered.
 type draft struct {
 	stream       *stream
 	next         *draft // in the stream, nil until it is planned
 	epoch, step  int64
 	begin        int64      // the position where the step begins, of all ranks
 	first, count int64      // global positions of its samples
-	after        int64      // the position behind the step, of all ranks
+	after        int64      // the position after the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
-	ends         int        // so many epochs end behind it
+	ends         int        // how many epochs end with it
 	phase        int        // of the recipe
 	tasks        int64      // samples to decode: its own, and partners at other ranks' places
 	mixture      *mixture   // nil where samples are not mixed
@@ -54,8 +54,8 @@ func newDraft(s *stream, epoch, step, first, count int64) *draft {
 	return d
 }
 
-// mix says where the draft's samples lie among those of the step, before it is planned, where they
-// are mixed with each other.
+// mix tells a draft whose samples are mixed which rows of the step are its own, before it is
+// planned.
 func (d *draft) mix(step order.Step, first int64) {
 	plan := d.stream.recipe.Phases[d.phase].Views[0]
 	if plan.Mix() != nil {

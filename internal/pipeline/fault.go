@@ -35,7 +35,8 @@ func (e *SampleError) FaultPlace() fault.Place {
 	return fault.Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset}
 }
 
-// explain says of which sample, in which file and where, what a stage said without knowing.
+// explain adds to a stage's error the sample, the file and the offset, which the stage does not
+// know.
 func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleError {
 	e := &SampleError{Code: fault.KindInternal, Record: index, Offset: -1, Text: err.Error(), Err: err}
 	dataset := l.config.Dataset

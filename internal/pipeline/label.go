@@ -66,8 +66,8 @@ func (l *Label) refused(f catalog.Field, expected string) error {
 	return catalog.NewError(fault.KindArgument, "", "labels: field %q is %s (expected %s)", l.Field, kind, expected)
 }
 
-// fields are what a label takes in a batch: a mask one tensor, places their rows, which rows they
-// were, and how many.
+// fields are the fields that a label has in a batch: a mask has one tensor; boxes and points have
+// their rows, the original numbers of these rows, and how many there are.
 func (l *Label) fields(number int, size native.Size) []Field {
 	name := func(what string) string { return fmt.Sprintf("%s.%d", what, number) }
 	if l.Rule.Kind == labels.Mask {

@@ -41,8 +41,8 @@ type Field struct {
 }
 
 // Layout says where the fields of a batch lie in its slot: the images of each view, then labels,
-// then indices, then what moves with the images or what only a mixed batch has (never both), each
-// from a multiple of 64 bytes. It is the same for a partial batch.
+// then indices, then labels that move with the images, or the fields of a mixed batch (never both).
+// Each begins at a multiple of 64 bytes. It is the same for a partial batch.
 type Layout struct {
 	BatchSize int64
 	Fields    []Field

@@ -13,10 +13,10 @@ import (
 	"github.com/headrace/headrace/pinned"
 )
 
-// mixture is what a draft has besides where its samples are mixed with each other. By CutMix, each
-// writes the parts of itself that are seen; for MixUp they wait in memory of the mixture's own, and
-// whoever brings the second of two makes the one in its place in the slot. Partners at other ranks'
-// places are decoded here too.
+// mixture is the additional state of a draft whose samples are mixed with each other. For CutMix
+// each sample writes its visible parts itself. For MixUp samples wait in the mixture's memory, and
+// the worker that decodes the second of two writes the result into its row of the slot. Partners in
+// other ranks' rows are decoded here too.
 type mixture struct {
 	plan    *native.Plan
 	pairing order.Pairing
@@ -121,9 +121,10 @@ func (m *mixture) drop() {
 	m.slot = nil
 }
 
-// unmixed is where sample i goes: what CutMix shows of it, or all of it, into its own place and that
-// of the sample that takes from it; and where it waits, if either is MixUp, which is done on the way
-// where only this sample is missing.
+// unmixed is where sample i is written. With CutMix, or unmixed, that is its own row and the row of
+// the sample that it is pasted into; if either of the two is MixUp, it is the memory where it
+// waits, or the row itself when the other sample is there already and the two are mixed as this one
+// is decoded.
 func (w *worker) unmixed(d *draft, i int64) (native.View, error) {
 	m := d.mixture
 	m.spots[i] = w.claimed.spot(d, i)

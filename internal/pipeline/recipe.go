@@ -6,9 +6,9 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// Recipe is what is made of each sample: one image field a view. It may change at an epoch or at a
-// step, so that images grow while a model learns; it depends on nothing else, and so is the same on
-// every rank and after a resume.
+// Recipe is the plan of every view of a sample. It may change at an epoch or at a step, so that
+// images grow while a model learns; it depends on nothing else, and so is the same on every rank
+// and after a resume.
 type Recipe struct {
 	BySteps bool    // phases begin at steps, counted from the first epoch on, not at epochs
 	Phases  []Phase // at least one, in order; the first from 0

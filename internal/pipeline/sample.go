@@ -16,8 +16,7 @@ import (
 // half is faulty fails with one sample in 65,536.
 const substitutes = 16
 
-// fill makes the content of one place of a draft: by the sample itself, by a substitute, or with
-// an error.
+// fill writes one row of a draft: the sample itself, a substitute, or an error.
 func (w *worker) fill(t task) {
 	d := t.draft
 	record := int64(-1)

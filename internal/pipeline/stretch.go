@@ -2,8 +2,8 @@ package pipeline
 
 import "sync"
 
-// stretches asks the storage for the blocks of a windowed order as wholes: when the first sample of
-// one is to be read, the rest of it, which the window needs too, is on its way with it.
+// stretches reads the blocks of a windowed order ahead as wholes: when the first sample of a block
+// is about to be read, the storage is asked for all of it, because the window needs the rest too.
 type stretches struct {
 	mu sync.Mutex
 	// Of two windows, for at the border both are read: their blocks that were asked for, by their

@@ -14,8 +14,8 @@ type Options struct {
 	mmap.Options
 	MaxRecordBytes int64 // a record over it is refused before memory is asked for
 	// Salvage reads what a truncated shard still holds. Without it such a shard is an error at its
-	// first sample: whoever trains on it should hear of the damage at once, not when the order
-	// happens to come to a record that is gone.
+	// first sample, so that the user learns of the damage at once, not when the order happens to
+	// come to a record that is gone.
 	Salvage bool
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// ParseLabel reads what a field of labels is; the error names the field, the label and the argument.
+// ParseLabel reads how a field of labels moves; the error names the field, the label and the
+// argument.
 func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	t := theTable()
 	name, v, err := parseNamed("label", t.Labels, 0, raw)

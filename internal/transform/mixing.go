@@ -31,8 +31,8 @@ func mixes(name string, v map[string]value) bool {
 	})
 }
 
-// buildMixing makes a list's last entry, behind so many ops that are done to single samples: the
-// numbers of its own, which are in the key of what they draw, go on from there.
+// buildMixing builds the last entry of a list, which mixes batches. Its ops are numbered from `ops`
+// on, the count of those for single samples, for an op's number is part of the key of its draws.
 func buildMixing(index int, name string, v map[string]value, ops int) (*mixing, *Error) {
 	m := &mixing{index: index, name: name}
 	var err *Error

@@ -31,7 +31,7 @@ hrn_limits hrn_default_limits(void) {
   return limits;
 }
 
-/* What a buffer of that capacity takes, with padding and rounding. */
+/* Bytes of memory for a buffer of that capacity, with padding and rounding. */
 static size_t scratch_size(size_t capacity) {
   size_t size = capacity + HRN_ROW_PADDING + HRN_ALIGNMENT;
   return size - size % HRN_ALIGNMENT; /* aligned_alloc wants a multiple */

@@ -1,5 +1,5 @@
-/* ppm.c: binary PPM and PGM (P6, P5) of 8 bits: pixels as they are, for who has paid for decoding
- * once. A window is read from its place in the record; nothing else of the record is looked at.
+/* ppm.c: reads binary PPM and PGM (P6, P5) of 8 bits: pixels that were decoded when the dataset was
+ * packed. Only the bytes of the window are read.
  *
  * The header is what Pillow's PpmImagePlugin reads: white space between numbers of at most ten
  * characters, comments from # to the end of a line, one white-space byte before the pixels; bytes

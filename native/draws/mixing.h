@@ -42,14 +42,14 @@ typedef struct hrn_mixing {
   int32_t top, left, height, width; /* CutMix: what comes from the partner, perhaps nothing */
   int32_t reserved;
   double drawn;  /* lambda as the beta distribution gave it */
-  double lambda; /* the sample's own share, in its label too */
+  double lambda; /* the weight of the sample itself, in its label too */
 } hrn_mixing;
 
 /* Refuses a list that cannot be drawn from, for samples of that size. */
 int hrn_mix_check(const hrn_mix_list *list, uint32_t width, uint32_t height, hrn_status *status);
 
-/* What a checked list draws. The key's `draw` says where the step of all ranks begins, `sample`
- * which of its places is meant. */
+/* What a checked list draws. The key's `draw` is the position where the step of all ranks begins,
+ * `sample` the row of that step. */
 void hrn_mix_draw(const hrn_mix_list *list, const hrn_key *key, uint32_t width, uint32_t height,
                   hrn_mixing *mixing);
 

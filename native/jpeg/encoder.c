@@ -67,7 +67,7 @@ void hrn_encoder_open(hrn_context *context) {
   hrn_encoder_close(encoder);
   if (encoder->capacity > KEPT_CAPACITY) hrn_encoder_free(encoder);
   encoder->jpeg = context->jpeg;
-  /* What is written has to be readable again under the same limits. */
+  /* The file has to be readable again under the same limits. */
   encoder->limit = context->limits.max_record_bytes < SIZE_MAX / 4
                        ? (size_t)context->limits.max_record_bytes
                        : SIZE_MAX / 4;

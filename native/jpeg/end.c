@@ -1,9 +1,9 @@
-/* end.c: says where the bytes of a JPEG end that has lost its end.
+/* end.c: says where a truncated JPEG ends, for its error.
  *
- * libjpeg invents an EOI there and then says whatever that comes to: a Huffman table that is none,
- * a component that does not exist. Who reads the sentence is to learn that bytes are missing. So
- * the segments are followed to the last byte once more, without libjpeg, on the way to an error
- * alone.
+ * libjpeg inserts an EOI marker there and reports what follows from that: an invalid Huffman table,
+ * a component that does not exist. The error should say instead that bytes are missing. So, when an
+ * error is being made and only then, the segments are followed to the last byte again, without
+ * libjpeg.
  */
 #include "jpeg.h"
 

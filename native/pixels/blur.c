@@ -42,8 +42,8 @@ static float torch_sum(const float *value, int32_t count) {
 /* Weights of one axis, which add up to one but for rounding. The exponential is the double's
  * rounded; torch's own (MKL's) is another float in one case of two hundred.
  *
- * What is below the least normal number is lost in any sum that rounds to a byte above 0, but its
- * products take a CPU a hundred cycles each: 30 ms an image of 224 x 224. It is none. */
+ * A weight below the least normal number changes no sum that rounds to a byte above 0, but each of
+ * its products takes a CPU a hundred cycles: 30 ms an image of 224 x 224. So it is set to 0. */
 static void weigh(float *weight, int32_t size, double sigma) {
   const float half = (float)(size - 1) * 0.5f;
   for (int32_t k = 0; k < size; k++) {

@@ -1,6 +1,6 @@
-/* chains.c: chains of ops that all begin at one image and whose results are added up by weight
- * (AugMix: Hendrycks et al., 2020). In a list of pixel ops they stand one after the other, between
- * a beginning and an end.
+/* chains.c: AugMix (Hendrycks et al., 2020): chains of ops that all start from one image, and whose
+ * results are blended by weight. In the list of pixel ops the chains follow each other, between a
+ * beginning and an end.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* tensorops.c: what torchvision does to tensors of bytes, where that is not what it does to a PIL
- * image: it computes in single precision, cuts off where Pillow's tables round, takes the smoothed
- * image's edges from the image, and blends what a warp brings from outside with the fill. AugMix is
- * made of these, for torchvision makes a tensor of a PIL image first.
+/* tensorops.c: torchvision's ops on tensors of bytes, where they differ from its ops on PIL images:
+ * they compute in single precision, truncate where Pillow's tables round, keep the image's edges
+ * when smoothing, and blend with the fill at the border of a warp. AugMix uses these ops, because
+ * torchvision converts a PIL image to a tensor first.
  *
  * The order of operations is torchvision 0.29's (transforms/_functional_tensor.py); each is rounded
  * by itself, as torch's kernels for one operation do. A product of matrices and the sampling of a

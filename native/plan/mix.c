@@ -1,5 +1,5 @@
-/* mix.c: MixUp (Zhang et al., 2018) of two samples, written once, as finished values, to the place
- * of one of them; and what is erased of samples that CutMix (Yun et al., 2019) takes patches of.
+/* mix.c: MixUp (Zhang et al., 2018) of two samples, written once, as finished values, to the row of
+ * one of them; and RandomErasing's boxes inside the patches of CutMix (Yun et al., 2019).
  */
 #include "mix.h"
 
@@ -52,7 +52,7 @@ static hrn_source source_of(const hrn_plan *plan, const void *unmixed) {
   return s;
 }
 
-/* What a patch shows of an erased box. */
+/* Erases the part of a box that lies in a patch. */
 static void erase_in_patch(const hrn_plan *plan, const uint8_t *erased, const hrn_box *box,
                            const hrn_patch *patch) {
   const int32_t width = (int32_t)plan->size.width;

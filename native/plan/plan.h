@@ -27,7 +27,7 @@ typedef struct hrn_size {
 int hrn_plan_size(const hrn_plan *plan, uint32_t source_width, uint32_t source_height,
                   hrn_size *size, hrn_status *status);
 
-/* What op number `op` would do to an image of that size: for tests and for replaying.
+/* What op number `op` would do to an image of that size: for tests and for replay.
  * RANDOM_RESIZED_CROP and RANDOM_CROP: value = top, left, height, width (RANDOM_CROP: after
  * padding); flips: value[0] = 1 when it flips; ops that draw a size: value = height, width;
  * ZOOM_OUT: left, top, right, bottom; ops that draw nothing: all 0. */

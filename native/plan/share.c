@@ -1,4 +1,4 @@
-/* share.c: which views of a sample are cut from one decode.
+/* share.c: decides which views of a sample are decoded together.
  *
  * Decoding a box that holds two windows costs their union, and decoding each of them its own area
  * and the way to it. Which is less depends on the file: where the entropy data has to be read from

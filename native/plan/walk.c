@@ -1,8 +1,8 @@
-/* walk.c: goes through a plan's ops for one image: draws each, folds geometry into stages, and puts
- * ops on pixels behind the stage that stands open.
+/* walk.c: goes through a plan's ops for one image: draws each, folds geometry into stages, and adds
+ * ops on pixels to the current stage.
  *
  * Ops are one flat list; a group is an op that says how many of those after it are its own. A
- * draw belongs to an op's place in that list, so what a group decides changes no draw inside it.
+ * draw is keyed by the op's number in that list, so a group's decision changes no draw inside it.
  */
 #include <string.h>
 

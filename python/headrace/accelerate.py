@@ -21,7 +21,7 @@ import torch.utils.data
 from headrace.dataloader import DataLoader
 from headrace.errors import ArgumentError, UnsupportedError
 
-# What the loader below has of the one that was given; the order is Accelerate's.
+# The arguments that the prepared loader takes over from the given one; the order is Accelerate's.
 _KEPT = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
     *("multiprocessing_context", "prefetch_factor", "persistent_workers", "pin_memory_device"),

@@ -155,7 +155,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     # ---- what runs where ---------------------------------------------------------------------
 
     def _recipe(self) -> Recipe:
-        """What is to be made of which samples, as things stand now.
+        """Which samples to read and how to transform them, from the dataset as it is now.
 
         Raises:
             UnsupportedError: the engine cannot; or it cannot do all of it, and ``strict`` is set.
@@ -387,7 +387,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             sampler.set_epoch(place.sampler_epoch)
 
     def _identity(self) -> dict[str, Any]:
-        """What a state and the loader that takes it have in common."""
+        """What has to be equal in a state and in the loader that takes it."""
         if self._samples is None or not self._native:
             try:
                 self._recipe()

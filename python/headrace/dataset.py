@@ -333,7 +333,7 @@ def _class_number(name: str, label: Any, numbers: Mapping[str, int]) -> int:
 
 
 def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a part of a concatenation consists of, and how it is to be read where it says that."""
+    """One part of a concatenation: what it consists of, and its own options for reading, if any."""
     if not isinstance(part, Dataset):
         return {"path": arguments.path(name, part)}, {}
     config = part.__getstate__()["config"]

@@ -213,8 +213,8 @@ class Loader:
                 config["rank"], config["world_size"] = wanted[:2]
                 config["position"] = position
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
-            # At exit the process gives everything back by itself: a read that does not end is not
-            # waited for, and no thread that still iterates is told of a loader that was closed.
+            # The engine is not closed at exit, where the process frees everything: closing would
+            # wait for a read that hangs, and raise ClosedError in threads that still iterate.
             self._engine.close.atexit = False
             self._opened_for = wanted
             if self._own_order:

@@ -1,4 +1,4 @@
-"""What a batch holds besides, where MixUp, CutMix or Mixup end the transforms."""
+"""The labels and extra fields of batches that MixUp, CutMix or Mixup mixed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.errors import UnsupportedError
 
 NAMES = ("MixUp", "CutMix", "Mixup")
 
-# What a mixed batch can be asked for by Loader(fields=...), and the engine's names of them.
+# The names that Loader(fields=...) takes for a mixed batch, and the engine's names for the same.
 FIELDS = {
     "label": "labels",
     "partner": "partners",
@@ -52,7 +52,7 @@ def refuse_own_order(world_size: int) -> None:
 
 
 def labels_of(labels: Any, more: dict[str, Any]) -> Any:
-    """What a loop gets as the labels of a mixed batch.
+    """The labels of a mixed batch, as the training loop gets them.
 
     Returns:
         float32 of shape (batch, num_classes); or where a pair was asked for, the tuple of labels

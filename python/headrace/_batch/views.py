@@ -105,7 +105,7 @@ def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) 
     for field in fields:
         shape = tuple(field.shape[: field.ndim])
         dtype = kinds[field.dtype_code, field.dtype_bits]
-        # One number a sample: who keeps an epoch's labels does not mean to keep its images.
+        # One number a sample: copied, so that keeping an epoch's labels does not keep its images.
         own = len(shape) == 1
         tensors.append(Tensor(dtype, shape, math.prod(shape), field.data - first.data, own))
     names = [field.name.decode() for field in fields]

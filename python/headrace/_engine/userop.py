@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from headrace.errors import ArgumentError, ArgumentTypeError
 
-# What all functions of ctypes are made of, foreign ones and callbacks; it has no public name.
+# The base class of all functions of ctypes, foreign ones and callbacks; it has no public name.
 _FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 
 

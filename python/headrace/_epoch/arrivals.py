@@ -1,9 +1,9 @@
 """The batches of an engine, asked for by their numbers.
 
-``hr_next`` delivers one batch behind the other. Who asks for a number gets that one all the same:
-where the engine stands somewhere else, because an exception ended the call that took a batch, or
-because a batch could not be made, it is sent there (``hr_seek``). Order and draws are functions of
-the place, so a batch that is made twice is the same.
+``hr_next`` delivers one batch after the other. A caller that asks for a number gets that batch: if
+the engine is at another one, because an exception ended the call that took a batch, or because a
+batch could not be made, it is moved there (``hr_seek``). Order and draws are functions of the
+position, so a batch that is made twice is the same.
 """
 
 from __future__ import annotations

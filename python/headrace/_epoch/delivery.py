@@ -3,14 +3,14 @@
 A signal may come at any time, and Python then runs its handler between two instructions: behind a
 call, where a function begins, where a loop goes back. What the handler raises, Ctrl-C's
 KeyboardInterrupt or an exception of the program's own, ends whatever the thread was doing; so does
-a MemoryError. None of them may cost a batch, so every iterator of this package does the same:
+a MemoryError. None of them may lose a batch, so every iterator of this package does the same:
 
-1. It reserves the number of the batch that is to come, for the thread that asks.
-2. It makes the batch of that number. Whatever it has to, it does again.
-3. It strikes the reservation out and returns: one instruction and the next, without a call.
+1. It reserves the number of the next batch for the thread that asks.
+2. It makes the batch of that number, which can be repeated.
+3. It drops the reservation and returns: two instructions in a row, without a call between them.
 
-An exception before the third step leaves the reservation, so the next call makes that very batch,
-and a state stands in front of it. Behind the third step the batch is the caller's.
+An exception before the third step leaves the reservation, so the next call makes the same batch,
+and a saved state is that of before it. After the third step the batch is the caller's.
 """
 
 from __future__ import annotations

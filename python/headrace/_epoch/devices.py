@@ -80,7 +80,7 @@ class Copies:
         self._ahead[number] = found
         if not isinstance(found, Exception) and number + 1 not in self._ahead:
             self._copy_ahead(number + 1)
-        # What is not handed out now is made again.
+        # If an exception keeps it from being handed out, it is made again.
         del self._ahead[number]
         if isinstance(found, Exception):
             raise found

@@ -81,5 +81,5 @@ def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> 
 
 
 def optional(name: str, value: Any) -> int:
-    """A number that the engine chooses where it is None, or 0."""
+    """A checked number; 0, for which the engine chooses, where it is None."""
     return 0 if value is None else arguments.count(name, value)

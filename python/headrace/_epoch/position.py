@@ -8,7 +8,7 @@ from headrace._epoch.delivery import Delivery
 
 
 class Reached(NamedTuple):
-    """A place in all epochs: samples of all ranks together, so it holds for any batch size."""
+    """A position, counted in samples of all ranks together, so that it holds for any batch size."""
 
     epoch: int
     samples: int

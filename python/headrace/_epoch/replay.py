@@ -1,8 +1,8 @@
-"""Whether a sampler that is replayed to a state's place gives again what it gave before.
+"""Checks that a user's sampler, run again after a resume, gives the samples that it gave before.
 
-A state has no room for what a sampler draws, so a resume asks it for all that was handed out once
-more. One that draws from a generator which nobody put back gives another order then, and some
-samples would come twice in the epoch and others never. A state has the checksum that tells.
+A state does not store what a sampler gave, so a resume asks the sampler for all of it again. If the
+sampler draws from a generator that was not restored, it gives another order: some samples would
+come twice in the epoch and others never. The state has a checksum by which that is noticed.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ getattr(threading, "_register_atexit", lambda _: None)(_ending.set)
 
 
 class Recipe(NamedTuple):
-    """What is made of which samples: one engine serves as long as it stays the same."""
+    """Which samples are read and how they are transformed; an engine is kept while both stay."""
 
     samples: Samples
     translation: Translation
@@ -236,7 +236,7 @@ def _stop(threads: concurrent.futures.ThreadPoolExecutor, stop: threading.Event)
 
 
 class _Work:
-    """What one sample takes; knows nothing of the pool, which therefore can be collected."""
+    """The Python work on one sample, without a reference to the pool, which can be collected."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._samples = recipe.samples

@@ -203,8 +203,8 @@ class Choice:
         place = self.progress.place
         indices: Iterator[Any] = iter(sampler)
         if loader.base_seed is None or not loader.persistent_workers:
-            # What a state tells was drawn before it was made, and is not drawn again: whoever
-            # put the generators back to where they stood then goes on as if nothing had been.
+            # A seed that the state holds is not drawn again. So a program that restored torch's
+            # generators as well goes on as if it had not been stopped.
             if place.base_seed is None:
                 drawn = torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
                 loader.base_seed = int(drawn.item())
@@ -224,7 +224,7 @@ class Choice:
         return self._drawing(indices, wrappers, base)
 
     def _tracked(self, indices: Iterator[Any], generator: torch.Generator) -> Iterator[Any]:
-        """What a sampler with a generator yields, whose place is noted for a resume, or resumed.
+        """Yields from a sampler with a generator, whose state is noted for a resume, or restored.
 
         Such a sampler draws first when it is asked for its first index.
         """
@@ -235,7 +235,7 @@ class Choice:
         yield from indices
 
     def _seeded(self, wrappers: list[Any], base: RandomSampler) -> Iterator[Any]:
-        """What a RandomSampler without a generator yields, its one draw noted for a resume.
+        """Yields from a RandomSampler without a generator; its one draw is noted for a resume.
 
         It seeds a generator of its own with a number drawn from the global one when its first
         index is asked for; ours is drawn in that moment, too.
@@ -248,7 +248,7 @@ class Choice:
         yield from _drawing_from(wrappers, base, generator)
 
     def _drawing(self, indices: Iterator[Any], wrappers: list[Any], base: Any) -> Iterator[Any]:
-        """What a sampler yields that draws all from the global generator, when it is first asked.
+        """Yields from a sampler that draws everything from the global generator at its first index.
 
         On resume a generator of its own stands where that one stood, which is left alone.
         """

@@ -1,8 +1,8 @@
 """How far a ``DataLoader``'s epoch has come, and how the rest of it goes to other numbers of ranks.
 
-torch's ``DistributedSampler`` gives rank r of W the places r, r + W, r + 2 W, ... of an order that
-does not depend on W. So when each of W ranks has taken b samples, the first b W places are done,
-and those behind them can be dealt to any number of ranks in turns, as the sampler deals the whole.
+torch's ``DistributedSampler`` gives rank r of W the positions r, r + W, r + 2 W, ... of an order
+that does not depend on W. So when each of W ranks has taken b samples, the first b W positions are
+done, and the rest can be dealt to any number of ranks in turns, as the sampler deals the whole.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def of_other_ranks(place: Place, layers: list[Any]) -> ArgumentError:
 
 
 class Rest:
-    """What a ``DistributedSampler`` has to deal where other numbers of ranks began its epoch."""
+    """The rest of a ``DistributedSampler``'s epoch that another number of ranks began."""
 
     def __init__(self, sampler: DistributedSampler[Any], begin: int) -> None:
         self._sampler, self.begin = sampler, begin

@@ -91,7 +91,7 @@ class Translation(list[Any]):
             self._follow_group(told)
 
     def _follow_group(self, told: dict[str, Any]) -> None:
-        """A size that only some of a group's ways lead to is none."""
+        """A size counts as known only if every way through a group leads to it."""
         for step in told["transforms"]:
             inner = Translation()
             inner.size = self.size

@@ -145,7 +145,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 _SAY_MORE = ("kernel", "three")  # readers whose errors are sentences of their own
 
-# What None is taken for where an attribute has it. A jitter that changes nothing is None in
+# The value that None stands for in an attribute. A jitter that changes nothing is None in
 # torchvision; a fill that is not given is black in a PIL image.
 _OF_NONE = {"jitter": 0, "hue_jitter": 0, "fill": 0}
 
