@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"bytes"
+	"fmt"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -41,10 +42,18 @@ type Error struct {
 	Code   Code
 	Offset int64 // inside the record, -1 where unknown
 	Text   string
+	Op     int      // which op of the plan it is about, counted from 1; 0 where it is about none
+	Sides  [4]int32 // of a crop that does not fit: its height and width, and the most of each; else 0
 }
 
 // Error is the sentence; package fault says its form.
-func (e *Error) Error() string { return fault.Sentence(e.FaultPlace(), e.Code.Family(), e.Text) }
+func (e *Error) Error() string {
+	text := e.Text
+	if e.Op > 0 {
+		text = fmt.Sprintf("op %d: %s", e.Op-1, text)
+	}
+	return fault.Sentence(e.FaultPlace(), e.Code.Family(), text)
+}
 
 // FaultKind and FaultPlace are for package fault.
 func (e *Error) FaultKind() fault.Kind { return e.Code }
@@ -61,5 +70,11 @@ func failure(status *C.hrn_status) error {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		text = text[:end]
 	}
-	return &Error{Code: Code(status.code), Offset: int64(status.offset), Text: string(text)}
+	e := &Error{Code: Code(status.code), Offset: int64(status.offset), Text: string(text), Op: int(status.op) + 1}
+	if status.sides[0] > 0 {
+		for i, side := range status.sides {
+			e.Sides[i] = int32(side)
+		}
+	}
+	return e
 }

@@ -56,7 +56,7 @@ func NewContext(limits Limits) (*Context, error) {
 	}
 	c := C.hrn_context_new(&l)
 	if c == nil {
-		return nil, &Error{Memory, -1, "no memory for the tables of a decoding thread"}
+		return nil, &Error{Code: Memory, Offset: -1, Text: "no memory for the tables of a decoding thread"}
 	}
 	return &Context{c: c}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/headrace/headrace/native"
 )
@@ -46,25 +45,19 @@ func (e *Error) Error() string {
 // that depends on the image, as it does in torchvision, so the transform is found by that.
 func Explain(list []json.RawMessage, err error) error {
 	var plan *native.Error
-	if !errors.As(err, &plan) || plan.Code != native.Argument {
+	if !errors.As(err, &plan) || plan.Code != native.Argument || plan.Op == 0 {
 		return err
 	}
-	_, text, found := strings.Cut(plan.Text, ": ")
-	if !found || !strings.HasPrefix(plan.Text, "op ") {
-		return err
-	}
-	var height, width, most, wide int
-	if n, _ := fmt.Sscanf(text, "required crop size %dx%d (height x width) is larger than the image with its padding, %dx%d",
-		&height, &width, &most, &wide); n == 4 {
+	if height, width := plan.Sides[0], plan.Sides[1]; height > 0 {
 		for index, raw := range list {
 			if hasCrop(raw, float64(height), float64(width)) {
 				return &Error{Index: index, Transform: "RandomCrop", Argument: "size",
 					Text: fmt.Sprintf("is %dx%d (expected at most %dx%d, height x width of the image with its padding); padding or pad_if_needed makes room",
-						height, width, most, wide)}
+						height, width, plan.Sides[2], plan.Sides[3])}
 			}
 		}
 	}
-	return errors.New(text) // without a number that is not the user's
+	return errors.New(plan.Text) // without a number that is not the user's
 }
 
 // hasCrop reports whether a transform is a RandomCrop of that size, or holds one.

@@ -23,15 +23,22 @@ typedef struct hrn_status {
   int32_t code;      /* enum hrn_code */
   uint32_t warnings; /* libjpeg or zlib warnings met, pixels are still Pillow's */
   int64_t offset;    /* byte offset inside the record, -1 where unknown */
+  int32_t op;        /* number of the op in its plan that it is about, -1 where none is */
+  int32_t sides[4];  /* of a crop that does not fit: its height and width, and the most of each */
   char text[240];    /* one clause, NUL-terminated, no final period */
 } hrn_status;
 
 int hrn_fail(hrn_status *status, int code, int64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same, about an op of a plan and not about the record. */
+int hrn_fail_op(hrn_status *status, int code, int32_t op, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 static inline void hrn_status_clear(hrn_status *s) {
   s->code = HRN_OK;
   s->warnings = 0;
   s->offset = -1;
+  s->op = -1;
+  s->sides[0] = 0;
   s->text[0] = 0;
 }
 

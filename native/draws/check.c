@@ -15,8 +15,8 @@ enum { MAX_KERNEL = 1023 };
 int hrn_within(int32_t index, const char *what, double value, double low, double high,
                hrn_status *status) {
   if (value >= low && value <= high) return 1; /* also refuses NaN */
-  hrn_fail(status, HRN_ARGUMENT, -1, "op %d: %s is %.9g, must be %.9g to %.9g", index, what, value,
-           low, high);
+  hrn_fail_op(status, HRN_ARGUMENT, index, "%s is %.9g, must be %.9g to %.9g", what, value, low,
+              high);
   return 0;
 }
 
@@ -25,8 +25,8 @@ int hrn_check_fill(const hrn_op *op, int32_t index, hrn_status *status) {
   for (int c = 0; c < 3; c++) {
     if (!hrn_within(index, "fill", op->fill[c], 0, 255, status)) return status->code;
     if (op->fill[c] != floor(op->fill[c])) {
-      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: fill is %g, must be a whole number", index,
-                      op->fill[c]);
+      return hrn_fail_op(status, HRN_ARGUMENT, index, "fill is %g, must be a whole number",
+                         op->fill[c]);
     }
   }
   return HRN_OK;
@@ -41,7 +41,7 @@ static int interval(int32_t index, const char *what, const double *bound, double
 static int kernel(int32_t index, int32_t size, hrn_status *status) {
   if (!hrn_within(index, "kernel size", size, 1, MAX_KERNEL, status)) return 0;
   if (size % 2 == 1) return 1;
-  hrn_fail(status, HRN_ARGUMENT, -1, "op %d: kernel size %d must be odd", index, size);
+  hrn_fail_op(status, HRN_ARGUMENT, index, "kernel size %d must be odd", size);
   return 0;
 }
 
@@ -49,7 +49,7 @@ static int warp(const hrn_op *op, int32_t index, hrn_status *status) {
   if (hrn_check_fill(op, index, status) != HRN_OK) return 0;
   if (op->filter == HRN_NEAREST || op->filter == HRN_BILINEAR || op->filter == HRN_BICUBIC)
     return 1;
-  hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a warp has no filter %d", index, op->filter);
+  hrn_fail_op(status, HRN_ARGUMENT, index, "a warp has no filter %d", op->filter);
   return 0;
 }
 
@@ -275,7 +275,7 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_ERASE:
       return erasing(op, index, status);
     default:
-      hrn_fail(status, HRN_ARGUMENT, -1, "op %d: unknown kind %d", index, op->kind);
+      hrn_fail_op(status, HRN_ARGUMENT, index, "unknown kind %d", op->kind);
       return 0;
   }
 }

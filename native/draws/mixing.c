@@ -93,30 +93,27 @@ static void box_of_shares(const hrn_mix_op *op, const hrn_philox_block *words, i
 static int check_mix_op(const hrn_mix_op *op, uint32_t width, uint32_t height, hrn_status *status) {
   if (op->form < HRN_MIX_TORCHVISION || op->form > HRN_MIX_TIMM || op->unit < HRN_MIX_BATCH ||
       op->unit > HRN_MIX_ELEMENT) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: form %d, unit %d", op->op, op->form,
-                    op->unit);
+    return hrn_fail_op(status, HRN_ARGUMENT, op->op, "form %d, unit %d", op->form, op->unit);
   }
   const int positive = op->alpha[0] >= 0 && op->alpha[1] >= 0 && op->alpha[0] + op->alpha[1] > 0;
   if (!positive || !isfinite(op->alpha[0] + op->alpha[1])) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: alpha is %g and %g, must be positive", op->op,
-                    op->alpha[0], op->alpha[1]);
+    return hrn_fail_op(status, HRN_ARGUMENT, op->op, "alpha is %g and %g, must be positive",
+                       op->alpha[0], op->alpha[1]);
   }
   if (!(op->weight >= 0 && isfinite(op->weight) && op->probability >= 0 && op->probability <= 1 &&
         op->switching >= 0 && op->switching <= 1)) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a weight or probability is out of range",
-                    op->op);
+    return hrn_fail_op(status, HRN_ARGUMENT, op->op, "a weight or probability is out of range");
   }
   const double *shares = op->shares;
   if (!(shares[0] >= 0 && shares[0] <= shares[1] && shares[1] <= 1)) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: shares of %g to %g", op->op, shares[0],
-                    shares[1]);
+    return hrn_fail_op(status, HRN_ARGUMENT, op->op, "shares of %g to %g", shares[0], shares[1]);
   }
   /* The upper bound is left out, as NumPy leaves it out: below it there has to be a length. */
   if (shares[1] > 0 && ((int32_t)(height * shares[0]) >= (int32_t)(height * shares[1]) ||
                         (int32_t)(width * shares[0]) >= (int32_t)(width * shares[1]))) {
-    return hrn_fail(status, HRN_ARGUMENT, -1,
-                    "op %d: no length of %ux%u pixels lies between shares of %g and %g", op->op,
-                    width, height, shares[0], shares[1]);
+    return hrn_fail_op(status, HRN_ARGUMENT, op->op,
+                       "no length of %ux%u pixels lies between shares of %g and %g", width, height,
+                       shares[0], shares[1]);
   }
   return HRN_OK;
 }

@@ -23,8 +23,8 @@ static int check_interval(hrn_status *status, int32_t index, const char *what,
   if (isfinite(bound[0]) && isfinite(bound[1]) && bound[0] > 0 && bound[0] <= bound[1]) {
     return 1;
   }
-  hrn_fail(status, HRN_ARGUMENT, -1, "op %d: %s (%g, %g) must be positive and ordered", index, what,
-           bound[0], bound[1]);
+  hrn_fail_op(status, HRN_ARGUMENT, index, "%s (%g, %g) must be positive and ordered", what,
+              bound[0], bound[1]);
   return 0;
 }
 
@@ -49,8 +49,8 @@ static int check_shorter(hrn_status *status, int32_t index, const hrn_op *op) {
     return 0;
   }
   if (s->max_size != 0 && s->max_size <= s->size) {
-    hrn_fail(status, HRN_ARGUMENT, -1, "op %d: max_size %d must exceed size %d", index, s->max_size,
-             s->size);
+    hrn_fail_op(status, HRN_ARGUMENT, index, "max_size %d must exceed size %d", s->max_size,
+                s->size);
     return 0;
   }
   return check_filter(status, index, op);

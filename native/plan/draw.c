@@ -64,10 +64,15 @@ static int crop(const hrn_op *op, int32_t index, const hrn_key *key, int32_t wid
   const int32_t padded_height = padded_length(height, p->top, p->bottom, c->if_needed, down);
   const int32_t padded_width = padded_length(width, p->left, p->right, c->if_needed, across);
   if (padded_height < down || padded_width < across) {
-    return hrn_fail(status, HRN_ARGUMENT, -1,
-                    "op %d: required crop size %dx%d (height x width) is larger than the image "
-                    "with its padding, %dx%d",
-                    index, down, across, padded_height, padded_width);
+    hrn_fail_op(status, HRN_ARGUMENT, index,
+                "required crop size %dx%d (height x width) is larger than the image "
+                "with its padding, %dx%d",
+                down, across, padded_height, padded_width);
+    status->sides[0] = down;
+    status->sides[1] = across;
+    status->sides[2] = padded_height;
+    status->sides[3] = padded_width;
+    return status->code;
   }
   const hrn_philox_block block = hrn_draw_block(key, index, 0);
   box[0] = (int32_t)hrn_below(block.word[0], (uint64_t)(padded_height - down) + 1);
@@ -82,9 +87,9 @@ static int scaled(double factor, int32_t index, int32_t width, int32_t height, h
                   hrn_status *status) {
   const double w = floor(width * factor), h = floor(height * factor);
   if (!(w >= 1 && h >= 1 && w <= HRN_MAX_LENGTH && h <= HRN_MAX_LENGTH)) {
-    return hrn_fail(status, HRN_LIMIT, -1,
-                    "op %d: resize of %dx%d by %.9g gives %.0fx%.0f; sides are 1 to %d", index,
-                    width, height, factor, w, h, HRN_MAX_LENGTH);
+    return hrn_fail_op(status, HRN_LIMIT, index,
+                       "resize of %dx%d by %.9g gives %.0fx%.0f; sides are 1 to %d", width, height,
+                       factor, w, h, HRN_MAX_LENGTH);
   }
   draw->value[0] = (int32_t)h;
   draw->value[1] = (int32_t)w;
@@ -124,8 +129,8 @@ static int zoom_out(const hrn_op *op, int32_t index, const hrn_key *key, int32_t
   const double side = bound[0] + (bound[1] - bound[0]) * hrn_uniform(block.word[0]);
   const double w = floor(width * side), h = floor(height * side);
   if (w > HRN_MAX_LENGTH || h > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_LIMIT, -1, "op %d: a canvas of %.0fx%.0f; a side is at most %d",
-                    index, w, h, HRN_MAX_LENGTH);
+    return hrn_fail_op(status, HRN_LIMIT, index, "a canvas of %.0fx%.0f; a side is at most %d", w,
+                       h, HRN_MAX_LENGTH);
   }
   draw->value[0] = (int32_t)((w - width) * hrn_uniform(block.word[1]));
   draw->value[1] = (int32_t)((h - height) * hrn_uniform(block.word[2]));

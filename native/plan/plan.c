@@ -121,21 +121,21 @@ static int check_groups(const hrn_op *ops, int32_t first, int32_t end, hrn_statu
     const hrn_op *op = &ops[at];
     if (!hrn_is_group(op)) continue;
     if (op->group.count < 0 || op->group.count > end - at - 1) {
-      return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a group of %d ops, of which %d are there",
-                      at, op->group.count, end - at - 1);
+      return hrn_fail_op(status, HRN_ARGUMENT, at, "a group of %d ops, of which %d are there",
+                         op->group.count, end - at - 1);
     }
     const int32_t last = at + op->group.count;
     if (op->kind != HRN_OP_APPLY) {
       double sum = 0;
       for (int32_t k = at + 1; k <= last; k += hrn_op_span(&ops[k])) {
         if (ops[k].kind != HRN_OP_APPLY || ops[k].group.count < 0) {
-          return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: consists of groups, not of kind %d", at,
-                          ops[k].kind);
+          return hrn_fail_op(status, HRN_ARGUMENT, at, "consists of groups, not of kind %d",
+                             ops[k].kind);
         }
         sum += ops[k].group.weight;
       }
       if (!(sum > 0) && op->kind == HRN_OP_CHOICE) {
-        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a choice of nothing", at);
+        return hrn_fail_op(status, HRN_ARGUMENT, at, "a choice of nothing");
       }
     }
     if (check_groups(ops, at + 1, last + 1, status) != HRN_OK) return status->code;
@@ -150,8 +150,7 @@ static int check_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
     const int32_t end = index + hrn_op_span(&ops[index]);
     if (hrn_is_group(&ops[index]) && end > groups_end) groups_end = end;
     if (hrn_crops_of(&ops[index]) == 0 || (index + 1 == count && index >= groups_end)) continue;
-    return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: crops are the last op, and in no group",
-                    index);
+    return hrn_fail_op(status, HRN_ARGUMENT, index, "crops are the last op, and in no group");
   }
   return HRN_OK;
 }
@@ -164,15 +163,15 @@ static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *ou
     const hrn_op *op = &ops[index];
     if (!hrn_is_erasing(op) && erasings == 0) continue;
     if (!hrn_is_erasing(op) || (erasings += op->erasing.boxes[1]) > HRN_MAX_ERASINGS) {
-      return hrn_fail(status, HRN_ARGUMENT, -1,
-                      "op %d: at most %d boxes are erased, and nothing comes after that", index,
-                      HRN_MAX_ERASINGS);
+      return hrn_fail_op(status, HRN_ARGUMENT, index,
+                         "at most %d boxes are erased, and nothing comes after that",
+                         HRN_MAX_ERASINGS);
     }
     if (output->dtype != HRN_UINT8) continue;
     for (int c = 0; c < 3; c++) {
       if (op->erasing.fill != HRN_ERASE_VALUE ||
           !hrn_within(index, "value", op->erasing.value[c], 0, 255, status)) {
-        return hrn_fail(status, HRN_ARGUMENT, -1, "op %d: a uint8 is erased to 0 to 255", index);
+        return hrn_fail_op(status, HRN_ARGUMENT, index, "a uint8 is erased to 0 to 255");
       }
     }
   }

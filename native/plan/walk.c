@@ -195,8 +195,8 @@ static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status
   const hrn_pixel_op *last = &program->pixels.op[program->pixels.count - 1];
   if (!hrn_sets_size(last)) return HRN_OK;
   if (last->i[2] > HRN_MAX_LENGTH || last->i[3] > HRN_MAX_LENGTH) {
-    return hrn_fail(status, HRN_LIMIT, -1, "op %d: a turned image of %dx%d; a side is at most %d",
-                    index, last->i[2], last->i[3], HRN_MAX_LENGTH);
+    return hrn_fail_op(status, HRN_LIMIT, index, "a turned image of %dx%d; a side is at most %d",
+                       last->i[2], last->i[3], HRN_MAX_LENGTH);
   }
   hrn_geometry_resume(program, last->i[2], last->i[3]);
   return HRN_OK;
