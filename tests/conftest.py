@@ -7,6 +7,7 @@ import multiprocessing.resource_tracker
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,15 +61,24 @@ def engine_threads() -> set[str]:
     return found
 
 
-def world() -> dict[str, object]:
+def world() -> dict[str, Counter[str]]:
     return {
-        "descriptors": descriptors(),
-        "slots": slots(),
-        "mappings": shards(),
-        "children": children(),
-        "engine threads": len(engine_threads()),
-        "Python threads": sorted(thread.name for thread in threading.enumerate()),
+        "descriptors": Counter(f"{number} is {file}" for number, file in descriptors().items()),
+        "slots": Counter(slots()),
+        "mappings": Counter(shards()),
+        "children": Counter(children().split()),
+        "engine threads": Counter("headrace-decode" for _ in engine_threads()),
+        "Python threads": Counter(thread.name for thread in threading.enumerate()),
     }
+
+
+def left(before: dict[str, Counter[str]]) -> list[str]:
+    """What is there now and was not before; what an earlier test let go of late is nothing left."""
+    return [
+        f"{name}: {more}"
+        for name, now in world().items()
+        if (more := list((now - before[name]).elements()))
+    ]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -101,14 +111,8 @@ def _empty_world(_runtime_started: None) -> Iterator[None]:
     before = world()
     yield
 
-    if not eventually(lambda: world() == before):
-        after = world()
-        left = [
-            f"{name} before the test: {was}\n{name} after it: {after[name]}"
-            for name, was in before.items()
-            if after[name] != was
-        ]
-        pytest.fail("\n".join(["the test left something behind", *left]))
+    if not eventually(lambda: not left(before)):
+        pytest.fail("\n".join(["the test left something behind", *left(before)]))
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ func TestBytesAndSeekPointsOfAConcatenationAreThoseOfItsParts(t *testing.T) {
 		group.Wait()
 		s.WillNeed(0, d.Len()) // over the ends of shards and parts
 		s.Close()
-		require.Equal(t, before, countDescriptors(t))
+		require.LessOrEqual(t, countDescriptors(t), before)
 	})
 }
 
