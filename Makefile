@@ -83,9 +83,9 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
 	$(ENV) tools/frameworks.sh
 
-stress: install ## every way to fork, spawn, be signalled, be killed and end, a hundred times each
+stress: install ## every way to fork, spawn, be signalled, be killed and end, a hundred times each; 100,000 draws of each op
 	$(ENV) HEADRACE_REPETITIONS=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py \
-	  tests/faults/test_endings.py tests/faults/test_signals.py --timeout 3600 $(PYTEST_ARGS)
+	  tests/faults/test_endings.py tests/faults/test_signals.py tests/parity/test_distributions.py --timeout 3600 $(PYTEST_ARGS)
 
 demo: install ## pack photographs, iterate them, compare pixels with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import forking
 import headrace as hr
 from images import plain_tree
 from timing import eventually
@@ -113,6 +114,14 @@ def _empty_world(_runtime_started: None) -> Iterator[None]:
 
     if not eventually(lambda: not left(before)):
         pytest.fail("\n".join(["the test left something behind", *left(before)]))
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[forking.Parent]:
+    """Where a test starts programs that begin with torch imported and Headrace unused."""
+    parent = forking.Parent()
+    yield parent
+    parent.close()
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+import forking
 import headrace as hr
-import processes
 from headrace._torch.share import Epochs, Share
 
 # One process for all cases, which never uses Headrace itself: `run` forks a child for each. A case
@@ -71,19 +71,24 @@ CASES = """
 """
 
 
-def run(source: Path, *cases: tuple[int, int, int, dict[str, Any]]) -> list[Any]:
-    return list(json.loads(processes.run(CASES, source, json.dumps(cases), timeout=240)))
+def run(
+    forked: forking.Parent, source: Path, *cases: tuple[int, int, int, dict[str, Any]]
+) -> list[Any]:
+    return list(json.loads(forked.run(CASES, source, json.dumps(cases), timeout=240)))
 
 
 def samples(epoch: list[Any]) -> list[int]:
     return [index for indices, _ in epoch for index in indices]
 
 
-def test_with_workers_the_batches_are_the_same_in_the_same_order(packed: Path) -> None:
+def test_with_workers_the_batches_are_the_same_in_the_same_order(
+    packed: Path, forked: forking.Parent
+) -> None:
     kinds = [(5, 2), (4, 3), (7, 4), (24, 2)]
     for drop_last in (False, True):
         options = {"drop_last": drop_last}
         found = run(
+            forked,
             packed,
             *[(batch_size, 0, 3, options) for batch_size, _ in kinds],
             *[(batch_size, workers, 3, options) for batch_size, workers in kinds],
@@ -96,49 +101,53 @@ def test_with_workers_the_batches_are_the_same_in_the_same_order(packed: Path) -
                 assert sorted(samples(epoch)) == list(range(24)) or drop_last
 
 
-def test_workers_split_what_headraces_own_samplers_draw(packed: Path) -> None:
+def test_workers_split_what_headraces_own_samplers_draw(
+    packed: Path, forked: forking.Parent
+) -> None:
     kinds: list[dict[str, Any]] = [
         {"sampler": ["Subset", [3, 20, 7, 11, 2, 9, 10]]},
         {"sampler": ["Weighted", [1 + i % 3 for i in range(24)], 41]},
         {"sampler": ["ClassBalanced"]},
         {"sampler": ["Mix", [[0, 1, 2], [7, 8]], [3, 1], 33]},
     ]
-    found = run(packed, *[(4, workers, 2, one) for workers in (0, 2) for one in kinds])
+    found = run(forked, packed, *[(4, workers, 2, one) for workers in (0, 2) for one in kinds])
     assert found[:4] == found[4:]
     assert [len(samples(epoch)) for epochs in found[4:] for epoch in epochs] == [
         *(7, 7, 41, 41, 24, 24, 33, 33)
     ]
     for refused in ({"sampler": ["Repeated"]}, {"pad": True}):
-        [answer] = run(packed, (4, 2, 1, refused))
+        [answer] = run(forked, packed, (4, 2, 1, refused))
         assert "num_workers=0" in answer
 
 
-def test_persistent_workers_go_on_with_the_next_epoch(packed: Path) -> None:
-    alone, persistent = run(packed, (5, 0, 3, {}), (5, 2, 3, {"persistent": True}))
+def test_persistent_workers_go_on_with_the_next_epoch(packed: Path, forked: forking.Parent) -> None:
+    alone, persistent = run(forked, packed, (5, 0, 3, {}), (5, 2, 3, {"persistent": True}))
     assert persistent == alone
 
 
-def test_workers_of_ranks_have_each_sample_once(packed: Path) -> None:
+def test_workers_of_ranks_have_each_sample_once(packed: Path, forked: forking.Parent) -> None:
     parts = [{"rank": rank, "world_size": 3} for rank in range(3)]
-    found = run(packed, *[(3, workers, 1, part) for workers in (2, 0) for part in parts])
+    found = run(forked, packed, *[(3, workers, 1, part) for workers in (2, 0) for part in parts])
     assert found[:3] == found[3:]
     assert sorted(index for part in found[:3] for index in samples(part[0])) == list(range(24))
 
 
-def test_set_epoch_and_states_reach_the_workers(packed: Path) -> None:
+def test_set_epoch_and_states_reach_the_workers(packed: Path, forked: forking.Parent) -> None:
     crop = [hr.transforms.RandomResizedCrop(8)]
     with hr.Loader(packed, 4, shuffle=True, transform=crop) as plain:
         state = {**plain.state_dict(), "epoch": 1, "position": 16}
     cases = [(4, 2, 2, {"first": 3}), (4, 2, 2, {"state": state})]
-    alone, moved, resumed = run(packed, (4, 0, 5, {}), *cases)
+    alone, moved, resumed = run(forked, packed, (4, 0, 5, {}), *cases)
     assert moved == alone[3:5]
     assert resumed == [alone[1][4:], alone[2]]
 
 
 def test_forked_workers_of_a_parent_that_used_headrace_are_refused_and_served_ones_work(
-    packed: Path,
+    packed: Path, forked: forking.Parent
 ) -> None:
-    refused, served = run(packed, (5, 2, 1, {"used": True}), (5, 2, 1, {"method": "forkserver"}))
+    refused, served = run(
+        forked, packed, (5, 2, 1, {"used": True}), (5, 2, 1, {"method": "forkserver"})
+    )
     assert "ForkedError" in refused
     assert sorted(samples(served[0])) == list(range(24))
 

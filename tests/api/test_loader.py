@@ -6,9 +6,7 @@ import copy
 import gc
 import os
 import pickle
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+import forking
 import headrace as hr
 from conftest import engine_threads, slots
 from headrace import errors
@@ -387,7 +386,9 @@ def test_closing_wakes_whoever_waits(packed: Path) -> None:
 
 
 @pytest.mark.parametrize("leave", ["break", "abandon", "hold", "exit in a loop"])
-def test_an_interpreter_ends_cleanly_wherever_it_stops(packed: Path, leave: str) -> None:
+def test_an_interpreter_ends_cleanly_wherever_it_stops(
+    forked: forking.Parent, packed: Path, leave: str
+) -> None:
     program = f"""
         import sys, headrace as hr
         made = hr.Loader(sys.argv[1], 4, transform={CROP!r}, num_threads=2)
@@ -402,14 +403,9 @@ def test_an_interpreter_ends_cleanly_wherever_it_stops(packed: Path, leave: str)
             for batch in made:
                 sys.exit(0)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(packed)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    process = forked.start(program, packed)
+    _, errors_said = process.communicate(timeout=120)
+    assert (process.returncode, errors_said) == (0, "")
 
 
 def test_an_abandoned_loader_cleans_up_at_once(packed: Path) -> None:

@@ -10,7 +10,7 @@ import repeat
 import images
 import processes
 
-REPETITIONS = repeat.times(25)
+REPETITIONS = repeat.times(8)
 HERE = Path(__file__).parent
 
 PROGRAM = f"""

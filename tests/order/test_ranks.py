@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch.utils.data
 
+import forking
 import headrace as hr
 import images
-import processes
 
 COUNT = 29
 
@@ -153,10 +153,10 @@ RANK = """
 """
 
 
-def together(packed: Path, store: Path, *options: str) -> list[Any]:
+def together(forked: forking.Parent, packed: Path, store: Path, *options: str) -> list[Any]:
     """What each of some processes in one group printed, for its own options."""
     running = [
-        processes.start(RANK, packed, store, len(options), rank, each)
+        forked.start(RANK, packed, store, len(options), rank, each)
         for rank, each in enumerate(options)
     ]
     answers = [process.communicate(timeout=120) for process in running]
@@ -164,8 +164,10 @@ def together(packed: Path, store: Path, *options: str) -> list[Any]:
     return [json.loads(out) for out, _ in answers]
 
 
-def test_ranks_of_a_process_group_share_an_epoch(packed: Path, tmp_path: Path) -> None:
-    ranks = together(packed, tmp_path / "store", *["{'shuffle': True, 'seed': 4}"] * 2)
+def test_ranks_of_a_process_group_share_an_epoch(
+    forked: forking.Parent, packed: Path, tmp_path: Path
+) -> None:
+    ranks = together(forked, packed, tmp_path / "store", *["{'shuffle': True, 'seed': 4}"] * 2)
     assert sorted(ranks[0] + ranks[1]) == sorted(2 * list(range(COUNT)))
 
 
@@ -181,15 +183,17 @@ def test_ranks_of_a_process_group_share_an_epoch(packed: Path, tmp_path: Path) -
     ],
 )
 def test_ranks_that_do_not_agree_are_told_both_sides(
-    packed: Path, tmp_path: Path, options: list[str], words: str
+    forked: forking.Parent, packed: Path, tmp_path: Path, options: list[str], words: str
 ) -> None:
-    for answer in together(packed, tmp_path / "store", *options):
+    for answer in together(forked, packed, tmp_path / "store", *options):
         assert words in answer
 
 
-def test_ranks_with_different_datasets_are_told(packed: Path, folder: Path, tmp_path: Path) -> None:
+def test_ranks_with_different_datasets_are_told(
+    forked: forking.Parent, packed: Path, folder: Path, tmp_path: Path
+) -> None:
     running = [
-        processes.start(RANK, path, tmp_path / "store", 2, rank, "{}")
+        forked.start(RANK, path, tmp_path / "store", 2, rank, "{}")
         for rank, path in enumerate((packed, folder))
     ]
     answers = [process.communicate(timeout=120)[0] for process in running]
@@ -218,7 +222,9 @@ ALONE = """
 """
 
 
-def test_a_rank_that_does_not_come_is_no_hang(packed: Path, tmp_path: Path) -> None:
-    running = [processes.start(ALONE, packed, tmp_path / "store", rank) for rank in range(2)]
+def test_a_rank_that_does_not_come_is_no_hang(
+    forked: forking.Parent, packed: Path, tmp_path: Path
+) -> None:
+    running = [forked.start(ALONE, packed, tmp_path / "store", rank) for rank in range(2)]
     answers = [process.communicate(timeout=120) for process in running]
     assert answers[0][0].startswith("True the ranks did not all begin an epoch within 2 s"), answers

@@ -16,9 +16,9 @@ from torch.utils import data
 from torchvision import datasets
 from torchvision import transforms as tv
 
+import forking
 import headrace as hr
 import images
-import processes
 
 COUNT, SEED, EPOCH = 117, 5, 3
 WORLD_SIZES = (1, 2, 3, 4, 8, 16)
@@ -306,12 +306,12 @@ JOB = """
 
 
 def test_three_processes_go_on_in_the_epoch_that_two_began(
-    numbered: datasets.ImageFolder, tmp_path: Path
+    forked: forking.Parent, numbered: datasets.ImageFolder, tmp_path: Path
 ) -> None:
     def job(world_size: int, steps: int) -> list[int]:
         given = (numbered.root, tmp_path / f"store{world_size}")
         running = [
-            processes.start(JOB, *given, rank, world_size, steps, tmp_path / "state.json")
+            forked.start(JOB, *given, rank, world_size, steps, tmp_path / "state.json")
             for rank in range(world_size)
         ]
         answers = [process.communicate(timeout=200) for process in running]
