@@ -4,12 +4,14 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
 
-failed=()
+# A check is silent unless it fails; what failed is noted in a file, for lanes are processes.
+failed=$(mktemp)
+trap 'rm -f "$failed"' EXIT
 check() { # name command...
   local name=$1 output
   shift
   if ! output=$("$@" 2>&1); then
-    failed+=("$name")
+    echo "$name" >>"$failed"
     printf -- '---- %s\n%s\n' "$name" "$output"
   fi
 }
@@ -53,15 +55,19 @@ each_module() { # command...
   return $failed
 }
 
-check gofmt go_format
-check "go vet" each_module go vet
-check staticcheck each_module staticcheck
+# Two lanes beside each other: mypy and clang-format use one core, Go's tools all they get.
+{
+  check gofmt go_format
+  check "go vet" each_module go vet
+  check staticcheck each_module staticcheck
+} &
 check ruff .venv/bin/ruff check "${python_files[@]}"
 check "ruff format" .venv/bin/ruff format --check "${python_files[@]}"
 check "mypy --strict" .venv/bin/mypy --strict python/headrace
 check clang-format c_format
 check NOTICE notice
 check "C packages" c_packages
+wait
 
-if [ "${#failed[@]}" -gt 0 ]; then echo "lint: ${#failed[@]} of 9 failed: ${failed[*]}"; exit 1; fi
+if [ -s "$failed" ]; then echo "lint: $(wc -l <"$failed") of 9 failed: $(paste -sd' ' "$failed")"; exit 1; fi
 echo "lint: gofmt, go vet, staticcheck, ruff, ruff format, mypy --strict, clang-format, NOTICE and C packages: clean"
