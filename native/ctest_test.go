@@ -111,7 +111,7 @@ func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
 	}
 }
 
-func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", "3000") }
+func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", "1000") }
 
 func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) {
 	runC(t, "unfit")

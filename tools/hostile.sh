@@ -1,6 +1,7 @@
 #!/bin/bash
-# Tests of hostile use that need special tools: threads that decode with shared state, under the
-# thread sanitizer, and calls of the C ABI in any order (capi/ctest) for so many seconds.
+# Tests of hostile use that need special tools or time: the sanitizers of tools/asan.sh with four
+# times as many random cases, threads that decode with shared state, under the thread sanitizer, and
+# calls of the C ABI in any order (capi/ctest) for so many seconds.
 # LIBRARY_ASAN=1 builds Go and C of the library with the address sanitizer, too: its first build
 # compiles Go's standard library anew and takes minutes.
 #
@@ -13,6 +14,7 @@ seconds=${1:-30}
 build=$root/.build/ctest
 mkdir -p "$build"
 
+TIMES=4 tools/asan.sh
 make -s --no-print-directory -C native/ctest tsan BUILD="$build"
 
 flags=(-O1 -g)
