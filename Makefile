@@ -53,7 +53,7 @@ asan: setup ## the C code under address and undefined-behaviour sanitizers
 fuzz: setup ## every Go fuzz target for FUZZ_SECONDS (60) each, and 2 million runs of the decoder
 	$(ENV) tools/fuzz.sh $(FUZZ_SECONDS)
 
-hostile: setup ## threads over the decoder under the thread sanitizer, and calls of the C ABI in any order for HOSTILE_SECONDS (30)
+hostile: setup ## four times as much of asan, threads over the decoder under the thread sanitizer, and calls of the C ABI in any order for HOSTILE_SECONDS (30)
 	$(ENV) tools/hostile.sh $(HOSTILE_SECONDS)
 
 arm64: setup ## the code built for arm64, its unit tests under qemu-user
@@ -86,6 +86,7 @@ test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Tr
 stress: install ## every way to fork, spawn, be signalled, be killed and end, a hundred times each; 100,000 draws of each op
 	$(ENV) HEADRACE_REPETITIONS=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py \
 	  tests/faults/test_endings.py tests/faults/test_signals.py tests/parity/test_distributions.py --timeout 3600 $(PYTEST_ARGS)
+	$(ENV) HEADRACE_REPETITIONS=100 go test -count 1 -run Killed ./internal/pack
 
 demo: install ## pack photographs, iterate them, compare pixels with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -50,11 +51,15 @@ func runAndKill(t *testing.T, src, dst string, after time.Duration) bool {
 	return c.Wait() == nil
 }
 
+// killings is how often a job is killed: as `make stress` says, or else as often as there is time for.
 func killings(short bool) int {
+	if n, err := strconv.Atoi(os.Getenv("HEADRACE_REPETITIONS")); err == nil {
+		return n
+	}
 	if short {
 		return 10
 	}
-	return 60
+	return 20
 }
 
 func TestKilledPackingLeavesNothingThatOpensOrTheWholeDataset(t *testing.T) {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import forking
 import headrace as hr
 import images
 import processes
@@ -70,7 +71,7 @@ def test_close_waits_little_more_than_two_seconds_for_a_read_that_does_not_end(
 
 
 def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_works(
-    folder: Path, tmp_path: Path
+    forked: forking.Parent, folder: Path, tmp_path: Path
 ) -> None:
     program = tmp_path / "workers.py"
     program.write_text(
@@ -88,8 +89,8 @@ def test_a_dataset_in_forked_dataloader_workers_is_refused_and_in_spawned_ones_w
         "        print('fork' in str(error))\n"
     )
     code = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
-    assert processes.run(code, folder, "fork").strip() == "True"
-    assert processes.run(code, folder, "spawn").strip() == "120"
+    assert forked.run(code, folder, "fork").strip() == "True"
+    assert forked.run(code, folder, "spawn").strip() == "120"
 
 
 def test_killing_a_pack_at_any_moment_leaves_nothing_that_opens_or_the_whole(
