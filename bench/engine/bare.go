@@ -81,8 +81,8 @@ func (b *bare) rate(n int64) (rate, error) {
 func (b *bare) loop(n int64) error {
 	var next atomic.Int64
 	var group sync.WaitGroup
-	errs := make([]error, *threads)
-	for t := range *threads {
+	errs := make([]error, *decoders)
+	for t := range *decoders {
 		group.Go(func() {
 			runtime.LockOSThread()
 			context, err := native.NewContext(native.DefaultLimits())

@@ -24,7 +24,7 @@ func newEngine(d *catalog.Dataset, o *order.Order) (*engine, error) {
 	}
 	begin := time.Now()
 	l, err := pipeline.Open(pipeline.Config{Dataset: d, Recipe: pipeline.OneView(p), Order: o, Store: storage(),
-		Threads: *threads, VerifyCRC: true, Limits: native.DefaultLimits()})
+		Threads: *decoders, VerifyCRC: true, Limits: native.DefaultLimits()})
 	if err != nil {
 		return nil, err
 	}

@@ -22,20 +22,20 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/pack"
-	"github.com/headrace/headrace/internal/pipeline"
+	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
 
 var (
-	threads = flag.Int("threads", pipeline.DefaultThreads(), "decode threads")
-	batch   = flag.Int64("batch", 128, "samples a batch")
-	rounds  = flag.Int("rounds", 5, "rounds of bare loop and engine in turns")
-	images  = flag.Int64("images", 6000, "images a round")
-	backend = flag.String("backend", "auto", "auto, mmap or pread")
-	delay   = flag.Duration("delay", 0, "every read waits so long (the engine's only)")
-	listed  = flag.Bool("listed", false, "read the folder in place instead of packing it")
-	sleep   = flag.Duration("sleep", 0, "the consumer works so long on each batch")
+	decoders = flag.Int("threads", threads.Default(), "decode threads")
+	batch    = flag.Int64("batch", 128, "samples a batch")
+	rounds   = flag.Int("rounds", 5, "rounds of bare loop and engine in turns")
+	images   = flag.Int64("images", 6000, "images a round")
+	backend  = flag.String("backend", "auto", "auto, mmap or pread")
+	delay    = flag.Duration("delay", 0, "every read waits so long (the engine's only)")
+	listed   = flag.Bool("listed", false, "read the folder in place instead of packing it")
+	sleep    = flag.Duration("sleep", 0, "the consumer works so long on each batch")
 )
 
 func main() {
@@ -69,7 +69,7 @@ func run(source string) error {
 		return err
 	}
 	defer e.loader.Close()
-	fmt.Printf("%d photographs, %d threads, batch %d, %s\n", d.Len(), *threads, *batch, native.Versions())
+	fmt.Printf("%d photographs, %d threads, batch %d, %s\n", d.Len(), *decoders, *batch, native.Versions())
 	fmt.Printf("first batch after Open: %v\n", e.first.Round(time.Millisecond))
 	var wall, cpu []float64
 	for range *rounds {

@@ -1,6 +1,6 @@
 /* allowed.c: how many threads, and how much address space, the system still allows.
  *
- * internal/pipeline/cgroup.go looks at the same trees for CPUs; here Go does not run yet.
+ * internal/threads/cgroup.go looks at the same trees for CPUs; here Go does not run yet.
  */
 #include "headroom.h"
 

@@ -6,6 +6,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
@@ -30,7 +31,7 @@ type Config struct {
 
 	Submitted       bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
 	Epoch, Position int64 // where the stream begins, as in SeekTo
-	Threads         int   // decode workers; DefaultThreads
+	Threads         int   // decode workers; threads.Default
 	Prefetch        int   // batches; 2
 	ReadAhead       int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
 	OnError         Policy
@@ -42,7 +43,6 @@ type Config struct {
 
 const (
 	defaultPrefetch = 2
-	maxThreads      = 1024
 	maxPrefetch     = 1024
 	maxReadAhead    = 4096
 
@@ -63,7 +63,7 @@ func (c *Config) complete() error {
 		return fmt.Errorf("the order is for %d samples, the dataset has %d", samples, c.Dataset.Len())
 	}
 	if c.Threads == 0 {
-		c.Threads = DefaultThreads()
+		c.Threads = threads.Default()
 	}
 	if c.Prefetch == 0 {
 		c.Prefetch = defaultPrefetch
@@ -75,7 +75,7 @@ func (c *Config) complete() error {
 		name        string
 		value, most int
 	}{
-		{"num_threads", c.Threads, maxThreads},
+		{"num_threads", c.Threads, threads.Most},
 		{"prefetch", c.Prefetch, maxPrefetch},
 		{"read_ahead", c.ReadAhead, maxReadAhead},
 	} {

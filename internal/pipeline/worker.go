@@ -3,27 +3,11 @@ package pipeline
 import (
 	"runtime"
 	"time"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
-
-// threadName is what ps, top and a debugger show for a decode thread, NUL at the end: 15 bytes are
-// all that the kernel keeps (prctl(2), PR_SET_NAME).
-var threadName = [16]byte([]byte("headrace-decode\x00"))
-
-// nameThread names the locked thread and returns what takes the name off again: the process's first
-// thread cannot end, the runtime parks it for ever instead (runtime.mexit).
-func nameThread() func() {
-	var before [16]byte
-	// These cannot fail with memory that is there; and a thread without a name works as well.
-	_ = unix.Prctl(unix.PR_GET_NAME, uintptr(unsafe.Pointer(&before)), 0, 0, 0)
-	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&threadName)), 0, 0, 0)
-	return func() { _ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&before)), 0, 0, 0) }
-}
 
 // worker is one decode thread.
 type worker struct {
@@ -57,7 +41,7 @@ func (w *worker) claim(d *draft) (task, bool) {
 // it: it is not left to the runtime with whatever a decoder did to it.
 func (w *worker) run() {
 	runtime.LockOSThread()
-	defer nameThread()()
+	defer threads.Name()()
 	defer w.buffer.Free()
 	defer w.seek.Free()
 	defer w.context.Close()

@@ -1,4 +1,4 @@
-package pipeline
+package threads
 
 import (
 	"io/fs"

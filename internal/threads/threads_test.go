@@ -1,4 +1,4 @@
-package pipeline
+package threads
 
 import (
 	"testing"
@@ -77,5 +77,5 @@ func TestThreadsAreSharedByRanksAndLeaveACoreFromFourUp(t *testing.T) {
 		require.Equal(t, c.want, threadsFor(c.cores, c.ranks), "%v", c)
 	}
 	t.Setenv("LOCAL_WORLD_SIZE", "1000")
-	require.Equal(t, 1, DefaultThreads())
+	require.Equal(t, 1, Default())
 }

@@ -1,4 +1,6 @@
-package pipeline
+// Package threads says how many decode threads a process should have, and gives them their name. It
+// knows nothing of what they do.
+package threads
 
 import (
 	"os"
@@ -8,11 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultThreads is how many decode workers this process should have: the cores that affinity and
+// Most is the largest number that a user may ask for.
+const Most = 1024
+
+// Default is how many decode workers this process should have: the cores that affinity and
 // every cgroup above it allow, shared with the other ranks on this machine, with one core left
 // for the consumer from four up. GOMAXPROCS is no answer: it is never below 2 under a quota, and
 // internal/processors raises it.
-func DefaultThreads() int {
+func Default() int {
 	cores := float64(affinity())
 	if quota, ok := cgroupCores(rootFiles); ok {
 		cores = min(cores, quota)
@@ -27,7 +32,7 @@ func threadsFor(cores float64, ranks int) int {
 	if threads >= 4 {
 		threads--
 	}
-	return min(max(threads, 1), maxThreads)
+	return min(max(threads, 1), Most)
 }
 
 // affinity counts the cores that the scheduler may use for us.
