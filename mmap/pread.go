@@ -68,23 +68,36 @@ func readFile(path string, b *Buffer, recorded *Stamp, maxBytes int64, o Options
 	}
 	defer unix.Close(fd)
 	if recorded != nil {
-		if status.Size != recorded.Size {
-			return View{}, &Error{opRead, path, none, recorded.Size, status.Size, ErrStale}
-		}
-		if found := status.Mtim.Nano(); found != recorded.MTimeNs {
-			return View{}, &Error{opTime, path, none, recorded.MTimeNs, found, ErrStale}
+		if err := recorded.check(path, &status); err != nil {
+			return View{}, err
 		}
 	}
-	if status.Size > min(maxBytes, maxInt) {
-		return View{}, &Error{opRead, path, none, maxBytes, status.Size, ErrTooLarge}
+	return readOpen(fd, path, status.Size, b, maxBytes)
+}
+
+// check is an error where a file is not of that version.
+func (s Stamp) check(path string, status *unix.Stat_t) error {
+	if status.Size != s.Size {
+		return &Error{opRead, path, none, s.Size, status.Size, ErrStale}
 	}
-	if err := b.reserve(status.Size); err != nil {
+	if found := status.Mtim.Nano(); found != s.MTimeNs {
+		return &Error{opTime, path, none, s.MTimeNs, found, ErrStale}
+	}
+	return nil
+}
+
+// readOpen reads an open file of so many bytes from its beginning to its end.
+func readOpen(fd int, path string, size int64, b *Buffer, maxBytes int64) (View, error) {
+	if size > min(maxBytes, maxInt) {
+		return View{}, &Error{opRead, path, none, maxBytes, size, ErrTooLarge}
+	}
+	if err := b.reserve(size); err != nil {
 		return View{}, at(err, path)
 	}
-	if err := preadFull(fd, path, b.memory[:status.Size], 0); err != nil {
+	if err := preadFull(fd, path, b.memory[:size], 0); err != nil {
 		return View{}, err
 	}
-	return b.view(status.Size), nil
+	return b.view(size), nil
 }
 
 // memoryOr translates the errnos that have a meaning of their own here.
