@@ -1,0 +1,174 @@
+package decoder
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/processors"
+	"github.com/headrace/headrace/internal/threads"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// Config of a Decoder.
+type Config struct {
+	Threads int // decode threads; 0: threads.Default
+	Compile Compile
+	Store   mmap.Options // how files are read; never mapped
+}
+
+const (
+	// maxWorks, and maxTasks in them unless it is one work, may wait unfinished: a caller that submits and
+	// never waits must not fill the memory.
+	maxWorks = 4096
+	maxTasks = 1 << 20
+	// closeGrace is how long Close waits for reads, which nothing can interrupt.
+	closeGrace = 500 * time.Millisecond
+)
+
+// Decoder is decode threads that do Works. Its methods may be called from any goroutine.
+type Decoder struct {
+	config  Config
+	recipes recipes
+	taken   int // of package processors
+	warning string
+
+	mu      sync.Mutex
+	wake    sync.Cond // threads sleep here
+	queue   []*Work   // those with tasks that no thread has taken, in order
+	works   map[*Work]struct{}
+	waiting int // tasks of them that are not finished
+	closing bool
+
+	group sync.WaitGroup
+	gone  chan struct{} // closed when every thread has ended and everything is given back
+}
+
+// Open starts the threads.
+func Open(c Config) (*Decoder, error) {
+	if c.Threads == 0 {
+		c.Threads = threads.Default()
+	}
+	if c.Threads < 1 || c.Threads > threads.Most {
+		return nil, fault.New(fault.KindArgument, fault.Argument("num_threads", c.Threads, fmt.Sprintf("1 to %d, or 0 for as many as the process may use", threads.Most)))
+	}
+	taken, short := processors.Take(c.Threads, 1)
+	if taken == 0 {
+		return nil, short
+	}
+	d := &Decoder{config: c, taken: taken, works: make(map[*Work]struct{}), gone: make(chan struct{})}
+	if taken < c.Threads {
+		d.warning = headroom.Fewer(taken, c.Threads, short)
+	}
+	d.wake.L = &d.mu
+	d.recipes.compile, d.recipes.known = c.Compile, make(map[recipeKey]*recipe)
+	// Contexts are made here and not by the threads that use them, so that a shortage is an error of
+	// Open and not of some image.
+	workers := make([]*worker, taken)
+	for i := range workers {
+		workers[i] = &worker{decoder: d, limits: native.DefaultLimits()}
+		var err error
+		if workers[i].context, err = native.NewContext(workers[i].limits); err != nil {
+			for _, w := range workers[:i] {
+				w.context.Close()
+			}
+			processors.Return(taken)
+			return nil, err
+		}
+	}
+	for _, w := range workers {
+		d.group.Go(w.run)
+	}
+	go d.reap()
+	return d, nil
+}
+
+// Warning says that there are fewer threads than should be; empty where that is not so.
+func (d *Decoder) Warning() string { return d.warning }
+
+// Submit hands the threads a list of tasks. Its error is that of a list that cannot be; what is wrong
+// with an image or a configuration is in the task's Result.
+func (d *Decoder) Submit(list []Task) (*Work, error) {
+	w, err := newWork(d, list)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closing:
+		err = ErrClosed
+	case len(d.works) >= maxWorks:
+		err = fmt.Errorf("%w: %d works wait, of at most %d", ErrFull, len(d.works), maxWorks)
+	case len(d.works) > 0 && d.waiting+len(list) > maxTasks:
+		err = fmt.Errorf("%w: %d tasks wait and %d more were submitted, of at most %d", ErrFull, d.waiting, len(list), maxTasks)
+	}
+	if err != nil {
+		w.release()
+		return nil, err
+	}
+	if len(list) == 0 {
+		return w, nil
+	}
+	d.works[w] = struct{}{}
+	d.waiting += len(list)
+	d.queue = append(d.queue, w)
+	d.wake.Broadcast()
+	return w, nil
+}
+
+// forget takes a work out of those that are not finished, with the lock held.
+func (d *Decoder) forget(w *Work) { delete(d.works, w) }
+
+// take waits for a unit to do; not ok when the Decoder closes.
+func (d *Decoder) take() (w *Work, first, end int, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for !d.closing && len(d.queue) == 0 {
+		d.wake.Wait()
+	}
+	if d.closing {
+		return nil, 0, 0, false
+	}
+	w = d.queue[0]
+	first, end = w.claim()
+	if w.next == len(w.tasks) {
+		d.queue[0] = nil
+		d.queue = d.queue[1:]
+	}
+	return w, first, end, true
+}
+
+// Close closes the works that are not finished, as their own Close does, and ends the threads. A thread
+// whose read hangs ends when that does. Closing twice is harmless.
+func (d *Decoder) Close() {
+	d.mu.Lock()
+	d.closing = true
+	d.wake.Broadcast()
+	unfinished := slices.Collect(maps.Keys(d.works))
+	for _, w := range unfinished {
+		w.cancel()
+	}
+	for _, w := range unfinished {
+		w.rest()
+	}
+	d.mu.Unlock()
+	select {
+	case <-d.gone:
+	case <-time.After(closeGrace):
+	}
+}
+
+// reap gives everything back when the last thread has ended, which for a read that hangs may be after
+// Close has returned.
+func (d *Decoder) reap() {
+	d.group.Wait()
+	processors.Return(d.taken)
+	d.recipes.clear()
+	close(d.gone)
+}

@@ -1,0 +1,25 @@
+// Package decoder decodes images that a program chooses one by one: each task has its own bytes or
+// file, its own configuration, its own key of draws, and its own place in the program's memory.
+//
+// # Who does what
+//
+// Submit copies a list of tasks and returns at once; the list is a Work. Works are done in the order
+// in which they were submitted, and the tasks of one in theirs, so that no thread waits for the last
+// image of a batch while there is another batch. Decode threads are those of a loader: goroutines,
+// each locked to a thread with one native.Context and one buffer. Neighbouring tasks of one image are
+// one unit: its bytes are read once, and where their keys differ in the view alone they are made from
+// one pass over them, as a loader's views are.
+//
+// # Whose memory
+//
+// What a task reads and writes belongs to the program. A thread touches it only between begin and end
+// of a unit's decoding, which Close waits for, and none begins after it. A file is read into memory of the
+// thread's own before, so Close does not wait for a read that hangs.
+//
+// # Configurations
+//
+// Thousands of tasks share one text. What it compiles to is kept, by the text and, for sizes may
+// follow a schedule, the epoch; a bounded number of those that were used last.
+//
+// The package knows neither JSON nor transforms: who opens a Decoder says how a text is compiled.
+package decoder

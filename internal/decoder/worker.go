@@ -1,0 +1,239 @@
+package decoder
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/threads"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// worker is one decode thread.
+type worker struct {
+	decoder *Decoder
+	context *native.Context
+	limits  native.Limits // of the context
+	buffer  mmap.Buffer
+	unit    unit
+}
+
+// unit is the tasks of one image, and what a thread knows of them.
+type unit struct {
+	work    *Work
+	tasks   []task
+	results []Result
+	recipes []*Recipe // nil of a task that is finished: it has failed, or only its size was asked for
+	views   []native.View
+	facts   native.Facts // of the image, under the limits
+	limits  native.Limits
+	known   bool // facts are
+}
+
+// run works until the Decoder closes. The goroutine ends without unlocking, and the thread with it: it
+// is not left to the runtime with whatever a decoder did to it.
+func (w *worker) run() {
+	runtime.LockOSThread()
+	defer threads.Name()()
+	defer w.buffer.Free()
+	defer func() { w.context.Close() }() // the one that it has then
+	for {
+		work, first, end, ok := w.decoder.take()
+		if !ok {
+			return
+		}
+		w.unit.begin(work, first, end)
+		w.do()
+		work.finish(first, w.unit.results)
+		w.unit.drop()
+	}
+}
+
+func (u *unit) begin(work *Work, first, end int) {
+	u.work, u.tasks, u.known = work, work.tasks[first:end], false
+	u.results, u.recipes = u.results[:0], u.recipes[:0]
+	for range u.tasks {
+		u.results, u.recipes = append(u.results, Result{}), append(u.recipes, nil)
+	}
+}
+
+// drop lets go of what belongs to the program.
+func (u *unit) drop() {
+	clear(u.results)
+	clear(u.recipes)
+	clear(u.views)
+	u.work, u.tasks, u.views = nil, nil, u.views[:0]
+}
+
+// fail makes an error that of every task that is not finished.
+func (u *unit) fail(err error) {
+	for i := range u.tasks {
+		if u.recipes[i] != nil {
+			u.finish(i, err)
+		}
+	}
+}
+
+// finish ends a task; a nil error leaves it as made.
+func (u *unit) finish(i int, err error) {
+	u.results[i].Err, u.recipes[i] = named(err, u.tasks[0].source.Name()), nil
+}
+
+// do makes the images of a unit.
+func (w *worker) do() {
+	u := &w.unit
+	defer func() {
+		// A mistake of ours ends this image, never the process.
+		if p := recover(); p != nil {
+			text := fmt.Sprintf("panic: %v; please report this with: %s", p, debug.Stack())
+			err := &Error{Code: fault.KindInternal, Offset: fault.None, Text: text}
+			for i := range u.results {
+				u.results[i].Err = err
+			}
+		}
+	}()
+	limit, any := int64(0), false
+	for i := range u.tasks {
+		recipe, err := u.tasks[i].recipe.get(w.decoder.config.Compile)
+		if err != nil {
+			u.finish(i, err)
+			continue
+		}
+		u.recipes[i], any = recipe, true
+		limit = max(limit, int64(min(recipe.Limits.MaxRecordBytes, 1<<62)))
+	}
+	if !any {
+		return
+	}
+	view, err := w.read(limit)
+	if err != nil {
+		u.fail(err)
+		return
+	}
+	for i := range u.tasks {
+		if u.recipes[i] != nil {
+			w.make(i, view)
+		}
+	}
+}
+
+// read makes the encoded bytes readable: the program's own, or those of a file in a buffer of the
+// thread's. The file is not opened for a work that was closed.
+func (w *worker) read(limit int64) (mmap.View, error) {
+	t := &w.unit.tasks[0]
+	if t.inMemory {
+		return t.bytes, nil
+	}
+	if w.unit.work.isClosed() {
+		return mmap.View{}, ErrClosed
+	}
+	view, err := mmap.ReadSource(t.source, &w.buffer, limit, w.decoder.config.Store)
+	return view, oversized(err, t.source.Name(), limit)
+}
+
+// make makes the image of task i, and of those behind it that are views of it.
+func (w *worker) make(i int, data mmap.View) {
+	u := &w.unit
+	if !u.work.begin() {
+		u.fail(ErrClosed)
+		return
+	}
+	defer u.work.end()
+	if err := w.limit(u.recipes[i].Limits); err != nil {
+		u.finish(i, err)
+		return
+	}
+	count := 0
+	for k := i; k < len(u.tasks) && count < native.MaxViews && u.follows(i, k); k++ {
+		if ready, err := w.measure(k, data); !ready {
+			u.finish(k, err)
+			break
+		}
+		count++
+	}
+	if count == 0 {
+		return
+	}
+	if err := w.sample(i, count, data); err == nil || count == 1 {
+		for k := i; k < i+count; k++ {
+			u.finish(k, err)
+		}
+		return
+	}
+	// It does not say whose fault it is. Each alone has its own answer.
+	for k := i; k < i+count; k++ {
+		u.finish(k, w.sample(k, 1, data))
+	}
+}
+
+// follows says whether task k is to be made together with i: as the next view of the same draws.
+func (u *unit) follows(i, k int) bool {
+	if u.recipes[k] == nil {
+		return false
+	}
+	key := u.tasks[i].key
+	if uint64(key.View)+uint64(k-i) > 1<<32-1 {
+		return false
+	}
+	key.View += uint32(k - i)
+	return u.tasks[k].key == key && u.recipes[k].Limits == u.recipes[i].Limits
+}
+
+// measure finds out how large the result is. Not ready is a task that is finished by that: it has
+// failed, or wanted no more.
+func (w *worker) measure(k int, data mmap.View) (ready bool, err error) {
+	u := &w.unit
+	t, recipe := &u.tasks[k], u.recipes[k]
+	// A decoder's own look at the header is enough where the size does not depend on it.
+	size, fixed := recipe.Plan.FixedSize()
+	if !fixed || uint64(t.capacity) < size.Bytes {
+		if !u.known || u.limits != recipe.Limits {
+			if u.facts, _, err = w.context.Inspect(data.Pointer, data.Length, false); err != nil {
+				return false, err
+			}
+			u.known, u.limits = true, recipe.Limits
+		}
+		if size, err = recipe.Plan.DrawnSize(t.key, u.facts.Width, u.facts.Height); err != nil {
+			return false, recipe.Explain(err)
+		}
+	}
+	result := &u.results[k]
+	result.Width, result.Height, result.Bytes = size.Width, size.Height, size.Bytes
+	if t.capacity == 0 {
+		return false, nil
+	}
+	if uint64(t.capacity) < size.Bytes {
+		return false, fault.New(fault.KindArgument, fault.Argument("capacity", t.capacity, fmt.Sprintf("at least %d, the bytes of the result", size.Bytes)))
+	}
+	return true, nil
+}
+
+// sample makes so many views.
+func (w *worker) sample(i, count int, data mmap.View) error {
+	u := &w.unit
+	u.views = u.views[:0]
+	for k := i; k < i+count; k++ {
+		u.views = append(u.views, native.View{Plan: u.recipes[k].Plan, To: u.tasks[k].to, Capacity: uint64(u.tasks[k].capacity)})
+	}
+	_, err := w.context.Sample(data.Pointer, data.Length, native.Seek{}, u.tasks[i].key, nil, u.views...)
+	if err != nil {
+		return u.recipes[i].Explain(err)
+	}
+	return nil
+}
+
+// limit gives the thread a context of these limits; programs have the same for all images.
+func (w *worker) limit(limits native.Limits) error {
+	if w.limits == limits {
+		return nil
+	}
+	context, err := native.NewContext(limits)
+	if err != nil {
+		return err
+	}
+	w.context.Close()
+	w.context, w.limits = context, limits
+	return nil
+}
