@@ -93,7 +93,11 @@ func configuration(text *C.char, length C.size_t, into any) error {
 	if short := headroom.Memory(8 * int64(min(length, 1<<40))); short != nil {
 		return short
 	}
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
+	return strictly(unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length)), into)
+}
+
+// strictly is configuration for text that may be empty no more.
+func strictly(raw []byte, into any) error {
 	// encoding/json would replace such bytes, and a path would be another; package pathjson escapes them.
 	if !utf8.Valid(raw) {
 		return argument("the configuration is no valid UTF-8")

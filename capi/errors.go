@@ -49,7 +49,7 @@ func badHandle(h int64) error {
 }
 
 func batchHandle(h int64) error {
-	return fault.New(fault.KindBadHandle, fmt.Sprintf("%#x is a batch's handle (expected a dataset's, a loader's, a writer's or a job's): hr_release gives a batch back", h))
+	return fault.New(fault.KindBadHandle, fmt.Sprintf("%#x is a batch's handle (expected a dataset's, a loader's, a writer's, a job's, a decoder's or a work's): hr_release gives a batch back", h))
 }
 
 // classify is what the caller of the ABI is told of an error.

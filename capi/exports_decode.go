@@ -18,39 +18,34 @@ import (
 
 // decodeConfig is the configuration of hr_decode.
 type decodeConfig struct {
-	Transform []json.RawMessage `json:"transform"`
-	DType     string            `json:"dtype"`
-	Layout    string            `json:"layout"`
-	Scale     string            `json:"scale"`
-	Mode      string            `json:"mode"`
-	Limits    *limitsJSON       `json:"limits"`
-	Seed      uint64            `json:"seed"`
-	Epoch     uint64            `json:"epoch"`
-	Sample    uint64            `json:"sample"`
-	Draw      uint64            `json:"draw"`
-	View      uint32            `json:"view"`
-	Replay    bool              `json:"replay"`
-	Label     json.RawMessage   `json:"label"`
-	Size      []int32           `json:"size"`
-	Samples   uint64            `json:"samples"`
+	imageConfig
+	Seed    uint64          `json:"seed"`
+	Epoch   uint64          `json:"epoch"`
+	Sample  uint64          `json:"sample"`
+	Draw    uint64          `json:"draw"`
+	View    uint32          `json:"view"`
+	Replay  bool            `json:"replay"`
+	Label   json.RawMessage `json:"label"`
+	Size    []int32         `json:"size"`
+	Samples uint64          `json:"samples"`
 }
 
 //export goDecode
 func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.size_t, into unsafe.Pointer, capacity C.size_t, result *C.hr_image, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
-		c := decodeConfig{DType: "uint8", Layout: "NHWC"}
+		c := decodeConfig{imageConfig: wholeImage}
 		if configLength > 0 {
 			if err := configuration(config, configLength, &c); err != nil {
 				return err
 			}
 		}
-		plan, err := transform.ParseAt(c.Transform, int64(min(c.Epoch, math.MaxInt64)), transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+		plan, err := c.plan(c.Epoch)
 		if err != nil {
-			return planError(err)
+			return err
 		}
 		defer plan.Close()
 		if plan.Mix() != nil && !c.Replay {
-			return argument("transform mixes the images of a batch, and this is one image (expected a list without MixUp, CutMix and Mixup)")
+			return errMixes
 		}
 		context, err := native.NewContext(c.Limits.limits())
 		if err != nil {
@@ -81,7 +76,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		}
 		made, err := plan.DrawnSize(key, facts.Width, facts.Height)
 		if err != nil {
-			return transform.Explain(c.Transform, err)
+			return c.explain(err)
 		}
 		told(result, made.Width, made.Height, made.Bytes)
 		if capacity == 0 {
@@ -92,7 +87,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		}
 		_, err = context.Sample(source, size, native.Seek{}, key, nil,
 			native.View{Plan: plan, To: into, Capacity: uint64(capacity)})
-		return planError(transform.Explain(c.Transform, err))
+		return c.explain(err)
 	})
 }
 

@@ -135,6 +135,36 @@ int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_
   return goDecode(BYTES(bytes), length, TEXT(config), config_length, data, capacity, result, error);
 }
 
+int32_t hr_decoder_open(const char *config, size_t length, hr_handle *decoder, hr_error *error) {
+  ENTER(error);
+  REFUSE_SPENT(error);
+  REFUSE_MISSING(config, length, error);
+  REFUSE_MISSING(decoder, sizeof *decoder, error);
+  return goDecoderOpen(TEXT(config), length, decoder, error);
+}
+
+int32_t hr_decoder_submit(hr_handle decoder, const hr_task *tasks, size_t count, hr_handle *work,
+                          hr_error *error) {
+  ENTER(error);
+  REFUSE_SPENT(error);
+  if (count > PTRDIFF_MAX / sizeof *tasks) {
+    return refuse(error, HR_ARGUMENT, "count is %zu (expected a number of tasks)", count);
+  }
+  REFUSE_MISSING(tasks, count * sizeof *tasks, error);
+  REFUSE_MISSING(work, sizeof *work, error);
+  return goDecoderSubmit(decoder, (hr_task *)tasks, count, work, error);
+}
+
+int32_t hr_decoder_wait(hr_handle work, int64_t timeout_ms, uint64_t *failed, hr_error *error) {
+  ENTER(error);
+  return goDecoderWait(work, timeout_ms, failed, error);
+}
+
+int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_error *error) {
+  ENTER(error);
+  return goDecoderResult(work, index, result, error);
+}
+
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error) {
   ENTER(error);

@@ -19,8 +19,8 @@
  *   - The first call starts the engine. Where the process may not have the threads or the address
  *     space for that (docs/limits.md), this call and each further one is HR_LIMIT or HR_MEMORY
  *     with what is needed and what is allowed, until there is enough.
- *   - hr_loader_open, hr_job_wait and hr_writer_finish fill `error` on HR_OK, too: its text is
- *     empty, or warns that fewer threads work than should, for no more are allowed.
+ *   - hr_loader_open, hr_decoder_open, hr_job_wait and hr_writer_finish fill `error` on HR_OK, too:
+ *     its text is empty, or warns that fewer threads work than should, for no more are allowed.
  */
 #ifndef HEADRACE_H
 #define HEADRACE_H
@@ -73,12 +73,12 @@ typedef int64_t hr_handle; /* never 0 */
 /* HR_ABI_VERSION of the library; a caller compares it with its own before anything else. */
 int32_t hr_abi_version(void);
 
-/* Closes the handle of a dataset, loader, writer (an unfinished writer leaves nothing that opens)
- * or job (is cancelled). Batches still held stay valid until hr_release; the handle of one is
- * HR_BAD_HANDLE here, and the batch stays held. Closing twice is HR_BAD_HANDLE. Returns within the
- * time one image takes to decode; where a read hangs, after half a second, and the rest is given
- * back when that read ends. A job or an unfinished writer, which removes what it had begun, may
- * take five. */
+/* Closes the handle of a dataset, loader, writer (an unfinished writer leaves nothing that opens),
+ * job (is cancelled), decoder (so are its unfinished works) or work of one (hr_decoder_submit).
+ * Batches still held stay valid until hr_release; the handle of one is HR_BAD_HANDLE here, and the
+ * batch stays held. Closing twice is HR_BAD_HANDLE. Returns within the time one image takes to
+ * decode; where a read hangs, after half a second, and the rest is given back when that read ends.
+ * A job or an unfinished writer, which removes what it had begun, may take five. */
 int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */
@@ -147,6 +147,70 @@ typedef struct hr_image {
  * rows as float32. */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
+
+/* ---- many images ------------------------------------------------------------------------ */
+
+/* The bits of hr_task.flags. */
+enum hr_task_flag {
+  HR_TASK_DESCRIPTOR = 1, /* `descriptor` is an open file: it is read from its first byte in the
+                           * place of `path`, and its position left as it is */
+  HR_TASK_SAME_IMAGE = 2, /* the image of the task before, read once: nothing here that says where
+                           * an image is counts. Tasks of one image whose keys differ in `view`
+                           * alone, which counts up, are decoded together where that is faster */
+  HR_TASK_CHECKED = 4     /* another file than device, inode, size and mtime_ns say, or one that is
+                           * written to while it is read, is HR_BAD_FILE: expected and found */
+};
+
+/* One image to make: of any bytes or file, by any transforms, to any place. */
+typedef struct hr_task {
+  const uint8_t *bytes; /* encoded, in memory; NULL: a file is read */
+  size_t length;        /* of `bytes` */
+  const char *path;     /* of the file; of bytes only what errors call them; may be NULL */
+  size_t path_length;   /* without a NUL */
+  const char *config;   /* see hr_decoder_submit; may be NULL */
+  size_t config_length;
+  void *data;      /* where the result goes */
+  size_t capacity; /* of `data`; 0: only the result's size is found out, from the header */
+  uint64_t seed, epoch, sample, draw; /* with `view` the key of every draw, as in hr_decode */
+  uint64_t device, inode;             /* st_dev and st_ino of the file, */
+  int64_t size, mtime_ns;             /* st_size, and st_mtim in nanoseconds */
+  uint32_t view;
+  uint32_t flags; /* of enum hr_task_flag */
+  int32_t descriptor;
+  uint32_t reserved; /* 0 */
+} hr_task;
+
+/* Starts threads that decode. config: {"num_threads" (0: automatic), "read_delay_ms" (for tests:
+ * every read waits so long)}. */
+int32_t hr_decoder_open(const char *config, size_t length, hr_handle *decoder, hr_error *error);
+
+/* Hands over `count` tasks and returns at once; *work stands for them until hr_close. Works are
+ * done in the order in which they were submitted, and the tasks of each in theirs, by all threads.
+ * A task's "config" is that of hr_decode without the key: {"transform", "dtype", "layout", "scale",
+ * "mode", "limits"}, and its pixels are those of hr_decode. Tasks may share a text: it is read
+ * once.
+ *
+ * Tasks, paths and configurations are copied before this returns. `bytes` and `data` belong to the
+ * work until hr_decoder_wait was HR_OK or hr_close has returned; so does a descriptor stay open. A
+ * task without an image, or with NULL for memory that is not empty, is HR_ARGUMENT that says its
+ * number, and none is begun. At most 4,096 works, and 1,048,576 tasks unless in one work, may wait
+ * unfinished: one more is HR_LIMIT.
+ *
+ * hr_close of a work cancels what has not begun and waits for what is being decoded, an image of
+ * each thread at most, but not for a file that hangs: when it has returned, `data` is not written
+ * and `bytes` are not read any more. */
+int32_t hr_decoder_submit(hr_handle decoder, const hr_task *tasks, size_t count, hr_handle *work,
+                          hr_error *error);
+
+/* Waits at most timeout_ms (0: only looks). HR_OK: all tasks are finished, and *failed (may be
+ * NULL) of them have an error. HR_CLOSED: the work or its decoder was closed before. */
+int32_t hr_decoder_wait(hr_handle work, int64_t timeout_ms, uint64_t *failed, hr_error *error);
+
+/* What became of task `index`: HR_OK, or its own error, by the file's name where it has one. Of
+ * *result (may be NULL) the size is filled as soon as it is known, else 0: with a capacity that is
+ * too small, which is HR_ARGUMENT, it is what is needed. HR_TIMEOUT: not finished yet. What an
+ * error leaves in `data` has no meaning. */
+int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_error *error);
 
 /* ---- loaders ---------------------------------------------------------------------------- */
 

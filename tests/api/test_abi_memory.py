@@ -40,6 +40,13 @@ class Objects:
         self.submitted = self.opened(
             "hr_loader_open", text(CONFIG | {"order": "submitted"}), self.dataset
         )
+        self.decoder = self.opened("hr_decoder_open", b"{}")
+        self.work = ctypes.c_int64()
+        task = decoder_task()
+        library = _lib.library()
+        assert library.hr_decoder_submit(self.decoder, task, 1, byref(self.work), None) == 0
+        self._handles.append(self.work.value)
+        assert library.hr_decoder_wait(self.work, 60_000, None, None) == 0
         self.job = self.writer()
         assert _lib.library().hr_writer_finish(self.job, None) == 0
 
@@ -128,6 +135,11 @@ def decode_arguments(_: Objects) -> tuple[Any, ...]:
     return IMAGE, len(IMAGE), b"{}", 2, room, 192, byref(_lib.Image())
 
 
+def decoder_task() -> Any:
+    """One that asks for a size."""
+    return byref(_lib.Task(bytes=ctypes.cast(IMAGE, ctypes.c_void_p), length=len(IMAGE)))
+
+
 def verify(o: Objects) -> bytes:
     return text({"job": "verify", "source": str(o.packed)})
 
@@ -139,6 +151,14 @@ FUNCTIONS = {
     "hr_dataset_info": Function(lambda o: answer(o.dataset, -1), (2,), (4,), (3,)),
     "hr_dataset_read": Function(lambda o: answer(o.dataset, 3), (2,), (4,), (3,)),
     "hr_decode": Function(decode_arguments, (0, 2, 4), (6,), (1, 3, 5)),
+    "hr_decoder_open": Function(lambda o: configured(b"{}", o), (0, 2), (), (1,)),
+    "hr_decoder_submit": Function(
+        lambda o: (o.decoder, decoder_task(), 1, byref(o.out)), (1, 3), (), (2,)
+    ),
+    "hr_decoder_wait": Function(
+        lambda o: (o.work.value, 60_000, byref(ctypes.c_uint64())), (), (2,)
+    ),
+    "hr_decoder_result": Function(lambda o: (o.work.value, 0, byref(_lib.Image())), (), (2,)),
     "hr_loader_open": Function(
         lambda o: (o.dataset, *configured(text(CONFIG), o)), (1, 3), (), (2,)
     ),
@@ -222,6 +242,8 @@ def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> No
         ("hr_decode", (2,), 0),
         ("hr_decode", (4,), 0),
         ("hr_decode", (2, 4), 0),
+        ("hr_decoder_open", (0,), ARGUMENT),
+        ("hr_decoder_submit", (1,), 0),  # a work of no tasks
         ("hr_submit", (1, 2), 0),  # the end of an epoch
         ("hr_writer_add", (1,), 0),
         ("hr_writer_add", (3,), 0),

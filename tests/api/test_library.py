@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace._engine import _lib
+from headrace._engine import _lib, decoder
 from timing import within
 
 PACKAGE = Path(headrace.__file__).parent
@@ -46,14 +46,14 @@ def test_the_library_exports_the_functions_of_its_header_and_nothing_else() -> N
     exported = {name.split("@")[0] for name in symbols("--defined-only")} - {"HEADRACE_1"}
     assert exported == declared
     assert set(_lib._PROTOTYPES) == declared
-    assert len(declared) <= 20
+    assert len(declared) <= 24
 
 
 def test_who_starts_the_engine_keeps_its_timer_slack_and_the_runtimes_threads_have_more() -> None:
     said = python(
         """
         import ctypes, os
-        from headrace._engine import _lib
+        from headrace._engine import _lib, decoder
         libc = ctypes.CDLL(None)
         PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
         libc.prctl(PR_SET_TIMERSLACK, 70_000, 0, 0, 0)
@@ -97,6 +97,7 @@ def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path)
     pairs = {
         "hr_error": _lib.Error,
         "hr_image": _lib.Image,
+        "hr_task": _lib.Task,
         "hr_field": _lib.Field,
         "hr_batch": _lib.Batch,
         "hr_progress": _lib.Progress,
@@ -119,7 +120,8 @@ def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path)
 
 def test_codes_and_versions_are_those_of_the_header() -> None:
     text = HEADER.read_text()
-    codes = {name: int(value) for name, value in re.findall(r"\b(HR_[A-Z_]+) = (\d+)", text)}
+    numbers = {name: int(value) for name, value in re.findall(r"\b(HR_[A-Z_]+) = (\d+)", text)}
+    codes = {name: value for name, value in numbers.items() if not name.startswith("HR_TASK_")}
     from headrace._engine.codes import BY_CODE
 
     answers = {"HR_OK": _lib.OK, "HR_END": _lib.END, "HR_TIMEOUT": _lib.TIMEOUT}
@@ -129,6 +131,19 @@ def test_codes_and_versions_are_those_of_the_header() -> None:
     assert f"#define HR_ABI_VERSION {_lib.ABI_VERSION}\n" in text
     assert f"#define HR_MAX_FIELDS {_lib.MAX_FIELDS}\n" in text
     assert f"#define HR_MAX_DIMENSIONS {_lib.MAX_DIMENSIONS}\n" in text
+
+
+def test_a_task_is_packed_as_its_structure_is_laid_out() -> None:
+    text = HEADER.read_text()
+    flags = dict(re.findall(r"\bHR_TASK_([A-Z_]+) = (\d+)", text))
+    for name, value in flags.items():
+        assert getattr(decoder, f"_{name}") == int(value)
+    assert decoder.TASK.size == ctypes.sizeof(_lib.Task)
+    values = range(1, 21)
+    packed = _lib.Task.from_buffer_copy(decoder.TASK.pack(*values))
+    # As they are packed: the members that say where the image is, what becomes of it, its key...
+    assert [getattr(packed, name) for name, _ in _lib.Task._fields_] == list(values)
+    assert len(flags) == 3
 
 
 def test_importing_loads_neither_torch_nor_the_engine() -> None:
@@ -200,7 +215,7 @@ def test_a_child_forked_before_first_use_works(folder: Path) -> None:
 def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
     program = """
         import ctypes, os
-        from headrace._engine import _lib
+        from headrace._engine import _lib, decoder
         library = _lib.library()
         error, null = _lib.Error(), None
         child = os.fork()
@@ -231,6 +246,9 @@ def test_stray_handles_are_errors_and_never_a_crash() -> None:
             library.hr_loader_info(stray, buffer, 64, need, error),
             library.hr_writer_finish(stray, error),
             library.hr_job_wait(stray, 0, None, error),
+            library.hr_decoder_submit(stray, None, 0, _lib.c_int64(), error),
+            library.hr_decoder_wait(stray, 0, None, error),
+            library.hr_decoder_result(stray, 0, None, error),
         ):
             assert code == 4
             assert b"handle" in error.text

@@ -97,6 +97,33 @@ class Image(ctypes.Structure):
     _fields_ = (("width", c_uint32), ("height", c_uint32), ("bytes", c_uint64))
 
 
+class Task(ctypes.Structure):
+    """``hr_task``."""
+
+    _fields_ = (
+        ("bytes", c_void_p),
+        ("length", c_size_t),
+        ("path", c_void_p),
+        ("path_length", c_size_t),
+        ("config", c_void_p),
+        ("config_length", c_size_t),
+        ("data", c_void_p),
+        ("capacity", c_size_t),
+        ("seed", c_uint64),
+        ("epoch", c_uint64),
+        ("sample", c_uint64),
+        ("draw", c_uint64),
+        ("device", c_uint64),
+        ("inode", c_uint64),
+        ("size", c_int64),
+        ("mtime_ns", c_int64),
+        ("view", c_uint32),
+        ("flags", c_uint32),
+        ("descriptor", c_int32),
+        ("reserved", c_uint32),
+    )
+
+
 class Field(ctypes.Structure):
     """``hr_field``."""
 
@@ -153,6 +180,10 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
         *(c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t),
         *(POINTER(Image), _ERROR),
     ),
+    "hr_decoder_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_decoder_submit": (_HANDLE, c_void_p, c_size_t, POINTER(_HANDLE), _ERROR),
+    "hr_decoder_wait": (_HANDLE, c_int64, POINTER(c_uint64), _ERROR),
+    "hr_decoder_result": (_HANDLE, c_uint64, POINTER(Image), _ERROR),
     "hr_loader_open": (_HANDLE, c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
     "hr_seek": (_HANDLE, c_int64, c_int64, _ERROR),
     "hr_submit": (_HANDLE, POINTER(c_int64), POINTER(c_uint64), c_size_t, _ERROR),
@@ -283,7 +314,9 @@ class Handle:
         # The library writes the handle to where the finalizer looks for it, so that no exception
         # comes between opening an object and owning it.
         self.place = _HANDLE()
-        self.close: weakref.finalize[..., Handle] = weakref.finalize(self, _close, self.place)
+        self.close: weakref.finalize[..., Handle] = weakref.finalize(
+            self, close_if_open, self.place
+        )
 
     def keep(self, loans: dict[int, Any]) -> None:
         """Keeps what is lent to the object alive until it was closed."""
@@ -381,7 +414,8 @@ def info(name: str, *arguments: Any) -> dict[str, Any]:
     return found
 
 
-def _close(handle: c_int64) -> None:
+def close_if_open(handle: c_int64) -> None:
+    """Closes what a handle stands for, where it does and this is not a forked child."""
     # Runs in whatever thread the collector picked, also in a forked child, whose parent it is that
     # still needs the object. Takes no lock of ours: the thread it interrupts may hold it.
     if handle.value and _library is not None and _loaded_in == os.getpid():
@@ -395,7 +429,7 @@ _stuck: list[dict[int, Any]] = []
 
 def _close_lent(handle: c_int64, loans: dict[int, Any]) -> None:
     begun = time.monotonic()
-    _close(handle)
+    close_if_open(handle)
     if time.monotonic() - begun < _CLOSE_GRACE_S:
         loans.clear()
     elif loans:
@@ -404,7 +438,7 @@ def _close_lent(handle: c_int64, loans: dict[int, Any]) -> None:
 
 
 def release(batch: int) -> None:
-    """Gives a batch's memory back. For finalizers, as ``_close``."""
+    """Gives a batch's memory back. For finalizers, as ``close_if_open``."""
     if _library is not None and _loaded_in == os.getpid():
         _library.hr_release(batch, None)
 

@@ -1,0 +1,585 @@
+"""Many images at once: the decoder behind deferred images, by its Python face and by the C ABI."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from ctypes import byref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import headrace as hr
+import images
+from headrace._engine import _lib
+from headrace._engine.decoder import Decoder, File, Task, Work
+from headrace.errors import (
+    ArgumentError,
+    BadFileError,
+    ClosedError,
+    HeadraceError,
+    LimitError,
+    MissingFileError,
+    SystemFailure,
+    TruncatedError,
+    UnsupportedError,
+    WaitTimeoutError,
+)
+from timing import eventually
+
+Pixels = NDArray[Any]
+Key = tuple[int, int, int, int, int]
+
+NO_KEY: Key = (0, 0, 0, 0, 0)
+CROP = {
+    "transform": [{"name": "RandomResizedCrop", "size": 24}, {"name": "RandomHorizontalFlip"}],
+    "dtype": "float32",
+    "layout": "NCHW",
+}
+PPM = b"P6 31 17 255\n" + images.pixels(31, 17).tobytes()
+IMAGES = [
+    images.jpeg(90, 70),
+    images.jpeg(64, 64, flags=("progressive",)),
+    images.png(50, 40, 2),
+    PPM,
+]
+
+
+@pytest.fixture
+def decoder() -> Iterator[Decoder]:
+    made = Decoder(2)
+    yield made
+    made.close()
+
+
+def text(config: dict[str, Any]) -> bytes:
+    return json.dumps(config).encode()
+
+
+def alone(encoded: bytes, config: dict[str, Any], key: Key = NO_KEY) -> Pixels:
+    """What hr_decode makes of it, as bytes."""
+    names = ("seed", "epoch", "sample", "draw", "view")
+
+    def make(image: _lib.Image) -> tuple[Pixels, int]:
+        room = np.zeros(image.bytes, np.uint8)
+        return room, room.ctypes.data
+
+    given = {**config, **dict(zip(names, key, strict=True))}
+    return _lib.decode(encoded, len(encoded), given, make)
+
+
+def why_alone(encoded: bytes, config: dict[str, Any]) -> HeadraceError:
+    with pytest.raises(HeadraceError) as caught:
+        alone(encoded, config)
+    return caught.value
+
+
+def room_for(encoded: bytes, config: dict[str, Any], key: Key = NO_KEY) -> Pixels:
+    return np.full(len(alone(encoded, config, key)), 7, np.uint8)
+
+
+def task(source: Any, config: dict[str, Any], key: Key, room: Pixels, same: bool = False) -> Task:
+    return Task(source, text(config), key, room.ctypes.data, room.nbytes, same)
+
+
+def finished(decoder: Decoder, tasks: Sequence[Task], keep: Any = None) -> Work:
+    work = decoder.submit(tasks, keep)
+    assert work.wait(60)
+    return work
+
+
+def identity(path: Path) -> tuple[int, int, int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+CONFIGS = [
+    {},
+    CROP,
+    {"transform": [{"name": "Resize", "size": 20}], "layout": "NCHW"},
+    {"transform": [{"name": "Resize", "size": 20}, {"name": "CenterCrop", "size": 16}]},
+    {**CROP, "mode": "fast", "dtype": "bfloat16"},
+    {
+        "transform": [
+            {"name": "RandomRotation", "degrees": 30, "expand": True},
+            {"name": "ColorJitter", "brightness": 0.4, "hue": 0.1},
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+def test_pixels_are_those_of_one_image_decoded_alone_from_bytes_and_from_files(
+    decoder: Decoder, tmp_path: Path, config: dict[str, Any]
+) -> None:
+    tasks, rooms, expected = [], [], []
+    for number in range(40):
+        encoded = IMAGES[number % len(IMAGES)]
+        path = tmp_path / f"{number}.image"
+        path.write_bytes(encoded)
+        sources = [
+            encoded,
+            bytearray(encoded),
+            memoryview(encoded),
+            np.frombuffer(encoded, np.uint8),
+            File(os.fsencode(path)),
+            File(os.fsencode(path), -1, identity(path)),
+        ]
+        key = (3, number % 3, number, number % 2, number % 5)
+        expected.append(alone(encoded, config, key))
+        rooms.append(np.full(len(expected[-1]), 7, np.uint8))
+        tasks.append(task(sources[number % len(sources)], config, key, rooms[-1]))
+    work = finished(decoder, tasks, rooms)
+    assert work.failures() == {}
+    for number, (made, wanted) in enumerate(zip(rooms, expected, strict=True)):
+        np.testing.assert_array_equal(made, wanted, err_msg=str(number))
+        assert work.size(number)[2] == len(wanted)
+
+
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_several_results_of_one_image_are_those_of_each_alone(decoder: Decoder, mode: str) -> None:
+    """Keys that count up by views, others, and another plan and size each."""
+    small = {"transform": [{"name": "RandomResizedCrop", "size": 8}], "mode": mode}
+    large = {**CROP, "mode": mode}
+    tasks, rooms, expected = [], [], []
+    for number, encoded in enumerate(IMAGES):
+        for call in range(40):
+            config = large if call < 2 else {} if call == 9 else small
+            key = (1, 2, number, 0, call if call < 36 else 99 - call)
+            expected.append(alone(encoded, config, key))
+            rooms.append(np.full(len(expected[-1]), 7, np.uint8))
+            tasks.append(task(encoded if call == 0 else None, config, key, rooms[-1], call > 0))
+    assert finished(decoder, tasks).failures() == {}
+    for made, wanted in zip(rooms, expected, strict=True):
+        np.testing.assert_array_equal(made, wanted)
+
+
+def test_the_size_of_a_result_can_be_asked_for_without_making_it(decoder: Decoder) -> None:
+    turned = {"transform": [{"name": "Resize", "size": 20}], "dtype": "float32"}
+    work = finished(
+        decoder,
+        [
+            Task(IMAGES[0], text(turned), NO_KEY, 0, 0),
+            Task(IMAGES[0], b"", NO_KEY, 0, 0),
+            Task(IMAGES[0][:40], b"", NO_KEY, 0, 0),
+        ],
+    )
+    assert work.size(0) == (25, 20, 25 * 20 * 3 * 4)
+    assert work.size(1) == (90, 70, 90 * 70 * 3)
+    assert list(work.failures()) == [2]
+    with pytest.raises(TruncatedError):
+        work.size(2)
+    with pytest.raises(ArgumentError, match=r"index is 3 \(expected less than 3"):
+        work.size(3)
+
+
+def test_each_task_has_its_own_error_and_the_others_their_pixels(
+    decoder: Decoder, tmp_path: Path
+) -> None:
+    good, cut, missing, fifo = (tmp_path / name for name in ("good", "cut", "missing", "fifo"))
+    good.write_bytes(IMAGES[0])
+    cut.write_bytes(IMAGES[0][:-500])
+    os.mkfifo(fifo)
+    room = np.zeros(CROP_BYTES, np.uint8)
+    few = {**CROP, "limits": {"max_record_bytes": 100}}
+    cases: list[tuple[Any, dict[str, Any], Pixels, type[HeadraceError], str]] = [
+        (File(bytes(missing)), CROP, room, MissingFileError, f"{missing}: cannot open it: no such"),
+        (File(bytes(tmp_path)), CROP, room, BadFileError, f"{tmp_path}: bad: .* regular file"),
+        (File(bytes(fifo)), CROP, room, BadFileError, f"{fifo}: bad: .* regular file"),
+        (File(b"/dev/zero"), CROP, room, BadFileError, "/dev/zero: bad: .* regular file"),
+        (File(b"a\0b"), CROP, room, SystemFailure, r"a\\x00b: cannot open it: invalid argument"),
+        (File(bytes(cut)), {}, np.zeros(90 * 70 * 3, np.uint8), TruncatedError, f"^{cut}: at byte"),
+        (File(bytes(good)), few, room, LimitError, f"^{good}: unsupported: the record has"),
+        (IMAGES[0], few, room, LimitError, "max_record_bytes"),
+        (b"", CROP, room, TruncatedError, "it is empty"),
+        (b"GIF89a" + bytes(90), CROP, room, UnsupportedError, "GIF"),
+        (IMAGES[0], {"dtype": "float31"}, room, ArgumentError, "dtype"),
+        (IMAGES[0], {"seed": 1}, room, ArgumentError, 'no argument "seed"'),
+        (IMAGES[0], {"transform": [{"name": "CutMix"}]}, room, ArgumentError, "num_classes|mixes"),
+        (IMAGES[0], CROP, room[:5], ArgumentError, r"capacity is 5 \(expected at least 6912"),
+        (File(b"", 10**6), CROP, room, SystemFailure, "descriptor 1000000: .* bad file descriptor"),
+    ]
+    tasks, rooms = [], []
+    for source, config, into, *_ in cases:
+        rooms.append(np.full(CROP_BYTES, 7, np.uint8))
+        tasks += [task(IMAGES[1], CROP, NO_KEY, rooms[-1]), task(source, config, NO_KEY, into)]
+    failures = finished(decoder, tasks).failures()
+    assert list(failures) == list(range(1, 2 * len(cases), 2))
+    for error, (*_, kind, sentence) in zip(failures.values(), cases, strict=True):
+        assert isinstance(error, kind), error
+        with pytest.raises(kind, match=sentence):
+            raise error
+    for made in rooms:
+        np.testing.assert_array_equal(made, alone(IMAGES[1], CROP))
+
+
+CROP_BYTES = 24 * 24 * 3 * 4
+
+
+def test_an_image_in_memory_has_the_sentence_that_it_has_alone(decoder: Decoder) -> None:
+    damaged = [data[:cut] for data in IMAGES for cut in (0, 1, 2, 9, 40, len(data) // 2)]
+    damaged += [b"BM" + bytes(60), b"\x89PNG\r\n\x1a\n" + bytes(60), b"P6 0 0 255\n", b"P6 9 9 "]
+    fits = {"transform": [{"name": "RandomCrop", "size": 60}]}
+    for config in (CROP, {}, fits):
+        rooms = [np.zeros(1 << 16, np.uint8) for _ in damaged]
+        tasks = [task(one, config, NO_KEY, into) for one, into in zip(damaged, rooms, strict=True)]
+        failures = finished(decoder, tasks).failures()
+        assert sorted(failures) == [*range(len(damaged))]
+        for number, error in failures.items():
+            expected = why_alone(damaged[number], config)
+            assert (type(error), str(error)) == (type(expected), str(expected))
+    room = np.zeros(1 << 16, np.uint8)
+    (error,) = finished(decoder, [task(PPM, fits, NO_KEY, room)]).failures().values()
+    assert "transform 0 (RandomCrop): size" in str(error)
+    assert str(error) == str(why_alone(PPM, fits))
+
+
+def test_a_result_that_fails_leaves_the_others_of_its_image(decoder: Decoder) -> None:
+    fits = {"transform": [{"name": "RandomCrop", "size": 60}]}
+    rooms = [np.zeros(60 * 60 * 3, np.uint8) for _ in range(3)]
+    big = {"transform": [{"name": "RandomCrop", "size": 71}]}
+    last = np.zeros(71 * 71 * 3, np.uint8)
+    configs: list[dict[str, Any]] = [fits, {"no": 1}, fits, big]
+    tasks = [
+        task(IMAGES[0], config, (0, 0, 0, 0, view), into, view > 0)
+        for view, (config, into) in enumerate(zip(configs, [*rooms, last], strict=True))
+    ]
+    assert list(finished(decoder, tasks).failures()) == [1, 3]
+    for view in (0, 2):
+        np.testing.assert_array_equal(rooms[view], alone(IMAGES[0], fits, (0, 0, 0, 0, view)))
+
+
+def test_a_file_must_be_the_one_that_was_seen(decoder: Decoder, tmp_path: Path) -> None:
+    path, other = tmp_path / "seen", tmp_path / "other"
+    path.write_bytes(IMAGES[0])
+    other.write_bytes(IMAGES[0])
+    seen = identity(path)
+    os.utime(other, ns=(seen[3], seen[3]))
+    room = np.zeros(CROP_BYTES, np.uint8)
+
+    def error() -> str:
+        work = finished(decoder, [task(File(bytes(path), -1, seen), CROP, NO_KEY, room)])
+        return "".join(map(str, work.failures().values()))
+
+    assert error() == ""
+    os.utime(path, ns=(seen[3] + 1, seen[3] + 1))
+    assert f"(expected {seen[3]} ns, found {seen[3] + 1})" in error()
+    path.write_bytes(IMAGES[0] + b"more")
+    assert f"(expected {seen[2]} bytes, found {seen[2] + 4})" in error()
+    os.replace(other, path)
+    assert f"expected inode {seen[1]} of device {seen[0]}, found inode" in error()
+    path.unlink()
+    assert "no such file" in error()
+
+
+def test_an_open_file_is_read_from_its_beginning_whatever_became_of_its_name(
+    decoder: Decoder, tmp_path: Path
+) -> None:
+    path = tmp_path / "gone"
+    path.write_bytes(IMAGES[0])
+    room = np.zeros(CROP_BYTES, np.uint8)
+    with path.open("rb") as file:
+        file.seek(50)
+        seen = identity(path)
+        path.unlink()
+        tasks = [
+            task(File(bytes(path), file.fileno(), kept), CROP, NO_KEY, room)
+            for kept in (None, seen)
+        ]
+        assert finished(decoder, tasks).failures() == {}
+        assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == 50
+    np.testing.assert_array_equal(room, alone(IMAGES[0], CROP))
+
+
+def test_works_are_done_in_the_order_in_which_they_were_submitted(decoder: Decoder) -> None:
+    works = []
+    for number in range(50):
+        room = np.zeros(CROP_BYTES * 8, np.uint8)
+        tasks = [
+            Task(
+                IMAGES[i % 4],
+                text(CROP),
+                (number, 0, i, 0, 0),
+                room[i * CROP_BYTES :].ctypes.data,
+                CROP_BYTES,
+            )
+            for i in range(8)
+        ]
+        works.append((decoder.submit(tasks, room), room))
+    assert works[-1][0].wait(60)
+    for number, (work, room) in enumerate(works):
+        # Of those before the last at most what other threads had in hand was behind it.
+        assert work.wait(60)
+        assert work.failures() == {}
+        for i in range(8):
+            made = room[i * CROP_BYTES : (i + 1) * CROP_BYTES]
+            np.testing.assert_array_equal(made, alone(IMAGES[i % 4], CROP, (number, 0, i, 0, 0)))
+
+
+def test_another_text_for_every_task_is_compiled_and_let_go(decoder: Decoder) -> None:
+    rooms, tasks, expected = [], [], []
+    for number in range(1200):
+        config = {
+            "transform": [
+                {"name": "Crop", "top": number % 7, "left": number // 100, "height": 4, "width": 5}
+            ]
+        }
+        config["limits"] = {"max_pixels": 10_000 + number}
+        rooms.append(np.zeros(60, np.uint8))
+        expected.append(images.pixels(31, 17)[number % 7 :][:4, number // 100 :][:, :5])
+        tasks.append(task(PPM, config, NO_KEY, rooms[-1]))
+    assert finished(decoder, tasks).failures() == {}
+    for made, wanted in zip(rooms, expected, strict=True):
+        np.testing.assert_array_equal(made.reshape(4, 5, 3), wanted)
+
+
+def test_a_size_that_follows_a_schedule_is_that_of_the_keys_epoch(decoder: Decoder) -> None:
+    sizes = {"by": "epoch", "at": [[0, 8], [3, 16]]}
+    config = text({"transform": [{"name": "RandomResizedCrop", "size": sizes}]})
+    tasks = [Task(PPM, config, (0, epoch, 0, 0, 0), 0, 0) for epoch in (0, 2, 3, 2, 9)]
+    work = finished(decoder, tasks)
+    assert [work.size(i)[0] for i in range(5)] == [8, 8, 16, 8, 16]
+
+
+def slow(count: int, room: Pixels, path: Path) -> list[Task]:
+    path.write_bytes(IMAGES[0])
+    return [task(File(bytes(path)), CROP, NO_KEY, room) for _ in range(count)]
+
+
+def test_wait_keeps_its_timeout_and_says_whether_all_is_finished(tmp_path: Path) -> None:
+    decoder, room = Decoder(1, read_delay_ms=400), np.zeros(CROP_BYTES, np.uint8)
+    work = decoder.submit(slow(2, room, tmp_path / "a"), room)
+    assert not work.wait(0)
+    assert work.failures() == {}
+    with pytest.raises(WaitTimeoutError):
+        work.size(1)
+    for timeout in (0.0, 0.05, 0.25):
+        begun = time.monotonic()
+        if work.wait(timeout):
+            break
+        assert time.monotonic() - begun >= timeout
+    assert work.wait()
+    assert work.wait(0)
+    assert decoder.submit([]).wait(0)
+    decoder.close()
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["work", "decoder"])
+def test_nothing_is_written_after_a_close_though_a_read_hangs(tmp_path: Path, whole: bool) -> None:
+    decoder, room = Decoder(2, read_delay_ms=700), np.zeros(CROP_BYTES, np.uint8)
+    work = decoder.submit(slow(6, room, tmp_path / "a"), room)
+    time.sleep(0.1)
+    begun = time.monotonic()
+    (decoder if whole else work).close()
+    assert time.monotonic() - begun < 0.69, "it waited for the read"
+    room[:] = 9
+    with pytest.raises(ClosedError):
+        work.wait(10)
+    time.sleep(0.9)
+    assert (room == 9).all()
+    if not whole:
+        next_one = decoder.submit(slow(1, room, tmp_path / "a"), room)
+        assert next_one.wait(60)
+        assert next_one.failures() == {}
+        np.testing.assert_array_equal(room, alone(IMAGES[0], CROP))
+        decoder.close()
+    with pytest.raises(ClosedError):
+        decoder.submit([])
+
+
+def test_closing_at_any_moment_leaves_memory_alone_afterwards() -> None:
+    large = images.jpeg(600, 500)
+    size = 224 * 224 * 3
+    config = text({"transform": [{"name": "RandomResizedCrop", "size": 224}]})
+    decoder = Decoder(3)
+    for number in range(60):
+        room = np.zeros(12 * size, np.uint8)
+        work = decoder.submit(
+            [Task(large, config, NO_KEY, room.ctypes.data + i * size, size) for i in range(12)],
+            room,
+        )
+        time.sleep(number * 0.0002)
+        if number % 3 == 2:
+            decoder.close()
+            decoder = Decoder(3)
+        else:
+            work.close()
+        room[:] = 9
+        time.sleep(0.002)
+        assert (room == 9).all()
+    decoder.close()
+
+
+class Owner:
+    """Something that can be seen to go."""
+
+
+def test_sources_and_memory_are_kept_until_the_engine_has_let_go(tmp_path: Path) -> None:
+    decoder, room = Decoder(1, read_delay_ms=300), np.zeros(CROP_BYTES, np.uint8)
+    owners = [Owner(), Owner(), Owner()]
+    gone = [weakref.ref(owner) for owner in owners]
+    array = bytearray(IMAGES[0])
+    waited = decoder.submit(
+        [*slow(1, room, tmp_path / "a"), task(array, CROP, NO_KEY, room)], owners[0]
+    )
+    closed = decoder.submit(slow(1, room, tmp_path / "a"), owners[1])
+    dropped = decoder.submit(slow(1, room, tmp_path / "a"), owners[2])
+    owners.clear()
+    with pytest.raises(BufferError):
+        array.append(1)
+    assert waited.wait(60)
+    array.append(1)
+    assert gone[0]() is None
+    assert gone[1]() is not None
+    closed.close()
+    assert gone[1]() is None
+    assert gone[2]() is not None
+    del dropped
+    assert eventually(lambda: gone[2]() is None)
+    decoder.close()
+
+
+def test_a_decoder_and_its_works_are_closed_by_the_collector(tmp_path: Path) -> None:
+    room = np.zeros(CROP_BYTES, np.uint8)
+    work = Decoder(1, read_delay_ms=100).submit(slow(3, room, tmp_path / "a"), room)
+    gc.collect()
+    assert not work.wait(0), "the work holds its decoder"
+    del work
+    gc.collect()  # the world is looked at behind this test
+
+
+def test_a_wait_in_another_thread_ends_when_the_work_is_closed(tmp_path: Path) -> None:
+    decoder, room = Decoder(1, read_delay_ms=400), np.zeros(CROP_BYTES, np.uint8)
+    work = decoder.submit(slow(9, room, tmp_path / "a"), room)
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            work.wait(60)
+        except HeadraceError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.05)
+    work.close()
+    thread.join(20)
+    assert isinstance(caught[0], ClosedError)
+    decoder.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (Task(IMAGES[0], b"", NO_KEY, 0, 5), r"task 1: data is NULL \(expected 5 bytes\)"),
+        (Task(File(b""), b"", NO_KEY, 0, 0), "task 1: it has no image"),
+        (Task(5, b"", NO_KEY, 0, 0), "task 1: source"),
+        (Task(File("text"), b"", NO_KEY, 0, 0), "task 1: path"),  # type: ignore[arg-type]
+        (Task(None, b"", NO_KEY, 0, 0), "task 1: source"),
+        (Task(IMAGES[0], "{}", NO_KEY, 0, 0), "config"),  # type: ignore[arg-type]
+        (Task(IMAGES[0], b"", (-1, 0, 0, 0, 0), 0, 0), "task 1: "),
+        (Task(IMAGES[0], b"", (0, 0, 0, 0, 2**32), 0, 0), "task 1: "),
+        (Task(IMAGES[0], b"", NO_KEY, 1, 2**63), "task 1: the size of data"),
+        (Task(IMAGES[0], b"", NO_KEY, 1, 2**64), "task 1: "),
+        (Task(File(b"a", 2**31), b"", NO_KEY, 0, 0), "task 1: "),
+        (Task(File(b"a", -1, (1, 2, 3)), b"", NO_KEY, 0, 0), "task 1: "),  # type: ignore[arg-type]
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_and_none_is_begun(
+    decoder: Decoder, given: Task, sentence: str
+) -> None:
+    room = np.zeros(CROP_BYTES, np.uint8)
+    with pytest.raises(ArgumentError, match=sentence):
+        decoder.submit([task(IMAGES[0], CROP, NO_KEY, room), given])
+    time.sleep(0.02)
+    assert not room.any()
+
+
+def test_a_first_task_has_an_image_of_its_own(decoder: Decoder) -> None:
+    with pytest.raises(ArgumentError, match="no task before it"):
+        decoder.submit([Task(None, b"", NO_KEY, 0, 0, True)])
+
+
+def submitted(decoder: int, tasks: Any, count: int) -> tuple[int, str]:
+    error, work = _lib.Error(), ctypes.c_int64()
+    code = _lib.library().hr_decoder_submit(decoder, tasks, count, byref(work), byref(error))
+    if code == 0:
+        assert _lib.library().hr_decoder_wait(work, 60_000, None, None) == 0
+        code = _lib.library().hr_decoder_result(work, 0, None, byref(error))
+        assert _lib.library().hr_close(work, None) == 0
+    return code, error.text.decode()
+
+
+def test_hostile_tasks_of_c_are_an_error_and_never_a_crash(decoder: Decoder) -> None:
+    handle = decoder._handle.value
+    image = np.frombuffer(IMAGES[0], np.uint8)
+    good = {"bytes": image.ctypes.data, "length": image.size}
+    room = np.zeros(8, np.uint8)
+    for members, code in (
+        ({}, 5),
+        ({"length": 5}, 5),
+        ({"path_length": 5}, 5),
+        ({**good, "config_length": 5}, 5),
+        ({**good, "capacity": 5}, 5),
+        ({**good, "capacity": 2**63, "data": 1}, 5),
+        ({**good, "length": 2**64 - 1}, 5),
+        ({**good, "path_length": 2**40, "path": 1}, 5),
+        ({**good, "flags": 2}, 5),
+        ({**good, "flags": 8}, 5),
+        ({**good, "reserved": 1}, 5),
+        ({**good, "flags": 1, "descriptor": -1}, 5),
+        ({**good, "capacity": 8, "data": room.ctypes.data}, 5),
+        ({**good, "data": 1, "config": 1, "path": 1}, 0),  # addresses of nothing
+        ({"bytes": 1}, 8),
+        ({**good, "flags": 5, "descriptor": 2**31 - 1}, 0),  # of bytes that does not count
+    ):
+        assert submitted(handle, byref(_lib.Task(**members)), 1)[0] == code, members
+    for count in (2**63, 2**64 - 1, 2**56):
+        assert submitted(handle, byref(_lib.Task(**good)), count)[0] == 5
+    assert submitted(handle, None, 1)[0] == 5
+    for config in (b'{"num_threads": -1}', b'{"num_threads": 1025}', b'{"threads": 1}', b"[]"):
+        opened = ctypes.c_int64()
+        assert _lib.library().hr_decoder_open(config, len(config), byref(opened), None) == 5
+
+
+def test_too_many_unfinished_works_are_refused(tmp_path: Path) -> None:
+    decoder, room = Decoder(1, read_delay_ms=300), np.zeros(CROP_BYTES, np.uint8)
+    tasks = slow(1, room, tmp_path / "a")
+    works = [decoder.submit(tasks) for _ in range(4096)]
+    with pytest.raises(LimitError, match="4096 works wait"):
+        decoder.submit(tasks)
+    works.pop().close()
+    decoder.submit(tasks).close()
+    decoder.close()
+
+
+def test_an_engine_with_a_decoder_is_refused_in_a_forked_child(decoder: Decoder) -> None:
+    room = np.zeros(CROP_BYTES, np.uint8)
+    work = decoder.submit([task(IMAGES[0], CROP, NO_KEY, room)])
+    child = os.fork()
+    if child == 0:
+        status = 0
+        for use in (
+            lambda: decoder.submit([]),
+            lambda: work.wait(0),
+            Decoder,
+        ):
+            try:
+                use()
+            except hr.errors.ForkedError:
+                status += 1
+        work.close()
+        decoder.close()
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    assert work.wait(60)
+    np.testing.assert_array_equal(room, alone(IMAGES[0], CROP))
