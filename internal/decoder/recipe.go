@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/native"
 )
 
@@ -87,8 +88,13 @@ func (r *recipe) release() {
 	}
 }
 
+var errCompile = fault.New(fault.KindInternal, "the configuration of the task was not compiled")
+
 // get compiles at the first call.
 func (r *recipe) get(compile Compile) (*Recipe, error) {
-	r.once.Do(func() { r.made, r.err = compile(r.key.text, r.key.epoch) })
+	r.once.Do(func() {
+		r.err = errCompile // for those who come after a panic
+		r.made, r.err = compile(r.key.text, r.key.epoch)
+	})
 	return r.made, r.err
 }

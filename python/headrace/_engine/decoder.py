@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # for its view, device, inode, size, mtime_ns, view, flags, descriptor, reserved.
 TASK = struct.Struct("=8Q4Q2Q2qIIiI")
 _DESCRIPTOR, _SAME_IMAGE, _CHECKED = 1, 2, 4  # enum hr_task_flag
-_ANY = (0, 0, 0, 0)
+_NONE = (0, 0, 0, 0)
 
 
 class File(NamedTuple):
@@ -197,9 +197,10 @@ def _packed(tasks: Sequence[Task]) -> tuple[bytearray, list[Any]]:
     pack, size, at = TASK.pack_into, TASK.size, 0
     for task, text, first in zip(tasks, texts, addresses, strict=False):
         source, config, (seed, epoch, sample, draw, view), address, capacity, same = task
-        flags, descriptor, identity = 0, 0, _ANY
+        flags, descriptor, identity = 0, 0, _NONE
+        where: tuple[Any, ...] = _NONE  # bytes and path, with their lengths
         if same:
-            flags, where = _SAME_IMAGE, (0, 0, 0, 0)
+            flags = _SAME_IMAGE
         elif type(source) is File:
             where = (0, 0, first, len(text))
             if source[1] >= 0:
