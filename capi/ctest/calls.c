@@ -34,6 +34,10 @@ static struct {
   __typeof__(hr_dataset_info) *dataset_info;
   __typeof__(hr_dataset_read) *dataset_read;
   __typeof__(hr_decode) *decode;
+  __typeof__(hr_decoder_open) *decoder_open;
+  __typeof__(hr_decoder_submit) *decoder_submit;
+  __typeof__(hr_decoder_wait) *decoder_wait;
+  __typeof__(hr_decoder_result) *decoder_result;
   __typeof__(hr_loader_open) *loader_open;
   __typeof__(hr_seek) *seek;
   __typeof__(hr_submit) *submit;
@@ -57,10 +61,12 @@ static void load(const char *path) {
     exit(2);
   }
   static const char *const names[] = {
-      "hr_abi_version", "hr_close",       "hr_dataset_open", "hr_dataset_info", "hr_dataset_read",
-      "hr_decode",      "hr_loader_open", "hr_seek",         "hr_submit",       "hr_next",
-      "hr_release",     "hr_lend",        "hr_loader_info",  "hr_loader_event", "hr_job_start",
-      "hr_job_wait",    "hr_job_result",  "hr_writer_open",  "hr_writer_add",   "hr_writer_finish"};
+      "hr_abi_version",  "hr_close",          "hr_dataset_open", "hr_dataset_info",
+      "hr_dataset_read", "hr_decode",         "hr_decoder_open", "hr_decoder_submit",
+      "hr_decoder_wait", "hr_decoder_result", "hr_loader_open",  "hr_seek",
+      "hr_submit",       "hr_next",           "hr_release",      "hr_lend",
+      "hr_loader_info",  "hr_loader_event",   "hr_job_start",    "hr_job_wait",
+      "hr_job_result",   "hr_writer_open",    "hr_writer_add",   "hr_writer_finish"};
   _Static_assert(sizeof hr == sizeof names, "one name a function");
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     void *function = dlsym(library, names[i]);
@@ -72,7 +78,7 @@ static void load(const char *path) {
 /* ---- what threads share ---- */
 
 enum { LOCKS = 64, CODES = HR_INTERNAL + 1 };
-enum kind { DATASET, LOADER, WRITER, JOB, KINDS };
+enum kind { DATASET, LOADER, WRITER, JOB, DECODER, KINDS };
 enum { HANDLES = 5 }; /* of each kind */
 
 static _Atomic hr_handle shared[KINDS][HANDLES]; /* open or closed by now; 0 at first */
@@ -229,6 +235,70 @@ static void decode(caller *c) {
     free(data);
   }
   free(file.bytes);
+}
+
+static void open_decoder(caller *c) {
+  static const char *const more[] = {"\"read_delay_ms\": &", "\"num_threads\": #"};
+  const text config = configuration(&c->r, "\"num_threads\": 2", more, COUNT(more), true);
+  hr_handle handle = 0;
+  if (CALL(decoder_open, config.bytes, config.length, &handle) == HR_OK) share(c, DECODER, handle);
+}
+
+/* Of bytes, of a file or of the image before; the descriptors are whatever is open, or not. */
+static hr_task some_task(caller *c, const image_bytes *file, const text *config) {
+  static const char *const paths[] = {"folder/a/0", "folder/b/1", "folder/b/9.jpg", "folder", "no"};
+  hr_task t = {.config = config->bytes, .config_length = config->length, .sample = below(c, 9)};
+  if (one_in(c, 3)) {
+    t.path = paths[below(c, COUNT(paths))];
+    t.path_length = strlen(t.path);
+  } else {
+    t.bytes = file->bytes;
+    t.length = file->length;
+  }
+  if (one_in(c, 4)) t.flags = (uint32_t)below(c, one_in(c, 9) ? 16 : 8);
+  t.descriptor = (int32_t)below(c, 12) - 1;
+  t.view = (uint32_t)below(c, 3);
+  t.capacity = one_in(c, 4) ? 0 : below(c, 1 << 15);
+  return t;
+}
+
+/* The work is this thread's own, for its memory is; another may close the decoder. */
+static void decode_many(caller *c) {
+  enum { TASKS = 12 };
+  hr_task tasks[TASKS];
+  image_bytes files[TASKS];
+  uint8_t *rooms[TASKS];
+  const size_t count = below(c, TASKS + 1);
+  text *configs = malloc(2 * sizeof *configs);
+  if (configs == NULL) abort();
+  for (int k = 0; k < 2; k++) configs[k] = task_configuration(&c->r);
+  for (size_t i = 0; i < count; i++) {
+    files[i] = some_image(&c->r);
+    tasks[i] = some_task(c, &files[i], &configs[below(c, 2)]);
+    rooms[i] = malloc(tasks[i].capacity + 1);
+    if (rooms[i] == NULL) abort();
+    tasks[i].data = one_in(c, 200) ? NULL : rooms[i];
+  }
+  hr_handle work = 0;
+  const int32_t code = CALL(decoder_submit, some_handle(c, DECODER), tasks, count, &work);
+  memset(tasks, 0x5A, sizeof tasks); /* copied, as texts are */
+  free(configs);
+  if (code == HR_OK) {
+    uint64_t failed = 0;
+    hr_image image;
+    if (!one_in(c, 3)) CALL(decoder_wait, work, (int64_t)below(c, 100) - 1, &failed);
+    if (failed > count) fail(c, "hr_decoder_wait", "more have failed than there are");
+    for (uint64_t n = below(c, 4); n > 0; n--) {
+      CALL(decoder_result, work, below(c, count + 2), one_in(c, 3) ? NULL : &image);
+    }
+    if (CALL(close, work) != HR_OK) fail(c, "hr_close", "a work");
+    if (CALL(decoder_wait, work, 0, NULL) != HR_BAD_HANDLE) fail(c, "hr_close", "still there");
+  }
+  /* From here on nobody may look at it or write to it. */
+  for (size_t i = 0; i < count; i++) {
+    free(files[i].bytes);
+    free(rooms[i]);
+  }
 }
 
 static void open_loader(caller *c) {
@@ -397,6 +467,9 @@ static void leave_out(caller *c) {
   if (CALL(next, handle, 0, NULL) == HR_OK) fail(c, "hr_next", "NULL");
   CALL(decode, NULL, 5, "{}", 2, NULL, 0, NULL);
   CALL(decode, (const uint8_t *)&one, 1, NULL, 0, NULL, 0, NULL);
+  if (CALL(decoder_submit, handle, NULL, 3, &made) == HR_OK) fail(c, "hr_decoder_submit", "NULL");
+  CALL(decoder_open, "{}", 2, NULL);
+  CALL(decoder_result, handle, 0, NULL);
   CALL(lend, handle, NULL, 64, 0);
   CALL(job_start, NULL, 0, &made);
   CALL(writer_add, handle, NULL, 3, "{}", 2);
@@ -405,10 +478,10 @@ static void leave_out(caller *c) {
 }
 
 static void call(caller *c) {
-  static void (*const calls[])(caller *) = {open_dataset, ask_dataset, decode,      open_loader,
-                                            next,         next,        next,        next,
-                                            submit,       ask_loader,  open_writer, use_writer,
-                                            use_writer,   use_job,     close_one,   leave_out};
+  static void (*const calls[])(caller *) = {
+      open_dataset, ask_dataset, decode,  open_loader, open_decoder, decode_many, decode_many,
+      next,         next,        next,    next,        submit,       ask_loader,  open_writer,
+      use_writer,   use_writer,  use_job, close_one,   leave_out};
   const uint64_t kind = below(c, COUNT(calls) + 24);
   /* Most of the time what costs little and needs luck with the handle. */
   if (kind < COUNT(calls)) {

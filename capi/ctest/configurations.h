@@ -27,5 +27,6 @@ text configuration(random_state *r, const char *first, const char *const *parts,
 text dataset_configuration(random_state *r);
 text loader_configuration(random_state *r);
 text decode_configuration(random_state *r);
+text task_configuration(random_state *r);
 
 #endif
