@@ -6,6 +6,7 @@ import ctypes
 import gc
 import json
 import os
+import signal
 import threading
 import time
 import weakref
@@ -34,7 +35,7 @@ from headrace.errors import (
     UnsupportedError,
     WaitTimeoutError,
 )
-from timing import eventually
+from timing import eventually, within
 
 Pixels = NDArray[Any]
 Key = tuple[int, int, int, int, int]
@@ -455,6 +456,28 @@ def test_a_decoder_and_its_works_are_closed_by_the_collector(tmp_path: Path) -> 
     assert not work.wait(0), "the work holds its decoder"
     del work
     gc.collect()  # the world is looked at behind this test
+
+
+def test_ctrl_c_interrupts_a_wait(tmp_path: Path) -> None:
+    def interrupted() -> float:
+        decoder, room = Decoder(1, read_delay_ms=900), np.zeros(CROP_BYTES, np.uint8)
+        work = decoder.submit(slow(2, room, tmp_path / "a"), room)
+        sent: list[float] = []
+
+        def interrupt() -> None:
+            sent.append(time.monotonic())
+            signal.raise_signal(signal.SIGINT)
+
+        timer = threading.Timer(0.1, interrupt)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            work.wait()
+        took = time.monotonic() - sent[0]
+        timer.join()
+        decoder.close()
+        return took
+
+    within(0.5, interrupted)
 
 
 def test_a_wait_in_another_thread_ends_when_the_work_is_closed(tmp_path: Path) -> None:

@@ -1,0 +1,118 @@
+"""What images of a program's own choice cost beside a Loader over the same files.
+
+Each side crops, flips and casts the files of an image folder where they lie, in batches: a Loader,
+and a decoder that is given a list of tasks for each batch, two ahead of the one that is waited for.
+They take turns in one process, each opened anew and past its first batch; the files are in the page
+cache. CPU time is that of all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+import facts
+import headrace as hr
+import sets
+from headrace._engine.decoder import Decoder, File, Task
+
+SIDE = 224
+STEPS = [hr.transforms.RandomResizedCrop(SIDE), hr.transforms.RandomHorizontalFlip()]
+CONFIG = json.dumps(
+    {
+        "transform": [
+            {"name": "RandomResizedCrop", "size": SIDE},
+            {"name": "RandomHorizontalFlip"},
+        ],
+        "dtype": "float32",
+        "layout": "NCHW",
+    }
+).encode()
+
+
+def loaded(files: list[Path], batch: int) -> Iterator[None]:
+    """Batches of a Loader, without end."""
+    listed = hr.Dataset.from_files(files, [0] * len(files))
+    with hr.Loader(listed, batch, transform=STEPS, dtype="float32", output="numpy") as loader:
+        while True:
+            for _ in loader:
+                yield
+
+
+def decoded(files: list[Path], batch: int) -> Iterator[None]:
+    """Batches of a decoder, without end; memory is used again."""
+    names = itertools.cycle([os.fsencode(path) for path in files])
+    rooms = itertools.cycle([np.empty((batch, 3, SIDE, SIDE), np.float32) for _ in range(3)])
+    decoder, works = Decoder(), deque()
+    try:
+        for first in itertools.count(0, batch):
+            room = next(rooms)
+            base, size = room.ctypes.data, room[0].nbytes
+            tasks = [
+                Task(File(next(names)), CONFIG, (0, 0, first + i, 0, 0), base + i * size, size)
+                for i in range(batch)
+            ]
+            works.append(decoder.submit(tasks, room))
+            if len(works) > 2:
+                works[0].wait()
+                if works.popleft().failures():
+                    raise SystemExit("a file is no good image")
+                yield
+    finally:
+        decoder.close()
+
+
+def measure(
+    side: Callable[[list[Path], int], Iterator[None]], files: list[Path], batch: int, batches: int
+) -> tuple[float, float]:
+    """Images a second, and microseconds of CPU time an image."""
+    made = side(files, batch)
+    next(made)
+    begun, cpu = time.perf_counter(), time.process_time()
+    for _ in range(batches):
+        next(made)
+    took, used = time.perf_counter() - begun, time.process_time() - cpu
+    made.close()  # type: ignore[attr-defined]
+    return batch * batches / took, used / batch / batches * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("images", type=Path, help="an image folder")
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batches", type=int, default=12, help="a round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    found = sorted(path for path in options.images.rglob("*") if path.is_file())
+    sets.read_all([options.images])
+    # As many as make whole batches.
+    files = found * (options.batch * options.batches // len(found) + 1)
+    sides = {"Loader": loaded, "decoder": decoded}
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
+    for _ in range(options.rounds):
+        for name, side in sides.items():
+            figures[name].append(measure(side, files, options.batch, options.batches))
+    print(json.dumps(facts.machine()))
+    for name, each in figures.items():
+        rates, used = zip(*each, strict=True)
+        print(f"{name:8} {facts.line(rates, 'images/s')}, {facts.line(used, 'us of CPU time')}")
+    for unit, at in (("images/s", 0), ("CPU time", 1)):
+        ratios = [b[at] / a[at] for a, b in zip(*figures.values(), strict=True)]
+        print(f"decoder / Loader, {unit}: {facts.line(ratios, 'by rounds', 3)}")
+    if options.json:
+        result = {"machine": facts.machine(), "images_s_and_cpu_us": figures}
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
