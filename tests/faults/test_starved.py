@@ -19,7 +19,7 @@ import images
 import processes
 from timing import eventually
 
-ACTS = ("epoch", "loaders", "samples", "verify", "pack", "decode")
+ACTS = ("epoch", "loaders", "samples", "verify", "pack", "decode", "tasks")
 BOTH_NUMBERS = re.compile(r"\b\d+ .*\(\d+ (bytes of address space )?are allowed\)")
 GROUPS = Path("/sys/fs/cgroup/pids")
 
