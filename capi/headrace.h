@@ -166,7 +166,8 @@ enum hr_task_flag {
 typedef struct hr_task {
   const uint8_t *bytes; /* encoded, in memory; NULL: a file is read */
   size_t length;        /* of `bytes` */
-  const char *path;     /* of the file; of bytes only what errors call them; may be NULL */
+  const char *path;     /* of the file, opened when its turn comes; of bytes only what errors call
+                         * them; may be NULL */
   size_t path_length;   /* without a NUL */
   const char *config;   /* see hr_decoder_submit; may be NULL */
   size_t config_length;

@@ -94,17 +94,17 @@ func (w *worker) do() {
 			}
 		}
 	}()
-	limit, any := int64(0), false
+	limit, wanted := int64(0), false
 	for i := range u.tasks {
 		recipe, err := u.tasks[i].recipe.get(w.decoder.config.Compile)
 		if err != nil {
 			u.finish(i, err)
 			continue
 		}
-		u.recipes[i], any = recipe, true
+		u.recipes[i], wanted = recipe, true
 		limit = max(limit, int64(min(recipe.Limits.MaxRecordBytes, 1<<62)))
 	}
-	if !any {
+	if !wanted {
 		return
 	}
 	view, err := w.read(limit)

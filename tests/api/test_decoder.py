@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import headrace as hr
 import images
+import processes
 from headrace._engine import _lib
 from headrace._engine.decoder import Decoder, File, Task, Work
 from headrace.errors import (
@@ -572,6 +573,27 @@ def test_hostile_tasks_of_c_are_an_error_and_never_a_crash(decoder: Decoder) -> 
     for config in (b'{"num_threads": -1}', b'{"num_threads": 1025}', b'{"threads": 1}', b"[]"):
         opened = ctypes.c_int64()
         assert _lib.library().hr_decoder_open(config, len(config), byref(opened), None) == 5
+
+
+@pytest.mark.parametrize("closing", ["", "work.close()", "decoder.close()", "del decoder, work"])
+def test_a_program_may_end_with_works_unfinished(tmp_path: Path, closing: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(IMAGES[0])
+    code = f"""
+        import os, sys, time, numpy as np
+        from headrace._engine.decoder import Decoder, File, Task
+        room = np.zeros((64, 70, 90, 3), np.uint8)
+        decoder = Decoder(2, read_delay_ms=200)
+        work = decoder.submit(
+            [Task(File(os.fsencode(sys.argv[1])), b"", (0,) * 5, one.ctypes.data, one.size)
+             for one in room],
+            room,
+        )
+        time.sleep(0.3)
+        {closing}
+        print("ends", room.any())
+    """
+    assert processes.run(code, path) == "ends True\n"
 
 
 def test_too_many_unfinished_works_are_refused(tmp_path: Path) -> None:
