@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/decoder"
@@ -34,6 +35,9 @@ func goDecoderSubmit(handle C.hr_handle, tasks *C.hr_task, count C.size_t, into 
 		d, err := find[imageDecoder](&handles, int64(handle), nil)
 		if err != nil {
 			return err
+		}
+		if count > decoder.MaxTasks { // before any is looked at
+			return fmt.Errorf("%w: %d tasks were submitted, of at most %d", decoder.ErrFull, uint64(count), decoder.MaxTasks)
 		}
 		list, err := tasksOf(unsafe.Slice(tasks, int(count)))
 		if err != nil {

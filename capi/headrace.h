@@ -195,8 +195,8 @@ int32_t hr_decoder_open(const char *config, size_t length, hr_handle *decoder, h
  * Tasks, paths and configurations are copied before this returns. `bytes` and `data` belong to the
  * work until hr_decoder_wait was HR_OK or hr_close has returned; so does a descriptor stay open. A
  * task without an image, or with NULL for memory that is not empty, is HR_ARGUMENT that says its
- * number, and none is begun. At most 4,096 works, and 1,048,576 tasks unless in one work, may wait
- * unfinished: one more is HR_LIMIT.
+ * number, and none is begun. At most 4,096 works and 1,048,576 tasks may wait unfinished: one more
+ * is HR_LIMIT.
  *
  * hr_close of a work cancels what has not begun and waits for what is being decoded, an image of
  * each thread at most, but not for a file that hangs: when it has returned, `data` is not written

@@ -23,10 +23,10 @@ type Config struct {
 }
 
 const (
-	// maxWorks, and maxTasks in them unless it is one work, may wait unfinished: a caller that submits and
-	// never waits must not fill the memory.
+	// maxWorks and MaxTasks may wait unfinished: a caller that submits and never waits must not fill
+	// the memory.
 	maxWorks = 4096
-	maxTasks = 1 << 20
+	MaxTasks = 1 << 20
 	// closeGrace is how long Close waits for reads, which nothing can interrupt.
 	closeGrace = 500 * time.Millisecond
 )
@@ -105,8 +105,8 @@ func (d *Decoder) Submit(list []Task) (*Work, error) {
 		err = ErrClosed
 	case len(d.works) >= maxWorks:
 		err = fmt.Errorf("%w: %d works wait, of at most %d", ErrFull, len(d.works), maxWorks)
-	case len(d.works) > 0 && d.waiting+len(list) > maxTasks:
-		err = fmt.Errorf("%w: %d tasks wait and %d more were submitted, of at most %d", ErrFull, d.waiting, len(list), maxTasks)
+	case d.waiting+len(list) > MaxTasks:
+		err = fmt.Errorf("%w: %d tasks wait and %d more were submitted, of at most %d", ErrFull, d.waiting, len(list), MaxTasks)
 	}
 	if err != nil {
 		w.release()

@@ -181,27 +181,35 @@ func TestClosingADecoderEndsItsWorksAndWhoWaitsForThem(t *testing.T) {
 }
 
 func TestWorksAndTasksThatMayWaitAreBounded(t *testing.T) {
-	d := open(t, 1, 300*time.Millisecond)
-	room, path := memory(t, size), writeFile(t, photographs()[0])
-	task := inFile(path, native.Key{}, room)
-	first := submit(t, d, task, task, task, task, task, task, task, task, task, task)
-	many := make([]Task, maxTasks)
+	d := open(t, 1, 0)
+	release := make(chan struct{})
+	d.config.Compile = func(text string, epoch uint64) (*Recipe, error) {
+		<-release
+		return compile(text, epoch)
+	}
+	task := inMemory(stored(t, photographs()[0]), native.Key{}, memory(t, size))
+	first := submit(t, d, task)
+	many := make([]Task, MaxTasks)
 	for i := range many {
 		many[i] = task
 	}
-	_, err := d.Submit(many)
-	require.ErrorIs(t, err, ErrFull)
-	require.Equal(t, fault.KindLimit, fault.KindOf(err))
-	submit(t, d, many[10:]...).Close()
-	first.Close()
-	submit(t, d, many...).Close() // where it is the only one
-	submitted := 0
-	for err = nil; err == nil; submitted++ { // some may be finished meanwhile
-		_, err = d.Submit([]Task{task})
+	full := func(list []Task) {
+		_, err := d.Submit(list)
+		require.ErrorIs(t, err, ErrFull)
+		require.Equal(t, fault.KindLimit, fault.KindOf(err))
 	}
-	require.ErrorIs(t, err, ErrFull)
-	require.Greater(t, submitted, maxWorks)
-	require.Less(t, submitted, maxWorks+100)
+	full(many)
+	submit(t, d, many[1:]...).Close()
+	full(append(many, task))
+	for range maxWorks - 1 {
+		submit(t, d, task)
+	}
+	full(many[:1])
+	first.Close()
+	last := submit(t, d, task)
+	full(many[:1])
+	close(release)
+	require.NoError(t, finished(t, last)[0].Err)
 }
 
 func TestAListThatCannotBeIsRefusedByTheTasksNumber(t *testing.T) {
