@@ -38,8 +38,11 @@ class PreparedDataLoader(DataLoader[Any]):
     _is_accelerate_prepared = True  # what Accelerate looks for, so as not to prepare it again
     _outer: weakref.ref[Any] | None = None
 
+    def state_dict(self) -> dict[str, Any]:
+        return self.state.state_dict()
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
+        self.state.load_state_dict(state)
         outer = None if self._outer is None else self._outer()
         if outer is not None:
             place = self.standing.place

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import sys
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import torch
@@ -17,17 +14,19 @@ import torch.utils.data
 
 from headrace._batch import lending
 from headrace._engine import arguments
+from headrace._torch import stateful
 from headrace._torch.batches import Engine, Pool, Recipe
 from headrace._torch.choosing import layers
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
-from headrace._torch.place import Place, Standing, check, part, rest
-from headrace._torch.samples import Contents, Samples
+from headrace._torch.notices import Notices, may_have_images
+from headrace._torch.place import Standing, rest
+from headrace._torch.reading import Reading
+from headrace._torch.samples import Contents
+from headrace._torch.states import State
 from headrace._transforms.multiview import Views
-from headrace._translate.translation import Translation, of_steps, translate
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
 
-STATE_VERSION = 3
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -48,7 +47,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Where a ``Compose`` begins with such transforms and goes on with others, the first part runs
     natively and the others in Python threads, which share the process's random generators; one
     warning names the first of them. Where nothing can be done natively, torch's own loader runs
-    and one warning says why.
+    and, if anything suggests that the dataset has images, one warning says why. A warning is never
+    an error here: where a filter would make it one, its text goes to the log "headrace".
+    ``state_dict`` and ``load_state_dict`` are there while the loader is native, which is found out
+    when it is made and by each ``iter``; torch's loader has none.
 
     What arguments mean here:
 
@@ -76,11 +78,18 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             images).
         mode: "exact": torchvision's pixels.
         on_error: "raise", or "replace" a bad image by another sample.
+        snapshot_every_n_steps: torchdata's argument. Natively a state is always that of the last
+            batch; where torch's loader would read, torchdata's ``StatefulDataLoader`` reads.
 
     Raises:
         UnsupportedError: with ``strict``, when it is made or iterated.
         ArgumentError: an argument of Headrace's is impossible. Torch's are refused as torch does.
     """
+
+    # Of ``State``; there while the loader is native, and not where torch's loader, which has none,
+    # reads.
+    state_dict: Callable[[], dict[str, Any]]
+    load_state_dict: Callable[[Mapping[str, Any]], None]
 
     def __init__(
         self,
@@ -103,10 +112,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         transform: Any = None,
         mode: str = "exact",
         on_error: str = "raise",
+        snapshot_every_n_steps: int | None = None,
         **options: Any,
     ) -> None:
         self.strict = arguments.flag("strict", strict)
-        self.seed = None if seed is None else arguments.seed("seed", seed)
+        seed = None if seed is None else arguments.seed("seed", seed)
         if isinstance(dataset, str | bytes | os.PathLike):
             raise arguments.refuse_type(
                 "dataset", dataset, f"a dataset, as headrace.Dataset({os.fsdecode(dataset)!r}),"
@@ -118,39 +128,51 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.transform = _pipeline(transform)
         self.mode = arguments.choice("mode", mode, arguments.MODES)
         self.on_error = arguments.choice("on_error", on_error, arguments.ON_ERROR)
-        self._samples: Samples | None = None
+        self.snapshot_every_n_steps = stateful.steps(snapshot_every_n_steps)
         self._spare: Engine | None = None
         self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
-        self._warned: set[str] = set()
+        self._notices = Notices()
+        self._reading = Reading(dataset, self.transform)
         # What iterations leave for the next one, and for state_dict.
         self.standing = Standing()
         self.base_seed: int | None = None
         self.tracker = Tracker()
         self._expects_it = False  # a framework to make another loader of this one
-        self._native = True  # not left to torch's loader by the latest iteration
-        super().__init__(
-            dataset,
-            batch_size,
-            shuffle,
-            sampler,
-            batch_sampler,
-            num_workers,
-            collate_fn,
-            pin_memory,
-            drop_last,
-            timeout,
-            worker_init_fn,
-            multiprocessing_context,
-            generator,
-            **options,
+        self._native = True  # not left to torch's loader, as far as is known
+        self._advised = False  # on the number of processes
+        given: Any = (
+            *(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn),
+            *(pin_memory, drop_last, timeout, worker_init_fn, multiprocessing_context, generator),
+        )
+        super().__init__(*given, **options)
+        self._stateful: Any = None  # torchdata's loader, where it is the one that reads
+        # What that one is made of, where its argument is given.
+        self._given = (given, options) if self.snapshot_every_n_steps else None
+        self.state = State(
+            self._reading, self.standing, seed, self._notices, self.sampler, self.batch_sampler
         )
         if strict:
             self._recipe()
+        self._becomes(native=strict or self._reading.seems_native())
 
     def check_worker_number_rationality(self) -> None:
-        """torch's advice on processes, which only its own loader starts."""
-        if not self._native:
+        """torch's advice on processes, once, and only where its own loader will start them."""
+        if not self._native and not self._advised and self._given is None:
+            self._advised = True
             super().check_worker_number_rationality()
+
+    def _becomes(self, native: bool) -> None:
+        """Has a state, or none as torch's loader, whose advice then comes."""
+        self._native = native
+        if not native and self._given is not None and self._stateful is None:
+            self._stateful = stateful.loader(*self._given, self.snapshot_every_n_steps)
+        owner = self.state if native else self._stateful
+        for name in ("state_dict", "load_state_dict"):
+            self.__dict__.pop(name, None)
+            if owner is not None and not hasattr(type(self), name):
+                self.__dict__[name] = getattr(owner, name)
+        if not native:
+            self.check_worker_number_rationality()
 
     # ---- what runs where ---------------------------------------------------------------------
 
@@ -160,14 +182,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         Raises:
             UnsupportedError: the engine cannot; or it cannot do all of it, and ``strict`` is set.
         """
-        contents = Contents(self.dataset)
-        if self._samples is None or not self._samples.contents.same_as(contents):
-            self._samples = Samples(contents)
-        made = self._translation(contents)
+        samples, made = self._reading.look()
         if made.rest and self.strict:
             raise UnsupportedError(f"strict=True, and {made.obstacle}")
         return Recipe(
-            samples=self._samples,
+            samples=samples,
             translation=made,
             num_threads=self.num_workers,
             prefetch=max(1, 2 if self.prefetch_factor is None else self.prefetch_factor),
@@ -176,26 +195,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             on_error=self.on_error,
             pin_memory=self.pin_memory and lending.available(),
         )
-
-    def _translation(self, contents: Contents) -> Translation:
-        if self.transform is not None:
-            pipelines = [self.transform]
-        else:
-            pipelines = [getattr(source, "transform", None) for source in contents.sources]
-        first, *others = map(self._translated, pipelines)
-        for pipeline, other in zip(pipelines[1:], others, strict=True):
-            same = other.keywords == first.keywords and other.gives == first.gives
-            if not same or (first.rest and pipeline is not pipelines[0]):
-                raise UnsupportedError("its parts have different transforms")
-        if first.rest and not first:
-            raise UnsupportedError(f"of its transforms, {first.obstacle}")
-        return first
-
-    def _translated(self, pipeline: Any) -> Translation:
-        # A list is nothing that torchvision's datasets could call.
-        if pipeline is self.transform and isinstance(pipeline, list | tuple):
-            return pipeline if isinstance(pipeline, Translation) else of_steps(pipeline)
-        return translate(pipeline)
 
     def __len__(self) -> int:
         """Batches an epoch; of one that goes on from a state, those before and those behind it."""
@@ -226,24 +225,27 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         except UnsupportedError as failure:
             if self.strict:
                 raise
-            self._warn(
-                f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
-                "an error)",
-                stacklevel=stacklevel,
-            )
-            self._native = False
+            if may_have_images(self.dataset):
+                self._notices.say(
+                    f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
+                    "an error)",
+                    stacklevel=stacklevel - 1,
+                )
+            self._becomes(native=False)
             return None
-        self._native = True
+        if not self._native:
+            self._becomes(native=True)
         return made
 
     def __iter__(self) -> Any:
         recipe = self.recipe()
         if recipe is None:
-            return super().__iter__()
+            return super().__iter__() if self._stateful is None else iter(self._stateful)
         if recipe.translation.rest:
-            self._warn(
+            self._notices.say(
                 f"{recipe.translation.obstacle}; it and what follows run in Python threads "
-                "(strict=True makes this an error)"
+                "(strict=True makes this an error)",
+                stacklevel=2,
             )
         return Iteration(self, recipe)
 
@@ -267,13 +269,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             text += "headrace.accelerate.prepare(accelerator, loader)"
             if self.strict or self.transform is not None:
                 raise UnsupportedError(text)
-            self._warn(text)
+            self._notices.say(text, stacklevel=3)
         return False
-
-    def _warn(self, text: str, stacklevel: int = 3) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            warnings.warn(f"headrace.DataLoader: {text}", stacklevel=stacklevel)
 
     def take(self, recipe: Recipe) -> Engine | Pool:
         """Something that makes batches: the engine of the last epoch where it still serves."""
@@ -308,110 +305,30 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def __getstate__(self) -> dict[str, Any]:
         # To another process go the arguments and the place, not the engine.
-        left = dict.fromkeys(("_samples", "_spare", "_alive", "tracker"))
-        return self.__dict__ | left | {"standing": copy.copy(self.standing)}
+        left = self.__dict__ | dict.fromkeys(("_spare", "_alive", "tracker"))
+        left["standing"], left["state"] = copy.copy(self.standing), copy.copy(self.state)
+        left["state"].standing = left["standing"]
+        for name in ("state_dict", "load_state_dict"):
+            left.pop(name, None)
+        return left
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._alive, self.tracker = weakref.WeakSet(), Tracker()
-
-    # ---- state -------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where the latest iteration stands, counted in batches handed out: small, JSON takes it.
-
-        Raises:
-            UnsupportedError: torch's own loader reads the dataset, and it has no state.
-        """
-        return {**self._identity(), **asdict(self.standing.place)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
-
-        The sampler is iterated to that place, behind which batches may have another size. The order
-        is that of the state with ``shuffle`` or without, with torch's samplers (the generator of
-        one is put back to where it stood), and with samplers that have ``set_epoch``, unless that
-        chooses another epoch, which then begins from its start. Any other sampler has to be as it
-        was when its epoch began, and so has one of torch's that the state had no place of: a
-        generator that has drawn more than 31 million numbers since it was seeded. Where it does
-        not give again what was handed out, the first batch is an ``ArgumentError``.
-
-        Where torch's ``DistributedSampler`` shares an epoch out, another number of ranks may go on
-        in the middle of it, as often as one likes: what is left is dealt to them in turns, and
-        padded or cut as the sampler does at its end. Each rank may take the state of any. A
-        subclass of it may not have an ``__iter__`` of its own.
-
-        Raises:
-            ArgumentError: the state is of another dataset, or is none, or of an epoch that another
-                number of ranks, or a sampler with ``set_epoch`` where this loader has none, began
-                in an order that is not known.
-            UnsupportedError: as ``state_dict``.
-        """
-        state = arguments.mapping("state", state)
-        for name, mine in self._identity().items():
-            if state.get(name) != mine:
-                raise ArgumentError(
-                    f"the state has {name}={state.get(name)!r}, the loader {mine!r}"
-                )
-        numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
-        for name, value in numbers.items():
-            if value is None and name not in ("epoch", "batches", "begin", "samples"):
-                continue
-            length = {"generator": 2, "drawn": 3}.get(name)
-            counts = value if length and isinstance(value, list) else [value]
-            # A seed of torch's may be negative.
-            if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
-                len(counts) != (length or 1) or counts[-1] < 0
-            ):
-                raise ArgumentError(f"the state has {name}={value!r}, which is none")
-        place = Place(**numbers)
-        if place.drawn and not 0 <= place.drawn[1] < place.drawn[2]:
-            raise ArgumentError(f"the state has drawn={place.drawn!r}, which is none")
-        sampler = self.epoch_sampler
-        if place.sampler_epoch is not None and sampler is None:
-            raise ArgumentError(
-                f"the state is of epoch {place.sampler_epoch} of a sampler with set_epoch, as "
-                "torch's DistributedSampler is, and this loader has a "
-                f"{type(layers(self._index_sampler)[-1]).__name__}, whose order is another"
-            )
-        chosen = layers(self._index_sampler)
-        check(place, chosen)
-        if place.drawn and place.drawn[2] != part(chosen)[1] and _lightning_counts():
-            self._warn(
-                "Lightning's Trainer counted this epoch's batches before it loaded the state of "
-                "another number of ranks, and may end it, or all behind it, too early; "
-                "callbacks=[headrace.lightning.Lengths()] has it count anew"
-            )
-        self.standing.go_to(place)
-        if sampler is not None and place.sampler_epoch is not None:
-            sampler.set_epoch(place.sampler_epoch)
-
-    def _identity(self) -> dict[str, Any]:
-        """What has to be equal in a state and in the loader that takes it."""
-        if self._samples is None or not self._native:
-            try:
-                self._recipe()
-            except UnsupportedError as failure:
-                raise UnsupportedError(
-                    f"torch's own DataLoader reads this dataset, and it has no state: {failure}"
-                ) from None
-        assert self._samples is not None
-        fingerprint = self._samples.fingerprint
-        return {"version": STATE_VERSION, "fingerprint": fingerprint, "seed": self.seed}
+        self._becomes(self._native)
 
     @property
     def epoch_sampler(self) -> Any:
         """The sampler whose order ``set_epoch`` chooses, or None."""
-        for sampler in (self.sampler, *layers(self.batch_sampler)):
-            if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
-                return sampler
-        return None
+        return self.state.epoch_sampler
 
+    @property
+    def seed(self) -> int | None:  # the argument
+        return self.state.seed
 
-def _lightning_counts() -> bool:
-    """Whether there may be a ``Trainer`` of Lightning's without a callback that corrects it."""
-    trainers = ("lightning.pytorch", "pytorch_lightning")
-    return "headrace.lightning" not in sys.modules and any(map(sys.modules.get, trainers))
+    @seed.setter
+    def seed(self, seed: int | None) -> None:
+        self.state.seed = seed
 
 
 def _without_transform(dataset: Any) -> bool:

@@ -96,3 +96,52 @@ def test_a_state_of_other_ranks_warns_where_lightning_would_count_too_few_batche
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
     assert "headrace.lightning.Lengths()" in said[0]
     assert said[1:] == ["", ""]
+
+
+def test_a_trainer_saves_checkpoints_of_a_loader_that_torch_reads(tmp_path: Path) -> None:
+    """Lightning asks every loader for its state at the first checkpoint, where it has one."""
+    program = """
+        import sys, torch, warnings
+        import lightning.pytorch as lightning
+        from torch.utils.data import DataLoader, TensorDataset
+        import headrace
+
+        class Line(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.seen = torch.nn.Linear(2, 1), []
+            def training_step(self, batch, _):
+                self.seen.append(batch[0][:, 0].int().tolist())
+                return self.layer(batch[0]).mean()
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), 0.01)
+
+        def fit(kind, folder, epochs, checkpoint=None):
+            numbers = TensorDataset(torch.arange(24).reshape(12, 2).float())
+            torch.manual_seed(0)
+            model = Line()
+            saving = lightning.callbacks.ModelCheckpoint(folder, save_last=True)
+            trainer = lightning.Trainer(
+                accelerator="cpu", logger=False, max_epochs=epochs, callbacks=[saving],
+                enable_progress_bar=False, enable_model_summary=False,
+            )
+            trainer.fit(model, kind(numbers, 4, shuffle=True), ckpt_path=checkpoint)
+            return model.seen
+
+        warnings.simplefilter("ignore")
+        found = {}
+        for kind in (DataLoader, headrace.DataLoader):
+            folder = f"{sys.argv[1]}/{kind.__module__}"
+            begun = fit(kind, folder, 2)
+            found[kind] = begun, fit(kind, folder, 3, f"{folder}/last.ckpt")
+        assert len(found[DataLoader][0]) == 6 and len(found[DataLoader][1]) == 3
+        assert found[headrace.DataLoader] == found[DataLoader]
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

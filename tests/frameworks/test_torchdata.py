@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import pickle
 import subprocess
@@ -89,6 +90,38 @@ def test_the_drop_in_keeps_to_the_contract_of_a_stateful_data_loader() -> None:
         ours = run(functools.partial(hr.DataLoader, strict=True), drawn)
         theirs = run(StatefulDataLoader, drawn)
         assert [len(batch) for batch in ours] == [len(batch) for batch in theirs]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_with_torchdatas_argument_the_drop_in_goes_on_as_its_loader_does_natively_or_not(
+    native: bool,
+) -> None:
+    """Where torch's loader would read, torchdata's reads, and the state is the one it makes."""
+    photographs = datasets.ImageFolder(FOLDER, tv.Compose([tv.Resize((24, 24)), tv.ToTensor()]))
+    numbers = torch.utils.data.TensorDataset(torch.arange(40))
+    dataset: Any = photographs if native else numbers
+
+    def run(kind: Any) -> tuple[list[Any], dict[str, Any]]:
+        def loader() -> Any:
+            torch.manual_seed(3)
+            return kind(dataset, 8, sampler=range(40), snapshot_every_n_steps=3)
+
+        def seen(loader: Any, steps: int) -> list[Any]:
+            return [[part.tolist() for part in batch] for batch in itertools.islice(loader, steps)]
+
+        first = loader()
+        found = seen(first, 2)
+        state = pickle.loads(pickle.dumps(first.state_dict()))
+        second = loader()
+        second.load_state_dict(state)
+        return found + seen(second, 9) + seen(second, 9), state
+
+    (ours, mine), (theirs, its) = run(hr.DataLoader), run(StatefulDataLoader)
+    assert len(ours) == 10
+    assert ours == theirs
+    assert ("fingerprint" in mine) == native
+    assert native or mine == its
+    assert isinstance(hr.DataLoader(dataset, snapshot_every_n_steps=1), torch.utils.data.DataLoader)
 
 
 def test_the_example_trains_and_resumes(photographs: Path) -> None:

@@ -1,0 +1,69 @@
+"""What of a ``DataLoader``'s dataset Headrace reads, and how its samples are transformed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace._torch.samples import Contents, Samples
+from headrace._translate.translation import Translation, of_steps, translate
+from headrace.errors import UnsupportedError
+
+
+class Reading:
+    """A dataset, looked at as it is now whenever somebody asks.
+
+    Args:
+        transform: the loader's own, for datasets of Headrace's; None: the dataset's.
+
+    Attributes:
+        samples: of the latest look that could read them; a dataset that stayed the same keeps them.
+    """
+
+    def __init__(self, dataset: Any, transform: Any) -> None:
+        self._dataset, self._transform = dataset, transform
+        self.samples: Samples | None = None
+
+    def look(self) -> tuple[Samples, Translation]:
+        """Which samples to read and how to transform them.
+
+        Raises:
+            UnsupportedError: the engine cannot; the clause says why.
+        """
+        contents = Contents(self._dataset)
+        if self.samples is None or not self.samples.contents.same_as(contents):
+            self.samples = Samples(contents)
+        return self.samples, self._translation(contents)
+
+    def seems_native(self) -> bool:
+        """As ``look``, but without opening files or starting the engine.
+
+        A program may fork behind this. A dataset that is not ready yet says nothing.
+        """
+        try:
+            self._translation(Contents(self._dataset))
+        except Exception:  # also what an object raises that is still to be filled
+            return False
+        return True
+
+    def _translation(self, contents: Contents) -> Translation:
+        if self._transform is not None:
+            pipelines = [self._transform]
+        else:
+            pipelines = [getattr(source, "transform", None) for source in contents.sources]
+        first, *others = map(self._translated, pipelines)
+        for pipeline, other in zip(pipelines[1:], others, strict=True):
+            same = other.keywords == first.keywords and other.gives == first.gives
+            if not same or (first.rest and pipeline is not pipelines[0]):
+                raise UnsupportedError("its parts have different transforms")
+        if first.rest and not first:
+            raise UnsupportedError(f"of its transforms, {first.obstacle}")
+        return first
+
+    def _translated(self, pipeline: Any) -> Translation:
+        # A list is nothing that torchvision's datasets could call.
+        if pipeline is self._transform and isinstance(pipeline, list | tuple):
+            return pipeline if isinstance(pipeline, Translation) else of_steps(pipeline)
+        return translate(pipeline)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"samples": None}  # opened files stay in their process

@@ -1,0 +1,144 @@
+"""The state of a ``DataLoader``: what it consists of, and how another loader goes on from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from headrace._engine import arguments
+from headrace._torch.choosing import layers
+from headrace._torch.notices import Notices
+from headrace._torch.place import Place, Standing, check, part
+from headrace._torch.reading import Reading
+from headrace.errors import ArgumentError, UnsupportedError
+
+STATE_VERSION = 3
+
+
+class State:
+    """The two methods of a loader that have to do with its state.
+
+    A loader has them only while it is native, as attributes of its own: torch's loader has none,
+    and frameworks look whether there are any, some of them at the class. So they belong to this
+    object, which refers to what a loader consists of, and not to the loader: that would be a cycle,
+    and its threads would stay until the collector comes by.
+
+    Args:
+        sampler, batch_sampler: of the loader.
+
+    Attributes:
+        seed: the loader's.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        standing: Standing,
+        seed: int | None,
+        notices: Notices,
+        sampler: Any,
+        batch_sampler: Any,
+    ) -> None:
+        self._reading, self.standing, self.seed, self._notices = reading, standing, seed, notices
+        self._sampler, self._batch_sampler = sampler, batch_sampler
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest iteration stands, counted in batches handed out: small, JSON takes it.
+
+        Raises:
+            UnsupportedError: torch's own loader reads the dataset, and it has no state.
+        """
+        return {**self._identity(), **asdict(self.standing.place)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on, at the next ``iter``, behind the last batch that a ``state_dict`` counted.
+
+        The sampler is iterated to that place, behind which batches may have another size. The order
+        is that of the state with ``shuffle`` or without, with torch's samplers (the generator of
+        one is put back to where it stood), and with samplers that have ``set_epoch``, unless that
+        chooses another epoch, which then begins from its start. Any other sampler has to be as it
+        was when its epoch began, and so has one of torch's that the state had no place of: a
+        generator that has drawn more than 31 million numbers since it was seeded. Where it does
+        not give again what was handed out, the first batch is an ``ArgumentError``.
+
+        Where torch's ``DistributedSampler`` shares an epoch out, another number of ranks may go on
+        in the middle of it, as often as one likes: what is left is dealt to them in turns, and
+        padded or cut as the sampler does at its end. Each rank may take the state of any. A
+        subclass of it may not have an ``__iter__`` of its own.
+
+        Raises:
+            ArgumentError: the state is of another dataset, or is none, or of an epoch that another
+                number of ranks, or a sampler with ``set_epoch`` where this loader has none, began
+                in an order that is not known.
+            UnsupportedError: as ``state_dict``.
+        """
+        state = arguments.mapping("state", state)
+        for name, mine in self._identity().items():
+            if state.get(name) != mine:
+                raise ArgumentError(
+                    f"the state has {name}={state.get(name)!r}, the loader {mine!r}"
+                )
+        numbers: dict[str, Any] = {name: state.get(name) for name in asdict(Place())}
+        for name, value in numbers.items():
+            if value is None and name not in ("epoch", "batches", "begin", "samples"):
+                continue
+            length = {"generator": 2, "drawn": 3}.get(name)
+            counts = value if length and isinstance(value, list) else [value]
+            # A seed of torch's may be negative.
+            if not all(type(n) is int and -(2**63) <= n < 2**64 for n in counts) or (
+                len(counts) != (length or 1) or counts[-1] < 0
+            ):
+                raise ArgumentError(f"the state has {name}={value!r}, which is none")
+        place = Place(**numbers)
+        if place.drawn and not 0 <= place.drawn[1] < place.drawn[2]:
+            raise ArgumentError(f"the state has drawn={place.drawn!r}, which is none")
+        sampler = self.epoch_sampler
+        if place.sampler_epoch is not None and sampler is None:
+            raise ArgumentError(
+                f"the state is of epoch {place.sampler_epoch} of a sampler with set_epoch, as "
+                "torch's DistributedSampler is, and this loader has a "
+                f"{type(self._layers()[-1]).__name__}, whose order is another"
+            )
+        chosen = self._layers()
+        check(place, chosen)
+        if place.drawn and place.drawn[2] != part(chosen)[1] and _lightning_counts():
+            self._notices.say(
+                "Lightning's Trainer counted this epoch's batches before it loaded the state of "
+                "another number of ranks, and may end it, or all behind it, too early; "
+                "callbacks=[headrace.lightning.Lengths()] has it count anew",
+                stacklevel=2,
+            )
+        self.standing.go_to(place)
+        if sampler is not None and place.sampler_epoch is not None:
+            sampler.set_epoch(place.sampler_epoch)
+
+    def _identity(self) -> dict[str, Any]:
+        """What has to be equal in a state and in the loader that takes it."""
+        samples = self._reading.samples
+        if samples is None:
+            try:
+                samples, _ = self._reading.look()
+            except UnsupportedError as failure:
+                raise UnsupportedError(
+                    f"torch's own DataLoader reads this dataset, and it has no state: {failure}"
+                ) from None
+        return {"version": STATE_VERSION, "fingerprint": samples.fingerprint, "seed": self.seed}
+
+    def _layers(self) -> list[Any]:
+        return layers(self._sampler if self._batch_sampler is None else self._batch_sampler)
+
+    @property
+    def epoch_sampler(self) -> Any:
+        """The sampler whose order ``set_epoch`` chooses, or None."""
+        for sampler in (self._sampler, *layers(self._batch_sampler)):
+            if hasattr(sampler, "set_epoch") and type(getattr(sampler, "epoch", None)) is int:
+                return sampler
+        return None
+
+
+def _lightning_counts() -> bool:
+    """Whether there may be a ``Trainer`` of Lightning's without a callback that corrects it."""
+    trainers = ("lightning.pytorch", "pytorch_lightning")
+    return "headrace.lightning" not in sys.modules and any(map(sys.modules.get, trainers))

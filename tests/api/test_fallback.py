@@ -1,0 +1,315 @@
+"""headrace.DataLoader where torch's own loader reads: what it has, what it says, and when."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import importlib.util
+import inspect
+import logging
+import pickle
+import subprocess
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+import pytest
+import torch
+from torch.utils import data
+from torchvision import datasets
+from torchvision import transforms as tv
+
+import headrace as hr
+
+STEPS = [tv.Resize((24, 24)), tv.CenterCrop(16), tv.ToTensor()]
+ADVICE = "This DataLoader will create"
+NOTICE = "torch's own DataLoader reads this dataset"
+
+# As of a program of its own, which has nothing to do with images.
+TEXT = """
+import torch
+
+class Text(torch.utils.data.Dataset):
+    def __init__(self):
+        self.lines = [f"line {number}" for number in range(9)]
+    def __len__(self):
+        return len(self.lines)
+    def __getitem__(self, index):
+        return self.lines[index]
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(9))
+"""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """As frameworks ask: hasattr until Python 3.11, inspect.getattr_static from 3.12 on."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class OwnItems(datasets.ImageFolder):
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return image + 1, label
+
+
+def identity(image: Any) -> Any:
+    return image
+
+
+@pytest.fixture
+def photos(folder: Path) -> datasets.ImageFolder:
+    return datasets.ImageFolder(str(folder), tv.Compose([*STEPS]))
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> ModuleType:
+    (tmp_path / "text_program.py").write_text(TEXT)
+    spec = importlib.util.spec_from_file_location("text_program", tmp_path / "text_program.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["text_program"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Said:
+    """The warnings of a test, repeated ones too."""
+
+    def __init__(self, caught: list[warnings.WarningMessage]) -> None:
+        self._caught = caught
+
+    def of(self, words: str) -> int:
+        return sum(words in str(warning.message) for warning in self._caught)
+
+
+@pytest.fixture
+def said() -> Iterator[Said]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield Said(caught)
+
+
+# ---- state -------------------------------------------------------------------------------------
+
+
+def has_state(loader: Any) -> bool:
+    answers = {hasattr(loader, name) for name in ("state_dict", "load_state_dict")}
+    for name in ("state_dict", "load_state_dict"):
+        answers.add(inspect.getattr_static(loader, name, None) is not None)
+    answers.add(isinstance(loader, Stateful))
+    [answer] = answers  # all alike
+    return answer
+
+
+def test_a_loader_has_a_state_where_it_is_native_and_none_where_torchs_loader_reads(
+    photos: datasets.ImageFolder, folder: Path, text: ModuleType
+) -> None:
+    numbers = data.TensorDataset(torch.arange(9))
+    own = OwnItems(str(folder), tv.Compose(STEPS))
+    assert not has_state(data.DataLoader(numbers))
+    for other in (numbers, text.Text(), text.Stream(), [1, 2, 3], own):
+        loader = hr.DataLoader(other)
+        assert not has_state(loader)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            next(iter(loader))
+        assert not has_state(loader)
+    loader = hr.DataLoader(photos, 5)
+    assert has_state(loader)
+    next(iter(loader))
+    assert has_state(loader)
+    assert loader.state_dict()["batches"] == 1
+    assert hr.DataLoader(photos, 5).state_dict()["batches"] == 0  # of one that nobody else holds
+
+
+def test_every_iteration_looks_anew_whether_there_is_a_state(photos: datasets.ImageFolder) -> None:
+    loader = hr.DataLoader(photos, 5)
+    for transform, native in ((identity, False), (tv.Compose(STEPS), True), (identity, False)):
+        photos.transform = transform
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            iter(loader)
+        assert has_state(loader) == native
+
+
+def test_a_dataset_that_is_filled_behind_its_loader_is_no_error(folder: Path) -> None:
+    class Late(datasets.ImageFolder):
+        def __init__(self) -> None:
+            pass
+
+        setup = datasets.ImageFolder.__init__
+
+    late = Late()
+    loader = hr.DataLoader(late, 5, sampler=range(24))
+    assert not has_state(loader)
+    late.setup(str(folder), tv.Compose(STEPS))
+    assert len(list(loader)) == 5
+    assert has_state(loader)
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_copy_has_a_state_of_its_own_or_none_as_the_loader_has(
+    photos: datasets.ImageFolder, duplicate: Any
+) -> None:
+    loader = hr.DataLoader(photos, 5, seed=7)
+    batches = iter(loader)
+    next(batches)
+    other = duplicate(loader)
+    assert has_state(other)
+    next(batches)
+    assert (loader.state_dict()["batches"], other.state_dict()["batches"]) == (2, 1)
+    other.seed = 8
+    assert (loader.state_dict()["seed"], other.state_dict()["seed"]) == (7, 8)
+    other.load_state_dict(other.state_dict())
+    assert [len(labels) for _, labels in other] == [5, 5, 5, 4]
+    assert not has_state(duplicate(hr.DataLoader(data.TensorDataset(torch.arange(9)))))
+
+
+def test_a_loader_goes_with_its_last_name_and_without_the_collector(
+    photos: datasets.ImageFolder,
+) -> None:
+    gc.disable()
+    try:
+        loader = hr.DataLoader(photos, 5)
+        list(loader)
+        watched = weakref.ref(loader)
+        del loader
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+def test_a_subclass_with_methods_of_these_names_keeps_them(photos: datasets.ImageFolder) -> None:
+    class Counting(hr.DataLoader[Any]):
+        def state_dict(self) -> dict[str, Any]:  # type: ignore[override]
+            return {"mine": self.state.state_dict()}
+
+    loader = Counting(photos, 5)
+    next(iter(loader))
+    assert loader.state_dict()["mine"]["batches"] == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchdata") is not None, reason="torchdata is here")
+def test_torchdatas_argument_is_unknown_where_torchdata_is_not(
+    photos: datasets.ImageFolder,
+) -> None:
+    for kind in (data.DataLoader, hr.DataLoader):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'snapshot_every_n_steps'"):
+            kind(photos, snapshot_every_n_steps=2)
+
+
+# ---- what it says ------------------------------------------------------------------------------
+
+
+def test_torchs_advice_on_workers_comes_once_when_the_loader_is_made_and_never_where_it_is_native(
+    photos: datasets.ImageFolder, said: Said
+) -> None:
+    many = 4 * (torch._utils.cpu_count() or 1)
+    data.DataLoader(data.TensorDataset(torch.arange(9)), num_workers=many)
+    assert said.of(ADVICE) == 1
+    loader = hr.DataLoader(data.TensorDataset(torch.arange(9)), num_workers=many)
+    assert said.of(ADVICE) == 2
+    pickle.loads(pickle.dumps(loader))
+    iter(loader)
+    iter(loader)
+    assert said.of(ADVICE) == 2
+    loader = hr.DataLoader(photos, num_workers=many)
+    iter(loader)
+    assert said.of(ADVICE) == 2
+    photos.transform = identity  # now its processes are to come
+    iter(loader)
+    iter(loader)
+    assert said.of(ADVICE) == 3
+
+
+def test_the_fallback_is_not_mentioned_where_nothing_suggests_that_there_are_images(
+    text: ModuleType, said: Said
+) -> None:
+    numbers = data.TensorDataset(torch.arange(9))
+    for other in (
+        numbers,
+        text.Text(),
+        text.Stream(),
+        [1, 2, 3],
+        range(9),
+        {0: "a", 1: "b"},
+        torch.arange(9),
+        data.Subset(numbers, [1, 2]),
+        data.ConcatDataset([text.Text(), data.Subset(text.Text(), [1])]),
+        data.ChainDataset([text.Stream()]),
+        data.StackDataset(numbers, text.Text()),
+        data.StackDataset(a=numbers),
+    ):
+        list(hr.DataLoader(other))
+    assert said.of("headrace") == 0
+
+
+def test_the_fallback_is_mentioned_where_there_may_be_images(
+    text: ModuleType, folder: Path, said: Said
+) -> None:
+    transformed = text.Text()
+    transformed.transform = tv.Compose(STEPS)
+    fakes = datasets.FakeData(9, (3, 8, 8), transform=tv.ToTensor())
+    mentioned = 0
+    for other in (
+        transformed,
+        OwnItems(str(folder), tv.Compose(STEPS)),
+        fakes,
+        data.Subset(fakes, [1, 2]),
+        data.StackDataset(text.Text(), data.Subset(fakes, range(9))),
+    ):
+        list(hr.DataLoader(other))
+        mentioned += 1
+        assert said.of(NOTICE) == mentioned
+    text.tv = tv  # as "from torchvision import transforms as tv" at its top
+    list(hr.DataLoader(text.Text()))
+    assert said.of(NOTICE) == mentioned + 1
+
+
+def test_a_notice_is_never_an_error_and_goes_to_the_log_where_warnings_are_errors(
+    photos: datasets.ImageFolder, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    photos.transform = tv.Compose([*STEPS, identity])
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, logger="headrace"):
+        warnings.simplefilter("error")
+        for dataset in (OwnItems(str(folder), tv.Compose(STEPS)), photos):
+            loader = hr.DataLoader(dataset, 8)
+            assert [len(labels) for _, labels in [*loader, *loader]] == [8] * 6
+    logged = [record.getMessage() for record in caplog.records if record.name == "headrace"]
+    assert len(logged) == 2
+    assert NOTICE in logged[0]
+    assert "run in Python threads" in logged[1]
+
+
+def test_a_program_under_w_error_that_torchs_loader_serves_runs_to_its_end(folder: Path) -> None:
+    program = f"""if True:
+        from torchvision import datasets, transforms as tv
+        import headrace
+        class Own(datasets.ImageFolder):
+            def __getitem__(self, index):
+                return super().__getitem__(index)
+        photos = Own({str(folder)!r}, tv.Compose([tv.Resize((8, 8)), tv.ToTensor()]))
+        print(len(list(headrace.DataLoader(photos, 8))))
+    """
+    # Of the modules that come with Python only those errors count that the program itself meets.
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "3\n"), ran.stderr
+    assert "Own has a __getitem__ of its own" in ran.stderr
