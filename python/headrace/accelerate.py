@@ -25,7 +25,7 @@ from headrace.errors import ArgumentError, UnsupportedError
 _KEPT = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
     *("multiprocessing_context", "prefetch_factor", "persistent_workers", "pin_memory_device"),
-    *("strict", "seed", "transform", "mode", "on_error"),
+    *("strict", "seed", "transform", "mode", "on_error", "limits"),
 )
 
 

@@ -15,13 +15,15 @@ import torch.utils.data
 from headrace._batch import lending
 from headrace._engine import arguments
 from headrace._torch import stateful
-from headrace._torch.batches import Engine, Pool, Recipe
+from headrace._torch.batches import Engine
 from headrace._torch.choosing import layers
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
 from headrace._torch.notices import Notices, may_have_images
 from headrace._torch.place import Standing, rest
+from headrace._torch.pool import Pool
 from headrace._torch.reading import Reading
+from headrace._torch.recipe import Recipe
 from headrace._torch.samples import Contents
 from headrace._torch.states import State
 from headrace._transforms.multiview import Views
@@ -39,10 +41,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     - the dataset is torchvision's ``ImageFolder`` or ``DatasetFolder`` (or a subclass that leaves
       ``__getitem__`` alone) with the default loader and no ``target_transform``, or a
-      ``headrace.Dataset``, or ``Subset``s and ``ConcatDataset``s of them; its files are JPEG or
-      PNG; ``samples`` says which, also where it was edited; and
+      ``headrace.Dataset``, or ``Subset``s and ``ConcatDataset``s of them; ``samples`` says which
+      files, also where it was edited; at least half of them are JPEG or PNG by name; and
     - its ``transform`` is a ``Compose`` of transforms that ``headrace.from_torchvision`` knows. It
       is looked at anew by each ``iter``.
+
+    A file of a folder that the engine does not read, as a WebP whatever it is called, is decoded by
+    Pillow alone, and the rest stays native; ``stats`` counts them, and one warning names one of
+    them. Errors of a folder's files are those of ``headrace.errors`` and Pillow's at once, and so
+    ``OSError``s; Pillow's switches ``ImageFile.LOAD_TRUNCATED_IMAGES`` and
+    ``Image.MAX_IMAGE_PIXELS`` count as they stand at each ``iter``.
 
     Where a ``Compose`` begins with such transforms and goes on with others, the first part runs
     natively and the others in Python threads, which share the process's random generators; one
@@ -70,7 +78,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     Several iterators may be alive at once; each beyond the first has threads of its own.
 
     Args:
-        strict: raise instead of handing anything to Python or to torch's loader.
+        strict: raise instead of handing anything to Python, to Pillow or to torch's loader.
         seed: what augmentations are drawn from, with the number of the epoch; None: from torch's
             base seed, so that ``torch.manual_seed`` or ``generator`` repeats them.
         transform: only for a ``headrace.Dataset``, or a ``Subset`` or ``ConcatDataset`` of such,
@@ -78,6 +86,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             images).
         mode: "exact": torchvision's pixels.
         on_error: "raise", or "replace" a bad image by another sample.
+        limits: of the files of image folders, as of a ``headrace.Dataset``. ``max_pixels`` that is
+            not among them follows Pillow's ``Image.MAX_IMAGE_PIXELS`` at each ``iter``.
         snapshot_every_n_steps: torchdata's argument. Natively a state is always that of the last
             batch; where torch's loader would read, torchdata's ``StatefulDataLoader`` reads.
 
@@ -112,6 +122,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         transform: Any = None,
         mode: str = "exact",
         on_error: str = "raise",
+        limits: Mapping[str, int] | None = None,
         snapshot_every_n_steps: int | None = None,
         **options: Any,
     ) -> None:
@@ -128,11 +139,14 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.transform = _pipeline(transform)
         self.mode = arguments.choice("mode", mode, arguments.MODES)
         self.on_error = arguments.choice("on_error", on_error, arguments.ON_ERROR)
+        self.limits = None if limits is None else arguments.limits(limits)
+        if limits is not None and _without_transform(dataset):
+            raise ArgumentError("limits= is for image folders; a headrace.Dataset has its own")
         self.snapshot_every_n_steps = stateful.steps(snapshot_every_n_steps)
         self._spare: Engine | None = None
         self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
-        self._notices = Notices()
-        self._reading = Reading(dataset, self.transform)
+        self.notices = Notices()
+        self._reading = Reading(dataset, self.transform, self.limits)
         # What iterations leave for the next one, and for state_dict.
         self.standing = Standing()
         self.base_seed: int | None = None
@@ -149,7 +163,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         # What that one is made of, where its argument is given.
         self._given = (given, options) if self.snapshot_every_n_steps else None
         self.state = State(
-            self._reading, self.standing, seed, self._notices, self.sampler, self.batch_sampler
+            self._reading, self.standing, seed, self.notices, self.sampler, self.batch_sampler
         )
         if strict:
             self._recipe()
@@ -194,6 +208,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             mode=self.mode,
             on_error=self.on_error,
             pin_memory=self.pin_memory and lending.available(),
+            strict=self.strict,
         )
 
     def __len__(self) -> int:
@@ -226,7 +241,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             if self.strict:
                 raise
             if may_have_images(self.dataset):
-                self._notices.say(
+                self.notices.say(
                     f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
                     "an error)",
                     stacklevel=stacklevel - 1,
@@ -242,7 +257,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if recipe is None:
             return super().__iter__() if self._stateful is None else iter(self._stateful)
         if recipe.translation.rest:
-            self._notices.say(
+            self.notices.say(
                 f"{recipe.translation.obstacle}; it and what follows run in Python threads "
                 "(strict=True makes this an error)",
                 stacklevel=2,
@@ -269,7 +284,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             text += "headrace.accelerate.prepare(accelerator, loader)"
             if self.strict or self.transform is not None:
                 raise UnsupportedError(text)
-            self._notices.say(text, stacklevel=3)
+            self.notices.say(text, stacklevel=3)
         return False
 
     def take(self, recipe: Recipe) -> Engine | Pool:
@@ -296,6 +311,20 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             except HeadraceError:  # it was closed, or belongs to the parent of a forked process
                 pass
         engine.close()
+
+    def stats(self) -> dict[str, int]:
+        """What was not decoded by the engine, though all else is native.
+
+        Returns:
+            "pillow_images": how many images Pillow has decoded, repeated ones counted; and
+            "pillow_files": how many files are known to be left to it. Counted since the dataset was
+            last found to be another.
+        """
+        samples = self._reading.samples
+        foreign = None if samples is None else samples.foreign
+        if foreign is None:
+            return {"pillow_images": 0, "pillow_files": 0}
+        return {"pillow_images": foreign.decoded, "pillow_files": len(foreign.rows)}
 
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid; a new ``iter`` starts new ones."""

@@ -136,7 +136,7 @@ class Submitted(Arrivals):
         while (number := self._sent) in self.chosen and number not in self._refused:
             # Where the call is interrupted, nobody knows whether it was submitted.
             self._sent = -1
-            indices, draws = self.chosen[number]
+            indices, draws = self.asked(number)
             try:
                 _lib.submit(self._handle, array.array("q", indices), array.array("Q", draws))
             except HeadraceError as error:
@@ -146,6 +146,10 @@ class Submitted(Arrivals):
                 self._sent = number
             else:
                 self._sent = number + 1
+
+    def asked(self, number: int) -> Chosen:
+        """The samples that the engine is asked for as the batch of a number."""
+        return self.chosen[number]
 
     def forget(self, handed_out: int) -> None:
         """Drops what nobody can ask for again."""

@@ -6,9 +6,12 @@ from typing import Any, Protocol
 
 import torch
 
-from headrace._torch.batches import Engine, Pool, Recipe
+from headrace._torch.batches import Engine
 from headrace._torch.generators import Tracker
+from headrace._torch.notices import Notices
 from headrace._torch.place import Standing
+from headrace._torch.pool import Pool
+from headrace._torch.recipe import Recipe
 
 
 class Iterated(Protocol):
@@ -26,6 +29,7 @@ class Iterated(Protocol):
     seed: int | None
     base_seed: int | None  # torch's for its workers, once an iteration has drawn it
     standing: Standing
+    notices: Notices
     tracker: Tracker
 
     def __len__(self) -> int:

@@ -14,10 +14,12 @@ from torch.utils.data import default_collate
 from headrace._batch import lending
 from headrace._engine import _lib
 from headrace._epoch.delivery import is_of_the_batch
-from headrace._torch.batches import Engine, Pool, Recipe
+from headrace._torch.batches import Engine
 from headrace._torch.choosing import Choice
 from headrace._torch.iterated import Iterated
 from headrace._torch.place import Place
+from headrace._torch.pool import Pool
+from headrace._torch.recipe import Recipe
 
 # Goes into lists, tuples, mappings and whatever has a pin_memory() of its own.
 _pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
@@ -42,6 +44,8 @@ class Iteration:
         ahead = recipe.prefetch * max(1, loader.num_workers)
         self._ahead = min(_MOST_AHEAD, ahead)
         self._maker = loader.take(recipe)
+        self._foreign = recipe.samples.foreign
+        self._decoded = 0 if self._foreign is None else self._foreign.decoded
         self._finish = weakref.finalize(self, _give_back, weakref.ref(loader), self._maker)
         self._finish.atexit = False
         self._maker.begin(self._draw_epoch(), self._choice.chosen)
@@ -63,6 +67,7 @@ class Iteration:
             with self._turn:
                 received = self._received(thread)
             batch = self._collated(received)
+            self._tell()
             if self._loader.pin_memory and lending.available():
                 batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
             resume, epoch = self._behind()
@@ -87,6 +92,13 @@ class Iteration:
         standing.latest = progress
         del reserved[thread]
         return batch
+
+    def _tell(self) -> None:
+        """Says, at the first such file of an epoch, that Pillow decodes some."""
+        if self._foreign is not None and self._foreign.decoded > self._decoded >= 0:
+            self._decoded = -1
+            text, known = self._foreign.news
+            self._loader.notices.say(text, stacklevel=3, topic=f"{known} files for Pillow")
 
     def _behind(self) -> tuple[Place | None, int]:
         """What the loader's next iteration begins with, once a batch was handed out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace._torch import foreign
 from headrace._torch.samples import Contents, Samples
 from headrace._translate.translation import Translation, of_steps, translate
 from headrace.errors import UnsupportedError
@@ -14,14 +15,16 @@ class Reading:
 
     Args:
         transform: the loader's own, for datasets of Headrace's; None: the dataset's.
+        limits: for the files of image folders.
 
     Attributes:
         samples: of the latest look that could read them; a dataset that stayed the same keeps them.
     """
 
-    def __init__(self, dataset: Any, transform: Any) -> None:
-        self._dataset, self._transform = dataset, transform
+    def __init__(self, dataset: Any, transform: Any, limits: dict[str, int] | None) -> None:
+        self._dataset, self._transform, self._limits = dataset, transform, limits
         self.samples: Samples | None = None
+        self._switches: Any = None  # of Pillow's, when they were opened
 
     def look(self) -> tuple[Samples, Translation]:
         """Which samples to read and how to transform them.
@@ -30,8 +33,13 @@ class Reading:
             UnsupportedError: the engine cannot; the clause says why.
         """
         contents = Contents(self._dataset)
-        if self.samples is None or not self.samples.contents.same_as(contents):
-            self.samples = Samples(contents)
+        limits = foreign.limits(self._limits)
+        switches = (limits, foreign.loads_truncated_images())
+        known = self.samples is not None and self.samples.contents.same_as(contents)
+        if not known or (switches != self._switches and not contents.of_headrace):
+            self.samples = Samples(contents, limits, "max_pixels" in (self._limits or {}))
+            self._switches = switches
+        assert self.samples is not None
         return self.samples, self._translation(contents)
 
     def seems_native(self) -> bool:

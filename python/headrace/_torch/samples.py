@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace._torch.foreign import Foreign
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, UnsupportedError
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.int64]
-
-# What the engine decodes. It goes by content, but files of another kind should not come as a
-# surprise in the middle of an epoch.
-_EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
 class Contents:
@@ -133,13 +130,22 @@ class Samples:
         contents: what was found in it.
         dataset: where they are read; its rows are those of ``contents``.
         labels: by row; None where only ``dataset`` knows them.
+        foreign: those of them that Pillow decodes; None where Pillow has no say, for datasets of
+            Headrace's.
+
+    Args:
+        limits: of the files of a folder; datasets of Headrace's have their own.
+        own_pixels: whether the program chose ``max_pixels`` in them.
 
     Raises:
         UnsupportedError: the engine cannot read some of them; the clause says which.
     """
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(
+        self, contents: Contents, limits: dict[str, int] | None = None, own_pixels: bool = True
+    ) -> None:
         self.contents = contents
+        self.foreign: Foreign | None = None
         self.labels: list[int] | None = None
         if contents.of_headrace:
             self.dataset: Dataset = _one(contents.sources)
@@ -150,8 +156,13 @@ class Samples:
         if not contents.total:
             raise UnsupportedError("it is empty")
         paths, self.labels = _checked(sample for part in contents.lists for sample in part)
+        self.foreign = Foreign(paths, own_pixels)
+        count, total = len(self.foreign.rows), len(paths)
+        if 2 * count > total:  # which torch's processes decode side by side
+            first = next(iter(self.foreign.rows.values()))
+            raise UnsupportedError(f"{first}, nor are {count:,} of its {total:,} files")
         try:
-            self.dataset = Dataset.from_files(paths, self.labels)
+            self.dataset = Dataset.from_files(paths, self.labels, limits=limits)
         except ArgumentError as failure:  # a path that no file can have
             raise UnsupportedError(failure.reason) from None
 
@@ -215,11 +226,11 @@ def _checked(samples: Iterable[Any]) -> tuple[list[str], list[int]]:
         try:
             path, label = sample
             path = os.fspath(path)
-            known = isinstance(path, str) and path.lower().endswith(_EXTENSIONS)
+            known = isinstance(path, str)
         except (TypeError, ValueError):
             raise UnsupportedError(f"the sample {sample!r} is not a path and a label") from None
         if not known:
-            raise UnsupportedError(f"{path} is not a JPEG or PNG by its name")
+            raise UnsupportedError(f"the path {path!r} is no str")
         # Exactly int: a bool or a NumPy number would be collated to another dtype.
         if type(label) is not int or not 0 <= label < 2**31:
             raise UnsupportedError(f"the label of {path} is {label!r}, no class number")

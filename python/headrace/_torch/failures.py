@@ -1,0 +1,60 @@
+"""The errors of files that torch's loader would have opened with Pillow.
+
+A program that passes over bad files catches what Pillow raises: ``OSError``, and of a file that is
+no image at all ``PIL.UnidentifiedImageError``. So in the drop-in an error of a file is both: the
+engine's, by its kind, with file and record; and Pillow's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.errors import HeadraceError
+
+_kinds: dict[tuple[type[HeadraceError], type[Exception]], type[HeadraceError]] = {}
+
+
+def joined(ours: HeadraceError, theirs: Exception) -> HeadraceError:
+    """The engine's error, which is also one of Pillow's type.
+
+    Args:
+        theirs: what Pillow raised. Where that is neither an ``OSError``, nor a warning that was
+            made an error, nor an image of too many pixels, the error is an ``OSError``.
+    """
+    kind = _theirs(theirs)
+    if isinstance(ours, kind):
+        return ours
+    return _again(type(ours), kind, ours.reason, ours.__dict__)
+
+
+def _theirs(failure: Exception) -> type[Exception]:
+    if isinstance(failure, OSError | Warning):
+        return type(failure)
+    if type(failure).__name__ == "DecompressionBombError":
+        return type(failure)
+    return OSError
+
+
+def _again(
+    ours: type[HeadraceError], theirs: type[Exception], reason: str, parts: dict[str, Any]
+) -> HeadraceError:
+    made = _kind(ours, theirs)(reason)
+    made.__dict__.update(parts)
+    if isinstance(made, OSError):
+        made.filename = made.file
+    return made
+
+
+def _kind(ours: type[HeadraceError], theirs: type[Exception]) -> type[HeadraceError]:
+    """A class of both, which pickles as the two that it is made of."""
+    known = _kinds.get((ours, theirs))
+    if known is not None:
+        return known
+
+    def reduce(self: HeadraceError) -> tuple[object, ...]:
+        return _again, (ours, theirs, self.reason, self.__dict__)
+
+    made: type[HeadraceError] = type(
+        ours.__name__, (ours, theirs), {"__module__": ours.__module__, "__reduce__": reduce}
+    )
+    return _kinds.setdefault((ours, theirs), made)

@@ -1,0 +1,171 @@
+"""Files of an image folder that Pillow decodes in the engine's place, each for itself.
+
+torch's loader reads what Pillow reads: WebP, GIF, BMP and TIFF, whatever a file is called, and with
+``ImageFile.LOAD_TRUNCATED_IMAGES`` files that end too early. So here Pillow has the last word on a
+file that the engine refuses, and on how many pixels are too many. Its pixels go through the same
+transforms, natively and with the same draws; only who decoded differs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from headrace.errors import (
+    BadImageError,
+    HeadraceError,
+    LimitError,
+    TruncatedError,
+    UnsupportedError,
+)
+
+# What the engine decodes, by name and by the first bytes. It goes by content.
+_EXTENSIONS = (".jpg", ".jpeg", ".png")
+_BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"P5", b"P6")
+# On these Pillow is asked for its verdict. Other limits are the engine's own and stand.
+REFUSALS = (BadImageError, TruncatedError, UnsupportedError)
+
+# The engine's defaults of what bounds an image by its pixels (docs/limits.md).
+_MAX_PIXELS, _MAX_DECODER_BYTES, _MAX_SCAN_BLOCKS = 89_478_485, 512 << 20, 1 << 26
+_ANY_PIXELS = 1 << 48  # a side has at most 2^24
+_ANY_BYTES = 1 << 50
+
+
+def limits(given: Mapping[str, int] | None) -> dict[str, int]:
+    """The engine's limits for files that torch's loader would open with Pillow.
+
+    Above ``Image.MAX_IMAGE_PIXELS`` Pillow itself is asked, for there it warns, and above twice as
+    many it refuses. Where that is raised, what an image may cost is raised in proportion.
+
+    Args:
+        given: those that the program chose, which stand.
+    """
+    chosen = {} if given is None else dict(given)
+    most = getattr(sys.modules.get("PIL.Image"), "MAX_IMAGE_PIXELS", _MAX_PIXELS)
+    if most is None:
+        found = {"max_pixels": _ANY_PIXELS, "max_decoder_bytes": _ANY_BYTES}
+        return found | {"max_scan_blocks": _ANY_BYTES} | chosen
+    pixels = max(1, int(most))
+    found = {"max_pixels": pixels}
+    if pixels > _MAX_PIXELS:
+        found["max_decoder_bytes"] = _MAX_DECODER_BYTES * pixels // _MAX_PIXELS
+        found["max_scan_blocks"] = _MAX_SCAN_BLOCKS * pixels // _MAX_PIXELS
+    return found | chosen
+
+
+def loads_truncated_images() -> bool:
+    """Pillow's switch."""
+    return bool(getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False))
+
+
+def of_another_kind(path: str) -> bool:
+    """Whether a file's name is not that of a JPEG or PNG."""
+    return not path.lower().endswith(_EXTENSIONS)
+
+
+class Foreign:
+    """Which samples of a folder Pillow decodes.
+
+    Args:
+        paths: of all samples.
+        own_pixels: the program said itself how many pixels an image may have.
+
+    Attributes:
+        rows: by the sample's number, a sentence on why the engine does not decode it. None ever
+            leaves it but by ``give_up``.
+        hopeless: samples that Pillow does not decode either, to be replaced by others.
+        decoded: how many images Pillow has decoded.
+        latest: the last one of them.
+    """
+
+    def __init__(self, paths: Sequence[str], own_pixels: bool) -> None:
+        self._paths, self._own_pixels = paths, own_pixels
+        self.rows = {
+            row: f"{path} is not a JPEG or PNG by its name"
+            for row, path in enumerate(paths)
+            if of_another_kind(path)
+        }
+        self.hopeless: set[int] = set()
+        self.decoded, self.latest = 0, -1
+        self._lock = threading.Lock()
+        # Once one file was not what its name says, others are looked into before they are read.
+        self._suspicious = False
+        self._looked_into: set[int] = set()
+
+    def refused(self, failure: HeadraceError) -> bool:
+        """Whether a failure of the engine's is one that Pillow has to be asked about."""
+        if isinstance(failure, LimitError):
+            return not self._own_pixels and "max_pixels is" in failure.reason
+        return isinstance(failure, REFUSALS)
+
+    def take(self, failure: HeadraceError) -> bool:
+        """Leaves the sample of a failure to Pillow; False where it was already, or cannot be."""
+        row = failure.record
+        if row is None or row in self.rows or row in self.hopeless or not self.refused(failure):
+            return False
+        self.rows[row] = failure.reason
+        self._suspicious = self._suspicious or isinstance(failure, UnsupportedError)
+        return True
+
+    def give_up(self, row: int) -> None:
+        """Leaves a sample to the engine again, which replaces it."""
+        self.hopeless.add(row)
+        self.rows.pop(row, None)
+
+    def among(self, rows: Sequence[int]) -> list[int]:
+        """The places of those samples that Pillow decodes."""
+        if self._suspicious:
+            self._look_into(rows)
+        known = self.rows
+        return [place for place, row in enumerate(rows) if row in known] if known else []
+
+    def _look_into(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            if row in self._looked_into:
+                continue
+            self._looked_into.add(row)
+            try:
+                with open(self._paths[row], "rb", buffering=0) as file:
+                    begin = file.read(4)
+            except OSError:
+                continue  # the engine says what is wrong
+            if begin and not begin.startswith(_BEGINNINGS) and row not in self.hopeless:
+                self.rows.setdefault(row, f"{self._paths[row]} has not the first bytes of one")
+
+    def read(self, row: int) -> tuple[bytearray, dict[str, int]]:
+        """An image as torchvision's folder has it from Pillow, as a PPM; and limits that let it by.
+
+        Raises:
+            what Pillow raises.
+        """
+        from PIL import Image
+
+        with open(self._paths[row], "rb") as file:
+            image = Image.open(file).convert("RGB")
+        with self._lock:
+            self.decoded += 1
+            self.latest = row
+        data = bytearray(b"P6 %d %d 255\n" % image.size)
+        data += image.tobytes()
+        bytes_held = _MAX_DECODER_BYTES + 8 * len(data)
+        return data, {
+            "max_pixels": _ANY_PIXELS,
+            "max_record_bytes": len(data),
+            "max_decoder_bytes": bytes_held,
+        }
+
+    @property
+    def news(self) -> tuple[str, int]:
+        """A sentence on the latest image that Pillow decoded, and how many such files are known."""
+        count = len(self.rows)
+        files = "1 file, that is known" if count == 1 else f"{count:,} files that are known"
+        return (
+            f"Pillow decodes what the engine does not ({files}), and the rest is native: "
+            f"{self.rows.get(self.latest, '')}",
+            count,
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it belongs to samples that are open in this process")

@@ -1,0 +1,34 @@
+"""What the batches of a ``DataLoader`` are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from headrace._torch.samples import Samples
+from headrace._translate.translation import Translation
+
+
+class Recipe(NamedTuple):
+    """Which samples are read and how they are transformed; an engine is kept while both stay."""
+
+    samples: Samples
+    translation: Translation
+    num_threads: int  # 0: automatic
+    prefetch: int
+    seed: int
+    mode: str
+    on_error: str
+    pin_memory: bool
+    strict: bool
+
+    def config(self) -> dict[str, Any]:
+        """The part of a configuration that loaders and single images have in common."""
+        made = self.translation
+        steps = [step if isinstance(step, dict) else step.to_dict() for step in made]
+        return {"transform": steps, "dtype": made.dtype, "scale": made.scale, "mode": self.mode}
+
+    def same_as(self, other: Recipe) -> bool:
+        return self.samples is other.samples and self._numbers() == other._numbers()
+
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.config(), self[2:])

@@ -1,0 +1,112 @@
+"""One sample of a ``DataLoader``: decoded by the engine or by Pillow, and transformed."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from headrace._engine import _lib
+from headrace._torch.failures import joined
+from headrace._torch.recipe import Recipe
+from headrace._translate.translation import Translation
+from headrace.errors import HeadraceError
+
+
+class Work:
+    """What is done for a sample; any thread may do it, several at once."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._samples = recipe.samples
+        self._translation = recipe.translation
+        self._strict = recipe.strict
+        self._config = recipe.config()
+        if recipe.translation.gives != "PIL image":
+            self._config["layout"] = "NCHW"
+        self._limits = recipe.samples.dataset._config.get("limits") or {}
+
+    def sample(self, row: int, key: dict[str, int]) -> Any:
+        """The sample of a row, as its dataset would have returned it.
+
+        Args:
+            key: of what the transforms draw: seed, epoch, sample and draw.
+
+        Raises:
+            HeadraceError: its file cannot be decoded; of a folder's file it is an ``OSError``, too.
+        """
+        dataset, labels, made = self._samples.dataset, self._samples.labels, self._translation
+        if labels is None and not made and not made.rest:
+            return dataset[row]  # without a transform, a headrace.Dataset's own sample
+        image = self._wrapped(self._image(row, key))
+        for op in made.rest:
+            image = op(image)
+        return image, int(dataset.facts(row)["label"]) if labels is None else labels[row]
+
+    def _image(self, row: int, key: dict[str, int]) -> torch.Tensor:
+        foreign = self._samples.foreign
+        if foreign is None:
+            return self.native(row, key)
+        if row not in foreign.rows:
+            try:
+                return self.native(row, key)
+            except HeadraceError as failure:
+                if self._strict and foreign.refused(failure):
+                    raise joined(failure, OSError()) from failure
+                if not foreign.take(failure):
+                    raise
+        try:
+            data, limits = foreign.read(row)
+        except MemoryError:
+            raise
+        except Exception as theirs:
+            try:
+                return self.native(row, key)  # which says what is wrong with the file
+            except HeadraceError as failure:
+                raise joined(failure, theirs) from theirs
+        return self._decoded(row, data, self._config | key | {"limits": limits})
+
+    def native(self, row: int, key: dict[str, int]) -> torch.Tensor:
+        """The image as the engine decodes it: HWC where it is to be a PIL image, else CHW."""
+        data = self._samples.dataset.read(row)
+        return self._decoded(row, data, self._config | key | {"limits": self._limits})
+
+    def _decoded(self, row: int, data: bytearray, config: dict[str, Any]) -> torch.Tensor:
+        try:
+            return _decoded(data, config)
+        except HeadraceError as failure:
+            if failure.file is None:  # the decoder saw bytes only
+                failure.file, failure.record = self._samples.dataset.facts(row)["path"], row
+                failure.reason = f"{failure.file}: record {row}: {failure.reason}"
+            raise
+
+    def _wrapped(self, image: torch.Tensor) -> Any:
+        if self._translation.gives == "PIL image":
+            from PIL import Image
+
+            return Image.fromarray(image.numpy())
+        return wrapper(self._translation)(image)
+
+
+def wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What makes a tensor the subclass of it that torchvision would have handed on."""
+    if made.gives != "tv_tensors.Image":
+        return lambda image: image
+    # Loaded, for v2 has been; imported from here, torchvision would be a dependency.
+    kind: Callable[[torch.Tensor], torch.Tensor] = sys.modules["torchvision.tv_tensors"].Image
+    return kind
+
+
+def _decoded(data: bytearray, config: dict[str, Any]) -> torch.Tensor:
+    """One image, decoded and transformed: HWC, or CHW with the layout NCHW."""
+
+    def room(found: _lib.Image) -> tuple[torch.Tensor, int]:
+        shape = (found.height, found.width, 3)
+        if config.get("layout") == "NCHW":
+            shape = (3, found.height, found.width)
+        image = torch.empty(shape, dtype=getattr(torch, config["dtype"]))
+        return image, image.data_ptr()
+
+    return _lib.decode((ctypes.c_char * len(data)).from_buffer(data), len(data), config, room)
