@@ -153,6 +153,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "transform": [3, "CenterCrop", hr.transforms.CenterCrop(8), [3], [hr.transforms.Resize]],
         "mode": ["quick", None, 3],
         "on_error": ["ignore", None, 3],
+        "limits": [3, {"max_scans": 1.5}],
+        "snapshot_every_n_steps": [0, -1, 1.0, "1", True],
     },
 }
 

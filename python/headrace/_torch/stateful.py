@@ -18,12 +18,13 @@ def steps(snapshot_every_n_steps: Any) -> int | None:
     """
     if snapshot_every_n_steps is None:
         return None
+    every = arguments.count("snapshot_every_n_steps", snapshot_every_n_steps, 1)
     if importlib.util.find_spec("torchdata") is None:
         raise TypeError(
             "DataLoader.__init__() got an unexpected keyword argument 'snapshot_every_n_steps' "
             "(it is that of torchdata's StatefulDataLoader, and torchdata is not installed)"
         )
-    return arguments.count("snapshot_every_n_steps", snapshot_every_n_steps, 1)
+    return every
 
 
 def loader(given: tuple[Any, ...], options: Mapping[str, Any], every: int | None) -> Any:
