@@ -13,6 +13,7 @@ import itertools
 import random
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision
+from PIL import Image
 from torchvision import transforms as v1
 
 import headrace as hr
@@ -81,18 +83,36 @@ def doubled(batch: Any) -> Any:
 
 
 @contextlib.contextmanager
-def dataloader_of(_: Path, folder: Path, collate: bool = False, **more: Any) -> Iterator[Case]:
+def dataloader_of(
+    _: Path, folder: Path, collate: bool = False, strict: bool = True, **more: Any
+) -> Iterator[Case]:
     steps = v1.Compose([v1.Resize((8, 8)), v1.ToTensor()])
     dataset = torchvision.datasets.ImageFolder(str(folder), steps)
     dataset.samples = [(path, row) for row, (path, _) in enumerate(dataset.samples)]
     dataset.targets = list(range(COUNT))
     if collate:
         more["collate_fn"] = lambda samples: torch.utils.data.default_collate(samples)
-    loader = hr.DataLoader(dataset, BATCH, strict=True, **more)
+    loader = hr.DataLoader(dataset, BATCH, strict=strict, **more)
     try:
         yield Case(loader, lambda batch: batch[1].tolist())
     finally:
         loader.close()
+
+
+@contextlib.contextmanager
+def partly_pillows(packed: Path, folder: Path, **more: Any) -> Iterator[Case]:
+    """Over files some of which Pillow decodes, as their names say or not."""
+    with tempfile.TemporaryDirectory() as other:
+        for row, path in enumerate(sorted(folder.rglob("*.jpg"))):
+            place = Path(other, path.parent.name, path.name)
+            place.parent.mkdir(exist_ok=True)
+            if row % 5 == 1:
+                kind = "webp" if row % 2 else "jpg"
+                Image.open(path).save(place.with_suffix(f".{kind}"), "WEBP", lossless=True)
+            else:
+                place.write_bytes(path.read_bytes())
+        with dataloader_of(packed, Path(other), strict=False, **more) as case:
+            yield case
 
 
 @contextlib.contextmanager
@@ -148,6 +168,7 @@ CASES: dict[str, Make] = {
         dataloader_of, shuffle=True, generator=torch.Generator(), num_workers=2
     ),
     "DataLoader with a sampler": made(dataloader_of, sampler=Generated()),
+    "DataLoader with files for Pillow": made(partly_pillows, shuffle=True, num_workers=2),
     "DataLoader with a collate_fn": made(dataloader_of, collate=True, shuffle=True),
 }
 
