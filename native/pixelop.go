@@ -43,6 +43,7 @@ type Affine struct {
 	Fill                                      [3]float64
 	Degrees, Translate, Scale, ShearX, ShearY [2]float64
 	Centre                                    *[2]float64
+	Version                                   int32
 }
 
 // Perspective moves the corners.
@@ -153,6 +154,7 @@ const FilterDrawn int32 = C.HRN_FILTER_DRAWN
 const (
 	MapCoefficients int32 = C.HRN_MAP_COEFFICIENTS
 	MapAffine       int32 = C.HRN_MAP_AFFINE
+	MapAffineOfV2   int32 = C.HRN_MAP_AFFINE_OF_V2
 	MapRotation     int32 = C.HRN_MAP_ROTATION
 )
 
@@ -194,6 +196,7 @@ func (o Rotation) fill(op *C.hrn_op) {
 func (o Affine) fill(op *C.hrn_op) {
 	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
 	to := arguments[C.hrn_op_affine](op, C.HRN_OP_AFFINE)
+	to.version = C.int32_t(o.Version)
 	to.degrees, to.translate, to.scale = pair(o.Degrees), pair(o.Translate), pair(o.Scale)
 	to.shear_x, to.shear_y = pair(o.ShearX), pair(o.ShearY)
 	if o.Centre != nil {

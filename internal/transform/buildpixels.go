@@ -147,7 +147,7 @@ func buildRotation(v map[string]value) (native.Op, *Error) {
 
 func buildAffine(v map[string]value) (native.Op, *Error) {
 	op := native.Affine{Filter: filterOf(v), Fill: fillOf(v), Degrees: eitherSide(v["degrees"]),
-		Scale: [2]float64{1, 1}, Centre: centreOf(v)}
+		Scale: [2]float64{1, 1}, Centre: centreOf(v), Version: versionOf(v)}
 	if !v["translate"].isNull {
 		op.Translate = v["translate"].pair()
 	}
@@ -180,6 +180,9 @@ func warp(v map[string]value, kind int32, numbers ...[]float64) native.Pixel {
 func buildFixedAffine(v map[string]value) (native.Op, *Error) {
 	op := warp(v, native.PixelAffine, v["angle"].numbers, v["translate"].numbers, v["scale"].numbers, v["shear"].numbers)
 	op.I[0] = native.MapAffine
+	if versionOf(v) == 2 {
+		op.I[0] = native.MapAffineOfV2
+	}
 	setCentre(&op, 6, v)
 	return op, nil
 }

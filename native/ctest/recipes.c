@@ -96,12 +96,12 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
       some_warp(r, op);
       for (int k = 0; k < 8; k++) pixel->p[k] = some_coefficient(r);
       if (pixel->kind == HRN_PIXEL_PERSPECTIVE) break;
-      pixel->i[0] = (int32_t)random_below(r, 3);
+      pixel->i[0] = (int32_t)random_below(r, HRN_MAP_ROTATION + 1);
       pixel->i[1] = (int32_t)random_below(r, 2);
       pixel->i[2] = (int32_t)random_below(r, 2); /* 1: expands, or is as wide */
       pixel->i[3] = pixel->i[2] ? some_side(r) : 0;
       if (pixel->i[0] == HRN_MAP_COEFFICIENTS && pixel->i[2]) pixel->i[2] = some_side(r);
-      if (pixel->i[0] == HRN_MAP_AFFINE)
+      if (pixel->i[0] == HRN_MAP_AFFINE || pixel->i[0] == HRN_MAP_AFFINE_OF_V2)
         pixel->p[3] = some_real(r, 1e-6, random_below(r, 2) ? 3 : 1e6);
       break;
     default: /* the enhancers take a factor, the others nothing */
@@ -112,6 +112,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
 
 static void some_affine(random_state *r, hrn_op_affine *a) {
   a->has_centre = (int32_t)random_below(r, 2);
+  a->version = 1 + (int32_t)random_below(r, 2);
   some_interval(r, -400, 400, a->degrees);
   for (int k = 0; k < 2; k++) a->translate[k] = some_real(r, 0, 1);
   some_interval(r, 1e-6, random_below(r, 2) ? 2 : 1e6, a->scale);
@@ -142,6 +143,7 @@ static void some_aug_mix(random_state *r, hrn_op *op) {
   m->all_ops = (int32_t)random_below(r, 2);
   m->fills = (int32_t)random_below(r, 2);
   if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
+  m->version = 1 + (int32_t)random_below(r, 2);
   m->alpha = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
 }
 

@@ -154,10 +154,11 @@ static int coefficients(int32_t index, const double *p, int count, hrn_status *s
 static int map(const hrn_op_pixel *pixel, int32_t index, hrn_status *status) {
   const int32_t kind = pixel->i[0], width = pixel->i[2], height = pixel->i[3];
   const int sized = kind == HRN_MAP_COEFFICIENTS && width > 0;
+  const int scales = kind == HRN_MAP_AFFINE || kind == HRN_MAP_AFFINE_OF_V2;
   return hrn_within(index, "map", kind, HRN_MAP_COEFFICIENTS, HRN_MAP_ROTATION, status) &&
          hrn_within(index, "width", width, 0, HRN_MAX_LENGTH, status) &&
          hrn_within(index, "height", height, sized, HRN_MAX_LENGTH, status) &&
-         (kind != HRN_MAP_AFFINE || hrn_within(index, "scale", pixel->p[3], 1e-6, 1e6, status));
+         (!scales || hrn_within(index, "scale", pixel->p[3], 1e-6, 1e6, status));
 }
 
 static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {

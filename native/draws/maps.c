@@ -9,8 +9,29 @@
 
 static double radians(double degrees) { return degrees * (3.14159265358979323846 / 180.0); }
 
-void hrn_affine_map(const double centre[2], double angle, const double translate[2], double scale,
-                    const double shear[2], double m[6]) {
+/* v2's terms are v1's in another order. */
+static void affine_map_of_v2(const double centre[2], double angle, const double translate[2],
+                             double scale, const double shear[2], double m[6]) {
+  const double turn = radians(angle), sx = radians(shear[0]), sy = radians(shear[1]);
+  const double a = cos(turn - sy) / cos(sy);
+  const double b = -(a * tan(sx) + sin(turn));
+  const double c = sin(turn - sy) / cos(sy);
+  const double d = cos(turn) - c * tan(sx);
+  const double x = centre[0] + translate[0], y = centre[1] + translate[1];
+  m[0] = d / scale;
+  m[1] = -b / scale;
+  m[3] = -c / scale;
+  m[4] = a / scale;
+  m[2] = centre[0] - m[0] * x - m[1] * y;
+  m[5] = centre[1] - m[3] * x - m[4] * y;
+}
+
+void hrn_affine_map(int32_t version, const double centre[2], double angle,
+                    const double translate[2], double scale, const double shear[2], double m[6]) {
+  if (version == 2) {
+    affine_map_of_v2(centre, angle, translate, scale, shear, m);
+    return;
+  }
   const double turn = radians(angle), sx = radians(shear[0]), sy = radians(shear[1]);
   const double a = cos(turn - sy) / cos(sy);
   const double b = -cos(turn - sy) * tan(sx) / cos(sy) - sin(turn);

@@ -172,6 +172,7 @@ typedef struct hrn_op_rotation {
 
 typedef struct hrn_op_affine {
   int32_t has_centre;
+  int32_t version; /* 2: the order of operations of torchvision's v2 */
   double degrees[2];
   double translate[2]; /* at most, across and down, as shares of the sides */
   double scale[2], shear_x[2], shear_y[2], centre[2];

@@ -61,7 +61,8 @@ static double magnitude_of(const space *s, enum op_name name, int32_t bin, int32
   }
 }
 
-/* One op of the space, with its magnitude, as a pixel op. */
+/* One op of the space, with its magnitude, as a pixel op. v1's maps are v2's: where nothing turns
+ * and nothing scales, the order of operations rounds nothing otherwise. */
 static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t width,
                   int32_t height, hrn_pixel_list *list, hrn_status *status) {
   hrn_pixel_op *pixel = hrn_pixel_append(list, hrn_policy_kind(name), status);
@@ -75,14 +76,14 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
       /* The paper shears by the magnitude itself, about the corner; its arc tangent in degrees. */
       double shear[2] = {0, 0};
       shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
-      hrn_affine_map(corner, 0, none, 1, shear, pixel->p);
+      hrn_affine_map(1, corner, 0, none, 1, shear, pixel->p);
       break;
     }
     case TRANSLATE_X:
     case TRANSLATE_Y: {
       double translate[2] = {0, 0};
       translate[name - TRANSLATE_X] = trunc(magnitude);
-      hrn_affine_map(middle, 0, translate, 1, none, pixel->p);
+      hrn_affine_map(1, middle, 0, translate, 1, none, pixel->p);
       break;
     }
     case ROTATE:
@@ -125,7 +126,8 @@ static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitud
   if (name == TRANSLATE_X || name == TRANSLATE_Y) translate[name - TRANSLATE_X] = trunc(magnitude);
   if (name == ROTATE) angle = -magnitude;
   memset(pixel->p, 0, sizeof pixel->p);
-  hrn_affine_map(name <= SHEAR_Y ? corner : none, angle, translate, 1, shear, pixel->p);
+  hrn_affine_map(op->aug_mix.version, name <= SHEAR_Y ? corner : none, angle, translate, 1, shear,
+                 pixel->p);
   pixel->filter = op->filter;
   memset(pixel->i, 0, sizeof pixel->i);
   pixel->i[0] = op->aug_mix.fills;

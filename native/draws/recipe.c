@@ -54,7 +54,8 @@ static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
   const double shear_x = hrn_draw_between(draws, a->shear_x[0], a->shear_x[1]);
   const double shear[2] = {shear_x, hrn_draw_between(draws, a->shear_y[0], a->shear_y[1])};
   const double middle[2] = {width * 0.5, height * 0.5};
-  hrn_affine_map(a->has_centre ? a->centre : middle, angle, translate, scale, shear, pixel->p);
+  hrn_affine_map(a->version, a->has_centre ? a->centre : middle, angle, translate, scale, shear,
+                 pixel->p);
 }
 
 static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
@@ -78,8 +79,9 @@ static void fixed_map(const hrn_op *op, int32_t width, int32_t height, hrn_pixel
   const int32_t map = op->pixel.i[0], has_centre = op->pixel.i[1], expand = op->pixel.i[2];
   if (map == HRN_MAP_COEFFICIENTS) return;
   pixel->i[2] = pixel->i[3] = 0;
-  if (map == HRN_MAP_AFFINE) {
-    hrn_affine_map(has_centre ? p + 6 : middle, p[0], p + 1, p[3], p + 4, pixel->p);
+  if (map == HRN_MAP_AFFINE || map == HRN_MAP_AFFINE_OF_V2) {
+    hrn_affine_map(map == HRN_MAP_AFFINE ? 1 : 2, has_centre ? p + 6 : middle, p[0], p + 1, p[3],
+                   p + 4, pixel->p);
   } else if (map == HRN_MAP_ROTATION) {
     hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, expand, width, height, pixel->p,
                      &pixel->filter, pixel->i + 2);

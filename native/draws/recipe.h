@@ -45,9 +45,11 @@ int hrn_timm_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t hei
 int32_t hrn_timm_choices(int32_t set);
 
 /* maps.c: coefficients of Image.transform, from output to input, as torchvision and Pillow compute
- * them. Angles and shears in degrees, translations in pixels. */
-void hrn_affine_map(const double centre[2], double angle, const double translate[2], double scale,
-                    const double shear[2], double coefficients[6]);
+ * them. Angles and shears in degrees, translations in pixels. version: of torchvision; 2: v2's,
+ * whose last bits are others, else v1's. */
+void hrn_affine_map(int32_t version, const double centre[2], double angle,
+                    const double translate[2], double scale, const double shear[2],
+                    double coefficients[6]);
 /* Pillow's Image.rotate, with its short cuts; NULL centre: the middle. size = width and height of
  * the result where `expand` is said, else 0. */
 void hrn_rotation_map(double angle, const double *centre, int expand, int32_t width, int32_t height,

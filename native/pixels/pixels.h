@@ -55,9 +55,10 @@ enum hrn_pixel_kind {
 /* How a plan's affine op gives its map: with the size of the image still to come. */
 enum hrn_map {
   HRN_MAP_COEFFICIENTS = 0,
-  HRN_MAP_AFFINE,  /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a centre
-                    */
-  HRN_MAP_ROTATION /* p = angle, centre x, y; i[1] = 1: a centre; i[2] = 1: it expands */
+  HRN_MAP_AFFINE,       /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a
+                           centre */
+  HRN_MAP_AFFINE_OF_V2, /* the same in torchvision's v2 */
+  HRN_MAP_ROTATION      /* p = angle, centre x, y; i[1] = 1: a centre; i[2] = 1: it expands */
 };
 
 /* hr_pixel_function of capi/headrace.h. */

@@ -339,6 +339,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "interpolation": "nearest",
         "fill": None,
         "center": None,
+        "version": 1,
     },
     "affine_map": {
         "coefficients": [1, 0, 0, 0, 1, 0],

@@ -59,7 +59,13 @@ def same(kind: Any) -> list[tuple[Any, Any]]:
         (
             kind.RandomAffine(10, (0.1, 0.2), (0.5, 2), (-3, 3, -4, 4), nearest, (1, 2, 3)),
             t.RandomAffine(
-                (-10.0, 10.0), (0.1, 0.2), (0.5, 2.0), (-3.0, 3.0, -4.0, 4.0), "nearest", (1, 2, 3)
+                (-10.0, 10.0),
+                (0.1, 0.2),
+                (0.5, 2.0),
+                (-3.0, 3.0, -4.0, 4.0),
+                "nearest",
+                (1, 2, 3),
+                version=version,
             ),
         ),
         (kind.RandomPerspective(0.4, 0.3), t.RandomPerspective(0.4, 0.3, "bilinear", 0)),

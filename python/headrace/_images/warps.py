@@ -23,8 +23,15 @@ def affine(
     interpolation: Any = "nearest",
     fill: Fill = None,
     center: Sequence[float] | None = None,
+    *,
+    version: int = 1,
 ) -> Pixels:
-    """Turns (degrees, clockwise), moves (pixels), scales and shears (degrees) the image."""
+    """Turns (degrees, clockwise), moves (pixels), scales and shears (degrees) the image.
+
+    ``version`` 1 gives the bytes of ``torchvision.transforms.functional``, 2 those of
+    ``torchvision.transforms.v2.functional``, whose coefficients differ in the last bit now and
+    then: what a point on an edge gets differs with it.
+    """
     sheared = arguments.numbers("shear", shear)
     if np.ndim(shear) == 0:
         sheared += [0.0]
@@ -38,6 +45,7 @@ def affine(
         interpolation=interpolation,
         fill=0 if fill is None else fill,
         center=center,
+        version=version,
     )
 
 

@@ -118,9 +118,10 @@ class AugMix(Transform):
             constants are taken too.
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue); None: it counts as 0, and edges are blended with it once and not twice.
-        version: 1 or 2: whose thresholds Solarize has. Those of torchvision.transforms.v2 are
-            255 times a share, which may lie a hair above the whole number of
-            torchvision.transforms, and one value more is then left alone.
+        version: 1 or 2: whose thresholds Solarize has, and whose order of operations the warps.
+            The thresholds of torchvision.transforms.v2 are 255 times a share, which may lie a
+            hair above the whole number of torchvision.transforms, and one value more is then
+            left alone.
 
     Source: ``torchvision.transforms.AugMix`` on PIL images.
     """

@@ -56,6 +56,9 @@ class RandomAffine(Transform):
         fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
             blue).
         center: (x, y) in pixels from the top left corner; None: the middle.
+        version: whose order of operations the coefficients have: 1, torchvision.transforms, or
+            2, torchvision.transforms.v2. They differ in the last bit now and then (in quarter
+            turns above all), which decides what a point on an edge gets.
 
     Source: ``torchvision.transforms.RandomAffine`` on PIL images.
     """
@@ -67,6 +70,7 @@ class RandomAffine(Transform):
     interpolation: Any = "nearest"
     fill: int | Sequence[int] = 0
     center: Sequence[float] | None = None
+    version: int = 1
 
 
 @dataclass(frozen=True)

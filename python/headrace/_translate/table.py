@@ -186,6 +186,7 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
             "interpolation": "warp_interpolation",
             "fill": "fill",
             "center": "centre",
+            "version": "version",
         },
     ),
     "RandomPerspective": (
