@@ -143,7 +143,8 @@ def resized_crop(
         data: the encoded file; or a decoded image, uint8 of shape (height, width, 3).
         top, left, height, width: the crop, in pixels of the image. Of a file it has to lie inside;
             what it takes from outside of a decoded image is black, as in torchvision.
-        size: height and width of the result; one number for a square.
+        size: height and width of the result; or one number, or a list of one, for the shorter side:
+            the longer one follows, rounded down, as with ``resize``.
         interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos";
             torchvision's InterpolationMode and Pillow's constants are taken too.
         hflip: mirror the result.
@@ -152,7 +153,7 @@ def resized_crop(
             times larger than ``size`` on both axes. docs/exactness.md states the error.
 
     Returns:
-        uint8 array of shape (*size, 3).
+        uint8 array of shape (height, width, 3).
 
     Raises:
         ArgumentError: the crop is empty or leaves the image, or an argument is impossible.
@@ -162,21 +163,23 @@ def resized_crop(
     interpolation = plain("interpolation", interpolation)
     mode, mirrored = arguments.choice("mode", mode, arguments.MODES), arguments.flag("hflip", hflip)
     if isinstance(data, np.ndarray) and data.ndim == 3:
-        made = resize(crop(data, **box), _pair("size", size), interpolation)
+        made = resize(crop(data, **box), _size("size", size), interpolation)
         return np.ascontiguousarray(made[:, ::-1]) if mirrored else made
     steps: list[dict[str, Any]] = [
         {"name": "Crop", **{name: arguments.count(name, value) for name, value in box.items()}},
-        {"name": "Resize", "size": _pair("size", size), "interpolation": interpolation},
+        {"name": "Resize", "size": _size("size", size), "interpolation": interpolation},
     ]
     if mirrored:
         steps.append({"name": "RandomHorizontalFlip", "p": 1.0})
     return _decode(data, {"transform": steps, "mode": mode})
 
 
-def _pair(name: str, value: Any) -> list[int]:
-    """Height and width, where one number stands for both."""
+def _size(name: str, value: Any) -> list[int]:
+    """Height and width, or the length of the shorter side alone."""
     if hasattr(value, "__index__") and not np.ndim(value):
-        return [arguments.count(name, value, 1)] * 2
+        return [arguments.count(name, value, 1)]
+    if isinstance(value, list | tuple) and len(value) == 1:
+        return [arguments.count(f"{name}[0]", value[0], 1)]
     return arguments.height_and_width(name, value)
 
 

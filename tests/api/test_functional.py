@@ -46,6 +46,32 @@ def test_resized_crop_of_a_decoded_image_is_torchvisions_inside_of_it_and_out() 
         hr.functional.resized_crop(pixels.astype(np.float32), 0, 0, 9, 9, 5)
 
 
+@pytest.mark.parametrize("kind", [torchvision_functional, v2.functional], ids=["v1", "v2"])
+@pytest.mark.parametrize("size", [11, [11], (11,), np.int64(11), (11, 13), [60, 7], 70, (1,)])
+def test_a_size_is_what_torchvision_takes_it_for(kind: Any, size: Any) -> None:
+    """One number is the shorter side of a resize, and both sides of a crop."""
+    data = png(90, 31, 2)
+    pixels = hr.functional.decode(data)
+    image, theirs = Image.fromarray(pixels), size if np.ndim(size) else int(size)
+    for box in ((0, 0, 31, 90), (2, 3, 15, 80), (3, 5, 27, 9), (7, 1, 9, 9)):
+        wanted = np.asarray(kind.resized_crop(image, *box, theirs))
+        for source in (data, pixels):
+            assert np.array_equal(hr.functional.resized_crop(source, *box, size), wanted), box
+    for name in ("resize", "center_crop"):
+        wanted = np.asarray(getattr(kind, name)(image, theirs))
+        assert np.array_equal(getattr(hr.functional, name)(pixels, size), wanted), name
+    for name in ("five_crop", "ten_crop"):
+        try:
+            crops = getattr(kind, name)(image, theirs)
+        except ValueError:  # the image is smaller
+            with pytest.raises(errors.ArgumentError, match="crop"):
+                getattr(hr.functional, name)(pixels, size)
+            continue
+        found = getattr(hr.functional, name)(pixels, size)
+        assert all(map(np.array_equal, found, map(np.asarray, crops))), name
+        assert len(found) == len(crops)
+
+
 def test_resized_crop_is_pillows_crop_then_resize() -> None:
     data = jpeg(160, 120)
     for hflip in (False, True):
