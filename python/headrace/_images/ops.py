@@ -16,7 +16,7 @@ from headrace._engine import arguments
 from headrace._images.pixels import run
 
 if TYPE_CHECKING:
-    from headrace._images.pixels import Pixels
+    from headrace._images.pixels import Fill, Pixels
 
 
 def adjust_brightness(img: Pixels, brightness_factor: float, *, tensor: bool = False) -> Pixels:
@@ -141,11 +141,12 @@ def permute_channels(img: Pixels, permutation: Sequence[int]) -> Pixels:
 def pad(
     img: Pixels,
     padding: int | Sequence[int],
-    fill: int | Sequence[int] = 0,
+    fill: Fill = 0,
     padding_mode: str = "constant",
 ) -> Pixels:
-    """Adds pixels on all sides; see ``headrace.transforms.Pad``."""
-    return run(img, "Pad", padding=padding, fill=fill, padding_mode=padding_mode)
+    """Adds pixels on all sides; see ``headrace.transforms.Pad``. ``fill`` None: 0."""
+    colour = 0 if fill is None else fill
+    return run(img, "Pad", padding=padding, fill=colour, padding_mode=padding_mode)
 
 
 def crop(img: Pixels, top: int, left: int, height: int, width: int) -> Pixels:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headrace._images.pixels import Fill, Pixels
 
 
+_MOST = 1e9  # of a coefficient, docs/limits.md
+
+
 def affine(
     img: Pixels,
     angle: float,
@@ -93,8 +96,11 @@ def perspective(
     try:
         coefficients = _solved(rows, sides)
     except RuntimeError:  # torch's, where an equation says nothing new
+        coefficients = []
+    # Where one almost says nothing new, rounding decides what the solution is: numbers without end.
+    if not coefficients or not all(abs(number) <= _MOST for number in coefficients):
         allowed = "a sequence of four corners, no three of them on a line,"
-        raise arguments.refuse("endpoints", endpoints, allowed) from None
+        raise arguments.refuse("endpoints", endpoints, allowed)
     return run(
         img,
         "Perspective",
