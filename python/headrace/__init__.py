@@ -14,6 +14,7 @@ from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace import accelerate, functional, samplers, transforms
+    from headrace._translate.registered import register
     from headrace._translate.translation import from_torchvision
     from headrace.dataloader import DataLoader
     from headrace.dataset import Dataset, Sample
@@ -34,6 +35,7 @@ __all__ = [
     "functional",
     "index",
     "pack",
+    "register",
     "samplers",
     "transforms",
     "verify",
@@ -52,6 +54,7 @@ _HOMES = {
     "Loader": "loader",
     "IterableDataset": "torch",
     "from_torchvision": "_translate.translation",
+    "register": "_translate.registered",
     "Writer": "writing",
     "index": "writing",
     "pack": "writing",

@@ -105,10 +105,10 @@ class Augmentations:
         for ops in lists:
             reader: Any = type(self)()
             reader.made.size = size
-            for op in self._flattened(ops):
-                reason: str = reader.read(op)
+            for part in self._flattened(ops):
+                reason: str = reader.read(part)
                 if reason:
-                    return [], f"{type(op).__name__} in it has no translation: {reason}"
+                    return [], f"{type(part.op).__name__} in it has no translation: {reason}"
             if reader._stage != "PIL" or reader._normalize or reader._erasings:
                 return [], "it makes a tensor of some images and not of others"
             if not reader.made:

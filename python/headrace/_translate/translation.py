@@ -10,22 +10,19 @@ torchvision and timm are never imported: whoever has one of their transforms has
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headrace import transforms
 from headrace._batch import mixing
+from headrace._translate.own import Own, is_own
+from headrace._translate.parts import Part, divide, known, parts
 from headrace._translate.recipes import NOT_ON_TENSORS, Augmentations
 from headrace._translate.table import CHOICES
 from headrace._translate.timm import Timm
 from headrace._translate.values import integers, name_of, numbers, pair, short
 from headrace.errors import ArgumentError, UnsupportedError
 
-# The public modules whose classes of a name are known; a subclass may do anything.
-_VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
-# timm's, whose names are read with "Timm" before them, for some are torchvision's too.
-_TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
 _MOST_STEPS = 64  # the engine's own limits, docs/limits.md
 
 
@@ -118,7 +115,8 @@ def from_torchvision(compose: Any) -> Translation:
     Args:
         compose: a ``Compose`` of ``torchvision.transforms`` or ``torchvision.transforms.v2``, a
             ``torch.nn.Sequential`` of them, or one of them alone; timm's transforms of PIL images
-            among them, as ``timm.data.create_transform`` composes them.
+            among them, as ``timm.data.create_transform`` composes them, and objects of the
+            program's own that say what they equal (``headrace.register``).
 
     Returns:
         a list of ``headrace.transforms``, with ``dtype`` and ``scale`` beside it:
@@ -138,14 +136,25 @@ def translate(pipeline: Any) -> Translation:
     """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
     if isinstance(pipeline, Translation):
         return pipeline
-    reader = _Reader()
-    ops = list(_flat(pipeline))
-    for number, op in enumerate(ops):
-        reason = reader.read(op)
+    reader, found = _Reader(), list(parts(pipeline))
+    for number, part in enumerate(found):
+        reason = reader.read(part)
         if reason:
-            reader.made.rest, reader.made.reason = ops[number:], reason
-            break
+            return _begun(found, number, reason)
     return reader.finish()
+
+
+def _begun(found: list[Part], number: int, reason: str) -> Translation:
+    """A pipeline whose part of that number has no translation, as far as the engine takes it."""
+    first, rest = divide(found, number)
+    failed, reader = found[number].op, _Reader()
+    for part in found[:first]:
+        reader.read(part)
+    made = reader.finish()
+    made.rest, made.reason = rest, reason
+    if rest[0] is not failed:
+        made.reason = f"{type(failed).__name__} in what it equals has none: {reason}"
+    return made
 
 
 def of_steps(steps: Sequence[Any]) -> Translation:
@@ -171,44 +180,6 @@ def of_steps(steps: Sequence[Any]) -> Translation:
     return made
 
 
-def _flat(op: Any) -> Iterator[Any]:
-    """The transforms of a pipeline in the order in which they run."""
-    if op is None:
-        return
-    name, _ = _known(op)
-    if name == "Compose":
-        for part in op.transforms:
-            yield from _flat(part)
-    elif type(op) is getattr(sys.modules.get("torch.nn"), "Sequential", None):
-        for part in op:
-            yield from _flat(part)
-    else:
-        yield op
-
-
-def _known(op: Any) -> tuple[str, int]:
-    """The name and version of a class of torchvision's or timm's, or ("", 0) for anything else."""
-    kind = type(op)
-    if _altered(op):
-        return "", 0
-    for module, version in _VERSIONS.items():
-        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
-            return kind.__name__, version
-    for module in _TIMM:
-        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
-            return f"Timm{kind.__name__}", 1
-    return "", 0
-
-
-def _altered(op: Any) -> bool:
-    """Whether an object does something else than its class: a method of its own, or a hook."""
-    own = getattr(op, "__dict__", {})
-    hooks = ("_forward_hooks", "_forward_pre_hooks")  # torch.nn.Module's, which v2's all are
-    return any(own.get(name) for name in hooks) or any(
-        callable(getattr(type(op), name, None)) for name in own
-    )
-
-
 # What Headrace has, but not as torchvision composes it.
 _TUPLE = "it gives a tuple of images; headrace.transforms has one of the name, for Loader"
 _BATCHES = "it takes batches: it belongs into collate_fn, or last into a Loader's transform"
@@ -220,7 +191,7 @@ _INSTEAD = {
 }
 
 
-class _Reader(Augmentations, Timm):
+class _Reader(Augmentations, Own, Timm):
     """Follows what an image is at each transform, and notes the steps that do the same.
 
     The methods are named as the transforms; each answers "" or why it has no translation.
@@ -234,9 +205,15 @@ class _Reader(Augmentations, Timm):
         self._normalize: transforms.Normalize | None = None
         self._erasings = []
 
-    def read(self, op: Any) -> str:
-        name, self._version = _known(op)
+    def read(self, part: Part) -> str:
+        """Notes what stands for a part of a pipeline, and answers "" or why nothing does."""
+        if part.reason:
+            return part.reason
+        op = part.op
+        name, self._version = known(op)
         method = getattr(self, f"_{name}", None) if name else None
+        if is_own(op) and part.whole is not None:
+            method = self.own
         if method is None and not self.is_augmentation(name):
             return _INSTEAD.get(name, "Headrace has no such transform")
         if self._erasings and name in _MOVES_PIXELS:
@@ -261,8 +238,8 @@ class _Reader(Augmentations, Timm):
         made.extend(step for step, normalized in self._erasings if normalized)
         return made
 
-    def _flattened(self, ops: Any) -> list[Any]:
-        return [step for op in ops for step in _flat(op)]
+    def _flattened(self, ops: Any) -> list[Part]:
+        return [part for op in ops for part in parts(op)]
 
     # ---- where the pixels go -----------------------------------------------------------------
 

@@ -1,0 +1,135 @@
+"""A pipeline as the single transforms that it consists of, in the order in which they run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from headrace._translate import registered
+
+# The public modules whose classes of a name are known; a subclass may do anything.
+_VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
+# timm's, whose names are read with "Timm" before them, for some are torchvision's too.
+_TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
+# A Compose may hold itself, and what a program says of an object others of its class.
+_DEEPEST = 16
+
+
+class Whole:
+    """One object of a pipeline that is read as what it equals.
+
+    Attributes:
+        op: the object, which Python can run where the engine cannot run what it equals.
+        divisible: the engine may run a beginning of that, and Python the rest.
+    """
+
+    def __init__(self, op: Any, divisible: bool) -> None:
+        self.op, self.divisible = op, divisible
+
+
+class Part(NamedTuple):
+    """One transform of a pipeline."""
+
+    op: Any
+    whole: Whole | None  # of which it is a part; the outermost one
+    reason: str = ""  # why what it should consist of is not known
+
+
+def known(op: Any) -> tuple[str, int]:
+    """The name and version of a class of torchvision's or timm's, or ("", 0) for anything else."""
+    kind = type(op)
+    if altered(op):
+        return "", 0
+    for module, version in _VERSIONS.items():
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return kind.__name__, version
+    for module in _TIMM:
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return f"Timm{kind.__name__}", 1
+    return "", 0
+
+
+def altered(op: Any) -> bool:
+    """Whether an object does something else than its class: a method of its own, or a hook."""
+    own = getattr(op, "__dict__", {})
+    hooks = ("_forward_hooks", "_forward_pre_hooks")  # torch.nn.Module's, which v2's all are
+    return any(own.get(name) for name in hooks) or any(
+        callable(getattr(type(op), name, None)) for name in own
+    )
+
+
+def parts(op: Any) -> Iterator[Part]:
+    """The transforms of a pipeline; of None there are none."""
+    return iter(()) if op is None else _parts(op, None, ())
+
+
+def divide(found: list[Part], number: int) -> tuple[int, list[Any]]:
+    """Where Python takes over if the part of that number has no translation.
+
+    Returns:
+        the number of the first part that the engine does not run, and what Python calls instead.
+    """
+    whole = found[number].whole
+    if whole is None:
+        return number, _objects(found[number:])
+    first = next(place for place, part in enumerate(found) if part.whole is whole)
+    behind = [part.op for part in found[number:] if part.whole is whole]
+    if number > first and whole.divisible and all(map(callable, behind)):
+        return number, [*behind, *_objects(found[number + len(behind) :])]
+    return first, _objects(found[first:])
+
+
+def _objects(found: list[Part]) -> list[Any]:
+    """The objects of a pipeline that consist of these parts: each whole once."""
+    made, last = [], None
+    for part in found:
+        if part.whole is None:
+            made.append(part.op)
+        elif part.whole is not last:
+            made.append(part.whole.op)
+        last = part.whole
+    return made
+
+
+def _parts(op: Any, whole: Whole | None, around: tuple[Any, ...]) -> Iterator[Part]:
+    """The same of what lies within others, of which the outermost stands first."""
+    if any(outer is op for outer in around):
+        yield Part(op, whole, "it is a part of itself")
+    elif len(around) > _DEEPEST:
+        yield Part(op, whole, f"it lies more than {_DEEPEST} levels deep")
+    else:
+        try:
+            equal = _equal_of(op)
+        except registered.Unclear as failure:
+            yield Part(op, whole, str(failure))
+            return
+        inner = _composed(op) if equal is None else equal
+        if inner is None:
+            yield Part(op, whole)
+            return
+        if equal is not None and whole is None:
+            whole = Whole(op, divisible=registered.is_spoken_of(op))
+        for part in inner:
+            yield from _parts(part, whole, (*around, op))
+
+
+def _composed(op: Any) -> list[Any] | None:
+    """What a list of transforms holds, or None for a transform."""
+    if known(op)[0] == "Compose":
+        return list(op.transforms)
+    of_torch = getattr(sys.modules.get("torch.nn"), "Sequential", None)
+    return list(op) if type(op) is of_torch and not altered(op) else None
+
+
+def _equal_of(op: Any) -> list[Any] | None:
+    """The transforms that an object equals, or None where nobody says so.
+
+    Raises:
+        Unclear: the program says so, but not how.
+    """
+    if registered.is_spoken_of(op):
+        if altered(op):
+            raise registered.Unclear("it has a hook, or one of its methods was replaced")
+        return registered.equal_of(op)
+    return None
