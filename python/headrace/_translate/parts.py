@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from headrace._translate import registered
@@ -12,6 +12,8 @@ from headrace._translate import registered
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
 # timm's, whose names are read with "Timm" before them, for some are torchvision's too.
 _TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
+# What weights.transforms() makes: pipelines in one class each.
+_PRESETS = "torchvision.transforms._presets"
 # A Compose may hold itself, and what a program says of an object others of its class.
 _DEEPEST = 16
 
@@ -132,4 +134,36 @@ def _equal_of(op: Any) -> list[Any] | None:
         if altered(op):
             raise registered.Unclear("it has a hook, or one of its methods was replaced")
         return registered.equal_of(op)
-    return None
+    name = type(op).__name__
+    make = PRESETS.get(name)
+    if make is None or getattr(sys.modules.get(_PRESETS), name, None) is not type(op):
+        return None
+    try:
+        return None if altered(op) else make(sys.modules["torchvision.transforms"], op)
+    except (AttributeError, TypeError, ValueError) as failure:
+        raise registered.Unclear(f"its arguments are not understood ({failure})") from failure
+
+
+def _classification(v1: Any, op: Any) -> list[Any]:
+    resize = v1.Resize(op.resize_size, op.interpolation, antialias=op.antialias)
+    return [resize, v1.CenterCrop(op.crop_size), *_detection(v1, op), v1.Normalize(op.mean, op.std)]
+
+
+def _segmentation(v1: Any, op: Any) -> list[Any]:
+    resizes = []
+    if isinstance(op.resize_size, list):
+        resizes = [v1.Resize(op.resize_size, op.interpolation, antialias=op.antialias)]
+    return [*resizes, *_detection(v1, op), v1.Normalize(op.mean, op.std)]
+
+
+def _detection(v1: Any, op: Any) -> list[Any]:
+    # What converts is ConvertImageDtype to torch.float, which is its default.
+    return [v1.PILToTensor(), v1.ConvertImageDtype(sys.modules["torch"].float32)]
+
+
+# Of a torchvision preset, by its class's name: what its forward does to a PIL image.
+PRESETS: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "ImageClassification": _classification,
+    "ObjectDetection": _detection,
+    "SemanticSegmentation": _segmentation,
+}

@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace import transforms
 from headrace._batch import mixing
+from headrace._translate.functions import makes_rgb
 from headrace._translate.own import Own, is_own
 from headrace._translate.parts import Part, divide, known, parts
 from headrace._translate.recipes import NOT_ON_TENSORS, Augmentations
@@ -214,6 +215,8 @@ class _Reader(Augmentations, Own, Timm):
         method = getattr(self, f"_{name}", None) if name else None
         if is_own(op) and part.whole is not None:
             method = self.own
+        elif makes_rgb(op):
+            method = self._convert
         if method is None and not self.is_augmentation(name):
             return _INSTEAD.get(name, "Headrace has no such transform")
         if self._erasings and name in _MOVES_PIXELS:
@@ -308,6 +311,13 @@ class _Reader(Augmentations, Own, Timm):
 
     def _RGB(self, op: Any) -> str:
         return ""  # what it makes of other images the engine has made of them
+
+    def _Lambda(self, op: Any) -> str:
+        return self._convert(op) if makes_rgb(op.lambd) else "it calls a function of the program's"
+
+    def _convert(self, op: Any) -> str:
+        # Of an RGB image Pillow's convert("RGB") makes a copy.
+        return "" if self._stage == "PIL" else "here it has a tensor"
 
     # ---- what a pixel is ---------------------------------------------------------------------
 
