@@ -18,11 +18,12 @@ from torch.utils.data import DataLoader
 from torchvision import datasets, models
 from torchvision import transforms as v1
 from torchvision.transforms import _presets, v2
+from torchvision.transforms import functional as F
 
 import headrace as hr
 import images
 from headrace import transforms as t
-from headrace._translate.functions import makes_rgb
+from headrace._translate.functions import is_to_tensor, makes_rgb
 from headrace.errors import UnsupportedError
 
 pytestmark = pytest.mark.skipif(
@@ -247,3 +248,99 @@ def test_the_code_counts_that_a_function_has_now() -> None:
     assert makes_rgb(function)
     function.__code__ = NOT_MAKING_RGB["another mode"].__code__
     assert not makes_rgb(function)
+
+
+# ---- ToTensor's children that leave tensors alone ------------------------------------------------
+
+
+class ByItsParent(v1.ToTensor):
+    """As DINOv2 and what came of it have it."""
+
+    def __init__(self) -> None:
+        """Says nothing."""
+        super().__init__()
+
+    def __call__(self, pic: Any) -> Any:
+        """Makes a tensor."""
+        if isinstance(pic, torch.Tensor):
+            return pic
+        return super().__call__(pic)
+
+
+class ByTheFunction(v1.ToTensor):
+    def __call__(self, image: Any) -> torch.Tensor:
+        if isinstance(image, torch.Tensor):
+            return image
+        return F.to_tensor(image)
+
+    def __repr__(self) -> str:
+        return "ByTheFunction()"
+
+
+@pytest.mark.parametrize("kind", [ByItsParent, ByTheFunction])
+def test_a_child_of_to_tensor_that_leaves_tensors_alone_is_told_by_its_code(
+    folder: Path, kind: Any
+) -> None:
+    compare(folder, v1.Compose([v1.CenterCrop(20), kind(), kind(), v1.Normalize(0.5, 0.5)]))
+    compare(folder, v1.Compose([v1.CenterCrop(20), v1.PILToTensor(), kind()]))
+
+
+class Halved(v1.ToTensor):
+    def __call__(self, pic: Any) -> Any:
+        if isinstance(pic, torch.Tensor):
+            return pic
+        return super().__call__(pic) / 2
+
+
+class Typed(ByItsParent):
+    pass
+
+
+class Attributed(v1.ToTensor):
+    __call__ = ByTheFunction.__call__
+
+    def __getattribute__(self, name: str) -> Any:
+        return super().__getattribute__(name)
+
+
+class Lent(v1.ToTensor):
+    __call__ = ByItsParent.__call__  # whose super() is another's
+
+
+class OfNobody:
+    __call__ = ByTheFunction.__call__
+
+
+def otherwise(name: str, value: Any) -> Any:
+    """A class with the same code, where one of the names in it is something else."""
+    call = ByTheFunction.__call__
+    named = {"torch": torch, "F": F, name: value}
+    return type("Otherwise", (v1.ToTensor,), {"__call__": types.FunctionType(call.__code__, named)})
+
+
+def with_an_attribute() -> Any:
+    op: Any = ByTheFunction()
+    op.scale = 2
+    return op
+
+
+NOT_TO_TENSOR: dict[str, Callable[[], Any]] = {
+    "more to do": Halved,
+    "a grandchild": Typed,
+    "a class whose attributes are made": Attributed,
+    "another's method": Lent,
+    "no child": OfNobody,
+    "another torch": otherwise("torch", types.SimpleNamespace(Tensor=object)),
+    "another module F": otherwise("F", torch.nn.functional),
+    "another isinstance": otherwise("isinstance", issubclass),
+    "an attribute": with_an_attribute,
+    "a function": lambda: _convert_to_rgb,
+}
+
+
+@pytest.mark.parametrize("name", NOT_TO_TENSOR)
+def test_a_class_that_does_anything_else_is_not_taken_for_it(name: str) -> None:
+    op = NOT_TO_TENSOR[name]()
+    assert not is_to_tensor(op)
+    # A name that the code does not use may be anything.
+    assert is_to_tensor(otherwise("super", None)())

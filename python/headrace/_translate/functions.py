@@ -1,9 +1,13 @@
-"""Functions that are told by their code: those that make an image RGB, and do nothing else."""
+"""What is told by its code: functions that make an image RGB, and do nothing else, and classes that
+are torchvision's ToTensor, but that they leave tensors alone.
+"""
 
 from __future__ import annotations
 
+import builtins
 import dis
 import inspect
+import sys
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -30,12 +34,42 @@ def makes_rgb(function: Any) -> bool:
     return type(function) is FunctionType and _told(function.__code__) in _MAKING_RGB
 
 
-def _told(code: CodeType) -> Any:
+def is_to_tensor(op: Any) -> bool:
+    """Whether an object of another class does what torchvision's ToTensor does with an image, and
+    returns a tensor as it is: the MaybeToTensor that many programs have a copy of.
+
+    The class has to be ToTensor's child, with no more than a call of its own, whose compiled code
+    is that of one of the forms below; and the names in it have to be what they are there.
+    """
+    kind = type(op)
+    parent = getattr(sys.modules.get("torchvision.transforms"), "ToTensor", None)
+    if kind.__bases__ != (parent,) or op.__dict__ or vars(kind).keys() - _OF_ANY_CLASS:
+        return False
+    call = vars(kind).get("__call__")
+    if type(call) is not FunctionType or _told(call.__code__, 2) not in _LEAVING_TENSORS:
+        return False
+    around = call.__closure__ or ()  # of super() the class, and else nothing
+    if any(cell.cell_contents is not kind for cell in around):
+        return False
+    meant = {
+        "torch": sys.modules.get("torch"),
+        "F": sys.modules.get("torchvision.transforms.functional"),
+        "isinstance": isinstance,
+        "super": super,
+    }
+    return all(
+        call.__globals__.get(name, getattr(builtins, name, None)) is meant[name]
+        for name in meant.keys() & set(call.__code__.co_names)
+    )
+
+
+def _told(code: CodeType, arguments: int = 1) -> Any:
     """All that a function does, for comparison, or None where it is of another kind."""
-    if code.co_argcount != 1 or code.co_kwonlyargcount or code.co_flags & _KINDS:
+    if code.co_argcount != arguments or code.co_kwonlyargcount or code.co_flags & _KINDS:
         return None
     handlers: bytes = getattr(code, "co_exceptiontable", b"")  # from Python 3.11 on
-    if code.co_freevars or code.co_cellvars or handlers:
+    # In a method super() asks for the class around it.
+    if code.co_freevars not in ((), ("__class__",)) or code.co_cellvars or handlers:
         return None
     told: list[tuple[Any, ...]] = []
     for step in dis.get_instructions(code):
@@ -70,3 +104,34 @@ _MAKING_RGB = {
         _returned,
     )
 } - {None}
+
+
+# The forms of a MaybeToTensor's call. They are compiled and never run. Calls of a function of a
+# module are compiled otherwise where the module is imported in the file.
+_FORMS = """{imported}
+class MaybeToTensor(ToTensor):
+    def __call__(self, pic):
+        if isinstance(pic, torch.Tensor):
+            return pic
+        return {made}
+"""
+
+
+def _form(imported: str, made: str) -> Any:
+    code = compile(_FORMS.format(imported=imported, made=made), __file__, "exec")
+    while code.co_name != "__call__":
+        code = next(inner for inner in code.co_consts if isinstance(inner, CodeType))
+    return _told(code, 2)
+
+
+_LEAVING_TENSORS = {
+    _form("", "super().__call__(pic)"),
+    _form("", "F.to_tensor(pic)"),
+    _form("import torchvision.transforms.functional as F", "F.to_tensor(pic)"),
+} - {None}
+# What the statement class puts there, and what does not run when an object is called.
+_OF_ANY_CLASS = {
+    *("__call__", "__init__", "__repr__", "__doc__", "__module__", "__qualname__"),
+    *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+    *("__firstlineno__", "__static_attributes__", "__parameters__"),
+}

@@ -10,8 +10,13 @@ from headrace._translate import registered
 
 # The public modules whose classes of a name are known; a subclass may do anything.
 _VERSIONS = {"torchvision.transforms": 1, "torchvision.transforms.v2": 2}
-# timm's, whose names are read with "Timm" before them, for some are torchvision's too.
-_TIMM = ("timm.data.transforms", "timm.data.auto_augment", "timm.data.random_erasing")
+# Those of others, whose names are read with this before them, for some are torchvision's too.
+_OF_OTHERS = {
+    "timm.data.transforms": "Timm",
+    "timm.data.auto_augment": "Timm",
+    "timm.data.random_erasing": "Timm",
+    "open_clip.transform": "OpenClip",
+}
 # What weights.transforms() makes: pipelines in one class each.
 _PRESETS = "torchvision.transforms._presets"
 # A Compose may hold itself, and what a program says of an object others of its class.
@@ -39,16 +44,16 @@ class Part(NamedTuple):
 
 
 def known(op: Any) -> tuple[str, int]:
-    """The name and version of a class of torchvision's or timm's, or ("", 0) for anything else."""
+    """The name and version of a class that may be read, or ("", 0) for anything else."""
     kind = type(op)
     if altered(op):
         return "", 0
     for module, version in _VERSIONS.items():
         if getattr(sys.modules.get(module), kind.__name__, None) is kind:
             return kind.__name__, version
-    for module in _TIMM:
+    for module, prefix in _OF_OTHERS.items():
         if getattr(sys.modules.get(module), kind.__name__, None) is kind:
-            return f"Timm{kind.__name__}", 1
+            return f"{prefix}{kind.__name__}", 1
     return "", 0
 
 

@@ -1,11 +1,11 @@
-"""torchvision's transforms, v1 and v2, and timm's, as ``headrace.transforms``.
+"""torchvision's transforms, v1 and v2, timm's and open_clip's, as ``headrace.transforms``.
 
 A transform is translated only where equal parameters give equal bytes (GaussianBlur, whose bytes in
 torchvision depend on the CPU: within one). Whatever is not known to do
 so (another class, a subclass, an argument that the engine has no equal for, a resize of a tensor
 instead of a PIL image) ends the translation there and is left to Python.
 
-torchvision and timm are never imported: whoever has one of their transforms has imported it.
+None of the three is ever imported: whoever has one of their transforms has imported it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 from headrace import transforms
 from headrace._batch import mixing
-from headrace._translate.functions import makes_rgb
+from headrace._translate.functions import is_to_tensor, makes_rgb
+from headrace._translate.openclip import OpenClip
 from headrace._translate.own import Own, is_own
 from headrace._translate.parts import Part, divide, known, parts
 from headrace._translate.recipes import NOT_ON_TENSORS, Augmentations
@@ -115,9 +116,10 @@ def from_torchvision(compose: Any) -> Translation:
 
     Args:
         compose: a ``Compose`` of ``torchvision.transforms`` or ``torchvision.transforms.v2``, a
-            ``torch.nn.Sequential`` of them, or one of them alone; timm's transforms of PIL images
-            among them, as ``timm.data.create_transform`` composes them, and objects of the
-            program's own that say what they equal (``headrace.register``).
+            ``torch.nn.Sequential`` of them, or one of them alone; timm's and open_clip's transforms
+            of PIL images among them, as ``timm.data.create_transform`` and
+            ``open_clip.image_transform`` compose them, and objects of the program's own that say
+            what they equal (``headrace.register``).
 
     Returns:
         a list of ``headrace.transforms``, with ``dtype`` and ``scale`` beside it:
@@ -192,7 +194,7 @@ _INSTEAD = {
 }
 
 
-class _Reader(Augmentations, Own, Timm):
+class _Reader(Augmentations, OpenClip, Own, Timm):
     """Follows what an image is at each transform, and notes the steps that do the same.
 
     The methods are named as the transforms; each answers "" or why it has no translation.
@@ -217,6 +219,8 @@ class _Reader(Augmentations, Own, Timm):
             method = self.own
         elif makes_rgb(op):
             method = self._convert
+        elif is_to_tensor(op):
+            method = self._TimmMaybeToTensor
         if method is None and not self.is_augmentation(name):
             return _INSTEAD.get(name, "Headrace has no such transform")
         if self._erasings and name in _MOVES_PIXELS:
