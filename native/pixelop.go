@@ -89,6 +89,9 @@ type AugMix struct {
 // JPEG encodes and decodes at a quality that it draws.
 type JPEG struct{ Quality [2]int32 }
 
+// PillowBlur draws its radius.
+type PillowBlur struct{ Radius [2]float64 }
+
 // GaussianNoise adds noise to each value.
 type GaussianNoise struct {
 	Mean, Deviation float64
@@ -244,6 +247,10 @@ func (o AugMix) fill(op *C.hrn_op) {
 
 func (o JPEG) fill(op *C.hrn_op) {
 	*arguments[[2]C.int32_t](op, C.HRN_OP_JPEG) = [2]C.int32_t{C.int32_t(o.Quality[0]), C.int32_t(o.Quality[1])}
+}
+
+func (o PillowBlur) fill(op *C.hrn_op) {
+	*arguments[[2]C.double](op, C.HRN_OP_PILLOW_BLUR) = pair(o.Radius)
 }
 
 func (o GaussianNoise) fill(op *C.hrn_op) {

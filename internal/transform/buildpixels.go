@@ -31,7 +31,6 @@ var pixelKinds = map[string]pixelKind{
 	"AdjustHue":             {native.PixelHue, []string{"factor"}},
 	"AdjustGamma":           {native.PixelGamma, []string{"gamma", "gain"}},
 	"Autocontrast":          {native.PixelAutocontrast, nil},
-	"PillowBlur":            {native.PixelPillowBlur, []string{"radius"}},
 	"Equalize":              {native.PixelEqualize, nil},
 }
 
@@ -65,6 +64,8 @@ var pixels = map[string]builder{
 	"PermuteChannels":          buildPermutation,
 	"GaussianBlur":             buildGaussianBlur,
 	"Blur":                     buildBlur,
+	"PillowBlur":               buildPillowBlur,
+	"RandomPillowBlur":         buildRandomPillowBlur,
 	"JPEG":                     buildJPEG,
 	"GaussianNoise":            buildGaussianNoise,
 	"Noise":                    buildNoise,
@@ -119,6 +120,14 @@ func buildBlur(v map[string]value) (native.Op, *Error) {
 	copy(op.I[:], kernel[:])
 	copy(op.P[:], sigma[:])
 	return op, nil
+}
+
+func buildPillowBlur(v map[string]value) (native.Op, *Error) {
+	return native.Pixel{Kind: native.PixelPillowBlur, P: [8]float64{v["radius"].each(0), v["radius"].each(1)}}, nil
+}
+
+func buildRandomPillowBlur(v map[string]value) (native.Op, *Error) {
+	return native.PillowBlur{Radius: v["radius"].pair()}, nil
 }
 
 func buildJPEG(v map[string]value) (native.Op, *Error) {
@@ -360,7 +369,10 @@ func pixelCalls(s native.Step) []Call {
 	case native.PixelSolarizeAdd:
 		return []Call{call("solarize_add", map[string]any{"add": s.I[0], "thresh": s.I[1]})}
 	case native.PixelPillowBlur:
-		return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
+		if s.P[0] == s.P[1] {
+			return []Call{call("pillow_blur", map[string]any{"radius": s.P[0]})}
+		}
+		return []Call{call("pillow_blur", map[string]any{"radius": slices.Clone(s.P[:2])})}
 	case native.PixelUser:
 		// Without addresses, which mean nothing outside of this process.
 		return []Call{call("native", map[string]any{})}

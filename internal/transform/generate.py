@@ -50,6 +50,7 @@ HINTS = {
     "bits": "int",
     "kernel": "int | Sequence[int]",
     "sigma": "float | Sequence[float]",
+    "radius_bounds": "float | Sequence[float]",
     "degrees": "float | Sequence[float]",
     "shares": "Sequence[float]",
     "shear": "float | Sequence[float]",

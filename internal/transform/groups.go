@@ -14,7 +14,7 @@ const maxDepth = 8
 // withChance are those of build's ops that are done with their probability p. The flips draw for
 // themselves.
 var withChance = []string{"RandomGrayscale", "RandomInvert", "RandomPosterize", "RandomSolarize",
-	"RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize", "RandomPerspective", "RandomZoomOut"}
+	"RandomAdjustSharpness", "RandomPillowBlur", "RandomAutocontrast", "RandomEqualize", "RandomPerspective", "RandomZoomOut"}
 
 // buildAll makes the ops of one transform: its own, or those of a group with what is in it.
 func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) {

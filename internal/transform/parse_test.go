@@ -50,7 +50,7 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
 	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "GaussianNoise", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
-		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix", "RandomPhotometricDistort"}
+		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix", "RandomPillowBlur", "RandomPhotometricDistort"}
 	for _, e := range theTable().Transforms {
 		arguments, ok := required[e.Name]
 		require.True(t, ok || slices.Contains(alone, e.Name), "the test knows %s", e.Name)

@@ -34,7 +34,8 @@ const goldenRecipes = `[
     {"name": "TimmErasing", "mode": "pixel"}, {"name": "Cutout", "length": 99, "count": 2, "fill": [1, 2, 3]}],
   [{"name": "JPEG", "quality": [5, 95]}, {"name": "JPEG", "quality": 7}],
   [{"name": "GaussianNoise"}, {"name": "GaussianNoise", "mean": -0.2, "sigma": 0.3, "clip": false}],
-  [{"name": "RandomPhotometricDistort", "p": 0.8}, {"name": "RandomPhotometricDistort"}]
+  [{"name": "RandomPhotometricDistort", "p": 0.8}, {"name": "RandomPhotometricDistort"}],
+  [{"name": "RandomPillowBlur", "p": 0.8}, {"name": "RandomPillowBlur", "radius": 3}, {"name": "PillowBlur", "radius": [2, 1.5]}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

@@ -75,7 +75,7 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
       pixel->i[1] = (int32_t)random_below(r, 257);
       break;
     case HRN_PIXEL_PILLOW_BLUR:
-      pixel->p[0] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
+      for (int k = 0; k < 2; k++) pixel->p[k] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
       break;
     case HRN_PIXEL_NOISE: {
       for (int k = 0; k < 4; k++) pixel->i[k] = (int32_t)random_below(r, 1 << 30);
@@ -148,7 +148,7 @@ static void some_aug_mix(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 14)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 15)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -162,6 +162,9 @@ static hrn_op some_pixel_op(random_state *r) {
     case HRN_OP_JPEG:
       op.quality[0] = 1 + (int32_t)random_below(r, 100);
       op.quality[1] = op.quality[0] + (int32_t)random_below(r, (uint64_t)(101 - op.quality[0]));
+      break;
+    case HRN_OP_PILLOW_BLUR:
+      some_interval(r, 0, random_below(r, 4) ? 3 : 1000, op.radius);
       break;
     case HRN_OP_GAUSSIAN_NOISE:
       op.noise = some_noise(r);

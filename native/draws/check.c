@@ -7,6 +7,7 @@
 
 /* A kernel's side: what torchvision takes for images of this size, and more. */
 enum { MAX_KERNEL = 1023 };
+#define MAX_RADIUS 1000.0 /* of Pillow's blur, the same */
 
 /* Beyond any number that an image has a use for. */
 #define HUGE_ARGUMENT 1e9
@@ -212,7 +213,8 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_PIXEL_NOISE:
       return noise(index, p[0], p[1], status);
     case HRN_PIXEL_PILLOW_BLUR:
-      return hrn_within(index, "radius", p[0], 0, 1000, status);
+      return hrn_within(index, "radius", p[0], 0, MAX_RADIUS, status) &&
+             hrn_within(index, "radius", p[1], 0, MAX_RADIUS, status);
     default:
       return hrn_within(index, "pixel op", op->pixel.kind, HRN_PIXEL_NOTHING, HRN_PIXEL_PILLOW_BLUR,
                         status);
@@ -253,6 +255,8 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_JPEG:
       return hrn_within(index, "quality", op->quality[0], 1, 100, status) &&
              hrn_within(index, "greatest quality", op->quality[1], op->quality[0], 100, status);
+    case HRN_OP_PILLOW_BLUR:
+      return interval(index, "radius", op->radius, 0, MAX_RADIUS, status);
     case HRN_OP_GAUSSIAN_NOISE:
       return noise(index, op->noise.mean, op->noise.deviation, status);
     case HRN_OP_ROTATION:

@@ -46,6 +46,7 @@ enum hrn_op_kind {
   HRN_OP_AUG_MIX = 35,             /* aug_mix */
   HRN_OP_JPEG = 36,                /* quality */
   HRN_OP_GAUSSIAN_NOISE = 37,      /* noise */
+  HRN_OP_PILLOW_BLUR = 38,         /* radius */
 
   /* Boxes of the finished values, last of all. */
   HRN_OP_ERASING = 40,  /* erasing: random boxes */
@@ -258,6 +259,7 @@ typedef struct hrn_op {
     hrn_op_timm timm;
     hrn_op_aug_mix aug_mix;
     int32_t quality[2]; /* 1 to 100 */
+    double radius[2];
     hrn_op_noise noise;
     hrn_op_erasing erasing;
     hrn_op_crops crops;

@@ -115,6 +115,9 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
     case HRN_OP_JPEG:
       pixel->i[0] = op->quality[0] + hrn_draw_below(draws, op->quality[1] - op->quality[0] + 1);
       return;
+    case HRN_OP_PILLOW_BLUR:
+      pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->radius[0], op->radius[1]);
+      return;
     case HRN_OP_GAUSSIAN_NOISE: {
       const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
       memcpy(pixel->i, key, sizeof key);
@@ -153,6 +156,9 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
       break;
     case HRN_OP_JPEG:
       kind = HRN_PIXEL_JPEG;
+      break;
+    case HRN_OP_PILLOW_BLUR:
+      kind = HRN_PIXEL_PILLOW_BLUR;
       break;
     case HRN_OP_GAUSSIAN_NOISE:
       kind = HRN_PIXEL_NOISE;

@@ -199,6 +199,10 @@ static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *s
       pixel->i[0] = (int32_t)found;
       pixel->i[1] = 128;
       break;
+    case BLUR:
+    case BLUR_UP_TO:
+      pixel->p[0] = pixel->p[1] = found;
+      break;
     default:
       pixel->p[0] = found;
       break;

@@ -67,10 +67,10 @@ int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_imag
   uint8_t *scratch = hrn_scratch(context, HRN_SCRATCH_FILTER, 2 * longest, status);
   if (scratch == NULL) return status->code;
   uint8_t *line[2] = {scratch, scratch + longest};
-  const box_filter box = box_of((float)op->p[0]);
+  const box_filter across = box_of((float)op->p[0]), down = box_of((float)op->p[1]);
   for (int32_t y = 0; y < height; y++) {
     memcpy(line[0], image->pixels + (size_t)y * image->stride, 4 * (size_t)width);
-    memcpy(out->pixels + (size_t)y * out->stride, blur_passes(&box, line, width),
+    memcpy(out->pixels + (size_t)y * out->stride, blur_passes(&across, line, width),
            4 * (size_t)width);
   }
   for (int32_t x = 0; x < width; x++) {
@@ -78,7 +78,7 @@ int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_imag
     for (int32_t y = 0; y < height; y++) {
       memcpy(line[0] + 4 * (size_t)y, column + (size_t)y * out->stride, 4);
     }
-    const uint8_t *blurred = blur_passes(&box, line, height);
+    const uint8_t *blurred = blur_passes(&down, line, height);
     for (int32_t y = 0; y < height; y++) {
       memcpy(column + (size_t)y * out->stride, blurred + 4 * (size_t)y, 4);
     }

@@ -30,7 +30,7 @@ enum hrn_pixel_kind {
                             hrn_map */
   HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
   HRN_PIXEL_SOLARIZE_ADD, /* i = what is added (0 to 255) to values below a threshold (0 to 256) */
-  HRN_PIXEL_PILLOW_BLUR,  /* p = radius, which is the standard deviation */
+  HRN_PIXEL_PILLOW_BLUR,  /* p = radius, the standard deviation, across and down */
   HRN_PIXEL_JPEG,         /* i = quality, 1 to 100 */
   /* Between chains of ops that are mixed; of a drawn list alone. */
   HRN_PIXEL_MIX_BEGIN, /* p = weight of the image itself */

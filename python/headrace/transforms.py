@@ -37,7 +37,13 @@ from headrace._transforms.crops import (
     Resize,
     TenCrop,
 )
-from headrace._transforms.filters import JPEG, GaussianBlur, GaussianNoise, RandomAdjustSharpness
+from headrace._transforms.filters import (
+    JPEG,
+    GaussianBlur,
+    GaussianNoise,
+    RandomAdjustSharpness,
+    RandomPillowBlur,
+)
 from headrace._transforms.finished import Cutout, Normalize, RandomErasing, TimmErasing
 from headrace._transforms.groups import RandomApply, RandomChoice, RandomOrder
 from headrace._transforms.labels import Along, Boxes, KeyPoints, Mask
@@ -91,6 +97,7 @@ __all__ = [
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",
+    "RandomPillowBlur",
     "RandomPosterize",
     "RandomResize",
     "RandomResizedCrop",

@@ -273,6 +273,18 @@ def their_blur() -> Sample:
     return {"sigma": v1.GaussianBlur.get_params(0.1, 2.0)}
 
 
+def our_pillow_blur(steps: Steps) -> Sample:
+    found = one(steps, "pillow_blur")
+    return {"done": False} if found is None else {"done": True, "radius": found["radius"]}
+
+
+def dinos_blur() -> Sample:
+    """Its authors' class, with PIL's filter by a radius that Python draws."""
+    if random.random() > 0.4:
+        return {"done": False}
+    return {"done": True, "radius": random.uniform(0.1, 2.0)}
+
+
 def our_window(steps: Steps) -> Sample:
     box = one(steps, "crop")
     assert box is not None
@@ -465,6 +477,7 @@ CASES: dict[str, tuple[Any, Callable[[Steps], Sample], Callable[[], Sample]]] = 
         lambda: {"quality": v2.JPEG((20, 80)).make_params([])["quality"]},
     ),
     "GaussianBlur": (t.GaussianBlur(9, (0.1, 2.0)), our_blur, their_blur),
+    "RandomPillowBlur": (t.RandomPillowBlur((0.1, 2.0), 0.4), our_pillow_blur, dinos_blur),
     "RandomRotation": (t.RandomRotation((-25, 70)), our_rotation, their_rotation),
     "RandomAffine": (
         t.RandomAffine((-20, 30), (0.1, 0.2), (0.7, 1.4), (-10, 15, -5, 25)),

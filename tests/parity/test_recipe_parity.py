@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFilter
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as theirs
@@ -103,6 +103,16 @@ RECIPES: dict[str, list[Any]] = {
         t.RandomHorizontalFlip(),
         t.RandomApply([t.JPEG(30)]),
     ],
+    "Pillow's blur, as DINO's programs have it": [
+        t.RandomResizedCrop(72, interpolation="bicubic"),
+        t.RandomHorizontalFlip(),
+        t.RandomApply([t.ColorJitter(0.4, 0.4, 0.2, 0.1)], 0.8),
+        t.RandomGrayscale(0.2),
+        t.RandomPillowBlur((0.1, 2.0), 0.8),
+        t.RandomSolarize(128, 0.2),
+        t.Resize((50, 61)),
+        t.RandomPillowBlur(3, 0.5),
+    ],
     "noise": [
         t.RandomResizedCrop(72),
         t.GaussianNoise(),
@@ -138,6 +148,8 @@ def applied(image: Image.Image, function: str, given: dict[str, Any]) -> Image.I
         return Image.fromarray(np.asarray(image)[..., arguments["permutation"]])
     if function == "pad":
         arguments["fill"] = tuple(arguments["fill"])
+    if function == "pillow_blur":
+        return image.filter(ImageFilter.GaussianBlur(**arguments))
     if function == "gaussian_noise":
         return noisy(image, **arguments)
     of_v2 = function == "jpeg" or arguments.get("size", 0) is None

@@ -290,6 +290,7 @@ NOT_TRANSLATED = {
     "MixUp": "takes batches, in a collate_fn",
     "CutMix": "as MixUp",
     "Mixup": "as MixUp",
+    "RandomPillowBlur": "a class of each program's own around Pillow's filter",
     "Cutout": "no class of torchvision's or timm's",
     "Native": "a function of the user's own",
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,12 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import timm_golden
-from PIL import Image, ImageFilter
 
 import headrace as hr
 from headrace import functional as ours
 from headrace import transforms as t
-from images import photographs
 
 GOLDEN = json.loads(timm_golden.FILE.read_text())
 PICTURE = timm_golden.picture()
@@ -120,21 +117,6 @@ def test_layers_are_drawn_with_timms_probability_and_weighted_ones_without_repet
         assert len(steps) == 14
         # Each once: two of the 14 are the same function, as are three of the affine maps.
         assert (names["pillow_blur"], names["adjust_saturation"], names["affine_map"]) == (1, 2, 3)
-
-
-def test_pillows_blur_is_pillows_in_every_byte() -> None:
-    draw = random.Random(4)
-    for number in range(200):
-        source = photographs()[number % len(photographs())]
-        height, width = draw.choice((1, 2, 5, 33, 80)), draw.choice((1, 3, 7, 31, 90))
-        top, left = (
-            draw.randrange(source.shape[0] - height),
-            draw.randrange(source.shape[1] - width),
-        )
-        array = np.ascontiguousarray(source[top : top + height, left : left + width])
-        radius = draw.choice((0.1, 2.0, draw.uniform(0.1, 2), draw.uniform(0.1, 60)))
-        wanted = Image.fromarray(array).filter(ImageFilter.GaussianBlur(radius))
-        assert np.array_equal(ours.pillow_blur(array, radius), np.asarray(wanted)), radius
 
 
 def test_solarizing_by_addition_is_timms_table() -> None:

@@ -99,8 +99,10 @@ def gaussian_noise(
     return run(img, "Noise", mean=mean, sigma=sigma, clip=clip, key=key)
 
 
-def pillow_blur(img: Pixels, radius: float) -> Pixels:
-    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels."""
+def pillow_blur(img: Pixels, radius: float | Sequence[float]) -> Pixels:
+    """Blurs as Pillow's ``ImageFilter.GaussianBlur`` of that radius, 0 to 1000 pixels; or of one
+    across and one down.
+    """
     return run(img, "PillowBlur", radius=radius)
 
 

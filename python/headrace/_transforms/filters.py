@@ -49,6 +49,26 @@ class GaussianBlur(Transform):
 
 
 @dataclass(frozen=True)
+class RandomPillowBlur(Transform):
+    """Blurs as Pillow does, by a random radius, with probability ``p``.
+
+    As the programs of DINO, MoCo v3 and SimSiam: the radius is drawn evenly, the bytes are
+    Pillow's.
+
+    Takes an image of any size, gives the same size.
+
+    Args:
+        radius: standard deviation in pixels, 0 to 1000; or (lowest, highest).
+        p: probability that it is done, 0 to 1.
+
+    Source: ``PIL.ImageFilter.GaussianBlur`` on PIL images.
+    """
+
+    radius: float | Sequence[float] = (0.1, 2.0)
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
 class GaussianNoise(Transform):
     """Adds normal noise to every value.
 
