@@ -50,12 +50,47 @@ def test_a_training_pipeline_runs_natively_as_a_whole() -> None:
     assert torch.isfinite(images).all()
 
 
-def test_an_evaluation_pipeline_gives_timms_batches() -> None:
-    pipeline = create_transform(64, is_training=False, interpolation="bicubic")
+# By what create_transform is called with. The training ones leave nothing to chance: of an image
+# that is no square, the whole area with ratio 1 never fits, and the middle is taken.
+WHOLE = {"is_training": True, "scale": (1.0, 1.0), "ratio": (1.0, 1.0), "color_jitter": None}
+PIPELINES: dict[str, dict[str, Any]] = {
+    "evaluation": {"interpolation": "bicubic"},
+    "evaluation of two sides": {"input_size": (3, 64, 64), "crop_pct": 0.95},
+    "evaluation without a border": {"crop_pct": 1.0, "interpolation": "lanczos"},
+    "squashed": {"crop_mode": "squash", "crop_pct": 0.9},
+    "squashed to two sides": {"input_size": (3, 48, 80), "crop_mode": "squash"},
+    "for the prefetcher": {"use_prefetcher": True},
+    "bytes": {"normalize": False},
+    "with means of its own": {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)},
+    "training without augmentation": {"is_training": True, "no_aug": True},
+    "training": WHOLE | {"hflip": 1.0, "vflip": 1.0, "interpolation": "bicubic"},
+    "training in colours of one factor": WHOLE
+    | {"hflip": 0.0, "interpolation": "bilinear", "grayscale_prob": 1.0, "use_prefetcher": True},
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_of_create_transform_gives_timms_batches_byte_for_byte(name: str) -> None:
+    pipeline = create_transform(**({"input_size": 64} | PIPELINES[name]))
     dataset = datasets.ImageFolder(str(FOLDER), pipeline)
-    found, _ = next(iter(hr.DataLoader(dataset, 8, strict=True, num_workers=1)))
-    wanted, _ = next(iter(torch.utils.data.DataLoader(dataset, 8)))
+    found, labels = next(iter(hr.DataLoader(dataset, 32, strict=True, num_workers=1)))
+    wanted, their_labels = next(iter(torch.utils.data.DataLoader(dataset, 32)))
+    assert found.dtype == wanted.dtype
     assert torch.equal(found, wanted)
+    assert torch.equal(labels, their_labels)
+
+
+def test_each_part_of_a_pipeline_that_is_made_in_three_is_translated() -> None:
+    options = {"auto_augment": "rand-m9", "grayscale_prob": 0.2, "gaussian_blur_prob": 0.3}
+    pipeline = create_transform(64, is_training=True, separate=True, re_prob=0.2, **options)
+    first, second, last = map(hr.from_torchvision, pipeline)
+    assert [type(step).__name__ for step in first] == ["RandomResizedCrop", "RandomHorizontalFlip"]
+    assert [type(step).__name__ for step in second] == [
+        *("TimmAugment", "RandomGrayscale", "RandomApply")
+    ]
+    assert [type(step).__name__ for step in last] == ["Normalize", "TimmErasing"]
+    whole = hr.from_torchvision(v1.Compose(pipeline))
+    assert list(whole) == [*first, *second, *last]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import PIL
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFilter, ImageOps
 from torch.utils.data import DataLoader
 from torchvision import datasets
 from torchvision import transforms as v1
@@ -96,6 +97,57 @@ def test_a_transform_that_says_what_it_equals_runs_natively_as_a_whole(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compare(folder, PIPELINES[name](), strict=True)
+
+
+class Blur:
+    """Pillow's, as DINO's program has it."""
+
+    def __init__(self, p: float = 0.5, radius_min: float = 0.1, radius_max: float = 2.0) -> None:
+        self.p, self.radius_min, self.radius_max = p, radius_min, radius_max
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        if random.random() > self.p:
+            return image
+        radius = random.uniform(self.radius_min, self.radius_max)
+        return image.filter(ImageFilter.GaussianBlur(radius=radius))
+
+
+class Solarize:
+    """Likewise."""
+
+    def __init__(self, p: float) -> None:
+        self.p = p
+
+    def __call__(self, image: Image.Image) -> Image.Image:
+        return ImageOps.solarize(image) if random.random() < self.p else image
+
+
+@pytest.mark.parametrize("radius", [0.1, 1.3, 2.0])
+def test_registered_for_pillows_ops_the_pipeline_of_dino_gives_torchs_batches(
+    folder: Path, radius: float
+) -> None:
+    classes = {
+        Blur: lambda op: [t.RandomPillowBlur((op.radius_min, op.radius_max), op.p)],
+        Solarize: lambda op: [t.RandomSolarize(128, op.p)],
+    }
+    steps = [
+        v1.Resize((60, 70), v1.InterpolationMode.BICUBIC),
+        v1.RandomApply([v1.ColorJitter((0.7, 0.7))], 1.0),
+        Blur(1.0, radius, radius),
+        v1.RandomChoice([Solarize(1.0), Solarize(1.0)]),
+        Blur(0.0),
+        v1.ToTensor(),
+        v1.Normalize(MEAN, STD),
+    ]
+    for kind, equal in classes.items():
+        hr.register(kind, equal)
+    try:
+        compare(folder, v1.Compose(steps), strict=True)
+    finally:
+        for kind in classes:
+            hr.register(kind, None)
+    with pytest.raises(UnsupportedError, match="Blur has no translation"):
+        hr.from_torchvision(v1.Compose(steps))
 
 
 class Finished:
