@@ -65,6 +65,7 @@ const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 type Output struct {
 	DType, Layout, Scale, Mode int32
 	Unmixed                    bool // Sample writes what Mix takes
+	Grey                       bool // of the three channels the first alone
 	Normalize                  bool
 	Mean, Std                  [3]float32
 }
@@ -103,6 +104,9 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	}
 	if output.Unmixed {
 		form.unmixed = 1
+	}
+	if output.Grey {
+		form.grey = 1
 	}
 	if output.Normalize {
 		form.normalize = 1

@@ -110,9 +110,13 @@ func imageField(plan *native.Plan) (Field, error) {
 		return Field{}, errSizes
 	}
 	output := plan.Output()
-	shape := []int64{3, int64(size.Height), int64(size.Width)}
+	channels := int64(3)
+	if output.Grey {
+		channels = 1
+	}
+	shape := []int64{channels, int64(size.Height), int64(size.Width)}
 	if output.Layout == native.NHWC {
-		shape = []int64{int64(size.Height), int64(size.Width), 3}
+		shape = []int64{int64(size.Height), int64(size.Width), channels}
 	}
 	if size.Images > 0 {
 		shape = append([]int64{int64(size.Images)}, shape...)

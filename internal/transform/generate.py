@@ -34,7 +34,7 @@ HINTS = {
     "probability": "float",
     "channels": "float | Sequence[float]",
     "deviations": "float | Sequence[float]",
-    "three": "int",
+    "grey_channels": "int",
     "box_format": "str",
     "least": "float",
     "byte": "int",

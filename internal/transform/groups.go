@@ -33,6 +33,9 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 	if err != nil {
 		return nil, err
 	}
+	if name == "Grayscale" && depth > 0 && v["num_output_channels"].numbers[0] == 1 {
+		return nil, &Error{Argument: "num_output_channels", Text: "is 1 in a group (expected 3: all images of a batch have as many channels)"}
+	}
 	if slices.Contains(withChance, name) {
 		return group(native.OpApply, v["p"].numbers[0], 1, []native.Op{op}), nil
 	}

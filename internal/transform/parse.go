@@ -61,6 +61,9 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 	if err := p.checkPlace(name); err != nil {
 		return err
 	}
+	if err := p.checkChannels(i, name, values); err != nil {
+		return err
+	}
 	if name == "Normalize" {
 		return p.normalize(i, values)
 	}
@@ -68,6 +71,9 @@ func (p *parser) add(i int, raw json.RawMessage) *Error {
 	if err != nil {
 		err.place(i, name)
 		return err
+	}
+	if name == "Grayscale" {
+		p.output.Grey = values["num_output_channels"].numbers[0] == 1
 	}
 	if makesSeveral(name) {
 		p.cropped = i
@@ -100,6 +106,17 @@ func (p *parser) checkPlace(name string) *Error {
 	}
 	if len(p.erasings) > 0 && name != "Normalize" {
 		return &Error{Index: p.erasings[0].index, Transform: p.erasings[0].name, Text: "it is not the last transform (expected at the end, with Normalize alone behind it)"}
+	}
+	return nil
+}
+
+// checkChannels: where one channel is left, three numbers for it are a mistake, and one of them would
+// do for all.
+func (p *parser) checkChannels(i int, name string, values map[string]value) *Error {
+	for _, argument := range []string{"mean", "std", "fill", "value"} {
+		if p.output.Grey && len(values[argument].numbers) == 3 {
+			return &Error{Index: i, Transform: name, Argument: argument, Text: "has 3 numbers, and Grayscale(1) leaves one channel (expected one number)"}
+		}
 	}
 	return nil
 }

@@ -104,7 +104,8 @@ type numberRule struct {
 	noScalar bool
 	anyCount bool // a list of any length
 	odd      bool
-	notZero  bool // after rounding to float32, as torch holds it
+	either   []float64 // one of two, if given
+	notZero  bool      // after rounding to float32, as torch holds it
 }
 
 var numeric = map[string]numberRule{
@@ -121,7 +122,7 @@ var numeric = map[string]numberRule{
 	"tensor_fill":     {counts: []int{1, 3}, whole: true, low: 0, high: 255},
 	"interval":        {counts: []int{2}, low: 0, openLow: true, high: math.MaxFloat32, ordered: true, noScalar: true},
 	"probability":     {low: 0, high: 1},
-	"three":           {whole: true, low: 3, high: 3},
+	"grey_channels":   {low: 1, high: 3, either: []float64{1, 3}},
 	"jitter":          {counts: []int{2}, low: 0, high: math.MaxFloat32, ordered: true},
 	"factors":         {counts: []int{2}, low: 0, high: math.MaxFloat32, ordered: true, noScalar: true},
 	"turns":           {counts: []int{2}, low: -0.5, high: 0.5, ordered: true, noScalar: true},
@@ -199,6 +200,9 @@ func (r numberRule) readOne(raw json.RawMessage, number *float64) (expected stri
 		return r.shape()
 	}
 	n := *number
+	if len(r.either) > 0 && !slices.Contains(r.either, n) {
+		return fmt.Sprintf("%v or %v", r.either[0], r.either[1])
+	}
 	if n < r.low || n > r.high || (r.openLow && n == r.low) || (r.whole && n != math.Trunc(n)) {
 		return r.shape()
 	}

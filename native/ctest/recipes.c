@@ -1,6 +1,7 @@
 /* recipes.c: plans with ops on pixels, groups and erasings, of any parameters that are accepted, on
  * images from one pixel up: no byte outside of the image is read or written (under sanitizers),
- * both layouts hold the same values, and a second run gives the same bytes.
+ * both layouts hold the same values, one channel is the first of three, and a second run gives the
+ * same bytes.
  *
  *   recipes [-n ROUNDS]
  */
@@ -396,6 +397,14 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *finished) 
     uint8_t *planes = run(context, ops, count, &output, &job, &size, &status);
     bad = again == NULL || planes == NULL || memcmp(first, again, size.bytes) != 0 ||
           layouts_differ(first, planes, &size);
+    output.grey = 1;
+    output.layout = (int32_t)random_below(r, 2);
+    hrn_size of_one;
+    uint8_t *one = run(context, ops, count, &output, &job, &of_one, &status);
+    bad = bad || one == NULL || 3 * of_one.bytes != size.bytes ||
+          memcmp(one, planes, of_one.bytes) != 0;
+    free(one);
+    output.grey = 0;
     free(again);
     free(planes);
     if (!moves_a_mask(r, context, ops, count, &output, &job, &size, &status)) {

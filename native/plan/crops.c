@@ -51,6 +51,6 @@ void hrn_crops_write(const hrn_crops *crops, const hrn_format *format, const hrn
       to.sink.row(&to.sink, y,
                   image->pixels + (size_t)(box->top + y) * image->stride + 4 * (size_t)box->left);
     }
-    destination += 3 * to.pitch.plane;
+    destination += format->channels * to.pitch.plane;
   }
 }

@@ -116,7 +116,7 @@ static void fill_constant(const hrn_erasing *erasing, const hrn_format *format, 
   const size_t values = format->layout == HRN_NHWC ? 3 : 1; /* of a pixel that lie together */
   const size_t pitch = (size_t)width * values * format->element;
   const size_t bytes = (size_t)box->width * values * format->element;
-  for (size_t plane = 0; plane < 3 / values; plane++) {
+  for (size_t plane = 0; plane < format->channels / values; plane++) {
     uint8_t *first = destination + plane * pitch * (size_t)height + (size_t)box->top * pitch +
                      (size_t)box->left * values * format->element;
     for (size_t n = 0; n < (size_t)box->width * values; n++) {
@@ -133,7 +133,7 @@ static void fill_noise(const hrn_erasing *erasing, const hrn_format *format, con
   const size_t element = format->element, pixels = (size_t)width * (size_t)height;
   noise n = {.draws = noise_of(key, erasing->op, erasing->number)};
   /* Channel by channel, as a tensor lies, so that layouts get the same noise. */
-  for (size_t c = 0; c < 3; c++) {
+  for (size_t c = 0; c < format->channels; c++) {
     for (int32_t y = box->top; y < box->top + box->height; y++) {
       for (int32_t x = box->left; x < box->left + box->width; x++) {
         const size_t pixel = (size_t)y * (size_t)width + (size_t)x;

@@ -39,7 +39,9 @@ static void copy_values(const hrn_plan *plan, const uint8_t *sample, int32_t y, 
     memcpy(out, sample + 3 * ((size_t)y * width + (size_t)from) * element, 3 * length);
     return;
   }
-  for (size_t c = 0; c < 3; c++) memcpy(out + c * plane, values + c * pixels * element, length);
+  for (size_t c = 0; c < plan->format.channels; c++) {
+    memcpy(out + c * plane, values + c * pixels * element, length);
+  }
 }
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -100,7 +102,7 @@ static void finish(const hrn_mixer *m, const hrn_source *s, int32_t x, int32_t y
                    uint8_t *out, size_t plane) {
   const hrn_format *format = &m->plan->format;
   const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
-  hrn_write_kernels_chosen()->write(format, row_of(m, s, y, x), count, 0, out, plane);
+  hrn_write_of(format)(format, row_of(m, s, y, x), count, 0, out, plane);
   for (int32_t k = 0; k < s->head.erasings; k++) {
     const hrn_box *box = &s->head.erased[k];
     const int32_t from = most(box->left, x), to = least(box->left + box->width, x + count);
@@ -129,7 +131,7 @@ static void weigh_values(const hrn_mixer *m, int32_t y, int32_t from, int32_t to
             out + 3 * (size_t)x * element);
       continue;
     }
-    for (size_t c = 0; c < 3; c++) {
+    for (size_t c = 0; c < format->channels; c++) {
       weigh(format->dtype, mine + c * length, partners + c * length, m->share[0], m->share[1],
             (size_t)count, out + c * plane + (size_t)x * element);
     }
@@ -158,7 +160,8 @@ hrn_mixer hrn_mixer_of(const hrn_plan *plan, const void *own, const void *other,
 
 void hrn_mixer_row(const hrn_mixer *m, int32_t y) {
   const hrn_format *format = &m->plan->format;
-  const hrn_mix_kernel mix = format->arithmetic ? hrn_write_kernels_chosen()->mix : NULL;
+  const int whole = format->arithmetic && format->channels == 3; /* what the kernel writes */
+  const hrn_mix_kernel mix = whole ? hrn_write_kernels_chosen()->mix : NULL;
   const int32_t width = (int32_t)m->plan->size.width;
   const size_t pixel = format->element * (format->layout == HRN_NHWC ? 3 : 1);
   const size_t bytes = (size_t)width * pixel, plane = bytes * m->plan->size.height;

@@ -22,6 +22,9 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->unmixed < 0 || output->unmixed > 1) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unmixed is %d, must be 0 or 1", output->unmixed);
   }
+  if (output->grey < 0 || output->grey > 1) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "grey is %d, must be 0 or 1", output->grey);
+  }
   if (!output->normalize) return HRN_OK;
   if (output->dtype == HRN_UINT8) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "normalize needs a float dtype, not uint8");
@@ -46,7 +49,7 @@ static uint32_t images_of(const hrn_plan *plan) {
 /* At most 10 * 3 * 4 * 2^48: no check needed. */
 static uint64_t bytes_of(const hrn_plan *plan, int32_t width, int32_t height) {
   const uint64_t images = images_of(plan) > 0 ? images_of(plan) : 1;
-  return images * (uint64_t)width * (uint64_t)height * 3 * plan->format.element;
+  return images * (uint64_t)width * (uint64_t)height * plan->format.channels * plan->format.element;
 }
 
 /* The size after a run of ops, as far as it is known without an image: an op that sets it makes it

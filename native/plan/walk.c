@@ -264,7 +264,7 @@ hrn_size hrn_finished_size(const hrn_plan *plan, const hrn_program *program) {
     size.height = (uint32_t)crops->box->height;
     size.images = (uint32_t)crops->count;
   }
-  size.bytes = (uint64_t)size.width * size.height * 3 * plan->format.element;
+  size.bytes = (uint64_t)size.width * size.height * plan->format.channels * plan->format.element;
   if (size.images > 0) size.bytes *= size.images;
   return size;
 }

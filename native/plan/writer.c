@@ -42,7 +42,7 @@ hrn_writer hrn_finished_writer(const hrn_format *format, int32_t width, int32_t 
   return (hrn_writer){.sink = {write_row},
                       .patches = {{destination, 0, 0, height, width, 0}},
                       .format = format,
-                      .write = hrn_write_kernels_chosen()->write,
+                      .write = hrn_write_of(format),
                       .pitch = hrn_pitch_of(format, width, height),
                       .width = width,
                       .height = height};

@@ -14,7 +14,8 @@
  * tried on all 256 values of each channel and give the tables' bits. */
 typedef struct hrn_format {
   int32_t dtype, layout;
-  uint32_t element; /* bytes */
+  uint32_t element;  /* bytes */
+  uint32_t channels; /* 3; or 1, the first, whose layout is always HRN_NCHW: both lie alike */
   float value[3][256];
   uint16_t half[3][256]; /* float16 or bfloat16 bits */
   int arithmetic;
@@ -75,6 +76,11 @@ extern const hrn_write_kernels hrn_write_kernels_of[HRN_LEVELS];
 
 static inline const hrn_write_kernels *hrn_write_kernels_chosen(void) {
   return &hrn_write_kernels_of[hrn_cpu_level()];
+}
+
+/* What writes a row of that format. One channel is a lookup a pixel, which no vector kernel has. */
+static inline hrn_write_kernel hrn_write_of(const hrn_format *format) {
+  return format->channels == 3 ? hrn_write_kernels_chosen()->write : hrn_write_scalar;
 }
 
 #endif

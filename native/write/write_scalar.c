@@ -98,7 +98,8 @@ static void try_arithmetic(hrn_format *format, const hrn_output *output) {
 void hrn_format_compile(hrn_format *format, const hrn_output *output) {
   memset(format, 0, sizeof *format);
   format->dtype = output->dtype;
-  format->layout = output->layout;
+  format->channels = output->grey ? 1 : 3;
+  format->layout = output->grey ? HRN_NCHW : output->layout;
   format->element = output->dtype == HRN_UINT8 ? 1 : output->dtype == HRN_FLOAT32 ? 4 : 2;
   for (int c = 0; c < 3; c++) {
     for (int v = 0; v < 256; v++) {
@@ -119,15 +120,16 @@ void hrn_reverse_scalar(const uint8_t *pixels, int32_t count, uint8_t *out) {
   }
 }
 
-void hrn_write_scalar(const hrn_format *format, const uint8_t *pixels, int32_t count, int flip,
-                      uint8_t *row, size_t plane) {
+/* `channels` is 1 or 3 where this is inlined: each gets a loop of its own. */
+static inline void write_channels(const hrn_format *format, const uint8_t *pixels, int32_t count,
+                                  int flip, uint8_t *row, size_t plane, size_t channels) {
   const size_t element = format->element;
   const size_t step = format->layout == HRN_NCHW ? element : 3 * element;
   const size_t channel = format->layout == HRN_NCHW ? plane : element;
   for (int32_t x = 0; x < count; x++) {
     const uint8_t *pixel = pixels + 4 * (size_t)(flip ? count - 1 - x : x);
     uint8_t *out = row + (size_t)x * step;
-    for (size_t c = 0; c < 3; c++, out += channel) {
+    for (size_t c = 0; c < channels; c++, out += channel) {
       if (element == 4) {
         memcpy(out, &format->value[c][pixel[c]], 4);
       } else if (element == 2) {
@@ -136,5 +138,14 @@ void hrn_write_scalar(const hrn_format *format, const uint8_t *pixels, int32_t c
         *out = pixel[c];
       }
     }
+  }
+}
+
+void hrn_write_scalar(const hrn_format *format, const uint8_t *pixels, int32_t count, int flip,
+                      uint8_t *row, size_t plane) {
+  if (format->channels == 3) {
+    write_channels(format, pixels, count, flip, row, plane, 3);
+  } else {
+    write_channels(format, pixels, count, flip, row, plane, 1);
   }
 }

@@ -189,7 +189,7 @@ def test_what_leaves_the_size_to_chance_is_translated(theirs: Any, ours: Any) ->
         (v1.Compose([v1.ToTensor(), v1.GaussianBlur(5)]), "it works on a tensor"),
         (v1.GaussianBlur(1025), "kernel_size=1025"),
         (v1.RandomApply([v2.ElasticTransform()]), "ElasticTransform in it"),
-        (v1.Grayscale(1), "num_output_channels=3"),
+        (v1.RandomApply([v1.Grayscale(1)]), "num_output_channels=3"),
         (v2.RandomRotation(9, expand=True, center=(1, 2)), "leaves the centre out"),
         (v2.RandomShortestSize(list(range(1, 14))), "min_size="),
         (v1.Compose([v1.ToTensor(), v1.ColorJitter(0.5)]), "it works on a tensor"),

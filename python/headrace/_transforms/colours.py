@@ -15,11 +15,13 @@ from headrace._transforms.base import Transform
 class Grayscale(Transform):
     """Turns the image grey.
 
+    With 1, batches have one channel, of shape (batch, 1, height, width). That is one for all
+    images, so it stands in no group, and what has a number a channel has one behind it.
+
     Takes an image of any size, gives the same size.
 
     Args:
-        num_output_channels: 3: batches have three channels, so that torchvision's default of 1
-            is refused.
+        num_output_channels: 3: equal ones, or 1; torchvision's default is 1.
 
     Source: ``torchvision.transforms.Grayscale`` on PIL images.
     """

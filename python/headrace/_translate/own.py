@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace._engine.userop import Native
-from headrace._transforms import crops, finished, groups, mixing
+from headrace._transforms import colours, crops, finished, groups, mixing
 from headrace._transforms.base import Label, Transform
 from headrace._transforms.schedule import Schedule
 
@@ -25,6 +25,7 @@ class Own:
 
     made: Any
     _stage: str
+    _grey: bool
     _normalize: Any
     _erasings: list[tuple[Any, bool]]  # with whether Normalize stands before
 
@@ -37,8 +38,15 @@ class Own:
             return self._finished(op)
         if self._stage != "PIL":
             return "of Headrace's, only Normalize and erasings work on tensors"
+        if isinstance(op, colours.Grayscale):
+            self._grey = False
+            if op.num_output_channels == 1:
+                return self.grey()
         self.made.add(op)
         return ""
+
+    def grey(self) -> str:
+        raise NotImplementedError
 
     def _finished(self, op: Any) -> str:
         if self._stage == "PIL":  # a Loader makes the same of bytes

@@ -74,7 +74,7 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
     "Grayscale": (
         "PIL image",
         {
-            "num_output_channels": "three",
+            "num_output_channels": "grey_channels",
         },
     ),
     "RandomGrayscale": (

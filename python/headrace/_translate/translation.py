@@ -16,6 +16,7 @@ from typing import Any
 from headrace import transforms
 from headrace._batch import mixing
 from headrace._translate.functions import is_to_tensor, makes_rgb
+from headrace._translate.grey import OF_ONE_CHANNEL, Grey, has_three_numbers
 from headrace._translate.openclip import OpenClip
 from headrace._translate.own import Own, is_own
 from headrace._translate.parts import Part, divide, known, parts
@@ -129,28 +130,32 @@ def from_torchvision(compose: Any) -> Translation:
     Raises:
         UnsupportedError: a transform has no translation; the sentence names it and says why.
     """
-    found = translate(compose)
+    found = translate(compose, grey=True)
     if found.rest:
         raise UnsupportedError(found.obstacle)
     return found
 
 
-def translate(pipeline: Any) -> Translation:
-    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
+def translate(pipeline: Any, grey: bool = False) -> Translation:
+    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``.
+
+    Args:
+        grey: whoever asks has room for images of one channel.
+    """
     if isinstance(pipeline, Translation):
         return pipeline
-    reader, found = _Reader(), list(parts(pipeline))
+    reader, found = _Reader(grey), list(parts(pipeline))
     for number, part in enumerate(found):
         reason = reader.read(part)
         if reason:
-            return _begun(found, number, reason)
+            return _begun(found, number, reason, _Reader(grey))
     return reader.finish()
 
 
-def _begun(found: list[Part], number: int, reason: str) -> Translation:
+def _begun(found: list[Part], number: int, reason: str, reader: _Reader) -> Translation:
     """A pipeline whose part of that number has no translation, as far as the engine takes it."""
     first, rest = divide(found, number)
-    failed, reader = found[number].op, _Reader()
+    failed = found[number].op
     for part in found[:first]:
         reader.read(part)
     made = reader.finish()
@@ -175,6 +180,9 @@ def of_steps(steps: Sequence[Any]) -> Translation:
                 "a Compose"
             )
         made.add(step)
+        told = step if isinstance(step, dict) else step.to_dict()
+        if told.get("name") == "Grayscale" and told.get("num_output_channels") == 1:
+            raise ArgumentError("transform: Grayscale(1), which here has to be Grayscale(3)")
     if mixing.mixes([step if isinstance(step, dict) else step.to_dict() for step in steps]):
         raise ArgumentError(
             "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and "
@@ -194,15 +202,17 @@ _INSTEAD = {
 }
 
 
-class _Reader(Augmentations, OpenClip, Own, Timm):
+class _Reader(Augmentations, Grey, OpenClip, Own, Timm):
     """Follows what an image is at each transform, and notes the steps that do the same.
 
     The methods are named as the transforms; each answers "" or why it has no translation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, takes_grey: bool = False) -> None:
         self.made = Translation()
         self._version = 0
+        self._takes_grey = takes_grey
+        self._grey = False  # the image has one channel
         # "PIL", or the dtype of the tensor that the image has become.
         self._stage = "PIL"
         self._normalize: transforms.Normalize | None = None
@@ -223,6 +233,9 @@ class _Reader(Augmentations, OpenClip, Own, Timm):
             method = self._TimmMaybeToTensor
         if method is None and not self.is_augmentation(name):
             return _INSTEAD.get(name, "Headrace has no such transform")
+        known_of_one = name in OF_ONE_CHANNEL and not has_three_numbers(op)
+        if self._grey and name and not known_of_one:
+            return "behind Grayscale(1) it is not known to be equal"
         if self._erasings and name in _MOVES_PIXELS:
             return "behind RandomErasing, which the engine does last"
         if self._version == 1 and self.made.gives == "tv_tensors.Image":
@@ -320,6 +333,8 @@ class _Reader(Augmentations, OpenClip, Own, Timm):
         return self._convert(op) if makes_rgb(op.lambd) else "it calls a function of the program's"
 
     def _convert(self, op: Any) -> str:
+        if self._grey:
+            return "behind Grayscale(1) it makes three channels again"
         # Of an RGB image Pillow's convert("RGB") makes a copy.
         return "" if self._stage == "PIL" else "here it has a tensor"
 

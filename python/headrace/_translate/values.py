@@ -111,9 +111,9 @@ def _kernel(value: Any) -> tuple[int, ...]:
     return tuple(int(side) for side in value)
 
 
-def _three(value: Any) -> int:
+def _grey_channels(value: Any) -> int:
     if value != 3:
-        raise ValueError("a batch has three channels; num_output_channels=3 gives them")
+        raise ValueError("its one channel is not translated; num_output_channels=3 is")
     return 3
 
 
@@ -140,10 +140,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "quality": lambda value: tuple(_whole(bound) for bound in value),
     "size": lambda value: short(pair(value)),
     "sizes": _sizes,
-    "three": _three,
+    "grey_channels": _grey_channels,
 }
 
-_SAY_MORE = ("kernel", "three")  # readers whose errors are sentences of their own
+_SAY_MORE = ("kernel", "grey_channels")  # readers whose errors are sentences of their own
 
 # The value that None stands for in an attribute. A jitter that changes nothing is None in
 # torchvision; a fill that is not given is black in a PIL image.
