@@ -31,6 +31,8 @@ CLASSES = [
     hr.Writer,
     Normalize,
 ]
+# Transforms that came since, of which there is no pickle of before.
+SINCE = ("RandomPillowBlur",)
 OBJECTS: dict[str, Callable[[], Any]] = {
     "a transform": lambda: t.RandomResizedCrop(224, interpolation="bicubic"),
     "a list of transforms": lambda: [
@@ -63,7 +65,10 @@ OBJECTS: dict[str, Callable[[], Any]] = {
         getattr(hr.functional, name) for name in hr.functional.__all__
     ],
     "functions": lambda: [hr.from_torchvision, hr.pack, hr.index, hr.verify],
-    "classes": lambda: [*CLASSES, *(getattr(t, name) for name in t.__all__)],
+    "classes": lambda: [
+        *CLASSES,
+        *(getattr(t, name) for name in t.__all__ if name not in SINCE),
+    ],
 }
 # What these hold is nobody's but the package's.
 OF_ROOMS = {"a translation", "an IterableDataset", "what a DataLoader keeps", "functions"}
