@@ -13,6 +13,9 @@ enum { MAX_KERNEL = 1023 };
 #define HUGE_ARGUMENT 1e9
 #define TURN 1e6 /* degrees */
 
+/* Of colours: a jitter of 1e9, the greatest one, reaches to 1 more. */
+#define MAX_FACTOR (1e9 + 1)
+
 int hrn_within(int32_t index, const char *what, double value, double low, double high,
                hrn_status *status) {
   if (value >= low && value <= high) return 1; /* also refuses NaN */
@@ -244,9 +247,9 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_OP_PIXEL:
       return pixel(op, index, status);
     case HRN_OP_COLOR_JITTER:
-      return interval(index, "brightness", op->colour.factor[0], 0, 1e9, status) &&
-             interval(index, "contrast", op->colour.factor[1], 0, 1e9, status) &&
-             interval(index, "saturation", op->colour.factor[2], 0, 1e9, status) &&
+      return interval(index, "brightness", op->colour.factor[0], 0, MAX_FACTOR, status) &&
+             interval(index, "contrast", op->colour.factor[1], 0, MAX_FACTOR, status) &&
+             interval(index, "saturation", op->colour.factor[2], 0, MAX_FACTOR, status) &&
              interval(index, "hue", op->colour.factor[3], -0.5, 0.5, status);
     case HRN_OP_GAUSSIAN_BLUR:
       return kernel(index, op->blur.kernel[0], status) &&
