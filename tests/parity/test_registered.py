@@ -15,7 +15,7 @@ from PIL import Image, ImageFilter, ImageOps
 from torch.utils.data import DataLoader
 from torchvision import datasets
 from torchvision import transforms as v1
-from torchvision.transforms import v2
+from torchvision.transforms import _presets, v2
 
 import headrace as hr
 import images
@@ -354,6 +354,15 @@ def test_of_a_list_with_headraces_own_python_runs_none(folder: Path) -> None:
         compare(folder, pipeline)
     translation = hr.DataLoader(datasets.ImageFolder(str(folder), pipeline))._reading.look()[1]
     assert translation.rest == [mixed, last, pipeline.transforms[3]]
+
+
+def test_a_preset_of_torchvisions_in_a_list_is_not_taken_apart_in_python(folder: Path) -> None:
+    pipeline = Preset(v1.PILToTensor(), _presets.ImageClassification(crop_size=20))
+    with pytest.warns(UserWarning, match="Preset has no .*Resize in what it equals has none"):
+        found = list(hr.DataLoader(datasets.ImageFolder(str(folder), pipeline), 5))
+    wanted = DataLoader(datasets.ImageFolder(str(folder), pipeline), 5)
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert torch.equal(mine[0], theirs[0])
 
 
 def test_registering_checks_what_it_is_given() -> None:

@@ -115,8 +115,10 @@ def _parts(op: Any, whole: Whole | None, around: tuple[Any, ...]) -> Iterator[Pa
         if inner is None:
             yield Part(op, whole)
             return
-        if equal is not None and whole is None:
-            whole = Whole(op, divisible=registered.is_spoken_of(op))
+        if equal is not None:
+            whole = whole or Whole(op, divisible=True)
+            # A preset does to a tensor something else than its parts in a row.
+            whole.divisible = whole.divisible and registered.is_spoken_of(op)
         for part in inner:
             yield from _parts(part, whole, (*around, op))
 
