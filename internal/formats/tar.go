@@ -72,12 +72,13 @@ func (f tarField) number(block []byte) (int64, error) {
 // checksums are the sums of a header's bytes with the checksum field as blanks: unsigned as
 // POSIX says, and signed as some old writers summed.
 func checksums(block []byte) (unsigned, signed int64) {
-	for i, c := range block[:TarBlock] {
-		if i >= tarChecksum.at && i < tarChecksum.at+tarChecksum.length {
-			c = ' '
-		}
+	for _, c := range block[:TarBlock] {
 		unsigned += int64(c)
 		signed += int64(int8(c))
+	}
+	for _, c := range tarChecksum.of(block) {
+		unsigned += ' ' - int64(c)
+		signed += ' ' - int64(int8(c))
 	}
 	return unsigned, signed
 }
@@ -122,4 +123,14 @@ func putTarHeader(block *[TarBlock]byte, name string, size int64) error {
 	sum, _ := checksums(b)
 	copy(tarChecksum.of(b), fmt.Sprintf("%06o\x00 ", sum))
 	return nil
+}
+
+// IsTar recognises an archive by its first header: one with a right checksum, whoever wrote it.
+func IsTar(head []byte) bool {
+	if len(head) < TarBlock || [TarBlock]byte(head) == [TarBlock]byte{} {
+		return false
+	}
+	stored, err := tarChecksum.number(head)
+	unsigned, signed := checksums(head)
+	return err == nil && (stored == unsigned || stored == signed)
 }

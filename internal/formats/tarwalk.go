@@ -20,15 +20,40 @@ type TarMember struct {
 // TarWalker lists the members of an archive of `size` bytes by reading headers alone. Bounds:
 // names of MaxNameBytes, pax headers of 1 MiB, nothing kept from one member to the next.
 type TarWalker struct {
-	r        io.ReaderAt
-	size, at int64
-	ended    bool
+	r         io.ReaderAt
+	size, at  int64
+	ended     bool
+	namesOnly bool
+	block     [TarBlock]byte
 }
 
 const maxPaxBytes = 1 << 20
 
 // NewTarWalker begins at the start of an archive.
 func NewTarWalker(r io.ReaderAt, size int64) *TarWalker { return &TarWalker{r: r, size: size} }
+
+// NewForeignTarWalker is for archives of others, of which no name is ever opened or written. Names may
+// lead anywhere, and links and devices are passed over as WebDataset passes them over.
+func NewForeignTarWalker(r io.ReaderAt, size int64) *TarWalker {
+	return &TarWalker{r: r, size: size, namesOnly: true}
+}
+
+// Behind is where something stands behind the block of zeros that ended the walk, -1 for nothing. Two
+// archives in one file are such, and Python's tarfile, like this walker, reads the first alone. It looks
+// at a stretch of 1 MiB.
+func (w *TarWalker) Behind() int64 {
+	const most = 1 << 20
+	end := min(w.size, w.at+most)
+	for at := w.at; w.ended && at+TarBlock <= end; at += TarBlock {
+		if w.read(w.block[:], at) != nil {
+			break
+		}
+		if w.block != [TarBlock]byte{} {
+			return at
+		}
+	}
+	return -1
+}
 
 // End is, after io.EOF, where the walk stopped, and whether a block of zeros was met there.
 func (w *TarWalker) End() (offset int64, marked bool) { return w.at, w.ended }
@@ -71,6 +96,14 @@ func (w *TarWalker) Next() (TarMember, error) {
 		case '5':
 			long, m.Header = "", w.at
 			continue
+		case 'K', '1', '2', '3', '4', '6':
+			if !w.namesOnly {
+				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
+			}
+			if kind != 'K' { // which is about the link behind it, as 'L' is
+				long, m.Header = "", w.at
+			}
+			continue
 		case '0', '\x00', '7':
 		default:
 			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
@@ -79,7 +112,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 		if m.Name == "" {
 			m.Name = headerName(block)
 		}
-		if err := checkMemberName(m.Name); err != nil {
+		if err := w.checkName(m.Name); err != nil {
 			return TarMember{}, w.wrong(at, err)
 		}
 		if strings.HasSuffix(m.Name, "/") {
@@ -103,11 +136,11 @@ func (w *TarWalker) header() ([]byte, error) {
 	if w.size-w.at < TarBlock {
 		return nil, w.wrong(w.at, fmt.Errorf("%w: a header of %d bytes", ErrTruncated, w.size-w.at))
 	}
-	block := make([]byte, TarBlock)
+	block := w.block[:]
 	if err := w.read(block, w.at); err != nil {
 		return nil, err
 	}
-	if [TarBlock]byte(block) == [TarBlock]byte{} {
+	if w.block == [TarBlock]byte{} {
 		w.ended = true
 		return nil, io.EOF
 	}
@@ -183,13 +216,15 @@ func headerName(block []byte) string {
 	return name
 }
 
-// checkMemberName refuses names that would lead a careless user of them elsewhere
+// checkName refuses names that would lead a careless user of them elsewhere
 // (GODEBUG=tarinsecurepath=0 does the same for archive/tar).
-func checkMemberName(name string) error {
+func (w *TarWalker) checkName(name string) error {
 	switch {
 	case len(name) > MaxNameBytes:
 		return fmt.Errorf("%w: a name of %d bytes (expected at most %d)", ErrLimit, len(name), MaxNameBytes)
-	case strings.IndexByte(name, 0) >= 0 || !filepath.IsLocal(name):
+	case name == "" || strings.IndexByte(name, 0) >= 0:
+		return fmt.Errorf("%w: the name %.80q is no name", ErrBad, name)
+	case !w.namesOnly && !filepath.IsLocal(name):
 		return fmt.Errorf("%w: the name %.80q leads out of the archive", ErrBad, name)
 	}
 	return nil

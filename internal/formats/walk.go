@@ -141,3 +141,18 @@ func decodeEscaped(s string) (rune, int) {
 	}
 	return r, n
 }
+
+// CompareImagePaths is the order in which an image folder lists files by their paths below its root: by
+// class, then by folder, then by name.
+func CompareImagePaths(a, b string) int {
+	classA, _, _ := strings.Cut(a, "/")
+	classB, _, _ := strings.Cut(b, "/")
+	if order := compareNames(classA, classB); order != 0 {
+		return order
+	}
+	slashA, slashB := strings.LastIndexByte(a, '/'), strings.LastIndexByte(b, '/')
+	if order := compareNames(a[:max(slashA, 0)], b[:max(slashB, 0)]); order != 0 {
+		return order
+	}
+	return compareNames(a[slashA+1:], b[slashB+1:])
+}
