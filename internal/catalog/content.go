@@ -11,8 +11,8 @@ import (
 
 // Content sums up rows for the manifest: fingerprint, counts, bytes. The fingerprint is a
 // SHA-256 over what a training run sees of each sample, in order. Sizes of shards, file names
-// on disk and times are not part of it, so packing anew, or indexing the folder instead, gives
-// the same one.
+// on disk and times are not part of it, so packing anew, or indexing the folder or containers instead,
+// gives the same one. Of fields that lie in containers it knows their places alone.
 type Content struct {
 	hash   hash.Hash
 	row    []byte
@@ -44,6 +44,9 @@ func (c *Content) Add(r *Row) {
 			number(uint64(v))
 		case float64:
 			number(math.Float64bits(v))
+		case Place:
+			number(uint64(v.Offset))
+			number(uint64(v.Length))
 		case string:
 			text(v)
 		case []byte:

@@ -16,18 +16,21 @@ import (
 // Options of Open.
 type Options struct {
 	IndexDir   string // where manifest and index lie; empty: in the dataset's own directory
+	Root       string // where the containers lie that an index names; empty: where it says
 	AllowEmpty bool   // listed folders: classes without an image are fine
 }
 
 // Dataset is an open dataset. All methods may be called from any number of goroutines.
 type Dataset struct {
 	path  string
+	root  string // of the containers that an index names
 	kind  Kind
 	rows  int64
 	refs  atomic.Int64
 	info  *Manifest // of packed and indexed datasets
 	index *index    // the same
 	files fileList  // of listed datasets
+	table *Table    // of scanned containers
 	parts *parts    // of concatenations
 
 	fingerprint func() string
@@ -52,11 +55,14 @@ func Open(path string, o Options) (*Dataset, error) {
 	_, err := os.Lstat(manifest)
 	switch {
 	case err == nil:
-		return openIndexed(path, dir)
+		return openIndexed(path, dir, o.Root)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, IOError(manifest, "cannot open the manifest", err)
 	case o.IndexDir != "":
 		return nil, IOError(manifest, "there is no index here", fs.ErrNotExist)
+	}
+	if o.Root != "" {
+		return nil, NewError(fault.KindArgument, path, "root is for an index of containers, and there is no index here")
 	}
 	if unfinished(path) {
 		return nil, NewError(fault.KindBadFile, path, "shards without a manifest: the packing was not finished")
@@ -102,13 +108,17 @@ func (d *Dataset) Fields() []Field {
 	if d.parts != nil {
 		return d.parts.fields()
 	}
+	if d.table != nil {
+		return d.table.Fields
+	}
 	if d.info == nil {
 		return nil
 	}
 	return d.info.Fields
 }
 
-// Shards are the shards of a packed dataset, or of the packed parts of a concatenation.
+// Shards are the shards of a packed dataset, the containers of others, or those of all parts of a
+// concatenation.
 func (d *Dataset) Shards() []ShardInfo {
 	if d.parts != nil {
 		var all []ShardInfo
@@ -116,6 +126,9 @@ func (d *Dataset) Shards() []ShardInfo {
 			all = append(all, part.Shards()...)
 		}
 		return all
+	}
+	if d.table != nil {
+		return d.table.Shards
 	}
 	if d.info == nil {
 		return nil
@@ -132,7 +145,7 @@ func (d *Dataset) SeekFile() *mmap.File {
 	return d.index.seek
 }
 
-// Manifest is what headrace.json says, nil for a listed folder and a concatenation.
+// Manifest is what headrace.json says, nil for a dataset without one.
 func (d *Dataset) Manifest() *Manifest { return d.info }
 
 func (d *Dataset) outside(i int64) error {
@@ -151,6 +164,9 @@ func (d *Dataset) Sample(i int64) (Sample, error) {
 	if d.index != nil {
 		return d.index.sample(i)
 	}
+	if d.table != nil {
+		return d.table.sample(i), nil
+	}
 	return Sample{Index: i, Length: UnknownLength, Label: d.files.Label(i)}, nil
 }
 
@@ -166,16 +182,22 @@ func (d *Dataset) Key(i int64) (string, error) {
 	if d.index != nil {
 		return d.index.key(i)
 	}
+	if d.table != nil {
+		return string(d.table.Keys.Bytes(i)), nil
+	}
 	return formats.SampleKey(d.files.Path(i)), nil
 }
 
-// Path is the file that holds sample i: the image itself in folders, else the shard.
+// Path is the file that holds sample i: the image itself in folders, else the shard or container.
 func (d *Dataset) Path(i int64) (string, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return "", d.outside(i)
 	}
 	if d.parts != nil {
 		return within(d.parts, i, (*Dataset).Path)
+	}
+	if d.table != nil {
+		return d.ShardPath(int(d.table.Shard[i])), nil
 	}
 	if d.index == nil {
 		return d.join(d.files.Path(i)), nil
@@ -191,13 +213,17 @@ func (d *Dataset) Path(i int64) (string, error) {
 	return d.ShardPath(int(s.Shard)), nil
 }
 
-// ShardPath is where shard n of a packed dataset lies.
+// ShardPath is where shard or container n lies.
 func (d *Dataset) ShardPath(n int) string {
 	if d.parts != nil {
 		part, number := d.parts.shard(n)
 		return part.ShardPath(number)
 	}
-	return filepath.Join(d.path, d.info.Shards[n].Name)
+	root := d.path
+	if d.kind == Contained {
+		root = d.root
+	}
+	return filepath.Join(root, filepath.FromSlash(d.Shards()[n].Name))
 }
 
 func (d *Dataset) join(name string) string {
@@ -214,6 +240,9 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 	}
 	if d.parts != nil {
 		return within(d.parts, i, func(part *Dataset, row int64) (any, error) { return part.FieldValue(row, field) })
+	}
+	if d.kind == Scanned || d.kind == Contained {
+		return d.contained(i, field)
 	}
 	if d.index == nil {
 		return nil, NewError(fault.KindArgument, d.path, "there is no field %q; a listed folder has none", field)
@@ -244,6 +273,9 @@ func (d *Dataset) MostBytes(field string) (int64, error) {
 		}
 		return most, nil
 	}
+	if d.kind == Scanned || d.kind == Contained {
+		return d.mostLocated(field)
+	}
 	if d.index == nil {
 		return 0, NewError(fault.KindArgument, d.path, "there is no field %q; a listed folder has none", field)
 	}
@@ -265,8 +297,12 @@ func (d *Dataset) Row(i int64) (Row, error) {
 			return Row{}, err
 		}
 	}
+	value := d.FieldValue
+	if d.kind == Contained {
+		value = d.StoredValue // as the index holds it, or every row would read its container
+	}
 	for _, f := range d.Fields() {
-		v, err := d.FieldValue(i, f.Name)
+		v, err := value(i, f.Name)
 		if err != nil {
 			return Row{}, err
 		}

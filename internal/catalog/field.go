@@ -36,6 +36,8 @@ func CheckFields(fields []Field) error {
 			return fmt.Errorf("fields[%d].name is %.80q (expected 1 to %d bytes of UTF-8)", i, f.Name, maxFieldName)
 		case seen[f.Name]:
 			return fmt.Errorf("field %q stands there twice", f.Name)
+		case f.Located && f.Type != Str && f.Type != Bytes:
+			return fmt.Errorf("field %q of type %s is located in its container; only texts and bytes are", f.Name, f.Type)
 		case f.Type == ArrayType:
 			if dtypes[f.DType] == nil {
 				return fmt.Errorf("field %q has the unknown dtype %.40q", f.Name, f.DType)
@@ -75,11 +77,20 @@ func (f *Field) fixed() bool { return f.Type == ArrayType && len(f.Shape) > 0 }
 func (f *Field) column() string      { return fieldPrefix + f.Name }
 func (f *Field) shapeColumn() string { return "s." + f.Name }
 
-const fieldPrefix = "f."
+const (
+	fieldPrefix  = "f."
+	lengthPrefix = "l." // of a located field, whose place is in the column of the field
+)
 
 // arrowFields are the field's columns: one, or two for a variable array.
 func (f *Field) arrowFields() []arrow.Field {
 	one := func(t arrow.DataType) []arrow.Field { return []arrow.Field{{Name: f.column(), Type: t}} }
+	if f.Located {
+		return []arrow.Field{
+			{Name: f.column(), Type: arrow.PrimitiveTypes.Uint64},
+			{Name: lengthPrefix + f.Name, Type: arrow.PrimitiveTypes.Uint64},
+		}
+	}
 	switch f.Type {
 	case Int:
 		return one(arrow.PrimitiveTypes.Int64)
@@ -103,6 +114,14 @@ func (f *Field) arrowFields() []arrow.Field {
 
 // encode appends value to the field's columns, or says why it does not fit.
 func (f *Field) encode(value any, to []*column) error {
+	if at, ok := value.(Place); f.Located || ok {
+		if !f.Located || !ok {
+			return fmt.Errorf("field %q: a place and a value are not the same", f.Name)
+		}
+		to[0].fixed(binary.LittleEndian.AppendUint64(nil, uint64(at.Offset)))
+		to[1].fixed(binary.LittleEndian.AppendUint64(nil, uint64(at.Length)))
+		return nil
+	}
 	switch v := value.(type) {
 	case int64:
 		if f.Type == Int {

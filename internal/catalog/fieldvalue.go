@@ -11,6 +11,9 @@ import (
 // decode is the value in row n of the field's columns, copied out of the mapping.
 func (f *Field) decode(from []*column, n int) (any, error) {
 	row := from[0].row(n)
+	if f.Located {
+		return Place{int64(binary.LittleEndian.Uint64(row)), int64(binary.LittleEndian.Uint64(from[1].row(n)))}, nil
+	}
 	switch f.Type {
 	case Int:
 		return int64(binary.LittleEndian.Uint64(row)), nil

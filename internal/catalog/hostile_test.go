@@ -60,7 +60,7 @@ func forge(t *testing.T, edit func(rows []Row), shards ...ShardInfo) error {
 	m, err := w.Finish()
 	require.NoError(t, err)
 	m.Index.Name, m.Classes = IndexFileName(0), []string{"a", "b", "c", "d", "e", "f", "g"}
-	m.Shards = []ShardInfo{{ShardName(0), 1 << 20, 2}, {ShardName(1), 1 << 20, 2}}
+	m.Shards = []ShardInfo{{Name: ShardName(0), Size: 1 << 20, Rows: 2}, {Name: ShardName(1), Size: 1 << 20, Rows: 2}}
 	addSeekFile(t, dir, m)
 	writeManifest(t, dir, m)
 	d, err := Open(dir, Options{})
@@ -173,7 +173,7 @@ func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
 }
 
 func TestManifestOfALaterVersionIsUnsupportedNotBad(t *testing.T) {
-	_, err := DecodeManifest("m", []byte(`{"format": "headrace", "min_reader": 2}`))
+	_, err := DecodeManifest("m", []byte(`{"format": "headrace", "min_reader": 3}`))
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, fault.KindUnsupported, e.Kind)

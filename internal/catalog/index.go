@@ -42,7 +42,7 @@ type batchSlot struct {
 }
 
 // openIndexed opens the dataset at path whose manifest lies in dir.
-func openIndexed(path, dir string) (*Dataset, error) {
+func openIndexed(path, dir, root string) (*Dataset, error) {
 	// Between reading a manifest and opening its index, `headrace index` may have replaced both.
 	// Whoever then finds the old index gone reads the new manifest.
 	var d *Dataset
@@ -52,15 +52,19 @@ func openIndexed(path, dir string) (*Dataset, error) {
 		if m, err = ReadManifest(filepath.Join(dir, ManifestName)); err != nil {
 			return nil, err
 		}
-		if d, err = openWith(path, dir, m); !errors.Is(err, fs.ErrNotExist) {
+		if d, err = openWith(path, dir, root, m); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
 	return d, err
 }
 
-// openWith opens the index that a manifest names.
-func openWith(path, dir string, m *Manifest) (*Dataset, error) {
+// openWith opens the index that a manifest names. root is where containers lie, if not where the manifest
+// says.
+func openWith(path, dir, root string, m *Manifest) (*Dataset, error) {
+	if root != "" && m.Kind != Contained.String() {
+		return nil, NewError(fault.KindArgument, path, "root is for an index of containers, this dataset is %s", m.Kind)
+	}
 	x, err := openIndex(filepath.Join(dir, m.Index.Name), m)
 	if err != nil {
 		return nil, err
@@ -73,6 +77,11 @@ func openWith(path, dir string, m *Manifest) (*Dataset, error) {
 	}
 	d := &Dataset{path: path, kind: x.kind, rows: m.Rows, info: m, index: x, classes: m.Classes}
 	d.fingerprint = func() string { return m.Fingerprint }
+	if d.kind == Contained {
+		if d.root = root; root == "" {
+			d.root = m.ContainersBelow(dir)
+		}
+	}
 	d.refs.Store(1)
 	return d, nil
 }
@@ -94,8 +103,11 @@ func openIndex(file string, m *Manifest) (*index, error) {
 func newIndex(file string, m *Manifest, bytes *mmap.Index) (*index, error) {
 	x := &index{file: file, manifest: m, kind: Packed, bytes: bytes, mapped: bytes.Bytes(),
 		fieldAt: make(map[string]int), batches: make([]batchSlot, len(m.Index.Batches))}
-	if m.Kind == Indexed.String() {
+	switch m.Kind {
+	case Indexed.String():
 		x.kind = Indexed
+	case Contained.String():
+		x.kind = Contained
 	}
 	if found := int64(len(x.mapped)); found != m.Index.Size {
 		return nil, sizeError(file, "the index", m.Index.Size, found)

@@ -57,7 +57,7 @@ func writeDataset(t testing.TB, rows int64) string {
 	m.Index.Name = IndexFileName(0)
 	m.Classes = []string{"a", "b", "c", "d", "e", "f", "g"}
 	for i := int64(0); i < rows; i += 40000 {
-		m.Shards = append(m.Shards, ShardInfo{ShardName(len(m.Shards)), 1024 * 40001, min(40000, rows-i)})
+		m.Shards = append(m.Shards, ShardInfo{Name: ShardName(len(m.Shards)), Size: 1024 * 40001, Rows: min(40000, rows-i)})
 	}
 	addSeekFile(t, dir, m)
 	writeManifest(t, dir, m)

@@ -2,10 +2,12 @@ package catalog
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/pathjson"
 )
 
 // Names on disk. They are plain files: ImageFolder makes a class of every directory, so an
@@ -25,7 +27,10 @@ func ShardName(n int) string { return fmt.Sprintf("shard-%05d.tar", n) }
 const (
 	formatName    = "headrace"
 	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
-	readerVersion = 1 // the highest min_reader this package understands
+	readerVersion = 2 // the highest min_reader this package understands: 2 since containers are indexed
+
+	containedVersion = 3 // of the format, where containers of others are indexed
+	containedReader  = 2 // and the reader that this takes; everything else is still for readers of version 1
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
 	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.
@@ -64,7 +69,9 @@ type Manifest struct {
 	Raw          *RawImages                  `json:"raw,omitempty"`         // stored as decoded pixels
 	Counts       map[string]map[string]int64 `json:"counts"`                // samples by verdict, codec, ...
 	Fields       []Field                     `json:"fields"`
-	Shards       []ShardInfo                 `json:"shards"`
+	Shards       []ShardInfo                 `json:"shards"`           // or the containers
+	Root         pathjson.Text               `json:"root,omitempty"`   // of containers: where their names begin
+	Source       *SourceInfo                 `json:"source,omitempty"` // of containers
 	RowsPerBatch int64                       `json:"rows_per_batch"`
 	Index        IndexFile                   `json:"index"`
 	Seek         *SeekFile                   `json:"seek,omitempty"` // nil: no sample has seek points
@@ -95,15 +102,17 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("format is %.40q (expected %q)", m.Format, formatName)
 	case m.Version < 1 || m.MinReader < 1 || m.MinReader > m.Version:
 		return fmt.Errorf("version %d with min_reader %d is impossible", m.Version, m.MinReader)
-	case m.Kind != Packed.String() && m.Kind != Indexed.String():
-		return fmt.Errorf("kind is %.40q (expected %q or %q)", m.Kind, Packed, Indexed)
+	case m.Kind != Packed.String() && m.Kind != Indexed.String() && m.Kind != Contained.String():
+		return fmt.Errorf("kind is %.40q (expected %q, %q or %q)", m.Kind, Packed, Indexed, Contained)
+	case m.Kind == Contained.String() && (m.MinReader < containedReader || m.Source == nil || !checkRoot(string(m.Root))):
+		return fmt.Errorf("an index of containers with min_reader %d, root %.80q and source %v", m.MinReader, m.Root, m.Source)
 	case m.RowsPerBatch != RowsPerBatch:
 		return fmt.Errorf("rows_per_batch is %d (expected %d)", m.RowsPerBatch, RowsPerBatch)
 	case m.Rows < 0 || m.Bytes < 0:
 		return fmt.Errorf("rows is %d and bytes is %d, neither can be negative", m.Rows, m.Bytes)
 	case m.Kind == Indexed.String() && len(m.Shards) > 0:
 		return fmt.Errorf("an indexed folder has no shards, %d are listed", len(m.Shards))
-	case int64(len(m.Shards)) > m.Rows:
+	case int64(len(m.Shards)) > m.Rows && m.Kind != Contained.String():
 		return fmt.Errorf("there are %d shards for %d rows", len(m.Shards), m.Rows)
 	}
 	for _, check := range []func() error{m.checkShards, m.checkIndex, m.checkSeek, m.checkFields} {
@@ -118,6 +127,9 @@ func (m *Manifest) check() error {
 func (m *Manifest) checkShards() error {
 	names := make(map[string]bool, len(m.Shards))
 	var rows int64
+	if m.Kind == Contained.String() {
+		return m.checkContainers()
+	}
 	for i, s := range m.Shards {
 		switch {
 		case !plainName(s.Name) || !strings.HasSuffix(s.Name, ".tar"):
@@ -134,6 +146,32 @@ func (m *Manifest) checkShards() error {
 		return fmt.Errorf("the shards have %d rows, the dataset %d", rows, m.Rows)
 	}
 	return nil
+}
+
+// checkContainers: names that stay below the root, rows that add up. A container may hold no sample.
+func (m *Manifest) checkContainers() error {
+	var rows int64
+	for i, s := range m.Shards {
+		switch {
+		case len(s.Name) > formats.MaxNameBytes || !utf8.ValidString(s.Name) || strings.IndexByte(s.Name, 0) >= 0 || !filepath.IsLocal(s.Name):
+			return fmt.Errorf("shards[%d].name is %.80q (expected a name below the root)", i, s.Name)
+		case s.Size < 0 || s.Rows < 0 || s.Rows > m.Rows-rows:
+			return fmt.Errorf("shards[%d] has size %d and %d rows of %d", i, s.Size, s.Rows, m.Rows)
+		}
+		if _, err := parseCRC(s.Ends); err != nil {
+			return fmt.Errorf("shards[%d].ends_crc32c: %w", i, err)
+		}
+		rows += s.Rows
+	}
+	if rows != m.Rows {
+		return fmt.Errorf("the containers have %d rows, the dataset %d", rows, m.Rows)
+	}
+	return nil
+}
+
+// checkRoot: what may be joined with names. Where it leads is the business of whoever trusts the index.
+func checkRoot(root string) bool {
+	return root != "" && len(root) <= formats.MaxNameBytes && strings.IndexByte(root, 0) < 0
 }
 
 // checkIndex: batches that fill the file without gap or overlap between schema and footer.
@@ -166,6 +204,11 @@ func (m *Manifest) checkIndex() error {
 func (m *Manifest) checkFields() error {
 	if err := CheckFields(m.Fields); err != nil {
 		return err
+	}
+	for _, f := range m.Fields {
+		if f.Located && m.Kind != Contained.String() {
+			return fmt.Errorf("field %q lies in a container, and the dataset is %s", f.Name, m.Kind)
+		}
 	}
 	for i, c := range m.Classes {
 		if len(c) > formats.MaxNameBytes {

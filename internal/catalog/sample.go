@@ -66,6 +66,8 @@ type Field struct {
 	Type  FieldType `json:"type"`
 	DType string    `json:"dtype,omitempty"` // of arrays: NumPy's name
 	Shape []int64   `json:"shape,omitempty"` // of arrays that all have one shape; else empty
+	// Located: an index holds where the value lies in the sample's container, not the value.
+	Located bool `json:"located,omitempty"`
 }
 
 // FieldType is the type of a field, in words that Python shares.
@@ -90,13 +92,18 @@ type Array struct {
 // Kind says how a dataset lies on disk.
 type Kind uint8
 
-// The four kinds.
+// The six kinds.
 const (
 	Packed       Kind = iota // shards and index in one directory
 	Indexed                  // an image folder with an index beside or elsewhere
 	Listed                   // an image folder, or a list of files, without index
 	Concatenated             // several datasets of any kind, one after the other
+	Scanned                  // containers of others, whose headers were read
+	Contained                // containers of others, with an index
 )
+
+// InShards is true where samples are stretches of larger files, which have numbers.
+func (k Kind) InShards() bool { return k == Packed || k == Scanned || k == Contained }
 
 func (k Kind) String() string {
 	switch k {
@@ -106,14 +113,21 @@ func (k Kind) String() string {
 		return "indexed"
 	case Concatenated:
 		return "concatenated"
+	case Scanned:
+		return "scanned"
+	case Contained:
+		return "contained"
 	default:
 		return "listed"
 	}
 }
 
-// ShardInfo is one shard as the manifest states it.
+// ShardInfo is one shard as the manifest states it, or one container.
 type ShardInfo struct {
-	Name string `json:"name"`
+	Name string `json:"name"` // of containers: below the manifest's root, with slashes
 	Size int64  `json:"size"` // of the whole file
 	Rows int64  `json:"rows"`
+
+	MTimeNs int64  `json:"mtime_ns,omitempty"`    // of a container when it was indexed
+	Ends    string `json:"ends_crc32c,omitempty"` // of its first and last bytes (EndsOf)
 }

@@ -197,8 +197,12 @@ func (w *Writer) Finish() (*Manifest, error) {
 		return nil, IOError(w.path, "cannot write the index", err)
 	}
 	w.info.Size, w.info.Head, w.info.Tail = w.out.n, hexCRC(w.out.headCRC), hexCRC(w.out.take())
+	version, reader := formatVersion, 1
+	if w.kind == Contained {
+		version, reader = containedVersion, containedReader
+	}
 	return &Manifest{
-		Format: formatName, Version: formatVersion, MinReader: readerVersion, CreatedBy: CreatedBy,
+		Format: formatName, Version: version, MinReader: reader, CreatedBy: CreatedBy,
 		Kind: w.kind.String(), Rows: w.total, Bytes: w.content.Bytes(), Fingerprint: w.content.Fingerprint(), Counts: w.content.Counts(),
 		Fields: w.fields, RowsPerBatch: RowsPerBatch, Index: w.info,
 	}, nil

@@ -64,7 +64,7 @@ func (l *Loader) explain(err error, index int64, sample catalog.Sample) *SampleE
 		// The decoder counts from the record's first byte, a person from the file's.
 		if pixels.Offset >= 0 {
 			e.Offset = sample.Offset + pixels.Offset
-		} else if dataset.Holder(index).Kind() == catalog.Packed {
+		} else if dataset.Holder(index).Kind().InShards() {
 			e.Offset = sample.Offset
 		}
 	}

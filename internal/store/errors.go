@@ -30,7 +30,7 @@ func explain(err error, path string, record int64) error {
 // refuse is an error that no file system said.
 func (s *Store) refuse(sample catalog.Sample, kind fault.Kind, format string, a ...any) error {
 	path, err := s.dataset.Path(sample.Index)
-	if err != nil || (s.kind(sample) == catalog.Packed && int(sample.Shard) >= len(s.shards.list)) {
+	if err != nil || (s.kind(sample).InShards() && int(sample.Shard) >= len(s.shards.list)) {
 		path = s.dataset.Holder(sample.Index).Root()
 	}
 	return &catalog.Error{Kind: kind, File: path, Record: sample.Index, Offset: sample.Offset, Text: fmt.Sprintf(format, a...)}

@@ -32,7 +32,8 @@ type shards struct {
 
 type shard struct {
 	path string
-	size int64 // as the manifest states it
+	size int64              // as the manifest states it
+	info *catalog.ShardInfo // of a container of others, else nil
 	file atomic.Pointer[mmap.File]
 	used atomic.Bool // since the clock's hand last came by
 }
@@ -40,8 +41,11 @@ type shard struct {
 func newShards(d *catalog.Dataset, o Options) *shards {
 	infos := d.Shards()
 	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors()}
-	for i, info := range infos {
-		s.list[i].path, s.list[i].size = d.ShardPath(i), info.Size
+	for i := range infos {
+		s.list[i].path, s.list[i].size = d.ShardPath(i), infos[i].Size
+		if infos[i].Ends != "" {
+			s.list[i].info = &infos[i]
+		}
 	}
 	return s
 }
@@ -86,7 +90,11 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	if err != nil {
 		return nil, explain(err, shard.path, sample.Index)
 	}
-	if err := s.check(shard, file.Size(), sample.Index); err != nil {
+	err = s.check(shard, file.Size(), sample.Index)
+	if err == nil && shard.info != nil {
+		err = shard.info.CheckTime(shard.path, sample.Index)
+	}
+	if err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -106,6 +114,8 @@ func (s *shards) check(at *shard, found, record int64) error {
 		return nil
 	case found < at.size:
 		e.Kind, e.Text = fault.KindTruncated, sizes("the shard is truncated, it ends here", at.size, found)
+	case at.info != nil:
+		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the container that was indexed", at.size, found)
 	default:
 		e.Kind, e.Text = fault.KindBadFile, sizes("this is not the shard that was packed", at.size, found)
 	}

@@ -70,7 +70,7 @@ func (s *Store) addKey(err error, record int64) {
 // Lost reports, without reading it, that a sample's shard is not there or ends before it. Of the
 // files of a folder nothing is known before they are read.
 func (s *Store) Lost(sample catalog.Sample) bool {
-	if s.kind(sample) != catalog.Packed || int64(sample.Shard) >= int64(len(s.shards.list)) {
+	if !s.kind(sample).InShards() || int64(sample.Shard) >= int64(len(s.shards.list)) {
 		return false
 	}
 	file, err := s.shards.open(sample)
@@ -81,7 +81,7 @@ func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if sample.Length > s.limit {
 		return mmap.View{}, s.oversized(sample, sample.Length)
 	}
-	if s.kind(sample) == catalog.Packed {
+	if s.kind(sample).InShards() {
 		return s.readShard(sample, b)
 	}
 	return s.readFile(sample, b)

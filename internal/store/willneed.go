@@ -8,7 +8,7 @@ func (s *Store) WillNeed(first, count int64) {
 	var begin, last catalog.Sample
 	open := false // a stretch from begin to last is yet to be announced
 	for i := range count {
-		if s.dataset.Holder(first+i).Kind() != catalog.Packed {
+		if !s.dataset.Holder(first + i).Kind().InShards() {
 			// Files of their own lie anywhere; behind them another part of a concatenation may begin.
 			if s.dataset.Kind() != catalog.Concatenated {
 				return
