@@ -7,6 +7,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/scan"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -20,7 +21,7 @@ type datasetConfig struct {
 	Limits    *limitsJSON `json:"limits"`
 }
 
-// sourceConfig says which samples there are: one of Path, Paths and Parts does.
+// sourceConfig says which samples there are: one of Path, Paths, Parts and Containers does.
 type sourceConfig struct {
 	Path     pathjson.Text   `json:"path"`
 	Paths    []pathjson.Text `json:"paths"`
@@ -28,12 +29,41 @@ type sourceConfig struct {
 	Labels   []int64         `json:"labels"`
 	Classes  []string        `json:"classes"`
 	IndexDir pathjson.Text   `json:"index_dir"`
+	containerConfig
+}
+
+// containerConfig says which containers of others there are, and what of them is image and label. Where
+// Containers are given, Path is not.
+type containerConfig struct {
+	Containers []pathjson.Text `json:"containers"`
+	Format     string          `json:"format"`
+	Image      string          `json:"image"`
+	Label      string          `json:"label"`
+	Fields     []string        `json:"fields"`
+	Split      string          `json:"split"`
+	Root       pathjson.Text   `json:"root"`
+}
+
+func (c *sourceConfig) scanOptions() scan.Options {
+	return scan.Options{
+		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root)},
+		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split,
+	}
+}
+
+// containers are the paths and patterns of containers.
+func (c *containerConfig) containers() []string {
+	list := make([]string, len(c.Containers))
+	for i, path := range c.Containers {
+		list[i] = string(path)
+	}
+	return list
 }
 
 // open opens the samples, whatever they are read with.
 func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	given := 0
-	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Parts != nil} {
+	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Parts != nil, c.Containers != nil} {
 		if one {
 			given++
 		}
@@ -42,7 +72,7 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	case given == 0:
 		return nil, argument("path is missing")
 	case given > 1:
-		return nil, argument("path, paths and parts: several are given (expected one of them)")
+		return nil, argument("path, paths, parts and containers: several are given (expected one of them)")
 	case c.Paths != nil:
 		paths := make([]string, len(c.Paths))
 		for i, path := range c.Paths {
@@ -51,8 +81,10 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 		return catalog.FromFiles(paths, c.Labels, c.Classes)
 	case c.Parts != nil:
 		return c.concat()
+	case c.Containers != nil:
+		return scan.OpenFiles(c.containers(), c.scanOptions())
 	}
-	return catalog.Open(string(c.Path), catalog.Options{IndexDir: string(c.IndexDir)})
+	return scan.Open(string(c.Path), c.scanOptions())
 }
 
 func (c *sourceConfig) concat() (*catalog.Dataset, error) {
@@ -220,6 +252,9 @@ func (d *dataset) summary() map[string]any {
 			answer["raw"] = m.Raw
 		}
 		answer["seek_bytes"], answer["seek_share"] = m.Seek.Bytes(), m.SeekShare()
+	}
+	if source := d.Source(); source != nil {
+		answer["source"], answer["warnings"] = source, append([]string{}, d.Warnings()...)
 	}
 	if d.Parts() != nil {
 		parts := []map[string]any{}

@@ -1,0 +1,199 @@
+package scan
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// cell is one named value of a sample: a number, or bytes somewhere in the container.
+type cell struct {
+	name   string
+	kind   cellKind
+	offset int64 // of bytes and text
+	length int64
+	number float64 // of a float, and of an integer the nearest
+	int    int64   // of an integer
+}
+
+type cellKind uint8
+
+const (
+	bytesCell cellKind = iota
+	textCell
+	intCell
+	floatCell
+	listCell // of several numbers
+)
+
+// The columns that are taken without a word: WebDataset's and Hugging Face's, and those that slim and
+// TFDS write into tf.train.Example.
+var (
+	imageNames = []string{"image", "img", "jpg", "jpeg", "png", "ppm", "webp", "image/encoded"}
+	labelNames = []string{"label", "cls", "class", "target", "image/class/label"}
+)
+
+// choice is a column that was named by the user, or is found among the usual names.
+type choice struct {
+	names []string
+	given bool
+}
+
+func choose(asked string, usual []string) choice {
+	if asked == "" {
+		return choice{usual, false}
+	}
+	return choice{strings.Split(asked, ";"), true}
+}
+
+// find is the place of the column in a sample's cells, -1 where it has none. Of alternatives that the user
+// named the first counts; of usual names there may be one alone.
+func (c *choice) find(cells []cell, what string) (int, error) {
+	found := -1
+	for _, name := range c.names {
+		for i := range cells {
+			if cells[i].name != name {
+				continue
+			}
+			if c.given {
+				return i, nil
+			}
+			if found >= 0 {
+				return -1, fmt.Errorf("%w: %s and %s may both be the %s; %s= says which (the sample has %s)",
+					formats.ErrUnsupported, cells[found].name, name, what, what, cellNames(cells))
+			}
+			found = i
+		}
+	}
+	return found, nil
+}
+
+func cellNames(cells []cell) string {
+	names := make([]string, len(cells))
+	for i := range cells {
+		names[i] = cells[i].name
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// label is what a sample says of its class: a number, a text, or neither.
+type label struct {
+	kind     labelKind
+	number   int64
+	fraction float64
+	text     string
+}
+
+type labelKind uint8
+
+const (
+	noLabel labelKind = iota
+	intLabel
+	textLabel
+	fractionLabel
+	listLabel
+)
+
+// maxLabelBytes bounds the text of a label, maxJSONBytes an object that one is looked for in.
+const (
+	maxLabelBytes = formats.MaxNameBytes
+	maxJSONBytes  = 1 << 24
+)
+
+// numberLabel keeps whole numbers, those written as floats too; a fraction is no class.
+func numberLabel(v float64) label {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return label{kind: intLabel, number: int64(v)}
+	}
+	return label{kind: fractionLabel, fraction: v}
+}
+
+// wordLabel is the label that a text is: a number where it says one, none where it is empty.
+func wordLabel(text string) (label, error) {
+	text = strings.Trim(text, " \t\r\n\x00")
+	if text == "" {
+		return label{}, nil
+	}
+	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return label{kind: intLabel, number: v}, nil
+	}
+	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) && strings.IndexAny(text, "xXpP_") < 0 {
+		return numberLabel(v), nil
+	}
+	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+		return label{}, fmt.Errorf("%w: the label %.40q is neither a number nor UTF-8", formats.ErrBad, text)
+	}
+	return label{kind: textLabel, text: text}, nil
+}
+
+// jsonLabel is the label inside a JSON object: the member of that path, or of the usual names, where it
+// has just one of them.
+func jsonLabel(data []byte, path string) (l label, name string, err error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		if path == "" {
+			return label{}, "", nil // some other JSON, which nobody asked for a label
+		}
+		return label{}, "", fmt.Errorf("%w: no JSON object: %v", formats.ErrBad, err)
+	}
+	names := labelNames
+	if path != "" {
+		names = []string{path}
+	}
+	for _, candidate := range names {
+		raw, ok := object[candidate]
+		if !ok {
+			continue
+		}
+		if name != "" {
+			return label{}, "", fmt.Errorf("%w: json.%s and json.%s may both be the label; label= says which", formats.ErrUnsupported, name, candidate)
+		}
+		if l, err = valueLabel(raw); err != nil {
+			return label{}, "", err
+		}
+		name = candidate
+	}
+	if first, rest, nested := strings.Cut(path, "."); name == "" && nested {
+		if raw, ok := object[first]; ok {
+			return jsonLabel(raw, rest)
+		}
+	}
+	return l, name, nil
+}
+
+func valueLabel(raw json.RawMessage) (label, error) {
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return label{}, fmt.Errorf("%w: the label %.40s: %v", formats.ErrBad, raw, err)
+	}
+	switch v := value.(type) {
+	case nil:
+		return label{}, nil
+	case bool:
+		if v {
+			return label{kind: intLabel, number: 1}, nil
+		}
+		return label{kind: intLabel}, nil
+	case float64:
+		if exact, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+			return label{kind: intLabel, number: exact}, nil
+		}
+		return numberLabel(v), nil
+	case string:
+		if len(v) > maxLabelBytes || strings.IndexByte(v, 0) >= 0 {
+			return label{}, fmt.Errorf("%w: a label of %d bytes (expected at most %d, without NUL)", formats.ErrLimit, len(v), maxLabelBytes)
+		}
+		if v == "" {
+			return label{}, nil
+		}
+		return label{kind: textLabel, text: v}, nil
+	}
+	return label{kind: listLabel}, nil
+}

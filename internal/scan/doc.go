@@ -1,0 +1,44 @@
+// Package scan opens datasets of whatever a user has: it finds the kind of a source by its content, and
+// reads the headers of containers that have no index into a catalog.Table. Packed datasets, indexes and
+// image folders it hands on to package catalog.
+//
+// A container is walked by a file of its own (tar.go), which yields samples as named cells:
+// a cell is a value, or the place of bytes in the file. What is the image, the label and a field of a
+// sample is decided in one place for all containers (columns.go, builder.go), so that the words image=,
+// label=, fields= and classes= mean the same everywhere. The package decodes no pixels and never
+// unpickles; names inside containers are names only, nothing is opened by them.
+package scan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// Options of Open. The zero value finds everything itself.
+type Options struct {
+	catalog.Options
+	Format  string   // one of Formats; "": by content
+	Image   string   // column of images; alternatives are separated by ";"
+	Label   string   // column of labels; "json.NAME" is a member of a JSON object
+	Fields  []string // columns to keep beside them; nil: all
+	Classes []string // names of labels in the order of their numbers
+	Split   string   // which of the splits that the names of files tell apart
+}
+
+// Formats are the containers that are read.
+var Formats = []string{"webdataset", "tar"}
+
+func (o *Options) check() error {
+	if o.Format != "" && !slices.Contains(Formats, o.Format) {
+		return catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("format", o.Format, fmt.Sprintf("one of %q", Formats)))
+	}
+	return nil
+}
+
+// given is true of options that are about containers alone.
+func (o *Options) given() bool {
+	return o.Format != "" || o.Image != "" || o.Label != "" || o.Fields != nil || o.Classes != nil || o.Split != ""
+}

@@ -1,0 +1,224 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// part is what one container holds. Its rows are numbered from 0; merge.go puts parts together.
+type part struct {
+	image, label choice
+	jsonPath     string // of the label inside a JSON object; "" for none that was asked for
+	file         io.ReaderAt
+	size         int64
+
+	offset  []int64
+	length  []uint32
+	keys    formats.Names
+	labels  []label
+	frames  []catalog.Frame
+	columns map[string]*column
+	order   []string // names of columns as they came
+
+	plain    bool // an archive of image files in folders and of nothing else
+	warnings []string
+}
+
+// column is what is known of the cells of one name.
+type column struct {
+	name   string
+	kind   cellKind
+	seen   int64 // samples that have it
+	images int64 // samples whose image it is
+	labels int64 // samples whose label it is
+	mixed  bool  // cells of kinds that go not together
+
+	// One entry a row up to the last that has the column.
+	places []catalog.Place
+	ints   []int64
+	floats []float64
+}
+
+const (
+	maxColumns = 1024
+	maxLength  = math.MaxUint32
+)
+
+func newPart(file io.ReaderAt, size int64, o *Options) *part {
+	p := &part{file: file, size: size, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
+		columns: make(map[string]*column), plain: true}
+	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
+	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
+		p.jsonPath = rest
+	}
+	return p
+}
+
+func (p *part) rows() int { return len(p.offset) }
+
+// add takes a sample, whose record begins at byte at. Which cell is its image and which its label is
+// decided here; the others are fields.
+func (p *part) add(key string, at int64, cells []cell) error {
+	row := p.rows()
+	image, err := p.image.find(cells, "image")
+	if err != nil {
+		return err
+	}
+	for i := range cells {
+		if err := p.note(row, &cells[i]); err != nil {
+			return err
+		}
+	}
+	offset, length := at, int64(0) // a sample without an image stands there, and its bytes are no image
+	if image >= 0 {
+		c := &cells[image]
+		if c.kind != bytesCell && c.kind != textCell {
+			return fmt.Errorf("%w: the column %s holds numbers (expected the bytes of an image)", formats.ErrUnsupported, c.name)
+		}
+		if offset, length = c.offset, c.length; length > maxLength {
+			return fmt.Errorf("%w: an image of %d bytes (expected at most %d)", formats.ErrLimit, length, int64(maxLength))
+		}
+		p.columns[c.name].images++
+	}
+	l, err := p.labelOf(cells)
+	if err != nil {
+		return err
+	}
+	p.offset, p.length = append(p.offset, offset), append(p.length, uint32(length))
+	p.labels = append(p.labels, l)
+	p.keys.Append(key)
+	return nil
+}
+
+// note keeps a cell's value or place.
+func (p *part) note(row int, c *cell) error {
+	col := p.columns[c.name]
+	if col == nil {
+		if len(p.columns) >= maxColumns {
+			return fmt.Errorf("%w: more than %d columns, %.40q is one more", formats.ErrLimit, maxColumns, c.name)
+		}
+		col = &column{name: c.name, kind: c.kind}
+		p.columns[c.name] = col
+		p.order = append(p.order, c.name)
+	}
+	col.seen++
+	switch {
+	case col.kind == c.kind:
+	case col.kind == intCell && c.kind == floatCell:
+		col.kind, col.floats = floatCell, make([]float64, len(col.ints))
+		for i, v := range col.ints {
+			col.floats[i] = float64(v)
+		}
+		col.ints = nil
+	case col.kind == floatCell && c.kind == intCell:
+	default:
+		col.mixed = true
+		return nil
+	}
+	switch col.kind {
+	case bytesCell, textCell:
+		col.places = append(grown(col.places, row), catalog.Place{Offset: c.offset, Length: c.length})
+	case intCell:
+		col.ints = append(grown(col.ints, row), c.int)
+	case floatCell:
+		col.floats = append(grownWith(col.floats, row, math.NaN()), c.number)
+	}
+	return nil
+}
+
+// grown is a column of so many rows, those that it lacked empty.
+func grown[T any](values []T, rows int) []T {
+	var none T
+	return grownWith(values, rows, none)
+}
+
+func grownWith[T any](values []T, rows int, none T) []T {
+	for len(values) < rows {
+		values = append(values, none)
+	}
+	return values
+}
+
+// labelOf is the label of a sample: of the column that was named or has a usual name, else of a member
+// of its JSON object.
+func (p *part) labelOf(cells []cell) (label, error) {
+	at, err := p.label.find(cells, "label")
+	if err != nil {
+		return label{}, err
+	}
+	if at >= 0 {
+		p.columns[cells[at].name].labels++
+		return p.read(&cells[at])
+	}
+	if p.label.given && p.jsonPath == "" {
+		return label{}, nil
+	}
+	for i := range cells {
+		if cells[i].name != "json" {
+			continue
+		}
+		data, err := p.bytes(&cells[i], maxJSONBytes)
+		if err != nil {
+			return label{}, err
+		}
+		l, name, err := jsonLabel(data, p.jsonPath)
+		if err == nil && name != "" {
+			p.jsonColumn(name).labels++
+		}
+		return l, err
+	}
+	return label{}, nil
+}
+
+// jsonColumn counts labels that come out of JSON objects under a name of their own.
+func (p *part) jsonColumn(name string) *column {
+	name = "json." + name
+	if p.columns[name] == nil {
+		p.columns[name] = &column{name: name, kind: listCell}
+		p.order = append(p.order, name)
+	}
+	return p.columns[name]
+}
+
+// read is the label that a cell says.
+func (p *part) read(c *cell) (label, error) {
+	switch c.kind {
+	case intCell:
+		return label{kind: intLabel, number: c.int}, nil
+	case floatCell:
+		return numberLabel(c.number), nil
+	case listCell:
+		return label{kind: listLabel}, nil
+	}
+	for _, ending := range []string{"pyd", "pickle", "pkl", "pth"} {
+		if c.name == ending {
+			return label{}, fmt.Errorf("%w: the label is a pickle, which can run any code when it is read", formats.ErrUnsupported)
+		}
+	}
+	data, err := p.bytes(c, maxLabelBytes)
+	if err != nil {
+		return label{}, err
+	}
+	return wordLabel(string(data))
+}
+
+// bytes reads a small cell.
+func (p *part) bytes(c *cell, most int64) ([]byte, error) {
+	if c.length > most {
+		return nil, fmt.Errorf("%w: the member %s has %d bytes (expected at most %d for a label)", formats.ErrLimit, c.name, c.length, most)
+	}
+	data := make([]byte, c.length)
+	if n, err := p.file.ReadAt(data, c.offset); n < len(data) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("%w: the container was cut while it was read", formats.ErrTruncated)
+		}
+		return nil, err
+	}
+	return data, nil
+}

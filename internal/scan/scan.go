@@ -1,0 +1,152 @@
+package scan
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/processors"
+	"github.com/headrace/headrace/mmap"
+)
+
+// walkers read the samples of a container into a part, by the name of its kind.
+var walkers = map[string]func(*part) error{
+	"tar": scanWebDataset,
+}
+
+// scan reads the headers of all files, several files at a time, and makes one dataset of them.
+func scan(files []string, kind string, o Options) (*catalog.Dataset, error) {
+	root, names := catalog.CommonRoot(files)
+	walk := walkers[kind]
+	if o.Format == "tar" {
+		walk = scanImageFiles
+	}
+	parts, shards, err := walkAll(files, names, walk, &o)
+	if err != nil {
+		return nil, err
+	}
+	format := kind
+	if kind == "tar" && o.Format == "" && arePlain(parts) && o.Image == "" && o.Label == "" {
+		// Images in folders and nothing beside them: perhaps the folders are classes.
+		folders, again, err := walkAll(files, names, scanImageFiles, &o)
+		if err != nil {
+			return nil, err
+		}
+		if haveClasses(folders) {
+			parts, shards, o.Format = folders, again, "tar"
+		}
+	}
+	var t *catalog.Table
+	switch {
+	case o.Format == "tar":
+		t, err = classFolders(root, shards, parts, &o)
+	case kind == "tar":
+		format = "webdataset"
+		fallthrough
+	default:
+		t, err = merge(root, format, shards, parts, &o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return catalog.FromTable(t)
+}
+
+func arePlain(parts []*part) bool {
+	for _, p := range parts {
+		if !p.plain {
+			return false
+		}
+	}
+	return true
+}
+
+// walkAll walks the files on all cores and returns what each holds, in their order. The first error by
+// their order is the one that is returned, whichever was met first.
+func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part, []catalog.ShardInfo, error) {
+	workers, short := processors.Take(min(len(files), processors.Cores()), 1)
+	if workers < 1 {
+		return nil, nil, short
+	}
+	defer processors.Return(workers)
+	parts, shards, errs := make([]*part, len(files)), make([]catalog.ShardInfo, len(files)), make([]error, len(files))
+	next := make(chan int)
+	stop := make(chan struct{})
+	var once sync.Once
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				if parts[i], shards[i], errs[i] = walkFile(files[i], names[i], walk, o); errs[i] != nil {
+					once.Do(func() { close(stop) })
+				}
+			}
+		})
+	}
+feed:
+	for i := range files {
+		select {
+		case next <- i:
+		case <-stop:
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	rows := int64(0)
+	for i := range files {
+		if errs[i] != nil {
+			return nil, nil, placed(errs[i], files[i], rows, parts[i])
+		}
+		if parts[i] == nil { // an error behind it stopped the walk: it is found below
+			continue
+		}
+		rows += int64(parts[i].rows())
+	}
+	return parts, shards, nil
+}
+
+// placed names file and record of a walk's error.
+func placed(err error, file string, before int64, p *part) error {
+	err = catalog.FormatError(file, err)
+	var e *catalog.Error
+	if errors.As(err, &e) && p != nil && e.Kind != fault.KindIO {
+		e.Record = before + int64(p.rows())
+	}
+	return err
+}
+
+func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, shard catalog.ShardInfo, err error) {
+	f, err := mmap.OpenRegular(path)
+	if err != nil {
+		return nil, shard, catalog.IOError(path, "cannot open the container", err)
+	}
+	defer f.Close()
+	if shard, err = catalog.ShardOf(name, f); err != nil {
+		return nil, shard, catalog.IOError(path, "cannot read the container", err)
+	}
+	// A container's table is a small part of it; the headers of one that holds nothing else are most.
+	if short := headroom.Memory(min(shard.Size/8, 1<<30)); short != nil {
+		return nil, shard, short
+	}
+	p = newPart(formats.NewWindow(f), shard.Size, o)
+	err = walk(p)
+	shard.Rows = int64(p.rows())
+	if err == nil {
+		err = unchanged(f, shard.Size)
+	}
+	return p, shard, err
+}
+
+// unchanged refuses a file that grew or shrank while it was walked.
+func unchanged(f *os.File, size int64) error {
+	info, err := f.Stat()
+	if err == nil && info.Size() != size {
+		err = catalog.NewError(fault.KindBadFile, f.Name(), "%s", fault.Differs("the container changed while it was read", size, info.Size()))
+	}
+	return err
+}

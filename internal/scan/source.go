@@ -1,0 +1,249 @@
+package scan
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/mmap"
+)
+
+// Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, a
+// pattern with wildcards or braces.
+func Open(source string, o Options) (*catalog.Dataset, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(source)
+	if err == nil && info.IsDir() || o.IndexDir != "" {
+		return openFolder(source, o)
+	}
+	files, named, err := expand(source)
+	if err != nil {
+		return nil, err
+	}
+	return openFiles(source, files, named, o)
+}
+
+// OpenFiles opens containers in the order given; patterns are expanded.
+func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if len(sources) == 0 {
+		return nil, catalog.NewError(fault.KindEmpty, "", "the list of containers is empty")
+	}
+	if len(sources) == 1 {
+		return Open(sources[0], o)
+	}
+	var files []string
+	named := true
+	for _, source := range sources {
+		found, all, err := expand(source)
+		if err != nil {
+			return nil, err
+		}
+		files, named = append(files, found...), named && all
+	}
+	return openFiles("", files, named, o)
+}
+
+// openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
+func openFolder(source string, o Options) (*catalog.Dataset, error) {
+	d, err := catalog.Open(source, o.Options)
+	if err == nil {
+		if o.given() && d.Kind() != catalog.Contained {
+			d.Release()
+			return nil, catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers; this is a dataset of kind %q", d.Kind())
+		}
+		return d, nil
+	}
+	if o.IndexDir != "" || fault.KindOf(err) != fault.KindEmpty {
+		return nil, err
+	}
+	files, wrong := containersIn(source)
+	if wrong != nil {
+		return nil, wrong
+	}
+	if len(files) == 0 {
+		if splits := foldersOfContainers(source); len(splits) > 0 {
+			return openSplitFolder(source, splits, o)
+		}
+		return nil, err
+	}
+	return openFiles(source, files, false, o)
+}
+
+// containersIn are the files of a folder that are containers by their content, sorted by name.
+func containersIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, catalog.FormatError(dir, err)
+	}
+	var files []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || e.Name()[0] == '.' {
+			continue
+		}
+		if kind, err := kindOf(path); err == nil && kind.name != "" {
+			files = append(files, path)
+		}
+	}
+	return files, nil
+}
+
+// foldersOfContainers are the folders directly below dir that hold containers.
+func foldersOfContainers(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var found []string
+	for _, e := range entries {
+		if files, err := containersIn(filepath.Join(dir, e.Name())); err == nil && len(files) > 0 {
+			found = append(found, e.Name())
+		}
+	}
+	return found
+}
+
+func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
+	if o.Split == "" || !slices.Contains(splits, o.Split) {
+		return nil, severalSplits(source, o.Split, splits)
+	}
+	split := o.Split
+	o.Split = ""
+	return openFolder(filepath.Join(source, split), o)
+}
+
+func severalSplits(source, asked string, splits []string) error {
+	if asked != "" {
+		return catalog.NewError(fault.KindArgument, source, "%s", fault.Argument("split", asked, fmt.Sprintf("one of %q", splits)))
+	}
+	return catalog.NewError(fault.KindArgument, source, "there are several splits: %q; split= chooses one", splits)
+}
+
+// splitName finds the word that tells one split's files from another's: train-00000-of-00010.
+var splitName = regexp.MustCompile(`(?i)(?:^|[-_.])(train|training|val|valid|validation|dev|test)(?:[-_.0-9]|$)`)
+
+// chooseSplit keeps the files of one split. Files that were listed by name are all meant.
+func chooseSplit(source string, files []string, named bool, o *Options) ([]string, error) {
+	if named && o.Split == "" {
+		return files, nil
+	}
+	by := make(map[string][]string)
+	var splits []string
+	for _, file := range files {
+		name := ""
+		if found := splitName.FindStringSubmatch(filepath.Base(file)); found != nil {
+			name = strings.ToLower(found[1])
+		}
+		if by[name] == nil {
+			splits = append(splits, name)
+		}
+		by[name] = append(by[name], file)
+	}
+	slices.Sort(splits)
+	switch {
+	case o.Split != "" && by[o.Split] == nil, o.Split == "" && len(splits) > 1:
+		return nil, severalSplits(source, o.Split, splits)
+	case o.Split != "":
+		return by[o.Split], nil
+	}
+	return files, nil
+}
+
+// kind is what a file's first bytes say it is. One that is not read has a sentence instead of a walker.
+type kind struct {
+	name    string
+	refused string
+}
+
+const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.Writer"
+
+// kindOf looks at a file's first bytes. A kind without a name is none that is known.
+func kindOf(path string) (kind, error) {
+	f, err := mmap.OpenRegular(path)
+	if err != nil {
+		return kind{}, catalog.IOError(path, "cannot open it", err)
+	}
+	defer f.Close()
+	head := make([]byte, formats.TarBlock)
+	n, err := f.ReadAt(head, 0)
+	if n == 0 && err != nil {
+		return kind{}, nil
+	}
+	return kindOfHead(head[:n]), nil
+}
+
+func kindOfHead(head []byte) kind {
+	text := string(head)
+	switch {
+	case formats.IsTar(head):
+		return kind{name: "tar"}
+	case strings.HasPrefix(text, "\x1f\x8b"):
+		return kind{"gzip", "the file is compressed by gzip as a whole, which leaves no way to one sample; decompress it first"}
+	case strings.HasPrefix(text, "PAR1"):
+		return kind{"parquet", "Parquet is not read in place yet; headrace pack takes a Parquet list of files"}
+	case strings.HasPrefix(text, "ARROW1"), strings.HasPrefix(text, "\xff\xff\xff\xff"):
+		return kind{"arrow", "Arrow is not read yet" + packInstead}
+	case strings.HasPrefix(text, "PK\x03\x04"):
+		return kind{"zip", "zip is not read yet; extract it first"}
+	case strings.HasPrefix(text, "\x0a\x23\xd7\xce"):
+		return kind{"recordio", "RecordIO is not read yet" + packInstead}
+	}
+	return kind{}
+}
+
+// openFiles finds the one kind that all files are of, and scans them.
+func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
+	files, err := chooseSplit(source, files, named, &o)
+	if err != nil {
+		return nil, err
+	}
+	var first kind
+	for i, file := range files {
+		found, err := kindOf(file)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case found.name == "" && len(files) == 1 && !o.given():
+			return nil, notAContainer(file, o)
+		case found.name == "":
+			return nil, catalog.NewError(fault.KindUnsupported, file, "this is no container that is known (expected a file of one of %q)", Formats)
+		case found.refused != "":
+			return nil, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
+		case i == 0:
+			first = found
+		case found.name != first.name:
+			return nil, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
+		}
+		if wanted := kindOfFormat(o.Format); wanted != "" && wanted != found.name {
+			return nil, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
+		}
+	}
+	return scan(files, first.name, o)
+}
+
+func kindOfFormat(format string) string {
+	if format == "webdataset" {
+		return "tar"
+	}
+	return format
+}
+
+// notAContainer answers for a single file that is none as the listing of a folder does: most such files were
+// meant to be folders.
+func notAContainer(file string, o Options) error {
+	d, err := catalog.Open(file, o.Options)
+	if err == nil {
+		d.Release()
+		return catalog.NewError(fault.KindInternal, file, "a file was opened as a folder")
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// scanWebDataset groups the members of an archive as WebDataset does (webdataset 1.0, tariterators.py,
+// tar_file_iterator and group_by_keys): members that stand together and share what is before the first
+// dot of their base name are a sample, and what is behind the dot, in lower case, names the cell.
+func scanWebDataset(p *part) error {
+	w := formats.NewForeignTarWalker(p.file, p.size)
+	var cells []cell
+	prefix, begin := "", int64(0)
+	end := func() error {
+		if len(cells) == 0 {
+			return nil
+		}
+		err := p.add(formats.TextName(insideName(prefix)), begin, cells)
+		cells = cells[:0]
+		return at(err, begin)
+	}
+	for {
+		m, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		p.plain = p.plain && formats.HasImageExtension(m.Name) && strings.Contains(insideName(m.Name), "/")
+		key, suffix, ok := splitMember(m.Name)
+		if !ok {
+			continue
+		}
+		if len(cells) == 0 || key != prefix {
+			if err := end(); err != nil {
+				return err
+			}
+			prefix, begin = key, m.Offset
+		}
+		c := cell{name: strings.ToLower(suffix), offset: m.Offset, length: m.Size}
+		if isTextSuffix(c.name) {
+			c.kind = textCell
+		}
+		for i := range cells {
+			if cells[i].name == c.name {
+				return at(fmt.Errorf("%w: the sample %.80q has two members %.40q", formats.ErrBad, prefix, c.name), m.Header)
+			}
+		}
+		if len(cells) >= maxColumns {
+			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, prefix, maxColumns), m.Header)
+		}
+		cells = append(cells, c)
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	if behind := w.Behind(); behind >= 0 {
+		p.warnings = append(p.warnings, fmt.Sprintf("something stands behind the archive's end, at byte %d, perhaps another archive; like Python's tarfile, this reads the first alone", behind))
+	}
+	return nil
+}
+
+// at says where an error is, unless it knows.
+func at(err error, offset int64) error {
+	var already *formats.WalkError
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return &formats.WalkError{Offset: offset, Err: err}
+}
+
+// splitMember divides a member's name into key and suffix by WebDataset's regular expression,
+// ^((?:.*/|)[^.]+)[.]([^/]*)$, and is false for what WebDataset passes over: names without a match, and
+// those of metadata, which begin with __NAME__.
+func splitMember(name string) (key, suffix string, ok bool) {
+	if isMetadata(name) {
+		return "", "", false
+	}
+	base := strings.LastIndexByte(name, '/') + 1
+	dot := strings.IndexByte(name[base:], '.')
+	switch {
+	case dot < 0:
+		return "", "", false
+	case dot > 0:
+		return name[:base+dot], name[base+dot+1:], true
+	}
+	// A base name that begins with the dot: [^.]+ also takes a slash, so that the folder is the key, if
+	// there is one and its last part has no dot.
+	if base == 0 {
+		return "", "", false
+	}
+	folder := name[strings.LastIndexByte(name[:base-1], '/')+1 : base]
+	if strings.Contains(folder, ".") {
+		return "", "", false
+	}
+	return name[:base], name[base+1:], true
+}
+
+// isMetadata is WebDataset's skip_meta, __[^/]*__($|/) at the start, and its rule for names without a
+// folder that begin and end with two underscores.
+func isMetadata(name string) bool {
+	if !strings.HasPrefix(name, "__") {
+		return false
+	}
+	first, _, _ := strings.Cut(name, "/")
+	return len(first) >= 4 && strings.HasSuffix(first, "__")
+}
+
+// isTextSuffix is true of members that WebDataset decodes as text.
+func isTextSuffix(suffix string) bool {
+	last := suffix[strings.LastIndexByte(suffix, '.')+1:]
+	switch last {
+	case "txt", "text", "transcript", "json", "jsonl":
+		return true
+	}
+	return false
+}
+
+// insideName is a name in an archive as a key: it leads nowhere out of a folder, wherever samples are
+// written out again.
+func insideName(name string) string {
+	if !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "./") && !strings.Contains(name, "..") {
+		return name
+	}
+	parts := strings.Split(name, "/")
+	kept := parts[:0]
+	for _, part := range parts {
+		switch part {
+		case "", ".":
+		case "..":
+			kept = append(kept, "@up")
+		default:
+			kept = append(kept, part)
+		}
+	}
+	if len(kept) == 0 {
+		return "@"
+	}
+	return strings.Join(kept, "/")
+}

@@ -1,0 +1,96 @@
+"""Writes the containers of this folder with their official writers, and what the official readers find.
+
+Run it where webdataset, tfrecord, numpy and Pillow are: ``python make.py``. The files are committed, so that
+the tests of Go need none of these.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import webdataset
+from PIL import Image
+
+HERE = Path(__file__).parent
+
+
+def jpeg(seed: int) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 4, (16, 16, 3), dtype=np.uint8) * 60
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", quality=50)
+    return out.getvalue()
+
+
+def members(name: str, files: dict[str, bytes], format: int) -> None:
+    """A tar archive of Python's tarfile."""
+    with tarfile.open(HERE / name, "w", format=format) as archive:
+        for path, data in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+
+
+def found(name: str) -> list[dict[str, Any]]:
+    """What webdataset reads: keys, and a CRC-32 of each member of a sample."""
+    dataset = webdataset.WebDataset(str(HERE / name), shardshuffle=False)
+    return [
+        {
+            "key": sample["__key__"],
+            "members": {
+                suffix: zlib.crc32(data)
+                for suffix, data in sample.items()
+                if not suffix.startswith("__")
+            },
+        }
+        for sample in dataset
+    ]
+
+
+def tars() -> dict[str, Any]:
+    with webdataset.TarWriter(str(HERE / "webdataset.tar")) as writer:
+        for i in range(5):
+            sample = {"__key__": f"a.b/{i:03d}", "jpg": jpeg(i), "cls": i % 3}
+            sample |= {"json": {"name": f"image {i}"}, "txt": "ü" * i, "seg.png": b"mask"}
+            if i == 3:
+                del sample["txt"]
+            writer.write(sample)
+    long = "long/" * 50
+    members(
+        "gnu.tar",
+        {
+            f"{long}1.JPG": jpeg(1),
+            f"{long}1.cls": b"dog\n",
+            "__meta__/x.jpg": b"?",
+            "none": b"?",
+            "x/.hidden.jpg": jpeg(2),
+            "x/.hidden.cls": b"?",
+            ".dot.jpg": b"?",
+            "a.b/.c.jpg": b"?",
+            "2.jpeg": jpeg(3),
+            "2.cls": b"cat",
+        },
+        tarfile.GNU_FORMAT,
+    )
+    folders = ["top/b/2.jpg", "top/a/x-y/1.png", "top/a/x/1.jpg", "top/b/10.JPEG", "top/a/z.ppm"]
+    members(
+        "folders.tar",
+        {name: jpeg(i) for i, name in enumerate(folders)},
+        tarfile.PAX_FORMAT,
+    )
+    members("unlabelled.tar", {f"{i}.jpg": jpeg(i) for i in range(3)}, tarfile.USTAR_FORMAT)
+    both = (HERE / "unlabelled.tar").read_bytes() + (HERE / "webdataset.tar").read_bytes()
+    (HERE / "concatenated.tar").write_bytes(both)
+    names = ["webdataset.tar", "gnu.tar", "unlabelled.tar", "concatenated.tar"]
+    said = {name: found(name) for name in names}
+    (HERE / "concatenated.tar").unlink()  # the tests put it together themselves
+    return said
+
+
+if __name__ == "__main__":
+    (HERE / "expected.json").write_text(json.dumps(tars(), indent=1) + "\n")
