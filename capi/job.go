@@ -26,6 +26,7 @@ type (
 	indexJob struct {
 		Job      string        `json:"job"`
 		Source   pathjson.Text `json:"source"`
+		Out      pathjson.Text `json:"out"`
 		IndexDir pathjson.Text `json:"index_dir"`
 		pack.IndexConfig
 	}
@@ -33,6 +34,7 @@ type (
 		Job      string        `json:"job"`
 		Source   pathjson.Text `json:"source"`
 		IndexDir pathjson.Text `json:"index_dir"`
+		Root     pathjson.Text `json:"root"`
 		pack.VerifyConfig
 	}
 )
@@ -45,13 +47,13 @@ func (j *packJob) config() pack.PackConfig {
 
 func (j *indexJob) config() pack.IndexConfig {
 	c := j.IndexConfig
-	c.Source, c.IndexDir = string(j.Source), string(j.IndexDir)
+	c.Source, c.IndexDir, c.Out = string(j.Source), string(j.IndexDir), string(j.Out)
 	return c
 }
 
 func (j *verifyJob) config() pack.VerifyConfig {
 	c := j.VerifyConfig
-	c.Source, c.IndexDir = string(j.Source), string(j.IndexDir)
+	c.Source, c.IndexDir, c.Root = string(j.Source), string(j.IndexDir), string(j.Root)
 	return c
 }
 

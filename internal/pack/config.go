@@ -73,7 +73,8 @@ type PackConfig struct {
 	Options
 	RecodeOptions
 	SeekOptions
-	Source      string `json:"source"`      // a class folder, or a manifest: *.csv, *.parquet
+	ContainerOptions
+	Source      string `json:"source"`      // a class folder, a manifest (*.csv, *.parquet), or containers
 	Destination string `json:"destination"` // a directory that does not exist yet
 	ShardBytes  int64  `json:"shard_bytes"` // 0: 256 MB
 	Overwrite   bool   `json:"overwrite"`   // replace a packed dataset at destination
@@ -84,12 +85,14 @@ type PackConfig struct {
 	LabelColumn string `json:"label_column"`
 }
 
-// IndexConfig asks for an index of a class folder in place.
+// IndexConfig asks for an index of a class folder or of containers in place.
 type IndexConfig struct {
 	Options
 	SeekOptions
+	ContainerOptions
 	Source     string `json:"source"`
-	IndexDir   string `json:"index_dir"` // "": in the folder itself
+	IndexDir   string `json:"index_dir"` // of a class folder; "": in the folder itself
+	Out        string `json:"out"`       // of containers; "": beside them
 	OnFault    string `json:"on_fault"`
 	AllowEmpty bool   `json:"allow_empty"`
 }

@@ -100,9 +100,13 @@ func (f *flow) run(ctx context.Context, emit func(*record) error) error {
 // size, and the collector would run for the sake of bytes that were only passed on.
 func (f *flow) recycle(r *record) {
 	const keep = 8 << 20 // a buffer that one huge file needed is not kept for the small ones
-	if r.path != "" && cap(r.data) > 0 && cap(r.data) <= keep {
+	space := r.data
+	if cap(r.space) > cap(space) {
+		space = r.space
+	}
+	if r.path != "" && cap(space) > 0 && cap(space) <= keep {
 		select {
-		case f.free <- r.data[:0]:
+		case f.free <- space[:0]:
 		default:
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 )
 
-// Index writes an index of a class folder without copying an image: into the folder itself, or
-// into another directory where the folder cannot be written.
+// Index writes an index without copying an image: of a class folder into the folder itself, or into another
+// directory where the folder cannot be written; of containers to wherever c says.
 func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	begin := time.Now()
 	if err := c.Options.check(); err != nil {
@@ -22,27 +22,32 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
-	s, err := openFolder(c.Source, c.AllowEmpty)
+	s, err := openFolderOr(c.Source, c.AllowEmpty, &c.ContainerOptions, true)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer s.close()
-	if err := s.checkPaths(); err != nil {
+	t.setTotal(s.total())
+	dir, root, err := c.place(s)
+	if err != nil {
 		return Summary{}, err
 	}
-	t.setTotal(s.total())
-	dir := c.Source
-	if c.IndexDir != "" {
-		dir = c.IndexDir
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return Summary{}, catalog.IOError(dir, "cannot make the index directory", err)
-		}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Summary{}, catalog.IOError(dir, "cannot make the index directory", err)
 	}
-	x, err := newInPlace(dir)
+	kind := catalog.Indexed
+	inContainers, ok := s.(*containers)
+	if ok {
+		kind = catalog.Contained
+	}
+	x, err := newInPlace(dir, kind, s.fields())
 	if err != nil {
 		return Summary{}, err
 	}
 	defer x.close()
+	if ok {
+		x.describe = inContainers.describe(root)
+	}
 	x.raise, x.track = c.OnFault == RaiseFaults, t
 	if err := newFlow(s, c.threads(), c.Limits.native(), !c.NoSeek, t).run(ctx, x.add); err != nil {
 		x.abandon()
@@ -57,16 +62,37 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	return summary, nil
 }
 
+// place is the directory of the index, and for containers where they are found from there.
+func (c *IndexConfig) place(s source) (dir, root string, err error) {
+	if in, ok := s.(*containers); ok {
+		if c.IndexDir != "" {
+			return "", "", catalog.NewError(fault.KindArgument, c.Source, "index_dir is for a class folder; these are containers, whose index is an own dataset: out names it")
+		}
+		return indexPlace(c.Source, c.Out, in.dataset)
+	}
+	if c.Out != "" {
+		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir says where the index goes")
+	}
+	if err := s.(*folder).checkPaths(); err != nil {
+		return "", "", err
+	}
+	if c.IndexDir != "" {
+		return c.IndexDir, "", nil
+	}
+	return c.Source, "", nil
+}
+
 // inPlace is an index in the making, in a directory that holds other things. Its files have
 // temporary names until they are whole; the manifest's rename is the moment it counts.
 type inPlace struct {
-	dir    string
-	lock   *os.File
-	index  *catalog.Writer
-	seek   *seekFile
-	faults Faults
-	raise  bool
-	track  *Tracker
+	dir      string
+	lock     *os.File
+	index    *catalog.Writer
+	seek     *seekFile
+	faults   Faults
+	raise    bool
+	track    *Tracker
+	describe func(*catalog.Manifest) // adds what a manifest says of containers; nil for folders
 }
 
 const (
@@ -75,7 +101,7 @@ const (
 	temporaryManifest = ".headrace-manifest.partial"
 )
 
-func newInPlace(dir string) (*inPlace, error) {
+func newInPlace(dir string, kind catalog.Kind, fields []catalog.Field) (*inPlace, error) {
 	// Two runs in one folder would rename each other's index under their own manifest.
 	lock, err := lockDirectory(dir)
 	if err != nil {
@@ -86,7 +112,7 @@ func newInPlace(dir string) (*inPlace, error) {
 	os.Remove(filepath.Join(dir, temporaryIndex))
 	os.Remove(filepath.Join(dir, temporarySeek))
 	os.Remove(filepath.Join(dir, temporaryManifest))
-	if x.index, err = catalog.NewWriter(filepath.Join(dir, temporaryIndex), catalog.Indexed, nil); err != nil {
+	if x.index, err = catalog.NewWriter(filepath.Join(dir, temporaryIndex), kind, fields); err != nil {
 		lock.Close()
 		return nil, err
 	}
@@ -107,6 +133,9 @@ func (x *inPlace) add(r *record) error {
 	}
 	row := rowOf(r)
 	row.Path, row.MTimeNs = r.rel, r.mtimeNs
+	if r.inside != nil {
+		row.Shard, row.Offset = r.shard, r.inside.offset
+	}
 	var err error
 	if row.Seek, err = x.seek.add(r.seek); err != nil {
 		return err
@@ -135,6 +164,9 @@ func (x *inPlace) finish(classes []string) (*catalog.Manifest, error) {
 	}
 	if err == nil {
 		m.Classes, m.Seek = classes, seek
+		if x.describe != nil {
+			x.describe(m)
+		}
 		err = x.name(m)
 	}
 	if err == nil {

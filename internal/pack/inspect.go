@@ -25,6 +25,7 @@ type record struct {
 	offset  int64  // of the fault in the file, -1 where unknown
 	data    []byte // nil where the file is over the record limit: it is copied from path
 	length  int64
+	space   []byte // what data lies in, where that is more
 	seek    []byte // packed seek points; empty where there are none
 	mtimeNs int64
 	err     error // the job cannot go on
@@ -39,7 +40,8 @@ type record struct {
 type inspector struct {
 	context *native.Context
 	limits  native.Limits
-	seek    bool // note seek points
+	seek    bool     // note seek points
+	file    *os.File // the container that was read last
 }
 
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {
@@ -47,10 +49,15 @@ func newInspector(limits native.Limits, seek bool) (*inspector, error) {
 	if err != nil {
 		return nil, catalog.NewError(fault.KindMemory, "", "%v", err)
 	}
-	return &inspector{c, limits, seek}, nil
+	return &inspector{context: c, limits: limits, seek: seek}, nil
 }
 
-func (in *inspector) close() { in.context.Close() }
+func (in *inspector) close() {
+	in.context.Close()
+	if in.file != nil {
+		in.file.Close()
+	}
+}
 
 // read loads the file of r into buffer (grown as needed), unless the sample is in memory. wait
 // is asked before memory is taken, with the bytes that are needed.
@@ -59,6 +66,9 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 		r.data, r.length = r.item.data, int64(len(r.item.data))
 		wait(r.length) // it is in memory already; this holds back the samples behind it
 		return buffer, nil
+	}
+	if r.inside != nil {
+		return in.readInside(r, buffer, wait)
 	}
 	// O_NONBLOCK: a FIFO named like an image must not hang the job; regular files ignore it.
 	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -105,7 +115,7 @@ const maxRecordBytes = 1<<32 - 1
 
 // oversized notes a file that is over the record limit: it is kept, with its checksum, but
 // neither held in memory nor looked into.
-func (in *inspector) oversized(r *record, f *os.File) error {
+func (in *inspector) oversized(r *record, f io.Reader) error {
 	sum := crc32.New(castagnoli)
 	n, err := io.Copy(sum, f)
 	if err != nil || n != r.length {
@@ -155,6 +165,9 @@ func (in *inspector) inspect(r *record) error {
 		return recordError(r, fault.KindInternal, "cannot inspect it", err)
 	}
 	r.reason, r.offset = e.Text, e.Offset
+	if r.inside != nil && r.offset >= 0 { // the decoder counts from the image's first byte
+		r.offset += r.inside.offset
+	}
 	switch e.Code {
 	// A verdict on the file; the codes behind these are about us or this machine, and end the job.
 	case native.Bad, native.Checksum:

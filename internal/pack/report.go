@@ -7,6 +7,7 @@ type VerifyConfig struct {
 	Options
 	Source   string `json:"source"`    // a packed dataset or an indexed folder
 	IndexDir string `json:"index_dir"` // where the index of a folder lies, if elsewhere
+	Root     string `json:"root"`      // where the containers lie that an index names, if elsewhere
 	Decode   bool   `json:"decode"`    // read all entropy data anew and compare with the index
 }
 

@@ -49,6 +49,9 @@ func (s *shards) add(r *record, row *catalog.Row) error {
 		}
 	}
 	ext := r.extension
+	if ext == "" && r.inside != nil { // the container's extension says nothing of the image
+		ext = extensionOf(r.facts.Codec)
+	}
 	if ext == "" {
 		ext = formats.MemberExtension(r.path, extensionOf(r.facts.Codec))
 	}
@@ -82,7 +85,11 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		return 0, catalog.IOError(r.path, "cannot open", err)
 	}
 	defer f.Close()
-	at, err := s.tar.Member(name, r.length, f)
+	from := io.Reader(f)
+	if r.inside != nil {
+		from = io.NewSectionReader(f, r.inside.offset, r.inside.length)
+	}
+	at, err := s.tar.Member(name, r.length, from)
 	if err == io.ErrUnexpectedEOF {
 		return 0, catalog.IOError(r.path, "the file became shorter while it was read", err)
 	}

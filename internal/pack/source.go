@@ -16,9 +16,11 @@ import (
 type item struct {
 	seq    int64
 	key    string
-	path   string // of the file; of Writer's samples empty
-	rel    string // below the folder, for an index in place
-	data   []byte // of Writer's samples
+	path   string  // of the file, or of the container; of Writer's samples empty
+	shard  uint32  // number of the container
+	inside *extent // where in the container; nil for a file of its own
+	rel    string  // below the folder, for an index in place
+	data   []byte  // of Writer's samples
 	label  int64
 	hasCls bool // the label was given, so the shard says it too
 	fields []any
@@ -143,11 +145,36 @@ func (f *folder) classes() []string       { return f.list.ClassNames() }
 func (f *folder) fields() []catalog.Field { return nil }
 func (f *folder) close()                  {}
 
-// openSource tells a folder from a manifest.
+// openSource tells a manifest, a folder and containers from each other.
 func openSource(c *PackConfig) (source, error) {
 	switch strings.ToLower(filepath.Ext(c.Source)) {
 	case ".csv", ".parquet":
 		return openTable(c)
 	}
-	return openFolder(c.Source, c.AllowEmpty)
+	return openFolderOr(c.Source, c.AllowEmpty, &c.ContainerOptions, false)
+}
+
+// openFolderOr opens a folder of class folders, or what else may be a source in place.
+func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool) (source, error) {
+	info, err := os.Stat(path)
+	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
+		f, err := openFolder(path, allowEmpty)
+		if err == nil || fault.KindOf(err) != fault.KindEmpty {
+			return f, err
+		}
+		// No class folder with images: perhaps containers lie there.
+		s, other := openContainers(path, o, stored)
+		if other != nil && fault.KindOf(other) != fault.KindEmpty {
+			return nil, other
+		}
+		if s == nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	s, err := openContainers(path, o, stored)
+	if err != nil || s != nil {
+		return s, err
+	}
+	return openFolder(path, allowEmpty)
 }

@@ -38,7 +38,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	if err := c.Options.check(); err != nil {
 		return Report{}, err
 	}
-	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir})
+	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir, Root: c.Root})
 	if err != nil {
 		return Report{}, err
 	}

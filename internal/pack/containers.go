@@ -1,0 +1,243 @@
+package pack
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/scan"
+	"github.com/headrace/headrace/mmap"
+)
+
+// ContainerOptions say which containers are a source, and what of them is image and label, as
+// scan.Options do.
+type ContainerOptions struct {
+	Containers []pathjson.Text `json:"containers"` // in place of one source; patterns too
+	Format     string          `json:"format"`
+	Image      string          `json:"image"`
+	Label      string          `json:"label"`
+	Fields     []string        `json:"fields"`
+	Classes    []string        `json:"classes"`
+	Split      string          `json:"split"`
+}
+
+func (o *ContainerOptions) open(source string) (*catalog.Dataset, error) {
+	options := scan.Options{Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
+	if o.Containers == nil {
+		return scan.Open(source, options)
+	}
+	var list []string
+	for _, path := range o.Containers {
+		list = append(list, string(path))
+	}
+	return scan.OpenFiles(list, options)
+}
+
+// extent is where an item lies in a container.
+type extent struct {
+	offset, length int64
+	size           int64 // of the container
+	frame          catalog.Frame
+	framed         bool // frame is a record around it that has a checksum
+}
+
+// containers are the samples of a dataset in containers as a source.
+type containers struct {
+	dataset *catalog.Dataset
+	stored  bool // fields as an index holds them, not their values
+	at      int64
+}
+
+// openContainers opens a source that consists of containers; it is nil, without an error, for a source
+// that is read otherwise.
+func openContainers(source string, o *ContainerOptions, stored bool) (*containers, error) {
+	d, err := o.open(source)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Kind().InShards() || d.Kind() == catalog.Packed {
+		d.Release()
+		return nil, nil
+	}
+	return &containers{dataset: d, stored: stored}, nil
+}
+
+func (c *containers) next(it *item) (bool, error) {
+	if c.at == c.dataset.Len() {
+		return false, nil
+	}
+	i := c.at
+	c.at++
+	s, err := c.dataset.Sample(i)
+	if err != nil {
+		return false, err
+	}
+	*it = item{seq: i, label: s.Label, hasCls: s.Label != catalog.NoLabel, shard: s.Shard}
+	it.inside = &extent{offset: s.Offset, length: s.Length, size: c.dataset.Shards()[s.Shard].Size}
+	it.inside.frame, it.inside.framed = c.dataset.Frame(i)
+	if it.path, err = c.dataset.Path(i); err != nil {
+		return false, err
+	}
+	if it.key, err = c.dataset.Key(i); err != nil {
+		return false, err
+	}
+	value := c.dataset.FieldValue
+	if c.stored {
+		value = c.dataset.StoredValue
+	}
+	for _, f := range c.dataset.Fields() {
+		v, err := value(i, f.Name)
+		if err != nil {
+			return false, err
+		}
+		it.fields = append(it.fields, v)
+	}
+	return true, nil
+}
+
+func (c *containers) total() int64      { return c.dataset.Len() }
+func (c *containers) classes() []string { return c.dataset.Classes() }
+func (c *containers) close()            { c.dataset.Release() }
+
+func (c *containers) fields() []catalog.Field {
+	fields := append([]catalog.Field(nil), c.dataset.Fields()...)
+	for i := range fields {
+		fields[i].Located = fields[i].Located && c.stored
+	}
+	return fields
+}
+
+// describe adds what a manifest says of the containers.
+func (c *containers) describe(root string) func(*catalog.Manifest) {
+	return func(m *catalog.Manifest) {
+		m.Shards, m.Root, m.Source = c.dataset.Shards(), pathjson.Text(root), c.dataset.Source()
+	}
+}
+
+// readInside loads the bytes of a sample in a container. With a checksum of the whole record that is read,
+// and compared, too: it is what the container's own reader would do.
+func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
+	f, err := in.container(r)
+	if err != nil {
+		return buffer, err
+	}
+	x := r.inside
+	r.length = x.length
+	if uint64(r.length) > in.limits.MaxRecordBytes {
+		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
+	}
+	at := catalog.Place{Offset: x.offset, Length: x.length}
+	if x.framed {
+		at = x.frame.Place
+	}
+	if x.offset < at.Offset || x.length > at.Length-(x.offset-at.Offset) {
+		return buffer, recordError(r, fault.KindInternal, "the image lies outside its record", nil)
+	}
+	wait(at.Length)
+	if int64(cap(buffer)) < at.Length {
+		if short := headroom.Memory(at.Length + at.Length/4); short != nil {
+			return buffer, recordError(r, fault.KindMemory, short.Error(), nil)
+		}
+		buffer = make([]byte, at.Length+at.Length/4)
+	}
+	data := buffer[:at.Length]
+	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
+		return buffer, recordError(r, fault.KindIO, "the container cannot be read, or changed meanwhile", err)
+	}
+	if found := crc32.Checksum(data, castagnoli); x.framed && found != x.frame.CRC32C {
+		e := recordError(r, fault.KindChecksum, fault.Differs("the record's own CRC-32C differs", fmt.Sprintf("%08x", x.frame.CRC32C), fmt.Sprintf("%08x", found)), nil)
+		e.(*catalog.Error).Offset = at.Offset
+		return buffer, e
+	}
+	r.space = data
+	r.data = data[x.offset-at.Offset:][:x.length:x.length]
+	return buffer, nil
+}
+
+// container is the open file of a record, kept for the next one: neighbours share it.
+func (in *inspector) container(r *record) (*os.File, error) {
+	if in.file != nil && in.file.Name() == r.path {
+		return in.file, nil
+	}
+	if in.file != nil {
+		in.file.Close()
+		in.file = nil
+	}
+	f, err := mmap.OpenRegular(r.path)
+	if err != nil {
+		return nil, recordError(r, fault.KindIO, "cannot open the container", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() != r.inside.size {
+		err = fmt.Errorf("it had %d bytes, now %d", r.inside.size, info.Size())
+	}
+	if err != nil {
+		f.Close()
+		return nil, recordError(r, fault.KindIO, "the container has changed since it was scanned", err)
+	}
+	in.file = f
+	return f, nil
+}
+
+// indexPlace is where an index of containers goes, and where it finds them from there.
+func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err error) {
+	if dir = out; dir == "" {
+		if dir, err = besideContainers(source, d); err != nil {
+			return "", "", err
+		}
+	}
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", "", catalog.IOError(dir, "cannot make it an absolute path", err)
+	}
+	root, err = filepath.Abs(d.Root())
+	if err != nil {
+		return "", "", catalog.IOError(d.Root(), "cannot make it an absolute path", err)
+	}
+	// Relative where both lie together and may be moved together, else absolute.
+	if relative, err := filepath.Rel(absolute, root); err == nil && together(absolute, root) {
+		root = relative
+	}
+	return dir, filepath.ToSlash(root), nil
+}
+
+// together is true of an index in or beside the folder of the containers.
+func together(index, root string) bool {
+	for _, place := range []string{index, filepath.Dir(index)} {
+		if below, err := filepath.Rel(root, place); err == nil && filepath.IsLocal(below) {
+			return true
+		}
+		if below, err := filepath.Rel(place, root); err == nil && filepath.IsLocal(below) {
+			return true
+		}
+	}
+	return false
+}
+
+// varying is what a pattern leaves open, and what is left at the end of the name before it.
+var varying = regexp.MustCompile(`[-_. ]*[{*?[].*$`)
+
+// besideContainers is the place of an index that nobody named: in a folder of containers itself, beside
+// other ones NAME.hr.
+func besideContainers(source string, d *catalog.Dataset) (string, error) {
+	if info, err := os.Stat(source); err == nil && info.IsDir() {
+		return source, nil
+	}
+	name := filepath.Base(source)
+	if _, err := os.Lstat(source); err != nil {
+		name = varying.ReplaceAllString(name, "")
+	}
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	if source == "" || name == "" {
+		return "", catalog.NewError(fault.KindArgument, source, "out is missing: the sources have no name that the index could have")
+	}
+	return filepath.Join(d.Root(), name+".hr"), nil
+}

@@ -1,0 +1,206 @@
+package pack
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/scan"
+	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/mmap"
+)
+
+// testArchives are so many shards of four samples each, below a folder data.
+func testArchives(t *testing.T, shards int) (root string) {
+	root = t.TempDir()
+	for s := range shards {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for i := range 4 {
+			key := fmt.Sprintf("%04d", 4*s+i)
+			for _, m := range [][2]string{{"jpg", string(testJPEG(uint64(4*s + i)))}, {"cls", strconv.Itoa(i)}, {"txt", "caption " + key}} {
+				require.NoError(t, w.WriteHeader(&tar.Header{Name: key + "." + m[0], Mode: 0o644, Size: int64(len(m[1]))}))
+				_, err := w.Write([]byte(m[1]))
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, w.Close())
+		put(t, root, fmt.Sprintf("data/train-%d.tar", s), b.Bytes())
+	}
+	return root
+}
+
+func indexed(t *testing.T, source, out string) Summary {
+	s, err := Index(context.Background(), IndexConfig{Source: source, Out: out}, nil)
+	require.NoError(t, err)
+	return s
+}
+
+// rows are what a dataset says of its samples, with their bytes and fields.
+func contentOf(t *testing.T, d *catalog.Dataset) (all []string) {
+	s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
+	require.NoError(t, err)
+	defer s.Close()
+	var buffer mmap.Buffer
+	defer buffer.Free()
+	for i := range d.Len() {
+		at, err := d.Sample(i)
+		require.NoError(t, err)
+		view, err := s.Read(at, &buffer)
+		require.NoError(t, err)
+		key, err := d.Key(i)
+		require.NoError(t, err)
+		text, err := d.FieldValue(i, "txt")
+		require.NoError(t, err)
+		all = append(all, fmt.Sprintf("%s %d %v %x", key, at.Label, text, view.Bytes()))
+	}
+	return all
+}
+
+func opened(t *testing.T, path string, o catalog.Options) *catalog.Dataset {
+	d, err := catalog.Open(path, o)
+	require.NoError(t, err)
+	t.Cleanup(d.Release)
+	return d
+}
+
+func TestScannedIndexedAndPackedContainersHoldTheSame(t *testing.T) {
+	emptyWorld(t)
+	root := testArchives(t, 3)
+	pattern := root + "/data/train-{0..2}.tar"
+	scanned, err := scan.Open(pattern, scan.Options{})
+	require.NoError(t, err)
+	defer scanned.Release()
+	summary := indexed(t, pattern, root+"/train.hr")
+	require.Equal(t, [2]int64{12, 3}, [2]int64{summary.Rows, int64(summary.Shards)})
+	require.Positive(t, summary.SeekBytes)
+	want := contentOf(t, scanned)
+	require.Len(t, want, 12)
+	require.Equal(t, want, contentOf(t, opened(t, root+"/train.hr", catalog.Options{})))
+	for _, source := range []string{pattern, root + "/data", root + "/train.hr"} {
+		destination := filepath.Join(t.TempDir(), "packed.hr")
+		_, err := Pack(context.Background(), PackConfig{Source: source, Destination: destination}, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, contentOf(t, opened(t, destination, catalog.Options{})), source)
+		report, err := Verify(context.Background(), VerifyConfig{Source: destination, Decode: true}, nil)
+		require.NoError(t, err)
+		require.True(t, report.OK, "%v", report.Faults)
+	}
+}
+
+func TestAnIndexFindsItsContainersWhereverItIsOpened(t *testing.T) {
+	root := testArchives(t, 2)
+	pattern := root + "/data/train-*.tar"
+	beside := indexed(t, pattern, "")
+	require.Equal(t, root+"/data/train.hr", beside.Destination)
+	inside := indexed(t, root+"/data", "")
+	require.Equal(t, root+"/data", inside.Destination)
+	elsewhere := t.TempDir() + "/far/away/train.hr"
+	indexed(t, pattern, elsewhere)
+	want := contentOf(t, opened(t, elsewhere, catalog.Options{}))
+	require.Equal(t, root+"/data", string(opened(t, elsewhere, catalog.Options{}).Manifest().Root))
+
+	moved := filepath.Join(t.TempDir(), "moved")
+	require.NoError(t, os.Rename(root, moved))
+	require.Equal(t, want, contentOf(t, opened(t, moved+"/data/train.hr", catalog.Options{})), "what lies together may be moved together")
+	require.Equal(t, want, contentOf(t, opened(t, moved+"/data", catalog.Options{})))
+	require.Equal(t, want, contentOf(t, opened(t, elsewhere, catalog.Options{Root: moved + "/data"})))
+	require.ErrorContains(t, firstRead(t, elsewhere), root+"/data/train-0.tar: record 0")
+}
+
+// firstRead is the error of reading the first sample.
+func firstRead(t *testing.T, path string) error {
+	d := opened(t, path, catalog.Options{})
+	s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
+	require.NoError(t, err)
+	defer s.Close()
+	at, err := d.Sample(0)
+	require.NoError(t, err)
+	var buffer mmap.Buffer
+	defer buffer.Free()
+	_, err = s.Read(at, &buffer)
+	return err
+}
+
+func TestAContainerThatIsAnotherOneThanWasIndexedIsRefused(t *testing.T) {
+	root := testArchives(t, 1)
+	file, index := root+"/data/train-0.tar", root+"/train.hr"
+	indexed(t, file, index)
+	whole, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, firstRead(t, index))
+
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(file, later, later))
+	require.NoError(t, firstRead(t, index), "a copy has another time and the same bytes")
+
+	require.NoError(t, os.WriteFile(file, append(whole, 0), 0o644))
+	require.ErrorContains(t, firstRead(t, index), fmt.Sprintf("this is not the container that was indexed (expected %d bytes, found %d)", len(whole), len(whole)+1))
+
+	other := bytes.Clone(whole)
+	other[0] ^= 1
+	require.NoError(t, os.WriteFile(file, other, 0o644))
+	require.NoError(t, os.Chtimes(file, later, later.Add(time.Hour)))
+	err = firstRead(t, index)
+	require.Equal(t, fault.KindChecksum, fault.KindOf(err))
+	require.ErrorContains(t, err, "the container has another time than when it was indexed, and its first and last bytes have another checksum")
+}
+
+func TestVerifyFindsADamagedSampleOfAContainer(t *testing.T) {
+	root := testArchives(t, 1)
+	file, index := root+"/data/train-0.tar", root+"/train.hr"
+	indexed(t, file, index)
+	verify := func() Report {
+		report, err := Verify(context.Background(), VerifyConfig{Source: index}, nil)
+		require.NoError(t, err)
+		return report
+	}
+	require.True(t, verify().OK)
+	d := opened(t, index, catalog.Options{})
+	at, err := d.Sample(2)
+	require.NoError(t, err)
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{0, 0, 0}, at.Offset+30)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	report := verify()
+	require.False(t, report.OK)
+	require.Contains(t, fmt.Sprint(report.Faults.Listed), "the record's CRC-32C")
+}
+
+func TestDamagedArchivesAreIndexedOrRefusedByName(t *testing.T) {
+	root := testArchives(t, 1)
+	file := root + "/data/train-0.tar"
+	whole, err := os.ReadFile(file)
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(5, 5))
+	good := 0
+	for range 200 {
+		data := bytes.Clone(whole)
+		for range 1 + r.IntN(3) {
+			data[r.IntN(len(data))] ^= 1 << r.IntN(8)
+		}
+		require.NoError(t, os.WriteFile(file, data[:len(data)-r.IntN(2)*r.IntN(len(data))], 0o644))
+		_, err := Index(context.Background(), IndexConfig{Source: file, Out: root + "/train.hr"}, nil)
+		if err != nil {
+			require.NotEqual(t, fault.KindInternal, fault.KindOf(err), err)
+			require.ErrorContains(t, err, file)
+			continue
+		}
+		good++
+		contentOf(t, opened(t, root+"/train.hr", catalog.Options{}))
+	}
+	require.Positive(t, good)
+}
