@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
-from headrace._engine import _lib, arguments, fields
+from headrace._engine import _lib, arguments, containers
+from headrace._engine import fields as values
 from headrace.errors import ArgumentError, HeadraceError, NoSampleError
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Sample(tuple[Any, int]):
 
 
 class Dataset:
-    """A packed directory, or a folder of images used in place.
+    """A packed directory, a folder of images used in place, or containers of others.
 
     ``len(ds)`` is the number of samples and ``ds[i]`` a ``Sample``; negative numbers count from the
     end, and ``ds[a:b:c]`` is a list of samples, all decoded. A dataset pickles as its configuration
@@ -59,12 +61,26 @@ class Dataset:
 
     Attributes:
         classes: the class names in the order of their numbers.
-        kind: "packed", "indexed" (a folder with an index), "listed" (a folder as it is) or
+        kind: "packed", "indexed" (a folder with an index), "listed" (a folder as it is),
+            "scanned" (containers as they are), "contained" (an index of containers) or
             "concatenated".
         fingerprint: a short text that differs when the samples differ.
 
     Args:
-        path: the directory.
+        path: the directory; or containers: a tar or TFRecord file, a folder of such, a pattern as
+            ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of paths. What they are
+            is found by their content (docs/formats.md). Without an index their headers are read
+            now; ``headrace index`` does that once.
+        format: "webdataset", "tar" (of class folders) or "tfrecord", where the content leaves a
+            choice; None: found.
+        image: the column of the images; alternatives are separated by ";". None: what has one of
+            the usual names.
+        label: the column of the labels; "json.NAME" is a member of JSON objects. None: what has one
+            of the usual names, else every label is -1.
+        fields: the columns to keep beside them; None: all.
+        classes: the names of the labels of containers; None: texts are sorted, numbers have none.
+        split: which split, where names of files tell several apart.
+        root: where the containers of an index are, if not where it says.
         backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
             where a file that is cut while it is decoded ends the process with a bus error.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
@@ -82,17 +98,26 @@ class Dataset:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | Sequence[Path],
         *,
+        format: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        fields: Sequence[str] | None = None,
+        classes: Sequence[str] | None = None,
+        split: str | None = None,
+        root: Path | None = None,
         backend: str = "auto",
         index_dir: Path | None = None,
         verify_crc: bool = True,
         limits: Mapping[str, int] | None = None,
     ) -> None:
-        config: dict[str, Any] = {"path": arguments.path("path", path)}
+        config = containers.config(path, format, image, label, fields, classes, split, root)
         if index_dir is not None:
             config["index_dir"] = arguments.path("index_dir", index_dir)
         self._open(config, backend, verify_crc, limits)
+        for warning in self.info.get("warnings", ()):
+            warnings.warn(warning, stacklevel=2)
 
     @classmethod
     def from_files(
@@ -244,7 +269,7 @@ class Dataset:
         """
         found = _lib.info("hr_dataset_info", self.handle, self._number(index))
         types = {field["name"]: field["type"] for field in self.info["fields"]}
-        found["fields"] = fields.from_json(found.get("fields") or {}, types)
+        found["fields"] = values.from_json(found.get("fields") or {}, types)
         found["path"] = arguments.found_path(found["path"])
         return found
 
@@ -317,6 +342,8 @@ class Dataset:
     def __repr__(self) -> str:
         parts = self._config.get("parts")
         source = self._config.get("path", "files in place")
+        if "containers" in self._config:
+            source = f"{len(self._config['containers'])} containers"
         if parts is not None:
             source = f"{len(parts)} datasets"
         return f"Dataset({str(source)!r}: {len(self):,} samples, {len(self.classes):,} classes)"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
-from headrace._engine import _lib, arguments, fields, scarce
+from headrace._engine import _lib, arguments, containers, scarce
+from headrace._engine import fields as values_of
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
@@ -22,9 +23,15 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "
 
 
 def pack(
-    source: Path,
+    source: Path | Sequence[Path],
     destination: Path,
     *,
+    format: str | None = None,
+    image: str | None = None,
+    label: str | None = None,
+    fields: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    split: str | None = None,
     shard_size: int | str = "256MB",
     resize: int | None = None,
     quality: int | None = None,
@@ -40,7 +47,7 @@ def pack(
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Packs an image folder, or a manifest of files, into tar shards with an index.
+    """Packs an image folder, a manifest of files, or containers, into tar shards with an index.
 
     Images keep their original bytes, unless ``resize`` or ``quality`` asks for new ones, which
     loses: pixels are encoded anew as 4:2:0 JPEG, and of the metadata only the EXIF orientation
@@ -49,7 +56,9 @@ def pack(
 
     Args:
         source: a folder with one folder of images a class; or a CSV or Parquet file with a path
-            and a label a row, and any further columns as fields.
+            and a label a row, and any further columns as fields; or containers, as ``Dataset``
+            takes them.
+        format, image, label, fields, classes, split: of containers, as for ``Dataset``.
         destination: a directory that does not exist yet.
         shard_size: bytes a shard may have, as a number or as text: "256MB", "1GiB".
         resize: LOSSY: re-encode with the shorter side so many pixels, by Pillow's bilinear filter.
@@ -97,13 +106,21 @@ def pack(
         "path_column": arguments.name("path_column", path_column),
         "label_column": arguments.name("label_column", label_column),
         "root": None if root is None else arguments.path("root", root),
+        **_containers(source, format, image, label, fields, classes, split),
     }
-    return _run("pack", source, config, num_threads, on_progress)
+    return _run("pack", config, num_threads, on_progress)
 
 
 def index(
-    source: Path,
+    source: Path | Sequence[Path],
+    out: Path | None = None,
     *,
+    format: str | None = None,
+    image: str | None = None,
+    label: str | None = None,
+    fields: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    split: str | None = None,
     index_dir: Path | None = None,
     seek: bool = True,
     on_fault: str = "keep",
@@ -111,11 +128,15 @@ def index(
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Writes an index for a folder, which is then used in place, without a copy.
+    """Writes an index for a folder or for containers, which are then used in place, without a copy.
 
     Args:
-        source: a folder with one folder of images a class.
-        index_dir: where the index goes; None: into the folder itself.
+        source: a folder with one folder of images a class; or containers, as ``Dataset`` takes
+            them.
+        out: of containers: the directory of the index, which ``Dataset`` then opens. None: the
+            folder of the containers where ``source`` is one, else NAME.hr beside them.
+        format, image, label, fields, classes, split: of containers, as for ``Dataset``.
+        index_dir: of a folder of images: where the index goes; None: into the folder itself.
         seek, on_fault, allow_empty, num_threads, on_progress: as in ``pack``.
 
     Returns:
@@ -123,17 +144,20 @@ def index(
     """
     config = {
         "index_dir": None if index_dir is None else arguments.path("index_dir", index_dir),
+        "out": None if out is None else arguments.path("out", out),
+        **_containers(source, format, image, label, fields, classes, split),
         "no_seek": not arguments.flag("seek", seek),
         "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
         "allow_empty": arguments.flag("allow_empty", allow_empty),
     }
-    return _run("index", source, config, num_threads, on_progress)
+    return _run("index", config, num_threads, on_progress)
 
 
 def verify(
     source: Path,
     *,
     index_dir: Path | None = None,
+    root: Path | None = None,
     decode: bool = False,
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
@@ -143,6 +167,7 @@ def verify(
     Args:
         source: a packed dataset, or a folder with an index.
         index_dir: where the folder's index lies, if elsewhere.
+        root: where the containers of an index are, if not where it says.
         decode: read the entropy data of every image anew, too.
         num_threads, on_progress: as in ``pack``.
 
@@ -152,20 +177,29 @@ def verify(
     """
     config = {
         "index_dir": None if index_dir is None else arguments.path("index_dir", index_dir),
+        "root": None if root is None else arguments.path("root", root),
         "decode": arguments.flag("decode", decode),
+        "source": arguments.path("source", source),
     }
-    return _run("verify", source, config, num_threads, on_progress)
+    return _run("verify", config, num_threads, on_progress)
+
+
+def _containers(source: Path | Sequence[Path], *choices: Any) -> dict[str, Any]:
+    """The source of a job, with what is said of its containers."""
+    found = containers.config(source, *choices)
+    if "path" in found:
+        found["source"] = found.pop("path")
+    return found
 
 
 def _run(
     job: str,
-    source: Path,
     config: dict[str, Any],
     num_threads: int | None,
     on_progress: OnProgress | None,
 ) -> dict[str, Any]:
     arguments.callback("on_progress", on_progress)
-    config |= {"job": job, "source": arguments.path("source", source)}
+    config["job"] = job
     if num_threads is not None:
         config["threads"] = arguments.integer("num_threads", num_threads, 1, 1024)
     given = {name: value for name, value in config.items() if value is not None}
@@ -288,7 +322,7 @@ class Writer:
             DuplicateKeyError: an earlier sample has the key.
         """
         data = _encoded(image)
-        sample = {name: fields.to_json(name, value) for name, value in values.items()}
+        sample = {name: values_of.to_json(name, value) for name, value in values.items()}
         if label is not None:
             check = arguments.text if isinstance(label, str) else _class_number
             sample["label"] = check("label", label)
@@ -341,7 +375,7 @@ class Writer:
 def _field(name: str, value: Any) -> dict[str, Any]:
     found = arguments.mapping(name, value)
     arguments.name(f"{name}['name']", found.get("name"))
-    arguments.choice(f"{name}['type']", found.get("type"), fields.TYPES)
+    arguments.choice(f"{name}['type']", found.get("type"), values_of.TYPES)
     return found
 
 

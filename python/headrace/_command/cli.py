@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,12 +48,20 @@ def _path(text: str) -> Path:
 
 Source = Annotated[
     Path,
-    typer.Argument(metavar="SOURCE", parser=_path, help="A packed dataset, or a folder of images."),
+    typer.Argument(
+        metavar="SOURCE",
+        parser=_path,
+        help="A packed dataset, an index, a folder of images, or containers: a tar or TFRecord "
+        "file, a folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
+    ),
 ]
 Folder = Annotated[
     Path,
     typer.Argument(
-        metavar="SOURCE", parser=_path, help="A folder with one folder of images a class."
+        metavar="SOURCE",
+        parser=_path,
+        help="A folder with one folder of images a class; or containers: a tar or TFRecord file, a "
+        "folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
     ),
 ]
 Images = Annotated[
@@ -60,8 +69,8 @@ Images = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=_path,
-        help="A folder with one folder of images a class; or a CSV or Parquet file with a path and "
-        "a label a row, and any further columns as fields.",
+        help="A folder with one folder of images a class; a CSV or Parquet file with a path and a "
+        "label a row, and any further columns as fields; or containers.",
     ),
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads; all cores where not given.")]
@@ -72,6 +81,17 @@ NoSeek = Annotated[
 IndexDir = Annotated[
     Path | None,
     typer.Option(metavar="PATH", parser=_path, help="Where the folder's index is, or goes."),
+]
+
+Format = Annotated[
+    str | None, typer.Option(help="What containers are, where their content leaves a choice.")
+]
+Image = Annotated[str | None, typer.Option(help="The column of the images in containers.")]
+Label = Annotated[str | None, typer.Option(help="The column of the labels in containers.")]
+Split = Annotated[str | None, typer.Option(help="Which of several splits.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", parser=_path, help="Where the containers of an index are now."),
 ]
 
 
@@ -175,11 +195,15 @@ def pack(
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace a packed dataset.")] = False,
+    format: Format = None,
+    image: Image = None,
+    label: Label = None,
+    split: Split = None,
     no_seek: NoSeek = False,
     threads: Threads = None,
     as_json: AsJSON = False,
 ) -> None:
-    """Pack an image folder, or a CSV or Parquet list of files, into tar shards with an index."""
+    """Pack a folder, a CSV or Parquet list of files, or containers into shards with an index."""
     notice = ["Re-encoding: the packed images will not be the originals."]
     if resize is None and quality is None:
         notice.clear()
@@ -193,6 +217,10 @@ def pack(
         made = writing.pack(
             source,
             destination,
+            format=format,
+            image=image,
+            label=label,
+            split=split,
             shard_size=shard_size,
             resize=resize,
             quality=quality,
@@ -209,15 +237,30 @@ def pack(
 @app.command()
 def index(
     source: Folder,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", parser=_path, help="Of containers: the directory of the index."
+        ),
+    ] = None,
     index_dir: IndexDir = None,
+    format: Format = None,
+    image: Image = None,
+    label: Label = None,
+    split: Split = None,
     no_seek: NoSeek = False,
     threads: Threads = None,
     as_json: AsJSON = False,
 ) -> None:
-    """Index a folder of images, which is then used in place."""
+    """Index a folder of images, or containers, which are then used in place."""
     with _bar("Indexing", as_json) as show:
         made = writing.index(
             source,
+            out,
+            format=format,
+            image=image,
+            label=label,
+            split=split,
             index_dir=index_dir,
             seek=not no_seek,
             num_threads=threads,
@@ -230,6 +273,7 @@ def index(
 def verify(
     source: Source,
     index_dir: IndexDir = None,
+    root: Root = None,
     decode: Annotated[bool, typer.Option(help="Read all entropy data anew, too.")] = False,
     threads: Threads = None,
     as_json: AsJSON = False,
@@ -237,7 +281,12 @@ def verify(
     """Read a dataset whole and compare it with its index; exit status 1 on any fault."""
     with _bar("Verifying", as_json) as show:
         found = writing.verify(
-            source, index_dir=index_dir, decode=decode, num_threads=threads, on_progress=show
+            source,
+            index_dir=index_dir,
+            root=root,
+            decode=decode,
+            num_threads=threads,
+            on_progress=show,
         )
     _print(found, as_json)
     if not as_json:
@@ -261,22 +310,41 @@ def info(
     source: Source,
     sample: Annotated[int | None, typer.Option(help="Print what is known of one sample.")] = None,
     index_dir: IndexDir = None,
+    format: Format = None,
+    image: Image = None,
+    label: Label = None,
+    split: Split = None,
+    root: Root = None,
     as_json: AsJSON = False,
 ) -> None:
     """Say what a dataset holds."""
-    with Dataset(source, index_dir=index_dir) as dataset:
+    with (
+        warnings.catch_warnings(record=True) as said,
+        Dataset(
+            source,
+            format=format,
+            image=image,
+            label=label,
+            split=split,
+            root=root,
+            index_dir=index_dir,
+        ) as dataset,
+    ):
         _print(dataset.info if sample is None else dataset.facts(sample), as_json)
-        faults = _shard_faults(source) if dataset.kind == "packed" else []
+        faults = _shard_faults(source, root) if dataset.kind in ("packed", "contained") else []
+    _complain([str(warning.message) for warning in said])
     _complain(faults)
     if faults:
         raise typer.Exit(1)
 
 
-def _shard_faults(source: Path) -> list[str]:
+def _shard_faults(source: Path, root: Path | None) -> list[str]:
     """Shards that are not there or not as long as they were; opening a dataset looks at none."""
     faults = []
-    for shard in json.loads((source / "headrace.json").read_text())["shards"]:
-        path = source / shard["name"]
+    manifest = json.loads((source / "headrace.json").read_text())
+    folder = root or source / manifest.get("root", "")
+    for shard in manifest["shards"]:
+        path = folder / shard["name"]
         if not path.exists():
             faults.append(f"{path}: this shard is missing")
         elif path.stat().st_size != shard["size"]:

@@ -9,7 +9,7 @@ from headrace.errors import one_line
 
 # Said otherwise, or in a sentence of their own.
 _PASSED_OVER = {"faults", "known_faults", "known", "ok", "seek_share", "lossy", "reencoded"}
-_PASSED_OVER |= {"to_baseline"}
+_PASSED_OVER |= {"to_baseline", "warnings"}
 _NAMES = {"rows": "images", "seconds": "time", "seek_bytes": "seek points", "length": "bytes"}
 # What a count of 0 stands for (docs/format.md, the columns of the index).
 _NONE = {"channels": "unknown", "orientation": "none"}
@@ -25,7 +25,9 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     """The facts of a result, their values in one column."""
     facts: list[tuple[str, str]] = []
     for name, value in found.items():
-        if name == "counts":
+        if name == "source":
+            facts += _source(value)
+        elif name == "counts":
             facts += [(kind, _counts(kind, parts)) for kind, parts in value.items()]
         elif name not in _PASSED_OVER:
             facts.append((_NAMES.get(name, name).replace("_", " "), _said(name, value, found)))
@@ -46,6 +48,14 @@ def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:
     if name == "bytes" and value == -1:  # of files that nobody has looked into
         return "not added up"
     return _words(value)
+
+
+def _source(source: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a container is, and what its columns became."""
+    facts = [(name, str(source.get(name) or "none")) for name in ("format", "image", "label")]
+    columns = source.get("columns") or []
+    said = (f"{c['name']} ({c['use'] or 'not used'}, {c['samples']:,})" for c in columns)
+    return [*facts, *([("columns", ", ".join(said))] if columns else [])]
 
 
 def _words(value: Any) -> str:

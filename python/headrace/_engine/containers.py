@@ -1,0 +1,44 @@
+"""Which containers a dataset consists of, and what in them is image and label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace._engine import arguments
+
+if TYPE_CHECKING:
+    Path = str | os.PathLike[str]
+
+
+def config(
+    path: Path | Sequence[Path],
+    format: str | None,
+    image: str | None,
+    label: str | None,
+    fields: Sequence[str] | None,
+    classes: Sequence[str] | None,
+    split: str | None,
+    root: Path | None = None,
+) -> dict[str, Any]:
+    """The engine's configuration of a source, which may be one path or several."""
+    found: dict[str, Any] = {}
+    if isinstance(path, list | tuple):
+        found["containers"] = arguments.each("path", path, arguments.path)
+    else:
+        found["path"] = arguments.path("path", path)
+    for name, value in (
+        ("format", format),
+        ("image", image),
+        ("label", label),
+        ("split", split),
+    ):
+        if value is not None:
+            found[name] = arguments.name(name, value)
+    for name, values in (("fields", fields), ("classes", classes)):
+        if values is not None:
+            found[name] = arguments.each(name, values, arguments.name)
+    if root is not None:
+        found["root"] = arguments.path("root", root)
+    return found
