@@ -204,3 +204,16 @@ func TestDamagedArchivesAreIndexedOrRefusedByName(t *testing.T) {
 	}
 	require.Positive(t, good)
 }
+
+func TestARecordWhoseOwnChecksumDiffersEndsIndexingAndPacking(t *testing.T) {
+	whole, err := os.ReadFile("../scan/testdata/slim.tfrecord")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "a.tfrecord")
+	whole[bytes.Index(whole, []byte("\xff\xd8"))+100] ^= 1 // inside the first image
+	require.NoError(t, os.WriteFile(file, whole, 0o644))
+	const want = "a.tfrecord: record 0 (a/0) at byte 12: bad: the record's own CRC-32C differs"
+	_, err = Index(context.Background(), IndexConfig{Source: file}, nil)
+	require.ErrorContains(t, err, want)
+	_, err = Pack(context.Background(), PackConfig{Source: file, Destination: file + ".hr"}, nil)
+	require.ErrorContains(t, err, want)
+}

@@ -262,7 +262,9 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 		}
 		var values []int64
 		for _, p := range parts {
-			values = append(values, p.columns[c.name].ints...)
+			if col := p.columns[c.name]; col != nil { // a container without a sample has no column
+				values = append(values, col.ints...)
+			}
 		}
 		addNumbers(t, catalog.Field{Name: name, Type: catalog.Int}, values, nil)
 	case floatCell:

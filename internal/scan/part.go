@@ -46,8 +46,9 @@ type column struct {
 }
 
 const (
-	maxColumns = 1024
-	maxLength  = math.MaxUint32
+	maxColumns    = 1024
+	maxColumnName = 240
+	maxLength     = math.MaxUint32
 )
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
@@ -102,6 +103,10 @@ func (p *part) note(row int, c *cell) error {
 	if col == nil {
 		if len(p.columns) >= maxColumns {
 			return fmt.Errorf("%w: more than %d columns, %.40q is one more", formats.ErrLimit, maxColumns, c.name)
+		}
+		// Whatever may be a field's name (catalog.CheckFields).
+		if c.name == "" || len(c.name) > maxColumnName || strings.IndexByte(c.name, 0) >= 0 {
+			return fmt.Errorf("%w: a column of the name %.40q (expected 1 to %d bytes without NUL)", formats.ErrUnsupported, c.name, maxColumnName)
 		}
 		col = &column{name: c.name, kind: c.kind}
 		p.columns[c.name] = col

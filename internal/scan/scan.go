@@ -15,7 +15,8 @@ import (
 
 // walkers read the samples of a container into a part, by the name of its kind.
 var walkers = map[string]func(*part) error{
-	"tar": scanWebDataset,
+	"tar":      scanWebDataset,
+	"tfrecord": scanTFRecord,
 }
 
 // scan reads the headers of all files, several files at a time, and makes one dataset of them.
@@ -98,12 +99,9 @@ feed:
 	close(next)
 	wg.Wait()
 	rows := int64(0)
-	for i := range files {
+	for i := range files { // files that were not walked stand behind one with an error
 		if errs[i] != nil {
 			return nil, nil, placed(errs[i], files[i], rows, parts[i])
-		}
-		if parts[i] == nil { // an error behind it stopped the walk: it is found below
-			continue
 		}
 		rows += int64(parts[i].rows())
 	}

@@ -185,8 +185,10 @@ func kindOfHead(head []byte) kind {
 	switch {
 	case formats.IsTar(head):
 		return kind{name: "tar"}
-	case strings.HasPrefix(text, "\x1f\x8b"):
-		return kind{"gzip", "the file is compressed by gzip as a whole, which leaves no way to one sample; decompress it first"}
+	case formats.IsTFRecord(head):
+		return kind{name: "tfrecord"}
+	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:
+		return kind{"gzip or zlib", "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
 	case strings.HasPrefix(text, "PAR1"):
 		return kind{"parquet", "Parquet is not read in place yet; headrace pack takes a Parquet list of files"}
 	case strings.HasPrefix(text, "ARROW1"), strings.HasPrefix(text, "\xff\xff\xff\xff"):

@@ -43,7 +43,7 @@ func scanWebDataset(p *part) error {
 			}
 			prefix, begin = key, m.Offset
 		}
-		c := cell{name: strings.ToLower(suffix), offset: m.Offset, length: m.Size}
+		c := cell{name: formats.TextName(strings.ToLower(suffix)), offset: m.Offset, length: m.Size}
 		if isTextSuffix(c.name) {
 			c.kind = textCell
 		}

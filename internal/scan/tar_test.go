@@ -148,6 +148,7 @@ func TestWhatCannotBeChosenIsAnErrorThatNamesTheColumns(t *testing.T) {
 		`no column is known as the image (found "left.jpg", "cls"); image= names it`: {"0.left.jpg", "x", "0.cls", "1"},
 		`the label is a pickle, which can run any code when it is read`:              {"0.jpg", "x", "0.pickle", "1"},
 		`the sample "0" has two members "jpg"`:                                       {"0.jpg", "x", "0.JPG", "x"},
+		`a column of the name "jpg`:                                                  {"0.jpg" + strings.Repeat("g", 240), "x"},
 		`the member cls has 5000 bytes (expected at most 4096 for a label)`:          {"0.jpg", "x", "0.cls", strings.Repeat("7", 5000)},
 		`several columns may be the label: cls, label`:                               {"0.jpg", "x", "0.cls", "1", "1.jpg", "x", "1.label", "1"},
 	} {

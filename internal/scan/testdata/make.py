@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import webdataset
 from PIL import Image
+from tfrecord import TFRecordWriter, tfrecord_loader
 
 HERE = Path(__file__).parent
 
@@ -92,5 +93,37 @@ def tars() -> dict[str, Any]:
     return said
 
 
+def tfrecord() -> dict[str, Any]:
+    """Two writers: tfrecord's, and protobuf's own, which packs numbers and orders features as it likes."""
+    path = HERE / "slim.tfrecord"
+    writer = TFRecordWriter(str(path))
+    for i in range(4):
+        feature = {
+            "image/encoded": (jpeg(i), "byte"),
+            "image/class/label": (i + 1, "int"),
+            "image/class/text": (f"class {i}".encode(), "byte"),
+            "image/height": (16, "int"),
+            "weight": (i / 2, "float"),
+            "image/object/bbox/xmin": ([0.25, 0.5], "float"),
+        }
+        if i == 2:
+            del feature["weight"]
+        writer.write(feature)
+    writer.close()
+    read = tfrecord_loader(str(path), None)
+    return {
+        "slim.tfrecord": [
+            {
+                "key": f"slim/{i}",
+                "members": {
+                    name: zlib.crc32(np.asarray(value).tobytes()) for name, value in example.items()
+                },
+            }
+            for i, example in enumerate(read)
+        ]
+    }
+
+
 if __name__ == "__main__":
-    (HERE / "expected.json").write_text(json.dumps(tars(), indent=1) + "\n")
+    said = tars() | tfrecord()
+    (HERE / "expected.json").write_text(json.dumps(said, indent=1) + "\n")
