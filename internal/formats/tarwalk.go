@@ -144,9 +144,8 @@ func (w *TarWalker) header() ([]byte, error) {
 		w.ended = true
 		return nil, io.EOF
 	}
-	stored, err := tarChecksum.number(block)
-	unsigned, signed := checksums(block)
-	if err != nil || stored != unsigned && stored != signed {
+	if !hasChecksum(block) {
+		unsigned, _ := checksums(block)
 		return nil, w.wrong(w.at, fmt.Errorf("%w: a header whose checksum is not %06o", ErrBad, unsigned))
 	}
 	return block, nil

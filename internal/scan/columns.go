@@ -20,6 +20,7 @@ type cell struct {
 	length int64
 	number float64 // of a float, and of an integer the nearest
 	int    int64   // of an integer
+	data   []byte  // the bytes, where they were at hand and may be needed
 }
 
 type cellKind uint8

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -25,6 +26,8 @@ type part struct {
 	frames  []catalog.Frame
 	columns map[string]*column
 	order   []string // names of columns as they came
+
+	small []byte // of the cells of one sample that were read ahead
 
 	plain    bool // an archive of image files in folders and of nothing else
 	warnings []string
@@ -213,10 +216,33 @@ func (p *part) read(c *cell) (label, error) {
 	return wordLabel(string(data))
 }
 
+// ahead reads a cell that may turn out to be the label while the window stands there: once the whole sample
+// is known, the walk is elsewhere.
+func (p *part) ahead(c *cell, before []cell) {
+	const most = 4096
+	wanted := slices.Contains(p.label.names, c.name)
+	if c.name == "json" {
+		at, err := p.label.find(before, "label")
+		wanted = p.jsonPath != "" || !p.label.given && at < 0 && err == nil
+	}
+	if !wanted || c.length > most || c.length == 0 {
+		return
+	}
+	from := len(p.small)
+	p.small = append(p.small, make([]byte, c.length)...)
+	// What cannot be read now is tried again, and then an error.
+	if n, _ := p.file.ReadAt(p.small[from:], c.offset); n == int(c.length) {
+		c.data = p.small[from:len(p.small):len(p.small)]
+	}
+}
+
 // bytes reads a small cell.
 func (p *part) bytes(c *cell, most int64) ([]byte, error) {
 	if c.length > most {
 		return nil, fmt.Errorf("%w: the member %s has %d bytes (expected at most %d for a label)", formats.ErrLimit, c.name, c.length, most)
+	}
+	if c.data != nil {
+		return c.data, nil
 	}
 	data := make([]byte, c.length)
 	if n, err := p.file.ReadAt(data, c.offset); n < len(data) {

@@ -21,7 +21,7 @@ func scanWebDataset(p *part) error {
 			return nil
 		}
 		err := p.add(formats.TextName(insideName(prefix)), begin, cells)
-		cells = cells[:0]
+		cells, p.small = cells[:0], p.small[:0]
 		return at(err, begin)
 	}
 	for {
@@ -55,6 +55,7 @@ func scanWebDataset(p *part) error {
 		if len(cells) >= maxColumns {
 			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, prefix, maxColumns), m.Header)
 		}
+		p.ahead(&c, cells)
 		cells = append(cells, c)
 	}
 	if err := end(); err != nil {
