@@ -1,0 +1,246 @@
+"""Containers of other programs, read where they lie: by their pixels, labels, keys and fields."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import webdataset
+
+import headrace as hr
+import headrace.transforms as T
+import images
+import tfrecords
+from headrace import errors
+
+PER_SHARD = 8
+
+
+def image(number: int) -> bytes:
+    return images.jpeg(40 + number, 50, seed=number)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three shards as webdataset's own writer makes them, with a pax header before each member."""
+    root = tmp_path_factory.mktemp("containers") / "wds"
+    root.mkdir()
+    for shard in range(3):
+        with webdataset.TarWriter(str(root / f"train-{shard:06d}.tar")) as writer:
+            for number in range(shard * PER_SHARD, (shard + 1) * PER_SHARD):
+                sample: dict[str, Any] = {"__key__": f"k/{number:04d}", "jpg": image(number)}
+                writer.write(sample | {"cls": number % 5, "txt": f"été {number}"})
+    return root
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("records")
+    for shard in range(2):
+        examples = [
+            {
+                "image/encoded": image(number),
+                "image/class/label": number % 5 + 1,
+                "image/width": 40 + number,
+                "weight": number / 4,
+            }
+            for number in range(shard * PER_SHARD, (shard + 1) * PER_SHARD)
+        ]
+        tfrecords.write(root / f"train-{shard:05d}-of-00002", examples)
+    return root
+
+
+def theirs(shards: Path) -> list[dict[str, Any]]:
+    paths = [str(path) for path in sorted(shards.glob("*.tar"))]
+    return list(webdataset.WebDataset(paths, shardshuffle=False))
+
+
+@pytest.mark.parametrize("how", ["braces", "wildcard", "folder", "list"])
+def test_webdataset_shards_hold_what_webdataset_reads(shards: Path, how: str) -> None:
+    source: Any = {
+        "braces": f"{shards}/train-{{000000..000002}}.tar",
+        "wildcard": f"{shards}/train-*.tar",
+        "folder": shards,
+        "list": sorted(shards.glob("*.tar")),
+    }[how]
+    with hr.Dataset(source) as dataset:
+        assert dataset.kind == "scanned"
+        expected = theirs(shards)
+        assert len(dataset) == len(expected) == 3 * PER_SHARD
+        for number, sample in enumerate(expected):
+            assert dataset.read(number) == sample["jpg"]
+            mine = dataset[number]
+            assert (mine.key, mine.label) == (sample["__key__"], int(sample["cls"]))
+            assert mine.fields == {"txt": sample["txt"].decode()}
+
+
+def batches(dataset: hr.Dataset) -> list[list[torch.Tensor]]:
+    with hr.Loader(
+        dataset, batch_size=5, transform=[T.RandomResizedCrop(24)], shuffle=True, seed=7
+    ) as loader:
+        return [[torch.as_tensor(part).clone() for part in batch] for batch in loader]
+
+
+@pytest.fixture(params=["webdataset", "tfrecord"])
+def source(request: pytest.FixtureRequest, shards: Path, records: Path) -> Iterator[str]:
+    pattern = f"{shards}/*.tar" if request.param == "webdataset" else f"{records}/train-*"
+    return pattern
+
+
+def test_scanned_indexed_and_packed_give_the_same_batches(source: str, tmp_path: Path) -> None:
+    hr.index(source, tmp_path / "index.hr")
+    hr.pack(source, tmp_path / "packed.hr")
+    hr.pack(tmp_path / "index.hr", tmp_path / "again.hr")
+    with hr.Dataset(source) as scanned:
+        want = batches(scanned)
+        fields = [scanned[i].fields for i in range(len(scanned))]
+    for name, kind in (("index.hr", "contained"), ("packed.hr", "packed"), ("again.hr", "packed")):
+        with hr.Dataset(tmp_path / name) as dataset:
+            assert dataset.kind == kind
+            assert [dataset[i].fields for i in range(len(dataset))] == fields
+            found = batches(dataset)
+        assert all(
+            torch.equal(a, b)
+            for one, other in zip(want, found, strict=True)
+            for a, b in zip(one, other, strict=True)
+        )
+        assert hr.verify(tmp_path / name, decode=True)["ok"]
+
+
+def test_an_index_notes_verdicts_sizes_and_seek_points(source: str, tmp_path: Path) -> None:
+    made = hr.index(source, tmp_path / "index.hr")
+    assert (made["kind"], made["counts"]["verdict"]) == ("contained", {"good": made["rows"]})
+    with hr.Dataset(tmp_path / "index.hr") as dataset:
+        found = dataset.facts(3)
+        assert (found["width"], found["height"], found["verdict"]) == (43, 50, "good")
+
+
+def test_a_data_loader_over_containers_gives_each_sample_once(source: str) -> None:
+    with hr.Dataset(source) as dataset:
+        labels = sorted(dataset.facts(i)["label"] for i in range(len(dataset)))
+        loader = hr.DataLoader(dataset, batch_size=5, shuffle=True, transform=[T.Resize((16, 16))])
+        assert sorted(label for _, part in loader for label in part.tolist()) == labels
+
+
+def test_tfrecords_keep_their_labels_and_have_fields_of_their_types(records: Path) -> None:
+    with hr.Dataset(f"{records}/train-*") as dataset:
+        sample = dataset[9]
+        assert (sample.label, sample.key) == (9 % 5 + 1, "train-00001-of-00002/1")
+        assert sample.fields == {"image/width": 49, "weight": 9 / 4}
+        assert dataset.read(9) == image(9)
+
+
+def test_an_index_is_opened_where_its_containers_are_moved_to(shards: Path, tmp_path: Path) -> None:
+    together = tmp_path / "together"
+    shutil.copytree(shards, together / "wds")
+    made = hr.index(f"{together}/wds/train-*.tar")
+    assert made["destination"] == str(together / "wds" / "train.hr")
+    hr.index(f"{together}/wds/train-*.tar", tmp_path / "far.hr")
+    moved = tmp_path / "moved"
+    together.rename(moved)
+    with hr.Dataset(moved / "wds" / "train.hr") as dataset:
+        assert dataset[0].label == 0
+    with hr.Dataset(tmp_path / "far.hr") as dataset, pytest.raises(FileNotFoundError):
+        dataset[0]
+    with hr.Dataset(tmp_path / "far.hr", root=moved / "wds") as dataset:
+        assert dataset[0].label == 0
+    assert hr.verify(tmp_path / "far.hr", root=moved / "wds")["ok"]
+
+
+def test_a_container_that_was_written_anew_is_refused_with_both_sizes(
+    shards: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "train.tar"
+    shutil.copy(shards / "train-000000.tar", copy)
+    hr.index(copy)
+    size = copy.stat().st_size
+    with copy.open("ab") as file:
+        file.write(bytes(512))
+    with (
+        hr.Dataset(tmp_path / "train.hr") as dataset,
+        pytest.raises(errors.BadFileError, match=f"expected {size} bytes, found {size + 512}"),
+    ):
+        dataset[0]
+
+
+def test_a_scanned_dataset_pickles_as_what_was_asked_for(shards: Path) -> None:
+    with hr.Dataset(f"{shards}/*.tar", fields=[], classes=list("abcde")) as dataset:
+        again = pickle.loads(pickle.dumps(dataset))
+    with again:
+        assert (again.classes, again[7].label, again[7].fields) == (list("abcde"), 2, {})
+
+
+def test_class_folders_in_a_tar_are_an_image_folder(tmp_path: Path) -> None:
+    folder = images.plain_tree(tmp_path / "photos", 12)
+    with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+        archive.add(folder, "photos")
+    with hr.Dataset(folder) as listed, hr.Dataset(tmp_path / "photos.tar") as dataset:
+        assert dataset.classes == listed.classes
+        for number in range(len(listed)):
+            one, other = listed[number], dataset[number]
+            assert (one.key, one.label) == (other.key, other.label)
+            assert dataset.read(number) == listed.read(number)
+
+
+def write(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def test_what_is_missing_is_warned_of_and_what_is_in_doubt_refused(tmp_path: Path) -> None:
+    write(tmp_path / "plain.tar", {"0.jpg": image(0), "0.note": b"x"})
+    with pytest.warns(UserWarning, match="every label is -1"), hr.Dataset(tmp_path / "plain.tar"):
+        pass
+    write(tmp_path / "two.tar", {"0.jpg": image(0), "0.png": image(1), "0.cls": b"1"})
+    with pytest.raises(errors.UnsupportedError, match=r"jpg and png may both be the image"):
+        hr.Dataset(tmp_path / "two.tar")
+    with hr.Dataset(tmp_path / "two.tar", image="png") as dataset:
+        assert dataset.read(0) == image(1)
+    write(tmp_path / "none.tar", {"0.txt": b"x"})
+    with pytest.raises(errors.UnsupportedError, match=r'\(found "txt"\); image= names it'):
+        hr.Dataset(tmp_path / "none.tar")
+
+
+def test_several_splits_are_an_error_that_names_them(tmp_path: Path) -> None:
+    for name, number in (("train-0.tar", 0), ("train-1.tar", 1), ("test-0.tar", 2)):
+        write(tmp_path / name, {f"{number}.jpg": image(number), f"{number}.cls": b"1"})
+    with pytest.raises(errors.ArgumentError, match=r'\["test" "train"\]; split= chooses one'):
+        hr.Dataset(tmp_path)
+    with hr.Dataset(tmp_path, split="train") as dataset:
+        assert len(dataset) == 2
+    with hr.Dataset(f"{tmp_path}/*.tar", split="test") as dataset:
+        assert len(dataset) == 1
+
+
+def test_the_command_line_shows_columns_and_indexes_containers(
+    shards: Path, tmp_path: Path
+) -> None:
+    def run(*arguments: Any) -> str:
+        command = [sys.executable, "-m", "headrace", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = run("info", f"{shards}/train-*.tar")
+    assert "columns" in said
+    assert "cls (label, 24), jpg (image, 24), txt (field, 24)" in said
+    made = json.loads(
+        run("index", f"{shards}/train-*.tar", "--out", tmp_path / "train.hr", "--json")
+    )
+    assert (made["rows"], made["kind"]) == (24, "contained")
+    assert "contained" in run("info", tmp_path / "train.hr")
+    assert json.loads(run("verify", tmp_path / "train.hr", "--json"))["ok"]
