@@ -1,4 +1,4 @@
-"""Files of TFRecords with tf.train.Examples, written from the published framing and feature.proto."""
+"""Files of TFRecords with tf.train.Examples, from the published framing and feature.proto."""
 
 from __future__ import annotations
 

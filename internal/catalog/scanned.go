@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -323,6 +322,3 @@ func isBelow(root, file string) bool {
 	name, err := filepath.Rel(root, file)
 	return err == nil && filepath.IsLocal(name)
 }
-
-// maxLength is what the column length of an index holds.
-const maxLength = math.MaxUint32

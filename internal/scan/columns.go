@@ -125,7 +125,7 @@ func wordLabel(text string) (label, error) {
 	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return label{kind: intLabel, number: v}, nil
 	}
-	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) && strings.IndexAny(text, "xXpP_") < 0 {
+	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) && !strings.ContainsAny(text, "xXpP_") {
 		return numberLabel(v), nil
 	}
 	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +91,8 @@ def batches(dataset: hr.Dataset) -> list[list[torch.Tensor]]:
 
 
 @pytest.fixture(params=["webdataset", "tfrecord"])
-def source(request: pytest.FixtureRequest, shards: Path, records: Path) -> Iterator[str]:
-    pattern = f"{shards}/*.tar" if request.param == "webdataset" else f"{records}/train-*"
-    return pattern
+def source(request: pytest.FixtureRequest, shards: Path, records: Path) -> str:
+    return f"{shards}/*.tar" if request.param == "webdataset" else f"{records}/train-*"
 
 
 def test_scanned_indexed_and_packed_give_the_same_batches(source: str, tmp_path: Path) -> None:
