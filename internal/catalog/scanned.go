@@ -58,10 +58,19 @@ type SourceColumn struct {
 // Place is where a value lies in its sample's container, which is what an index has of a located field.
 type Place struct{ Offset, Length int64 }
 
-// Frame is a record around a sample's image whose container has a checksum of it.
+// Frame is a record around a sample's image, or the image itself, that the container has a checksum of.
 type Frame struct {
 	Place
-	CRC32C uint32
+	CRC  uint32
+	IEEE bool // zip's CRC-32; else CRC-32C
+}
+
+// Checksum is that of the frame's bytes.
+func (f *Frame) Checksum(data []byte) uint32 {
+	if f.IEEE {
+		return crc32.ChecksumIEEE(data)
+	}
+	return crc32.Checksum(data, castagnoli)
 }
 
 // FromTable makes a dataset of what a scan found. The table is the dataset's from now on.

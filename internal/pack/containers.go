@@ -2,7 +2,6 @@ package pack
 
 import (
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,8 +28,12 @@ type ContainerOptions struct {
 	Split      string          `json:"split"`
 }
 
+func (o *ContainerOptions) scanOptions() scan.Options {
+	return scan.Options{Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
+}
+
 func (o *ContainerOptions) open(source string) (*catalog.Dataset, error) {
-	options := scan.Options{Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
+	options := o.scanOptions()
 	if o.Containers == nil {
 		return scan.Open(source, options)
 	}
@@ -152,10 +155,12 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
 		return buffer, recordError(r, fault.KindIO, "the container cannot be read, or changed meanwhile", err)
 	}
-	if found := crc32.Checksum(data, castagnoli); x.framed && found != x.frame.CRC32C {
-		e := recordError(r, fault.KindChecksum, fault.Differs("the record's own CRC-32C differs", fmt.Sprintf("%08x", x.frame.CRC32C), fmt.Sprintf("%08x", found)), nil)
-		e.(*catalog.Error).Offset = at.Offset
-		return buffer, e
+	if x.framed {
+		if found := x.frame.Checksum(data); found != x.frame.CRC {
+			e := recordError(r, fault.KindChecksum, fault.Differs("the checksum that the container has of the record differs", fmt.Sprintf("%08x", x.frame.CRC), fmt.Sprintf("%08x", found)), nil)
+			e.(*catalog.Error).Offset = at.Offset
+			return buffer, e
+		}
 	}
 	r.space = data
 	r.data = data[x.offset-at.Offset:][:x.length:x.length]

@@ -211,7 +211,7 @@ func TestARecordWhoseOwnChecksumDiffersEndsIndexingAndPacking(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.tfrecord")
 	whole[bytes.Index(whole, []byte("\xff\xd8"))+100] ^= 1 // inside the first image
 	require.NoError(t, os.WriteFile(file, whole, 0o644))
-	const want = "a.tfrecord: record 0 (a/0) at byte 12: bad: the record's own CRC-32C differs"
+	const want = "a.tfrecord: record 0 (a/0) at byte 12: bad: the checksum that the container has of the record differs"
 	_, err = Index(context.Background(), IndexConfig{Source: file}, nil)
 	require.ErrorContains(t, err, want)
 	_, err = Pack(context.Background(), PackConfig{Source: file, Destination: file + ".hr"}, nil)

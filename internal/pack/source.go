@@ -10,6 +10,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/scan"
 )
 
 // item is one sample before its file was read.
@@ -149,6 +150,9 @@ func (f *folder) close()                  {}
 func openSource(c *PackConfig) (source, error) {
 	switch strings.ToLower(filepath.Ext(c.Source)) {
 	case ".csv", ".parquet":
+		if options := c.scanOptions(); options.Given() {
+			return nil, catalog.NewError(fault.KindArgument, c.Source, "format, image, label, fields, classes and split are for containers; this is a list of files")
+		}
 		return openTable(c)
 	}
 	return openFolderOr(c.Source, c.AllowEmpty, &c.ContainerOptions, false)
@@ -156,9 +160,13 @@ func openSource(c *PackConfig) (source, error) {
 
 // openFolderOr opens a folder of class folders, or what else may be a source in place.
 func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool) (source, error) {
+	options := o.scanOptions()
 	info, err := os.Stat(path)
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
 		f, err := openFolder(path, allowEmpty)
+		if err == nil && options.Given() {
+			return nil, scan.NoContainer(path, catalog.Listed)
+		}
 		if err == nil || fault.KindOf(err) != fault.KindEmpty {
 			return f, err
 		}

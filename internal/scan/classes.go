@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -73,10 +72,13 @@ func topFolder(parts []*part) string {
 	return top
 }
 
-// classFolders makes a table of image files in folders, in the order in which torchvision's ImageFolder
-// has them once they are extracted.
-func classFolders(root string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
-	top := topFolder(parts)
+// imageFiles makes a table of image files, whose folders are their classes where each lies in one, in the
+// order in which torchvision's ImageFolder has them once they are extracted.
+func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, o *Options) (*catalog.Table, error) {
+	if o.Image != "" || o.Label != "" || len(o.Fields) > 0 {
+		return nil, catalog.NewError(fault.KindArgument, where(root, shards), "image, label and fields name columns, and an archive of image files has none")
+	}
+	top, labelled := topFolder(parts), haveClasses(parts)
 	type entry struct {
 		shard, row int
 		name       string
@@ -84,38 +86,46 @@ func classFolders(root string, shards []catalog.ShardInfo, parts []*part, o *Opt
 	var entries []entry
 	for shard, p := range parts {
 		for i := range p.keys.Len() {
-			name := string(p.keys.Bytes(i))[len(top):]
-			if !strings.Contains(name, "/") {
-				return nil, catalog.NewError(fault.KindUnsupported, filepath.Join(root, filepath.FromSlash(shards[shard].Name)), "%.80q lies in no folder of a class", name)
-			}
-			entries = append(entries, entry{shard, int(i), name})
+			entries = append(entries, entry{shard, int(i), string(p.keys.Bytes(i))[len(top):]})
 		}
 	}
-	if len(entries) == 0 {
+	switch {
+	case len(entries) == 0:
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no image")
+	case !labelled && o.Format == "tar":
+		return nil, catalog.NewError(fault.KindUnsupported, where(root, shards), "not every image lies in the folder of a class; without format= the samples are WebDataset's")
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return formats.CompareImagePaths(a.name, b.name) })
 	t := &catalog.Table{Root: root, Shards: shards}
-	t.Source = catalog.SourceInfo{Format: "tar", Image: "member", Label: "folder"}
+	t.Source = catalog.SourceInfo{Format: format, Image: "member"}
+	var keys formats.Names
 	class := ""
 	for _, e := range entries {
-		p := parts[e.shard]
-		if folder, _, _ := strings.Cut(e.name, "/"); class != folder || len(t.Classes) == 0 {
-			class = folder
-			t.Classes = append(t.Classes, formats.TextName(folder))
+		p, label := parts[e.shard], int64(catalog.NoLabel)
+		if labelled {
+			if folder, _, _ := strings.Cut(e.name, "/"); class != folder || len(t.Classes) == 0 {
+				class = folder
+				t.Classes = append(t.Classes, formats.TextName(folder))
+			}
+			label = int64(len(t.Classes) - 1)
 		}
 		t.Shard, t.Offset, t.Length = append(t.Shard, uint32(e.shard)), append(t.Offset, p.offset[e.row]), append(t.Length, p.length[e.row])
-		t.Label = append(t.Label, int64(len(t.Classes)-1))
+		t.Label = append(t.Label, label)
+		if p.frames != nil {
+			t.Frames = append(t.Frames, p.frames[e.row])
+		}
+		keys.Append(formats.SampleKey(e.name))
+	}
+	if labelled {
+		t.Source.Label = "folder"
+	} else {
+		t.Warnings = append(t.Warnings, "the images lie in no folders of classes, so every label is -1")
 	}
 	if o.Classes != nil {
 		if len(o.Classes) != len(t.Classes) {
 			return nil, catalog.NewError(fault.KindArgument, where(root, shards), "classes has %d names (expected %d, the folders)", len(o.Classes), len(t.Classes))
 		}
 		t.Classes = slices.Clone(o.Classes)
-	}
-	var keys formats.Names
-	for _, e := range entries {
-		keys.Append(formats.SampleKey(e.name))
 	}
 	uniqueKeys(t, &keys)
 	return t, nil

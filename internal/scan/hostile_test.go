@@ -31,7 +31,7 @@ func mutations() int {
 }
 
 // repair makes a damaged container's own checksums right again, or nothing behind them would be tested.
-var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord}
+var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord, "folders.zip": func([]byte) {}}
 
 // repairTar gives a right checksum to every block that was a header or looks like one.
 func repairTar(data []byte) {
@@ -217,6 +217,15 @@ func FuzzAnyBytesAsATar(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		repairTar(data)
 		file := filepath.Join(t.TempDir(), "a.tar")
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		survives(t, file)
+	})
+}
+
+func FuzzAnyBytesAsAZip(f *testing.F) {
+	f.Add(fixture(f, "folders.zip"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "a.zip")
 		require.NoError(t, os.WriteFile(file, data, 0o644))
 		survives(t, file)
 	})

@@ -17,6 +17,7 @@ import (
 var walkers = map[string]func(*part) error{
 	"tar":      scanWebDataset,
 	"tfrecord": scanTFRecord,
+	"zip":      scanZip,
 }
 
 // scan reads the headers of all files, several files at a time, and makes one dataset of them.
@@ -30,25 +31,24 @@ func scan(files []string, kind string, o Options) (*catalog.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	format := kind
-	if kind == "tar" && o.Format == "" && arePlain(parts) && o.Image == "" && o.Label == "" {
-		// Images in folders and nothing beside them: perhaps the folders are classes.
-		folders, again, err := walkAll(files, names, scanImageFiles, &o)
-		if err != nil {
-			return nil, err
-		}
-		if haveClasses(folders) {
-			parts, shards, o.Format = folders, again, "tar"
+	format, images := kind, kind == "zip" || o.Format == "tar"
+	if kind == "tar" && !images {
+		format = "webdataset"
+		if o.Format == "" && o.Image == "" && o.Label == "" && arePlain(parts) {
+			// Images in folders and nothing beside them: perhaps the folders are classes.
+			folders, again, err := walkAll(files, names, scanImageFiles, &o)
+			if err != nil {
+				return nil, err
+			}
+			if haveClasses(folders) {
+				parts, shards, format, images = folders, again, "tar", true
+			}
 		}
 	}
 	var t *catalog.Table
-	switch {
-	case o.Format == "tar":
-		t, err = classFolders(root, shards, parts, &o)
-	case kind == "tar":
-		format = "webdataset"
-		fallthrough
-	default:
+	if images {
+		t, err = imageFiles(root, format, shards, parts, &o)
+	} else {
 		t, err = merge(root, format, shards, parts, &o)
 	}
 	if err != nil {

@@ -58,9 +58,9 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 func openFolder(source string, o Options) (*catalog.Dataset, error) {
 	d, err := catalog.Open(source, o.Options)
 	if err == nil {
-		if o.given() && d.Kind() != catalog.Contained {
+		if o.Given() {
 			d.Release()
-			return nil, catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers; this is a dataset of kind %q", d.Kind())
+			return nil, NoContainer(source, d.Kind())
 		}
 		return d, nil
 	}
@@ -78,6 +78,11 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		return nil, err
 	}
 	return openFiles(source, files, false, o)
+}
+
+// NoContainer refuses words that are about containers of a dataset that is none, or has its index already.
+func NoContainer(source string, kind catalog.Kind) error {
+	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s", kind)
 }
 
 // containersIn are the files of a folder that are containers by their content, sorted by name.
@@ -193,8 +198,8 @@ func kindOfHead(head []byte) kind {
 		return kind{"parquet", "Parquet is not read in place yet; headrace pack takes a Parquet list of files"}
 	case strings.HasPrefix(text, "ARROW1"), strings.HasPrefix(text, "\xff\xff\xff\xff"):
 		return kind{"arrow", "Arrow is not read yet" + packInstead}
-	case strings.HasPrefix(text, "PK\x03\x04"):
-		return kind{"zip", "zip is not read yet; extract it first"}
+	case strings.HasPrefix(text, zipMagic[0]), strings.HasPrefix(text, zipMagic[1]):
+		return kind{name: "zip"}
 	case strings.HasPrefix(text, "\x0a\x23\xd7\xce"):
 		return kind{"recordio", "RecordIO is not read yet" + packInstead}
 	}
@@ -214,7 +219,7 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 			return nil, err
 		}
 		switch {
-		case found.name == "" && len(files) == 1 && !o.given():
+		case found.name == "" && len(files) == 1 && !o.Given():
 			return nil, notAContainer(file, o)
 		case found.name == "":
 			return nil, catalog.NewError(fault.KindUnsupported, file, "this is no container that is known (expected a file of one of %q)", Formats)

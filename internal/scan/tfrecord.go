@@ -34,7 +34,7 @@ func scanTFRecord(p *part) error {
 		if err := p.add("", record.Offset, cells); err != nil {
 			return at(err, record.Offset)
 		}
-		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: record.Offset, Length: record.Length}, CRC32C: record.CRC32C})
+		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: record.Offset, Length: record.Length}, CRC: record.CRC32C})
 	}
 }
 

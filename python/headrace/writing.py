@@ -186,7 +186,7 @@ def verify(
 
 def _containers(source: Path | Sequence[Path], *choices: Any) -> dict[str, Any]:
     """The source of a job, with what is said of its containers."""
-    found = containers.config(source, *choices)
+    found = containers.config("source", source, *choices)
     if "path" in found:
         found["source"] = found.pop("path")
     return found

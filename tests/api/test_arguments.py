@@ -23,13 +23,26 @@ NOTHING_TAKES = [object(), {1, 2}, 1j, {1: object()}, lambda: None, 1.5]
 TAKE_ANY_ITERABLE = [("Dataset.from_files", "labels"), ("Loader", "sampler")]
 
 PATHS = ["", "a\0b", "\ud800", b"\xff\0", 3, None, ["a"]]
+SOURCES = [*PATHS[:-1], [""], [3], [["a"]], ("a\0b",)]
+NAMES = [b"x", 3, ["a"], "\ud800", "", "a\0b"]
+# The folder of the test is no container; what names a column is refused of it.
+CONTAINERS: dict[str, list[Any]] = {
+    "format": [*NAMES, "pickle"],
+    "image": [*NAMES, "jpg"],
+    "label": [*NAMES, "cls"],
+    "fields": ["ab", 3, [1], [""], ["txt"], []],
+    "classes": ["ab", 3, [1, 2], [None], ["a"]],
+    "split": [*NAMES, "train"],
+}
 FLAGS = ["yes", 1, None, [], 0.0]
 COUNTS = [0, -1, 2**63, 2**70, "2", 1.0, [1], math.nan]
 TEXTS = [b"x", 3, None, ["a"], "\ud800"]
 
 CASES: dict[str, dict[str, list[Any]]] = {
     "Dataset": {
-        "path": PATHS,
+        "path": SOURCES,
+        **CONTAINERS,
+        "root": [value for value in PATHS if value is not None],
         "backend": ["carrier pigeon", None, 3],
         "index_dir": [value for value in PATHS if value is not None],
         "verify_crc": FLAGS,
@@ -57,7 +70,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "classes": ["ab", 3, [1, 2], [None]],
     },
     "pack": {
-        "source": PATHS,
+        "source": SOURCES,
+        **CONTAINERS,
         "destination": PATHS,
         "shard_size": [0, -1, 1.5, "big", None, "0MB", "9999999999999999GB", 2**70, "²MB"],
         "resize": [0, -1, "256", 1.5, 2**70],
@@ -75,7 +89,9 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "on_progress": [3, "print"],
     },
     "index": {
-        "source": PATHS,
+        "source": SOURCES,
+        **CONTAINERS,
+        "out": [value for value in PATHS if value is not None],
         "index_dir": [value for value in PATHS if value is not None],
         "seek": FLAGS,
         "on_fault": ["ignore", None, 3],
@@ -86,6 +102,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
     "verify": {
         "source": PATHS,
         "index_dir": [value for value in PATHS if value is not None],
+        "root": [value for value in PATHS if value is not None],
         "decode": FLAGS,
         "num_threads": COUNTS,
         "on_progress": [3],

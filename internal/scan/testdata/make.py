@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,16 @@ def tars() -> dict[str, Any]:
     return said
 
 
+def zips() -> None:
+    """Stored members, as Python's zipfile writes them, with what macOS adds."""
+    with zipfile.ZipFile(HERE / "folders.zip", "w") as archive:
+        names = ["top/b/2.jpg", "top/a/x-y/1.png", "top/a/x/1.jpg", "top/b/10.JPEG", "top/a/z.ppm"]
+        for i, name in enumerate(names):
+            archive.writestr(name, jpeg(i))
+        archive.writestr("__MACOSX/top/b/._2.jpg", b"?")
+        archive.writestr("top/README", b"?")
+
+
 def tfrecord() -> dict[str, Any]:
     """Two writers: tfrecord's, and protobuf's own, which packs numbers and orders features as it likes."""
     path = HERE / "slim.tfrecord"
@@ -125,5 +136,6 @@ def tfrecord() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    zips()
     said = tars() | tfrecord()
     (HERE / "expected.json").write_text(json.dumps(said, indent=1) + "\n")

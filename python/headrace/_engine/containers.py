@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def config(
+    what: str,
     path: Path | Sequence[Path],
     format: str | None,
     image: str | None,
@@ -22,12 +23,16 @@ def config(
     split: str | None,
     root: Path | None = None,
 ) -> dict[str, Any]:
-    """The engine's configuration of a source, which may be one path or several."""
+    """The engine's configuration of a source, which may be one path or several.
+
+    Args:
+        what: the name of the argument that the source was given as.
+    """
     found: dict[str, Any] = {}
     if isinstance(path, list | tuple):
-        found["containers"] = arguments.each("path", path, arguments.path)
+        found["containers"] = arguments.each(what, path, arguments.path)
     else:
-        found["path"] = arguments.path("path", path)
+        found["path"] = arguments.path(what, path)
     for name, value in (
         ("format", format),
         ("image", image),

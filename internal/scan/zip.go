@@ -1,0 +1,53 @@
+package scan
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// zipMagic begins a zip file with a member, and one without any (APPNOTE.TXT 4.3.7 and 4.3.16).
+var zipMagic = []string{"PK\x03\x04", "PK\x05\x06"}
+
+// encrypted is bit 0 of a member's flags (APPNOTE.TXT 4.4.4).
+const encrypted = 1
+
+// scanZip notes every image file of a zip archive, by its central directory; the content of a member begins
+// behind its local header, whose length differs from what the directory says. Only stored members have
+// their bytes in the file.
+func scanZip(p *part) error {
+	archive, err := zip.NewReader(p.file, p.size)
+	if err != nil && (archive == nil || !errors.Is(err, zip.ErrInsecurePath)) { // names are names only here
+		return fmt.Errorf("%w: the zip archive's directory: %v", formats.ErrBad, err)
+	}
+	for _, f := range archive.File {
+		// macOS puts a file of attributes beside each image, under the image's own name.
+		if !formats.HasImageExtension(f.Name) || strings.HasPrefix(f.Name, "__MACOSX/") {
+			continue
+		}
+		offset, err := f.DataOffset()
+		if err != nil {
+			return fmt.Errorf("%w: the member %.80q has no local header where the directory says: %v", formats.ErrBad, f.Name, err)
+		}
+		switch size := f.CompressedSize64; {
+		case f.Flags&encrypted != 0:
+			return at(fmt.Errorf("%w: the member %.80q is encrypted", formats.ErrUnsupported, f.Name), offset)
+		case f.Method != zip.Store:
+			return at(fmt.Errorf("%w: the member %.80q is compressed by method %d (expected 0, stored, as `zip -0` writes it)", formats.ErrUnsupported, f.Name, f.Method), offset)
+		case size != f.UncompressedSize64:
+			return at(fmt.Errorf("%w: the stored member %.80q has two sizes, %d and %d", formats.ErrBad, f.Name, size, f.UncompressedSize64), offset)
+		// Unsigned, and compared before it is added to anything.
+		case offset < 0 || offset > p.size || size > uint64(p.size-offset):
+			return at(fmt.Errorf("%w: the member %.80q of %d bytes ends behind the archive's %d", formats.ErrTruncated, f.Name, size, p.size), offset)
+		}
+		if err := p.addFile(f.Name, offset, int64(f.CompressedSize64)); err != nil {
+			return at(err, offset)
+		}
+		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
+	}
+	return nil
+}
