@@ -83,19 +83,24 @@ int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */
 
-/* config: {"path": "..."} a packed directory, an indexed folder, or an image folder;
+/* config: {"path": "..."} a packed directory, an index, an image folder, or containers (a file, a
+ * folder or a pattern);
+ *      or {"containers": [...]} several containers, patterns too;
  *      or {"paths": [...], "labels": [...], "classes": [...]} files in place;
  *      or {"parts": [{"path"...}, {"paths"...}...], "classes": [...]} the samples of several
- * datasets, one dataset after the other, each part given as one of these three. Labels stay those
+ * datasets, one dataset after the other, each part given as one of these. Labels stay those
  * of their part. Without "classes" all parts that have class names must have the same ones; an
  * empty list says that the labels have no names. Optional: "backend": "auto"|"mmap"|"pread",
  * "index_dir": "...", "verify_crc": true, "limits": {"max_pixels": n, "max_decoder_bytes": n,
- * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n}, which docs/limits.md explains. */
+ * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n}, which docs/limits.md explains. Of
+ * containers: "format", "image", "label", "fields": [...], "classes": [...], "split"; of an index
+ * of containers "root": docs/formats.md. */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
-/* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"concatenated", "fingerprint",
- * "fields": [{"name","type","shape"}], "shards", "bytes", "backend", "parts": [{"rows", "kind",
- * "path"}...] of several, ...} and, with index >= 0, of that sample:
+/* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
+ * "concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards", "bytes", "backend",
+ * "parts": [{"rows", "kind", "path"}...] of several, "source": {"format", "image", "label",
+ * "columns"} and "warnings": [...] of containers, ...} and, with index >= 0, of that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays
  * as {"dtype","shape","data": base64}. */

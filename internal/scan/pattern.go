@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 )
@@ -40,7 +42,7 @@ func expand(source string) (files []string, named bool, err error) {
 		files = append(files, found...)
 	}
 	if len(files) == 0 {
-		return nil, false, catalog.IOError(source, "no file has such a name", os.ErrNotExist)
+		return nil, false, catalog.IOError(source, "no file has such a name", unix.ENOENT)
 	}
 	return files, named, nil
 }

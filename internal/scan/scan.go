@@ -127,8 +127,8 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 	if shard, err = catalog.ShardOf(name, f); err != nil {
 		return nil, shard, catalog.IOError(path, "cannot read the container", err)
 	}
-	// A container's table is a small part of it; the headers of one that holds nothing else are most.
-	if short := headroom.Memory(min(shard.Size/8, 1<<30)); short != nil {
+	// A container's table is a small part of it, unless that holds nothing but headers.
+	if short := headroom.Memory(min(shard.Size/64, 256<<20)); short != nil {
 		return nil, shard, short
 	}
 	p = newPart(formats.NewWindow(f), shard.Size, o)

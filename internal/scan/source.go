@@ -219,10 +219,8 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 			return nil, err
 		}
 		switch {
-		case found.name == "" && len(files) == 1 && !o.Given():
-			return nil, notAContainer(file, o)
 		case found.name == "":
-			return nil, catalog.NewError(fault.KindUnsupported, file, "this is no container that is known (expected a file of one of %q)", Formats)
+			return nil, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)", Formats)
 		case found.refused != "":
 			return nil, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
 		case i == 0:
@@ -242,15 +240,4 @@ func kindOfFormat(format string) string {
 		return "tar"
 	}
 	return format
-}
-
-// notAContainer answers for a single file that is none as the listing of a folder does: most such files were
-// meant to be folders.
-func notAContainer(file string, o Options) error {
-	d, err := catalog.Open(file, o.Options)
-	if err == nil {
-		d.Release()
-		return catalog.NewError(fault.KindInternal, file, "a file was opened as a folder")
-	}
-	return err
 }
