@@ -31,7 +31,8 @@ func mutations() int {
 }
 
 // repair makes a damaged container's own checksums right again, or nothing behind them would be tested.
-var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord, "folders.zip": func([]byte) {}}
+var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord, "folders.zip": func([]byte) {},
+	"mds/shard.00000.mds": func([]byte) {}}
 
 // repairTar gives a right checksum to every block that was a header or looks like one.
 func repairTar(data []byte) {
@@ -102,7 +103,7 @@ func TestDamagedContainersAreErrorsThatNameThemOrDatasetsThatCanBeRead(t *testin
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(7, 11))
-			whole, file := fixture(t, name), filepath.Join(t.TempDir(), name)
+			whole, file := fixture(t, name), filepath.Join(t.TempDir(), filepath.Base(name))
 			opened := 0
 			for range count {
 				data := mutate(r, whole)
@@ -217,6 +218,15 @@ func FuzzAnyBytesAsATar(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		repairTar(data)
 		file := filepath.Join(t.TempDir(), "a.tar")
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		survives(t, file)
+	})
+}
+
+func FuzzAnyBytesAsMDS(f *testing.F) {
+	f.Add(fixture(f, "mds/shard.00000.mds"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "a.mds")
 		require.NoError(t, os.WriteFile(file, data, 0o644))
 		survives(t, file)
 	})

@@ -18,6 +18,7 @@ var walkers = map[string]func(*part) error{
 	"tar":      scanWebDataset,
 	"tfrecord": scanTFRecord,
 	"zip":      scanZip,
+	"mds":      scanMDS,
 }
 
 // scan reads the headers of all files, several files at a time, and makes one dataset of them.

@@ -182,7 +182,11 @@ func kindOf(path string) (kind, error) {
 	if n == 0 && err != nil {
 		return kind{}, nil
 	}
-	return kindOfHead(head[:n]), nil
+	found := kindOfHead(head[:n])
+	if info, err := f.Stat(); err == nil && found.name == "" && formats.IsMDS(f, info.Size()) {
+		found.name = "mds"
+	}
+	return found, nil
 }
 
 func kindOfHead(head []byte) kind {
@@ -194,6 +198,8 @@ func kindOfHead(head []byte) kind {
 		return kind{name: "tfrecord"}
 	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:
 		return kind{"gzip or zlib", "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
+	case strings.HasPrefix(text, "\x28\xb5\x2f\xfd"):
+		return kind{"zstd", "the file is compressed by zstd as a whole, which leaves no way to one sample; decompress it first"}
 	case strings.HasPrefix(text, "PAR1"):
 		return kind{"parquet", "Parquet is not read in place yet; headrace pack takes a Parquet list of files"}
 	case strings.HasPrefix(text, "ARROW1"), strings.HasPrefix(text, "\xff\xff\xff\xff"):

@@ -1,6 +1,6 @@
 """Writes the containers of this folder with their official writers, and what the official readers find.
 
-Run it where webdataset, tfrecord, numpy and Pillow are: ``python make.py``. The files are committed, so that
+Run it where webdataset, tfrecord, mosaicml-streaming, numpy and Pillow are: ``python make.py``. The files are committed, so that
 the tests of Go need none of these.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 import zipfile
 import zlib
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 import webdataset
 from PIL import Image
+from streaming import MDSWriter
+from streaming.base.format.mds.reader import MDSReader
 from tfrecord import TFRecordWriter, tfrecord_loader
 
 HERE = Path(__file__).parent
@@ -135,7 +138,36 @@ def tfrecord() -> dict[str, Any]:
     }
 
 
+def mds() -> dict[str, Any]:
+    """MosaicML's own writer and reader; every encoding but arrays' variants."""
+    path = HERE / "mds"
+    shutil.rmtree(path, ignore_errors=True)
+    columns = {"photo": "jpeg", "label": "int", "caption": "str", "raw": "bytes", "meta": "json"}
+    columns |= {"half": "float16", "small": "int8", "wide": "uint64", "digits": "str_int"}
+    columns |= {"array": "ndarray", "pickled": "pkl", "weight": "float64"}
+    samples = []
+    with MDSWriter(out=str(path), columns=columns, compression=None, size_limit=5000) as writer:
+        for i in range(6):
+            sample = {"photo": jpeg(i), "label": i + 3, "caption": "é" * i, "raw": bytes(i)}
+            sample |= {"meta": {"n": i}, "half": np.float16(i / 2), "small": np.int8(-i)}
+            sample |= {"wide": np.uint64(i), "digits": -i, "array": np.arange(i + 1), "pickled": {i}}
+            samples.append(sample | {"weight": np.float64(i / 3)})
+            writer.write(samples[-1])
+    index = json.loads((path / "index.json").read_text())
+    found = []
+    for shard in index["shards"]:
+        reader = MDSReader.from_json(str(path), None, shard)
+        name = shard["raw_data"]["basename"].removesuffix(".mds")
+        for i in range(shard["samples"]):
+            data = reader.get_sample_data(i)
+            values = reader.decode_sample(data)
+            members = {n: zlib.crc32(str(v).encode()) for n, v in values.items() if n != "photo"}
+            members["photo"] = zlib.crc32(samples[len(found)]["photo"])
+            found.append({"key": f"{name}/{i}", "members": members})
+    return {"mds": found}
+
+
 if __name__ == "__main__":
     zips()
-    said = tars() | tfrecord()
+    said = tars() | tfrecord() | mds()
     (HERE / "expected.json").write_text(json.dumps(said, indent=1) + "\n")

@@ -51,8 +51,8 @@ Source = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=_path,
-        help="A packed dataset, an index, a folder of images, or containers: a tar or TFRecord "
-        "file, a folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
+        help="A packed dataset, an index, a folder of images, or containers: a tar, zip, "
+        "TFRecord or MDS file, a folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
     ),
 ]
 Folder = Annotated[
@@ -60,8 +60,8 @@ Folder = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=_path,
-        help="A folder with one folder of images a class; or containers: a tar or TFRecord file, a "
-        "folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
+        help="A folder with one folder of images a class; or containers: a tar, zip, TFRecord "
+        "or MDS file, a folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
     ),
 ]
 Images = Annotated[

@@ -1,0 +1,155 @@
+package scan
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow/float16"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// scanMDS reads the samples of a shard of MosaicML's streaming. A column encoded as JPEG or PNG is the image
+// whatever its name, where there is only one.
+func scanMDS(p *part) error {
+	p.plain = false
+	m, err := formats.NewMDS(p.file, p.size)
+	if err != nil {
+		return err
+	}
+	if !p.image.given {
+		p.image.names = imageOf(m.Columns)
+	}
+	places := make([][2]int64, len(m.Columns))
+	var cells []cell
+	for {
+		begin, err := m.Next(places)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		cells = cells[:0]
+		for i := range m.Columns {
+			c := cell{name: m.Columns[i].Name, offset: places[i][0], length: places[i][1]}
+			if err := p.decodeMDS(&c, m.Columns[i].Encoding); err != nil {
+				return at(fmt.Errorf("the column %.80q: %w", c.name, err), c.offset)
+			}
+			cells = append(cells, c)
+		}
+		if err := p.add("", begin, cells); err != nil {
+			return at(err, begin)
+		}
+	}
+}
+
+// imageOf are the usual names of images, or the only column whose encoding says that it is one.
+func imageOf(columns []formats.MDSColumn) []string {
+	var encoded []string
+	for _, c := range columns {
+		if slices.Contains(imageNames, c.Name) {
+			return imageNames
+		}
+		if c.Encoding == "jpeg" || c.Encoding == "png" {
+			encoded = append(encoded, c.Name)
+		}
+	}
+	if len(encoded) == 1 {
+		return encoded
+	}
+	return imageNames
+}
+
+// decodeMDS gives a cell the kind of its column's encoding (streaming/base/format/mds/encodings.py), and to
+// numbers their value. What is neither bytes, text nor a number is no field: arrays, raw images of PIL, and
+// pickles, which are never loaded.
+func (p *part) decodeMDS(c *cell, encoding string) error {
+	switch encoding {
+	case "bytes", "jpeg", "png":
+		return nil
+	case "str", "json", "str_decimal":
+		c.kind = textCell
+		return nil
+	case "str_int", "str_float":
+		return p.decodeWord(c, encoding == "str_int")
+	}
+	width, number := numberOf(encoding)
+	if width == 0 {
+		if name, _, _ := strings.Cut(encoding, ":"); name == "pkl" && slices.Contains(p.label.names, c.name) {
+			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read", formats.ErrUnsupported)
+		}
+		c.kind = listCell
+		return nil
+	}
+	if c.length != width {
+		return fmt.Errorf("%w: a value of %d bytes (expected %d, for %s)", formats.ErrBad, c.length, width, encoding)
+	}
+	data, err := p.bytes(c, 8)
+	if err != nil {
+		return err
+	}
+	number(c, data)
+	return nil
+}
+
+// decodeWord reads a number that is written in digits.
+func (p *part) decodeWord(c *cell, whole bool) (err error) {
+	data, err := p.bytes(c, 64)
+	if err != nil {
+		return err
+	}
+	if whole {
+		c.kind = intCell
+		c.int, err = strconv.ParseInt(string(data), 10, 64)
+	} else {
+		c.kind = floatCell
+		c.number, err = strconv.ParseFloat(string(data), 64)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %.40q is no number", formats.ErrBad, data)
+	}
+	return nil
+}
+
+// numberOf is how many bytes a number of an encoding has, 0 for what is none, and what takes it.
+func numberOf(encoding string) (width int64, take func(*cell, []byte)) {
+	whole := func(width int64, value func([]byte) int64) (int64, func(*cell, []byte)) {
+		return width, func(c *cell, b []byte) { c.kind, c.int = intCell, value(b); c.number = float64(c.int) }
+	}
+	float := func(width int64, value func([]byte) float64) (int64, func(*cell, []byte)) {
+		return width, func(c *cell, b []byte) { c.kind, c.number = floatCell, value(b) }
+	}
+	le := binary.LittleEndian
+	switch encoding {
+	case "int", "int64":
+		return whole(8, func(b []byte) int64 { return int64(le.Uint64(b)) })
+	case "int32":
+		return whole(4, func(b []byte) int64 { return int64(int32(le.Uint32(b))) })
+	case "int16":
+		return whole(2, func(b []byte) int64 { return int64(int16(le.Uint16(b))) })
+	case "int8":
+		return whole(1, func(b []byte) int64 { return int64(int8(b[0])) })
+	case "uint32":
+		return whole(4, func(b []byte) int64 { return int64(le.Uint32(b)) })
+	case "uint16":
+		return whole(2, func(b []byte) int64 { return int64(le.Uint16(b)) })
+	case "uint8":
+		return whole(1, func(b []byte) int64 { return int64(b[0]) })
+	case "uint64": // beyond 2^63 only a float has room for it
+		return float(8, func(b []byte) float64 { return float64(le.Uint64(b)) })
+	case "float64":
+		return float(8, func(b []byte) float64 { return math.Float64frombits(le.Uint64(b)) })
+	case "float32":
+		return float(4, func(b []byte) float64 { return float64(math.Float32frombits(le.Uint32(b))) })
+	case "float16":
+		return float(2, func(b []byte) float64 { return float64(float16.FromLEBytes(b).Float32()) })
+	}
+	return 0, nil
+}
