@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -116,8 +115,7 @@ class Dataset:
         if index_dir is not None:
             config["index_dir"] = arguments.path("index_dir", index_dir)
         self._open(config, backend, verify_crc, limits)
-        for warning in self.info.get("warnings", ()):
-            warnings.warn(warning, stacklevel=2)
+        containers.warn_of(self.info)
 
     @classmethod
     def from_files(

@@ -201,8 +201,9 @@ def write(path: Path, files: dict[str, bytes]) -> Path:
 
 def test_what_is_missing_is_warned_of_and_what_is_in_doubt_refused(tmp_path: Path) -> None:
     write(tmp_path / "plain.tar", {"0.jpg": image(0), "0.note": b"x"})
-    with pytest.warns(UserWarning, match="every label is -1"), hr.Dataset(tmp_path / "plain.tar"):
-        pass
+    with pytest.warns(UserWarning, match="every label is -1") as said:
+        hr.Loader(tmp_path / "plain.tar", 1, transform=[T.CenterCrop(8)]).close()
+    assert [warning.filename for warning in said] == [__file__]
     write(tmp_path / "two.tar", {"0.jpg": image(0), "0.png": image(1), "0.cls": b"1"})
     with pytest.raises(errors.UnsupportedError, match=r"jpg and png may both be the image"):
         hr.Dataset(tmp_path / "two.tar")

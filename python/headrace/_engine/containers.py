@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace._engine import arguments
@@ -47,3 +49,12 @@ def config(
     if root is not None:
         found["root"] = arguments.path("root", root)
     return found
+
+
+def warn_of(info: Mapping[str, Any]) -> None:
+    """Warns of what a scan has to say, where the user's own code opened the dataset."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("headrace."):
+        level, frame = level + 1, frame.f_back
+    for text in info.get("warnings", ()):
+        warnings.warn(text, stacklevel=level)
