@@ -244,8 +244,9 @@ func readPlace(path string, size int64, at Place) ([]byte, error) {
 	return data, nil
 }
 
-// endBytes of its beginning and of its end stand for a container whose time has changed.
-const endBytes = 16 << 10
+// endBytes of its beginning and of its end stand for a container whose time has changed. They hold what
+// LMDB writes with every transaction: two pages.
+const endBytes = 64 << 10
 
 // EndsOf is the checksum of a container's first and last bytes, by which a copy or a touched file is told
 // from another one of the same size.

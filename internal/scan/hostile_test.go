@@ -32,7 +32,7 @@ func mutations() int {
 
 // repair makes a damaged container's own checksums right again, or nothing behind them would be tested.
 var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord, "folders.zip": func([]byte) {},
-	"mds/shard.00000.mds": func([]byte) {}}
+	"mds/shard.00000.mds": func([]byte) {}, "plain.lmdb": func([]byte) {}, "datum.lmdb": func([]byte) {}}
 
 // repairTar gives a right checksum to every block that was a header or looks like one.
 func repairTar(data []byte) {
@@ -218,6 +218,16 @@ func FuzzAnyBytesAsATar(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		repairTar(data)
 		file := filepath.Join(t.TempDir(), "a.tar")
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		survives(t, file)
+	})
+}
+
+func FuzzAnyBytesAsLMDB(f *testing.F) {
+	f.Add(fixture(f, "plain.lmdb"))
+	f.Add(fixture(f, "datum.lmdb"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "a.lmdb")
 		require.NoError(t, os.WriteFile(file, data, 0o644))
 		survives(t, file)
 	})

@@ -19,6 +19,7 @@ var walkers = map[string]func(*part) error{
 	"tfrecord": scanTFRecord,
 	"zip":      scanZip,
 	"mds":      scanMDS,
+	"lmdb":     scanLMDB,
 }
 
 // scan reads the headers of all files, several files at a time, and makes one dataset of them.

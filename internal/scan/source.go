@@ -194,6 +194,8 @@ func kindOfHead(head []byte) kind {
 	switch {
 	case formats.IsTar(head):
 		return kind{name: "tar"}
+	case formats.IsLMDB(head):
+		return kind{name: "lmdb"}
 	case formats.IsTFRecord(head):
 		return kind{name: "tfrecord"}
 	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:

@@ -66,12 +66,12 @@ class Dataset:
         fingerprint: a short text that differs when the samples differ.
 
     Args:
-        path: the directory; or containers: a tar, zip, TFRecord or MDS file, a folder of such, a
-            pattern as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of paths.
-            What they are is found by their content (docs/formats.md). Without an index their
-            headers are read now; ``headrace index`` does that once.
-        format: "webdataset", "tar" (of class folders), "zip", "tfrecord" or "mds", where the
-            content leaves a choice; None: found.
+        path: the directory; or containers: a tar, zip, TFRecord, MDS or LMDB file, a folder of
+            such, a pattern as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of
+            paths. What they are is found by their content (docs/formats.md). Without an index
+            their headers are read now; ``headrace index`` does that once.
+        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "mds" or "lmdb",
+            where the content leaves a choice; None: found.
         image: the column of the images; alternatives are separated by ";". None: what has one of
             the usual names.
         label: the column of the labels; "json.NAME" is a member of JSON objects. None: what has one

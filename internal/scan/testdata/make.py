@@ -1,7 +1,7 @@
 """Writes the containers of this folder with their official writers, and what the official readers find.
 
-Run it where webdataset, tfrecord, mosaicml-streaming, numpy and Pillow are: ``python make.py``. The files are committed, so that
-the tests of Go need none of these.
+Run it where webdataset, tfrecord, mosaicml-streaming, lmdb, numpy and Pillow are: ``python make.py``.
+The files are committed, so that the tests of Go need none of these.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import numpy as np
 import webdataset
 from PIL import Image
@@ -167,7 +168,41 @@ def mds() -> dict[str, Any]:
     return {"mds": found}
 
 
+def datum(data: bytes, label: int, encoded: bool) -> bytes:
+    """Caffe's Datum in protobuf's wire format: numbers here have one byte."""
+    length = bytes([len(data) & 0x7F | 0x80, len(data) >> 7])
+    start = bytes([8, 3, 16, 16, 24, 16, 34]) + length + data
+    return start + bytes([40, label]) + (bytes([56, 1]) if encoded else b"")
+
+
+def lmdbs() -> dict[str, Any]:
+    """py-lmdb's: plain images of many sizes, and Datums in a named database."""
+    found: dict[str, Any] = {}
+    for name, named in (("plain.lmdb", None), ("datum.lmdb", b"images")):
+        path = HERE / name
+        path.unlink(missing_ok=True)
+        environment = lmdb.open(str(path), subdir=False, max_dbs=2, map_size=1 << 20, lock=False)
+        database = environment.open_db(named)
+        with environment.begin(write=True, db=database) as transaction:
+            for i in range(9):
+                value = jpeg(i) + bytes(0 if i % 3 else 3000)  # beyond a page, or inside a leaf
+                if named:
+                    value = datum(jpeg(i), i * 2, True)
+                transaction.put(f"k{i}".encode(), value)
+            transaction.put(b"__len__", b"9")
+        with environment.begin(db=database) as transaction:
+            found[name] = [
+                {"key": key.decode(), "members": {"value": zlib.crc32(value)}}
+                for key, value in transaction.cursor()
+                if key != b"__len__"
+            ]
+        environment.close()
+    for i, sample in enumerate(found["datum.lmdb"]):
+        sample["members"] = {"value": zlib.crc32(jpeg(i))}
+    return found
+
+
 if __name__ == "__main__":
     zips()
-    said = tars() | tfrecord() | mds()
+    said = tars() | tfrecord() | mds() | lmdbs()
     (HERE / "expected.json").write_text(json.dumps(said, indent=1) + "\n")

@@ -1,0 +1,251 @@
+package formats
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// LMDB walks the entries of an environment of version 1 (lmdb 0.9: mdb.c, "Page header", "Node structure",
+// MDB_meta), read-only and without its lock: whoever writes meanwhile makes the walk, and any place that it
+// found, worthless. A named database is walked where it is the only one.
+type LMDB struct {
+	r     io.ReaderAt
+	size  int64
+	page  int64 // bytes of a page
+	pages int64 // that may yet be visited: a tree with a loop ends here
+}
+
+// LMDBEntry is a key and where its value lies.
+type LMDBEntry struct {
+	Key            string
+	Offset, Length int64
+}
+
+const (
+	lmdbMagic      = 0xBEEFC0DE
+	lmdbHeader     = 16 // of a page; the meta follows it
+	lmdbNodeHeader = 8
+	lmdbNone       = 1<<64 - 1 // the root of an empty database
+	lmdbMostDepth  = 64
+
+	lmdbBranch, lmdbLeaf, lmdbMeta = 1, 2, 8 // flags of pages
+	lmdbBig, lmdbSub, lmdbDup      = 1, 2, 4 // flags of nodes
+	lmdbDupSort, lmdbIntegerKey    = 4, 8    // flags of databases
+)
+
+// lmdbTree is MDB_db: what is needed of it.
+type lmdbTree struct {
+	flags uint16
+	root  uint64
+}
+
+const lmdbTreeBytes = 48
+
+// IsLMDB recognises the first meta page.
+func IsLMDB(head []byte) bool {
+	return len(head) >= lmdbHeader+8 && binary.LittleEndian.Uint32(head[lmdbHeader:]) == lmdbMagic &&
+		binary.LittleEndian.Uint16(head[10:])&lmdbMeta != 0
+}
+
+// WalkLMDB calls each for every entry, in the order of keys.
+func WalkLMDB(r io.ReaderAt, size int64, each func(LMDBEntry) error) error {
+	w := &LMDB{r: r, size: size}
+	tree, err := w.open()
+	if err != nil {
+		return err
+	}
+	w.pages = size / w.page
+	return w.database(tree, true, each)
+}
+
+// open reads both meta pages and takes the one of the later transaction.
+func (w *LMDB) open() (tree lmdbTree, err error) {
+	le := binary.LittleEndian
+	const metaBytes = 24 + 2*lmdbTreeBytes + 16
+	var newest uint64
+	for n := range int64(2) {
+		at := n*w.page + lmdbHeader
+		b := make([]byte, metaBytes)
+		if at > w.size-metaBytes {
+			return tree, &WalkError{w.size, fmt.Errorf("%w: the file ends inside meta page %d", ErrTruncated, n)}
+		}
+		if err := readAt(w.r, b, at); err != nil {
+			return tree, err
+		}
+		if le.Uint32(b) != lmdbMagic {
+			return tree, &WalkError{at, fmt.Errorf("%w: meta page %d has no magic", ErrBad, n)}
+		}
+		if version := le.Uint32(b[4:]) & 0xffff; version != 1 {
+			return tree, &WalkError{at, fmt.Errorf("%w: LMDB's data format %d (expected 1, that of LMDB 0.9)", ErrUnsupported, version)}
+		}
+		page := int64(le.Uint32(b[24:])) // md_pad of the first tree
+		if page < 256 || page > 1<<16 || page&(page-1) != 0 || n == 1 && page != w.page {
+			return tree, &WalkError{at, fmt.Errorf("%w: pages of %d bytes", ErrBad, page)}
+		}
+		w.page = page
+		if txn := le.Uint64(b[metaBytes-8:]); n == 0 || txn > newest {
+			newest, tree = txn, treeOf(b[24+lmdbTreeBytes:])
+		}
+	}
+	return tree, nil
+}
+
+func treeOf(b []byte) lmdbTree {
+	return lmdbTree{flags: binary.LittleEndian.Uint16(b[4:]), root: binary.LittleEndian.Uint64(b[40:])}
+}
+
+// database walks one tree. In the main one a named database may stand, as an entry whose value is a tree.
+func (w *LMDB) database(tree lmdbTree, main bool, each func(LMDBEntry) error) error {
+	if tree.flags&lmdbDupSort != 0 {
+		return fmt.Errorf("%w: a database with several values a key (dupsort)", ErrUnsupported)
+	}
+	if tree.root == lmdbNone {
+		return nil
+	}
+	var named []lmdbTree
+	var names []string
+	entries := false
+	err := w.visit(tree, tree.root, 0, func(e LMDBEntry, sub *lmdbTree) error {
+		if sub == nil {
+			entries = true
+			return each(e)
+		}
+		if len(named) < 16 { // more than enough to refuse
+			named, names = append(named, *sub), append(names, strconv.Quote(e.Key))
+		}
+		return nil
+	})
+	switch {
+	case err != nil || len(named) == 0:
+		return err
+	case !main || entries || len(named) > 1:
+		return fmt.Errorf("%w: several databases in one environment: %s", ErrUnsupported, strings.Join(names, ", "))
+	}
+	return w.database(named[0], false, each)
+}
+
+// visit goes through the pages below one, branches before leaves and keys in order.
+func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntry, *lmdbTree) error) error {
+	wrong := func(at int64, format string, a ...any) error {
+		return &WalkError{at, fmt.Errorf("%w: "+format, append([]any{ErrBad}, a...)...)}
+	}
+	if number >= uint64(w.size/w.page) {
+		return wrong(-1, "page %d of %d", number, w.size/w.page)
+	}
+	at := int64(number) * w.page
+	if w.pages--; w.pages < 0 || depth > lmdbMostDepth {
+		return wrong(at, "the tree visits more pages than there are, or is more than %d deep", lmdbMostDepth)
+	}
+	b := make([]byte, w.page)
+	if err := readAt(w.r, b, at); err != nil {
+		return &WalkError{at, err}
+	}
+	le := binary.LittleEndian
+	flags, lower := le.Uint16(b[10:]), int64(le.Uint16(b[12:]))
+	if le.Uint64(b) != number || flags != lmdbBranch && flags != lmdbLeaf || lower < lmdbHeader || lower > w.page || lower%2 != 0 {
+		return wrong(at, "page %d says that it is page %d, of flags %#x with nodes up to %d", number, le.Uint64(b), flags, lower)
+	}
+	for place := int64(lmdbHeader); place < lower; place += 2 {
+		node := int64(le.Uint16(b[place:]))
+		if node < lower || node > w.page-lmdbNodeHeader {
+			return wrong(at, "a node at %d of the page", node)
+		}
+		lo, hi, nodeFlags := le.Uint16(b[node:]), le.Uint16(b[node+2:]), le.Uint16(b[node+4:])
+		key, data := node+lmdbNodeHeader, node+lmdbNodeHeader+int64(le.Uint16(b[node+6:]))
+		if data > w.page {
+			return wrong(at+node, "a key that ends behind its page")
+		}
+		if flags == lmdbBranch { // which has no flags: they are bits of the child's number
+			if err := w.visit(tree, uint64(lo)|uint64(hi)<<16|uint64(nodeFlags)<<32, depth+1, each); err != nil {
+				return err
+			}
+			continue
+		}
+		e := LMDBEntry{Key: keyText(tree, b[key:data]), Offset: at + data, Length: int64(lo) | int64(hi)<<16}
+		inline := e.Length
+		if nodeFlags&lmdbBig != 0 {
+			inline = 8
+		}
+		if inline > w.page-data {
+			return wrong(at+node, "a value of %d bytes that ends behind its page", inline)
+		}
+		var sub *lmdbTree
+		switch {
+		case nodeFlags&lmdbDup != 0:
+			return &WalkError{at + node, fmt.Errorf("%w: a key with several values (dupsort)", ErrUnsupported)}
+		case nodeFlags&lmdbSub != 0 && e.Length != lmdbTreeBytes:
+			return wrong(at+node, "a named database of %d bytes (expected %d)", e.Length, lmdbTreeBytes)
+		case nodeFlags&lmdbSub != 0:
+			found := treeOf(b[data:])
+			sub = &found
+		case nodeFlags&lmdbBig != 0:
+			first := le.Uint64(b[data:])
+			if first >= uint64(w.size/w.page) {
+				return wrong(at+node, "a value on page %d of %d", first, w.size/w.page)
+			}
+			if e.Offset = int64(first)*w.page + lmdbHeader; e.Length > w.size-e.Offset {
+				return wrong(at+node, "a value of %d bytes on page %d ends behind the file", e.Length, first)
+			}
+		}
+		if err := each(e, sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyText is a key as text: a number where the database says so, else its bytes.
+func keyText(tree lmdbTree, key []byte) string {
+	if tree.flags&lmdbIntegerKey != 0 && len(key) == 8 {
+		return strconv.FormatUint(binary.LittleEndian.Uint64(key), 10)
+	}
+	if tree.flags&lmdbIntegerKey != 0 && len(key) == 4 {
+		return strconv.FormatUint(uint64(binary.LittleEndian.Uint32(key)), 10)
+	}
+	if strings.IndexByte(string(key), 0) >= 0 {
+		return ""
+	}
+	return TextName(string(key))
+}
+
+// Datum is Caffe's record of an image (caffe.proto).
+type Datum struct {
+	Offset, Length int64 // of the image
+	Label          int64
+	Encoded        bool
+	shape          int64 // channels times height times width
+}
+
+// ReadDatum reads the Datum that a value is; false where the value is none.
+func ReadDatum(r io.ReaderAt, offset, length int64) (d Datum, ok bool, err error) {
+	sides := [3]int64{}
+	err = eachField(r, offset, offset+length, func(f wireField) error {
+		switch {
+		case f.number >= 1 && f.number <= 3 && f.typ == protowire.VarintType && f.value <= 1<<20:
+			sides[f.number-1] = int64(f.value)
+		case f.number == 4 && f.typ == protowire.BytesType:
+			d.Offset, d.Length = f.at, f.end-f.at
+		case f.number == 5 && f.typ == protowire.VarintType:
+			d.Label = int64(int32(f.value))
+		case f.number == 7 && f.typ == protowire.VarintType:
+			d.Encoded = f.value != 0
+		default:
+			return errEnough
+		}
+		return nil
+	})
+	d.shape = sides[0] * sides[1] * sides[2]
+	switch {
+	case err != nil && !errors.Is(err, ErrBad) && !errors.Is(err, ErrLimit): // the file could not be read
+		return d, false, err
+	case err != nil || d.Length == 0 || !d.Encoded && d.Length != d.shape:
+		return d, false, nil
+	}
+	return d, true, nil
+}

@@ -1,0 +1,73 @@
+package scan
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+func TestSamplesOfLMDBAreTheImagesThatItsReaderReads(t *testing.T) {
+	for _, name := range []string{"plain.lmdb", "datum.lmdb"} {
+		d := open(t, "testdata/"+name, Options{})
+		want := expected(t, name)
+		require.Len(t, want, int(d.Len()), name)
+		for i, image := range contents(t, d) {
+			require.Equal(t, want[i].Members["value"], image, name)
+			require.Equal(t, want[i].Key, keys(t, d)[i], name)
+		}
+		require.Contains(t, d.Warnings()[0], `1 of 10 values are no images and passed over, as "__len__"`)
+	}
+	require.Equal(t, []int64{0, 2, 4, 6, 8, 10, 12, 14, 16}, labels(t, open(t, "testdata/datum.lmdb", Options{})))
+	require.Equal(t, int64(-1), labels(t, open(t, "testdata/plain.lmdb", Options{}))[0])
+}
+
+func TestAnLMDBEnvironmentIsAFolder(t *testing.T) {
+	dir := put(t, map[string][]byte{"data.mdb": fixture(t, "plain.lmdb"), "lock.mdb": make([]byte, 8192)})
+	require.Equal(t, int64(9), open(t, dir, Options{}).Len())
+}
+
+func TestOtherFormsOfLMDBAreUnsupportedByName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.lmdb")
+	for want, edit := range map[string]func([]byte){
+		"LMDB's data format 2 (expected 1, that of LMDB 0.9)": func(b []byte) { b[16+4] = 2 },
+		"several values a key (dupsort)": func(b []byte) {
+			for _, meta := range []int{16, 4096 + 16} {
+				b[meta+24+48+4] |= 4
+			}
+		},
+	} {
+		data := fixture(t, "plain.lmdb")
+		edit(data)
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		_, err := Open(file, Options{})
+		require.ErrorContains(t, err, want)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
+func TestALoopInATreeOfLMDBEnds(t *testing.T) {
+	data := fixture(t, "plain.lmdb")
+	// Every leaf becomes a branch whose children are whatever its nodes' first bytes are; every child is made
+	// the root itself.
+	newest := data[16:]
+	if later := data[4096+16:]; binary.LittleEndian.Uint64(later[128:]) > binary.LittleEndian.Uint64(newest[128:]) {
+		newest = later
+	}
+	root := binary.LittleEndian.Uint64(newest[24+48+40:])
+	page := data[root*4096:][:4096]
+	binary.LittleEndian.PutUint16(page[10:], 1)
+	for at := 16; at < int(binary.LittleEndian.Uint16(page[12:])); at += 2 {
+		node := page[binary.LittleEndian.Uint16(page[at:]):]
+		binary.LittleEndian.PutUint16(node, uint16(root))
+		copy(node[2:6], []byte{0, 0, 0, 0})
+	}
+	file := filepath.Join(t.TempDir(), "a.lmdb")
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	_, err := Open(file, Options{})
+	require.ErrorContains(t, err, "the tree visits more pages than there are")
+}
