@@ -105,7 +105,7 @@ const (
 // maxLabelBytes bounds the text of a label, maxJSONBytes an object that one is looked for in.
 const (
 	maxLabelBytes = formats.MaxNameBytes
-	maxJSONBytes  = 1 << 24
+	maxJSONBytes  = 1 << 20
 )
 
 // numberLabel keeps whole numbers, those written as floats too; a fraction is no class.

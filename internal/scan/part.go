@@ -171,6 +171,9 @@ func (p *part) labelOf(cells []cell) (label, error) {
 		if cells[i].name != "json" {
 			continue
 		}
+		if p.jsonPath == "" && cells[i].length > maxJSONBytes {
+			continue // nobody asked for a label in it
+		}
 		data, err := p.bytes(&cells[i], maxJSONBytes)
 		if err != nil {
 			return label{}, err

@@ -1,7 +1,7 @@
-"""Writes the containers of this folder with their official writers, and what the official readers find.
+"""Writes the containers of this folder with their official writers, and what their readers find.
 
-Run it where webdataset, tfrecord, mosaicml-streaming, lmdb, numpy and Pillow are: ``python make.py``.
-The files are committed, so that the tests of Go need none of these.
+Run it where webdataset, tfrecord, mosaicml-streaming, lmdb, numpy and Pillow are. The files are
+committed, so that the tests of Go need none of these.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def zips() -> None:
 
 
 def tfrecord() -> dict[str, Any]:
-    """Two writers: tfrecord's, and protobuf's own, which packs numbers and orders features as it likes."""
+    """The package tfrecord's own writer and reader, which use protobuf's."""
     path = HERE / "slim.tfrecord"
     writer = TFRecordWriter(str(path))
     for i in range(4):
@@ -151,8 +151,8 @@ def mds() -> dict[str, Any]:
         for i in range(6):
             sample = {"photo": jpeg(i), "label": i + 3, "caption": "é" * i, "raw": bytes(i)}
             sample |= {"meta": {"n": i}, "half": np.float16(i / 2), "small": np.int8(-i)}
-            sample |= {"wide": np.uint64(i), "digits": -i, "array": np.arange(i + 1), "pickled": {i}}
-            samples.append(sample | {"weight": np.float64(i / 3)})
+            sample |= {"wide": np.uint64(i), "digits": -i, "weight": np.float64(i / 3)}
+            samples.append(sample | {"array": np.arange(i + 1), "pickled": {i}})
             writer.write(samples[-1])
     index = json.loads((path / "index.json").read_text())
     found = []
