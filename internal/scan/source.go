@@ -64,7 +64,7 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		}
 		return d, nil
 	}
-	if o.IndexDir != "" || fault.KindOf(err) != fault.KindEmpty {
+	if o.IndexDir != "" || fault.KindOf(err) != fault.KindEmpty || hasImages(source) {
 		return nil, err
 	}
 	files, wrong := containersIn(source)
@@ -80,6 +80,15 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 	return openFiles(source, files, false, o)
 }
 
+// hasImages is true of an image folder of which a class is empty: what else lies there is not meant.
+func hasImages(source string) bool {
+	d, err := catalog.Open(source, catalog.Options{AllowEmpty: true})
+	if err == nil {
+		d.Release()
+	}
+	return err == nil
+}
+
 // NoContainer refuses words that are about containers of a dataset that is none, or has its index already.
 func NoContainer(source string, kind catalog.Kind) error {
 	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s", kind)
@@ -93,10 +102,11 @@ func containersIn(dir string) ([]string, error) {
 	}
 	var files []string
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || e.Name()[0] == '.' {
+		// Of a million loose images none is opened.
+		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) {
 			continue
 		}
+		path := filepath.Join(dir, e.Name())
 		if kind, err := kindOf(path); err == nil && kind.name != "" {
 			files = append(files, path)
 		}

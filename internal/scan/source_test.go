@@ -1,0 +1,67 @@
+package scan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+func TestBracesExpandAsAShellDoes(t *testing.T) {
+	for text, want := range map[string]string{
+		"a-{0..2}":       "a-0 a-1 a-2",
+		"{08..11}.tar":   "08.tar 09.tar 10.tar 11.tar",
+		"{3..1}":         "3 2 1",
+		"{a,b{1,2}}c":    "ac b1c b2c",
+		"{x}{0..1}":      "{x}0 {x}1",
+		"{a..c}":         "{a..c}",
+		"no braces":      "no braces",
+		"{1..2}/{00..1}": "1/00 1/01 2/00 2/01",
+		"{open":          "{open",
+	} {
+		found, err := braces(text)
+		require.NoError(t, err)
+		if text == "no braces" {
+			require.Equal(t, []string{want}, found)
+			continue
+		}
+		require.Equal(t, strings.Fields(want), found, text)
+	}
+	for _, text := range []string{"{0..99999999}", "{0..9999}{0..9999}", "{0..18446744073709551615}{0..1048576}"} {
+		_, err := braces(text)
+		require.ErrorContains(t, err, "stand for more than 1048576 files", text)
+	}
+}
+
+func TestAnEmptyClassOfAnImageFolderIsAnErrorWhateverElseLiesThere(t *testing.T) {
+	dir := put(t, map[string][]byte{"a/1.jpg": {1}, "labels.tar": fixture(t, "webdataset.tar")})
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "b"), 0o755))
+	_, err := Open(dir, Options{})
+	require.ErrorContains(t, err, "found no valid file for the classes b")
+	require.Equal(t, fault.KindEmpty, fault.KindOf(err))
+	require.Equal(t, catalog.Listed, open(t, put(t, map[string][]byte{"a/1.jpg": {1}, "labels.tar": fixture(t, "webdataset.tar")}), Options{}).Kind())
+}
+
+func TestFilesOfSeveralKindsAreRefused(t *testing.T) {
+	dir := put(t, map[string][]byte{"a.tar": fixture(t, "webdataset.tar"), "b.tfrecord": fixture(t, "slim.tfrecord"), "README": []byte("x"), "c.jpg": {1}})
+	_, err := Open(dir, Options{})
+	require.ErrorContains(t, err, "b.tfrecord: the files are of several kinds (expected tar, as")
+	_, err = Open(dir+"/a.tar", Options{Format: "tfrecord"})
+	require.ErrorContains(t, err, "the file is of another kind than format says (expected tfrecord, found tar)")
+	_, err = Open(dir+"/README", Options{})
+	require.ErrorContains(t, err, "this is neither a folder nor a container that is known")
+	_, err = Open(dir+"/nope-*", Options{})
+	require.Equal(t, fault.KindIO, fault.KindOf(err))
+}
+
+func TestNoFilesAndAnUnknownFormatAreRefused(t *testing.T) {
+	_, err := OpenFiles(nil, Options{})
+	require.Equal(t, fault.KindEmpty, fault.KindOf(err))
+	_, err = Open("x", Options{Format: "pickle"})
+	require.ErrorContains(t, err, `format is "pickle" (expected one of`)
+}
