@@ -16,7 +16,6 @@ import (
 type TFRecord struct {
 	Offset int64 // of the data
 	Length int64
-	CRC32C uint32 // of the data, as the file states it
 }
 
 // TFRecordWalker lists the records of a file by reading their frames alone. The checksum of each length is
@@ -73,13 +72,18 @@ func (w *TFRecordWalker) Next() (TFRecord, error) {
 		return wrong(w.at, fmt.Errorf("%w: a record of %d bytes, %d are left of the file", ErrTruncated, length, left))
 	}
 	r := TFRecord{Offset: w.at + tfHeadBytes, Length: int64(length)}
-	var tail [tfTailBytes]byte
-	if err := readAt(w.r, tail[:], r.Offset+r.Length); err != nil {
-		return wrong(w.at, err)
-	}
-	r.CRC32C = unmask(binary.LittleEndian.Uint32(tail[:]))
 	w.at = r.Offset + r.Length + tfTailBytes
 	return r, nil
+}
+
+// Checksum is the CRC-32C of a record's data as the file states it. It stands behind the data, so who reads
+// these asks for it afterwards, and a Window need not go back.
+func (w *TFRecordWalker) Checksum(r TFRecord) (uint32, error) {
+	var tail [tfTailBytes]byte
+	if err := readAt(w.r, tail[:], r.Offset+r.Length); err != nil {
+		return 0, &WalkError{r.Offset + r.Length, err}
+	}
+	return unmask(binary.LittleEndian.Uint32(tail[:])), nil
 }
 
 // readAt fills b. The size was known before, so a short read means that the file has changed.

@@ -34,7 +34,11 @@ func scanTFRecord(p *part) error {
 		if err := p.add("", record.Offset, cells); err != nil {
 			return at(err, record.Offset)
 		}
-		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: record.Offset, Length: record.Length}, CRC: record.CRC32C})
+		crc, err := w.Checksum(record)
+		if err != nil {
+			return err
+		}
+		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: record.Offset, Length: record.Length}, CRC: crc})
 	}
 }
 
