@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.utils.data import (
     BatchSampler,
@@ -25,8 +24,7 @@ from headrace._torch.place import Place, Progress, compare_taken, of_other_ranks
 from headrace.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from headrace._torch.iterated import Iterated
-    from headrace._torch.samples import Samples
+    from headrace._torch.iterated import Numbered, Sampled
 
 # Samplers that choose nothing themselves and draw nothing, and where what they wrap is found.
 _WRAPPERS = {
@@ -69,14 +67,13 @@ class Choice:
         progress: where the pass begins, and what is chosen and handed out of it.
     """
 
-    def __init__(self, loader: Iterated, samples: Samples, place: Place, resumed: bool) -> None:
+    def __init__(self, loader: Sampled, samples: Numbered, place: Place, resumed: bool) -> None:
         self._loader, self.progress = loader, Progress(place)
         self._rows = samples.rows
         self.chosen: dict[int, Chosen] = {}
         self.failure: Exception | None = None
         self.ended = False
-        # How often each row came: its draw number.
-        self._seen = np.zeros(len(samples.dataset), np.uint32)
+        self._counted = samples.draws()
         # Frameworks save one rank's state for all, and samplers give each rank others: what another
         # rank drew is not compared.
         self.whose = [*part(layers(self._sampler()))]
@@ -135,7 +132,7 @@ class Choice:
                     raise self._too_short() from None
                 self._indices = iter(())
                 return False
-            draws = self._draws(rows)
+            draws = self._counted.of(rows)
             if self._left:
                 passed = min(len(rows), self._left)
                 self._replay(rows[:passed])
@@ -159,7 +156,7 @@ class Choice:
 
     def _opened(self) -> Iterator[Any]:
         """The sampler once more, behind all that it chose: it was asked when an exception came."""
-        self._seen[:] = 0
+        self._counted.clear()
         self._left, self._drawn = self._taken, 0
         return self._begin(True)
 
@@ -183,7 +180,7 @@ class Choice:
             taken = self._rows(order[: left.begin])
             if self.progress.place is not before:
                 compare_taken(before, taken)
-            self._draws(taken)
+            self._counted.of(taken)
             base = left.samples(order)
         # Any other batch sampler is asked for its batches again.
         if self._left and [type(wrapper) for wrapper in wrappers] == [BatchSampler]:
@@ -281,7 +278,7 @@ class Choice:
             rows = self._rows([*some])
             if not rows:
                 raise self._too_short()
-            self._draws(rows)
+            self._counted.of(rows)
             self._replay(rows)
 
     def _too_short(self) -> ArgumentError:
@@ -292,18 +289,6 @@ class Choice:
     def _next_rows(self, indices: Iterator[Any]) -> list[int]:
         chosen: Iterable[Any] = next(indices)
         return self._rows(chosen if self._loader.batch_sampler is not None else [chosen])
-
-    def _draws(self, rows: list[int]) -> list[int]:
-        seen = self._seen
-        if len(set(rows)) == len(rows):
-            draws: list[int] = seen[rows].tolist() if rows else []
-            seen[rows] += 1
-            return draws
-        draws = []
-        for row in rows:
-            draws.append(int(seen[row]))
-            seen[row] += 1
-        return draws
 
 
 def _wraps(sampler: Any) -> str:

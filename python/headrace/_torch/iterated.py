@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
 
 from headrace._torch.batches import Engine
+from headrace._torch.draws import AnyDraws, Draws
 from headrace._torch.generators import Tracker
 from headrace._torch.notices import Notices
 from headrace._torch.place import Standing
@@ -14,23 +16,39 @@ from headrace._torch.pool import Pool
 from headrace._torch.recipe import Recipe
 
 
-class Iterated(Protocol):
-    """``headrace.DataLoader``: torch's attributes first, which torch's documentation describes."""
+class Sampled(Protocol):
+    """What is needed of it to choose samples; torch's documentation describes the first five."""
 
     sampler: Any
     batch_sampler: Any
     generator: torch.Generator | None
-    collate_fn: Any
     num_workers: int
     persistent_workers: bool
+
+    base_seed: int | None  # torch's for its workers, once an iteration has drawn it
+    tracker: Tracker
+
+
+class Numbered(Protocol):
+    """The samples of a dataset by their numbers."""
+
+    def rows(self, indices: Iterable[Any]) -> list[int]:
+        """The numbers of samples that a sampler chose."""
+
+    def draws(self) -> Draws | AnyDraws:
+        """What counts how often each came."""
+
+
+class Iterated(Sampled, Protocol):
+    """``headrace.DataLoader``: torch's attributes first."""
+
+    collate_fn: Any
     pin_memory: bool
     timeout: float
 
     seed: int | None
-    base_seed: int | None  # torch's for its workers, once an iteration has drawn it
     standing: Standing
     notices: Notices
-    tracker: Tracker
 
     def __len__(self) -> int:
         """Batches an epoch."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace._torch.draws import Draws
 from headrace._torch.foreign import Foreign
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, UnsupportedError
@@ -168,6 +169,10 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.contents.rows)
+
+    def draws(self) -> Draws:
+        """What counts how often each came."""
+        return Draws(len(self.dataset))
 
     def rows(self, indices: Iterable[Any]) -> list[int]:
         """The rows of some indices, which count from the end where they are negative.

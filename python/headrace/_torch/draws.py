@@ -1,0 +1,48 @@
+"""How often each sample came in an epoch: its draw number, of which augmentations are drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+
+class Draws:
+    """Of samples with the numbers from 0 on."""
+
+    def __init__(self, count: int) -> None:
+        self._seen = np.zeros(count, np.uint32)
+
+    def of(self, rows: list[int]) -> list[int]:
+        """The draw numbers of a batch, in whose order they are counted on."""
+        seen = self._seen
+        if len(set(rows)) == len(rows):
+            draws: list[int] = seen[rows].tolist() if rows else []
+            seen[rows] += 1
+            return draws
+        draws = []
+        for row in rows:
+            draws.append(int(seen[row]))
+            seen[row] += 1
+        return draws
+
+    def clear(self) -> None:
+        """Begins the epoch anew."""
+        self._seen[:] = 0
+
+
+class AnyDraws:
+    """As ``Draws``, of samples with any numbers."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[int] = Counter()
+
+    def of(self, rows: list[int]) -> list[int]:
+        draws = []
+        for row in rows:
+            draws.append(self._seen[row])
+            self._seen[row] += 1
+        return draws
+
+    def clear(self) -> None:
+        self._seen.clear()
