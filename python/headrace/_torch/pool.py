@@ -21,7 +21,7 @@ class TimedOut(WaitTimeoutError, RuntimeError):
 
 
 class Pool:
-    """Threads that make sample by sample: the known transforms natively, the rest in Python."""
+    """Threads that make sample by sample what is native; the rest runs in the thread that asks."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -81,8 +81,11 @@ class Pool:
             if not result.wait(left):
                 raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
         try:
-            return [result.get() for result in results]
-        except Exception:
-            del self._results[number]  # a lack of memory, say, is tried once more
+            work = Work(self.recipe)
+            return [work.rest(result.get()) for result in results]
+        except BaseException:
+            # A lack of memory, say, is tried once more; and a function of the program's that was
+            # interrupted may have changed an image.
+            self._results.pop(number, None)
             results.clear()  # which hold the exception, and its traceback would hold them
             raise

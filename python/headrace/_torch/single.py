@@ -29,7 +29,7 @@ class Work:
         self._limits = recipe.samples.dataset._config.get("limits") or {}
 
     def sample(self, row: int, key: dict[str, int]) -> Any:
-        """The sample of a row, as its dataset would have returned it.
+        """The sample of a row, without what its transforms do in Python.
 
         Args:
             key: of what the transforms draw: seed, epoch, sample and draw.
@@ -41,9 +41,16 @@ class Work:
         if labels is None and not made and not made.rest:
             return dataset[row]  # without a transform, a headrace.Dataset's own sample
         image = self._wrapped(self._image(row, key))
-        for op in made.rest:
-            image = op(image)
         return image, int(dataset.facts(row)["label"]) if labels is None else labels[row]
+
+    def rest(self, sample: Any) -> Any:
+        """The sample as its dataset would have returned it: the program's own functions run."""
+        if not self._translation.rest:
+            return sample
+        image, label = sample
+        for op in self._translation.rest:
+            image = op(image)
+        return image, label
 
     def _image(self, row: int, key: dict[str, int]) -> torch.Tensor:
         foreign = self._samples.foreign
