@@ -243,6 +243,11 @@ def library() -> ctypes.CDLL:
     return _library
 
 
+def came_by_fork() -> bool:
+    """Whether the library belongs to the process that this one was forked from."""
+    return _loaded_in not in (0, os.getpid())
+
+
 def _load() -> ctypes.CDLL:
     path = Path(__file__).parents[1] / "libheadrace.so"
     try:

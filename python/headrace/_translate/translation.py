@@ -54,6 +54,7 @@ class Translation(list[Any]):
         size: height and width of every result, or None where they follow from the image.
         rest: the transforms behind that have no translation; empty for ``from_torchvision``.
         reason: why the first of them has none.
+        taken: the program's transforms before those, of which this is the translation.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,7 @@ class Translation(list[Any]):
         self.size: tuple[int, int] | None = None
         self.rest: list[Any] = []
         self.reason = ""
+        self.taken: list[Any] = []
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -149,7 +151,9 @@ def translate(pipeline: Any, grey: bool = False) -> Translation:
         reason = reader.read(part)
         if reason:
             return _begun(found, number, reason, _Reader(grey))
-    return reader.finish()
+    made = reader.finish()
+    made.taken = [part.op for part in found]
+    return made
 
 
 def _begun(found: list[Part], number: int, reason: str, reader: _Reader) -> Translation:
@@ -160,6 +164,7 @@ def _begun(found: list[Part], number: int, reason: str, reader: _Reader) -> Tran
         reader.read(part)
     made = reader.finish()
     made.rest, made.reason = rest, reason
+    made.taken = [part.op for part in found[:first]]
     if rest[0] is not failed:
         made.reason = f"{type(failed).__name__} in what it equals has none: {reason}"
     return made

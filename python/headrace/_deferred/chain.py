@@ -1,0 +1,107 @@
+"""What was done to an image since it was opened, as the engine's transforms.
+
+A chain never changes: each step makes another. So what was taken from an image stays what it was,
+whatever becomes of the image.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from headrace._deferred.source import Source
+
+
+class Step(NamedTuple):
+    """One or more transforms of an image.
+
+    Attributes:
+        text: the transforms as the engine's JSON, separated by commas.
+        replay: does the same to a Pillow image; None where the engine draws.
+    """
+
+    text: str
+    replay: Callable[[Any], Any] | None
+
+
+class Key(NamedTuple):
+    """What the engine's draws are keyed by."""
+
+    seed: int
+    epoch: int
+    sample: int
+    draw: int
+    view: int
+
+
+class Chain(NamedTuple):
+    """An image that nobody has decoded.
+
+    Attributes:
+        source: where its encoded bytes are.
+        stored: Pillow's mode of the file.
+        mode: Pillow's mode of the image at this place.
+        size: its width and height.
+        steps: what comes behind the conversion to RGB, which the engine begins with.
+        key: of the steps that the engine draws, or None where there are none.
+        header: the file as Pillow opens it, for whoever asks for more than mode and size.
+    """
+
+    source: Source
+    stored: str
+    mode: str
+    size: tuple[int, int]
+    steps: tuple[Step, ...]
+    key: Key | None
+    header: Any
+
+    def converted(self) -> Chain:
+        """As RGB, which every file becomes that is decoded natively."""
+        return self._replace(mode="RGB")
+
+    def then(self, step: Step, size: tuple[int, int], key: Key | None = None) -> Chain:
+        """With one step more."""
+        return self._replace(steps=(*self.steps, step), size=size, key=key or self.key)
+
+    @property
+    def native(self) -> bool:
+        """Whether the engine has its pixels: it makes RGB of whatever it reads."""
+        return self.mode == "RGB"
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the engine draws some of the steps."""
+        return self.key is not None
+
+
+class Form(NamedTuple):
+    """What becomes of a chain's pixels.
+
+    Attributes:
+        dtype: "uint8", "float32", "float16" or "bfloat16".
+        scale: "div" where bytes are divided by 255, "mul" where they are multiplied by 1/255.
+        normalize: a step of the engine's JSON, or "".
+        layout: "NCHW" for tensors, "NHWC" for Pillow's pixels.
+    """
+
+    dtype: str = "uint8"
+    scale: str = "div"
+    normalize: str = ""
+    layout: str = "NCHW"
+
+
+def step(name: str, replay: Callable[[Any], Any] | None = None, **arguments: Any) -> Step:
+    """A step of one transform with its arguments."""
+    return Step(json.dumps({"name": name, **arguments}), replay)
+
+
+def config(chain: Chain, form: Form, mode: str) -> str:
+    """What the engine is told of an image: ``hr_decode`` in headrace.h, without the key."""
+    steps = [step.text for step in chain.steps if step.text]
+    if form.normalize:
+        steps.append(form.normalize)
+    return (
+        f'{{"transform":[{",".join(steps)}],"dtype":"{form.dtype}","scale":"{form.scale}",'
+        f'"layout":"{form.layout}","mode":"{mode}"}}'
+    )

@@ -1,0 +1,119 @@
+"""Which transforms of a program the engine does, and what they are in its terms."""
+
+from __future__ import annotations
+
+import json
+import operator
+from types import FunctionType, ModuleType
+from typing import Any
+
+from headrace._translate.translation import Translation, translate
+
+# What draws nothing: its result does not depend on the key.
+_UNDRAWN = frozenset(["Resize", "CenterCrop", "Pad", "Grayscale", "Normalize"])
+_DEEPEST = 6  # transforms within transforms: Compose, its list, RandomApply, its list, ...
+_MOST_SIZES = 65_536  # of images, whose results' sizes are kept
+
+
+class Known:
+    """A transform, or the first part of a Compose, that the engine does.
+
+    Attributes:
+        text: in the engine's JSON, separated by commas.
+        drawn: it leaves something to chance.
+        translation: dtype, scale and the rest.
+    """
+
+    def __init__(self, ops: list[Any], translation: Translation) -> None:
+        self._ops = ops
+        steps = [step if isinstance(step, dict) else step.to_dict() for step in translation]
+        self.text = ",".join(map(json.dumps, steps))
+        self.drawn = any(step["name"] not in _UNDRAWN for step in steps)
+        self.translation = translation
+        self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}
+
+    def replay(self, image: Any) -> Any:
+        """What the program's own transforms make of a Pillow image."""
+        for op in self._ops:
+            image = op(image)
+        return image
+
+    def size_of(self, size: tuple[int, int]) -> tuple[int, int] | None:
+        """Width and height of what becomes of an image of such a size; None: chance decides."""
+        if size not in self._sizes:
+            if len(self._sizes) >= _MOST_SIZES:
+                self._sizes.clear()
+            followed = Translation()
+            followed.size = (size[1], size[0])
+            for step in self.translation:
+                followed.add(step)
+            found = followed.size
+            self._sizes[size] = None if found is None else (found[1], found[0])
+        return self._sizes[size]
+
+
+class _Kept:
+    """A transform's translation, and all that it followed from."""
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform  # kept alive, so that no other comes to have its id
+        self._namespaces: list[dict[Any, Any]] = []
+        self._empty: list[dict[Any, Any]] = []  # most of a Module's, as those of hooks
+        self._lists: list[Any] = []
+        self._collect(transform, 0)
+        self._state = self._now()
+        self.known = _known(transform)
+
+    def _collect(self, value: Any, depth: int) -> None:
+        """Finds what the transform's parts are kept in: attributes, lists and dicts."""
+        own = value if type(value) is dict else getattr(value, "__dict__", None)
+        if type(value) in (list, tuple):
+            self._lists.append(value)
+            parts = list(value)
+        elif type(own) is dict:
+            (self._namespaces if own else self._empty).append(own)
+            parts = list(own.values())
+        else:
+            return
+        for part in parts if depth < _DEEPEST else ():
+            if not isinstance(part, type | FunctionType | ModuleType):
+                self._collect(part, depth + 1)
+
+    def _now(self) -> list[Any]:
+        now: list[Any] = []
+        for namespace in self._namespaces:
+            now += namespace.values()
+        for listed in self._lists:
+            now += listed
+        return now
+
+    def holds(self) -> bool:
+        """Whether every part is the object that it was."""
+        if any(self._empty):
+            return False
+        now = self._now()
+        return len(now) == len(self._state) and all(map(operator.is_, now, self._state))
+
+
+class Transforms:
+    """The transforms that a dataset uses, translated once each and again when they change."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, _Kept] = {}
+
+    def of(self, transform: Any) -> Known | None:
+        """What it is in the engine's terms; None where that does not begin with it."""
+        kept = self._kept.get(id(transform))
+        if kept is None or not kept.holds():
+            kept = self._kept[id(transform)] = _Kept(transform)
+        return kept.known
+
+
+def _known(transform: Any) -> Known | None:
+    made = translate(transform)
+    if not made and made.gives == "PIL image":
+        return None
+    if not made.rest:
+        return Known([transform], made)
+    # What an object equals may be told in Headrace's terms, which Python cannot run.
+    return Known(made.taken, made) if all(map(callable, made.taken)) else None

@@ -1,0 +1,99 @@
+"""What opens images: ``PIL.Image.open`` and ``fromarray``."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from typing import Any
+
+import numpy as np
+import PIL.Image
+
+from headrace._deferred import source, switches
+from headrace._deferred.chain import Chain
+from headrace._deferred.header import Header
+from headrace._deferred.image import DeferredImage, Opened
+from headrace._deferred.recording import Recording
+from headrace._deferred.switches import NOT_RECORDED
+
+
+def switch() -> None:
+    """Has them give deferred images while a dataset's code runs."""
+    switches.add(PIL.Image.open, _open)
+    switches.add(PIL.Image.fromarray, _from_array)
+
+
+def _open(
+    found: Recording, original: Any, fp: Any, mode: Any = "r", formats: Any = None
+) -> PIL.Image.Image:
+    if mode != "r" or formats is not None:
+        return NOT_RECORDED  # type: ignore[no-any-return]
+    found.opened = True
+    name: Any = ""
+    if isinstance(fp, str | bytes | os.PathLike):
+        name = os.fspath(fp)
+        opened = _opened_file(found, name, -1)
+    elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
+        # A file of an archive has a name, too, and other bytes; it is none of these.
+        opened = _opened_file(found, fp.name, fp.fileno())
+    elif type(fp) is io.BytesIO:
+        opened = _opened_bytes(fp.getvalue())
+    else:
+        return NOT_RECORDED  # type: ignore[no-any-return]
+    if opened is None:
+        found.note(
+            f"{_shown(name or getattr(fp, 'name', None))} is no JPEG or PNG of a common kind"
+        )
+        return NOT_RECORDED  # type: ignore[no-any-return]
+    where, head = opened
+    width, height = head.size
+    most = PIL.Image.MAX_IMAGE_PIXELS
+    if most is not None and width * height > most:
+        return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow warns or refuses
+    chain = Chain(where, head.mode, head.mode, head.size, (), None, Opened(where, name))
+    image = DeferredImage(chain, head.format)
+    if found.eager_open:
+        image.materialise()
+    return image
+
+
+def _opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:
+    path = os.fsencode(name) if isinstance(name, str | bytes) else b""
+    path = path if path.startswith(b"/") else os.path.abspath(path)
+    # Its own position in the file, and its own time to be closed.
+    opens = path if descriptor < 0 else b"/proc/self/fd/%d" % descriptor
+    try:
+        if descriptor >= 0 and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        opened = source.opened(path, opens)
+    except OSError:
+        return None  # which Pillow says in its own words
+    if opened is not None:
+        if isinstance(name, int):  # open(number): no path leads to it
+            opened[0].data = opened[0].read()
+        found.files.append(opened[0])
+    return opened
+
+
+def _shown(name: Any) -> str:
+    if not isinstance(name, str | bytes):
+        return "an image in memory"
+    # Bytes that are no UTF-8 are shown as such: a terminal may not print lone surrogates.
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _opened_bytes(data: bytes) -> tuple[bytes, Header] | None:
+    head = source.header_of(data)
+    return None if head is None else (data, head)
+
+
+def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> PIL.Image.Image:
+    found.opened = True
+    colours = type(obj) is np.ndarray and obj.dtype == np.uint8 and obj.ndim == 3
+    if not colours or obj.shape[2] != 3 or not obj.size or mode not in (None, "RGB"):
+        return NOT_RECORDED  # type: ignore[no-any-return]
+    height, width, _ = obj.shape
+    data = source.encoded_pixels(width, height, obj.tobytes())
+    chain = Chain(data, "RGB", "RGB", (width, height), (), None, Opened(data, ""))
+    return DeferredImage(chain)

@@ -1,0 +1,187 @@
+"""What a dataset's own code does to images while a batch of its samples is made.
+
+One recording belongs to one batch and to the thread that runs the dataset's code. Nothing here
+knows of Pillow or of how images are decoded.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from headrace._deferred.chain import Key
+from headrace._deferred.known import Transforms
+from headrace._deferred.source import File
+
+
+class Draws(NamedTuple):
+    """What the engine's draws of a loader are keyed by, apart from the sample."""
+
+    seed: int
+    epoch: int
+
+
+class Asked(NamedTuple):
+    """A batch that the sampler chose.
+
+    Attributes:
+        number: of the batch in its epoch.
+        indices: what the sampler said; of a loader that does not batch, one of them.
+        samples: the number of each.
+        draws: how often each came before in this epoch.
+        batched: ``indices`` is a list of them.
+        key: of the draws; None: torch's base seed, known where the batch is made, and ``passed``,
+            the epochs that it served before.
+        eager: places in the batch of samples that open their images as ever.
+    """
+
+    number: int
+    indices: Any
+    samples: list[int]
+    draws: list[int]
+    batched: bool
+    key: Draws | None
+    passed: int
+    eager: frozenset[int] = frozenset()
+
+
+class Reason(NamedTuple):
+    """Why pixels were needed in Python, and the line of the program that needed them."""
+
+    text: str
+    place: str
+
+
+class MadeInPython(BaseException):
+    """A sample cannot be recorded here and is made once more, without the engine's draws.
+
+    Not an ``Exception``, for a dataset may catch those around the opening of an image.
+    """
+
+
+class Recording:
+    """The images of one batch.
+
+    Attributes:
+        pending: every pending tensor that was made, alive or not.
+        files: every file that was opened.
+        reasons: why pixels were needed in Python, once each.
+        engine: whether this process may decode natively.
+        eager_open: opened images are decoded at once, natively where that is allowed.
+        before: the thread's own recording, where a dataset iterates over a loader.
+        place: of the sample in the batch.
+        eager: open everything with Pillow, as if nothing were recorded.
+        asked: the batch; None of a stream.
+        transforms: the dataset's, as the engine knows them.
+        opened: the program's code opened images.
+        drawing: transforms are drawn by the engine; else by torchvision, from torch's generator.
+    """
+
+    def __init__(
+        self, draws: Draws, engine: bool, transforms: Transforms, asked: Asked | None
+    ) -> None:
+        self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
+        self.eager_open, self.before = False, current()
+        self.pending: list[Any] = []
+        self.files: list[File] = []
+        self.reasons: dict[Reason, None] = {}
+        self._sample = (0, 0)  # its number, and how often it came before in the epoch
+        self.place = -1
+        self.eager = self.opened = False
+        self.drawing = True
+        self._calls = 0
+
+    def begin(self, sample: int, draw: int, eager: bool = False) -> None:
+        """The next sample's turn has come."""
+        self._sample, self.eager = (sample, draw), eager
+        self.opened |= eager  # of which nothing is seen
+        self.place += 1
+        self._calls, self.drawing = 0, True
+
+    def new_key(self) -> Key:
+        """The key of the next call of transforms that the engine draws; each draws its own."""
+        self._calls += 1
+        return Key(*self.draws, *self._sample, self._calls - 1)
+
+    def settle(self) -> bool:
+        """Lets go of the files that the sample opened; false where one was written to meanwhile."""
+        kept = [file.settle() for file in self.files]
+        self.files.clear()
+        return all(kept)
+
+    def note(self, text: str = "") -> None:
+        """Remembers that pixels are needed in Python, by what, and at which line of the program."""
+        needing, line = _caller()
+        self.reasons[Reason(text or f"{needing} needs the pixels", line)] = None
+
+
+class _Local(threading.local):
+    recording: Recording | None = None
+
+
+_local = _Local()
+
+
+def current() -> Recording | None:
+    """The recording of this thread, or None where images open as ever."""
+    return _local.recording
+
+
+def change(recording: Recording | None) -> None:
+    """Makes it this thread's."""
+    _local.recording = recording
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Lets Pillow and torchvision work as ever in this thread."""
+    before, _local.recording = _local.recording, None
+    try:
+        yield
+    finally:
+        _local.recording = before
+
+
+SWITCHED = "<headrace>"  # the file of the code that takes the place of a function's own
+# Whose lines are not the program's own. Datasets of torchvision's are: they are what it runs.
+_LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.", "timm.", "datasets.")
+_DATASETS = "torchvision.datasets."
+_BEHIND_CALLS = "torch.nn.modules.module."  # how each transform that is a Module is called
+
+
+def _name(frame: Any) -> str:
+    """The name of a function, with the class of the object whose method it is."""
+    owner = frame.f_locals.get("self")
+    if owner is not None and not isinstance(owner, type):
+        return f"{type(owner).__module__}.{type(owner).__qualname__}.{frame.f_code.co_name}"
+    code, module = frame.f_code, frame.f_globals.get("__name__", "")
+    return f"{module}.{getattr(code, 'co_qualname', code.co_name)}"  # Python 3.11 and later
+
+
+def _says_little(frame: Any) -> bool:
+    """Whether it is a Compose's, or a switched function's: what those call says more."""
+    return (
+        type(frame.f_locals.get("self")).__name__ == "Compose"
+        or frame.f_code.co_filename == SWITCHED
+    )
+
+
+def _caller() -> tuple[str, str]:
+    """The function that the program called, and its line: the innermost of no library."""
+    frame: Any = sys._getframe(1)
+    called: Any = None
+    while frame is not None:
+        module = f"{frame.f_globals.get('__name__', '')}."
+        if module.startswith("torch.utils.data."):
+            break  # whoever iterates has not called it
+        if not module.startswith(_LIBRARIES) or module.startswith(_DATASETS):
+            return _name(called or frame), f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if not module.startswith(("headrace.", _BEHIND_CALLS)) and not _says_little(frame):
+            called = frame
+        frame = frame.f_back
+    if called is None:
+        return "", ""
+    return _name(called), f"{called.f_code.co_filename}:{called.f_lineno}"

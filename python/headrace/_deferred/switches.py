@@ -1,0 +1,135 @@
+"""Functions of other libraries that do something else for as long as a dataset's code runs.
+
+A function keeps its identity and is given other code, so that names bound early, as in ``from
+PIL.Image import open``, lead to the other code too. Threads without a recording get what the
+function always did. The last one to leave puts every function's own code back.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from inspect import CO_VARARGS
+from types import CodeType, FunctionType
+from typing import Any
+
+from headrace._deferred import recording
+
+# A handler's answer: do what the function always does.
+NOT_RECORDED: Any = object()
+
+Handler = Callable[..., Any]  # (recording, original, *arguments of the function, by place)
+
+
+class Switch:
+    """One function, its own code and the other."""
+
+    def __init__(self, function: FunctionType, handler: Handler, number: int) -> None:
+        self.function, self.handler = function, handler
+        self.own: CodeType = function.__code__
+        self.original = FunctionType(
+            self.own,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        self.original.__kwdefaults__ = function.__kwdefaults__
+        self.other = _code(function, number)
+        self._names = self.own.co_varnames[: self.own.co_argcount]
+
+    def call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        found = recording.current()
+        if found is not None and not found.eager:
+            in_order = self._in_order(arguments, named) if named else arguments
+            if in_order is not None:
+                answer = self.handler(found, self.original, *in_order)
+                if answer is not NOT_RECORDED:
+                    return answer
+        return self.original(*arguments, **named)
+
+    def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """All arguments by their places; None where one is left out between them, or unknown."""
+        rest = self._names[len(arguments) :]
+        given = [named[name] for name in rest if name in named]
+        if len(given) != len(named) or any(name not in named for name in rest[: len(given)]):
+            return None
+        return (*arguments, *given)
+
+
+_switches: list[Switch] = []
+_known: dict[FunctionType, Switch] = {}
+_lock = threading.Lock()
+_recordings: set[Any] = set()  # that go on
+
+
+def _after_fork() -> None:
+    """A child has none of the other threads: the lock is free, and their recordings have ended."""
+    global _lock
+    _lock = threading.Lock()
+    mine = recording.current()
+    _recordings.intersection_update(() if mine is None else [mine])
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def call(number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What a switched function does."""
+    return _switches[number].call(arguments, named)
+
+
+def add(function: Any, handler: Handler) -> None:
+    """Has a function, while there are recordings, ask a handler first.
+
+    A function that is not written in Python, or takes more arguments than its handler knows, is
+    left alone: without it an image is decoded earlier, and no worse.
+    """
+    if type(function) is not FunctionType or function in _known or function.__code__.co_freevars:
+        return
+    takes = handler.__code__
+    if not takes.co_flags & CO_VARARGS and takes.co_argcount - 2 != function.__code__.co_argcount:
+        return
+    made = Switch(function, handler, len(_switches))
+    _switches.append(made)
+    _known[function] = made
+    if _recordings:
+        function.__code__ = made.other
+
+
+def original(function: Any) -> Any:
+    """A function as it always was, whether it is switched now or not."""
+    found = _known.get(function)
+    return function if found is None else found.original
+
+
+def on(recording: Any) -> None:
+    """Has the functions ask their handlers while there is this recording, or another."""
+    with _lock:
+        _recordings.add(recording)
+        for switch in _switches:
+            switch.function.__code__ = switch.other
+
+
+def off(recording: Any) -> None:
+    """Ends what ``on`` began; as often as one likes."""
+    with _lock:
+        if recording in _recordings:
+            _recordings.discard(recording)
+            if not _recordings:
+                for switch in _switches:
+                    switch.function.__code__ = switch.own
+
+
+def _code(function: FunctionType, number: int) -> CodeType:
+    """Code that asks the handler of a number; it stands alone, as a function's code has to."""
+    text = (
+        f"def {function.__name__}(*arguments, **named):\n"
+        "    from headrace._deferred.switches import call\n"
+        f"    return call({number}, arguments, named)\n"
+    )
+    names: dict[str, Any] = {}
+    exec(compile(text, recording.SWITCHED, "exec"), names)
+    code: CodeType = names[function.__name__].__code__
+    return code

@@ -1,0 +1,231 @@
+"""A tensor whose values the engine has yet to make.
+
+It has shape and dtype, so that a collate function can stack it. Whatever needs its values turns it
+into a plain tensor first, in place: every reference to it then holds the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from headrace._deferred import pixels, recording
+from headrace._deferred.chain import Chain, Form
+from headrace._deferred.recording import MadeInPython
+
+DTYPES = {
+    "uint8": torch.uint8,
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+class Part(NamedTuple):
+    """One image of a tensor: plain data, which goes from process to process.
+
+    Attributes:
+        chain: what to decode, and how.
+        form: dtype and scale.
+        place: of its sample in the batch.
+    """
+
+    chain: Chain
+    form: Form
+    place: int
+
+
+class PendingTensor(torch.Tensor):
+    """Values to come: of one image (channels, height, width), or of several stacked.
+
+    Attributes:
+        parts: the images in their order; where others are stacked with them, tensors among them.
+        stacked: it has a first dimension for them.
+        pinned: pin_memory() was called.
+        form: shape and dtype.
+    """
+
+    parts: tuple[Part | torch.Tensor, ...]
+    stacked: bool
+    pinned: bool
+    form: tuple[tuple[int, ...], torch.dtype]
+
+    @staticmethod
+    def __new__(
+        cls, parts: tuple[Part | torch.Tensor, ...], shape: tuple[int, ...], dtype: torch.dtype
+    ) -> PendingTensor:
+        make: Any = torch.Tensor._make_wrapper_subclass
+        made: PendingTensor = make(cls, shape, dtype=dtype)
+        made.parts, made.stacked, made.pinned = parts, len(shape) == 4, False
+        made.form = shape, dtype
+        if (found := recording.current()) is not None:
+            found.pending.append(made)
+        return made
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def described(self) -> tuple[tuple[int, ...], torch.dtype]:
+        """Shape and dtype, without values."""
+        return self.form
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _OF_THE_FORM:
+            # Not DisableTorchFunctionSubclass, which an exception from outside could leave on.
+            return torch._C._disabled_torch_function_impl(func, types, args, kwargs)
+        if func is torch.stack:
+            made = _stacked(args[0], *args[1:], **kwargs) if args else None
+            if made is not None:
+                return made
+        elif func is torch.Tensor.pin_memory:
+            args[0].pinned = True
+            return args[0]
+        for value in (*args, *kwargs.values()):
+            _materialise(value)
+        return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """What C++ calls without asking ``__torch_function__``: on values of their own."""
+        tree: Any = torch.utils._pytree.tree_map
+        return func(*tree(_values, args), **tree(_values, kwargs or {}))
+
+    # What default_collate asks of the first of a batch in a worker process, to reserve shared
+    # memory for the stack of them (torch/utils/data/_utils/collate.py): of these, none.
+    def _typed_storage(self) -> Any:
+        return _NO_STORAGE
+
+    def new(self, *arguments: Any) -> Any:  # type: ignore[override]
+        if arguments and arguments[0] is _NO_STORAGE:
+            return _NO_STORAGE
+        _materialise(self)
+        return self.new(*arguments)
+
+
+class _NoStorage:
+    """Stands for the memory of a stack that needs none."""
+
+    def _new_shared(self, *_: Any, **__: Any) -> _NoStorage:
+        return self
+
+    def resize_(self, *_: Any) -> None:
+        """As the ``out`` of a stack, None: it makes a tensor of its own."""
+
+
+_NO_STORAGE = _NoStorage()
+
+
+def pending(chain: Chain, form: Form) -> PendingTensor:
+    """The tensor of an image that the program has now."""
+    found = recording.current()
+    part = Part(chain, form, 0 if found is None else found.place)
+    width, height = chain.size
+    return PendingTensor((part,), (3, height, width), DTYPES[form.dtype])
+
+
+def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
+    """Pending tensors of one shape and dtype as one, others among them; None where values are
+    needed."""
+    if dim or out is not None:
+        return None
+    parts: list[Part | torch.Tensor] = []
+    first: Any = None
+    for tensor in tensors:
+        if type(tensor) is PendingTensor and not tensor.stacked:
+            part = tensor.parts[0]
+        elif (
+            type(tensor) is torch.Tensor
+            and not tensor.requires_grad
+            and tensor.device.type == "cpu"
+        ):
+            part = tensor
+        else:
+            return None
+        found = _form(part)
+        first = found if first is None else first
+        if found != first:
+            return None
+        parts.append(part)
+    return PendingTensor(tuple(parts), (len(parts), *first[0]), first[1])
+
+
+def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
+    """Shape and dtype."""
+    if isinstance(part, torch.Tensor):
+        return tuple(part.shape), part.dtype
+    width, height = part.chain.size
+    return (3, height, width), DTYPES[part.form.dtype]
+
+
+def _materialise(value: Any) -> None:
+    """Makes plain tensors of what is pending in an argument, in place."""
+    if type(value) is PendingTensor:
+        replace(value, _values(value))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _materialise(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            _materialise(part)
+
+
+def _values(value: Any) -> Any:
+    """The values of a pending tensor, decoded one after the other in this thread."""
+    if type(value) is not PendingTensor:
+        return value
+    pixels.note()
+    found = recording.current()
+    parts = value.parts
+    shape, dtype = value.described()
+    if found is not None and not found.engine:
+        raise MadeInPython
+    made = torch.empty(shape, dtype=dtype)
+    for row, part in zip(made.view(len(parts), -1), parts, strict=True):
+        if isinstance(part, torch.Tensor):
+            row.copy_(part.reshape(-1))
+        else:
+            _, data = pixels.decoded(part.chain, part.form)
+            row.view(torch.uint8).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+    return made
+
+
+def replace(value: PendingTensor, made: torch.Tensor) -> None:
+    """Puts values in the place of a pending tensor, wherever it is referred to.
+
+    As ``torch.utils.swap_tensors``, and so that it can be called again where an exception from
+    outside has ended it in between. Weak references to the tensor stay.
+    """
+    if type(value) is not PendingTensor:
+        return
+    if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
+        torch._C._swap_tensor_impl(value, made)
+    value.__class__ = torch.Tensor  # type: ignore[assignment]
+    for name in ("parts", "stacked", "pinned", "form"):
+        value.__dict__.pop(name, None)
+
+
+# Questions that the wrapper answers without values.
+_ATTRIBUTES = (
+    *("shape", "dtype", "device", "layout", "ndim", "requires_grad", "is_nested", "is_sparse"),
+    *("is_cuda", "is_cpu", "is_quantized", "is_mkldnn", "is_meta", "is_leaf", "grad_fn"),
+    *("itemsize", "nbytes"),
+)
+_QUESTIONS = (
+    *("size", "dim", "numel", "nelement", "ndimension", "element_size", "is_floating_point"),
+    *("is_complex", "is_signed", "stride", "__len__", "is_pinned", "is_shared", "is_contiguous"),
+)
+_OF_THE_FORM = {
+    *(getattr(torch.Tensor, name).__get__ for name in _ATTRIBUTES if hasattr(torch.Tensor, name)),
+    *(getattr(torch.Tensor, name) for name in _QUESTIONS),
+    torch.is_floating_point,
+    torch.is_complex,
+    torch.numel,
+}

@@ -1,0 +1,187 @@
+"""What transforms images: torchvision's and timm's transforms, and torchvision's functional."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from headrace._deferred import switches
+from headrace._deferred.chain import Form, Step
+from headrace._deferred.image import DeferredImage
+from headrace._deferred.recording import Recording
+from headrace._deferred.switches import NOT_RECORDED
+from headrace._deferred.tensor import Part, PendingTensor, pending
+
+# The modules whose classes the translation knows, and the methods through which they are called.
+_CLASSES = (
+    "torchvision.transforms.transforms",
+    "torchvision.transforms.autoaugment",
+    "torchvision.transforms.v2._container",
+    "torchvision.transforms.v2._transform",
+    "torchvision.transforms.v2._auto_augment",
+    "torchvision.transforms.v2._augment",
+    "timm.data.transforms",
+    "timm.data.auto_augment",
+)
+_METHODS = ("forward", "__call__")
+_TENSORS = {"tensor": True, "tv_tensors.Image": True, "PIL image": False}
+
+
+_FUNCTIONALS = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
+_done: set[str] = set()
+
+
+def switch() -> None:
+    """Has those that are imported by now record while a dataset's code runs."""
+    for name in (*_CLASSES, *_FUNCTIONALS, "torch.random"):
+        if name not in _done and _imported(name):
+            _done.add(name)
+            _switch(name, vars(sys.modules[name]))
+
+
+def _imported(name: str) -> bool:
+    """Whether a module is there, and not only begun."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return spec is not None and not getattr(spec, "_initializing", False)
+
+
+def _switch(name: str, names: dict[str, Any]) -> None:
+    if name == "torch.random":
+        for function in _GENERATORS:
+            found = names.get(function)
+            switches.add(getattr(found, "__wrapped__", found), _seeded)
+    elif name in _FUNCTIONALS:
+        for function, handler in _FUNCTIONS.items():
+            switches.add(names.get(function), handler)
+    else:
+        for kind in list(names.values()):
+            if isinstance(kind, type) and kind.__module__ == name:
+                for method in _METHODS:
+                    switches.add(vars(kind).get(method), _transform)
+
+
+# ---- transforms ----------------------------------------------------------------------------------
+
+
+def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
+    """A transform or a Compose, called with a deferred image."""
+    image = inputs[0] if len(inputs) == 1 else None
+    if type(image) is not DeferredImage or image.chain is None or not image.chain.native:
+        return NOT_RECORDED
+    known = found.transforms.of(self)
+    if known is None:
+        return NOT_RECORDED
+    chain, made = image.chain, known.translation
+    size = known.size_of(chain.size)
+    # What is drawn twice needs two keys, and a chain has one.
+    if size is None or (known.drawn and (chain.drawn or not found.drawing)):
+        return NOT_RECORDED
+    key = found.new_key() if known.drawn else None
+    replay = None if known.drawn else known.replay
+    chain = chain.then(Step(known.text, replay), size, key)
+    result: Any
+    if _TENSORS[made.gives]:
+        result = pending(chain, Form(made.dtype, made.scale))
+    else:
+        result = DeferredImage(chain)
+    for op in made.rest:
+        result = op(result)
+    return result
+
+
+# ---- functions -----------------------------------------------------------------------------------
+
+
+def _to_tensor(found: Recording, original: Any, pic: Any) -> Any:
+    if type(pic) is DeferredImage and pic.chain is not None and pic.chain.native:
+        return pending(pic.chain, Form("float32"))
+    return NOT_RECORDED
+
+
+def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
+    if type(pic) is DeferredImage and pic.chain is not None and pic.chain.native:
+        return pending(pic.chain, Form("uint8"))
+    return NOT_RECORDED
+
+
+def _normalize(
+    found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
+) -> Any:
+    if type(tensor) is not PendingTensor or inplace or len(tensor.parts) != 1:
+        return NOT_RECORDED
+    (part,) = tensor.parts
+    if not isinstance(part, Part):
+        return NOT_RECORDED
+    step = part.form.dtype == "float32" and _normalization(mean, std)
+    if (
+        not step
+        or part.form.normalize
+        or '"Normalize"' in "".join(s.text for s in part.chain.steps)
+    ):
+        return NOT_RECORDED
+    return pending(part.chain, part.form._replace(normalize=step))
+
+
+def _normalization(mean: Any, std: Any) -> str:
+    """The engine's step, or "" where it has none."""
+    sides = []
+    for values in (mean, std):
+        listed = values.tolist() if hasattr(values, "tolist") else values
+        listed = [listed] if isinstance(listed, int | float) else list(listed)
+        if len(listed) not in (1, 3) or not all(isinstance(v, int | float) for v in listed):
+            return ""
+        sides.append([float(value) for value in listed] * (3 // len(listed)))
+    if 0.0 in sides[1]:
+        return ""
+    return json.dumps({"name": "Normalize", "mean": sides[0], "std": sides[1]})
+
+
+def _adjusting(name: str, key: str = "") -> Callable[..., Any]:
+    """The handler of a function of an image and at most one number."""
+
+    def handler(found: Recording, original: Any, img: Any, *values: Any) -> Any:
+        if type(img) is not DeferredImage or img.chain is None or not img.chain.native:
+            return NOT_RECORDED
+        if len(values) != bool(key) or not all(type(v) in (int, float) for v in values):
+            return NOT_RECORDED
+        step = {"name": name} | ({key: values[0]} if key else {})
+        made = Step(json.dumps(step), partial(_adjusted, original, values))
+        return DeferredImage(img.chain.then(made, img.chain.size))
+
+    return handler
+
+
+def _adjusted(original: Any, values: tuple[Any, ...], image: Any) -> Any:
+    return original(image, *values)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "to_tensor": _to_tensor,
+    "pil_to_tensor": _pil_to_tensor,
+    "normalize": _normalize,
+    "adjust_brightness": _adjusting("AdjustBrightness", "factor"),
+    "adjust_contrast": _adjusting("AdjustContrast", "factor"),
+    "adjust_saturation": _adjusting("AdjustSaturation", "factor"),
+    "adjust_hue": _adjusting("AdjustHue", "factor"),
+    "adjust_sharpness": _adjusting("AdjustSharpness", "factor"),
+    "posterize": _adjusting("Posterize", "bits"),
+    "solarize": _adjusting("Solarize", "threshold"),
+    "invert": _adjusting("Invert"),
+    "autocontrast": _adjusting("Autocontrast"),
+    "equalize": _adjusting("Equalize"),
+}
+
+
+# ---- generators ----------------------------------------------------------------------------------
+
+
+# Whoever seeds torch's generator wants the transforms behind it to draw from it.
+_GENERATORS = ("manual_seed", "seed", "get_rng_state", "set_rng_state", "fork_rng")
+
+
+def _seeded(found: Recording, original: Any, *arguments: Any, **named: Any) -> Any:
+    found.drawing = False
+    return NOT_RECORDED
