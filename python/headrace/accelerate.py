@@ -117,7 +117,7 @@ def _over(outer: Any, loader: DataLoader[Any]) -> Any:
     if base.batch_sampler is None:
         order = {"batch_size": None, "sampler": base.sampler}
     below = PreparedDataLoader(base.dataset, generator=base.generator, **order, **kept)
-    if below.recipe(stacklevel=5) is None:  # the line that called prepare
+    if below.recipe() is None:  # the line that called prepare
         return outer
     if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
         raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")

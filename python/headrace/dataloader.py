@@ -7,12 +7,13 @@ import copy
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.utils.data
 
 from headrace._batch import lending
+from headrace._deferred import deciding
 from headrace._engine import arguments
 from headrace._torch import stateful
 from headrace._torch.batches import Engine
@@ -28,6 +29,10 @@ from headrace._torch.samples import Contents
 from headrace._torch.states import State
 from headrace._transforms.multiview import Views
 from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
+
+if TYPE_CHECKING:
+    from headrace._deferred.explaining import Explanation
+    from headrace._deferred.iteration import Deferring
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -53,16 +58,25 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     ``Image.MAX_IMAGE_PIXELS`` count as they stand at each ``iter``.
 
     Where a ``Compose`` begins with such transforms and goes on with others, the first part runs
-    natively and the others in Python threads, which share the process's random generators; one
-    warning names the first of them. Where nothing can be done natively, torch's own loader runs
-    and, if anything suggests that the dataset has images, one warning says why. A warning is never
-    an error here: where a filter would make it one, its text goes to the log "headrace".
-    ``state_dict`` and ``load_state_dict`` are there while the loader is native, which is found out
-    when it is made and by each ``iter``; torch's loader has none.
+    natively and the others in Python, where torch's loader would run them; one warning names the
+    first of them.
+
+    Of any other dataset the own code runs, where torch's loader would run it: in the thread that
+    iterates or, with ``num_workers``, in torch's worker processes. While it runs, images open
+    without being decoded, and what is done to them is recorded; the engine makes the batch. What is
+    not recorded gets Pillow's pixels at once, and one warning names the line of the program;
+    ``explain`` shows all of them. Transforms that draw are drawn by the engine, unless the code
+    seeds torch's generator itself. A bad file is met where the code opens it: ``__getitem__`` is
+    called again then, with images that open as ever.
+
+    A warning is never an error here: where a filter would make it one, its text goes to the log
+    "headrace". ``state_dict`` and ``load_state_dict`` are there where the order of samples can go
+    on: not for a stream, nor for a dataset without images, whose loader is torch's in all.
 
     What arguments mean here:
 
-    - ``num_workers``: decoding threads; 0: as many as affinity and cgroups allow. No processes.
+    - ``num_workers``: decoding threads; 0: as many as affinity and cgroups allow. No processes,
+      but where a dataset's own code runs: of that, worker processes, beside as many threads.
     - ``prefetch_factor``: batches that are made ahead, 2 by default. Indices are drawn
       ``prefetch_factor * max(num_workers, 1)`` batches ahead, as torch draws them.
     - ``timeout``: seconds that a batch may take, also with ``num_workers=0``.
@@ -86,6 +100,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             images).
         mode: "exact": torchvision's pixels.
         on_error: "raise", or "replace" a bad image by another sample.
+        eager_open: images that a dataset's own code opens are decoded at once, for programs that
+            cannot bear a second ``__getitem__`` of one index.
+        ahead: batches whose code has run before the one that is asked for comes, where a dataset's
+            own code opens images in the thread that iterates; with 0 it draws from the process's
+            generators in torch's order.
         limits: of the files of image folders, as of a ``headrace.Dataset``. ``max_pixels`` that is
             not among them follows Pillow's ``Image.MAX_IMAGE_PIXELS`` at each ``iter``.
         snapshot_every_n_steps: torchdata's argument. Natively a state is always that of the last
@@ -124,6 +143,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         on_error: str = "raise",
         limits: Mapping[str, int] | None = None,
         snapshot_every_n_steps: int | None = None,
+        eager_open: bool = False,
+        ahead: int = 2,
         **options: Any,
     ) -> None:
         self.strict = arguments.flag("strict", strict)
@@ -139,6 +160,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.transform = _pipeline(transform)
         self.mode = arguments.choice("mode", mode, arguments.MODES)
         self.on_error = arguments.choice("on_error", on_error, arguments.ON_ERROR)
+        self.eager_open = arguments.flag("eager_open", eager_open)
+        self.ahead = arguments.count("ahead", ahead, 0)
         self.limits = None if limits is None else arguments.limits(limits)
         if limits is not None and _without_transform(dataset):
             raise ArgumentError("limits= is for image folders; a headrace.Dataset has its own")
@@ -146,6 +169,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._spare: Engine | None = None
         self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
         self.notices = Notices()
+        self._deferring: Deferring | None = None
         self._reading = Reading(dataset, self.transform, self.limits)
         # What iterations leave for the next one, and for state_dict.
         self.standing = Standing()
@@ -165,9 +189,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self.state = State(
             self._reading, self.standing, seed, self.notices, self.sampler, self.batch_sampler
         )
-        if strict:
-            self._recipe()
-        self._becomes(native=strict or self._reading.seems_native())
+        native = self.recipe() is not None if strict else self._reading.seems_native()
+        self._becomes(native=native)
 
     def check_worker_number_rationality(self) -> None:
         """torch's advice on processes, once, and only where its own loader will start them."""
@@ -176,17 +199,26 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             super().check_worker_number_rationality()
 
     def _becomes(self, native: bool) -> None:
-        """Has a state, or none as torch's loader, whose advice then comes."""
+        """Has a state, or none as torch's loader; its advice on processes, if it starts some."""
         self._native = native
         if not native and self._given is not None and self._stateful is None:
             self._stateful = stateful.loader(*self._given, self.snapshot_every_n_steps)
-        owner = self.state if native else self._stateful
+        owner = self.state if native or self._keeps_its_place() else self._stateful
         for name in ("state_dict", "load_state_dict"):
             self.__dict__.pop(name, None)
             if owner is not None and not hasattr(type(self), name):
                 self.__dict__[name] = getattr(owner, name)
         if not native:
             self.check_worker_number_rationality()
+
+    def _keeps_its_place(self) -> bool:
+        """Whether the order of samples goes on behind a state though the dataset's own code runs.
+
+        Not a stream's, which has none; and loaders of data without images are torch's in all.
+        """
+        stream = isinstance(self.dataset, torch.utils.data.IterableDataset)
+        possible = self._given is None and deciding.possible(self.dataset)
+        return possible and not stream and may_have_images(self.dataset)
 
     # ---- what runs where ---------------------------------------------------------------------
 
@@ -198,7 +230,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         samples, made = self._reading.look()
         if made.rest and self.strict:
-            raise UnsupportedError(f"strict=True, and {made.obstacle}")
+            raise PartlyNative(f"strict=True, and {made.obstacle}")
+        own = self.transform is None and self.limits is None and self.on_error == "raise"
+        if made.rest and self.num_workers and own and self._deferred():
+            raise UnsupportedError(made.obstacle)  # worker processes run the program's functions
         return Recipe(
             samples=samples,
             translation=made,
@@ -229,40 +264,80 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         size, drop_last = wrappers[0].batch_size, wrappers[0].drop_last
         return int(place.batches + (samples // size if drop_last else -(-samples // size)))
 
-    def recipe(self, stacklevel: int = 4) -> Recipe | None:
-        """What runs natively; None, with a warning, where torch's own loader has to read.
+    def recipe(self) -> Recipe | None:
+        """What the engine reads itself; None where the dataset's own code runs.
 
         Raises:
-            UnsupportedError: it has to, and ``strict`` is set.
+            UnsupportedError: ``strict`` is set, and Python would have a part of it.
         """
         try:
             made = self._recipe()
         except UnsupportedError as failure:
-            if self.strict:
+            if self.strict and (self._deferred() is None or isinstance(failure, PartlyNative)):
                 raise
-            if may_have_images(self.dataset):
-                self.notices.say(
-                    f"torch's own DataLoader reads this dataset: {failure} (strict=True makes this "
-                    "an error)",
-                    stacklevel=stacklevel - 1,
-                )
             self._becomes(native=False)
             return None
         if not self._native:
             self._becomes(native=True)
         return made
 
+    def _deferred(self) -> Deferring | None:
+        """What runs the dataset's own code so that its images are the engine's all the same."""
+        if self._deferring is None and self._given is None:
+            self._deferring = deciding.behind(self, self._rows())
+        return self._deferring
+
+    def _rows(self) -> Any:
+        """The numbers of samples by indices, where the samples are known."""
+        try:
+            return self._reading.look()[0].rows
+        except UnsupportedError:
+            return None
+
     def __iter__(self) -> Any:
         recipe = self.recipe()
         if recipe is None:
-            return super().__iter__() if self._stateful is None else iter(self._stateful)
+            if self._stateful is not None:
+                return iter(self._stateful)
+            behind = self._deferred()
+            return super().__iter__() if behind is None else behind.iterate()
         if recipe.translation.rest:
             self.notices.say(
-                f"{recipe.translation.obstacle}; it and what follows run in Python threads "
-                "(strict=True makes this an error)",
+                f"{recipe.translation.obstacle}; it and what follows run in Python, one image at "
+                "a time (strict=True makes this an error)",
                 stacklevel=2,
             )
         return Iteration(self, recipe)
+
+    def explain(self, index: Any = None) -> Explanation:
+        """Which images of a sample the engine makes, and what keeps it from the others.
+
+        Runs the dataset's code for one sample, and puts Python's, NumPy's and torch's generators
+        back.
+
+        Args:
+            index: of the sample; None: 0.
+
+        Returns:
+            what prints as a table: each image's place in the sample, whether it is native, and of
+            each cause of work in Python the line of the program, and the cure. ``native``,
+            ``leaves``, ``reasons`` and ``cure`` are its attributes.
+
+        Raises:
+            UnsupportedError: torch's loader alone can run this dataset.
+        """
+        try:
+            made = self._recipe().translation
+        except UnsupportedError as failure:
+            made, behind = None, self._deferred()
+            if behind is None:
+                raise UnsupportedError(f"torch's own DataLoader reads it: {failure}") from None
+        from headrace._deferred import explaining
+
+        if made is not None:
+            return explaining.of_recipe(made)
+        assert behind is not None
+        return explaining.explained(behind, 0 if index is None else index)
 
     @contextlib.contextmanager
     def made_anew(self) -> Iterator[None]:
@@ -331,10 +406,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         for engine in list(self._alive):
             engine.close()
         self._spare = None
+        if self._deferring is not None:
+            self._deferring.close()
 
     def __getstate__(self) -> dict[str, Any]:
         # To another process go the arguments and the place, not the engine.
-        left = self.__dict__ | dict.fromkeys(("_spare", "_alive", "tracker"))
+        left = self.__dict__ | dict.fromkeys(("_spare", "_alive", "tracker", "_deferring"))
         left["standing"], left["state"] = copy.copy(self.standing), copy.copy(self.state)
         left["state"].standing = left["standing"]
         for name in ("state_dict", "load_state_dict"):
@@ -358,6 +435,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     @seed.setter
     def seed(self, seed: int | None) -> None:
         self.state.seed = seed
+
+
+class PartlyNative(UnsupportedError):
+    """The engine could do a part of it."""
 
 
 def _without_transform(dataset: Any) -> bool:

@@ -166,6 +166,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
     },
     "DataLoader": {
         "strict": FLAGS,
+        "eager_open": FLAGS,
+        "ahead": [-1, 1.5, True, "2", None, 2**64],
         "seed": [-1, 2**64, "0", 1.0, True],
         "transform": [3, "CenterCrop", hr.transforms.CenterCrop(8), [3], [hr.transforms.Resize]],
         "mode": ["quick", None, 3],

@@ -99,6 +99,29 @@ def dataloader_of(
         loader.close()
 
 
+class OwnItems(torch.utils.data.Dataset[Any]):
+    """Opens its images itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = [str(path) for path in sorted(folder.rglob("*.jpg"))]
+        self.transform = v1.Compose([v1.Resize((8, 8)), v1.ToTensor()])
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.transform(Image.open(self.paths[row]).convert("RGB")), row
+
+
+@contextlib.contextmanager
+def own_items(_: Path, folder: Path, **more: Any) -> Iterator[Case]:
+    loader = hr.DataLoader(OwnItems(folder), BATCH, strict=True, **more)
+    try:
+        yield Case(loader, lambda batch: batch[1].tolist())
+    finally:
+        loader.close()
+
+
 @contextlib.contextmanager
 def partly_pillows(packed: Path, folder: Path, **more: Any) -> Iterator[Case]:
     """Over files some of which Pillow decodes, as their names say or not."""
@@ -168,6 +191,7 @@ CASES: dict[str, Make] = {
         dataloader_of, shuffle=True, generator=torch.Generator(), num_workers=2
     ),
     "DataLoader with a sampler": made(dataloader_of, sampler=Generated()),
+    "DataLoader with items of its own": made(own_items, shuffle=True),
     "DataLoader with files for Pillow": made(partly_pillows, shuffle=True, num_workers=2),
     "DataLoader with a collate_fn": made(dataloader_of, collate=True, shuffle=True),
 }

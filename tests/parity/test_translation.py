@@ -190,7 +190,7 @@ def test_a_resize_of_a_tensor_is_left_to_torchvision(folder: Path) -> None:
     for mine, theirs in zip(found, batches(DataLoader(dataset, 7)), strict=True):
         assert torch.equal(mine[0], theirs[0])
     with pytest.raises(hr.HeadraceError, match="Resize"):
-        hr.DataLoader(dataset, 7, strict=True)
+        list(hr.DataLoader(dataset, 7, strict=True))
 
 
 class Subclass(v1.CenterCrop):

@@ -27,6 +27,7 @@ _JOINED = {
     "ChainDataset": "datasets",
     "StackDataset": "datasets",
 }
+_LIBRARIES = ("accelerate", "contextlib", "headrace", "lightning", "torch", "transformers")
 # Whose modules say nothing about a program.
 _OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy", "datasets")
 
@@ -42,16 +43,29 @@ class Notices:
 
         Args:
             text: what follows the loader's name.
-            stacklevel: as of ``warnings.warn``, counted from the caller.
+            stacklevel: as of ``warnings.warn``, counted from the caller; 0: the innermost line that
+                is of none of the libraries in between.
             topic: sentences of one topic count as the same; "": the text itself.
         """
         if (topic or text) in self._said:
             return
         self._said.add(topic or text)
         try:
-            warnings.warn(f"headrace.DataLoader: {text}", stacklevel=stacklevel + 1)
+            level = stacklevel or _level_of_the_program()
+            warnings.warn(f"headrace.DataLoader: {text}", stacklevel=level + 1)
         except UserWarning as notice:  # a filter's "error"
-            _log.warning("%s", notice)
+            _log.warning("%s", str(notice))  # without its traceback, which holds the loader
+
+
+def _level_of_the_program() -> int:
+    """How many frames above its caller the innermost one is that runs code of no library."""
+    level, frame = 0, sys._getframe(1)
+    while frame is not None and frame.f_back is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _LIBRARIES:
+            break
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def may_have_images(dataset: Any) -> bool:

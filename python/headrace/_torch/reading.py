@@ -42,6 +42,15 @@ class Reading:
         assert self.samples is not None
         return self.samples, self._translation(contents)
 
+    def described(self) -> str:
+        """What is known of a dataset that its own code alone can read: its class and length."""
+        kind = type(self._dataset)
+        try:
+            count = f"{len(self._dataset)} samples"
+        except (TypeError, NotImplementedError):  # it has no length
+            count = "samples"
+        return f"{kind.__module__}.{kind.__qualname__}: {count}"
+
     def seems_native(self) -> bool:
         """As ``look``, but without opening files or starting the engine.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -45,11 +46,7 @@ class State:
         self._sampler, self._batch_sampler = sampler, batch_sampler
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest iteration stands, counted in batches handed out: small, JSON takes it.
-
-        Raises:
-            UnsupportedError: torch's own loader reads the dataset, and it has no state.
-        """
+        """Where the latest iteration stands, in batches handed out: small, and JSON takes it."""
         return {**self._identity(), **asdict(self.standing.place)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -72,7 +69,6 @@ class State:
             ArgumentError: the state is of another dataset, or is none, or of an epoch that another
                 number of ranks, or a sampler with ``set_epoch`` where this loader has none, began
                 in an order that is not known.
-            UnsupportedError: as ``state_dict``.
         """
         state = arguments.mapping("state", state)
         for name, mine in self._identity().items():
@@ -118,13 +114,11 @@ class State:
         """What has to be equal in a state and in the loader that takes it."""
         samples = self._reading.samples
         if samples is None:
-            try:
+            # A dataset that the engine does not read itself is known by its class and its length.
+            with contextlib.suppress(UnsupportedError):
                 samples, _ = self._reading.look()
-            except UnsupportedError as failure:
-                raise UnsupportedError(
-                    f"torch's own DataLoader reads this dataset, and it has no state: {failure}"
-                ) from None
-        return {"version": STATE_VERSION, "fingerprint": samples.fingerprint, "seed": self.seed}
+        fingerprint = self._reading.described() if samples is None else samples.fingerprint
+        return {"version": STATE_VERSION, "fingerprint": fingerprint, "seed": self.seed}
 
     def _layers(self) -> list[Any]:
         return layers(self._sampler if self._batch_sampler is None else self._batch_sampler)

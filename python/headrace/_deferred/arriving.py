@@ -1,0 +1,116 @@
+"""A batch as the program's code left it, and its way from a worker process to the one that trains.
+
+Plain data travels: paths, bytes and the engine's JSON. Pending tensors are made anew where they
+arrive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from headrace._deferred.chain import Chain, Form, Key, Step
+from headrace._deferred.recording import Asked, Draws, Reason
+from headrace._deferred.source import File
+from headrace._deferred.tensor import Part, PendingTensor
+
+
+class Recorded:
+    """A collated batch.
+
+    Attributes:
+        data: what the collate function returned.
+        pending: every pending tensor that came up, those in ``data`` among them.
+        reasons: why pixels were needed in Python.
+        opened: the program's code opened images.
+        asked: what the dataset was asked for, to ask it again; None of a stream.
+        collate: the collate function, where it needs values and was not called yet; else None.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        pending: list[PendingTensor],
+        reasons: list[Reason],
+        opened: bool,
+        asked: Asked | None,
+        collate: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.data, self.pending, self.reasons = data, pending, reasons
+        self.opened, self.asked, self.collate = opened, asked, collate
+
+    def __reduce__(self) -> Any:
+        asked = None if self.asked is None else tuple(self.asked)
+        reasons = [tuple(reason) for reason in self.reasons]
+        return _arrived, (self.data, reasons, self.opened, asked, self.collate is not None)
+
+    def pin_memory(self) -> Recorded:
+        """Pins what is a tensor by now; what is pending is made in pinned memory."""
+        self.data = pin_memory(self.data)  # type: ignore[no-untyped-call]
+        return self
+
+
+class _Arriving(threading.local):
+    """The pending tensors of the batch that this thread is unpickling."""
+
+    def __init__(self) -> None:
+        self.pending: list[PendingTensor] = []
+
+
+_arriving = _Arriving()
+
+
+def _arrived(
+    data: Any, reasons: list[tuple[str, str]], opened: bool, asked: Any, uncollated: bool
+) -> Recorded:
+    # Its tensors came before it, for they are among its arguments.
+    pending, _arriving.pending = _arriving.pending, []
+    if asked is not None:
+        asked = Asked(*asked)
+        asked = asked._replace(key=asked.key and Draws(*asked.key))
+    collate = _not_called if uncollated else None
+    return Recorded(data, pending, [Reason(*reason) for reason in reasons], opened, asked, collate)
+
+
+def _not_called(samples: Any) -> Any:
+    """Stands for the collate function, which stays in its process."""
+    raise NotImplementedError
+
+
+_Plain = tuple[Any, str, tuple[int, int], Key | None, Form, int]
+
+
+def _sent(tensor: PendingTensor) -> Any:
+    shape, dtype = tensor.described()
+    parts = [part if isinstance(part, torch.Tensor) else _plain(part) for part in tensor.parts]
+    return _made_anew, (parts, shape, dtype)
+
+
+def _plain(part: Part) -> _Plain:
+    chain, source = part.chain, part.chain.source
+    where = source if isinstance(source, bytes) else source.data or (source.path, source.identity)
+    text = ",".join(step.text for step in chain.steps if step.text)
+    return where, text, chain.size, chain.key, part.form, part.place
+
+
+def _made_anew(parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype) -> PendingTensor:
+    made_parts = (part if isinstance(part, torch.Tensor) else _part(part) for part in parts)
+    made = PendingTensor(tuple(made_parts), shape, dtype)
+    _arriving.pending.append(made)
+    return made
+
+
+def _part(plain: _Plain) -> Part:
+    where, text, size, key, form, place = plain
+    source = where if isinstance(where, bytes) else File.known(*where)
+    key = None if key is None else Key(*key)
+    chain = Chain(source, "RGB", "RGB", size, (Step(text, None),), key, None)
+    return Part(chain, Form(*form), place)
+
+
+ForkingPickler.register(PendingTensor, _sent)

@@ -1,0 +1,210 @@
+"""A program's dataset whose images open without being decoded, where torch's loader asks it.
+
+It runs where torch's loader has it run: in the process that iterates, or in worker processes, which
+then send what was recorded instead of pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch.utils.data
+
+from headrace._deferred import opening, recording, switches, transforming
+from headrace._deferred.arriving import Recorded
+from headrace._deferred.choosing import spread
+from headrace._deferred.known import Transforms
+from headrace._deferred.recording import Asked, Draws, MadeInPython, Recording
+
+# Samples that a worker process makes twice before it opens all images as ever.
+_MOST_IN_VAIN = 4
+
+
+class Fetching:
+    """Records while torch's loader makes a batch, from its first sample to the collated batch.
+
+    Attributes:
+        seed: of the loader, or None where torch's base seed takes its place.
+        eager_open: images are decoded as they are opened.
+        base_seed: torch's, in the process that iterates; workers know it themselves.
+        recorded: the recording of the batch that is being made, until it is collated.
+        in_vain: samples that had to be made again, for this process has no engine.
+    """
+
+    def __init__(self, seed: int | None, eager_open: bool) -> None:
+        self.seed, self.eager_open = seed, eager_open
+        self.base_seed = 0
+        self.recorded: Recording | None = None
+        self._latest: Recording | None = None
+        self.in_vain = 0
+        self._transforms = Transforms()
+
+    def __reduce__(self) -> Any:
+        return Fetching, (self.seed, self.eager_open)
+
+    def new(self, passed: int, asked: Asked | None = None) -> Recording:
+        """The recording of the next batch."""
+        worker = torch.utils.data.get_worker_info()
+        base_seed = self.base_seed if worker is None else worker.seed - worker.id
+        if asked is not None and asked.key is not None:
+            draws = asked.key
+        elif asked is None and self.seed is not None:
+            draws = Draws(self.seed, passed)
+        else:
+            draws = Draws(0, spread(base_seed, passed))
+        self.recorded = Recording(draws, worker is None, self._transforms, asked)
+        self.recorded.eager_open = self.eager_open
+        self._latest = self.recorded
+        return self.recorded
+
+    def ask_anew(self) -> None:
+        """Forgets what transforms were found to be: an epoch may find something else."""
+        self._transforms = Transforms()
+
+    def leave(self) -> None:
+        """Makes sure that nothing is recorded any more, however the making of a batch ended."""
+        if self._latest is not None:
+            leave(self._latest)
+
+
+class RecordedDataset(torch.utils.data.Dataset[Any]):
+    """A map-style dataset, asked with ``Asked`` in the place of indices."""
+
+    def __init__(self, dataset: Any, fetching: Fetching) -> None:
+        self.dataset, self._fetching = dataset, fetching
+
+    def __getitems__(self, asked: Asked) -> Any:
+        with Recorder(self._fetching.new(asked.passed, asked)) as found:
+            many = getattr(self.dataset, "__getitems__", None)
+            if many:
+                return self._many(found, many, asked)
+            eager = asked.eager
+            return [
+                self._sample(found, index, number, draw, place in eager)
+                for place, (index, number, draw) in enumerate(
+                    zip(asked.indices, asked.samples, asked.draws, strict=True)
+                )
+            ]
+
+    def __getitem__(self, asked: Asked) -> Any:
+        with Recorder(self._fetching.new(asked.passed, asked)) as found:
+            (number,), (draw,) = asked.samples, asked.draws
+            return self._sample(found, asked.indices, number, draw, 0 in asked.eager)
+
+    def _sample(self, found: Recording, index: Any, number: int, draw: int, eager: bool) -> Any:
+        eager = eager or self._fetching.in_vain > _MOST_IN_VAIN
+        found.begin(number, draw, eager)
+        try:
+            sample = self.dataset[index]
+            settled = found.settle()
+        except MadeInPython:
+            self._fetching.in_vain += 1
+            settled = False
+        finally:
+            found.settle()
+        if settled:
+            return sample
+        if eager:
+            raise RuntimeError(f"sample {index!r} changes a file while it reads it")
+        found.place -= 1
+        return self._sample(found, index, number, draw, eager=True)
+
+    def _many(self, found: Recording, many: Callable[[Any], Any], asked: Asked) -> Any:
+        """Of a dataset that makes the samples of a batch at once, the batch has one key."""
+        first, draw = (asked.samples[0], asked.draws[0]) if asked.draws else (0, 0)
+        found.begin(first, draw, bool(asked.eager))
+        try:
+            samples = many(asked.indices)
+            settled = found.settle()
+        except MadeInPython:
+            settled = False
+        finally:
+            found.settle()
+        if settled:
+            return samples
+        found.begin(first, draw, eager=True)
+        return many(asked.indices)
+
+
+class RecordedStream(torch.utils.data.IterableDataset[Any]):
+    """An iterable dataset. Its samples are numbered in the order in which they come."""
+
+    def __init__(self, dataset: Any, fetching: Fetching) -> None:
+        self.dataset, self._fetching = dataset, fetching
+        self._passed = -1
+
+    def __iter__(self) -> Iterator[Any]:
+        worker, fetching = torch.utils.data.get_worker_info(), self._fetching
+        self._passed += 1
+        number, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        samples = iter(self.dataset)
+        while True:
+            with Recorder(fetching.recorded or fetching.new(self._passed)) as found:
+                found.begin(number, 0)
+                try:
+                    sample = next(samples)
+                except StopIteration:
+                    return
+                finally:
+                    found.settle()
+            yield sample
+            number += step
+
+
+class Collating:
+    """A collate function that sees pending tensors, and behind which the recording ends."""
+
+    def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
+        self._collate, self._fetching = collate, fetching
+
+    def __call__(self, samples: Any) -> Recorded:
+        found, self._fetching.recorded = self._fetching.recorded, None
+        assert found is not None
+        collate = None
+        try:
+            with Recorder(found):
+                data = self._collate(samples)
+        except MadeInPython:
+            # It needs values, and this is a worker process: the one that decodes calls it.
+            data, collate = samples, self._collate
+        return Recorded(
+            data, found.pending, list(found.reasons), found.opened, found.asked, collate
+        )
+
+
+class WorkerStart:
+    """The program's ``worker_init_fn``, to which the worker has the program's own dataset."""
+
+    def __init__(self, function: Callable[[int], None] | None) -> None:
+        self._function = function
+
+    def __call__(self, number: int) -> None:
+        worker: Any = torch.utils.data.get_worker_info()
+        # Past its own __setattr__, which refuses: programs are not to change it.
+        object.__setattr__(worker, "dataset", worker.dataset.dataset)
+        if self._function is not None:
+            self._function(number)
+
+
+class Recorder:
+    """The time in which this thread records."""
+
+    def __init__(self, found: Recording) -> None:
+        self._found = found
+
+    def __enter__(self) -> Recording:
+        opening.switch()
+        transforming.switch()
+        switches.on(self._found)
+        recording.change(self._found)
+        return self._found
+
+    def __exit__(self, *raised: Any) -> None:
+        leave(self._found)
+
+
+def leave(found: Recording) -> None:
+    """Ends the time of a recording in this thread; as often as one likes."""
+    recording.change(found.before)
+    switches.off(found)

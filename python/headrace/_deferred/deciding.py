@@ -1,0 +1,40 @@
+"""Whether a loader's dataset can run with its images deferred."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import torch.utils.data
+
+from headrace._engine import _lib
+
+if TYPE_CHECKING:
+    from headrace._deferred.iteration import Deferring
+
+
+def behind(loader: Any, rows: Any) -> Deferring | None:
+    """What runs a ``DataLoader``'s dataset with its images deferred; None where torch's has to.
+
+    Args:
+        rows: the numbers of samples by indices, where the samples are known; else None.
+    """
+    if not possible(loader.dataset):
+        return None
+    # Pillow is imported there.
+    from headrace._deferred.iteration import Deferring
+
+    return Deferring(loader, rows)
+
+
+def possible(dataset: Any) -> bool:
+    """Whether images of a dataset can be deferred, if there are any.
+
+    Before torch 2.3 no tensor can take another's values; without Pillow there are no images that
+    anybody could open; torch's data pipes are changed by torch's loader itself; and a process that
+    was forked from one with the engine has none.
+    """
+    pipes = (torch.utils.data.IterDataPipe, torch.utils.data.MapDataPipe)
+    if find_spec("PIL") is None or not hasattr(torch._C, "_swap_tensor_impl"):
+        return False
+    return not isinstance(dataset, pipes) and not _lib.came_by_fork()

@@ -1,0 +1,214 @@
+"""The batches of an epoch whose images are deferred, with some of them under way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from headrace._deferred.arriving import Recorded
+from headrace._deferred.choosing import Pass
+from headrace._deferred.making import Batch
+from headrace._deferred.recording import Asked
+from headrace._epoch.arrivals import forget
+from headrace._epoch.delivery import Delivery, is_of_the_batch
+from headrace._torch.place import Place, Standing
+from headrace._torch.pool import TimedOut
+
+
+class Behind(Protocol):
+    """The loader behind, as ``iteration.Deferring`` is one."""
+
+    ahead: int
+    timeout: float
+
+    @property
+    def workers(self) -> int:
+        """Processes that run the dataset's code."""
+
+    def fetched(self, batches: Iterator[Any]) -> Recorded:
+        """What torch's loader makes of the next batch."""
+
+    def begun(self, recorded: Recorded) -> Batch:
+        """A batch as the program's code left it, with its values under way."""
+
+    def made_here(self, asked: Asked) -> Batch:
+        """A batch made in this process."""
+
+    def collated(self, samples: Any) -> Any:
+        """The batch of samples whose collate function needs values."""
+
+
+class Epoch(Iterator[Any]):
+    """The iterator of a ``DataLoader`` whose images are deferred.
+
+    What ends a call from outside takes no batch along (``_epoch.delivery``).
+
+    Args:
+        batches: torch's iterator, of ``Recorded``.
+        chosen: what its sampler chooses; None of a stream.
+        standing: of the loader in front; None of a stream, which has no place to go to.
+    """
+
+    def __init__(
+        self,
+        behind: Behind,
+        batches: Iterator[Any],
+        chosen: Pass | None,
+        standing: Standing | None,
+    ) -> None:
+        # Waiting for a batch lets other threads run, and they may ask for one, too.
+        self._turn = threading.RLock()
+        self._loader, self._batches, self._pass = behind, batches, chosen
+        self._standing = standing
+        self._resumed = None if standing is None else standing.resume
+        self._delivery = Delivery() if chosen is None else chosen.progress.delivery
+        self._received: Recorded | None = None  # and not begun
+        self._begun: dict[int, Batch | Exception] = {}
+        self._count = 0  # the number behind those
+        # Where no image is deferred, the program's code runs when torch's loader would run it.
+        self._ahead = 0
+        self._ended = False
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+    def __next__(self) -> Any:
+        thread, reserved = threading.get_ident(), self._delivery.reserved
+        # A stream's own place is nowhere, and goes to a standing that nobody asks.
+        standing = self._standing or Standing()
+        latest = None if self._pass is None else self._pass.progress
+        try:
+            with self._turn:
+                data = self._next(thread)
+            resume, epoch = self._behind(standing)
+        except Exception as error:
+            if not is_of_the_batch(error) or thread not in reserved:
+                raise
+            resume, epoch = self._behind(standing)
+            standing.resume = resume
+            standing.next_epoch = epoch
+            standing.latest = latest
+            del reserved[thread]
+            raise
+        # No exception comes between these.
+        standing.resume = resume
+        standing.next_epoch = epoch
+        standing.latest = latest
+        del reserved[thread]
+        return data
+
+    def _next(self, thread: int) -> Any:
+        """The data of the batch that is a thread's next one."""
+        number = self._delivery.upcoming(thread)
+        forget(self._begun, self._delivery.handed_out)
+        self._fill(number + 1)
+        if number not in self._begun:
+            next(self._batches, None)  # torch's workers end here
+            self._skip()
+            raise StopIteration
+        self._delivery.reserve(thread, number)
+        return self._finished(number)
+
+    def _behind(self, standing: Standing) -> tuple[Place | None, int]:
+        """What the loader's next iteration begins with, once a batch was handed out."""
+        resume = None if standing.resume is self._resumed else standing.resume
+        epoch = 0 if self._pass is None else self._pass.progress.place.epoch
+        return resume, max(standing.next_epoch, epoch + 1)
+
+    def _skip(self) -> None:
+        """Goes on to the next epoch where a state's has no batch left, as with drop_last."""
+        standing, resumed = self._standing, self._resumed
+        if standing is None or self._pass is None or resumed is None:
+            return
+        if self._pass.progress.total == 0 and standing.resume is resumed:
+            standing.skip(self._pass.progress)
+
+    def _finished(self, number: int) -> Any:
+        """The data of a batch that was begun, once its values came."""
+        first = self._begun[number]
+        if isinstance(first, Exception):
+            raise first
+        if first.native:
+            self._ahead = self._loader.ahead
+        self._fill(number + 1 + self._ahead)
+        timeout = self._loader.timeout
+        while True:
+            if not first.wait(timeout or None):
+                raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
+            bad = first.finish()
+            if not bad:
+                break
+            assert first.asked is not None
+            first = self._made_again(first.asked, bad)
+            self._begun[number] = first
+        return first.data if first.collated else self._loader.collated(first.data)
+
+    def _made_again(self, asked: Asked, bad: list[int]) -> Batch:
+        """A batch some of whose files cannot be decoded: those are left to the program's code.
+
+        Programs that meet bad files try another, or leave them out, where they open them. It runs
+        where it ran before: in a worker process, if there are any.
+        """
+        asked = asked._replace(eager=asked.eager.union(bad))
+        # torch's loader has no public way to ask for a batch besides its order.
+        put = getattr(self._batches, "_try_put_index", None)
+        if self._pass is None or not self._loader.workers or put is None:
+            return self._loader.made_here(asked)
+        number, before = asked.number, self._begun.pop(asked.number)
+        try:
+            self._pass.again(asked)
+            if self._pass.upcoming is None:
+                put()
+            while number not in self._begun and self._receive():
+                pass
+            made = self._begun.get(number)
+        finally:
+            self._begun.setdefault(number, before)
+        if isinstance(made, Exception):
+            raise made
+        return self._loader.made_here(asked) if made is None else made
+
+    def _fill(self, count: int) -> None:
+        """Has so many batches begun, up to one that failed: what is behind it may depend on it."""
+        chosen = self._pass
+        while not self._ended and self._count < count:
+            if isinstance(self._begun.get(self._count - 1), Exception):
+                return
+            if chosen is not None and chosen.exhausted and chosen.upcoming is None:
+                return  # asked again, torch's loader would end its workers: one may be needed yet
+            self._ended = not self._receive()
+
+    def _receive(self) -> bool:
+        """Takes the next batch from torch's loader; false where there is none."""
+        chosen = self._pass
+        if self._received is None and chosen is not None and not self._loader.workers:
+            chosen.back()
+        place = getattr(self._batches, "_rcvd_idx", None)
+        got: Batch | Exception
+        try:
+            if self._received is None:
+                self._received = self._loader.fetched(self._batches)
+            got = self._loader.begun(self._received)
+        except StopIteration:
+            return False
+        except Exception as failure:
+            waits = self._received is None and place is not None
+            # torch's loader may give up waiting for a batch that is still to come.
+            still = waits and place == getattr(self._batches, "_rcvd_idx", None)
+            if still or not is_of_the_batch(failure):
+                raise
+            got = failure
+        upcoming = None if chosen is None else chosen.upcoming
+        number = self._count if upcoming is None else upcoming
+        count = max(self._count, number + 1)
+        # No exception comes between these.
+        self._begun[number] = got
+        self._count = count
+        self._received = None
+        if chosen is not None and upcoming is not None:
+            chosen.arrived += 1
+        return True

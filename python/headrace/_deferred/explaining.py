@@ -1,0 +1,132 @@
+"""Which images of a program's samples the engine makes, and what keeps it from the others."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from headrace._deferred.image import DeferredImage
+from headrace._deferred.recording import Reason
+from headrace._deferred.tensor import PendingTensor
+from headrace._translate.translation import Translation
+
+if TYPE_CHECKING:
+    from headrace._deferred.iteration import Deferring
+
+
+class Leaf(NamedTuple):
+    """One image of a sample.
+
+    Attributes:
+        where: its place in the sample, as Python writes it: ``[0]``, ``['image']``.
+        what: its type and shape.
+        native: the engine decodes and transforms it.
+    """
+
+    where: str
+    what: str
+    native: bool
+
+
+class Explanation(NamedTuple):
+    """What becomes natively of a sample; ``str`` of it is a table.
+
+    Attributes:
+        leaves: the images of the sample.
+        reasons: why pixels were needed in Python, each with the line of the program.
+        cure: what would make it native; "" where all of it is.
+    """
+
+    leaves: list[Leaf]
+    reasons: list[Reason]
+    cure: str
+
+    @property
+    def native(self) -> bool:
+        """Whether there are images, and the engine makes all of them."""
+        return bool(self.leaves) and all(leaf.native for leaf in self.leaves) and not self.reasons
+
+    def __str__(self) -> str:
+        if not self.leaves:
+            return "the sample has no image"
+        wide = max(len(leaf.where) for leaf in self.leaves)
+        lines = [
+            f"{leaf.where:{wide}}  {'native' if leaf.native else 'Python'}  {leaf.what}"
+            for leaf in self.leaves
+        ]
+        lines += [f"in Python: {reason.text} ({reason.place})" for reason in self.reasons]
+        return "\n".join([*lines, self.cure] if self.cure else lines)
+
+
+_CURE = (
+    "What comes before that in the same code runs natively. To have all of it so: do it with a "
+    "transform that headrace.from_torchvision translates, or behind the loader on whole batches."
+)
+_OTHER_FILES = "Files of other kinds become native when they are saved as JPEG or PNG."
+
+
+def explained(deferring: Deferring, index: Any) -> Explanation:
+    """Asks the dataset for a sample; generators are left as they were."""
+    with _generators_as_they_were():
+        sample, reasons = deferring.sample(index)
+    leaves = list(_leaves(sample, "", 0))
+    cure = ""
+    if reasons:
+        other = all("is no JPEG or PNG" in reason.text for reason in reasons)
+        cure = _OTHER_FILES if other else _CURE
+    return Explanation(leaves, reasons, cure)
+
+
+def of_recipe(made: Translation) -> Explanation:
+    """Of a folder or packed set, whose samples the engine reads itself."""
+    what = made.gives if made.size is None else f"{made.gives} of {made.size[0]} x {made.size[1]}"
+    reasons = [Reason(made.obstacle, "in the dataset's transform")] if made.rest else []
+    return Explanation([Leaf("[0]", what, not made.rest)], reasons, _CURE if reasons else "")
+
+
+def _leaves(value: Any, where: str, depth: int) -> Iterator[Leaf]:
+    """The images at any depth, by their places."""
+    kind = type(value).__name__
+    if type(value) is PendingTensor:
+        shape, dtype = value.described()
+        yield Leaf(where or "sample", f"Tensor {shape} {dtype}", True)
+    elif isinstance(value, DeferredImage) and value.chain is not None:
+        yield Leaf(where or "sample", f"PIL image {value.size}", value.chain.native)
+    elif hasattr(value, "shape") and len(value.shape) > 1:
+        yield Leaf(where or "sample", f"{kind} {tuple(value.shape)} {value.dtype}", False)
+    elif hasattr(value, "getbands"):
+        yield Leaf(where or "sample", f"PIL image {value.size}", False)
+    elif depth < 8:
+        for name, part in _parts(value):
+            yield from _leaves(part, where + name, depth + 1)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield f"[{key!r}]", part
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield f"[{number}]", part
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield f".{field.name}", getattr(value, field.name)
+
+
+@contextmanager
+def _generators_as_they_were() -> Iterator[None]:
+    """Puts Python's, NumPy's and torch's generators back."""
+    numpy = sys.modules["numpy"].random
+    before = random.getstate(), numpy.get_state(), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        numpy.set_state(before[1])
+        torch.set_rng_state(before[2])

@@ -1,0 +1,201 @@
+"""Passes of torch's loader over a dataset whose images the engine makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch.utils.data
+
+from headrace._deferred.arriving import Recorded
+from headrace._deferred.choosing import Choices, Rows
+from headrace._deferred.dataset import (
+    Collating,
+    Fetching,
+    RecordedDataset,
+    RecordedStream,
+    WorkerStart,
+)
+from headrace._deferred.epoch import Epoch
+from headrace._deferred.making import Batch
+from headrace._deferred.memory import Blocks
+from headrace._deferred.recording import Asked, Reason
+from headrace._engine.decoder import Decoder
+from headrace._torch.notices import Notices, may_have_images
+from headrace._torch.states import State
+from headrace.errors import UnsupportedError
+
+
+class Front(Protocol):
+    """The ``DataLoader`` in front, apart from torch's attributes."""
+
+    strict: bool
+    eager_open: bool
+    mode: str
+    ahead: int
+    notices: Notices
+    state: State
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+class Deferring:
+    """The loader behind a loader: torch's own, over the dataset that records.
+
+    Its arguments are those of the loader in front, so that samplers, generators, worker processes,
+    seeds and errors are torch's. It does not refer to the loader in front, which would be a cycle.
+
+    Args:
+        rows: the numbers of samples by their indices, where the samples are known; else None.
+
+    Attributes:
+        choices: what the sampler chooses; None of a stream.
+        ahead: batches whose code has run before the one that is asked for comes.
+        timeout: seconds; 0: none.
+    """
+
+    def __init__(self, loader: Front, rows: Rows | None) -> None:
+        self._strict, self._notices, self.ahead = loader.strict, loader.notices, loader.ahead
+        self._state, self._dataset = loader.state, loader.dataset
+        self._fetching, self._collate = (
+            Fetching(loader.state.seed, loader.eager_open),
+            loader.collate_fn,
+        )
+        self._mode, self.timeout = loader.mode, loader.timeout
+        arguments = _arguments(loader, Collating(loader.collate_fn, self._fetching))
+        self.choices: Choices | None = None
+        dataset: Any
+        if isinstance(loader.dataset, torch.utils.data.IterableDataset):
+            dataset = RecordedStream(loader.dataset, self._fetching)
+            arguments |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+        else:
+            dataset = RecordedDataset(loader.dataset, self._fetching)
+            self.choices = Choices(loader, rows)
+            if loader.batch_sampler is not None:
+                arguments |= {"batch_sampler": self.choices}
+            else:
+                arguments |= {"sampler": self.choices, "batch_size": None}
+        self._inner = _Inner(dataset, **arguments)
+        self._threads: Decoder | None = None
+        self._blocks = Blocks()
+
+    def iterate(self) -> Epoch:
+        """One epoch."""
+        choices, inner = self.choices, self._inner
+        self._fetching.ask_anew()
+        if choices is None:
+            batches = iter(inner)
+            self._fetching.base_seed = getattr(batches, "_base_seed", 0)
+            return Epoch(self, batches, None, None)
+        choices.begin()
+        own = inner.generator
+        if choices.base_seed is not None:
+            # A base seed that a state has is not drawn again. So a program that restored torch's
+            # generators as well goes on as if it had not been stopped.
+            inner.generator = torch.Generator()
+            inner.generator.manual_seed(choices.base_seed)
+        try:
+            batches = iter(inner)
+        finally:
+            inner.generator = own
+        choices.began(getattr(batches, "_base_seed", 0))
+        return Epoch(self, batches, choices.latest, self._state.standing)
+
+    @property
+    def workers(self) -> int:
+        """Processes that run the dataset's code."""
+        return self._inner.num_workers
+
+    def fetched(self, batches: Iterator[Any]) -> Recorded:
+        """What torch's loader makes of the next batch."""
+        try:
+            recorded: Recorded = next(batches)
+        finally:
+            self._fetching.leave()
+        return recorded
+
+    def made_here(self, asked: Asked) -> Batch:
+        """A batch made in this process."""
+        dataset: Any = self._inner.dataset
+        try:
+            samples = dataset.__getitems__(asked) if asked.batched else dataset[asked]
+            recorded = self._inner.collate_fn(samples)
+        finally:
+            self._fetching.leave()
+        return self.begun(recorded)
+
+    def sample(self, index: Any) -> tuple[Any, list[Reason]]:
+        """One sample as the program's code leaves it, and why pixels were needed for it."""
+        dataset = self._inner.dataset
+        try:
+            if isinstance(dataset, RecordedStream):
+                made = next(iter(dataset), None)
+            else:
+                made = dataset[Asked(0, index, [0], [0], False, None, 0)]
+        finally:
+            self._fetching.leave()
+        found, self._fetching.recorded = self._fetching.recorded, None
+        return made, [] if found is None else list(found.reasons)
+
+    def collated(self, samples: Any) -> Any:
+        """The batch of samples whose collate function needs values."""
+        return self._collate(samples)
+
+    def begun(self, recorded: Recorded) -> Batch:
+        """A batch as the program's code left it, with its values under way."""
+        self._look_at(recorded)
+        if recorded.pending and self._threads is None:
+            self._threads = Decoder(0)
+        return Batch(recorded, self._threads, self._blocks, self._mode)
+
+    def _look_at(self, recorded: Recorded) -> None:
+        """Says once that images are made in Python, and where first.
+
+        Raises:
+            UnsupportedError: the loader is strict.
+        """
+        if recorded.reasons:
+            first, *others = recorded.reasons
+            what = f"{first.text} ({first.place})"
+            more = f"; explain() lists {len(others)} more" if others else ""
+        elif not recorded.opened and may_have_images(self._dataset):
+            kind, more = type(self._dataset).__name__, ""
+            what = f"{kind} opens no image through Pillow or torchvision"
+        else:
+            return
+        if self._strict:
+            raise UnsupportedError(f"strict=True, and {what}{more}")
+        self._notices.say(
+            f"{what}: in Python, one image at a time{more} (strict=True makes this an error)",
+            stacklevel=0,
+            topic="in Python",
+        )
+
+    def close(self) -> None:
+        """Ends the threads; what is under way is given up."""
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
+        self._blocks.clear()
+
+
+def _arguments(loader: Any, collate: Collating) -> dict[str, Any]:
+    """Of the loader behind it, without its order. Batches come in order, also without in_order."""
+    arguments: dict[str, Any] = {
+        "num_workers": loader.num_workers,
+        "collate_fn": collate,
+        "pin_memory": loader.pin_memory,
+        "timeout": loader.timeout,
+        "multiprocessing_context": loader.multiprocessing_context,
+        "generator": loader.generator,
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent_workers": loader.persistent_workers,
+    }
+    if loader.num_workers:
+        arguments["worker_init_fn"] = WorkerStart(loader.worker_init_fn)
+    return arguments
+
+
+class _Inner(torch.utils.data.DataLoader[Any]):
+    def check_worker_number_rationality(self) -> None:
+        """The loader in front has said it."""

@@ -1,0 +1,388 @@
+"""Datasets that open their own images: the batches of torch's own loader, made natively."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as tv
+import torchvision.transforms.functional as F
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
+from PIL.Image import open as opened_early
+from torch.utils import data
+from torchvision.datasets.folder import default_loader
+from torchvision.transforms import v2
+
+import headrace as hr
+import images
+
+EVALUATION = tv.Compose(
+    [
+        tv.Resize(40),
+        tv.CenterCrop(32),
+        tv.ToTensor(),
+        tv.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+    ]
+)
+
+
+class Opens(data.Dataset[Any]):
+    """Opens each file in a way of its own."""
+
+    def __init__(self, paths: list[str], make: Callable[[str, int], Any]) -> None:
+        self.paths, self.make = paths, make
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(self.paths[index], index)
+
+
+@dataclasses.dataclass
+class Pair:
+    image: Any
+    label: int
+
+
+class Named(NamedTuple):
+    first: Any
+    second: Any
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    root = images.plain_tree(tmp_path_factory.mktemp("deferred") / "photos", 12)
+    found = sorted(str(path) for path in root.rglob("*.jpg"))
+    for path in found:  # long enough ago that their times tell when they change
+        os.utime(path, (1e9, 1e9))
+    return found
+
+
+def equal(found: Any, expected: Any) -> bool:
+    """Whether two batches are the same, types included."""
+    if isinstance(expected, torch.Tensor):
+        return (
+            type(found) is type(expected)
+            and torch.equal(found, expected)
+            and found.dtype == expected.dtype
+        )
+    if isinstance(expected, Image.Image):
+        return (
+            isinstance(found, Image.Image)
+            and found.mode == expected.mode
+            and found.size == expected.size
+            and found.tobytes() == expected.tobytes()
+        )
+    if isinstance(expected, dict):
+        return list(found) == list(expected) and all(equal(found[k], expected[k]) for k in expected)
+    if isinstance(expected, list | tuple):
+        return (
+            type(found) is type(expected)
+            and len(found) == len(expected)
+            and all(map(equal, found, expected))
+        )
+    if isinstance(expected, np.ndarray):
+        return bool(np.array_equal(found, expected))
+    if dataclasses.is_dataclass(expected):
+        return type(found) is type(expected) and equal(vars(found), vars(expected))
+    return bool(type(found) is type(expected) and found == expected)
+
+
+def compared(dataset: Any, strict: bool = True, **options: Any) -> list[Any]:
+    """All batches, which are torch's; with ``strict`` all of their images are the engine's."""
+    options = {"batch_size": 5} | options
+    expected = list(data.DataLoader(dataset, **options))
+    loader = hr.DataLoader(dataset, strict=strict, **options)
+    try:
+        found = list(loader)
+        assert equal(found, expected)
+        return found
+    finally:
+        loader.close()
+
+
+def from_open_file(path: str) -> Image.Image:
+    with open(path, "rb") as file:
+        return Image.open(file).convert("RGB")
+
+
+def from_bytes(path: str) -> Image.Image:
+    return Image.open(io.BytesIO(Path(path).read_bytes())).convert("RGB")
+
+
+def in_a_context(path: str) -> Image.Image:
+    with Image.open(Path(path)) as image:
+        return image.convert("RGB")
+
+
+OPENINGS: dict[str, Callable[[str], Any]] = {
+    "path": lambda path: Image.open(path).convert("RGB"),
+    "no convert": Image.open,
+    "relative path": lambda path: Image.open(os.path.relpath(path)),
+    "bytes of a path": lambda path: Image.open(os.fsencode(path)),
+    "open file": from_open_file,
+    "bytes": from_bytes,
+    "context": in_a_context,
+    "torchvision": default_loader,
+    "bound early": lambda path: opened_early(path).convert("RGB"),
+    "array": lambda path: Image.fromarray(images.pixels(50, 40, seed=int(path[-5]))),
+}
+
+
+@pytest.mark.parametrize("how", OPENINGS)
+def test_an_image_may_be_opened_in_any_way(paths: list[str], how: str) -> None:
+    opening = OPENINGS[how]
+    compared(Opens(paths, lambda path, index: (EVALUATION(opening(path)), index)))
+
+
+SAMPLES: dict[str, Callable[[Any, int], Any]] = {
+    "alone": lambda image, index: image,
+    "pair": lambda image, index: (image, index),
+    "list": lambda image, index: [image, index, f"name {index}"],
+    "dict": lambda image, index: {"image": image, "label": index, "path": f"{index}.jpg"},
+    "nested": lambda image, index: {"a": [image, (index, {"b": image})]},
+    "named tuple": lambda image, index: Named(image, {"image": image}),
+    "two images": lambda image, index: (image, index, image),
+    "array beside it": lambda image, index: (image, np.arange(3) + index),
+}
+
+
+@pytest.mark.parametrize("shape", SAMPLES)
+def test_a_sample_may_have_any_shape(paths: list[str], shape: str) -> None:
+    made = SAMPLES[shape]
+    compared(Opens(paths, lambda path, index: made(EVALUATION(Image.open(path)), index)))
+
+
+def as_lists(samples: list[Any]) -> Any:
+    return [image for image, _ in samples], torch.tensor([label for _, label in samples])
+
+
+def stacked(samples: list[Any]) -> Any:
+    return torch.stack([image for image, _ in samples]), [label for _, label in samples]
+
+
+def in_an_object(samples: list[Any]) -> Any:
+    return Pair(torch.stack([image for image, _ in samples]), len(samples))
+
+
+def half(samples: list[Any]) -> Any:
+    return torch.stack([image for image, _ in samples]).half().mul_(2)
+
+
+@pytest.mark.parametrize("collate", [as_lists, stacked, in_an_object, half])
+def test_a_collate_function_of_ones_own_gets_what_it_expects(
+    paths: list[str], collate: Callable[[Any], Any]
+) -> None:
+    dataset = Opens(paths, lambda path, index: (EVALUATION(Image.open(path)), index))
+    compared(dataset, strict=collate is not half, collate_fn=collate)
+
+
+def draw_on(image: Image.Image) -> Image.Image:
+    ImageDraw.Draw(image).rectangle((3, 4, 20, 15), fill=(200, 10, 30))
+    return image
+
+
+def crop_then_draw(image: Image.Image) -> Image.Image:
+    cropped = image.crop((2, 3, 40, 41))
+    draw_on(image)
+    return cropped
+
+
+RECORDED: dict[str, Callable[[Any], Any]] = {
+    "crop": lambda image: image.crop((5, 6, 37, 38)),
+    "crop outside": lambda image: image.crop((-5, -6, 37, 38)),
+    "crop of floats": lambda image: image.crop((5.4, 6.5, 37.5, 38.6)),
+    "resize": lambda image: image.resize((32, 32)),
+    "resize bilinear": lambda image: image.resize((31, 33), Image.Resampling.BILINEAR),
+    "resize nearest": lambda image: image.resize((90, 95), Image.Resampling.NEAREST),
+    "resize lanczos": lambda image: image.resize((20, 95), Image.Resampling.LANCZOS),
+    "flip": lambda image: image.transpose(Image.Transpose.FLIP_LEFT_RIGHT).crop((0, 0, 20, 20)),
+    "upside down": lambda image: ImageOps.flip(image).resize((20, 20)),
+    "mirror": lambda image: ImageOps.mirror(image).resize((20, 20)),
+    "half turn": lambda image: image.transpose(Image.Transpose.ROTATE_180).resize((20, 20)),
+    "quarter": lambda image: image.transpose(Image.Transpose.ROTATE_90).crop((0, 0, 30, 20)),
+    "three quarters": lambda image: image.transpose(Image.Transpose.ROTATE_270).crop(
+        (0, 0, 30, 20)
+    ),
+    "diagonal": lambda image: image.transpose(Image.Transpose.TRANSPOSE).crop((0, 0, 30, 20)),
+    "other diagonal": lambda image: image.transpose(Image.Transpose.TRANSVERSE).crop(
+        (0, 0, 30, 20)
+    ),
+    "rotate": lambda image: image.rotate(17).crop((0, 0, 30, 30)),
+    "rotate bilinear": lambda image: image.rotate(
+        -33, Image.Resampling.BILINEAR, fillcolor=(1, 2, 3)
+    ).crop((0, 0, 30, 30)),
+    "functional": lambda image: F.hflip(F.resized_crop(image, 3, 4, 30, 31, [24, 24])),
+    "colours": lambda image: F.adjust_contrast(
+        F.adjust_brightness(F.center_crop(image, [30, 30]), 0.7), 1.3
+    ),
+    "saturation and hue": lambda image: F.adjust_hue(
+        F.adjust_saturation(F.center_crop(image, [30, 30]), 0.7), 0.2
+    ),
+    "solarize": lambda image: F.solarize(F.equalize(F.center_crop(image, [30, 30])), 100),
+    "v2": lambda image: v2.functional.horizontal_flip(v2.functional.resize(image, [24, 25])),
+    "copy": lambda image: image.copy().crop((0, 0, 20, 20)),
+    "exif": lambda image: ImageOps.exif_transpose(image).crop((0, 0, 30, 20)),
+}
+MATERIALISED: dict[str, Callable[[Any], Any]] = {
+    "a crop of what is drawn on later": crop_then_draw,
+    "small thumbnail": lambda image: (
+        image.thumbnail((30, 30), reducing_gap=None),
+        image.crop((0, 0, 20, 20)),
+    )[1],
+    "draw": lambda image: draw_on(image).crop((0, 0, 30, 30)),
+    "grey": lambda image: image.convert("L").convert("RGB").crop((0, 0, 30, 30)),
+    "blur": lambda image: image.filter(ImageFilter.GaussianBlur(2)).crop((0, 0, 30, 30)),
+    "array": lambda image: Image.fromarray(255 - np.asarray(image)).crop((0, 0, 30, 30)),
+    "enhance": lambda image: ImageEnhance.Color(image).enhance(0.4).crop((0, 0, 30, 30)),
+    "pixels": lambda image: (image.putpixel((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[1],
+    "load": lambda image: (image.load().__setitem__((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[
+        1
+    ],
+    "thumbnail": lambda image: (image.thumbnail((30, 30)), image.resize((20, 20)))[1],
+    "fit": lambda image: ImageOps.fit(image, (30, 20)),
+    "expand": lambda image: ImageOps.expand(image, 5, (1, 2, 3)).crop((0, 0, 30, 30)),
+    "pad": lambda image: ImageOps.pad(image, (30, 20)),
+    "split": lambda image: Image.merge("RGB", image.split()[::-1]).crop((0, 0, 30, 30)),
+    "resize of a box": lambda image: image.resize((20, 20), box=(1.5, 2.5, 30, 40)),
+    "reduce": lambda image: image.reduce(2).crop((0, 0, 20, 20)),
+    "paste": lambda image: (
+        image.paste(image.crop((0, 0, 9, 9)), (5, 5)),
+        image.crop((0, 0, 30, 30)),
+    )[1],
+}
+
+
+@pytest.mark.parametrize("what", RECORDED)
+def test_what_is_recorded_gives_pillows_bytes(paths: list[str], what: str) -> None:
+    op = RECORDED[what]
+    compared(Opens(paths, lambda path, index: F.to_tensor(op(Image.open(path).convert("RGB")))))
+
+
+@pytest.mark.parametrize("what", RECORDED | MATERIALISED)
+@pytest.mark.parametrize("behind", ["array", "PIL image"])
+def test_what_needs_pixels_gets_pillows(paths: list[str], what: str, behind: str) -> None:
+    op = (RECORDED | MATERIALISED)[what]
+    if behind == "array":
+        compared(Opens(paths, lambda path, index: np.asarray(op(Image.open(path)))), strict=False)
+    else:
+        compared(
+            Opens(paths, lambda path, index: op(Image.open(path))),
+            strict=False,
+            collate_fn=list,
+        )
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation_is_that_of_exif(tmp_path: Path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(images.pixels(50, 40)).save(tmp_path / "turned.jpg", exif=exif)
+    turned = Opens(
+        [str(tmp_path / "turned.jpg")],
+        lambda path, index: F.to_tensor(ImageOps.exif_transpose(Image.open(path))),
+    )
+    compared(turned)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_worker_processes_send_what_was_recorded(paths: list[str], method: str) -> None:
+    dataset = Opens(paths, sample)
+    compared(dataset, num_workers=2, multiprocessing_context=method)
+    compared(dataset, num_workers=2, multiprocessing_context=method, batch_size=None)
+
+
+def sample(path: str, index: int) -> Any:
+    return {"image": EVALUATION(Image.open(path).convert("RGB")), "path": path}
+
+
+class Stream(data.IterableDataset[Any]):
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+    def __iter__(self) -> Iterator[Any]:
+        for path in self.paths:
+            yield EVALUATION(Image.open(path))
+
+
+class Many(Opens):
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[index] for index in indices]
+
+
+def test_streams_and_batches_of_ones_own_making_and_single_samples(paths: list[str]) -> None:
+    compared(Stream(paths))
+    compared(Many(paths, sample))
+    compared(Opens(paths, sample), batch_size=None)
+    compared(Opens(paths, sample), sampler=[3, 1, 1, 2], batch_size=3)
+    compared(data.Subset(Opens(paths, sample), [5, 2, 7]), batch_size=2)
+
+
+def test_a_dataset_may_be_indexed_by_anything(paths: list[str]) -> None:
+    class ByName(data.Dataset[Any]):
+        def __getitem__(self, name: str) -> Any:
+            return sample(name, 0)
+
+    compared(ByName(), sampler=paths, batch_size=4)
+
+
+def test_a_file_may_go_or_change_as_soon_as_it_was_opened(paths: list[str], tmp_path: Path) -> None:
+    def deleted(path: str, index: int) -> Any:
+        copy = tmp_path / f"{index}.jpg"
+        shutil.copy2(path, copy)
+        made = EVALUATION(Image.open(copy).convert("RGB"))
+        copy.unlink()
+        return made
+
+    def replaced(path: str, index: int) -> Any:
+        copy = tmp_path / f"{index}.jpg"
+        shutil.copy2(path, copy)
+        made = EVALUATION(Image.open(copy).convert("RGB"))
+        os.replace(shutil.copy2(paths[0], tmp_path / "other"), copy)
+        return made
+
+    def overwritten(path: str, index: int) -> Any:
+        copy = tmp_path / f"{index}.jpg"
+        shutil.copy2(path, copy)
+        made = EVALUATION(Image.open(copy).convert("RGB"))
+        copy.write_bytes(b"no image")
+        return made
+
+    for make in (deleted, replaced, overwritten):
+        compared(Opens(paths, make), strict=make is not overwritten)
+
+
+def test_seeds_that_the_dataset_sets_are_those_of_torchvisions_draws(paths: list[str]) -> None:
+    draws = tv.Compose(
+        [
+            tv.RandomResizedCrop(24),
+            tv.RandomHorizontalFlip(),
+            tv.ColorJitter(0.3, 0.3),
+            tv.ToTensor(),
+        ]
+    )
+
+    def by_index(path: str, index: int) -> Any:
+        torch.manual_seed(index)
+        return draws(Image.open(path))
+
+    def twice(path: str, index: int) -> Any:
+        state = torch.get_rng_state()
+        torch.manual_seed(index)
+        first = draws(Image.open(path))
+        torch.manual_seed(index)
+        second = draws(Image.open(path))
+        torch.set_rng_state(state)
+        return first, second
+
+    compared(Opens(paths, by_index))
+    compared(Opens(paths, twice))

@@ -1,0 +1,315 @@
+"""Where and when the code of a dataset runs, and how its epochs go on behind a state."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as tv
+from PIL import Image
+from torch.utils import data
+
+import headrace as hr
+import images
+from deferred.test_datasets import equal
+
+CROP = tv.Compose([tv.RandomResizedCrop(16), tv.RandomHorizontalFlip(), tv.ToTensor()])
+COUNT = 23
+
+
+class Named(data.Dataset[Any]):
+    """Images by their paths, with their indices."""
+
+    def __init__(self, paths: list[str], transform: Any = CROP) -> None:
+        self.paths, self.transform = paths, transform
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.transform(Image.open(self.paths[index]).convert("RGB")), index
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("photos")
+    made = []
+    for number in range(COUNT):
+        path = folder / f"{number:03}.jpg"
+        Image.fromarray(images.pixels(40 + number, 50 - number, seed=number)).save(path)
+        made.append(str(path))
+    return made
+
+
+@contextlib.contextmanager
+def loader(dataset: Any, **options: Any) -> Iterator[hr.DataLoader[Any]]:
+    with contextlib.closing(hr.DataLoader(dataset, **{"batch_size": 4, **options})) as made:
+        yield made
+
+
+# ---- states --------------------------------------------------------------------------------------
+
+
+def orders(paths: list[str]) -> dict[str, Any]:
+    weights = torch.arange(1.0, COUNT + 1)
+    return {
+        "in order": dict,
+        "shuffled": lambda: {"shuffle": True},
+        "with a generator": lambda: {
+            "shuffle": True,
+            "generator": torch.Generator().manual_seed(5),
+        },
+        "repeated": lambda: {"sampler": data.WeightedRandomSampler(weights, 30)},
+        "a list": lambda: {"sampler": [3, 3, 1, 2, 3, 9, 8, 7, 6, 1, 0, 3]},
+        "batches": lambda: {
+            "batch_sampler": data.BatchSampler(data.RandomSampler(paths), 3, True),
+            "batch_size": 1,
+        },
+        "single": lambda: {"batch_size": None, "shuffle": True},
+        "ranks": lambda: {
+            "sampler": data.DistributedSampler(paths, num_replicas=2, rank=1, seed=3),
+        },
+    }
+
+
+ORDERS = ["in order", "shuffled", "with a generator", "repeated", "a list", "batches", "single"]
+
+
+@pytest.mark.parametrize("order", [*ORDERS, "ranks"])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("seed", [None, 7])
+def test_an_epoch_goes_on_behind_a_state_as_if_it_had_not_been_stopped(
+    paths: list[str], order: str, workers: int, seed: int | None
+) -> None:
+    options = {"num_workers": workers, "seed": seed, "strict": True}
+    dataset = Named(paths)
+    torch.manual_seed(11)
+    with loader(dataset, **orders(paths)[order](), **options) as made:
+        expected = [list(made), list(made)]
+    for stop in (1, min(4, len(expected[0]) - 1)):
+        torch.manual_seed(11)
+        with loader(dataset, **orders(paths)[order](), **options) as made:
+            taken = [*itertools.islice(iter(made), stop)]
+            state = json.loads(json.dumps(made.state_dict()))
+            standing = torch.get_rng_state()
+        torch.set_rng_state(standing)  # as a program restores it
+        with loader(dataset, **orders(paths)[order](), **options) as made:
+            made.load_state_dict(state)
+            assert len(made) == len(expected[0])
+            assert equal([*taken, *made], expected[0])
+            if order != "ranks":  # its order is that of set_epoch
+                assert equal(list(made), expected[1])
+
+
+def test_a_state_counts_batches_that_were_handed_out_and_not_those_under_way(
+    paths: list[str],
+) -> None:
+    with loader(Named(paths), strict=True) as made:
+        batches = iter(made)
+        for number in range(5):
+            assert made.state_dict()["batches"] == number
+            next(batches)
+        assert [len(labels) for _, labels in batches] == [3]
+        assert (made.state_dict()["epoch"], made.state_dict()["batches"]) == (1, 0)
+
+
+def test_a_state_of_another_dataset_is_refused(paths: list[str]) -> None:
+    with loader(Named(paths)) as made:
+        state = made.state_dict()
+    with loader(Named(paths[1:])) as made, pytest.raises(hr.HeadraceError, match="fingerprint"):
+        made.load_state_dict(state)
+
+
+def test_epochs_draw_anew_and_a_seed_repeats_all_of_them_on_any_number_of_workers(
+    paths: list[str],
+) -> None:
+    epochs = []
+    for options in ({}, {"num_workers": 2}, {"num_workers": 1, "persistent_workers": True}):
+        with loader(Named(paths), seed=3, strict=True, **options) as made:
+            epochs.append([list(made), list(made), list(made)])
+    assert equal(epochs[0], epochs[1])
+    assert equal(epochs[0], epochs[2])
+    assert not equal(epochs[0][0], epochs[0][1])
+    assert not equal(epochs[0][1], epochs[0][2])
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs(
+    paths: list[str], persistent: bool
+) -> None:
+    found = []
+    for _ in range(2):
+        torch.manual_seed(4)
+        options = {"num_workers": 1, "persistent_workers": persistent}
+        with loader(Named(paths), strict=True, **options) as made:
+            found.append([list(made), list(made)])
+    assert equal(found[0], found[1])
+    assert not equal(found[0][0], found[0][1])
+
+
+def test_indices_may_be_of_any_kind_and_draw_alike_in_every_process(paths: list[str]) -> None:
+    class ByName(data.Dataset[Any]):
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getitem__(self, index: Any) -> Any:
+            name = index[0] if isinstance(index, tuple) else index
+            return CROP(Image.open(paths[int(name)]).convert("RGB")), int(name)
+
+    for kind in (str, np.int64, lambda index: (str(index), 1)):
+        sampler = [*map(kind, range(8))]
+        made = []
+        for workers in (0, 1):
+            options = {"sampler": sampler, "seed": 1, "strict": True, "num_workers": workers}
+            with loader(ByName(), **options) as one:
+                made.append(list(one))
+        assert equal(*made)
+
+
+# ---- where and when ------------------------------------------------------------------------------
+
+
+class Counting(Named):
+    """Remembers which samples were asked for."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(paths)
+        self.asked: list[int] = []
+
+    def __getitem__(self, index: int) -> Any:
+        self.asked.append(index)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2, 5])
+def test_the_code_of_a_dataset_runs_so_many_batches_ahead_and_no_more(
+    paths: list[str], ahead: int
+) -> None:
+    dataset = Counting(paths)
+    with loader(dataset, batch_size=2, ahead=ahead, strict=True) as made:
+        for number, _ in enumerate(made, start=1):
+            assert len(dataset.asked) == min(COUNT, 2 * (number + ahead))
+    assert dataset.asked == [*range(COUNT)]
+
+
+def test_a_dataset_without_images_runs_no_batch_ahead(paths: list[str]) -> None:
+    class Numbers(Counting):
+        def __getitem__(self, index: int) -> Any:
+            self.asked.append(index)
+            return index
+
+    dataset = Numbers(paths)
+    with loader(dataset, batch_size=2) as made:
+        for number, _ in enumerate(made, start=1):
+            assert len(dataset.asked) == min(COUNT, 2 * number)
+
+
+class Noisy(Named):
+    """Draws from every generator that a program may draw from."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, _ = super().__getitem__(index)
+        drawn = torch.rand(1), float(np.random.rand()), random.random()
+        return image, *drawn
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_seeded_code_of_a_dataset_draws_what_it_draws_under_torchs_loader(
+    paths: list[str], workers: int
+) -> None:
+    still = tv.Compose([tv.Resize((16, 16)), tv.ToTensor()])
+    found = []
+    for kind in (data.DataLoader, hr.DataLoader):
+        torch.manual_seed(5)
+        np.random.seed(5)
+        random.seed(5)
+        more = {"ahead": 0} if kind is hr.DataLoader and not workers else {}
+        made = kind(Noisy(paths, still), 4, shuffle=True, num_workers=workers, **more)
+        found.append([*made])
+        if kind is hr.DataLoader:
+            made.close()
+    assert equal(found[0], found[1])
+
+
+class Told(Named):
+    """Says which worker makes a sample, and with which dataset that was told of."""
+
+    def __getitem__(self, index: int) -> Any:
+        told = data.get_worker_info()
+        image, _ = super().__getitem__(index)
+        return image, -1 if told is None else told.id, told is None or told.dataset is self
+
+
+def test_workers_are_torchs_and_know_the_programs_own_dataset(paths: list[str]) -> None:
+    with loader(Told(paths), num_workers=2, strict=True) as made:
+        found = [(ids.tolist(), own.tolist()) for _, ids, own in made]
+    assert [ids for ids, _ in found] == [[n % 2] * (3 if n == 5 else 4) for n in range(6)]
+    assert all(all(own) for _, own in found)
+
+
+class Failing(Named):
+    """Fails at some samples."""
+
+    def __getitem__(self, index: int) -> Any:
+        Image.open(self.paths[index])
+        if index in (5, 9):
+            raise KeyError(index)
+        return super().__getitem__(index)
+
+
+def test_images_open_as_ever_between_batches_and_behind_an_exception(paths: list[str]) -> None:
+    before = Image.open.__code__
+    with loader(Failing(paths)) as made:
+        batches, failed = iter(made), 0
+        for _ in range(6):
+            try:
+                next(batches)
+            except KeyError:
+                failed += 1
+            assert Image.open.__code__ is before
+            assert type(Image.open(paths[0])).__name__ == "JpegImageFile"
+    assert failed == 2
+
+
+class Retrying(Named):
+    """Takes the next file where one cannot be read, and says who did."""
+
+    def __getitem__(self, index: int) -> Any:
+        told = data.get_worker_info()
+        for place in range(index, index + 3):
+            try:
+                image = Image.open(self.paths[place]).convert("RGB")
+                return self.transform(image), place, -1 if told is None else told.id
+            except OSError:
+                continue
+        raise RuntimeError("no file in three can be read")
+
+
+@pytest.mark.parametrize("bad", [(2,), (2, 9, 10), (21,), (0, 4, 8, 12, 16, 20)])
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_bad_files_are_tried_again_where_the_dataset_ran_and_batches_keep_their_order(
+    paths: list[str], tmp_path: Path, bad: tuple[int, ...], workers: int
+) -> None:
+    mine = []
+    for number, path in enumerate(paths):
+        content = Path(path).read_bytes()
+        copy = tmp_path / f"{number}.jpg"
+        copy.write_bytes(content[: len(content) // 2] if number in bad else content)
+        mine.append(str(copy))
+    still = tv.Compose([tv.Resize((16, 16)), tv.ToTensor()])
+    expected = [*data.DataLoader(Retrying(mine, still), 4)]
+    with loader(Retrying(mine, still), num_workers=workers) as made:
+        found = list(made)
+    for (one, places, _), (other, others, workers_of_it) in zip(expected, found, strict=True):
+        assert equal(other, one)
+        assert equal(others, places)
+        assert workers_of_it.min() >= (0 if workers else -1)
+        assert workers_of_it.max() < max(1, workers)
