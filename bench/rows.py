@@ -165,6 +165,32 @@ RECIPES["mixup"] = tuple(
     for how, suffix in ((UNMIXED, ""), (MIXED, "+mix"))
 )
 
+# Datasets with code of their own. Samples are counted, not views.
+PROGRAMS = {
+    "csv": "csv dataset",
+    "two views": "two views of SimCLR",
+    "ten views": "DINO's 2 + 8 views",
+    "arrays": "arrays as CIFAR's",
+}
+PROGRAMS_AT_LEAST = {"csv": 4.0, "two views": 10.0, "ten views": 5.0, "arrays": 4.0}
+OWN_CODE = (
+    Row("csv dataset as ImageFolder, Headrace", "programs", "programs", task="csv",
+        variant="folder", kernel=""),
+    *(
+        Row(f"{what}, {name}", "programs", "programs", task=task, variant=variant, kernel="",
+            size=32 if task == "arrays" else 224, batch_size=32 if "views" in task else 128)
+        for task, what in PROGRAMS.items()
+        for name, variant in (("torch's DataLoader", "torch"), ("Headrace", "headrace"))
+    ),
+)  # fmt: skip
+TARGETS += (
+    Target("csv dataset, Headrace", "csv dataset as ImageFolder, Headrace", 0.9, 1.0),
+    *(
+        Target(f"{what}, Headrace", f"{what}, torch's DataLoader", PROGRAMS_AT_LEAST[task], 10.0)
+        for task, what in PROGRAMS.items()
+    ),
+)
+
 
 def _sweep() -> Iterator[Row]:
     for size in SIZES:
@@ -187,5 +213,6 @@ GROUPS = {
     "large": LARGE,
     "small": SMALL,
     **RECIPES,
+    "programs": OWN_CODE,
     "sweep": SWEEP,
 }

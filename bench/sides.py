@@ -141,7 +141,7 @@ class Sides:
         command = [python_of(peer), "-m", f"peers.{peer}", str(source), *arguments]
         environment = dict(os.environ)
         paths = [str(ROOT / "bench")]
-        if peer == "headrace" and "PYTHONPATH" in environment:
+        if peer in ("headrace", "programs") and "PYTHONPATH" in environment:
             paths.append(environment["PYTHONPATH"])
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         lines = _run(command, environment, self.cores)
@@ -180,7 +180,7 @@ class Sides:
 
 def python_of(peer: str) -> str:
     """The interpreter of a peer's environment; Headrace's is that of this program."""
-    if peer == "headrace":
+    if peer in ("headrace", "programs"):
         return sys.executable
     return str(PEERS / ENVIRONMENTS.get(peer, peer) / "bin" / "python")
 

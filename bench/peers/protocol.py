@@ -25,6 +25,7 @@ EVALUATION_RESIZE = 256  # Resize(256), then CenterCrop(224)
 # The recipes of augmentation, besides RandomResizedCrop and the flip: torchvision's arguments.
 MIXED = "+mix"  # behind the name of a task: MixUp or CutMix of the batch, one of them at random
 TASKS = ("train", "eval", "randaugment", "simclr", "train" + MIXED, "randaugment" + MIXED)
+PROGRAMS = ("csv", "two views", "ten views", "arrays")  # of peers/programs.py
 RAND_AUGMENT = (2, 9)  # ops, magnitude
 ERASING = 0.25  # probability
 JITTER, JITTER_P, GREY_P = (0.8, 0.8, 0.8, 0.2), 0.8, 0.2
@@ -64,7 +65,7 @@ def serve(
     parser = argparse.ArgumentParser()
     parser.add_argument("source", type=Path)
     parser.add_argument("--prepare", type=Path, help="only make the loader's own file, here")
-    parser.add_argument("--task", default="train", choices=TASKS)
+    parser.add_argument("--task", default="train", choices=TASKS + PROGRAMS)
     parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "uint8"))
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--min-scale", type=float, nargs="+", default=[0.08])

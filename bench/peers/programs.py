@@ -1,0 +1,135 @@
+"""Datasets with code of their own, as programs write them, under torch's loader or Headrace's.
+
+The variant says under which: "torch" (a worker process for each core), "headrace" (none), or
+"folder": the same files as an ImageFolder under Headrace's, which reads them itself.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from peers.protocol import (
+    BLUR,
+    BLUR_P,
+    BLUR_SIGMA,
+    GREY_P,
+    JITTER,
+    JITTER_P,
+    MEAN,
+    STD,
+    Order,
+    image_files,
+    serve,
+)
+
+EPOCH_BATCHES = 1 << 12
+CIFAR = (32, 4)  # sides, and what RandomCrop pads
+SMALL_VIEWS, SMALL_SIZE = 8, 96  # DINO's
+
+
+def stream(order: Order) -> Iterator[tuple[Any, Any]]:
+    import torch
+    import torch.utils.data
+
+    import headrace as hr
+
+    dataset = _dataset(order)
+    sampler = torch.utils.data.RandomSampler(
+        dataset, replacement=True, num_samples=EPOCH_BATCHES * order.batch_size
+    )
+    options: dict[str, Any] = {"batch_size": order.batch_size, "sampler": sampler}
+    if order.variant == "torch":
+        options |= {"num_workers": order.threads}
+        loader: Any = torch.utils.data.DataLoader(dataset, **options)
+    else:
+        loader = hr.DataLoader(dataset, strict=True, **options)
+    while True:
+        for batch in loader:
+            images = batch["image"] if isinstance(batch, dict) else batch[0]
+            labels = batch["label"] if isinstance(batch, dict) else batch[1]
+            # Of several views the first one stands for all: samples are counted.
+            yield (images[0] if isinstance(images, list) else images), labels
+
+
+def _dataset(order: Order) -> Any:
+    import numpy as np
+    from PIL import Image
+    from torchvision import datasets, transforms
+
+    end = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    flip = transforms.RandomHorizontalFlip()
+    crop = transforms.RandomResizedCrop(order.size, scale=(order.min_scale, 1.0))
+
+    class Table:
+        """A csv file of paths and labels; its samples are dicts."""
+
+        def __init__(self, transform: Any) -> None:
+            self.transform = transform
+            with tempfile.TemporaryDirectory() as place:
+                file = Path(place, "train.csv")
+                with file.open("w", newline="") as out:
+                    csv.writer(out).writerows(zip(*image_files(order.source), strict=True))
+                with file.open(newline="") as rows:
+                    self.rows = [(path, int(label)) for path, label in csv.reader(rows)]
+
+        def __len__(self) -> int:
+            return len(self.rows)
+
+        def __getitem__(self, index: int) -> Any:
+            path, label = self.rows[index]
+            image = Image.open(path).convert("RGB")
+            return {"image": self.transform(image), "label": label}
+
+    class Arrays:
+        """CIFAR's: one array of all images."""
+
+        def __init__(self, transform: Any) -> None:
+            random, side = np.random.default_rng(0), CIFAR[0]
+            self.data = random.integers(0, 256, (50_000, side, side, 3), dtype=np.uint8)
+            self.transform = transform
+
+        def __len__(self) -> int:
+            return len(self.data)
+
+        def __getitem__(self, index: int) -> Any:
+            return self.transform(Image.fromarray(self.data[index])), index % 10
+
+    class Views:
+        """Several views of an image, each with transforms of its own."""
+
+        def __init__(self, *views: Any) -> None:
+            self.views = views
+
+        def __call__(self, image: Any) -> list[Any]:
+            return [view(image) for view in self.views]
+
+    if order.variant == "folder":
+        return datasets.ImageFolder(str(order.source), transforms.Compose([crop, flip, *end]))
+    if order.task == "csv":
+        return Table(transforms.Compose([crop, flip, *end]))
+    if order.task == "arrays":
+        padded = transforms.RandomCrop(CIFAR[0], padding=CIFAR[1])
+        return Arrays(transforms.Compose([padded, flip, *end]))
+    jitter = transforms.RandomApply([transforms.ColorJitter(*JITTER)], JITTER_P)
+    colours = [flip, jitter, transforms.RandomGrayscale(GREY_P)]
+    blur = transforms.GaussianBlur(BLUR, BLUR_SIGMA)
+    sometimes = transforms.RandomApply([blur], BLUR_P)
+    if order.task == "two views":
+        view = transforms.Compose([crop, *colours, sometimes, *end])
+        return datasets.ImageFolder(str(order.source), Views(view, view))
+    large = transforms.RandomResizedCrop(order.size, scale=(0.4, 1.0))
+    small = transforms.RandomResizedCrop(SMALL_SIZE, scale=(0.05, 0.4))
+    views = [
+        transforms.Compose([large, *colours, blur, *end]),
+        transforms.Compose([large, *colours, transforms.RandomSolarize(128, 0.2), *end]),
+        *[transforms.Compose([small, *colours, sometimes, *end])] * SMALL_VIEWS,
+    ]
+    return datasets.ImageFolder(str(order.source), Views(*views))
+
+
+if __name__ == "__main__":
+    serve(stream, ("headrace", "torch", "torchvision", "pillow", "numpy"))
