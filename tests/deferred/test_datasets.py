@@ -252,6 +252,7 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "fit": lambda image: ImageOps.fit(image, (30, 20)),
     "expand": lambda image: ImageOps.expand(image, 5, (1, 2, 3)).crop((0, 0, 30, 30)),
     "pad": lambda image: ImageOps.pad(image, (30, 20)),
+    "rotate over red": lambda image: image.rotate(33, fillcolor=200).crop((0, 0, 30, 30)),
     "split": lambda image: Image.merge("RGB", image.split()[::-1]).crop((0, 0, 30, 30)),
     "resize of a box": lambda image: image.resize((20, 20), box=(1.5, 2.5, 30, 40)),
     "reduce": lambda image: image.reduce(2).crop((0, 0, 20, 20)),

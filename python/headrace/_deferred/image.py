@@ -356,10 +356,10 @@ def _finite(value: Any) -> bool:
 
 
 def _fill(colour: Any) -> Any:
-    """A fill as the engine takes it, or None."""
-    if colour is None:
+    """A fill as the engine takes it, or None: one number is red to Pillow."""
+    if colour is None or (type(colour) is int and colour == 0):
         return 0
-    values = list(colour) if isinstance(colour, tuple | list) else [colour] * 3
+    values = list(colour) if isinstance(colour, tuple | list) else []
     if len(values) == 3 and all(type(v) is int and 0 <= v <= 255 for v in values):
         return values
     return None
