@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 import PIL.Image
-from PIL.Image import Dither, Palette, Resampling, Transpose
+from PIL.Image import Dither, Palette, Resampling, Transform, Transpose
+from PIL.ImageFilter import GaussianBlur
 
 from headrace._deferred import pixels, recording
 from headrace._deferred.chain import Chain, Step, step
@@ -31,7 +32,9 @@ _FILTERS = {
     Resampling.LANCZOS: "lanczos",
 }
 _WARPS = (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC)
+_MAPS: dict[Any, str] = {Transform.AFFINE: "AffineMap", Transform.PERSPECTIVE: "Perspective"}
 _LARGEST = 65_535  # the engine's bound of a side and of a corner: docs/limits.md
+_WIDEST = 1000  # its bound of a blur's radius
 _LEFT_RIGHT = '{"name":"RandomHorizontalFlip","p":1.0}'
 _TOP_BOTTOM = '{"name":"RandomVerticalFlip","p":1.0}'
 _QUARTER = '{"name":"Rotate","angle":90.0,"expand":true}'
@@ -291,6 +294,42 @@ class DeferredImage(PIL.Image.Image):
         arguments = (angle, resample, expand, center, translate, fillcolor)
         return PIL.Image.Image.rotate(self.twin(), *arguments)
 
+    def transform(
+        self,
+        size: Any,
+        method: Any,
+        data: Any = None,
+        resample: Any = Resampling.NEAREST,
+        fill: int = 1,
+        fillcolor: Any = None,
+    ) -> PIL.Image.Image:
+        made, colour = None, _fill(fillcolor)
+        name = _MAPS.get(method, "") if isinstance(method, int) else ""
+        numbers = list(data) if isinstance(data, tuple | list) else []
+        whole = isinstance(size, tuple | list) and [*map(type, size)] == [int, int]
+        fixed = len(numbers) == (6 if name == "AffineMap" else 8) and all(map(_finite, numbers))
+        if whole and fixed and resample in _WARPS and fill == 1 and colour is not None:
+            arguments = {"coefficients": [*map(float, numbers)], "fill": colour}
+            if name == "AffineMap":
+                arguments["size"] = [size[1], size[0]]
+            if name == "AffineMap" or (name and tuple(size) == self.size):
+                replay = _calls("transform", tuple(size), method, numbers, resample, 1, fillcolor)
+                warp = step(name, replay, interpolation=_FILTERS[resample], **arguments)
+                made = self._recorded(warp, tuple(size))
+        if made is not None:
+            return made
+        twin = self.twin("Image.transform")
+        return PIL.Image.Image.transform(twin, size, method, data, resample, fill, fillcolor)
+
+    def filter(self, filter: Any) -> PIL.Image.Image:
+        known = filter() if isinstance(filter, type) else filter
+        radius: Any = known.radius if type(known) is GaussianBlur else None
+        made = None
+        if _finite(radius) and 0 <= radius <= _WIDEST:
+            replay = _calls("filter", GaussianBlur(radius))
+            made = self._recorded(step("PillowBlur", replay, radius=float(radius)), self.size)
+        return PIL.Image.Image.filter(self.twin("Image.filter"), filter) if made is None else made
+
 
 def _of_the_twin(name: str) -> Any:
     """A method of Pillow's that reads pixels and changes none."""
@@ -306,7 +345,6 @@ def _of_the_twin(name: str) -> Any:
 _READING = (
     "effect_spread",
     "entropy",
-    "filter",
     "getbbox",
     "getchannel",
     "getcolors",
@@ -320,7 +358,6 @@ _READING = (
     "save",
     "split",
     "tobytes",
-    "transform",
 )
 for _name in _READING:
     setattr(DeferredImage, _name, _of_the_twin(_name))

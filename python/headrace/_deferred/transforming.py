@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace._deferred import switches
 from headrace._deferred.chain import Form, Step
+from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
@@ -36,7 +37,7 @@ _done: set[str] = set()
 
 def switch() -> None:
     """Has those that are imported by now record while a dataset's code runs."""
-    for name in (*_CLASSES, *_FUNCTIONALS, "torch.random"):
+    for name in (*_CLASSES, *_FUNCTIONALS, *FUNCTIONS, "torch.random"):
         if name not in _done and _imported(name):
             _done.add(name)
             _switch(name, vars(sys.modules[name]))
@@ -49,6 +50,9 @@ def _imported(name: str) -> bool:
 
 
 def _switch(name: str, names: dict[str, Any]) -> None:
+    for function, handler in FUNCTIONS.get(name, {}).items():
+        kind, _, method = function.rpartition(".")
+        switches.add((vars(names[kind]) if kind in names else names).get(method), handler)
     if name == "torch.random":
         for function in _GENERATORS:
             found = names.get(function)
@@ -56,7 +60,7 @@ def _switch(name: str, names: dict[str, Any]) -> None:
     elif name in _FUNCTIONALS:
         for function, handler in _FUNCTIONS.items():
             switches.add(names.get(function), handler)
-    else:
+    elif name in _CLASSES:
         for kind in list(names.values()):
             if isinstance(kind, type) and kind.__module__ == name:
                 for method in _METHODS:

@@ -1,0 +1,242 @@
+"""Functions of Pillow's and torchvision's that make one image of another, as the engine's steps.
+
+Each is recorded where the engine's bytes are the function's for these arguments; otherwise it does
+what it always does, with Pillow's pixels.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from headrace._deferred.chain import Form, Step
+from headrace._deferred.image import DeferredImage
+from headrace._deferred.recording import Recording
+from headrace._deferred.switches import NOT_RECORDED, Handler
+from headrace._deferred.tensor import Part, PendingTensor, pending
+
+_LARGEST = 65_535  # the engine's bound of a side: docs/limits.md
+_MODES = ("constant", "edge", "reflect", "symmetric")
+
+
+def _recorded(
+    original: Callable[..., Any],
+    image: Any,
+    arguments: tuple[Any, ...],
+    size: tuple[int, int] | None = None,
+    **step: Any,
+) -> Any:
+    """The image with one step more, which does what the function does with its arguments."""
+    if type(image) is not DeferredImage or image.chain is None or not image.chain.native:
+        return NOT_RECORDED
+    made = Step(json.dumps(step), partial(_again, original, arguments))
+    return DeferredImage(image.chain.then(made, size or image.chain.size))
+
+
+def _again(original: Callable[..., Any], arguments: tuple[Any, ...], image: Any) -> Any:
+    return original(image, *arguments)
+
+
+def _number(value: Any, low: float, high: float) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and low <= value <= high
+
+
+# ---- PIL.ImageOps --------------------------------------------------------------------------------
+
+
+def _plain(name: str) -> Handler:
+    """The handler of a function of an image whose other arguments have to be their defaults."""
+
+    def handler(found: Recording, original: Any, image: Any, *values: Any) -> Any:
+        if any(value not in (0, None, False) for value in values):
+            return NOT_RECORDED
+        return _recorded(original, image, values, name=name)
+
+    return handler
+
+
+def _posterize(found: Recording, original: Any, image: Any, bits: Any) -> Any:
+    if type(bits) is not int or not 1 <= bits <= 8:
+        return NOT_RECORDED
+    return _recorded(original, image, (bits,), name="Posterize", bits=bits)
+
+
+def _solarize(found: Recording, original: Any, image: Any, threshold: Any = 128) -> Any:
+    if not _number(threshold, -1e6, 1e6):
+        return NOT_RECORDED
+    return _recorded(original, image, (threshold,), name="Solarize", threshold=threshold)
+
+
+def _expand(found: Recording, original: Any, image: Any, border: Any = 0, fill: Any = 0) -> Any:
+    colour = _colour(fill)
+    if colour is None:
+        return NOT_RECORDED
+    return _padded(original, image, (border, fill), border, fill=colour)
+
+
+def _pad(
+    found: Recording,
+    original: Any,
+    image: Any,
+    padding: Any,
+    fill: Any = 0,
+    padding_mode: Any = "constant",
+) -> Any:
+    """torchvision's, which fills with one number all channels."""
+    one = type(fill) is int and 0 <= fill <= 255
+    colour = 0 if fill is None else fill if one else _colour(fill)
+    if colour is None or padding_mode not in _MODES:
+        return NOT_RECORDED
+    border = tuple(padding) if isinstance(padding, list) else padding
+    border = border[0] if isinstance(border, tuple) and len(border) == 1 else border
+    if padding_mode in ("reflect", "symmetric") and max(_four(border), default=0) > _least(image):
+        return NOT_RECORDED
+    arguments = (padding, fill, padding_mode)
+    return _padded(original, image, arguments, border, fill=colour, padding_mode=padding_mode)
+
+
+def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, **step: Any) -> Any:
+    sides = _four(border)
+    if not sides or not all(0 <= side <= _LARGEST for side in sides):
+        return NOT_RECORDED
+    left, top, right, bottom = sides
+    size = (left + image.size[0] + right, top + image.size[1] + bottom)
+    if max(size) > _LARGEST:
+        return NOT_RECORDED
+    return _recorded(original, image, arguments, size, name="Pad", padding=sides, **step)
+
+
+def _four(border: Any) -> list[int]:
+    """Left, top, right, bottom, as ImageOps reads a border; empty where it does not."""
+    sides = list(border) if isinstance(border, tuple) else [border] * 4
+    sides = sides * 2 if len(sides) == 2 else sides
+    return sides if len(sides) == 4 and all(type(side) is int for side in sides) else []
+
+
+def _least(image: Any) -> int:
+    """How many pixels a picture can be mirrored by at once."""
+    return min(image.size) - 1 if isinstance(image, DeferredImage) else 0
+
+
+def _colour(fill: Any) -> Any:
+    """A colour of an RGB image as the engine takes it, or None: one number is red to Pillow."""
+    if type(fill) is int and fill == 0:
+        return 0
+    values = list(fill) if isinstance(fill, tuple | list) else []
+    known = len(values) == 3 and all(type(v) is int and 0 <= v <= 255 for v in values)
+    return values if known else None
+
+
+# ---- PIL.ImageEnhance ----------------------------------------------------------------------------
+
+_ENHANCERS = {
+    "Brightness": "AdjustBrightness",
+    "Color": "AdjustSaturation",
+    "Contrast": "AdjustContrast",
+    "Sharpness": "AdjustSharpness",
+}
+
+
+def _enhancer(name: str) -> Handler:
+    """The handler of ``__init__``, which makes the image that a factor of 0 gives."""
+
+    def handler(found: Recording, original: Any, self: Any, image: Any) -> Any:
+        made = _recorded(partial(_enhanced, type(self)), image, (0.0,), name=name, factor=0.0)
+        if made is NOT_RECORDED:
+            return NOT_RECORDED
+        self.image, self.degenerate = image, made
+        if name == "AdjustSaturation":
+            self.intermediate_mode = "L"
+        return None
+
+    return handler
+
+
+def _enhance(found: Recording, original: Any, self: Any, factor: Any) -> Any:
+    kind, image = type(self), getattr(self, "image", None)
+    name = _ENHANCERS.get(kind.__name__, "") if kind.__module__ == "PIL.ImageEnhance" else ""
+    if not name or type(image) is not DeferredImage or not _number(factor, 0, 1e9):
+        return NOT_RECORDED
+    # It blends what it was made of: both images have to be what they were.
+    other = getattr(self.degenerate, "chain", None)
+    chain = image.chain
+    if other is None or chain is None or other.source is not chain.source:
+        return NOT_RECORDED
+    if other.steps[:-1] != chain.steps or other.key != chain.key:
+        return NOT_RECORDED
+    return _recorded(partial(_enhanced, kind), image, (factor,), name=name, factor=factor)
+
+
+def _enhanced(kind: Any, image: Any, factor: float) -> Any:
+    return kind(image).enhance(factor)
+
+
+# ---- torchvision's, of PIL images ----------------------------------------------------------------
+
+
+def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any) -> Any:
+    if num_output_channels != 3:
+        return NOT_RECORDED
+    return _recorded(original, image, (3,), name="Grayscale", num_output_channels=3)
+
+
+def _gamma(found: Recording, original: Any, image: Any, gamma: Any, gain: Any = 1.0) -> Any:
+    if not _number(gamma, 0, 1e9) or not _number(gain, -1e6, 1e6):
+        return NOT_RECORDED
+    return _recorded(original, image, (gamma, gain), name="AdjustGamma", gamma=gamma, gain=gain)
+
+
+# ---- torchvision's, of tensors -------------------------------------------------------------------
+
+
+def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
+    """The handler of what makes numbers from 0 to 1 of bytes, dividing or multiplying."""
+
+    def handler(
+        found: Recording, original: Any, image: Any, dtype: Any = torch.float, *more: Any
+    ) -> Any:
+        parts = image.parts if type(image) is PendingTensor else ()
+        part = parts[0] if len(parts) == 1 else None
+        if not isinstance(part, Part) or part.form != Form() or dtype != torch.float32:
+            return NOT_RECORDED
+        if not scales(more):
+            return NOT_RECORDED
+        return pending(part.chain, part.form._replace(dtype="float32", scale=scale))
+
+    return handler
+
+
+_always = _scaling("div", lambda more: not more)
+_v2_always = _scaling("mul", lambda more: not more)
+_asked = _scaling("mul", lambda more: more == (True,))
+
+# By the module that defines them: handlers, by the names of functions or methods.
+FUNCTIONS: dict[str, dict[str, Handler]] = {
+    "PIL.ImageOps": {
+        "autocontrast": _plain("Autocontrast"),
+        "equalize": _plain("Equalize"),
+        "expand": _expand,
+        "invert": _plain("Invert"),
+        "posterize": _posterize,
+        "solarize": _solarize,
+    },
+    "PIL.ImageEnhance": {
+        "_Enhance.enhance": _enhance,
+        **{f"{kind}.__init__": _enhancer(name) for kind, name in _ENHANCERS.items()},
+    },
+    "torchvision.transforms._functional_pil": {
+        "adjust_gamma": _gamma,
+        "pad": _pad,
+        "to_grayscale": _grey,
+    },
+    "torchvision.transforms.functional": {"convert_image_dtype": _always},
+    "torchvision.transforms.v2.functional": {
+        "convert_image_dtype": _v2_always,
+        "to_dtype": _asked,
+    },
+}

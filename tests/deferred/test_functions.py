@@ -1,0 +1,151 @@
+"""Functions of Pillow's and torchvision's on deferred images: recorded where the bytes are so."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as tv
+import torchvision.transforms.functional as F
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
+from torch.utils import data
+from torchvision.transforms import v2
+
+import headrace as hr
+import images
+from deferred.test_datasets import compared, equal
+
+F2 = v2.functional
+BILINEAR = tv.InterpolationMode.BILINEAR
+CORNERS = [[0, 0], [50, 0], [50, 40], [0, 40]], [[3, 4], [45, 2], [50, 44], [1, 40]]
+
+
+def of_bytes(scaled: Callable[..., Any], *arguments: Any, **named: Any) -> Callable[[Any], Any]:
+    return lambda image: scaled(F.pil_to_tensor(image), *arguments, **named)
+
+
+def enhanced(kind: str, factor: float) -> Callable[[Any], Any]:
+    return lambda image: getattr(ImageEnhance, kind)(image).enhance(factor)
+
+
+RECORDED: dict[str, Callable[[Any], Any]] = {
+    "solarize": ImageOps.solarize,
+    "solarize above": lambda image: ImageOps.solarize(image, threshold=100.5),
+    "posterize": lambda image: ImageOps.posterize(image, 3),
+    "equalize": ImageOps.equalize,
+    "autocontrast": ImageOps.autocontrast,
+    "invert": ImageOps.invert,
+    "expand": lambda image: ImageOps.expand(image, 4),
+    "expand two": lambda image: ImageOps.expand(image, (1, 2), (3, 4, 5)),
+    "expand four": lambda image: ImageOps.expand(image, border=(1, 2, 3, 4)),
+    "colour": enhanced("Color", 0.3),
+    "contrast": enhanced("Contrast", 1.4),
+    "no contrast": enhanced("Contrast", 0),
+    "brightness": enhanced("Brightness", 1.7),
+    "sharpness": enhanced("Sharpness", 2.5),
+    "degenerate": lambda image: ImageEnhance.Color(image).degenerate,
+    "blur": lambda image: image.filter(ImageFilter.GaussianBlur(1.7)),
+    "blur of two pixels": lambda image: image.filter(ImageFilter.GaussianBlur),
+    "no blur": lambda image: image.filter(ImageFilter.GaussianBlur(0)),
+    "shear": lambda image: image.transform(
+        image.size, Image.Transform.AFFINE, (1, 0.2, 0, 0, 1, 0), fillcolor=(9, 8, 7)
+    ),
+    "map to a size": lambda image: image.transform(
+        (30, 40), Image.Transform.AFFINE, [0.7, 0, 5.5, 0, 0.9, 2], Image.Resampling.BICUBIC
+    ),
+    "affine": lambda image: F.affine(image, 20, [3, 4], 1.2, [5.0, 6.0], fill=[1, 2, 3]),
+    "affine, v2": lambda image: F2.affine(image, 20, [3, 4], 1.2, [5.0, 6.0], BILINEAR),
+    "perspective": lambda image: F.perspective(image, *CORNERS, fill=[4, 5, 6]),
+    "gamma": lambda image: F.adjust_gamma(image, 0.6, 1.2),
+    "grey": lambda image: F.rgb_to_grayscale(image, 3),
+    "grey, v2": lambda image: F2.to_grayscale(image, 3),
+    "pad": lambda image: F.pad(image, [3], 7),
+    "pad four": lambda image: F.pad(image, [1, 2, 3, 4], (1, 2, 3)),
+    "pad, v2": lambda image: F2.pad(image, [5, 6, 7, 8], None, "symmetric"),
+    "mirrored": lambda image: F.pad(image, [5, 6], padding_mode="reflect"),
+    "its edge": lambda image: F.pad(image, 70, padding_mode="edge"),
+    "divided": of_bytes(F.convert_image_dtype, torch.float32),
+    "multiplied": of_bytes(F2.convert_image_dtype),
+    "scaled": of_bytes(F2.to_dtype, torch.float32, scale=True),
+}
+
+
+def drawn_on(image: Any) -> Any:
+    enhancer = ImageEnhance.Color(image)
+    ImageDraw.Draw(image).rectangle((3, 4, 20, 15), fill=(200, 10, 30))
+    return enhancer.enhance(0.5)
+
+
+def another_image(image: Any) -> Any:
+    enhancer = ImageEnhance.Contrast(image)
+    enhancer.image = ImageOps.mirror(image)
+    return enhancer.enhance(0.5)
+
+
+MATERIALISED: dict[str, Callable[[Any], Any]] = {
+    "drawn on": drawn_on,
+    "another image": another_image,
+    "negative": enhanced("Color", -1),
+    "cut off": lambda image: ImageOps.autocontrast(image, cutoff=2),
+    "masked": lambda image: ImageOps.equalize(image, mask=Image.new("L", image.size, 255)),
+    "expand with red": lambda image: ImageOps.expand(image, 3, 77),
+    "map over red": lambda image: image.transform(
+        (30, 40), Image.Transform.AFFINE, (0.7, 0, -5, 0, 0.9, 2), fillcolor=200
+    ),
+    "quadrilateral": lambda image: image.transform(
+        (30, 40), Image.Transform.QUAD, (0, 0, 0, 30, 30, 30, 30, 0)
+    ),
+    "blur of two radii": lambda image: image.filter(ImageFilter.GaussianBlur((1, 2))),
+    "mirrored twice": lambda image: F.pad(image, 60, padding_mode="reflect"),
+    "one channel": lambda image: F.rgb_to_grayscale(image),
+    "not scaled": of_bytes(F2.to_dtype, torch.float32),
+    "halves": of_bytes(F.convert_image_dtype, torch.float64),
+}
+
+
+class Does(data.Dataset[Any]):
+    """One picture, with which each sample does something else."""
+
+    def __init__(self, ops: dict[str, Callable[[Any], Any]], end: Callable[[Any], Any]) -> None:
+        self.ops, self.end = list(ops.values()), end
+        self.picture = images.jpeg(61, 47, seed=4)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def __getitem__(self, index: int) -> Any:
+        image = Image.open(io.BytesIO(self.picture)).convert("RGB")
+        return self.end(self.ops[index](image))
+
+
+def tensor(made: Any) -> Any:
+    return made if isinstance(made, torch.Tensor) else F.to_tensor(made)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_recorded_of_functions_gives_their_bytes(workers: int) -> None:
+    compared(Does(RECORDED, tensor), batch_size=None, num_workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_pixels_behind_functions_are_theirs(workers: int) -> None:
+    every = Does(RECORDED | MATERIALISED, np.array)
+    compared(every, strict=False, batch_size=None, num_workers=workers)
+
+
+def test_images_behind_functions_are_theirs() -> None:
+    every = Does(RECORDED | MATERIALISED, lambda made: made)
+    compared(every, strict=False, batch_size=None)
+
+
+def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:
+    every = Does(MATERIALISED, tensor)
+    with contextlib.closing(hr.DataLoader(every, batch_size=None)) as loader:
+        for place, name in enumerate(MATERIALISED):
+            assert not loader.explain(place).native, name
+        assert equal(list(loader), [every[place] for place in range(len(every))])
