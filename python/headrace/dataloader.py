@@ -229,11 +229,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             UnsupportedError: the engine cannot; or it cannot do all of it, and ``strict`` is set.
         """
         samples, made = self._reading.look()
-        if made.rest and self.strict:
-            raise PartlyNative(f"strict=True, and {made.obstacle}")
         own = self.transform is None and self.limits is None and self.on_error == "raise"
         if made.rest and self.num_workers and own and self._deferred():
             raise UnsupportedError(made.obstacle)  # worker processes run the program's functions
+        if made.rest and self.strict:
+            raise PartlyNative(f"strict=True, and {made.obstacle}")
         return Recipe(
             samples=samples,
             translation=made,
