@@ -98,13 +98,18 @@ def _leaves(value: Any, where: str, depth: int) -> Iterator[Leaf]:
         yield Leaf(where or "sample", f"Tensor {shape} {dtype}", True)
     elif isinstance(value, DeferredImage) and value.chain is not None:
         yield Leaf(where or "sample", f"PIL image {value.size}", value.chain.native)
-    elif hasattr(value, "shape") and len(value.shape) > 1:
+    elif hasattr(value, "shape") and _may_be_an_image(value):
         yield Leaf(where or "sample", f"{kind} {tuple(value.shape)} {value.dtype}", False)
     elif hasattr(value, "getbands"):
         yield Leaf(where or "sample", f"PIL image {value.size}", False)
     elif depth < 8:
         for name, part in _parts(value):
             yield from _leaves(part, where + name, depth + 1)
+
+
+def _may_be_an_image(array: Any) -> bool:
+    """Whether an array or tensor has channels, or bytes; tables and boxes have neither."""
+    return len(array.shape) > 2 or (len(array.shape) == 2 and array.dtype.itemsize == 1)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
