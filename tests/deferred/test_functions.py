@@ -138,9 +138,10 @@ def test_pixels_behind_functions_are_theirs(workers: int) -> None:
     compared(every, strict=False, batch_size=None, num_workers=workers)
 
 
-def test_images_behind_functions_are_theirs() -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_images_behind_functions_are_theirs(workers: int) -> None:
     every = Does(RECORDED | MATERIALISED, lambda made: made)
-    compared(every, strict=False, batch_size=None)
+    compared(every, strict=False, batch_size=None, num_workers=workers)
 
 
 def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:

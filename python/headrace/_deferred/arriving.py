@@ -15,6 +15,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from headrace._deferred.chain import Chain, Form, Key, Step
+from headrace._deferred.image import DeferredImage, Opened
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File
 from headrace._deferred.tensor import Part, PendingTensor
@@ -82,6 +83,39 @@ def _not_called(samples: Any) -> Any:
     raise NotImplementedError
 
 
+# ---- images --------------------------------------------------------------------------------------
+
+
+def _sent_image(image: DeferredImage) -> Any:
+    """From a worker, which has no engine, what was recorded; from elsewhere pixels."""
+    chain = image.chain
+    if chain is None or torch.utils.data.get_worker_info() is None:
+        return image.__reduce_ex__(2)
+    name = chain.header.name
+    told = (_where(chain), chain.stored, chain.mode, _text(chain), chain.size, chain.key, name)
+    return _image_anew, (*told, image.format)
+
+
+def _image_anew(
+    where: Any,
+    stored: str,
+    mode: str,
+    text: str,
+    size: tuple[int, int],
+    key: Any,
+    name: Any,
+    format: str | None,
+) -> DeferredImage:
+    source = where if isinstance(where, bytes) else File.known(*where)
+    key = None if key is None else Key(*key)
+    steps = (Step(text, None),) if text else ()
+    return DeferredImage(
+        Chain(source, stored, mode, size, steps, key, Opened(source, name)), format
+    )
+
+
+# ---- tensors -------------------------------------------------------------------------------------
+
 _Plain = tuple[Any, str, tuple[int, int], Key | None, Form, int]
 
 
@@ -92,10 +126,17 @@ def _sent(tensor: PendingTensor) -> Any:
 
 
 def _plain(part: Part) -> _Plain:
-    chain, source = part.chain, part.chain.source
-    where = source if isinstance(source, bytes) else source.data or (source.path, source.identity)
-    text = ",".join(step.text for step in chain.steps if step.text)
-    return where, text, chain.size, chain.key, part.form, part.place
+    chain = part.chain
+    return _where(chain), _text(chain), chain.size, chain.key, part.form, part.place
+
+
+def _where(chain: Chain) -> Any:
+    source = chain.source
+    return source if isinstance(source, bytes) else source.data or (source.path, source.identity)
+
+
+def _text(chain: Chain) -> str:
+    return ",".join(step.text for step in chain.steps if step.text)
 
 
 def _made_anew(parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype) -> PendingTensor:
@@ -114,3 +155,4 @@ def _part(plain: _Plain) -> Part:
 
 
 ForkingPickler.register(PendingTensor, _sent)
+ForkingPickler.register(DeferredImage, _sent_image)
