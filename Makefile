@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel install test test-frameworks demo lint unit race asan fuzz hostile arm64 baseline \
+.PHONY: help setup build wheel install test test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
   libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs \
   coverage release clean distclean
 
@@ -82,6 +82,9 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
 	$(ENV) tools/frameworks.sh
+
+test-suites: install ## other projects' tests of loaders, with Headrace's (SOURCE=DIR, their repositories: tools/suites.py)
+	$(ENV) tools/suites.sh "$(SOURCE)"
 
 stress: install ## every way to fork, spawn, be signalled, be killed and end, a hundred times each; 100,000 draws of each op
 	$(ENV) HEADRACE_REPETITIONS=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py \
