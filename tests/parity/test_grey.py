@@ -186,19 +186,27 @@ class Scan:
         return [t.Grayscale(1), t.Normalize(0.5, 0.25)]
 
 
-def test_a_data_loader_of_torchs_kind_leaves_one_channel_to_python(folder: Path) -> None:
-    for last in (Scan(), v1.Compose([v1.Grayscale(1), v1.ToTensor()])):
-        pipeline = v1.Compose([v1.Resize((30, 40)), last])
-        assert hr.from_torchvision(pipeline)[1] == t.Grayscale(1)
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_drop_in_gives_torchs_batches_of_one_channel(folder: Path, name: str) -> None:
+    dataset = datasets.ImageFolder(str(folder), PIPELINES[name]())
+    loader = hr.DataLoader(dataset, 5, strict=True)
+    for mine, theirs in zip(loader, DataLoader(dataset, 5), strict=True):
+        assert torch.equal(mine[0], theirs[0])
+
+
+def test_so_it_does_where_samples_are_made_one_by_one(folder: Path) -> None:
+    scan = v1.Compose([v1.Resize((30, 40)), Scan()])
+    one_by_one = v1.Compose([v1.Resize(30), v1.Grayscale(1)])
+    for pipeline, batch_size in ((scan, 5), (scan, None), (one_by_one, None)):
         dataset = datasets.ImageFolder(str(folder), pipeline)
-        with pytest.warns(UserWarning, match="num_output_channels=3"):
-            found = list(hr.DataLoader(dataset, 5))
-        for mine, theirs in zip(found, DataLoader(dataset, 5), strict=True):
-            assert torch.equal(mine[0], theirs[0])
-    with pytest.raises(ArgumentError, match=r"Grayscale\(1\)"):
-        hr.DataLoader(
-            hr.Dataset(folder), 5, strict=True, transform=[t.CenterCrop(8), t.Grayscale(1)]
-        )
+        ours = hr.DataLoader(dataset, batch_size, strict=True)
+        for mine, theirs in zip(ours, DataLoader(dataset, batch_size), strict=True):
+            if isinstance(theirs[0], torch.Tensor):
+                assert torch.equal(mine[0], theirs[0])
+            else:
+                assert (mine[0].mode, mine[0].tobytes()) == ("L", theirs[0].tobytes())
+    given = [t.CenterCrop(8), t.Grayscale(1)]
+    assert next(iter(hr.DataLoader(hr.Dataset(folder), 5, transform=given)))[0].shape[1] == 1
 
 
 def test_behind_it_what_is_not_known_to_be_equal_is_refused() -> None:

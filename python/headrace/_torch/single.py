@@ -93,7 +93,10 @@ class Work:
         if self._translation.gives == "PIL image":
             from PIL import Image
 
-            return Image.fromarray(image.numpy())
+            # Of one channel it is an image of mode L, which has no third dimension.
+            return Image.fromarray(
+                image.numpy().squeeze(2) if image.shape[2] == 1 else image.numpy()
+            )
         return wrapper(self._translation)(image)
 
 
@@ -110,10 +113,12 @@ def _decoded(data: bytearray, config: dict[str, Any]) -> torch.Tensor:
     """One image, decoded and transformed: HWC, or CHW with the layout NCHW."""
 
     def room(found: _lib.Image) -> tuple[torch.Tensor, int]:
-        shape = (found.height, found.width, 3)
+        dtype: torch.dtype = getattr(torch, config["dtype"])
+        channels = found.bytes // (found.height * found.width * dtype.itemsize)
+        shape = (found.height, found.width, channels)
         if config.get("layout") == "NCHW":
-            shape = (3, found.height, found.width)
-        image = torch.empty(shape, dtype=getattr(torch, config["dtype"]))
+            shape = (channels, found.height, found.width)
+        image = torch.empty(shape, dtype=dtype)
         return image, image.data_ptr()
 
     return _lib.decode((ctypes.c_char * len(data)).from_buffer(data), len(data), config, room)

@@ -44,7 +44,7 @@ class Grey:
     def grey(self) -> str:
         """Appends a step that leaves one channel, and answers "" or why it may not stand here."""
         if not self._takes_grey:
-            return "its one channel is not translated; num_output_channels=3 is"
+            return "some images would have one channel and others three"
         self.made.add(transforms.Grayscale(1))
         self._grey = True
         return ""

@@ -101,9 +101,10 @@ class Augmentations:
         if self._stage != "PIL":
             return [], _NO_PIL_IMAGE
         found = []
+        kind: Any = type(self)
         size = self.made.size
         for ops in lists:
-            reader: Any = type(self)()
+            reader = kind(inside=True)
             reader.made.size = size
             for part in self._flattened(ops):
                 reason: str = reader.read(part)

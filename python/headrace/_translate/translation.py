@@ -132,25 +132,21 @@ def from_torchvision(compose: Any) -> Translation:
     Raises:
         UnsupportedError: a transform has no translation; the sentence names it and says why.
     """
-    found = translate(compose, grey=True)
+    found = translate(compose)
     if found.rest:
         raise UnsupportedError(found.obstacle)
     return found
 
 
-def translate(pipeline: Any, grey: bool = False) -> Translation:
-    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``.
-
-    Args:
-        grey: whoever asks has room for images of one channel.
-    """
+def translate(pipeline: Any) -> Translation:
+    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
     if isinstance(pipeline, Translation):
         return pipeline
-    reader, found = _Reader(grey), list(parts(pipeline))
+    reader, found = _Reader(), list(parts(pipeline))
     for number, part in enumerate(found):
         reason = reader.read(part)
         if reason:
-            return _begun(found, number, reason, _Reader(grey))
+            return _begun(found, number, reason, _Reader())
     made = reader.finish()
     made.taken = [part.op for part in found]
     return made
@@ -185,9 +181,6 @@ def of_steps(steps: Sequence[Any]) -> Translation:
                 "a Compose"
             )
         made.add(step)
-        told = step if isinstance(step, dict) else step.to_dict()
-        if told.get("name") == "Grayscale" and told.get("num_output_channels") == 1:
-            raise ArgumentError("transform: Grayscale(1), which here has to be Grayscale(3)")
     if mixing.mixes([step if isinstance(step, dict) else step.to_dict() for step in steps]):
         raise ArgumentError(
             "transform: MixUp and CutMix take whole batches; hr.Loader runs them natively, and "
@@ -213,10 +206,10 @@ class _Reader(Augmentations, Grey, OpenClip, Own, Timm):
     The methods are named as the transforms; each answers "" or why it has no translation.
     """
 
-    def __init__(self, takes_grey: bool = False) -> None:
+    def __init__(self, inside: bool = False) -> None:
         self.made = Translation()
         self._version = 0
-        self._takes_grey = takes_grey
+        self._takes_grey = not inside  # a group's members all have three channels
         self._grey = False  # the image has one channel
         # "PIL", or the dtype of the tensor that the image has become.
         self._stage = "PIL"

@@ -113,7 +113,9 @@ def _kernel(value: Any) -> tuple[int, ...]:
 
 def _grey_channels(value: Any) -> int:
     if value != 3:
-        raise ValueError("its one channel is not translated; num_output_channels=3 is")
+        raise ValueError(
+            "some images would have one channel and others three; num_output_channels=3 is"
+        )
     return 3
 
 
