@@ -198,3 +198,13 @@ def test_a_python_op_in_the_middle_gets_the_image_and_gives_it_on(root: Path) ->
     dataset = WithIndex(root, tv.Compose(steps))
     compared(dataset, strict=False)
     compared(dataset, strict=False, num_workers=2)
+
+
+def test_grey_images_of_one_channel_are_native_as_tensors_and_pillows_as_images(root: Path) -> None:
+    ends = [tv.ToTensor(), tv.Normalize(0.5, 0.25)]
+    grey = tv.Compose([tv.Resize((20, 24)), tv.Grayscale(1), *ends])
+    compared(datasets.ImageFolder(root, lambda image: grey(image)))
+    alone = tv.Grayscale(1)
+    behind = tv.Compose(ends)
+    whole = datasets.ImageFolder(root, lambda image: behind(alone(image).resize((20, 24))))
+    compared(whole, strict=False)

@@ -83,12 +83,14 @@ class Form(NamedTuple):
         scale: "div" where bytes are divided by 255, "mul" where they are multiplied by 1/255.
         normalize: a step of the engine's JSON, or "".
         layout: "NCHW" for tensors, "NHWC" for Pillow's pixels.
+        channels: 3, or 1 where the last step makes one of them.
     """
 
     dtype: str = "uint8"
     scale: str = "div"
     normalize: str = ""
     layout: str = "NCHW"
+    channels: int = 3
 
 
 def step(name: str, replay: Callable[[Any], Any] | None = None, **arguments: Any) -> Step:

@@ -21,6 +21,7 @@ class Known:
     Attributes:
         text: in the engine's JSON, separated by commas.
         drawn: it leaves something to chance.
+        channels: of what becomes of an image, 3 or 1.
         translation: dtype, scale and the rest.
     """
 
@@ -28,6 +29,7 @@ class Known:
         self._ops = ops
         steps = [step if isinstance(step, dict) else step.to_dict() for step in translation]
         self.text = ",".join(map(json.dumps, steps))
+        self.channels = 1 if any(step.get("num_output_channels") == 1 for step in steps) else 3
         self.drawn = any(step["name"] not in _UNDRAWN for step in steps)
         self.translation = translation
         self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}

@@ -128,7 +128,7 @@ def pending(chain: Chain, form: Form) -> PendingTensor:
     found = recording.current()
     part = Part(chain, form, 0 if found is None else found.place)
     width, height = chain.size
-    return PendingTensor((part,), (3, height, width), DTYPES[form.dtype])
+    return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
@@ -162,7 +162,7 @@ def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
     if isinstance(part, torch.Tensor):
         return tuple(part.shape), part.dtype
     width, height = part.chain.size
-    return (3, height, width), DTYPES[part.form.dtype]
+    return (part.form.channels, height, width), DTYPES[part.form.dtype]
 
 
 def _materialise(value: Any) -> None:

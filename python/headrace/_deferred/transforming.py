@@ -83,12 +83,14 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     # What is drawn twice needs two keys, and a chain has one.
     if size is None or (known.drawn and (chain.drawn or not found.drawing)):
         return NOT_RECORDED
+    if known.channels != 3 and not _TENSORS[made.gives]:
+        return NOT_RECORDED  # a chain is of RGB
     key = found.new_key() if known.drawn else None
     replay = None if known.drawn else known.replay
     chain = chain.then(Step(known.text, replay), size, key)
     result: Any
     if _TENSORS[made.gives]:
-        result = pending(chain, Form(made.dtype, made.scale))
+        result = pending(chain, Form(made.dtype, made.scale, channels=known.channels))
     else:
         result = DeferredImage(chain)
     for op in made.rest:
@@ -123,6 +125,7 @@ def _normalize(
     if (
         not step
         or part.form.normalize
+        or part.form.channels != 3
         or '"Normalize"' in "".join(s.text for s in part.chain.steps)
     ):
         return NOT_RECORDED
