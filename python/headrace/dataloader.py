@@ -230,8 +230,10 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         """
         samples, made = self._reading.look()
         own = self.transform is None and self.limits is None and self.on_error == "raise"
-        if made.rest and self.num_workers and own and self._deferred():
-            raise UnsupportedError(made.obstacle)  # worker processes run the program's functions
+        # Worker processes run the program's functions; and what stands between known transforms may
+        # be recorded, and what is behind it then is native.
+        if made.rest and (self.num_workers or made.goes_on) and own and self._deferred():
+            raise UnsupportedError(made.obstacle)
         if made.rest and self.strict:
             raise PartlyNative(f"strict=True, and {made.obstacle}")
         return Recipe(

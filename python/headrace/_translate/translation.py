@@ -107,6 +107,11 @@ class Translation(list[Any]):
         """The first transform without translation, and why, as a clause."""
         return f"{type(self.rest[0]).__name__} has no translation: {self.reason}"
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether transforms of known classes follow the first one without translation."""
+        return any(known(op)[0] for op in self.rest[1:])
+
     def __repr__(self) -> str:
         lines = [f"    {step!r}," for step in self]
         lines += [f"    # then in Python: {op!r}" for op in self.rest]
