@@ -352,7 +352,7 @@ def test_a_suffix_of_ones_own_runs_where_torchs_loader_runs_it_on_what_torchvisi
         list(itertools.islice(loader, 1))  # and no second warning
         assert noise.thread is (None if workers else threading.main_thread())
     with pytest.raises(hr.HeadraceError, match="strict=True"):
-        hr.DataLoader(photos, 5, strict=True)
+        list(hr.DataLoader(photos, 5, strict=True))
 
 
 def test_an_exception_in_the_suffix_is_the_users_and_the_next_batch_follows(

@@ -14,6 +14,7 @@ import torch.utils.data
 from headrace._deferred import opening, recording, switches, transforming
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import spread
+from headrace._deferred.drawn import go_back, states
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, MadeInPython, Recording
 
@@ -153,21 +154,28 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
 
 
 class Collating:
-    """A collate function that sees pending tensors, and behind which the recording ends."""
+    """A collate function that sees pending tensors, and behind which the recording ends.
+
+    One that needs values, as MixUp's, is called again once all threads have made those of the
+    batch, in the process that trains, and draws then what it would have drawn.
+    """
 
     def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
         self._collate, self._fetching = collate, fetching
+        self._draws = collate is not torch.utils.data.default_collate
 
     def __call__(self, samples: Any) -> Recorded:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
-        collate = None
+        collate, before = None, states() if self._draws else None
+        found.waits = True
         try:
             with Recorder(found):
                 data = self._collate(samples)
         except MadeInPython:
-            # It needs values, and this is a worker process: the one that decodes calls it.
             data, collate = samples, self._collate
+            if before is not None:
+                go_back(before)
         return Recorded(
             data, found.pending, list(found.reasons), found.opened, found.asked, collate
         )

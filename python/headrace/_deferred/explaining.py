@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
+from headrace._deferred.drawn import go_back, states
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.recording import Reason
 from headrace._deferred.tensor import PendingTensor
@@ -127,11 +124,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 @contextmanager
 def _generators_as_they_were() -> Iterator[None]:
     """Puts Python's, NumPy's and torch's generators back."""
-    numpy = sys.modules["numpy"].random
-    before = random.getstate(), numpy.get_state(), torch.get_rng_state()
+    before = states()
     try:
         yield
     finally:
-        random.setstate(before[0])
-        numpy.set_state(before[1])
-        torch.set_rng_state(before[2])
+        go_back(before)

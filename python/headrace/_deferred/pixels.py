@@ -31,8 +31,10 @@ def image_of(chain: Chain, what: str = "") -> PIL.Image.Image:
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
         MadeInPython: the engine was to draw, and this process has none.
     """
-    note(what)
     found = recording.current()
+    if found is not None and found.waits:
+        raise MadeInPython
+    note(what)
     if chain.native and (found is None or found.engine):
         size, data = decoded(chain, _RGB_PIXELS)
         return PIL.Image.frombytes("RGB", size, data)

@@ -77,6 +77,7 @@ class Recording:
         asked: the batch; None of a stream.
         transforms: the dataset's, as the engine knows them.
         opened: the program's code opened images.
+        waits: values are not made now but with all of the batch: whoever needs some is asked again.
         drawing: transforms are drawn by the engine; else by torchvision, from torch's generator.
     """
 
@@ -91,7 +92,7 @@ class Recording:
         self._sample = (0, 0)  # its number, and how often it came before in the epoch
         self.place = -1
         self.eager = self.opened = False
-        self.drawing = True
+        self.drawing, self.waits = True, False
         self._calls = 0
 
     def begin(self, sample: int, draw: int, eager: bool = False) -> None:

@@ -181,8 +181,10 @@ def _values(value: Any) -> Any:
     """The values of a pending tensor, decoded one after the other in this thread."""
     if type(value) is not PendingTensor:
         return value
-    pixels.note()
     found = recording.current()
+    if found is not None and found.waits:
+        raise MadeInPython
+    pixels.note()
     parts = value.parts
     shape, dtype = value.described()
     if found is not None and not found.engine:
