@@ -18,6 +18,7 @@ from typing import Any
 
 import torch.utils.data
 
+from headrace._torch.kind import is_headraces
 from headrace.dataloader import DataLoader
 from headrace.errors import ArgumentError, UnsupportedError
 
@@ -76,7 +77,7 @@ def prepare(accelerator: Any, loader: DataLoader[Any], device_placement: bool | 
             of a loader that one process reads for all (``dispatch_batches``), where the processes
             would overwrite each other's.
     """
-    if not isinstance(loader, DataLoader):
+    if not is_headraces(loader):
         raise ArgumentError(f"loader={loader!r}: a headrace.DataLoader is allowed")
     if isinstance(loader, PreparedDataLoader):
         return accelerator.prepare_data_loader(loader)
@@ -102,7 +103,8 @@ def skip_first_batches(accelerator: Any, loader: Any, num_batches: int = 0) -> A
             f"loader={loader!r}: what headrace.accelerate.prepare returned is allowed"
         )
     skipping = accelerator.skip_first_batches(loader, num_batches)
-    return _over(skipping, below) if isinstance(below, DataLoader) else skipping
+    own: Any = below
+    return _over(skipping, own) if is_headraces(own) else skipping
 
 
 def _over(outer: Any, loader: DataLoader[Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,11 +21,13 @@ from headrace._torch.batches import Engine
 from headrace._torch.choosing import layers
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
+from headrace._torch.kind import Kind, TorchDataLoader, attributes
 from headrace._torch.notices import Notices, may_have_images
 from headrace._torch.place import Standing, rest
 from headrace._torch.pool import Pool
 from headrace._torch.reading import Reading
 from headrace._torch.recipe import Recipe
+from headrace._torch.record import Record
 from headrace._torch.samples import Contents
 from headrace._torch.states import State
 from headrace._transforms.multiview import Views
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(torch.utils.data.DataLoader[_T_co]):
+class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     """``torch.utils.data.DataLoader`` for image folders and packed sets, without worker processes.
 
     Takes torch's arguments, has its attributes and gives its batches: the same samples in the same
@@ -169,6 +172,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         self._spare: Engine | None = None
         self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
         self.notices = Notices()
+        self.record = Record(dataset)
         self._deferring: Deferring | None = None
         self._reading = Reading(dataset, self.transform, self.limits)
         # What iterations leave for the next one, and for state_dict.
@@ -300,9 +304,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         recipe = self.recipe()
         if recipe is None:
             if self._stateful is not None:
+                self.record.torchs("snapshot_every_n_steps= has torchdata's loader read")
                 return iter(self._stateful)
             behind = self._deferred()
             return super().__iter__() if behind is None else behind.iterate()
+        self.record.native(recipe.translation.obstacle if recipe.translation.rest else "")
         if recipe.translation.rest:
             self.notices.say(
                 f"{recipe.translation.obstacle}; it and what follows run in Python, one image at "
@@ -310,6 +316,11 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
                 stacklevel=2,
             )
         return Iteration(self, recipe)
+
+    def _get_iterator(self) -> Any:
+        # Of torch's ``__iter__``, and of subclasses that keep an iterator of their own.
+        self.record.torchs(deciding.obstacle(self.dataset) or "its class asks torch's iterator")
+        return super()._get_iterator()
 
     def explain(self, index: Any = None) -> Explanation:
         """Which images of a sample the engine makes, and what keeps it from the others.
@@ -333,7 +344,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         except UnsupportedError as failure:
             made, behind = None, self._deferred()
             if behind is None:
-                raise UnsupportedError(f"torch's own DataLoader reads it: {failure}") from None
+                why = deciding.obstacle(self.dataset) or f"{failure}; drop snapshot_every_n_steps="
+                raise UnsupportedError(f"torch's own DataLoader reads it: {why}") from None
         from headrace._deferred import explaining
 
         if made is not None:
@@ -356,7 +368,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
         It then has the dataset, but nothing that belongs to Headrace.
         """
-        if not self._expects_it:
+        if not self._expects_it and not _is_accelerates():
             text = "Accelerator.prepare puts torch's own DataLoader in its place; it stays with "
             text += "headrace.accelerate.prepare(accelerator, loader)"
             if self.strict or self.transform is not None:
@@ -416,13 +428,16 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         left = self.__dict__ | dict.fromkeys(("_spare", "_alive", "tracker", "_deferring"))
         left["standing"], left["state"] = copy.copy(self.standing), copy.copy(self.state)
         left["state"].standing = left["standing"]
-        for name in ("state_dict", "load_state_dict"):
+        for name in ("state_dict", "load_state_dict", "record"):
             left.pop(name, None)
         return left
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "standing" not in state:  # pickled when its class was torch's
+            DataLoader.__init__(self, **attributes(state))
+            return
         self.__dict__.update(state)
-        self._alive, self.tracker = weakref.WeakSet(), Tracker()
+        self._alive, self.tracker, self.record = weakref.WeakSet(), Tracker(), Record(self.dataset)
         self._becomes(self._native)
 
     @property
@@ -437,6 +452,12 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     @seed.setter
     def seed(self, seed: int | None) -> None:
         self.state.seed = seed
+
+
+def _is_accelerates() -> bool:
+    """Whether Accelerate makes its loaders of this class: ``headrace.install`` came before it."""
+    accelerates = getattr(sys.modules.get("accelerate.data_loader"), "DataLoader", None)
+    return accelerates is DataLoader
 
 
 class PartlyNative(UnsupportedError):

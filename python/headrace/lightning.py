@@ -14,6 +14,7 @@ import importlib
 import sys
 from typing import Any
 
+from headrace._torch.kind import is_headraces
 from headrace.dataloader import DataLoader
 from headrace.loader import Loader
 
@@ -51,7 +52,7 @@ def _ask(trainer: Any) -> None:
     loaders = combined.flattened
     if trainer.limit_train_batches != 1.0 or trainer.overfit_batches:
         return
-    if not all(isinstance(loader, DataLoader | Loader) for loader in loaders):
+    if not all(is_headraces(loader) or isinstance(loader, Loader) for loader in loaders):
         return
     done = loop.epoch_loop.batch_progress.current.ready
     combined.limits = [_length(loader, done) for loader in loaders]

@@ -7,6 +7,7 @@ then send what was recorded instead of pixels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch.utils.data
@@ -134,6 +135,15 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
     def __init__(self, dataset: Any, fetching: Fetching) -> None:
         self.dataset, self._fetching = dataset, fetching
         self._passed = -1
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While a pass is begun that does not count as one."""
+        passed = self._passed
+        try:
+            yield
+        finally:
+            self._passed = passed
 
     def __iter__(self) -> Iterator[Any]:
         worker, fetching = torch.utils.data.get_worker_info(), self._fetching

@@ -34,7 +34,20 @@ def possible(dataset: Any) -> bool:
     anybody could open; torch's data pipes are changed by torch's loader itself; and a process that
     was forked from one with the engine has none.
     """
-    pipes = (torch.utils.data.IterDataPipe, torch.utils.data.MapDataPipe)
-    if find_spec("PIL") is None or not hasattr(torch._C, "_swap_tensor_impl"):
-        return False
-    return not isinstance(dataset, pipes) and not _lib.came_by_fork()
+    return not obstacle(dataset)
+
+
+def obstacle(dataset: Any) -> str:
+    """Why no image of a dataset can be deferred, and the cure; "" where nothing is against it."""
+    if find_spec("PIL") is None:
+        return "Pillow is not installed; install it: pip install pillow"
+    if not hasattr(torch._C, "_swap_tensor_impl"):
+        return "no tensor of this torch can take another's values; install torch 2.3 or later"
+    if isinstance(dataset, torch.utils.data.IterDataPipe | torch.utils.data.MapDataPipe):
+        return "torch's loader changes data pipes itself; make a Dataset of its own of them"
+    if _lib.came_by_fork():
+        return (
+            "this process was forked from one with the engine, and has none; use the "
+            "start method spawn or forkserver"
+        )
+    return ""

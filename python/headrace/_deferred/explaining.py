@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 class Leaf(NamedTuple):
     """One image of a sample.
 
+    An array or a tensor that the engine does not make counts as one if it has three axes or more,
+    or two of 16 and more: what has fewer are labels, boxes or points.
+
     Attributes:
         where: its place in the sample, as Python writes it: ``[0]``, ``['image']``.
         what: its type and shape.
         native: the engine decodes and transforms it.
+        place: file and line of the program where it came to Python; "" where it is native, or
+            several lines may have been it: all of them stand in ``Explanation.reasons``.
     """
 
     where: str
     what: str
     native: bool
+    place: str = ""
 
 
 class Explanation(NamedTuple):
@@ -37,7 +43,7 @@ class Explanation(NamedTuple):
     Attributes:
         leaves: the images of the sample.
         reasons: why pixels were needed in Python, each with the line of the program.
-        cure: what would make it native; "" where all of it is.
+        cure: what would make it native, a sentence or more; "" where all of it is.
     """
 
     leaves: list[Leaf]
@@ -53,11 +59,12 @@ class Explanation(NamedTuple):
         if not self.leaves:
             return "the sample has no image"
         wide = max(len(leaf.where) for leaf in self.leaves)
-        lines = [
-            f"{leaf.where:{wide}}  {'native' if leaf.native else 'Python'}  {leaf.what}"
-            for leaf in self.leaves
-        ]
-        lines += [f"in Python: {reason.text} ({reason.place})" for reason in self.reasons]
+        lines = []
+        for leaf in self.leaves:
+            how, of = ("native" if leaf.native else "Python"), leaf.place and f", from {leaf.place}"
+            lines.append(f"{leaf.where:{wide}}  {how}  {leaf.what}{of}")
+        for text, place in self.reasons:
+            lines.append(f"in Python: {text} ({place})" if place else f"in Python: {text}")
         return "\n".join([*lines, self.cure] if self.cure else lines)
 
 
@@ -66,18 +73,32 @@ _CURE = (
     "transform that headrace.from_torchvision translates, or behind the loader on whole batches."
 )
 _OTHER_FILES = "Files of other kinds become native when they are saved as JPEG or PNG."
+_NOT_OPENED = (
+    "Images become native that are opened by PIL.Image.open, or made by PIL.Image.fromarray of "
+    "uint8 arrays (height, width, 3), in the dataset's code."
+)
 
 
 def explained(deferring: Deferring, index: Any) -> Explanation:
     """Asks the dataset for a sample; generators are left as they were."""
     with _generators_as_they_were():
-        sample, reasons = deferring.sample(index)
+        sample, reasons, opened = deferring.sample(index)
     leaves = list(_leaves(sample, "", 0))
-    cure = ""
-    if reasons:
-        other = all("is no JPEG or PNG" in reason.text for reason in reasons)
-        cure = _OTHER_FILES if other else _CURE
-    return Explanation(leaves, reasons, cure)
+    in_python = [leaf for leaf in leaves if not leaf.native]
+    if in_python and not reasons:
+        reasons = [Reason(deferring.unseen(opened), "")]
+    places = {reason.place for reason in reasons}
+    if len(places) == 1:
+        place = places.pop()
+        leaves = [leaf if leaf.native else leaf._replace(place=place) for leaf in leaves]
+    cures = dict.fromkeys(_cure(reason.text, opened) for reason in reasons)
+    return Explanation(leaves, reasons, " ".join(cures))
+
+
+def _cure(text: str, opened: bool) -> str:
+    if not opened:
+        return _NOT_OPENED
+    return _OTHER_FILES if "is no JPEG or PNG" in text else _CURE
 
 
 def of_recipe(made: Translation) -> Explanation:

@@ -21,7 +21,9 @@ from headrace._deferred.making import Batch
 from headrace._deferred.memory import Blocks
 from headrace._deferred.recording import Asked, Reason
 from headrace._engine.decoder import Decoder
+from headrace._torch.kind import TorchDataLoader
 from headrace._torch.notices import Notices, may_have_images
+from headrace._torch.record import Record
 from headrace._torch.states import State
 from headrace.errors import UnsupportedError
 
@@ -57,6 +59,7 @@ class Deferring:
     def __init__(self, loader: Front, rows: Rows | None) -> None:
         self._strict, self._notices, self.ahead = loader.strict, loader.notices, loader.ahead
         self._state, self._dataset = loader.state, loader.dataset
+        self._record: Record = loader.record
         self._fetching, self._collate = (
             Fetching(loader.state.seed, loader.eager_open),
             loader.collate_fn,
@@ -124,18 +127,31 @@ class Deferring:
             self._fetching.leave()
         return self.begun(recorded)
 
-    def sample(self, index: Any) -> tuple[Any, list[Reason]]:
-        """One sample as the program's code leaves it, and why pixels were needed for it."""
+    def sample(self, index: Any) -> tuple[Any, list[Reason], bool]:
+        """One sample as the program's code leaves it, and why pixels were needed for it.
+
+        Last comes whether its code opened images.
+        """
         dataset = self._inner.dataset
         try:
             if isinstance(dataset, RecordedStream):
-                made = next(iter(dataset), None)
+                with dataset.aside():
+                    made = next(iter(dataset), None)
             else:
                 made = dataset[Asked(0, index, [0], [0], False, None, 0)]
         finally:
             self._fetching.leave()
         found, self._fetching.recorded = self._fetching.recorded, None
-        return made, [] if found is None else list(found.reasons)
+        if found is None:
+            return made, [], False
+        return made, list(found.reasons), found.opened
+
+    def unseen(self, opened: bool) -> str:
+        """What is said where images are there and nothing was recorded of how they were made."""
+        kind = type(self._dataset).__name__
+        if opened:
+            return f"{kind} makes images of something else than what it opens"
+        return f"{kind} opens no image through Pillow or torchvision"
 
     def collated(self, samples: Any) -> Any:
         """The batch of samples whose collate function needs values."""
@@ -159,10 +175,11 @@ class Deferring:
             what = f"{first.text} ({first.place})"
             more = f"; explain() lists {len(others)} more" if others else ""
         elif not recorded.opened and may_have_images(self._dataset):
-            kind, more = type(self._dataset).__name__, ""
-            what = f"{kind} opens no image through Pillow or torchvision"
+            what, more = self.unseen(opened=False), ""
         else:
+            self._record.recorded(bool(recorded.pending), "")
             return
+        self._record.recorded(bool(recorded.pending), what)
         if self._strict:
             raise UnsupportedError(f"strict=True, and {what}{more}")
         self._notices.say(
@@ -196,6 +213,6 @@ def _arguments(loader: Any, collate: Collating) -> dict[str, Any]:
     return arguments
 
 
-class _Inner(torch.utils.data.DataLoader[Any]):
+class _Inner(TorchDataLoader[Any]):
     def check_worker_number_rationality(self) -> None:
         """The loader in front has said it."""

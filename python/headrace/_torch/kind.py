@@ -1,0 +1,81 @@
+"""torch's ``DataLoader``, whatever its names mean, and what takes the place of those names.
+
+``headrace.install`` gives the names to Headrace's class. Loaders that torch's class made before, or
+that a module makes which took the name before, must then still be instances of what
+``torch.utils.data.DataLoader`` says, for frameworks ask that.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from typing import Any
+
+import torch.utils.data.dataloader
+
+TorchDataLoader = torch.utils.data.dataloader.DataLoader
+
+# Packages whose own subclasses make their iterators and states themselves, and call nothing of the
+# class that they derive from. They keep torch's.
+_WHOLE = ("torchdata",)
+
+
+class Kind(ABCMeta):
+    """The class of ``headrace.DataLoader``.
+
+    An ``ABCMeta``, for a program's subclass may have other bases, and those are often abstract.
+    """
+
+    stands_in = False  # torch's names mean Headrace's DataLoader
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> Any:
+        if str(namespace.get("__module__")).partition(".")[0] in _WHOLE:
+            own = tuple(TorchDataLoader if isinstance(base, Kind) else base for base in bases)
+            return type(name, own, namespace, **options)
+        return super().__new__(mcls, name, bases, namespace, **options)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (
+            cls._is_asked_for_torchs() and isinstance(instance, TorchDataLoader)
+        )
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return super().__subclasscheck__(subclass) or (
+            cls._is_asked_for_torchs() and issubclass(subclass, TorchDataLoader)
+        )
+
+    def _is_asked_for_torchs(cls) -> bool:
+        # Not subclasses of Headrace's class: an old loader is none of theirs.
+        return Kind.stands_in and TorchDataLoader in cls.__bases__
+
+
+def is_headraces(loader: Any) -> bool:
+    """Whether a loader is a ``headrace.DataLoader``, also while that stands for torch's."""
+    # Accelerate's loaders say with __class__ that they are what they are over.
+    return isinstance(loader.__class__, Kind)
+
+
+def attributes(state: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that make a loader of torch's with such attributes.
+
+    Its samplers are those objects themselves, so nothing is drawn from a generator.
+    """
+    names = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
+    later = ("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order")
+    made = {name: state[name] for name in (*names, *later) if name in state}
+    if not made["num_workers"]:
+        made.pop("prefetch_factor", None)
+    elif (context := state.get("_DataLoader__multiprocessing_context")) is not None:
+        made["multiprocessing_context"] = context
+    # torch wraps its data pipes; what it wraps has the attribute.
+    made["dataset"] = dataset = getattr(state["dataset"], "_datapipe", state["dataset"])
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        return made | {"batch_size": state["batch_size"], "drop_last": state["drop_last"]}
+    if state["batch_sampler"] is None:
+        return made | {"batch_size": None, "sampler": state["sampler"]}
+    plain = type(state["batch_sampler"]) is torch.utils.data.BatchSampler
+    if plain and state["batch_sampler"].sampler is state["sampler"]:
+        sizes = {"batch_size": state["batch_size"], "drop_last": state["drop_last"]}
+        return made | sizes | {"sampler": state["sampler"]}
+    return made | {"batch_sampler": state["batch_sampler"]}

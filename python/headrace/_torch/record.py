@@ -1,0 +1,102 @@
+"""What became of the loaders of a program, where a table of them is wanted at its end.
+
+A record refers to no loader and to nothing of its dataset: those are not kept alive by it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+# The records of this process; None: nobody wants them.
+kept: list[Record] | None = None
+
+_MOST = 10_000  # loaders of which records are kept
+
+NATIVE, PARTLY, TORCHS, UNUSED = "native", "partly", "torch's", "not used"
+_LIBRARIES = (
+    *("accelerate", "contextlib", "headrace", "lightning", "pytorch_lightning", "timm", "torch"),
+    "transformers",
+)
+
+
+class Record:
+    """A loader.
+
+    Attributes:
+        place: file and line of the program that made it.
+        dataset: its class.
+        main: it belongs to the first of a program's processes.
+        why: some of its images, or all, were made in Python; "" if none.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.why = _named(dataset), ""
+        self.place, self.main = "", True
+        self._used = self._native = self._python = False
+        if kept is not None and len(kept) < _MOST:
+            self.place, self.main = _place(), _rank() == 0
+            kept.append(self)
+
+    def native(self, rest: str = "") -> None:
+        """The engine reads the dataset itself; `rest` is what it leaves to Python."""
+        self._used, self._native, self._python, self.why = True, True, bool(rest), rest
+
+    def torchs(self, why: str) -> None:
+        """torch's loader reads, without Headrace."""
+        self._used = True
+        if not self.why:
+            self._python, self.why = True, why
+
+    def recorded(self, pending: bool, why: str) -> None:
+        """The dataset's own code made a batch.
+
+        Args:
+            pending: the engine makes images of it.
+            why: others were made in Python, for this; "" where there were none.
+        """
+        self._used, self._native = True, self._native or pending
+        if why and not self.why:
+            self._python, self.why = True, why
+
+    @property
+    def how(self) -> str:
+        """What became of it, in a word."""
+        if self._native:
+            return PARTLY if self._python else NATIVE
+        return TORCHS if self._used else UNUSED
+
+    @property
+    def because(self) -> str:
+        """Why it is not native in all."""
+        return self.why or ("its dataset opens no image" if self.how == TORCHS else "")
+
+
+def _named(dataset: Any) -> str:
+    """A dataset's class, and that of which it is a subset."""
+    inner = getattr(dataset, "dataset", None)
+    name = type(dataset).__name__
+    return f"{name} of {type(inner).__name__}" if name == "Subset" else name
+
+
+def _place() -> str:
+    """The innermost line that is of none of the libraries in between."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _LIBRARIES:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _rank() -> int:
+    """This process's number among those that train together, as far as it is known."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    for name in ("RANK", "LOCAL_RANK"):
+        if os.environ.get(name, "").isdecimal():
+            return int(os.environ[name])
+    return 0

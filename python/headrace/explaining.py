@@ -1,0 +1,74 @@
+"""What of a loader runs natively, and what of it would if it were Headrace's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from headrace._torch.kind import TorchDataLoader, attributes, is_headraces
+from headrace.dataloader import DataLoader
+from headrace.errors import ArgumentError, UnsupportedError
+from headrace.loader import Loader
+
+if TYPE_CHECKING:
+    from headrace._deferred.explaining import Explanation
+
+# What frameworks put around a loader, and the attribute that holds it: Accelerate's, Fabric's.
+_AROUND = ("base_dataloader", "_dataloader")
+
+
+def explain(loader: Any, index: Any = None) -> Explanation:
+    """Which images of a loader's samples the engine makes, and what keeps it from the others.
+
+    Runs the dataset's code for one sample, and puts Python's, NumPy's and torch's generators back.
+    Of the loader itself nothing changes.
+
+    Args:
+        loader: a ``headrace.DataLoader``; or torch's, and the answer is what would be if it were
+            Headrace's; or what Accelerate or Fabric made of one.
+        index: of the sample; None: 0.
+
+    Returns:
+        what prints as a table: each image's place in the sample, whether it is native, and of each
+        cause of work in Python the line of the program, and the cure. ``native``, ``leaves``,
+        ``reasons`` and ``cure`` are its attributes.
+
+    Raises:
+        UnsupportedError: torch's loader alone can run this dataset; the sentence says why.
+        ArgumentError: ``loader`` is none of torch's or Headrace's.
+    """
+    own = _inside(loader)
+    if is_headraces(own):
+        found: Explanation = own.explain(index)
+        return found
+    if isinstance(own, Loader):
+        raise ArgumentError("a headrace.Loader is native in all; there is nothing to explain")
+    if not isinstance(own, TorchDataLoader):
+        kind = type(loader)
+        raise ArgumentError(
+            f"loader={kind.__module__}.{kind.__qualname__}: a torch.utils.data.DataLoader, or "
+            "Headrace's, was expected; loaders with a class of their own, as fastai's, are not read"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's advice on processes; none are started
+        made: DataLoader[Any] = DataLoader(**attributes(own.__dict__))
+    try:
+        return made.explain(index)
+    except UnsupportedError as failure:
+        raise UnsupportedError(f"as a headrace.DataLoader: {failure}") from None
+    finally:
+        made.close()
+
+
+def _inside(loader: Any) -> Any:
+    """The loader that frameworks have put theirs around."""
+    for _ in range(8):
+        inner = next((vars(loader)[name] for name in _AROUND if name in _names(loader)), None)
+        if inner is None:
+            break
+        loader = inner
+    return loader
+
+
+def _names(loader: Any) -> dict[str, Any]:
+    return getattr(loader, "__dict__", {})
