@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from headrace._translate.translation import from_torchvision
     from headrace.dataloader import DataLoader
     from headrace.dataset import Dataset, Sample
+    from headrace.explaining import explain
+    from headrace.installing import install, uninstall
     from headrace.loader import Loader
     from headrace.torch import IterableDataset
     from headrace.writing import Writer, index, pack, verify
@@ -31,13 +33,16 @@ __all__ = [
     "Sample",
     "Writer",
     "accelerate",
+    "explain",
     "from_torchvision",
     "functional",
     "index",
+    "install",
     "pack",
     "register",
     "samplers",
     "transforms",
+    "uninstall",
     "verify",
 ]
 
@@ -55,12 +60,15 @@ _HOMES = {
     "IterableDataset": "torch",
     "from_torchvision": "_translate.translation",
     "register": "_translate.registered",
+    "explain": "explaining",
+    "install": "installing",
+    "uninstall": "installing",
     "Writer": "writing",
     "index": "writing",
     "pack": "writing",
     "verify": "writing",
 }
-_OF_TORCH = ("DataLoader", "IterableDataset", "accelerate")
+_OF_TORCH = ("DataLoader", "IterableDataset", "accelerate", "explain", "install", "uninstall")
 _MODULES = ("accelerate", "errors", "functional", "lightning", "samplers", "torch", "transforms")
 
 

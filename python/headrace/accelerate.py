@@ -119,7 +119,12 @@ def _over(outer: Any, loader: DataLoader[Any]) -> Any:
     if base.batch_sampler is None:
         order = {"batch_size": None, "sampler": base.sampler}
     below = PreparedDataLoader(base.dataset, generator=base.generator, **order, **kept)
-    if below.recipe() is None:  # the line that called prepare
+    if below.recipe() is None:
+        kind = type(base.dataset).__name__
+        text = f"Accelerate's own loader reads this dataset: {kind} has code of its own"
+        if below.strict:
+            raise UnsupportedError(f"strict=True, and {text}")
+        below.notices.say(f"{text} (strict=True makes this an error)", stacklevel=0)
         return outer
     if getattr(outer, "use_stateful_dataloader", False) and hasattr(outer, "slice_fn"):
         raise UnsupportedError("use_stateful_dataloader together with dispatch_batches")

@@ -125,7 +125,7 @@ def test_subclasses_streams_and_single_samples_are_explained(root: Path) -> None
 
 
 def test_what_is_no_loader_of_torchs_is_refused_in_a_sentence(root: Path) -> None:
-    with pytest.raises(hr.errors.ArgumentError, match="builtins.list: a torch.utils.data"):
+    with pytest.raises(hr.errors.ArgumentError, match=r"builtins\.list: a torch\.utils\.data"):
         hr.explain([1])
     loader = hr.Loader(root, batch_size=2, transform=[hr.transforms.Resize((8, 8))])
     with pytest.raises(hr.errors.ArgumentError, match="native in all"):

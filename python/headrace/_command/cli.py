@@ -393,6 +393,22 @@ def view(
     _say(one_line(f"Wrote {picture}"))
 
 
+@app.command(context_settings={"allow_interspersed_args": False})
+def run(
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", help="A Python file, or with -m a module's name.")
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGUMENTS]...", help="The program's own.")
+    ] = None,
+    module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module.")] = False,
+) -> None:
+    """Run a Python program with Headrace's loaders in the place of torch's, and list them."""
+    from headrace._command import running
+
+    running.run([*(["-m"] if module else []), program, *(arguments or [])])
+
+
 def main() -> None:
     """Runs the command line: a failure is one sentence on stderr and an exit status.
 

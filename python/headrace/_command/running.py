@@ -1,0 +1,53 @@
+"""``headrace run``: a program as Python runs it, with Headrace's loaders in torch's place.
+
+A new Python takes this process's place, with the program's own command line. So its arguments,
+``sys.path``, ``__main__``, exit status, signals and tracebacks are Python's own. What is new there
+comes through the environment, and so to every Python that the program starts in turn: spawned
+workers, torchrun's ranks, Lightning's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace import _startup
+from headrace.errors import UnsupportedError
+
+FOLDER = str(Path(_startup.__file__).absolute().parent)
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """An environment whose Pythons begin with ``headrace._startup.sitecustomize``."""
+    own = given.get("PYTHONPATH")
+    others = [path for path in own.split(os.pathsep) if path != FOLDER] if own else []
+    path = os.pathsep.join([FOLDER, *others])
+    return {**given, "PYTHONPATH": path, "HEADRACE_RUN": sys.prefix}
+
+
+def run(program: list[str]) -> None:
+    """Becomes Python running a program; returns only by an error.
+
+    Args:
+        program: what stands behind ``python`` on a command line.
+
+    Raises:
+        UnsupportedError: this Python was told to begin without its environment or its ``site``.
+    """
+    for flag, option in (("ignore_environment", "-E or -I"), ("no_site", "-S")):
+        if getattr(sys.flags, flag):
+            raise UnsupportedError(f"python {option} begins without what headrace run needs")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *_options(), *program], environment(os.environ))
+
+
+def _options() -> list[str]:
+    """What this Python was told, as -u or -W error, before it was told to run ``headrace``."""
+    own = len(sys.orig_argv) - len(sys.argv[1:])
+    options = sys.orig_argv[1:own]
+    if sys.orig_argv[own:] != sys.argv[1:] or not options:
+        return []
+    return options[:-2] if options[-2:-1] == ["-m"] else options[:-1]

@@ -1,0 +1,51 @@
+"""The table of a program's loaders, on stderr when it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections import Counter
+
+from headrace._torch import record
+
+_MOST = 50  # rows
+
+
+def list_at_the_end() -> None:
+    """Begins to note loaders, and has them listed when this process ends."""
+    record.kept = []
+    # A process that is forked inherits the notes and the function, and is not the program.
+    atexit.register(_say, os.getpid())
+
+
+def _say(process: int) -> None:
+    lines = table(record.kept or [])
+    if lines and os.getpid() == process and sys.stderr is not None:
+        print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def table(records: list[record.Record]) -> list[str]:
+    """A heading and a line for each kind of loader; nothing where there were no loaders."""
+    rows = Counter((r.place, r.dataset, r.how, r.because) for r in records if r.main)
+    if not rows:
+        return []
+    total = sum(rows.values())
+    shown = [
+        (f"{_short(place)}{f' ({count} times)' if count > 1 else ''}", dataset, how, why)
+        for (place, dataset, how, why), count in [*rows.items()][:_MOST]
+    ]
+    wide = [max(len(row[column]) for row in shown) for column in range(3)]
+    lines = [f"headrace: {total} {'loader' if total == 1 else 'loaders'}"]
+    for *cells, why in shown:
+        padded = [cell.ljust(width) for cell, width in zip(cells, wide, strict=True)]
+        lines.append("  ".join(["", *padded, " ".join(_short(why).split())]).rstrip())
+    if len(rows) > _MOST:
+        lines.append(f"  and {len(rows) - _MOST} kinds more")
+    return lines
+
+
+def _short(place: str) -> str:
+    """A sentence with paths as the program's user would write them."""
+    folder = os.path.join(os.getcwd(), "")
+    return place.replace(folder, "")

@@ -1,0 +1,120 @@
+"""torch's names ``DataLoader`` given to Headrace, for programs whose lines nobody wants to edit.
+
+The names are attributes of two modules, ``torch.utils.data`` and ``torch.utils.data.dataloader``.
+Whatever looks one up afterwards, or imports it, has Headrace's class. A module that has done
+``from torch.utils.data import DataLoader`` before keeps torch's.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.spawn
+import threading
+from typing import Any
+
+import torch.utils.data
+import torch.utils.data.dataloader
+
+from headrace._torch.kind import Kind, TorchDataLoader
+from headrace.dataloader import DataLoader
+
+_MODULES: tuple[Any, ...] = (torch.utils.data, torch.utils.data.dataloader)
+# Where pickle finds a class. Under torch's names it would find Headrace's while that has them, and
+# pickle refuses a class that is not found under its name. So torch's is then called by its name
+# here, which is there for good: such a pickle is loaded wherever Headrace is installed.
+_OWN = (TorchDataLoader.__module__, TorchDataLoader.__qualname__)
+_HERE = (__name__, "TorchDataLoader")
+
+_lock = threading.Lock()
+_installations: list[Installation] = []
+
+
+class Installation:
+    """What ``headrace.install`` returns. In a ``with`` statement, it ends with that."""
+
+    def uninstall(self) -> None:
+        """Gives torch's names back, unless another installation needs them still."""
+        with _lock:
+            if self in _installations:
+                _installations.remove(self)
+                if not _installations:
+                    _give_back()
+
+    def __enter__(self) -> Installation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.uninstall()
+
+
+def install() -> Installation:
+    """Has ``torch.utils.data.DataLoader`` mean ``headrace.DataLoader`` from now on.
+
+    So does ``torch.utils.data.dataloader.DataLoader``. Loaders that the program and its libraries
+    make are Headrace's then, and the classes that they derive. Call it before the modules that say
+    ``from torch.utils.data import DataLoader`` are imported: they keep what they have.
+
+    Loaders that torch's class makes, or made before, stay what they are; ``isinstance`` finds them
+    to be of ``torch.utils.data.DataLoader`` all the same, and they pickle. torchdata's
+    ``StatefulDataLoader`` stays torch's. Processes that ``multiprocessing`` spawns have it, too.
+
+    Returns:
+        what undoes it, by ``uninstall()`` or as a context manager.
+    """
+    made = Installation()
+    with _lock:
+        if not _installations:
+            _take()
+        _installations.append(made)
+    return made
+
+
+def uninstall() -> None:
+    """Gives torch's names back, however often they were taken."""
+    with _lock:
+        if _installations:
+            _installations.clear()
+            _give_back()
+
+
+def _take() -> None:
+    for module in _MODULES:
+        if module.DataLoader is TorchDataLoader:  # and not what somebody else put there
+            module.DataLoader = DataLoader
+    Kind.stands_in = True
+    TorchDataLoader.__module__, TorchDataLoader.__qualname__ = _HERE
+    multiprocessing.spawn.get_preparation_data = _preparation_data
+
+
+def _give_back() -> None:
+    for module in _MODULES:
+        if module.DataLoader is DataLoader:
+            module.DataLoader = TorchDataLoader
+    Kind.stands_in = False
+    TorchDataLoader.__module__, TorchDataLoader.__qualname__ = _OWN
+    if multiprocessing.spawn.get_preparation_data is _preparation_data:
+        multiprocessing.spawn.get_preparation_data = _pythons_preparation_data
+
+
+# ---- processes that are spawned ---------------------------------------------------------------
+
+_pythons_preparation_data = multiprocessing.spawn.get_preparation_data
+
+
+class _Arrangement:
+    """What a spawned process unpickles before it imports the program's main module."""
+
+    def __reduce__(self) -> Any:
+        # Not a function of Headrace's: the process does not have this one's sys.path yet.
+        return exec, (
+            "try:\n"
+            "    from headrace._startup import hook\n"
+            "except ImportError:\n"
+            "    pass\n"
+            "else:\n"
+            "    hook.arrange()\n",
+        )
+
+
+def _preparation_data(name: str) -> dict[str, Any]:
+    """As ``multiprocessing``'s own, which looks its function up at each start of a process."""
+    return {**_pythons_preparation_data(name), "headrace": _Arrangement()}
