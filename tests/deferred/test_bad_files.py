@@ -14,7 +14,7 @@ from torch.utils import data
 
 import headrace as hr
 import images
-from deferred.test_datasets import Opens, compared
+from deferred.test_own_code import Opens, compared
 
 SMALL = tv.Compose([tv.Resize((32, 32)), tv.ToTensor()])
 

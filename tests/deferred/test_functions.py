@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
-from deferred.test_datasets import compared, equal
+from deferred.test_own_code import compared, equal
 
 F2 = v2.functional
 BILINEAR = tv.InterpolationMode.BILINEAR

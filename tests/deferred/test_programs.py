@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 
 import headrace as hr
 import images
-from deferred.test_datasets import compared
+from deferred.test_own_code import compared
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -13,7 +13,7 @@ import torch
 from torch.utils import data
 
 import headrace as hr
-from deferred.test_datasets import compared, equal
+from deferred.test_own_code import compared, equal
 from headrace.errors import UnsupportedError
 
 PAGE = Path(__file__).parents[2] / "docs" / "drop-in.md"

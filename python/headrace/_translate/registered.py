@@ -59,6 +59,11 @@ def is_spoken_of(op: Any) -> bool:
     return type(op) in _functions or hasattr(type(op), _METHOD)
 
 
+def is_akin(kind: type) -> bool:
+    """Whether the program says it of a class, or of one of its parents."""
+    return hasattr(kind, _METHOD) or any(parent in _functions for parent in kind.__mro__)
+
+
 def equal_of(op: Any) -> list[Any]:
     """What the program says that an object equals.
 

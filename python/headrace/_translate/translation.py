@@ -15,11 +15,12 @@ from typing import Any
 
 from headrace import transforms
 from headrace._batch import mixing
+from headrace._translate import registered
 from headrace._translate.functions import is_to_tensor, makes_rgb
 from headrace._translate.grey import OF_ONE_CHANNEL, Grey, has_three_numbers
 from headrace._translate.openclip import OpenClip
 from headrace._translate.own import Own, is_own
-from headrace._translate.parts import Part, divide, known, parts
+from headrace._translate.parts import Part, altered, divide, known, parts
 from headrace._translate.recipes import NOT_ON_TENSORS, Augmentations
 from headrace._translate.table import CHOICES
 from headrace._translate.timm import Timm
@@ -55,6 +56,7 @@ class Translation(list[Any]):
         rest: the transforms behind that have no translation; empty for ``from_torchvision``.
         reason: why the first of them has none.
         taken: the program's transforms before those, of which this is the translation.
+        alone: the first of them is nothing that Headrace could be expected to know.
     """
 
     def __init__(self) -> None:
@@ -66,6 +68,7 @@ class Translation(list[Any]):
         self.rest: list[Any] = []
         self.reason = ""
         self.taken: list[Any] = []
+        self.alone = False
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -109,8 +112,8 @@ class Translation(list[Any]):
 
     @property
     def goes_on(self) -> bool:
-        """Whether transforms of known classes follow the first one without translation."""
-        return any(known(op)[0] for op in self.rest[1:])
+        """Whether known transforms follow the first one without translation, which stands alone."""
+        return self.alone and any(known(op)[0] for op in self.rest[1:])
 
     def __repr__(self) -> str:
         lines = [f"    {step!r}," for step in self]
@@ -166,9 +169,23 @@ def _begun(found: list[Part], number: int, reason: str, reader: _Reader) -> Tran
     made = reader.finish()
     made.rest, made.reason = rest, reason
     made.taken = [part.op for part in found[:first]]
+    made.alone = _stands_alone(found[number])
     if rest[0] is not failed:
         made.reason = f"{type(failed).__name__} in what it equals has none: {reason}"
     return made
+
+
+def _stands_alone(part: Part) -> bool:
+    """Whether a part is neither said to equal something, nor a child or a change of what is known.
+
+    Why such a one is not taken, its sentence says, which is to be seen.
+    """
+    kind = type(part.op)
+    if part.whole is not None or part.reason or altered(part.op) or registered.is_akin(kind):
+        return False
+    owners = [parent.__module__.partition(".")[0] for parent in kind.__mro__]
+    others = ("torchvision", "timm", "open_clip")
+    return owners[0] in others or not any(owner in others for owner in owners)
 
 
 def of_steps(steps: Sequence[Any]) -> Translation:
