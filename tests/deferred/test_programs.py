@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,22 @@ def test_grey_images_of_one_channel_are_native_as_tensors_and_pillows_as_images(
     behind = tv.Compose(ends)
     whole = datasets.ImageFolder(root, lambda image: behind(alone(image).resize((20, 24))))
     compared(whole, strict=False)
+
+
+def test_transforms_made_for_each_sample_are_not_kept_without_end() -> None:
+    made = []
+
+    class Making(data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 1_500
+
+        def __getitem__(self, index: int) -> Any:
+            transform = tv.Compose([tv.CenterCrop(4), tv.ToTensor()])
+            made.append(weakref.ref(transform))
+            return transform(Image.fromarray(np.full((6, 6, 3), index % 256, np.uint8)))
+
+    with contextlib.closing(hr.DataLoader(Making(), 100, strict=True)) as loader:
+        for batch in loader:
+            assert batch.shape == (100, 3, 4, 4)
+        assert len(made) == 1_500
+        assert sum(transform() is not None for transform in made) <= 1_024

@@ -12,6 +12,7 @@ from headrace._translate.translation import Translation, translate
 # What draws nothing: its result does not depend on the key.
 _UNDRAWN = frozenset(["Resize", "CenterCrop", "Pad", "Grayscale", "Normalize"])
 _DEEPEST = 6  # transforms within transforms: Compose, its list, RandomApply, its list, ...
+_MOST_TRANSFORMS = 1_024
 _MOST_SIZES = 65_536  # of images, whose results' sizes are kept
 
 
@@ -107,6 +108,8 @@ class Transforms:
         """What it is in the engine's terms; None where that does not begin with it."""
         kept = self._kept.get(id(transform))
         if kept is None or not kept.holds():
+            if len(self._kept) >= _MOST_TRANSFORMS:  # a program may make one for each sample
+                self._kept.clear()
             kept = self._kept[id(transform)] = _Kept(transform)
         return kept.known
 
