@@ -15,17 +15,10 @@ from headrace._epoch.arrivals import forget
 from headrace._torch.choosing import Choice
 from headrace._torch.draws import AnyDraws
 from headrace._torch.generators import Tracker
-from headrace._torch.place import Place, Progress
+from headrace._torch.place import Place, Progress, spread
 from headrace._torch.states import State
 
-_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: spreads epochs over all numbers
-EPOCHS = 2**62  # the engine's bound of them
 Rows = Callable[[Iterable[Any]], list[int]]
-
-
-def spread(base_seed: int, passed: int) -> int:
-    """An epoch's number for the engine's draws, where torch's base seed tells epochs apart."""
-    return (base_seed + passed * _GOLDEN) % EPOCHS
 
 
 class Sampled:
@@ -73,13 +66,7 @@ class Choices:
 
     def begin(self) -> None:
         """Finds out where the next epoch begins."""
-        standing, sampler = self.state.standing, self.state.epoch_sampler
-        epoch = None if sampler is None else sampler.epoch
-        self.resumed = standing.resume
-        if self.resumed is not None and self.resumed.sampler_epoch in (None, epoch):
-            self.place = replace(self.resumed, sampler_epoch=epoch)
-        else:
-            self.place = Place(epoch=standing.next_epoch, sampler_epoch=epoch)
+        self.place, self.resumed = self.state.standing.begins(self.state.epoch_sampler)
         if self.place.base_seed is not None:
             self.base_seed = self.place.base_seed
         elif not self._persistent:

@@ -14,10 +14,10 @@ import torch.utils.data
 
 from headrace._deferred import opening, recording, switches, transforming
 from headrace._deferred.arriving import Recorded
-from headrace._deferred.choosing import spread
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, MadeInPython, Recording
+from headrace._torch.place import spread
 
 # Samples that a worker process makes twice before it opens all images as ever.
 _MOST_IN_VAIN = 4

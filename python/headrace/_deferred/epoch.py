@@ -108,24 +108,16 @@ class Epoch(Iterator[Any]):
         self._fill(number + 1)
         if number not in self._begun:
             next(self._batches, None)  # torch's workers end here
-            self._skip()
+            if self._standing is not None and self._pass is not None:
+                self._standing.end(self._pass.progress, self._resumed)
             raise StopIteration
         self._delivery.reserve(thread, number)
         return self._finished(number)
 
     def _behind(self, standing: Standing) -> tuple[Place | None, int]:
         """What the loader's next iteration begins with, once a batch was handed out."""
-        resume = None if standing.resume is self._resumed else standing.resume
         epoch = 0 if self._pass is None else self._pass.progress.place.epoch
-        return resume, max(standing.next_epoch, epoch + 1)
-
-    def _skip(self) -> None:
-        """Goes on to the next epoch where a state's has no batch left, as with drop_last."""
-        standing, resumed = self._standing, self._resumed
-        if standing is None or self._pass is None or resumed is None:
-            return
-        if self._pass.progress.total == 0 and standing.resume is resumed:
-            standing.skip(self._pass.progress)
+        return standing.behind(self._resumed, epoch)
 
     def _finished(self, number: int) -> Any:
         """The data of a batch that was begun, once its values came."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch.utils.data
@@ -17,14 +16,12 @@ from headrace._epoch.delivery import is_of_the_batch
 from headrace._torch.batches import Engine
 from headrace._torch.choosing import Choice
 from headrace._torch.iterated import Iterated
-from headrace._torch.place import Place
+from headrace._torch.place import Place, spread
 from headrace._torch.pool import Pool
 from headrace._torch.recipe import Recipe
 
 # Goes into lists, tuples, mappings and whatever has a pin_memory() of its own.
 _pinned: Any = torch.utils.data._utils.pin_memory.pin_memory
-# hr_seek's epochs end here; a torch seed has one bit more.
-_EPOCHS = 2**62
 _MOST_AHEAD = 1024  # batches; the engine lets 4,096 wait
 
 
@@ -38,7 +35,7 @@ class Iteration:
         # Waiting for a batch lets other threads run, and they may ask for one, too.
         self._turn = threading.RLock()
         self._loader = loader
-        place, self._resumed = self._start()
+        place, self._resumed = loader.standing.begins(loader.epoch_sampler)
         self._choice = Choice(loader, recipe.samples, place, self._resumed is not None)
         self._progress = self._choice.progress
         ahead = recipe.prefetch * max(1, loader.num_workers)
@@ -102,9 +99,7 @@ class Iteration:
 
     def _behind(self) -> tuple[Place | None, int]:
         """What the loader's next iteration begins with, once a batch was handed out."""
-        standing = self._loader.standing
-        resume = None if standing.resume is self._resumed else standing.resume
-        return resume, max(standing.next_epoch, self._progress.place.epoch + 1)
+        return self._loader.standing.behind(self._resumed, self._progress.place.epoch)
 
     def _received(self, thread: int) -> Any:
         """The batch that is a thread's next one, as it was made."""
@@ -114,7 +109,7 @@ class Iteration:
         if not choice.has(number):
             if not delivery.reserved:  # by another thread
                 self._finish()
-            self._end()
+            self._loader.standing.end(self._progress, self._resumed)
             raise StopIteration
         delivery.reserve(thread, number)
         choice.check(number)
@@ -138,15 +133,6 @@ class Iteration:
             received = self._maker.samples(images, labels)
         return collate(received if loader.batch_sampler is not None else received[0])
 
-    def _start(self) -> tuple[Place, Place | None]:
-        """Where it begins, and the state's place that this is, if it is one."""
-        loader, sampler = self._loader, self._loader.epoch_sampler
-        epoch = None if sampler is None else sampler.epoch
-        resume = loader.standing.resume
-        if resume is not None and resume.sampler_epoch in (None, epoch):
-            return replace(resume, sampler_epoch=epoch), resume
-        return Place(epoch=loader.standing.next_epoch, sampler_epoch=epoch), resume
-
     def _draw_epoch(self) -> int:
         """The epoch of the augmentations' key; its seed is the loader's."""
         loader, place = self._loader, self._progress.place
@@ -155,13 +141,7 @@ class Iteration:
         assert place.base_seed is not None
         # Persistent workers keep the base seed, and must not repeat their draws.
         passed = place.epoch if loader.persistent_workers else 0
-        return (place.base_seed + passed * 0x9E3779B97F4A7C15) % _EPOCHS
-
-    def _end(self) -> None:
-        """Goes on to the next epoch where a state's has no batch left, as with drop_last."""
-        standing, resumed = self._loader.standing, self._resumed
-        if self._progress.total == 0 and resumed is not None and standing.resume is resumed:
-            standing.skip(self._progress)
+        return spread(place.base_seed, passed)
 
 
 def _give_back(loader: weakref.ref[Iterated], maker: Engine | Pool) -> None:

@@ -18,6 +18,10 @@ from headrace._epoch import ranks, replay
 from headrace._epoch.delivery import Delivery
 from headrace.errors import ArgumentError
 
+_GOLDEN = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: spreads epochs over all numbers
+# hr_seek's epochs end here; a torch seed has one bit more.
+_EPOCHS = 2**62
+
 
 @dataclass
 class Place:
@@ -32,6 +36,15 @@ class Place:
     order_seed: int | None = None  # of a RandomSampler without a generator
     generator: list[int] | None = None  # where the one it draws from stood: generators.Tracker
     sampler_epoch: int | None = None  # of a sampler with set_epoch
+
+
+def spread(base_seed: int, passed: int) -> int:
+    """An epoch's number for the engine's draws, where torch's base seed tells epochs apart.
+
+    Args:
+        passed: epochs that the same base seed served before.
+    """
+    return (base_seed + passed * _GOLDEN) % _EPOCHS
 
 
 class Progress:
@@ -108,7 +121,29 @@ class Standing:
         self.resume = resume
         self.next_epoch = epoch
 
-    def skip(self, empty: Progress) -> None:
+    def begins(self, sampler: Any) -> tuple[Place, Place | None]:
+        """Where the next iteration begins, and the state's place that is to come, if there is one.
+
+        Args:
+            sampler: the one with ``set_epoch``, or None. Where that has chosen another epoch since
+                the state, it begins from its start.
+        """
+        epoch, resume = None if sampler is None else sampler.epoch, self.resume
+        if resume is not None and resume.sampler_epoch in (None, epoch):
+            return replace(resume, sampler_epoch=epoch), resume
+        return Place(epoch=self.next_epoch, sampler_epoch=epoch), resume
+
+    def behind(self, resumed: Place | None, epoch: int) -> tuple[Place | None, int]:
+        """What ``resume`` and ``next_epoch`` become with a batch of an epoch that began there."""
+        resume = None if self.resume is resumed else self.resume
+        return resume, max(self.next_epoch, epoch + 1)
+
+    def end(self, progress: Progress, resumed: Place | None) -> None:
+        """Goes on to the next epoch where a state has left no batch, as with drop_last."""
+        if progress.total == 0 and resumed is not None and self.resume is resumed:
+            self._skip(progress)
+
+    def _skip(self, empty: Progress) -> None:
         """Goes on behind an epoch of which a state has left no batch."""
         epoch = max(self.next_epoch, empty.place.epoch + 1)
         # No exception comes between these.
