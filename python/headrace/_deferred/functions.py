@@ -15,12 +15,11 @@ from typing import Any
 import torch
 
 from headrace._deferred.chain import Form, Step
-from headrace._deferred.image import DeferredImage
+from headrace._deferred.image import LARGEST, DeferredImage, colour_of, native_chain
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import Part, PendingTensor, pending
 
-_LARGEST = 65_535  # the engine's bound of a side: docs/limits.md
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 
@@ -32,10 +31,11 @@ def _recorded(
     **step: Any,
 ) -> Any:
     """The image with one step more, which does what the function does with its arguments."""
-    if type(image) is not DeferredImage or image.chain is None or not image.chain.native:
+    chain = native_chain(image)
+    if chain is None:
         return NOT_RECORDED
     made = Step(json.dumps(step), partial(_again, original, arguments))
-    return DeferredImage(image.chain.then(made, size or image.chain.size))
+    return DeferredImage(chain.then(made, size or chain.size))
 
 
 def _again(original: Callable[..., Any], arguments: tuple[Any, ...], image: Any) -> Any:
@@ -73,7 +73,7 @@ def _solarize(found: Recording, original: Any, image: Any, threshold: Any = 128)
 
 
 def _expand(found: Recording, original: Any, image: Any, border: Any = 0, fill: Any = 0) -> Any:
-    colour = _colour(fill)
+    colour = None if fill is None else colour_of(fill)
     if colour is None:
         return NOT_RECORDED
     return _padded(original, image, (border, fill), border, fill=colour)
@@ -89,7 +89,7 @@ def _pad(
 ) -> Any:
     """torchvision's, which fills with one number all channels."""
     one = type(fill) is int and 0 <= fill <= 255
-    colour = 0 if fill is None else fill if one else _colour(fill)
+    colour = 0 if fill is None else fill if one else colour_of(fill)
     if colour is None or padding_mode not in _MODES:
         return NOT_RECORDED
     border = tuple(padding) if isinstance(padding, list) else padding
@@ -102,11 +102,11 @@ def _pad(
 
 def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, **step: Any) -> Any:
     sides = _four(border)
-    if not sides or not all(0 <= side <= _LARGEST for side in sides):
+    if not sides or not all(0 <= side <= LARGEST for side in sides):
         return NOT_RECORDED
     left, top, right, bottom = sides
     size = (left + image.size[0] + right, top + image.size[1] + bottom)
-    if max(size) > _LARGEST:
+    if max(size) > LARGEST:
         return NOT_RECORDED
     return _recorded(original, image, arguments, size, name="Pad", padding=sides, **step)
 
@@ -121,15 +121,6 @@ def _four(border: Any) -> list[int]:
 def _least(image: Any) -> int:
     """How many pixels a picture can be mirrored by at once."""
     return min(image.size) - 1 if isinstance(image, DeferredImage) else 0
-
-
-def _colour(fill: Any) -> Any:
-    """A colour of an RGB image as the engine takes it, or None: one number is red to Pillow."""
-    if type(fill) is int and fill == 0:
-        return 0
-    values = list(fill) if isinstance(fill, tuple | list) else []
-    known = len(values) == 3 and all(type(v) is int and 0 <= v <= 255 for v in values)
-    return values if known else None
 
 
 # ---- PIL.ImageEnhance ----------------------------------------------------------------------------
@@ -185,6 +176,12 @@ def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any)
     return _recorded(original, image, (3,), name="Grayscale", num_output_channels=3)
 
 
+def _hue(found: Recording, original: Any, image: Any, hue_factor: Any) -> Any:
+    if not _number(hue_factor, -0.5, 0.5):
+        return NOT_RECORDED
+    return _recorded(original, image, (hue_factor,), name="AdjustHue", factor=hue_factor)
+
+
 def _gamma(found: Recording, original: Any, image: Any, gamma: Any, gain: Any = 1.0) -> Any:
     if not _number(gamma, 0, 1e9) or not _number(gain, -1e6, 1e6):
         return NOT_RECORDED
@@ -231,6 +228,7 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
     },
     "torchvision.transforms._functional_pil": {
         "adjust_gamma": _gamma,
+        "adjust_hue": _hue,
         "pad": _pad,
         "to_grayscale": _grey,
     },

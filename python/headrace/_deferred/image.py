@@ -33,7 +33,7 @@ _FILTERS = {
 }
 _WARPS = (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC)
 _MAPS: dict[Any, str] = {Transform.AFFINE: "AffineMap", Transform.PERSPECTIVE: "Perspective"}
-_LARGEST = 65_535  # the engine's bound of a side and of a corner: docs/limits.md
+LARGEST = 65_535  # the engine's bound of a side and of a corner: docs/limits.md
 _WIDEST = 1000  # its bound of a blur's radius
 _LEFT_RIGHT = '{"name":"RandomHorizontalFlip","p":1.0}'
 _TOP_BOTTOM = '{"name":"RandomVerticalFlip","p":1.0}'
@@ -202,7 +202,7 @@ class DeferredImage(PIL.Image.Image):
 
     def _recorded(self, made: Step, size: tuple[int, int]) -> DeferredImage | None:
         chain = self.chain
-        if chain is None or not chain.native or not 0 < min(size) <= max(size) <= _LARGEST:
+        if chain is None or not chain.native or not 0 < min(size) <= max(size) <= LARGEST:
             return None
         return DeferredImage(chain.then(made, size))
 
@@ -235,7 +235,7 @@ class DeferredImage(PIL.Image.Image):
         if self.chain is not None and len(box) == 4 and all(map(_finite, box)):
             left, top, right, bottom = map(round, box)
             size = (right - left, bottom - top)
-            if max(abs(left), abs(top)) <= _LARGEST:
+            if max(abs(left), abs(top)) <= LARGEST:
                 text = (
                     f'{{"name":"Crop","top":{top},"left":{left},"height":{size[1]},'
                     f'"width":{size[0]}}}'
@@ -275,7 +275,7 @@ class DeferredImage(PIL.Image.Image):
         fillcolor: Any = None,
     ) -> PIL.Image.Image:
         made = None
-        fill = _fill(fillcolor)
+        fill = colour_of(fillcolor)
         plain = center is None and translate is None and not expand and resample in _WARPS
         if plain and fill is not None and _finite(angle):
             replay = _calls("rotate", angle, resample, expand, center, translate, fillcolor)
@@ -303,7 +303,7 @@ class DeferredImage(PIL.Image.Image):
         fill: int = 1,
         fillcolor: Any = None,
     ) -> PIL.Image.Image:
-        made, colour = None, _fill(fillcolor)
+        made, colour = None, colour_of(fillcolor)
         name = _MAPS.get(method, "") if isinstance(method, int) else ""
         numbers = list(data) if isinstance(data, tuple | list) else []
         whole = isinstance(size, tuple | list) and [*map(type, size)] == [int, int]
@@ -392,7 +392,13 @@ def _finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _fill(colour: Any) -> Any:
+def native_chain(image: Any) -> Chain | None:
+    """What was recorded of an image, if it is one of these and the engine can go on with it."""
+    chain = image.chain if type(image) is DeferredImage else None
+    return chain if chain is not None and chain.native else None
+
+
+def colour_of(colour: Any) -> Any:
     """A fill as the engine takes it, or None: one number is red to Pillow."""
     if colour is None or (type(colour) is int and colour == 0):
         return 0

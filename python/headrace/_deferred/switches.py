@@ -98,12 +98,6 @@ def add(function: Any, handler: Handler) -> None:
         function.__code__ = made.other
 
 
-def original(function: Any) -> Any:
-    """A function as it always was, whether it is switched now or not."""
-    found = _known.get(function)
-    return function if found is None else found.original
-
-
 def on(recording: Any) -> None:
     """Has the functions ask their handlers while there is this recording, or another."""
     with _lock:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from headrace._deferred import switches
 from headrace._deferred.chain import Form, Step
 from headrace._deferred.functions import FUNCTIONS
-from headrace._deferred.image import DeferredImage
+from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 from headrace._deferred.tensor import Part, PendingTensor, pending
@@ -73,12 +72,11 @@ def _switch(name: str, names: dict[str, Any]) -> None:
 def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     """A transform or a Compose, called with a deferred image."""
     image = inputs[0] if len(inputs) == 1 else None
-    if type(image) is not DeferredImage or image.chain is None or not image.chain.native:
+    chain = native_chain(image)
+    known = None if chain is None else found.transforms.of(self)
+    if chain is None or known is None:
         return NOT_RECORDED
-    known = found.transforms.of(self)
-    if known is None:
-        return NOT_RECORDED
-    chain, made = image.chain, known.translation
+    made = known.translation
     size = known.size_of(chain.size)
     # What is drawn twice needs two keys, and a chain has one.
     if size is None or (known.drawn and (chain.drawn or not found.drawing)):
@@ -102,15 +100,13 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
 
 
 def _to_tensor(found: Recording, original: Any, pic: Any) -> Any:
-    if type(pic) is DeferredImage and pic.chain is not None and pic.chain.native:
-        return pending(pic.chain, Form("float32"))
-    return NOT_RECORDED
+    chain = native_chain(pic)
+    return NOT_RECORDED if chain is None else pending(chain, Form("float32"))
 
 
 def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
-    if type(pic) is DeferredImage and pic.chain is not None and pic.chain.native:
-        return pending(pic.chain, Form("uint8"))
-    return NOT_RECORDED
+    chain = native_chain(pic)
+    return NOT_RECORDED if chain is None else pending(chain, Form("uint8"))
 
 
 def _normalize(
@@ -146,39 +142,10 @@ def _normalization(mean: Any, std: Any) -> str:
     return json.dumps({"name": "Normalize", "mean": sides[0], "std": sides[1]})
 
 
-def _adjusting(name: str, key: str = "") -> Callable[..., Any]:
-    """The handler of a function of an image and at most one number."""
-
-    def handler(found: Recording, original: Any, img: Any, *values: Any) -> Any:
-        if type(img) is not DeferredImage or img.chain is None or not img.chain.native:
-            return NOT_RECORDED
-        if len(values) != bool(key) or not all(type(v) in (int, float) for v in values):
-            return NOT_RECORDED
-        step = {"name": name} | ({key: values[0]} if key else {})
-        made = Step(json.dumps(step), partial(_adjusted, original, values))
-        return DeferredImage(img.chain.then(made, img.chain.size))
-
-    return handler
-
-
-def _adjusted(original: Any, values: tuple[Any, ...], image: Any) -> Any:
-    return original(image, *values)
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "to_tensor": _to_tensor,
     "pil_to_tensor": _pil_to_tensor,
     "normalize": _normalize,
-    "adjust_brightness": _adjusting("AdjustBrightness", "factor"),
-    "adjust_contrast": _adjusting("AdjustContrast", "factor"),
-    "adjust_saturation": _adjusting("AdjustSaturation", "factor"),
-    "adjust_hue": _adjusting("AdjustHue", "factor"),
-    "adjust_sharpness": _adjusting("AdjustSharpness", "factor"),
-    "posterize": _adjusting("Posterize", "bits"),
-    "solarize": _adjusting("Solarize", "threshold"),
-    "invert": _adjusting("Invert"),
-    "autocontrast": _adjusting("Autocontrast"),
-    "equalize": _adjusting("Equalize"),
 }
 
 
