@@ -27,7 +27,11 @@ _JOINED = {
     "ChainDataset": "datasets",
     "StackDataset": "datasets",
 }
-_LIBRARIES = ("accelerate", "contextlib", "headrace", "lightning", "torch", "transformers")
+# What stands between a program and its loader.
+_LIBRARIES = (
+    *("accelerate", "contextlib", "headrace", "lightning", "pytorch_lightning", "timm", "torch"),
+    "transformers",
+)
 # Whose modules say nothing about a program.
 _OF_NOBODY = ("builtins", "torch", "typing", "collections", "abc", "numpy", "datasets")
 
@@ -51,21 +55,23 @@ class Notices:
             return
         self._said.add(topic or text)
         try:
-            level = stacklevel or _level_of_the_program()
+            level = stacklevel or of_the_program()[0]
             warnings.warn(f"headrace.DataLoader: {text}", stacklevel=level + 1)
         except UserWarning as notice:  # a filter's "error"
             _log.warning("%s", str(notice))  # without its traceback, which holds the loader
 
 
-def _level_of_the_program() -> int:
-    """How many frames above its caller the innermost one is that runs code of no library."""
+def of_the_program() -> tuple[int, Any]:
+    """The innermost frame that runs code of no library, and how many lie between it and the caller.
+
+    Where there is none: None, and how many lie between the outermost one and the caller.
+    """
     level, frame = 0, sys._getframe(1)
-    while frame is not None and frame.f_back is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in _LIBRARIES:
-            break
+    while str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES:
+        if frame.f_back is None:
+            return level, None
         level, frame = level + 1, frame.f_back
-    return level
+    return level, frame
 
 
 def may_have_images(dataset: Any) -> bool:

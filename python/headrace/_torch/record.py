@@ -9,16 +9,14 @@ import os
 import sys
 from typing import Any
 
+from headrace._torch.notices import of_the_program
+
 # The records of this process; None: nobody wants them.
 kept: list[Record] | None = None
 
 _MOST = 10_000  # loaders of which records are kept
 
 NATIVE, PARTLY, TORCHS, UNUSED = "native", "partly", "torch's", "not used"
-_LIBRARIES = (
-    *("accelerate", "contextlib", "headrace", "lightning", "pytorch_lightning", "timm", "torch"),
-    "transformers",
-)
 
 
 class Record:
@@ -82,13 +80,8 @@ def _named(dataset: Any) -> str:
 
 def _place() -> str:
     """The innermost line that is of none of the libraries in between."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in _LIBRARIES:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
+    _, frame = of_the_program()
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _rank() -> int:
