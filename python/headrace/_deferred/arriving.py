@@ -7,7 +7,6 @@ arrive.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -30,7 +29,7 @@ class Recorded:
         reasons: why pixels were needed in Python.
         opened: the program's code opened images.
         asked: what the dataset was asked for, to ask it again; None of a stream.
-        collate: the collate function, where it needs values and was not called yet; else None.
+        collated: ``data`` is a batch; else the samples, for the collate function needs values.
     """
 
     def __init__(
@@ -40,15 +39,15 @@ class Recorded:
         reasons: list[Reason],
         opened: bool,
         asked: Asked | None,
-        collate: Callable[[Any], Any] | None = None,
+        collated: bool = True,
     ) -> None:
         self.data, self.pending, self.reasons = data, pending, reasons
-        self.opened, self.asked, self.collate = opened, asked, collate
+        self.opened, self.asked, self.collated = opened, asked, collated
 
     def __reduce__(self) -> Any:
         asked = None if self.asked is None else tuple(self.asked)
         reasons = [tuple(reason) for reason in self.reasons]
-        return _arrived, (self.data, reasons, self.opened, asked, self.collate is not None)
+        return _arrived, (self.data, reasons, self.opened, asked, self.collated)
 
     def pin_memory(self) -> Recorded:
         """Pins what is a tensor by now; what is pending is made in pinned memory."""
@@ -67,20 +66,14 @@ _arriving = _Arriving()
 
 
 def _arrived(
-    data: Any, reasons: list[tuple[str, str]], opened: bool, asked: Any, uncollated: bool
+    data: Any, reasons: list[tuple[str, str]], opened: bool, asked: Any, collated: bool
 ) -> Recorded:
     # Its tensors came before it, for they are among its arguments.
     pending, _arriving.pending = _arriving.pending, []
     if asked is not None:
         asked = Asked(*asked)
         asked = asked._replace(key=asked.key and Draws(*asked.key))
-    collate = _not_called if uncollated else None
-    return Recorded(data, pending, [Reason(*reason) for reason in reasons], opened, asked, collate)
-
-
-def _not_called(samples: Any) -> Any:
-    """Stands for the collate function, which stays in its process."""
-    raise NotImplementedError
+    return Recorded(data, pending, [Reason(*reason) for reason in reasons], opened, asked, collated)
 
 
 # ---- images --------------------------------------------------------------------------------------

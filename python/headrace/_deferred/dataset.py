@@ -177,17 +177,17 @@ class Collating:
     def __call__(self, samples: Any) -> Recorded:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
-        collate, before = None, states() if self._draws else None
+        collated, before = True, states() if self._draws else None
         found.waits = True
         try:
             with Recorder(found):
                 data = self._collate(samples)
         except MadeInPython:
-            data, collate = samples, self._collate
+            data, collated = samples, False
             if before is not None:
                 go_back(before)
         return Recorded(
-            data, found.pending, list(found.reasons), found.opened, found.asked, collate
+            data, found.pending, list(found.reasons), found.opened, found.asked, collated
         )
 
 

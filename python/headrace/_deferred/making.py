@@ -36,7 +36,7 @@ class Batch:
         self, recorded: Recorded, threads: Decoder | None, blocks: Blocks, mode: str
     ) -> None:
         self.data, self.asked, self._mode = recorded.data, recorded.asked, mode
-        self.collated = recorded.collate is None
+        self.collated = recorded.collated
         self.native = bool(recorded.pending)
         # The pending tensors, and what takes their place.
         self._pairs = [(value, _empty(value, blocks)) for value in _alive(recorded.pending)]

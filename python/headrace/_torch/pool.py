@@ -25,6 +25,7 @@ class Pool:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
+        self._work = Work(recipe)
         self._epoch = 0
         self._chosen: dict[int, Chosen] = {}
         self._results: dict[int, list[Result]] = {}
@@ -59,7 +60,7 @@ class Pool:
         forget(self._results, handed_out)
 
     def _begun(self, batch: Chosen, known: dict[tuple[int, int], Result]) -> list[Result]:
-        work, recipe = Work(self.recipe), self.recipe
+        work, recipe = self._work, self.recipe
         key = {"seed": recipe.seed, "epoch": self._epoch}
         begun = []
         for row, draw in zip(batch.indices, batch.draws, strict=True):
@@ -81,8 +82,7 @@ class Pool:
             if not result.wait(left):
                 raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
         try:
-            work = Work(self.recipe)
-            return [work.rest(result.get()) for result in results]
+            return [self._work.rest(result.get()) for result in results]
         except BaseException:
             # A lack of memory, say, is tried once more; and a function of the program's that was
             # interrupted may have changed an image.
