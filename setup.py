@@ -1,6 +1,6 @@
-"""Builds the engine, one shared library, into the package; metadata stands in pyproject.toml.
+"""Builds the shared libraries into the package; metadata stands in pyproject.toml.
 
-The library is loaded with ctypes and is no extension module, so one ``py3-none-<platform>`` wheel
+They are loaded with ctypes and are no extension modules, so one ``py3-none-<platform>`` wheel
 serves every Python.
 """
 
@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "python"))
 from build_backend import GO_NEEDED, GO_REQUIREMENT, go_on_path  # noqa: E402
 
 LIBRARY = "libheadrace.so"
+HEADER_LIBRARY = "libheadrace_header.so"  # without Go: header/header.h
 DEBIAN_PACKAGES = "gcc libc6-dev libjpeg-dev zlib1g-dev"
 # The header to include, and the archive it comes with: the codecs are linked statically, with
 # hidden symbols, for Pillow and torchvision bring other versions of them into the same process.
@@ -101,13 +102,32 @@ def build_engine(package: Path, scratch: Path) -> list[Path]:
     command += ["-ldflags", f"-s -w -extldflags '{link}'", "-o", str(built), "./capi"]
     if subprocess.run(command, cwd=ROOT, env=go_environment(scratch.resolve())).returncode:
         refuse("the Go compiler stopped; its reason stands above.")
-    # Moved into place whole: a Python that has the old library loaded keeps the old file.
-    fresh = package / f".{LIBRARY}.new"
+    shutil.copyfile(ROOT / "capi" / "headrace.h", package / "headrace.h")
+    header = put(build_header_library(scratch.resolve()), package)
+    return [put(built, package), header, package / "headrace.h"]
+
+
+def build_header_library(scratch: Path) -> Path:
+    """Compiles header/, with zlib's sum of a PNG's header linked statically."""
+    built = scratch / HEADER_LIBRARY
+    command = [*shlex.split(os.environ.get("CC", "gcc"))]
+    command += [*shlex.split(os.environ.get("CGO_CFLAGS", "")), "-O2", "-std=c11", "-D_GNU_SOURCE"]
+    command += ["-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-s"]
+    command += ["-o", str(built), str(ROOT / "header" / "header.c")]
+    command += [*shlex.split(os.environ.get("CGO_LDFLAGS", "")), "-l:libz.a"]
+    command += ["-Wl,--exclude-libs,ALL", "-Wl,-z,relro"]
+    if subprocess.run(command).returncode:
+        refuse("the C compiler stopped; its reason stands above.")
+    return built
+
+
+def put(built: Path, package: Path) -> Path:
+    """Moves a library into place whole: a Python that has the old one loaded keeps the old file."""
+    fresh = package / f".{built.name}.new"
     shutil.copyfile(built, fresh)
     fresh.chmod(0o755)
-    fresh.replace(package / LIBRARY)
-    shutil.copyfile(ROOT / "capi" / "headrace.h", package / "headrace.h")
-    return [package / LIBRARY, package / "headrace.h"]
+    fresh.replace(package / built.name)
+    return package / built.name
 
 
 class BuildPackage(build_py):

@@ -7,3 +7,8 @@ cd "$(dirname "$0")/.."
 . tools/env.sh
 make -s --no-print-directory -C native/ctest asan BUILD="$root/.build/ctest" \
   TIMES="${TIMES:-1}" ${MUTATIONS:+MUTATIONS="$MUTATIONS"} IMAGES="${IMAGES:+$(realpath "$IMAGES")}"
+
+${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra ${CGO_CFLAGS:-} -O1 -g -fsanitize=address,undefined \
+  -fno-sanitize-recover=all header/header.c header/ctest/mutate.c ${CGO_LDFLAGS:-} -l:libz.a \
+  -o "$root/.build/ctest/header"
+"$root/.build/ctest/header" "$((50000 * ${TIMES:-1}))"

@@ -58,11 +58,12 @@ class Chain(NamedTuple):
 
     def converted(self) -> Chain:
         """As RGB, which every file becomes that is decoded natively."""
-        return self._replace(mode="RGB")
+        return Chain(self.source, self.stored, "RGB", self.size, self.steps, self.key, self.header)
 
     def then(self, step: Step, size: tuple[int, int], key: Key | None = None) -> Chain:
         """With one step more."""
-        return self._replace(steps=(*self.steps, step), size=size, key=key or self.key)
+        steps = (*self.steps, step)
+        return Chain(self.source, self.stored, self.mode, size, steps, key or self.key, self.header)
 
     @property
     def native(self) -> bool:

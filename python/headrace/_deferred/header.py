@@ -1,30 +1,22 @@
 """Format, mode and size of a JPEG or PNG as Pillow says them, from the first bytes of the file.
 
-Only what is certain is said: of everything else Pillow itself reads the header. A file whose header
-is read here may still be damaged behind it, which decoding finds.
+``libheadrace_header.so`` reads them, C without an engine (``header/header.h``): worker processes
+open images, too. What is doubtful is left to Pillow.
 """
 
 from __future__ import annotations
 
+import ctypes
+import io
 import struct
-import zlib
-from collections.abc import Callable
-from typing import NamedTuple
+from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64
+from pathlib import Path
+from typing import Any, NamedTuple
 
-# Enough for the tables of nearly every JPEG; what lies behind larger segments is read on its own.
-_FIRST = 4096
-_MOST_SEGMENTS = 256
+_FORMATS = ("", "JPEG", "PNG")
+_MODES = ("L", "RGB", "P", "LA", "RGBA")
 
-# Pillow's JpegImagePlugin.SOF sets the mode from the number of components. Four are CMYK, inverted
-# or not by a marker: Pillow decides.
-_JPEG_MODES = {1: "L", 3: "RGB"}
-_BASELINE, _EXTENDED, _PROGRESSIVE = 0xC0, 0xC1, 0xC2
-_TABLES = frozenset([0xC4, 0xDB, 0xDD, 0xFE, *range(0xE0, 0xF0)])
-_MULTIPLE_PICTURES = b"MPF\0"  # APP2 of CIPA DC-007, which Pillow opens as another format
-
-# PngImagePlugin._MODES, less the modes of 16 bits and of less than 8.
-_PNG_MODES = {0: "L", 2: "RGB", 3: "P", 4: "LA", 6: "RGBA"}
-_PNG_START = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+Identity = tuple[int, int, int, int]
 
 
 class Header(NamedTuple):
@@ -35,53 +27,45 @@ class Header(NamedTuple):
     size: tuple[int, int]  # width and height
 
 
-def read(pread: Callable[[int, int], bytes]) -> Header | None:
-    """The header of a file, or None where Pillow has to be asked.
+_header = struct.Struct("=4q2Q2q")  # hrh_header
+_Answer: Any = c_char * _header.size
+_library = ctypes.CDLL(str(Path(__file__).parents[1] / "libheadrace_header.so"))
+_open = _library.hrh_open
+_open.argtypes = (c_char_p, _Answer)
+# A FileIO, made of the descriptor in C, closes it whatever exception comes, and when. Of -1 it
+# makes a ValueError.
+_open.restype = io.FileIO
+_read = _library.hrh_read
+_read.argtypes, _read.restype = (c_char_p, c_size_t, _Answer), None
+_is = _library.hrh_is
+_is.argtypes, _is.restype = (c_char_p, c_uint64, c_uint64, c_int64, c_int64), c_int
 
-    Args:
-        pread: reads so many bytes from an offset; fewer at the end.
+
+def opened(path: bytes) -> tuple[io.FileIO, Header, Identity] | None:
+    """A file, its header and which it is: device, inode, size in bytes, last change in ns.
+
+    Returns:
+        None where there is no such file, it is no regular one, or Pillow has to look.
     """
-    first = pread(_FIRST, 0)
-    if first.startswith(b"\xff\xd8\xff"):
-        return _jpeg(first, pread)
-    if first.startswith(_PNG_START):
-        return _png(first)
-    return None
-
-
-def _jpeg(first: bytes, pread: Callable[[int, int], bytes]) -> Header | None:
-    """Walks from segment to segment to the frame header (ITU-T T.81, annex B)."""
-    block, begin, at = first, 0, 2
-    for _ in range(_MOST_SEGMENTS):
-        if at - begin + 10 > len(block):
-            block, begin = pread(64, at), at
-            if len(block) < 10:
-                return None
-        here = at - begin
-        if block[here] != 0xFF:
-            return None
-        marker, length = block[here + 1], int.from_bytes(block[here + 2 : here + 4], "big")
-        if marker in (_BASELINE, _EXTENDED, _PROGRESSIVE):
-            precision, height, width, components = struct.unpack_from(">BHHB", block, here + 4)
-            mode = _JPEG_MODES.get(components)
-            if precision != 8 or not height or not width or mode is None:
-                return None
-            return Header("JPEG", mode, (width, height))
-        if marker not in _TABLES or length < 2:
-            return None
-        if marker == 0xE2 and block[here + 4 : here + 8] == _MULTIPLE_PICTURES:
-            return None
-        at += 2 + length
-    return None
-
-
-def _png(first: bytes) -> Header | None:
-    if len(first) < 33 or zlib.crc32(first[12:29]) != int.from_bytes(first[29:33], "big"):
+    answer = _Answer()
+    if b"\0" in path:  # which would end a path of C's
         return None
-    width, height, depth, colour, compression, filtering, interlace = struct.unpack_from(
-        ">IIBBBBB", first, 16
-    )
-    mode = _PNG_MODES.get(colour)
-    if depth != 8 or mode is None or compression or filtering or interlace > 1:
+    try:
+        file = _open(path, answer)
+    except ValueError:
         return None
-    return Header("PNG", mode, (width, height)) if width and height else None
+    kind, mode, width, height, *identity = _header.unpack(answer)
+    return file, Header(_FORMATS[kind], _MODES[mode], (width, height)), tuple(identity)
+
+
+def read(data: bytes) -> Header | None:
+    """The header of encoded bytes in memory, or None where Pillow has to be asked."""
+    answer = _Answer()
+    _read(data, len(data), answer)
+    kind, mode, width, height, *_ = _header.unpack(answer)
+    return Header(_FORMATS[kind], _MODES[mode], (width, height)) if kind else None
+
+
+def leads_to(path: bytes, identity: Identity) -> bool:
+    """Whether the file at a path is the one that was opened, and as it was."""
+    return bool(_is(path, *identity))

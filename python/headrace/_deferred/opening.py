@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import PIL.Image
 
-from headrace._deferred import source, switches
+from headrace._deferred import header, source, switches
 from headrace._deferred.chain import Chain
 from headrace._deferred.header import Header
 from headrace._deferred.image import DeferredImage, Opened
@@ -84,7 +84,7 @@ def _shown(name: Any) -> str:
 
 
 def _opened_bytes(data: bytes) -> tuple[bytes, Header] | None:
-    head = source.header_of(data)
+    head = header.read(data)
     return None if head is None else (data, head)
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import time
-from collections.abc import Callable
-from functools import partial
 
 from headrace._deferred import header
-from headrace._deferred.header import Header
+from headrace._deferred.header import Header, Identity
 
 # A file's times come from a clock that ticks every few milliseconds, and on network file systems
 # from another machine's. What was written so short a time ago may be written again without a sign,
 # so its bytes are read at once (git reads such files again: "racy git").
 _RECENT_NS = 2_000_000_000
-
-
-Identity = tuple[int, int, int, int]
 
 
 class File:
@@ -52,14 +46,10 @@ class File:
         if file is None:
             return True
         with file:
-            try:
-                same = _identity(os.stat(self.path)) == self.identity
-            except OSError:
-                same = False
-            if same or self.data is not None:
+            if self.data is not None or header.leads_to(self.path, self.identity):
                 return True
             self.data = _read(file.fileno())
-            return _identity(os.fstat(file.fileno())) == self.identity
+            return header.leads_to(_name(file), self.identity)
 
     def read(self) -> bytes:
         """All of its bytes.
@@ -72,7 +62,7 @@ class File:
         if self._file is not None:
             return _read(self._file.fileno())
         with io.FileIO(self.path) as file:
-            if _identity(os.fstat(file.fileno())) != self.identity:
+            if not header.leads_to(_name(file), self.identity):
                 raise OSError(f"{os.fsdecode(self.path)} was changed after it was opened")
             return _read(file.fileno())
 
@@ -87,27 +77,14 @@ def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:
         path: the file's, absolute.
         name: what to open: the path, or that of an open descriptor in /proc.
     """
-    # A FileIO closes itself in C, whatever exception comes, and when.
-    file = io.FileIO(name)
-    found = os.fstat(file.fileno())
-    head = header.read(partial(_at, file)) if stat.S_ISREG(found.st_mode) else None
-    if head is None:
-        file.close()
+    found = header.opened(name)
+    if found is None:
         return None
-    made = File(path, file, _identity(found))
-    if time.time_ns() - found.st_mtime_ns < _RECENT_NS:
+    file, head, identity = found
+    made = File(path, file, identity)
+    if time.time_ns() - identity[3] < _RECENT_NS:
         made.data = _read(file.fileno())
     return made, head
-
-
-def _at(file: io.FileIO, count: int, offset: int) -> bytes:
-    return os.pread(file.fileno(), count, offset)
-
-
-def header_of(data: bytes) -> Header | None:
-    """The header of encoded bytes in memory, as ``header.read``."""
-    read: Callable[[int, int], bytes] = lambda count, offset: data[offset : offset + count]  # noqa: E731
-    return header.read(read)
 
 
 def encoded_pixels(width: int, height: int, pixels: bytes) -> bytes:
@@ -115,8 +92,9 @@ def encoded_pixels(width: int, height: int, pixels: bytes) -> bytes:
     return b"P6 %d %d 255\n" % (width, height) + pixels
 
 
-def _identity(found: os.stat_result) -> Identity:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+def _name(file: io.FileIO) -> bytes:
+    """A path that leads to an open file, whatever has become of its own."""
+    return b"/proc/self/fd/%d" % file.fileno()
 
 
 def _read(descriptor: int) -> bytes:

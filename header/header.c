@@ -1,0 +1,157 @@
+/* header.c: header.h in full. */
+#include "header.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* Enough for the tables of nearly every JPEG; what lies behind larger segments, as EXIF's small
+ * pictures, is read on its own. */
+enum { FIRST = 4096, NEXT = 64, MOST_SEGMENTS = 256 };
+
+/* Where encoded bytes come from: memory, or a file of which one block is held at a time. */
+typedef struct {
+  int descriptor; /* -1: all bytes are in the block */
+  const uint8_t *block;
+  uint64_t begin; /* of the block in the file */
+  size_t length;
+  uint8_t buffer[FIRST];
+} source;
+
+static uint32_t read16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static uint32_t read32(const uint8_t *p) { return read16(p) << 16 | read16(p + 2); }
+
+static void fill(source *from, uint64_t at, size_t count) {
+  ssize_t got;
+  do {
+    got = pread(from->descriptor, from->buffer, count, (off_t)at);
+  } while (got < 0 && errno == EINTR);
+  from->block = from->buffer;
+  from->begin = at;
+  from->length = got > 0 ? (size_t)got : 0;
+}
+
+/* So many bytes at an offset, or NULL where the file has fewer. */
+static const uint8_t *bytes_at(source *from, uint64_t at, size_t count) {
+  if (at < from->begin || at - from->begin > from->length ||
+      from->length - (size_t)(at - from->begin) < count) {
+    if (from->descriptor < 0) return NULL;
+    fill(from, at, NEXT);
+    if (from->length < count) return NULL;
+  }
+  return from->block + (at - from->begin);
+}
+
+static void found(hrh_header *out, int format, int mode, uint32_t width, uint32_t height) {
+  if (width == 0 || height == 0) return;
+  out->format = format;
+  out->mode = mode;
+  out->width = width;
+  out->height = height;
+}
+
+/* Tables and comments, which may stand before the frame header: DHT, DQT, DRI, COM and APPn. */
+static int is_table(int marker) {
+  return marker == 0xC4 || marker == 0xDB || marker == 0xDD || marker == 0xFE ||
+         (marker >= 0xE0 && marker <= 0xEF);
+}
+
+/* Walks from segment to segment to the frame header (ITU-T T.81, annex B). */
+static void read_jpeg(source *from, hrh_header *out) {
+  uint64_t at = 2;
+  for (int i = 0; i < MOST_SEGMENTS; i++) {
+    const uint8_t *p = bytes_at(from, at, 10);
+    if (p == NULL || p[0] != 0xFF) return;
+    const int marker = p[1];
+    const uint32_t length = read16(p + 2);
+    if (marker >= 0xC0 && marker <= 0xC2) { /* baseline, extended and progressive Huffman coding */
+      /* Pillow's JpegImagePlugin.SOF: one component is L, three are RGB. Four are CMYK, inverted or
+       * not by another marker: Pillow decides. */
+      const int components = p[9];
+      if (p[4] == 8 && (components == 1 || components == 3)) {
+        found(out, HRH_JPEG, components == 1 ? HRH_L : HRH_RGB, read16(p + 7), read16(p + 5));
+      }
+      return;
+    }
+    if (!is_table(marker) || length < 2) return;
+    /* Several pictures in a file (CIPA DC-007) are another format to Pillow. */
+    if (marker == 0xE2 && memcmp(p + 4, "MPF", 4) == 0) return;
+    at += 2 + length;
+  }
+}
+
+/* Whether the image data come before another header, whose size Pillow would take. */
+static int has_one_header(source *from) {
+  uint64_t at = 33;
+  for (int i = 0; i < MOST_SEGMENTS; i++) {
+    const uint8_t *p = bytes_at(from, at, 8);
+    if (p == NULL || memcmp(p + 4, "IHDR", 4) == 0) return 0;
+    if (memcmp(p + 4, "IDAT", 4) == 0) return 1;
+    at += 12 + (uint64_t)read32(p);
+  }
+  return 0;
+}
+
+/* The header chunk, which comes first (PNG specification, 11.2.2), of 8 bits and with its sum. */
+static void read_png(source *from, hrh_header *out) {
+  static const int8_t modes[] = {HRH_L, -1, HRH_RGB, HRH_P, HRH_LA, -1, HRH_RGBA};
+  const uint8_t *p = bytes_at(from, 0, 33);
+  if (p == NULL || crc32(0, p + 12, 17) != read32(p + 29)) return;
+  const uint32_t width = read32(p + 16), height = read32(p + 20);
+  const int depth = p[24], colour = p[25];
+  if (depth != 8 || colour > 6 || modes[colour] < 0 || p[26] != 0 || p[27] != 0 || p[28] > 1)
+    return;
+  if (has_one_header(from)) found(out, HRH_PNG, modes[colour], width, height);
+}
+
+static void read_header(source *from, hrh_header *out) {
+  static const uint8_t jpeg[3] = {0xFF, 0xD8, 0xFF};
+  static const uint8_t png[16] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+  const uint8_t *p = bytes_at(from, 0, sizeof png);
+  if (p == NULL) return;
+  if (memcmp(p, jpeg, sizeof jpeg) == 0) read_jpeg(from, out);
+  if (memcmp(p, png, sizeof png) == 0) read_png(from, out);
+}
+
+static void identify(hrh_header *out, const struct stat *s) {
+  out->device = s->st_dev;
+  out->inode = s->st_ino;
+  out->size = s->st_size;
+  /* A file system may hold any time; what does not fit wraps, and is still the same each time. */
+  out->changed_ns =
+      (int64_t)((uint64_t)s->st_mtim.tv_sec * 1000000000 + (uint64_t)s->st_mtim.tv_nsec);
+}
+
+int hrh_open(const char *path, hrh_header *out) {
+  memset(out, 0, sizeof *out);
+  struct stat s;
+  source from;
+  /* A FIFO or a device is not waited for, and a terminal does not become ours. */
+  from.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (from.descriptor < 0) return -1;
+  if (fstat(from.descriptor, &s) == 0 && S_ISREG(s.st_mode)) {
+    fill(&from, 0, FIRST);
+    read_header(&from, out);
+    identify(out, &s);
+  }
+  if (out->format != HRH_DOUBTFUL) return from.descriptor;
+  close(from.descriptor);
+  return -1;
+}
+
+void hrh_read(const uint8_t *bytes, size_t length, hrh_header *out) {
+  memset(out, 0, sizeof *out);
+  source from = {.descriptor = -1, .block = bytes, .length = length};
+  read_header(&from, out);
+}
+
+int hrh_is(const char *path, uint64_t device, uint64_t inode, int64_t size, int64_t changed_ns) {
+  struct stat s;
+  hrh_header is;
+  if (stat(path, &s) != 0) return 0;
+  identify(&is, &s);
+  return is.device == device && is.inode == inode && is.size == size && is.changed_ns == changed_ns;
+}

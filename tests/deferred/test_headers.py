@@ -1,0 +1,88 @@
+"""The header that a deferred image is opened by: what Pillow says, or nothing."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import PIL.Image
+import pytest
+
+import images
+from damage import damaged
+from headrace._deferred import header
+from headrace._deferred.header import Header
+
+
+def pillows(data: bytes) -> Header | None:
+    try:
+        with PIL.Image.open(io.BytesIO(data)) as image:
+            return Header(str(image.format), image.mode, image.size)
+    except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError):
+        return None
+
+
+def of_all_kinds() -> Iterator[bytes]:
+    yield from images.every_jpeg(70, 50).values()
+    yield from images.every_png(70, 50).values()
+
+
+def test_a_whole_file_of_a_common_kind_is_known_and_as_pillow_says() -> None:
+    known = 0
+    for data in of_all_kinds():
+        found = header.read(data)
+        assert found in (None, pillows(data))
+        known += found is not None
+    assert known > 20
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png"])
+def test_of_a_damaged_file_nothing_is_said_that_pillow_says_otherwise(kind: str) -> None:
+    said = 0
+    for data in islice(damaged(kind, 5), 3000):
+        found = header.read(data)
+        if found is not None:
+            assert pillows(data) in (found, None)  # what is damaged behind, decoding finds
+            said += 1
+    assert said > 300
+
+
+def test_a_file_is_what_its_bytes_are(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "image")
+    for data in of_all_kinds():
+        Path(os.fsdecode(path)).write_bytes(data)
+        opened = header.opened(path)
+        assert (None if opened is None else opened[1]) == header.read(data)
+        if opened is not None:
+            file, _, identity = opened
+            with file:
+                assert os.pread(file.fileno(), len(data) + 1, 0) == data
+            found = os.stat(path)
+            assert identity == (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            assert header.leads_to(path, identity)
+            os.utime(path, ns=(0, identity[3] + 1))
+            assert not header.leads_to(path, identity)
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    photograph = images.jpeg(20, 10)
+    (tmp_path / "image").write_bytes(photograph)
+    for name in ("fifo", "", "missing", "image\0.jpg"):
+        assert header.opened(os.fsencode(tmp_path / name)) is None
+
+
+def test_reading_headers_loads_no_engine() -> None:
+    code = """
+        from headrace._deferred import header
+        assert header.read(b"no image") is None
+        print("libheadrace.so" in open("/proc/self/maps").read())
+    """
+    lines = "\n".join(line.strip() for line in code.splitlines())
+    told = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False"]
