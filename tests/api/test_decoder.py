@@ -377,16 +377,16 @@ def test_wait_keeps_its_timeout_and_says_whether_all_is_finished(tmp_path: Path)
 
 @pytest.mark.parametrize("whole", [False, True], ids=["work", "decoder"])
 def test_nothing_is_written_after_a_close_though_a_read_hangs(tmp_path: Path, whole: bool) -> None:
-    decoder, room = Decoder(2, read_delay_ms=700), np.zeros(CROP_BYTES, np.uint8)
+    decoder, room = Decoder(2, read_delay_ms=2500), np.zeros(CROP_BYTES, np.uint8)
     work = decoder.submit(slow(6, room, tmp_path / "a"), room)
     time.sleep(0.1)
     begun = time.monotonic()
     (decoder if whole else work).close()
-    assert time.monotonic() - begun < 0.69, "it waited for the read"
+    assert time.monotonic() - begun < 2.2, "it waited for the read"
     room[:] = 9
     with pytest.raises(ClosedError):
         work.wait(10)
-    time.sleep(0.9)
+    time.sleep(2.7)
     assert (room == 9).all()
     if not whole:
         next_one = decoder.submit(slow(1, room, tmp_path / "a"), room)
