@@ -70,6 +70,7 @@ kernels: install ## the tests that compare with torch, with torch's kernels for 
 
 pytest: install ## the whole-system tests against the installed wheel
 	$(ENV) $(TEST_PYTHON) -m pytest $(TESTS) --ignore tests/frameworks --timeout 300 \
+	  -o faulthandler_timeout=240 --maxfail 20 --durations 10 \
 	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 check: lint unit ## the quick ones: linters and Go tests
@@ -80,8 +81,10 @@ test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-syst
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory pytest
 
-test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow
+test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with every deferral made at once, too
 	$(ENV) tools/frameworks.sh
+	$(ENV) HEADRACE_AT_ONCE=1 $(TEST_PYTHON) -m pytest tests/deferred --timeout 300 -q \
+	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-suites: install ## other projects' tests of loaders, with Headrace's (SOURCE=DIR, their repositories: tools/suites.py)
 	$(ENV) tools/suites.sh "$(SOURCE)"

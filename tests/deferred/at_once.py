@@ -1,0 +1,97 @@
+"""Every deferral made in the moment in which it is recorded, too, and compared with what is late.
+
+Being late changes no value. Worker processes have no engine: nothing is made there at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import PIL.Image
+import pytest
+import torch
+
+from headrace._deferred import image, making, pixels, recording, tensor
+from headrace._deferred.chain import Chain, Form
+from headrace._deferred.image import DeferredImage
+from headrace._deferred.making import Batch
+from headrace._deferred.tensor import Part, PendingTensor
+
+_PIXELS = Form(layout="NHWC")
+_MOST = 256  # images that wait to be compared; those of three batches are fewer here
+
+
+class AtOnce:
+    """What was made at once of each chain, until its batch is made.
+
+    Attributes:
+        compared: how many values came later, too.
+        another: what is made at once is made of other draws, to show that this would be found.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, Form], tuple[Chain, bytes | None]] = {}
+        self.compared, self.another = 0, False
+
+    def make(self, chain: Chain, form: Form) -> None:
+        found = recording.current()
+        if found is None or not found.engine or not chain.native:
+            return
+        of_it = chain
+        if self.another and chain.key is not None:
+            of_it = chain._replace(key=chain.key._replace(sample=chain.key.sample + 1))
+        try:
+            with recording.paused():
+                _, data = pixels.decoded(of_it, form)
+        except (OSError, SyntaxError, ValueError):
+            return  # a bad file, which is another test's subject
+        self._made[id(chain), form] = chain, data
+        if len(self._made) > _MOST:
+            del self._made[next(iter(self._made))]
+
+    def compare(self, chain: Chain, form: Form, late: bytes) -> None:
+        kept, data = self._made.get((id(chain), form), (None, None))
+        if kept is chain and data is not None:
+            assert late == data, f"{chain} was another image at once"
+            self.compared += 1
+
+
+def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
+    """From here on."""
+    found = AtOnce()
+    image_made, pending_made = DeferredImage.__init__, PendingTensor.__new__
+    twin, finish = image.DeferredImage.twin, Batch.finish
+
+    def make_image(self: Any, chain: Chain, format: str | None = None) -> None:
+        image_made(self, chain, format)
+        found.make(chain, _PIXELS)
+
+    def make_pending(cls: Any, parts: Any, shape: Any, dtype: torch.dtype) -> Any:
+        for part in parts:
+            if isinstance(part, Part):
+                found.make(part.chain, part.form)
+        return pending_made(cls, parts, shape, dtype)
+
+    def compared_twin(self: Any, what: str = "") -> PIL.Image.Image:
+        chain = self.chain
+        made = twin(self, what)
+        if chain is not None and chain.native:
+            found.compare(chain, _PIXELS, made.tobytes())
+        return made
+
+    def compared_finish(self: Batch) -> list[int]:
+        values = [(value, value.parts) for value, _ in self._pairs if type(value) is PendingTensor]
+        bad = finish(self)
+        for value, parts in values if not bad and self._mode == "exact" else ():
+            # The value has become a plain tensor.
+            rows = value.view(len(parts), -1).view(torch.uint8)
+            for part, row in zip(parts, rows, strict=True):
+                if isinstance(part, Part):
+                    found.compare(part.chain, part.form, row.numpy().tobytes())
+        return bad
+
+    monkeypatch.setattr(DeferredImage, "__init__", make_image)
+    monkeypatch.setattr(DeferredImage, "twin", compared_twin)
+    monkeypatch.setattr(tensor.PendingTensor, "__new__", staticmethod(make_pending))
+    monkeypatch.setattr(making.Batch, "finish", compared_finish)
+    return found
