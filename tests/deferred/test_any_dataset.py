@@ -81,6 +81,11 @@ OPS: dict[str, Op] = {
     "grey": lambda image: F.rgb_to_grayscale(image, 3),
     "contrast": lambda image: F.adjust_contrast(image, 1.4),
     "hue": lambda image: F.adjust_hue(image, 0.2),
+    "one channel": lambda image: image.convert("L"),
+    "three channels": lambda image: image.convert("RGB"),
+    "grey by torchvision": tv.Grayscale(),
+    "saturation": lambda image: F.adjust_saturation(image, 2.0),
+    "gamma": lambda image: F.adjust_gamma(image, 0.8),
     "v2 crop": lambda image: v2.functional.center_crop(image, [39, 40]),
     "known": tv.Compose([tv.Resize(44), tv.CenterCrop(40)]),
 }
@@ -90,6 +95,7 @@ ENDS: dict[str, Op] = {
     "tensor": tv.Compose([tv.Resize((24, 28)), tv.ToTensor(), NORMALIZE]),
     "bytes": tv.Compose([tv.CenterCrop(26), tv.PILToTensor()]),
     "functions": lambda image: F.normalize(F.to_tensor(F.resize(image, [22, 25])), 0.4, 0.2),
+    "one number": tv.Compose([tv.CenterCrop(20), tv.ToTensor(), tv.Normalize((0.4,), (0.3,))]),
     "array": lambda image: np.asarray(image.resize((20, 21))),
     "wrapped": lambda image: tv.Compose([tv.Resize((19, 18)), tv.ToTensor(), lambda x: x * 2])(
         image
@@ -121,6 +127,10 @@ class Leaf:
         if self.opening == "file":
             with open(path, "rb") as file:
                 return Image.open(file).convert("RGB")
+        if self.opening == "grey":
+            return Image.open(path).convert("L")
+        if self.opening == "unconverted":
+            return Image.open(path)
         if self.opening == "bytes":
             return Image.open(io.BytesIO(path.read_bytes())).convert("RGB")
         if self.opening == "array":
@@ -132,7 +142,7 @@ class Leaf:
 def leaves(ends: dict[str, Op]) -> st.SearchStrategy[Leaf]:
     return st.builds(
         Leaf,
-        st.sampled_from(["path", "file", "bytes", "array"]),
+        st.sampled_from(["path", "file", "bytes", "array", "grey", "unconverted"]),
         st.lists(st.sampled_from(sorted(OPS)), max_size=4).map(tuple),
         st.sampled_from(sorted(ends)),
     )
@@ -185,7 +195,7 @@ def batches(make: Callable[[], Any]) -> tuple[list[Any], str]:
     try:
         for batch in make():
             found.append(batch)
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, OSError, TypeError, RuntimeError, ValueError) as error:
         # What follows the message is where the user's code stood.
         return found, f"{type(error).__name__}: {str(error).splitlines()[-1]}"
     return found, ""

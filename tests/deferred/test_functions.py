@@ -33,6 +33,7 @@ def enhanced(kind: str, factor: float) -> Callable[[Any], Any]:
     return lambda image: getattr(ImageEnhance, kind)(image).enhance(factor)
 
 
+GREY = tv.Compose([tv.Resize(30), tv.CenterCrop(28), tv.ToTensor(), tv.Normalize((0.5,), (0.2,))])
 RECORDED: dict[str, Callable[[Any], Any]] = {
     "solarize": ImageOps.solarize,
     "solarize above": lambda image: ImageOps.solarize(image, threshold=100.5),
@@ -64,6 +65,20 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "gamma": lambda image: F.adjust_gamma(image, 0.6, 1.2),
     "grey": lambda image: F.rgb_to_grayscale(image, 3),
     "grey, v2": lambda image: F2.to_grayscale(image, 3),
+    "one channel": F.rgb_to_grayscale,
+    "one channel, v2": F2.to_grayscale,
+    "L": lambda image: image.convert("L"),
+    "L, turned": lambda image: image.convert("L").rotate(
+        17, Image.Resampling.BILINEAR, fillcolor=99
+    ),
+    "L, expanded": lambda image: ImageOps.expand(image.convert("L"), 3, 77),
+    "L, sharper": lambda image: ImageEnhance.Sharpness(image.convert("L")).enhance(1.8),
+    "L, equalized": lambda image: ImageOps.equalize(image.convert("L").crop((3, 4, 50, 40))),
+    "L, and RGB again": lambda image: image.convert("L").resize((30, 31)).convert("RGB"),
+    "L, normalized": lambda image: F.normalize(F.to_tensor(image.convert("L")), [0.4], [0.2]),
+    "L, its hue": lambda image: F.adjust_hue(image.convert("L"), 0.2),
+    "L, by transforms": lambda image: GREY(image.convert("L")),
+    "one channel, in a Compose": tv.Compose([tv.Resize(30), tv.Grayscale()]),
     "pad": lambda image: F.pad(image, [3], 7),
     "pad four": lambda image: F.pad(image, [1, 2, 3, 4], (1, 2, 3)),
     "pad, v2": lambda image: F2.pad(image, [5, 6, 7, 8], None, "symmetric"),
@@ -102,7 +117,7 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     ),
     "blur of two radii": lambda image: image.filter(ImageFilter.GaussianBlur((1, 2))),
     "mirrored twice": lambda image: F.pad(image, 60, padding_mode="reflect"),
-    "one channel": lambda image: F.rgb_to_grayscale(image),
+    "a colour, of grey": lambda image: image.convert("L").rotate(5, fillcolor=(7,)),
     "not scaled": of_bytes(F2.to_dtype, torch.float32),
     "halves": of_bytes(F.convert_image_dtype, torch.float64),
 }

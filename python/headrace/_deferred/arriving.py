@@ -115,7 +115,7 @@ _Plain = tuple[Any, str, tuple[int, int], Key | None, Form, int]
 def _sent(tensor: PendingTensor) -> Any:
     shape, dtype = tensor.described()
     parts = [part if isinstance(part, torch.Tensor) else _plain(part) for part in tensor.parts]
-    return _made_anew, (parts, shape, dtype)
+    return _made_anew, (parts, shape, dtype, tensor.image)
 
 
 def _plain(part: Part) -> _Plain:
@@ -132,9 +132,12 @@ def _text(chain: Chain) -> str:
     return ",".join(step.text for step in chain.steps if step.text)
 
 
-def _made_anew(parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype) -> PendingTensor:
+def _made_anew(
+    parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype, image: bool
+) -> PendingTensor:
     made_parts = (part if isinstance(part, torch.Tensor) else _part(part) for part in parts)
     made = PendingTensor(tuple(made_parts), shape, dtype)
+    made.image = image
     _arriving.pending.append(made)
     return made
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from headrace._deferred.source import Source
@@ -23,6 +24,11 @@ class Step(NamedTuple):
 
     text: str
     replay: Callable[[Any], Any] | None
+
+
+# Pillow's conversions to L and RGB. What stands between them is done to one channel.
+_LUMINANCE = '{"name":"Grayscale","num_output_channels":1}'
+_COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 
 
 class Key(NamedTuple):
@@ -56,9 +62,18 @@ class Chain(NamedTuple):
     key: Key | None
     header: Any
 
-    def converted(self) -> Chain:
+    def in_colours(self) -> Chain:
         """As RGB, which every file becomes that is decoded natively."""
-        return Chain(self.source, self.stored, "RGB", self.size, self.steps, self.key, self.header)
+        steps = self.steps
+        if self.mode == "L":
+            as_opened = self.stored == "L" and len(steps) == 1
+            steps = () if as_opened else (*steps, Step(_COLOURS, partial(_converted, "RGB")))
+        return Chain(self.source, self.stored, "RGB", self.size, steps, self.key, self.header)
+
+    def in_grey(self) -> Chain:
+        """As L: of RGB, or a file of one channel as it is opened."""
+        steps = (*self.steps, Step(_LUMINANCE, partial(_converted, "L")))
+        return Chain(self.source, self.stored, "L", self.size, steps, self.key, self.header)
 
     def then(self, step: Step, size: tuple[int, int], key: Key | None = None) -> Chain:
         """With one step more."""
@@ -67,13 +82,22 @@ class Chain(NamedTuple):
 
     @property
     def native(self) -> bool:
-        """Whether the engine has its pixels: it makes RGB of whatever it reads."""
-        return self.mode == "RGB"
+        """Whether the engine has its pixels: it makes RGB of whatever it reads, and L of that."""
+        return self.mode in ("RGB", "L")
+
+    @property
+    def channels(self) -> int:
+        """Of an image that is native."""
+        return 3 if self.mode == "RGB" else 1
 
     @property
     def drawn(self) -> bool:
         """Whether the engine draws some of the steps."""
         return self.key is not None
+
+
+def _converted(mode: str, image: Any) -> Any:
+    return image.convert(mode)
 
 
 class Form(NamedTuple):
@@ -84,7 +108,7 @@ class Form(NamedTuple):
         scale: "div" where bytes are divided by 255, "mul" where they are multiplied by 1/255.
         normalize: a step of the engine's JSON, or "".
         layout: "NCHW" for tensors, "NHWC" for Pillow's pixels.
-        channels: 3, or 1 where the last step makes one of them.
+        channels: 3, or 1 of a chain whose steps make one of them.
     """
 
     dtype: str = "uint8"

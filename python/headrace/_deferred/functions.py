@@ -73,7 +73,7 @@ def _solarize(found: Recording, original: Any, image: Any, threshold: Any = 128)
 
 
 def _expand(found: Recording, original: Any, image: Any, border: Any = 0, fill: Any = 0) -> Any:
-    colour = None if fill is None else colour_of(fill)
+    colour = None if fill is None else colour_of(fill, getattr(image, "mode", ""))
     if colour is None:
         return NOT_RECORDED
     return _padded(original, image, (border, fill), border, fill=colour)
@@ -89,7 +89,7 @@ def _pad(
 ) -> Any:
     """torchvision's, which fills with one number all channels."""
     one = type(fill) is int and 0 <= fill <= 255
-    colour = 0 if fill is None else fill if one else colour_of(fill)
+    colour = 0 if fill is None else fill if one else colour_of(fill, getattr(image, "mode", ""))
     if colour is None or padding_mode not in _MODES:
         return NOT_RECORDED
     border = tuple(padding) if isinstance(padding, list) else padding
@@ -171,12 +171,17 @@ def _enhanced(kind: Any, image: Any, factor: float) -> Any:
 
 
 def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any) -> Any:
-    if num_output_channels != 3:
+    chain = native_chain(image)
+    if chain is not None and num_output_channels == 1:
+        return DeferredImage(chain.in_grey())
+    if chain is None or chain.mode != "RGB" or num_output_channels != 3:
         return NOT_RECORDED
     return _recorded(original, image, (3,), name="Grayscale", num_output_channels=3)
 
 
 def _hue(found: Recording, original: Any, image: Any, hue_factor: Any) -> Any:
+    if getattr(image, "mode", "") != "RGB":
+        return NOT_RECORDED  # an image without colours is given back as it is
     if not _number(hue_factor, -0.5, 0.5):
         return NOT_RECORDED
     return _recorded(original, image, (hue_factor,), name="AdjustHue", factor=hue_factor)
@@ -199,11 +204,16 @@ def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
     ) -> Any:
         parts = image.parts if type(image) is PendingTensor else ()
         part = parts[0] if len(parts) == 1 else None
-        if not isinstance(part, Part) or part.form != Form() or dtype != torch.float32:
+        if (
+            not isinstance(part, Part)
+            or part.form != Form(channels=part.form.channels)
+            or dtype != torch.float32
+        ):
             return NOT_RECORDED
         if not scales(more):
             return NOT_RECORDED
-        return pending(part.chain, part.form._replace(dtype="float32", scale=scale))
+        form = part.form._replace(dtype="float32", scale=scale)
+        return pending(part.chain, form, image.image)
 
     return handler
 

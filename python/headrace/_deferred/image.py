@@ -221,7 +221,10 @@ class DeferredImage(PIL.Image.Image):
     ) -> PIL.Image.Image:
         chain = self.chain
         if chain is not None and mode == "RGB" and matrix is None:
-            return DeferredImage(chain.converted())
+            return DeferredImage(chain.in_colours())
+        # Of a palette Pillow makes L with a rounding of its own.
+        if chain is not None and mode == "L" and chain.mode in ("RGB", "RGBA", "LA"):
+            return DeferredImage(chain.in_grey())
         same = chain is not None and mode in (None, chain.mode) and matrix is None
         if same and chain is not None and chain.mode != "P":
             return DeferredImage(chain)
@@ -275,7 +278,7 @@ class DeferredImage(PIL.Image.Image):
         fillcolor: Any = None,
     ) -> PIL.Image.Image:
         made = None
-        fill = colour_of(fillcolor)
+        fill = colour_of(fillcolor, self.mode)
         plain = center is None and translate is None and not expand and resample in _WARPS
         if plain and fill is not None and _finite(angle):
             replay = _calls("rotate", angle, resample, expand, center, translate, fillcolor)
@@ -303,7 +306,7 @@ class DeferredImage(PIL.Image.Image):
         fill: int = 1,
         fillcolor: Any = None,
     ) -> PIL.Image.Image:
-        made, colour = None, colour_of(fillcolor)
+        made, colour = None, colour_of(fillcolor, self.mode)
         name = _MAPS.get(method, "") if isinstance(method, int) else ""
         numbers = list(data) if isinstance(data, tuple | list) else []
         whole = isinstance(size, tuple | list) and [*map(type, size)] == [int, int]
@@ -398,10 +401,12 @@ def native_chain(image: Any) -> Chain | None:
     return chain if chain is not None and chain.native else None
 
 
-def colour_of(colour: Any) -> Any:
-    """A fill as the engine takes it, or None: one number is red to Pillow."""
+def colour_of(colour: Any, mode: str = "RGB") -> Any:
+    """A fill as the engine takes it, or None: one number is red to Pillow where there are three."""
     if colour is None or (type(colour) is int and colour == 0):
         return 0
+    if mode == "L":
+        return colour if type(colour) is int and 0 <= colour <= 255 else None
     values = list(colour) if isinstance(colour, tuple | list) else []
     if len(values) == 3 and all(type(v) is int and 0 <= v <= 255 for v in values):
         return values

@@ -20,6 +20,9 @@ _MOST_SIZES = 65_536  # of images, whose results' sizes are kept
 class Known:
     """A transform, or the first part of a Compose, that the engine does.
 
+    Args:
+        grey: to an image of one channel.
+
     Attributes:
         text: in the engine's JSON, separated by commas.
         drawn: it leaves something to chance.
@@ -27,11 +30,12 @@ class Known:
         translation: dtype, scale and the rest.
     """
 
-    def __init__(self, ops: list[Any], translation: Translation) -> None:
+    def __init__(self, ops: list[Any], translation: Translation, grey: bool) -> None:
         self._ops = ops
         steps = [step if isinstance(step, dict) else step.to_dict() for step in translation]
         self.text = ",".join(map(json.dumps, steps))
-        self.channels = 1 if any(step.get("num_output_channels") == 1 for step in steps) else 3
+        becomes_grey = any(step.get("num_output_channels") == 1 for step in steps)
+        self.channels = 1 if grey or becomes_grey else 3
         self.drawn = any(step["name"] not in _UNDRAWN for step in steps)
         self.translation = translation
         self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}
@@ -59,14 +63,14 @@ class Known:
 class _Kept:
     """A transform's translation, and all that it followed from."""
 
-    def __init__(self, transform: Any) -> None:
+    def __init__(self, transform: Any, grey: bool) -> None:
         self.transform = transform  # kept alive, so that no other comes to have its id
         self._namespaces: list[dict[Any, Any]] = []
         self._empty: list[dict[Any, Any]] = []  # most of a Module's, as those of hooks
         self._lists: list[Any] = []
         self._collect(transform, 0)
         self._state = self._now()
-        self.known = _known(transform)
+        self.known = _known(transform, grey)
 
     def _collect(self, value: Any, depth: int) -> None:
         """Finds what the transform's parts are kept in: attributes, lists and dicts."""
@@ -100,23 +104,26 @@ class Transforms:
     """The transforms that a dataset uses, translated once each and again when they change."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[tuple[int, bool], _Kept] = {}
 
-    def of(self, transform: Any) -> Known | None:
-        """What it is in the engine's terms; None where that does not begin with it."""
-        kept = self._kept.get(id(transform))
+    def of(self, transform: Any, grey: bool = False) -> Known | None:
+        """What it is in the engine's terms, of an image of one channel if it is ``grey``.
+
+        None where that does not begin with it.
+        """
+        kept = self._kept.get((id(transform), grey))
         if kept is None or not kept.holds():
             if len(self._kept) >= _MOST_TRANSFORMS:  # a program may make one for each sample
                 self._kept.clear()
-            kept = self._kept[id(transform)] = _Kept(transform)
+            kept = self._kept[id(transform), grey] = _Kept(transform, grey)
         return kept.known
 
 
-def _known(transform: Any) -> Known | None:
-    made = translate(transform)
+def _known(transform: Any, grey: bool) -> Known | None:
+    made = translate(transform, grey)
     if not made and made.gives == "PIL image":
         return None
     if not made.rest:
-        return Known([transform], made)
+        return Known([transform], made, grey)
     # What an object equals may be told in Headrace's terms, which Python cannot run.
-    return Known(made.taken, made) if all(map(callable, made.taken)) else None
+    return Known(made.taken, made, grey) if all(map(callable, made.taken)) else None

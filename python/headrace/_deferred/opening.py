@@ -52,6 +52,7 @@ def _open(
     if most is not None and width * height > most:
         return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow warns or refuses
     chain = Chain(where, head.mode, head.mode, head.size, (), None, Opened(where, name))
+    chain = chain.in_grey() if head.mode == "L" else chain
     image = DeferredImage(chain, head.format)
     if found.eager_open:
         image.materialise()

@@ -15,8 +15,6 @@ from headrace._deferred.source import encoded_pixels
 from headrace._engine import _lib
 from headrace.errors import HeadraceError
 
-_RGB_PIXELS = Form(layout="NHWC")
-
 
 def note(what: str = "") -> None:
     """Remembers in the recording, where there is one, that something needs pixels."""
@@ -36,8 +34,8 @@ def image_of(chain: Chain, what: str = "") -> PIL.Image.Image:
         raise MadeInPython
     note(what)
     if chain.native and (found is None or found.engine):
-        size, data = decoded(chain, _RGB_PIXELS)
-        return PIL.Image.frombytes("RGB", size, data)
+        size, data = decoded(chain, Form(layout="NHWC", channels=chain.channels))
+        return PIL.Image.frombytes(chain.mode, size, data)
     if chain.drawn:
         raise MadeInPython
     with recording.paused():
@@ -86,10 +84,9 @@ def _with_pillow(chain: Chain) -> PIL.Image.Image:
     source = chain.source
     data = source if isinstance(source, bytes) else source.read()
     image: Any = PIL.Image.open(io.BytesIO(data))
-    if chain.mode != chain.stored or chain.steps:
-        image = image.convert(chain.mode)
-    else:
-        image.load()
+    if chain.native:
+        image = image.convert("RGB")  # which the steps begin with
+    image.load()
     for step in chain.steps:
         assert step.replay is not None
         image = step.replay(image)

@@ -6,6 +6,7 @@ into a plain tensor first, in place: every reference to it then holds the values
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,12 +45,14 @@ class PendingTensor(torch.Tensor):
         parts: the images in their order; where others are stacked with them, tensors among them.
         stacked: it has a first dimension for them.
         pinned: pin_memory() was called.
+        image: it will be torchvision's ``tv_tensors.Image``; else a plain tensor.
         form: shape and dtype.
     """
 
     parts: tuple[Part | torch.Tensor, ...]
     stacked: bool
     pinned: bool
+    image: bool
     form: tuple[tuple[int, ...], torch.dtype]
 
     @staticmethod
@@ -58,7 +61,8 @@ class PendingTensor(torch.Tensor):
     ) -> PendingTensor:
         make: Any = torch.Tensor._make_wrapper_subclass
         made: PendingTensor = make(cls, shape, dtype=dtype)
-        made.parts, made.stacked, made.pinned = parts, len(shape) == 4, False
+        made.parts, made.stacked = parts, len(shape) == 4
+        made.pinned = made.image = False
         made.form = shape, dtype
         if (found := recording.current()) is not None:
             found.pending.append(made)
@@ -123,12 +127,14 @@ class _NoStorage:
 _NO_STORAGE = _NoStorage()
 
 
-def pending(chain: Chain, form: Form) -> PendingTensor:
-    """The tensor of an image that the program has now."""
+def pending(chain: Chain, form: Form, image: bool = False) -> PendingTensor:
+    """The tensor of an image that the program has now, ``tv_tensors.Image`` or a plain one."""
     found = recording.current()
     part = Part(chain, form, 0 if found is None else found.place)
     width, height = chain.size
-    return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
+    made = PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
+    made.image = image
+    return made
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
@@ -209,9 +215,14 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
         return
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
-    value.__class__ = torch.Tensor  # type: ignore[assignment]
-    for name in ("parts", "stacked", "pinned", "form"):
+    value.__class__ = _kind(value)  # type: ignore[assignment]
+    for name in ("parts", "stacked", "pinned", "image", "form"):
         value.__dict__.pop(name, None)
+
+
+def _kind(value: PendingTensor) -> type[torch.Tensor]:
+    kind: Any = sys.modules["torchvision.tv_tensors"].Image if value.image else torch.Tensor
+    return kind  # type: ignore[no-any-return]
 
 
 # Questions that the wrapper answers without values.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace._deferred import switches
-from headrace._deferred.chain import Form, Step
+from headrace._deferred.chain import Chain, Form, Step
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.recording import Recording
@@ -30,6 +30,7 @@ _METHODS = ("forward", "__call__")
 _TENSORS = {"tensor": True, "tv_tensors.Image": True, "PIL image": False}
 
 
+_V2 = "torchvision.transforms.v2."
 _FUNCTIONALS = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
 _done: set[str] = set()
 
@@ -73,7 +74,7 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     """A transform or a Compose, called with a deferred image."""
     image = inputs[0] if len(inputs) == 1 else None
     chain = native_chain(image)
-    known = None if chain is None else found.transforms.of(self)
+    known = None if chain is None else found.transforms.of(self, chain.mode == "L")
     if chain is None or known is None:
         return NOT_RECORDED
     made = known.translation
@@ -81,14 +82,15 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     # What is drawn twice needs two keys, and a chain has one.
     if size is None or (known.drawn and (chain.drawn or not found.drawing)):
         return NOT_RECORDED
-    if known.channels != 3 and not _TENSORS[made.gives]:
-        return NOT_RECORDED  # a chain is of RGB
     key = found.new_key() if known.drawn else None
     replay = None if known.drawn else known.replay
     chain = chain.then(Step(known.text, replay), size, key)
+    if known.channels == 1:
+        chain = chain._replace(mode="L")
     result: Any
     if _TENSORS[made.gives]:
-        result = pending(chain, Form(made.dtype, made.scale, channels=known.channels))
+        form = Form(made.dtype, made.scale, channels=known.channels)
+        result = pending(chain, form, made.gives == "tv_tensors.Image")
     else:
         result = DeferredImage(chain)
     for op in made.rest:
@@ -101,12 +103,16 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
 
 def _to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     chain = native_chain(pic)
-    return NOT_RECORDED if chain is None else pending(chain, Form("float32"))
+    return NOT_RECORDED if chain is None else pending(chain, _form(chain, "float32"))
 
 
 def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     chain = native_chain(pic)
-    return NOT_RECORDED if chain is None else pending(chain, Form("uint8"))
+    return NOT_RECORDED if chain is None else pending(chain, _form(chain, "uint8"))
+
+
+def _form(chain: Chain, dtype: str) -> Form:
+    return Form(dtype, channels=chain.channels)
 
 
 def _normalize(
@@ -117,26 +123,26 @@ def _normalize(
     (part,) = tensor.parts
     if not isinstance(part, Part):
         return NOT_RECORDED
-    step = part.form.dtype == "float32" and _normalization(mean, std)
+    step = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
     if (
         not step
         or part.form.normalize
-        or part.form.channels != 3
         or '"Normalize"' in "".join(s.text for s in part.chain.steps)
     ):
         return NOT_RECORDED
-    return pending(part.chain, part.form._replace(normalize=step))
+    image = tensor.image and original.__module__.startswith(_V2)
+    return pending(part.chain, part.form._replace(normalize=step), image)
 
 
-def _normalization(mean: Any, std: Any) -> str:
+def _normalization(mean: Any, std: Any, channels: int) -> str:
     """The engine's step, or "" where it has none."""
     sides = []
     for values in (mean, std):
         listed = values.tolist() if hasattr(values, "tolist") else values
         listed = [listed] if isinstance(listed, int | float) else list(listed)
-        if len(listed) not in (1, 3) or not all(isinstance(v, int | float) for v in listed):
+        if len(listed) not in (1, channels) or not all(isinstance(v, int | float) for v in listed):
             return ""
-        sides.append([float(value) for value in listed] * (3 // len(listed)))
+        sides.append([float(value) for value in listed] * (channels // len(listed)))
     if 0.0 in sides[1]:
         return ""
     return json.dumps({"name": "Normalize", "mean": sides[0], "std": sides[1]})

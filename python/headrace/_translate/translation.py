@@ -146,15 +146,19 @@ def from_torchvision(compose: Any) -> Translation:
     return found
 
 
-def translate(pipeline: Any) -> Translation:
-    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``."""
+def translate(pipeline: Any, grey: bool = False) -> Translation:
+    """As ``from_torchvision``, but what follows the last known transform is left in ``rest``.
+
+    Args:
+        grey: it is for images of one channel, to which nothing may give three again.
+    """
     if isinstance(pipeline, Translation):
         return pipeline
-    reader, found = _Reader(), list(parts(pipeline))
+    reader, found = _Reader(grey=grey), list(parts(pipeline))
     for number, part in enumerate(found):
         reason = reader.read(part)
         if reason:
-            return _begun(found, number, reason, _Reader())
+            return _begun(found, number, reason, _Reader(grey=grey))
     made = reader.finish()
     made.taken = [part.op for part in found]
     return made
@@ -228,11 +232,11 @@ class _Reader(Augmentations, Grey, OpenClip, Own, Timm):
     The methods are named as the transforms; each answers "" or why it has no translation.
     """
 
-    def __init__(self, inside: bool = False) -> None:
+    def __init__(self, inside: bool = False, grey: bool = False) -> None:
         self.made = Translation()
         self._version = 0
         self._takes_grey = not inside  # a group's members all have three channels
-        self._grey = False  # the image has one channel
+        self._grey = self._stays_grey = grey  # the image has one channel
         # "PIL", or the dtype of the tensor that the image has become.
         self._stage = "PIL"
         self._normalize: transforms.Normalize | None = None
