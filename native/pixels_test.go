@@ -150,7 +150,7 @@ func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 	for want, op := range map[string]Op{
 		"op 0: unknown kind 99":                                 Group{Kind: 99},
 		"op 0: height is 0, must be 1 to 16777216":              Resize{Height: 0, Width: 5},
-		"op 0: filter is 6, must be 0 to 5":                     Resize{Height: 5, Width: 5, Filter: 6},
+		"op 0: filter is 8, must be 0 to 7":                     Resize{Height: 5, Width: 5, Filter: 8},
 		"op 0: probability is 1.5, must be 0 to 1":              VerticalFlip{1.5},
 		"op 0: max_size 9 must exceed size 9":                   ResizeShorter{Size: 9, MaxSize: 9},
 		"op 0: scale (0, 0) must be positive and ordered":       RandomResizedCrop{Height: 5, Width: 5},

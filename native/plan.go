@@ -20,7 +20,7 @@ import (
 	"unsafe"
 )
 
-// The values of an op's Filter: Pillow's Image.Resampling.
+// The values of an op's Filter: Pillow's Image.Resampling, and two of torch's.
 const (
 	Nearest  int32 = C.HRN_NEAREST
 	Lanczos  int32 = C.HRN_LANCZOS
@@ -28,6 +28,10 @@ const (
 	Bicubic  int32 = C.HRN_BICUBIC
 	Box      int32 = C.HRN_BOX
 	Hamming  int32 = C.HRN_HAMMING
+
+	// TensorBilinear and TensorBicubic round as torch does, which resizes tensors of bytes.
+	TensorBilinear int32 = C.HRN_TENSOR_BILINEAR
+	TensorBicubic  int32 = C.HRN_TENSOR_BICUBIC
 )
 
 // RandomCrop's padding modes.

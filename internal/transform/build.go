@@ -6,11 +6,13 @@ import (
 	"github.com/headrace/headrace/native"
 )
 
-// filters are Pillow's. torchvision's nearest-exact is on PIL images what nearest is.
+// filters are Pillow's, and torch's of tensors. torchvision's nearest-exact is on PIL images what
+// nearest is.
 var filters = map[string]int32{
 	"nearest": native.Nearest, "nearest-exact": native.Nearest, "box": native.Box,
 	"bilinear": native.Bilinear, "hamming": native.Hamming, "bicubic": native.Bicubic,
-	"lanczos": native.Lanczos,
+	"lanczos": native.Lanczos, "tensor-bilinear": native.TensorBilinear,
+	"tensor-bicubic": native.TensorBicubic,
 }
 
 var paddingModes = map[string]int32{

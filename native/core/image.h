@@ -19,13 +19,16 @@ typedef struct hrn_image {
   int32_t width, height;
 } hrn_image;
 
-enum hrn_filter { /* Pillow's names; values are Pillow's Image.Resampling */
+enum hrn_filter { /* Pillow's names; values to HRN_HAMMING are Pillow's Image.Resampling */
                   HRN_NEAREST = 0,
                   HRN_LANCZOS = 1,
                   HRN_BILINEAR = 2,
                   HRN_BICUBIC = 3,
                   HRN_BOX = 4,
-                  HRN_HAMMING = 5
+                  HRN_HAMMING = 5,
+                  /* as torch resizes tensors of bytes, antialiased */
+                  HRN_TENSOR_BILINEAR = 6,
+                  HRN_TENSOR_BICUBIC = 7
 };
 
 /* The next `count` rows of a window to `first`, `stride` bytes apart. */

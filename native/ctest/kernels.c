@@ -70,7 +70,7 @@ static axis some_axis(random_state *r) {
     a.scaling.from = (double)random_below(r, 8) / 8;
     a.scaling.to -= (double)random_below(r, 8) / 8;
   }
-  a.filter = 1 + (int)random_below(r, 5);
+  a.filter = 1 + (int)random_below(r, HRN_TENSOR_BICUBIC);
   a.start = (int32_t)random_below(r, (uint64_t)a.scaling.output);
   a.count = 1 + (int32_t)random_below(r, (uint64_t)(a.scaling.output - a.start));
   return a;

@@ -21,7 +21,8 @@ static int32_t some_margin(random_state *r) {
 
 /* Boxes may begin outside of the image and paddings exceed it: those are the cases to get right. */
 hrn_op some_op(random_state *r) {
-  hrn_op op = {.kind = 1 + (int32_t)random_below(r, 8), .filter = (int32_t)random_below(r, 6)};
+  hrn_op op = {.kind = 1 + (int32_t)random_below(r, 8),
+               .filter = (int32_t)random_below(r, HRN_TENSOR_BICUBIC + 1)};
   const hrn_op_size size = some_size(r);
   switch (op.kind) {
     case HRN_OP_CROP:

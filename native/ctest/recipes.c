@@ -215,7 +215,7 @@ static hrn_op some_pixel_op(random_state *r) {
 /* An op that leaves the size to chance. */
 static hrn_op some_sizing_op(random_state *r) {
   hrn_op op = {.kind = HRN_OP_RANDOM_SHORTEST_SIZE + (int32_t)random_below(r, 4),
-               .filter = (int32_t)random_below(r, 6)};
+               .filter = (int32_t)random_below(r, HRN_TENSOR_BICUBIC + 1)};
   switch (op.kind) {
     case HRN_OP_RANDOM_SHORTEST_SIZE:
       op.shortest.max_size = random_below(r, 2) ? some_side(r) : 0;
@@ -275,7 +275,7 @@ static int32_t some_ops(random_state *r, hrn_op *ops, int32_t room, int depth) {
 static int32_t some_recipe(random_state *r, hrn_op *ops, int noise) {
   int32_t count = some_ops(r, ops, 40, 2);
   ops[count++] = (hrn_op){.kind = HRN_OP_RESIZE,
-                          .filter = (int32_t)random_below(r, 6),
+                          .filter = (int32_t)random_below(r, HRN_TENSOR_BICUBIC + 1),
                           .size = {some_side(r), some_side(r)}};
   for (int k = 0; k < 2; k++) {
     if (random_below(r, 2)) ops[count++] = some_pixel_op(r);

@@ -13,7 +13,7 @@ static int check_size(hrn_status *status, int32_t index, const hrn_op_size *size
 }
 
 static int check_filter(hrn_status *status, int32_t index, const hrn_op *op) {
-  return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_HAMMING, status);
+  return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_TENSOR_BICUBIC, status);
 }
 
 /* torchvision only warns of bounds in the wrong order and fails at the first image; here the plan

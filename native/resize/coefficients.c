@@ -18,10 +18,11 @@ static double filter_support(int filter) {
     case HRN_BOX:
       return 0.5;
     case HRN_BICUBIC:
+    case HRN_TENSOR_BICUBIC:
       return 2.0;
     case HRN_LANCZOS:
       return 3.0;
-    default: /* HRN_BILINEAR, HRN_HAMMING */
+    default: /* HRN_BILINEAR, HRN_TENSOR_BILINEAR, HRN_HAMMING */
       return 1.0;
   }
 }
@@ -38,7 +39,7 @@ static double filter_value(int filter, double x) {
   /* Box alone is asymmetric: a tap exactly between two outputs belongs to one of them. */
   if (filter == HRN_BOX) return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
   x = fabs(x);
-  if (filter == HRN_BILINEAR) return x < 1.0 ? 1.0 - x : 0.0;
+  if (filter == HRN_BILINEAR || filter == HRN_TENSOR_BILINEAR) return x < 1.0 ? 1.0 - x : 0.0;
   if (filter == HRN_HAMMING) {
     if (x == 0.0) return 1.0;
     if (x >= 1.0) return 0.0;
@@ -110,9 +111,9 @@ static void *carve(uint8_t **memory, size_t bytes) {
   return piece;
 }
 
-/* Normalised weights of one output as fixed point of `bits` bits, rounded half away from zero. */
-static void weigh(const span *s, int filter, int bits, int32_t i, int32_t first, int32_t length,
-                  double *work, int32_t *weight) {
+/* Normalised weights of one output. */
+static void normalise(const span *s, int filter, int32_t i, int32_t first, int32_t length,
+                      double *work) {
   const double centre = s->from + (i + 0.5) * s->scale;
   const double reciprocal = 1.0 / s->filter_scale;
   double sum = 0.0;
@@ -120,22 +121,50 @@ static void weigh(const span *s, int filter, int bits, int32_t i, int32_t first,
     work[k] = filter_value(filter, (k + first - centre + 0.5) * reciprocal);
     sum += work[k];
   }
+  if (sum == 0.0) return;
+  for (int32_t k = 0; k < length; k++) work[k] /= sum;
+}
+
+/* The same as fixed point of `bits` bits, rounded half away from zero. */
+static void weigh(const span *s, int filter, int bits, int32_t i, int32_t first, int32_t length,
+                  double *work, int32_t *weight) {
+  normalise(s, filter, i, first, length, work);
   for (int32_t k = 0; k < length; k++) {
-    if (sum != 0.0) work[k] /= sum;
     const double fixed = work[k] * (1 << bits);
     weight[k] = (int32_t)(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
   }
 }
 
+/* How many bits torch holds an axis's weights with: as many as its largest weight, of all outputs,
+ * leaves in an int16, 22 at most (pytorch/pytorch, aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
+static int tensor_bits(const span *s, int filter, int32_t outputs, double *work) {
+  double largest = 0.0;
+  for (int32_t i = 0; i < outputs; i++) {
+    int32_t length;
+    const int32_t first = first_tap(s, i, &length);
+    normalise(s, filter, i, first, length, work);
+    for (int32_t k = 0; k < length; k++) {
+      if (work[k] > largest) largest = work[k];
+    }
+  }
+  int bits = 0;
+  while (bits < HRN_COEFFICIENT_BITS && (int)(0.5 + largest * (2 << bits)) < 1 << 15) bits++;
+  return bits;
+}
+
 /* With so few bits rounding would show as a change of brightness: the largest weight makes up for
- * what all of them together lack. The scalar kernels know one precision, so the rest is zeros. */
-static void widen(int bits, int32_t length, int32_t *weight) {
+ * what all of them together lack. */
+static void complete(int bits, int32_t length, int32_t *weight) {
   int32_t sum = 0, largest = 0;
   for (int32_t k = 0; k < length; k++) {
     sum += weight[k];
     if (weight[k] > weight[largest]) largest = k;
   }
   weight[largest] += (1 << bits) - sum;
+}
+
+/* The scalar kernels know one precision, so the rest is zeros. */
+static void widen(int bits, int32_t length, int32_t *weight) {
   for (int32_t k = 0; k < length; k++) weight[k] *= 1 << (HRN_COEFFICIENT_BITS - bits);
 }
 
@@ -155,6 +184,8 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
   uint8_t *rest = memory;
   double *work = carve(&rest, (size_t)round_up(most_taps(&s), 4) * sizeof *work);
   const int32_t outputs = round_up(count, HRN_TAPS_GROUP);
+  const int tensor = bits == HRN_COEFFICIENT_BITS && hrn_is_of_tensors(filter);
+  if (tensor) bits = tensor_bits(&s, filter, scaling->output, work);
   taps->start = carve(&rest, (size_t)outputs * 4);
   taps->length = carve(&rest, (size_t)outputs * 4);
   taps->count = count;
@@ -186,7 +217,8 @@ void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int 
       taps->start[i] -= moved;
     }
     weigh(&s, filter, bits, output_start + i, first, taps->length[i], work, weight + moved);
-    if (bits != HRN_COEFFICIENT_BITS) widen(bits, taps->length[i], weight + moved);
+    if (bits == HRN_FAST_BITS && !tensor) complete(bits, taps->length[i], weight + moved);
+    if (bits < HRN_COEFFICIENT_BITS) widen(bits, taps->length[i], weight + moved);
     if (horizontal) taps->length[i] = taps->stride;
   }
   /* Groups of outputs are computed whole; the ones past the end read what is there. */

@@ -41,7 +41,7 @@ int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_sca
    * widths may be anything up to 2^24, the factor must not overflow. */
   const int64_t dy = (int64_t)y->input - y->output;
   const int64_t dx = (int64_t)x->input - x->output;
-  resize->vertical_first = dy > 0 && dy > 2 * dx;
+  resize->vertical_first = !hrn_is_of_tensors(filter) && dy > 0 && dy > 2 * dx;
 
   /* Both axes in one scratch buffer, the second at a cache line. */
   size_t x_bytes = 0, y_bytes = 0, bytes;

@@ -1,6 +1,10 @@
 /* resize.h: Pillow 13's resampling, split into coefficients, kernels and the driver that orders
  * the passes. The arithmetic is fixed: 22-bit coefficients, 32-bit sums that start at one half,
  * an 8-bit intermediate (python-pillow/Pillow, src/libImaging/Resample.c).
+ *
+ * torch's of tensors of bytes is Pillow's but for two things: an axis's weights have as many bits
+ * as its largest leaves in an int16, and the horizontal pass is always the first
+ * (pytorch/pytorch, aten/src/ATen/native/cpu/UpSampleKernel.cpp).
  */
 #ifndef HEADRACE_RESIZE_RESIZE_H
 #define HEADRACE_RESIZE_RESIZE_H
@@ -30,6 +34,10 @@ typedef struct hrn_scaling {
 #define HRN_ARRANGED_WEIGHT 12
 #define HRN_ARRANGED_OUTPUT 16
 
+static inline int hrn_is_of_tensors(int filter) {
+  return filter == HRN_TENSOR_BILINEAR || filter == HRN_TENSOR_BICUBIC;
+}
+
 /* How weights are also held for kernels that multiply narrow integers. */
 typedef enum hrn_split {
   HRN_SPLIT_NONE = 0,  /* some weight is too large to split */
@@ -53,7 +61,7 @@ typedef struct hrn_taps {
   int32_t stride; /* weights an output, `most` rounded up to 4; unused ones are 0 */
   int32_t *start, *length;
   int32_t *weight; /* 22-bit fixed point */
-  int32_t bits;    /* behind the point: HRN_COEFFICIENT_BITS, or HRN_FAST_BITS and zeros */
+  int32_t bits;    /* behind the point that may differ from 0; the rest are zeros */
   hrn_split split; /* from here on: what an instruction set's hrn_arrange_kernel made of it */
   /* 2 * stride an output, in the order in which kernels load them. Horizontal: 4 highs, 4 lows,
    * and so on. Vertical: 2 highs, 2 lows, and so on; under HRN_SPLIT_BYTES the two highs are the
@@ -66,7 +74,8 @@ typedef struct hrn_taps {
 size_t hrn_taps_bytes(const hrn_scaling *scaling, int filter, int32_t count);
 
 /* Computes outputs [output_start, output_start + count) of a resize in `memory` (64-byte aligned),
- * with weights of `bits` bits behind the point: HRN_COEFFICIENT_BITS or HRN_FAST_BITS. For the
+ * with weights of `bits` bits behind the point: HRN_COEFFICIENT_BITS or HRN_FAST_BITS. Instead of
+ * HRN_COEFFICIENT_BITS a filter of tensors has as many as torch gives the axis. For the
  * horizontal pass all outputs get the same number of taps, by moving starts left, so that its
  * kernels need no count per output. */
 void hrn_taps_build(hrn_taps *taps, const hrn_scaling *scaling, int filter, int bits,

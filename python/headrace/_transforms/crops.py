@@ -27,7 +27,9 @@ class RandomResizedCrop(Transform):
         scale: lower and upper bound of the crop's area, as a share of the image's.
         ratio: lower and upper bound of the crop's width / height before the resize.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
+            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
+            bytes.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.RandomResizedCrop`` on PIL images.
@@ -53,7 +55,9 @@ class Resize(Transform):
     Args:
         size: length of the shorter side in pixels, or height and width, or None.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
+            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
+            bytes.
         max_size: greatest length of the longer side in pixels; only where ``size`` is one
             number, and greater than it, or None.
         antialias: accepted and ignored: Pillow's filters always antialias.

@@ -25,7 +25,9 @@ class RandomShortestSize(Transform):
         min_size: length of the shorter side in pixels, or up to 12 to choose from.
         max_size: greatest length of the longer side in pixels.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
+            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
+            bytes.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.v2.RandomShortestSize`` on PIL images.
@@ -50,7 +52,9 @@ class RandomResize(Transform):
         min_size: least length of the shorter side in pixels.
         max_size: length that it always stays below.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
+            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
+            bytes.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.v2.RandomResize`` on PIL images.
@@ -75,7 +79,9 @@ class ScaleJitter(Transform):
         target_size: what the image would fit with factor 1, in pixels across and down.
         scale_range: lowest and highest factor.
         interpolation: Pillow's filter: "nearest", "box", "bilinear", "hamming", "bicubic" or
-            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too.
+            "lanczos"; torchvision's InterpolationMode and Pillow's constants are taken too; or
+            "tensor-bilinear" or "tensor-bicubic", which round as torch does with tensors of
+            bytes.
         antialias: accepted and ignored: Pillow's filters always antialias.
 
     Source: ``torchvision.transforms.v2.ScaleJitter`` on PIL images.

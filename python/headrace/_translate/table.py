@@ -251,6 +251,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "hamming",
         "bicubic",
         "lanczos",
+        "tensor-bilinear",
+        "tensor-bicubic",
     ),
     "warp_interpolation": (
         "nearest",
