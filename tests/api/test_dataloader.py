@@ -331,7 +331,7 @@ SUFFIXES = {
     "tensor": tv.Compose([*STEPS, tv.Normalize(0.5, 0.5), Noise()]),
     "bytes": tv.Compose([tv.CenterCrop(8), tv.PILToTensor(), Noise(), Noise()]),
     "image": v2.Compose([v2.CenterCrop(8), v2.ToImage(), Noise(), v2.ToDtype(torch.float32)]),
-    "resized tensor": v2.Compose([v2.CenterCrop(60), v2.ToImage(), v2.Resize(8)]),
+    "resized tensor": v2.Compose([v2.CenterCrop(60), v2.ToImage(), v2.Resize(8, antialias=False)]),
 }
 
 
@@ -450,7 +450,7 @@ def of_ones_own(folder: Path) -> dict[str, tuple[Any, str]]:
         "loader": (photos(loader=lambda path: Image.open(path).convert("RGB")), ""),
         "other transforms": (data.ConcatDataset([photos(), other]), ""),
         "no known transform": (
-            photos(transform=v2.Compose([v2.ToImage(), v2.Resize((8, 8))])),
+            photos(transform=v2.Compose([v2.ToImage(), v2.Resize((8, 8), antialias=False)])),
             "needs the pixels",
         ),
         "a function": (photos(transform=Upside()), ""),

@@ -182,8 +182,8 @@ def test_a_random_crop_whose_padding_is_needed_shows_torchvisions_pixels(
     assert compared > 20
 
 
-def test_a_resize_of_a_tensor_is_left_to_torchvision(folder: Path) -> None:
-    transform = v2.Compose(to_float(v2.ToImage(), v2.Resize(48), v2.CenterCrop(40)))
+def test_a_resize_of_a_tensor_in_floats_is_left_to_torchvision(folder: Path) -> None:
+    transform = v1.Compose([v1.ToTensor(), v1.Resize(48), v1.CenterCrop(40)])
     dataset = datasets.ImageFolder(str(folder), transform)
     with pytest.warns(UserWarning, match="Resize"):
         found = batches(hr.DataLoader(dataset, 7))
@@ -218,7 +218,7 @@ UNKNOWN = {
     "Lambda": [v1.Lambda(lambda image: image)],
     "RandomApply of it": [v1.RandomApply([v1.Lambda(lambda image: image)])],
     "tensor resize": [v1.ToTensor(), v1.Resize(8)],
-    "tensor resized crop": [v2.ToImage(), v2.RandomResizedCrop(8)],
+    "tensor of v1": [v1.PILToTensor(), v1.RandomResizedCrop(8)],
     "max_size below size": [v1.Resize(9, max_size=8)],
     "max_size with two sizes": [v1.Resize((9, 8), max_size=10)],
     "scale of nothing": [v1.RandomResizedCrop(8, scale=(0, 1))],

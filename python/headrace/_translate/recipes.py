@@ -13,16 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace import transforms
+from headrace._translate import tensors
 from headrace._translate.table import TRANSLATED
 from headrace._translate.values import bounds, read
 
 _NO_PIL_IMAGE = "here it works on a tensor; in front of ToImage or ToTensor it has a PIL image"
-# The same, where the type of an argument says why.
-NOT_ON_TENSORS = {
-    "interpolation": "here it resizes a tensor, which torchvision rounds otherwise than a PIL "
-    "image; in front of ToImage or ToTensor it has one",
-    "padding": "it pads a tensor, whose fill is on another scale than a PIL image's",
-}
+# The same of what pads.
+NOT_ON_TENSORS = "it pads a tensor, whose fill is on another scale than a PIL image's"
 
 
 def _at_odds(name: str, op: Any, version: int) -> str:
@@ -51,19 +48,22 @@ class Augmentations:
     def augmentation(self, name: str, op: Any) -> str:
         """Appends the step for a torchvision object, and answers "" or why it has none."""
         stage, arguments = TRANSLATED[name]
+        given: dict[str, Any] = {}
         if stage == "PIL image" and self._stage != "PIL":
-            reasons = [
-                NOT_ON_TENSORS[kind] for kind in arguments.values() if kind in NOT_ON_TENSORS
-            ]
-            return (reasons or [_NO_PIL_IMAGE])[0]
+            if "interpolation" not in arguments.values():
+                return NOT_ON_TENSORS if "padding" in arguments.values() else _NO_PIL_IMAGE
+            given["interpolation"], reason = tensors.read_filter(op, self._stage, self._version)
+            if reason:
+                return reason
         if stage == "uint8 tensor" and self._stage != "uint8":
             where = "a PIL image, which it refuses" if self._stage == "PIL" else "no bytes"
             return f"here it has {where}; behind ToImage and in front of ToDtype it has bytes"
         try:
-            given = {
-                key: self._version if kind == "version" else read(key, kind, getattr(op, key))
-                for key, kind in arguments.items()
-            }
+            for key, kind in arguments.items():
+                if kind == "version":
+                    given[key] = self._version
+                elif key not in given:
+                    given[key] = read(key, kind, getattr(op, key))
         except ValueError as failure:
             return str(failure)
         reason = _at_odds(name, op, self._version)

@@ -2,8 +2,8 @@
 
 A transform is translated only where equal parameters give equal bytes (GaussianBlur, whose bytes in
 torchvision depend on the CPU: within one). Whatever is not known to do
-so (another class, a subclass, an argument that the engine has no equal for, a resize of a tensor
-instead of a PIL image) ends the translation there and is left to Python.
+so (another class, a subclass, an argument that the engine has no equal for, an op on a tensor that
+rounds otherwise than on a PIL image) ends the translation there and is left to Python.
 
 None of the three is ever imported: whoever has one of their transforms has imported it.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace import transforms
 from headrace._batch import mixing
-from headrace._translate import registered
+from headrace._translate import registered, tensors
 from headrace._translate.functions import is_to_tensor, makes_rgb
 from headrace._translate.grey import OF_ONE_CHANNEL, Grey, has_three_numbers
 from headrace._translate.openclip import OpenClip
@@ -288,11 +288,13 @@ class _Reader(Augmentations, Grey, OpenClip, Own, Timm):
     # ---- where the pixels go -----------------------------------------------------------------
 
     def _Resize(self, op: Any) -> str:
-        if self._stage != "PIL":
-            return NOT_ON_TENSORS["interpolation"]
         size, most = [] if op.size is None else integers(op.size), op.max_size
         filter_name: Any = name_of(op.interpolation)
-        if filter_name not in CHOICES["interpolation"]:
+        if self._stage != "PIL":
+            filter_name, reason = tensors.read_filter(op, self._stage, self._version)
+            if reason:
+                return reason
+        elif filter_name not in CHOICES["interpolation"]:
             return f"interpolation={op.interpolation!r}"
         if op.size is None and type(most) is int and most >= 1:
             self.made.add(transforms.Resize(None, filter_name, most))
@@ -335,7 +337,7 @@ class _Reader(Augmentations, Grey, OpenClip, Own, Timm):
         """Why the padding of a RandomCrop has no equal, or ""."""
         fill, mode = op.fill, op.padding_mode
         if self._stage != "PIL":
-            return NOT_ON_TENSORS["padding"]
+            return NOT_ON_TENSORS
         if mode not in CHOICES["padding_mode"]:
             return f"padding_mode={mode!r}"
         if self._version == 2 and op.pad_if_needed and mode != "constant":
