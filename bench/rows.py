@@ -171,8 +171,9 @@ PROGRAMS = {
     "two views": "two views of SimCLR",
     "ten views": "DINO's 2 + 8 views",
     "arrays": "arrays as CIFAR's",
+    "tensors": "tensors first, of torchvision's v2",
 }
-PROGRAMS_AT_LEAST = {"csv": 4.0, "two views": 10.0, "ten views": 5.0, "arrays": 4.0}
+PROGRAMS_AT_LEAST = {"csv": 4.0, "two views": 10.0, "ten views": 5.0, "arrays": 4.0, "tensors": 5.0}
 OWN_CODE = (
     Row("csv dataset as ImageFolder, Headrace", "programs", "programs", task="csv",
         variant="folder", kernel=""),

@@ -114,6 +114,8 @@ def _dataset(order: Order) -> Any:
     if order.task == "arrays":
         padded = transforms.RandomCrop(CIFAR[0], padding=CIFAR[1])
         return Arrays(transforms.Compose([padded, flip, *end]))
+    if order.task == "tensors":
+        return datasets.ImageFolder(str(order.source), _tensors_first(order))
     jitter = transforms.RandomApply([transforms.ColorJitter(*JITTER)], JITTER_P)
     colours = [flip, jitter, transforms.RandomGrayscale(GREY_P)]
     blur = transforms.GaussianBlur(BLUR, BLUR_SIGMA)
@@ -129,6 +131,17 @@ def _dataset(order: Order) -> Any:
         *[transforms.Compose([small, *colours, sometimes, *end])] * SMALL_VIEWS,
     ]
     return datasets.ImageFolder(str(order.source), Views(*views))
+
+
+def _tensors_first(order: Order) -> Any:
+    """The order that torchvision recommends: bytes as a tensor until the last steps."""
+    import torch
+    from torchvision.transforms import v2
+
+    crop = v2.RandomResizedCrop(order.size, scale=(order.min_scale, 1.0), antialias=True)
+    floats = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    steps = [v2.PILToTensor(), crop, v2.RandomHorizontalFlip(), *floats, v2.ToPureTensor()]
+    return v2.Compose(steps)
 
 
 if __name__ == "__main__":
