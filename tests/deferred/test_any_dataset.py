@@ -102,6 +102,24 @@ ENDS: dict[str, Op] = {
     ),
     "v2": v2.Compose([v2.Resize((24, 23)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]),
 }
+ENDS |= {
+    "v2, tensor first": v2.Compose(
+        [
+            v2.ToImage(),
+            v2.Resize((21, 20), antialias=True),
+            v2.CenterCrop(19),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+        ]
+    ),
+    "v2 functions": lambda image: v2.functional.normalize(
+        v2.functional.to_dtype(
+            v2.functional.center_crop(v2.functional.to_image(image), [18, 19]), scale=True
+        ),
+        [0.4],
+        [0.3],
+    ),
+}
 DRAWN: dict[str, Op] = {
     "crop": tv.Compose([tv.RandomResizedCrop(24), tv.RandomHorizontalFlip(), tv.ToTensor()]),
     "colours": tv.Compose([tv.Resize((24, 24)), tv.ColorJitter(0.4, 0.4, 0.4, 0.1), tv.ToTensor()]),

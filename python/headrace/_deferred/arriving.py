@@ -7,6 +7,7 @@ arrive.
 from __future__ import annotations
 
 import threading
+from functools import cache
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -115,7 +116,7 @@ _Plain = tuple[Any, str, tuple[int, int], Key | None, Form, int]
 def _sent(tensor: PendingTensor) -> Any:
     shape, dtype = tensor.described()
     parts = [part if isinstance(part, torch.Tensor) else _plain(part) for part in tensor.parts]
-    return _made_anew, (parts, shape, dtype, tensor.image)
+    return _made_anew, (parts, shape, dtype, tensor.plain)
 
 
 def _plain(part: Part) -> _Plain:
@@ -133,11 +134,10 @@ def _text(chain: Chain) -> str:
 
 
 def _made_anew(
-    parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype, image: bool
+    parts: list[Any], shape: tuple[int, ...], dtype: torch.dtype, plain: type[torch.Tensor]
 ) -> PendingTensor:
     made_parts = (part if isinstance(part, torch.Tensor) else _part(part) for part in parts)
-    made = PendingTensor(tuple(made_parts), shape, dtype)
-    made.image = image
+    made = kind_of(plain)(tuple(made_parts), shape, dtype)
     _arriving.pending.append(made)
     return made
 
@@ -148,6 +148,27 @@ def _part(plain: _Plain) -> Part:
     key = None if key is None else Key(*key)
     chain = Chain(source, "RGB", "RGB", size, (Step(text, None),), key, None)
     return Part(chain, Form(*form), place)
+
+
+def _wrap(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> Any:
+    """What torchvision calls for a kernel's result to be of the class that the kernel was given."""
+    if isinstance(tensor, PendingTensor):
+        return tensor.of_kind(cls)
+    return tensor.as_subclass(cls.plain)
+
+
+@cache
+def kind_of(plain: type[torch.Tensor]) -> type[PendingTensor]:
+    """The class of the tensors to come that are of a class once they have values.
+
+    Program and libraries ask for a class; so a pending tensor is of that one, too.
+    """
+    if plain is torch.Tensor:
+        return PendingTensor
+    names = {"plain": plain, "wrap": classmethod(_wrap), "__module__": __name__}
+    made = type("PendingTensor", (PendingTensor, plain), names)
+    ForkingPickler.register(made, _sent)
+    return made
 
 
 ForkingPickler.register(PendingTensor, _sent)

@@ -108,14 +108,19 @@ def of_recipe(made: Translation) -> Explanation:
     return Explanation([Leaf("[0]", what, not made.rest)], reasons, _CURE if reasons else "")
 
 
+_MOVED = ("BoundingBoxes", "KeyPoints", "Mask")
+
+
 def _leaves(value: Any, where: str, depth: int) -> Iterator[Leaf]:
     """The images at any depth, by their places."""
     kind = type(value).__name__
-    if type(value) is PendingTensor:
+    if isinstance(value, PendingTensor):
         shape, dtype = value.described()
-        yield Leaf(where or "sample", f"Tensor {shape} {dtype}", True)
+        yield Leaf(where or "sample", f"{value.plain.__name__} {shape} {dtype}", True)
     elif isinstance(value, DeferredImage) and value.chain is not None:
         yield Leaf(where or "sample", f"PIL image {value.size}", value.chain.native)
+    elif kind in _MOVED and type(value).__module__.startswith("torchvision.tv_tensors"):
+        return  # what torchvision moves with an image is none
     elif hasattr(value, "shape") and _may_be_an_image(value):
         yield Leaf(where or "sample", f"{kind} {tuple(value.shape)} {value.dtype}", False)
     elif hasattr(value, "getbands"):
@@ -126,7 +131,10 @@ def _leaves(value: Any, where: str, depth: int) -> Iterator[Leaf]:
 
 
 def _may_be_an_image(array: Any) -> bool:
-    """Whether an array or tensor has channels, or bytes; tables and boxes have neither."""
+    """Whether an array or tensor has channels, or bytes; tables and boxes have neither, and a mask
+    has classes."""
+    if str(array.dtype).removeprefix("torch.") in ("bool", "int32", "int64"):
+        return False
     return len(array.shape) > 2 or (len(array.shape) == 2 and array.dtype.itemsize == 1)
 
 

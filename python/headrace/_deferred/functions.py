@@ -18,7 +18,8 @@ from headrace._deferred.chain import Form, Step
 from headrace._deferred.image import LARGEST, DeferredImage, colour_of, native_chain
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
-from headrace._deferred.tensor import Part, PendingTensor, pending
+from headrace._deferred.tensor import pending
+from headrace._deferred.tensorfunctions import KERNELS, part_of
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
@@ -202,18 +203,12 @@ def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
     def handler(
         found: Recording, original: Any, image: Any, dtype: Any = torch.float, *more: Any
     ) -> Any:
-        parts = image.parts if type(image) is PendingTensor else ()
-        part = parts[0] if len(parts) == 1 else None
-        if (
-            not isinstance(part, Part)
-            or part.form != Form(channels=part.form.channels)
-            or dtype != torch.float32
-        ):
+        part = part_of(image)
+        if part is None or part.form != Form(channels=part.form.channels) or dtype != torch.float32:
             return NOT_RECORDED
         if not scales(more):
             return NOT_RECORDED
-        form = part.form._replace(dtype="float32", scale=scale)
-        return pending(part.chain, form, image.image)
+        return pending(part.chain, part.form._replace(dtype="float32", scale=scale))
 
     return handler
 
@@ -247,4 +242,6 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
         "convert_image_dtype": _v2_always,
         "to_dtype": _asked,
     },
+    "torchvision.transforms.v2.functional._misc": {"to_dtype_image": _asked},
+    **KERNELS,
 }

@@ -112,7 +112,7 @@ def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:
     return [
         pending[place]
         for place in range(len(pending))
-        if count(pending[place]) > unreferred and type(pending[place]) is PendingTensor
+        if count(pending[place]) > unreferred and isinstance(pending[place], PendingTensor)
     ]
 
 

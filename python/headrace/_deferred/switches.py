@@ -38,6 +38,8 @@ class Switch:
         self.original.__kwdefaults__ = function.__kwdefaults__
         self.other = _code(function, number)
         self._names = self.own.co_varnames[: self.own.co_argcount]
+        defaults = function.__defaults__ or ()
+        self._defaults = dict(zip(self._names[::-1], defaults[::-1], strict=False))
 
     def call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         found = recording.current()
@@ -50,12 +52,19 @@ class Switch:
         return self.original(*arguments, **named)
 
     def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """All arguments by their places; None where one is left out between them, or unknown."""
-        rest = self._names[len(arguments) :]
-        given = [named[name] for name in rest if name in named]
-        if len(given) != len(named) or any(name not in named for name in rest[: len(given)]):
-            return None
-        return (*arguments, *given)
+        """All arguments by their places, as far as they are given; None where one is unknown."""
+        given, left = list(arguments), len(named)
+        for name in self._names[len(arguments) :]:
+            if not left:
+                break
+            if name in named:
+                given.append(named[name])
+                left -= 1
+            elif name in self._defaults:
+                given.append(self._defaults[name])
+            else:
+                return None
+        return None if left else tuple(given)
 
 
 _switches: list[Switch] = []

@@ -6,7 +6,6 @@ into a plain tensor first, in place: every reference to it then holds the values
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -45,14 +44,14 @@ class PendingTensor(torch.Tensor):
         parts: the images in their order; where others are stacked with them, tensors among them.
         stacked: it has a first dimension for them.
         pinned: pin_memory() was called.
-        image: it will be torchvision's ``tv_tensors.Image``; else a plain tensor.
         form: shape and dtype.
+        plain: the class that it has once it has values.
     """
 
+    plain: type[torch.Tensor] = torch.Tensor
     parts: tuple[Part | torch.Tensor, ...]
     stacked: bool
     pinned: bool
-    image: bool
     form: tuple[tuple[int, ...], torch.dtype]
 
     @staticmethod
@@ -62,7 +61,7 @@ class PendingTensor(torch.Tensor):
         make: Any = torch.Tensor._make_wrapper_subclass
         made: PendingTensor = make(cls, shape, dtype=dtype)
         made.parts, made.stacked = parts, len(shape) == 4
-        made.pinned = made.image = False
+        made.pinned = False
         made.form = shape, dtype
         if (found := recording.current()) is not None:
             found.pending.append(made)
@@ -70,6 +69,17 @@ class PendingTensor(torch.Tensor):
 
     def __init__(self, *_: Any) -> None:
         pass
+
+    def of_kind(self, kind: type[PendingTensor]) -> PendingTensor:
+        """The same values as another kind of pending tensor."""
+        return self if type(self) is kind else kind(self.parts, *self.form)
+
+    def as_subclass(self, cls: Any) -> Any:
+        """Of torch.Tensor: the same values, to come as well. torch asks nobody else here."""
+        if cls is torch.Tensor and not self.pinned:
+            return self.of_kind(PendingTensor)
+        _materialise(self)
+        return self.as_subclass(cls)
 
     def described(self) -> tuple[tuple[int, ...], torch.dtype]:
         """Shape and dtype, without values."""
@@ -127,14 +137,12 @@ class _NoStorage:
 _NO_STORAGE = _NoStorage()
 
 
-def pending(chain: Chain, form: Form, image: bool = False) -> PendingTensor:
-    """The tensor of an image that the program has now, ``tv_tensors.Image`` or a plain one."""
+def pending(chain: Chain, form: Form) -> PendingTensor:
+    """The tensor of an image that the program has now."""
     found = recording.current()
     part = Part(chain, form, 0 if found is None else found.place)
     width, height = chain.size
-    made = PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
-    made.image = image
-    return made
+    return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
@@ -145,7 +153,7 @@ def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | 
     parts: list[Part | torch.Tensor] = []
     first: Any = None
     for tensor in tensors:
-        if type(tensor) is PendingTensor and not tensor.stacked:
+        if isinstance(tensor, PendingTensor) and not tensor.stacked:
             part = tensor.parts[0]
         elif (
             type(tensor) is torch.Tensor
@@ -173,7 +181,7 @@ def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
 
 def _materialise(value: Any) -> None:
     """Makes plain tensors of what is pending in an argument, in place."""
-    if type(value) is PendingTensor:
+    if isinstance(value, PendingTensor):
         replace(value, _values(value))
     elif isinstance(value, list | tuple):
         for part in value:
@@ -185,7 +193,7 @@ def _materialise(value: Any) -> None:
 
 def _values(value: Any) -> Any:
     """The values of a pending tensor, decoded one after the other in this thread."""
-    if type(value) is not PendingTensor:
+    if not isinstance(value, PendingTensor):
         return value
     found = recording.current()
     if found is not None and found.waits:
@@ -211,18 +219,13 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     As ``torch.utils.swap_tensors``, and so that it can be called again where an exception from
     outside has ended it in between. Weak references to the tensor stay.
     """
-    if type(value) is not PendingTensor:
+    if not isinstance(value, PendingTensor):
         return
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
-    value.__class__ = _kind(value)  # type: ignore[assignment]
-    for name in ("parts", "stacked", "pinned", "image", "form"):
+    value.__class__ = value.plain  # type: ignore[assignment]
+    for name in ("parts", "stacked", "pinned", "form"):
         value.__dict__.pop(name, None)
-
-
-def _kind(value: PendingTensor) -> type[torch.Tensor]:
-    kind: Any = sys.modules["torchvision.tv_tensors"].Image if value.image else torch.Tensor
-    return kind  # type: ignore[no-any-return]
 
 
 # Questions that the wrapper answers without values.

@@ -13,7 +13,8 @@ from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
-from headrace._deferred.tensor import Part, PendingTensor, pending
+from headrace._deferred.tensor import pending
+from headrace._deferred.tensorfunctions import image_kind, part_of
 
 # The modules whose classes the translation knows, and the methods through which they are called.
 _CLASSES = (
@@ -30,7 +31,6 @@ _METHODS = ("forward", "__call__")
 _TENSORS = {"tensor": True, "tv_tensors.Image": True, "PIL image": False}
 
 
-_V2 = "torchvision.transforms.v2."
 _FUNCTIONALS = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
 _done: set[str] = set()
 
@@ -52,7 +52,8 @@ def _imported(name: str) -> bool:
 def _switch(name: str, names: dict[str, Any]) -> None:
     for function, handler in FUNCTIONS.get(name, {}).items():
         kind, _, method = function.rpartition(".")
-        switches.add((vars(names[kind]) if kind in names else names).get(method), handler)
+        own = (vars(names[kind]) if kind in names else names).get(method)
+        switches.add(getattr(own, "__func__", own), handler)  # of a static method its function
     if name == "torch.random":
         for function in _GENERATORS:
             found = names.get(function)
@@ -89,8 +90,9 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         chain = chain._replace(mode="L")
     result: Any
     if _TENSORS[made.gives]:
-        form = Form(made.dtype, made.scale, channels=known.channels)
-        result = pending(chain, form, made.gives == "tv_tensors.Image")
+        result = pending(chain, Form(made.dtype, made.scale, channels=known.channels))
+        if made.gives == "tv_tensors.Image":
+            result = result.of_kind(image_kind())
     else:
         result = DeferredImage(chain)
     for op in made.rest:
@@ -118,10 +120,8 @@ def _form(chain: Chain, dtype: str) -> Form:
 def _normalize(
     found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
 ) -> Any:
-    if type(tensor) is not PendingTensor or inplace or len(tensor.parts) != 1:
-        return NOT_RECORDED
-    (part,) = tensor.parts
-    if not isinstance(part, Part):
+    part = part_of(tensor)
+    if part is None or inplace:
         return NOT_RECORDED
     step = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
     if (
@@ -130,8 +130,7 @@ def _normalize(
         or '"Normalize"' in "".join(s.text for s in part.chain.steps)
     ):
         return NOT_RECORDED
-    image = tensor.image and original.__module__.startswith(_V2)
-    return pending(part.chain, part.form._replace(normalize=step), image)
+    return pending(part.chain, part.form._replace(normalize=step))
 
 
 def _normalization(mean: Any, std: Any, channels: int) -> str:
@@ -152,6 +151,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "to_tensor": _to_tensor,
     "pil_to_tensor": _pil_to_tensor,
     "normalize": _normalize,
+    "normalize_image": _normalize,
 }
 
 

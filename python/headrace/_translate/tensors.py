@@ -34,16 +34,18 @@ def read_filter(op: Any, stage: str, version: int) -> tuple[str, str]:
         return "", f"of a tensor interpolation={op.interpolation!r} is not what it is of an image"
     if not op.antialias:
         return "", f"antialias={op.antialias!r} of a tensor, which the engine always smoothes"
-    functional = sys.modules["torchvision.transforms.v2.functional"]
-    if not _in_whole_numbers(functional, name):
+    if not in_whole_numbers(name):
         return "", "torch resizes tensors in floats on this CPU"
     return f"tensor-{name}", ""
 
 
 @cache
-def _in_whole_numbers(functional: Any, name: str) -> bool:
-    """Whether torchvision does so here."""
+def in_whole_numbers(name: str) -> bool:
+    """Whether torchvision's v2 resizes bytes so with a filter, here."""
+    if name not in _IN_WHOLE_NUMBERS:
+        return False
     torch = sys.modules["torch"]
+    functional = sys.modules["torchvision.transforms.v2.functional"]
     values = [97 * n % 256 for n in range(_ROWS * _COLUMNS)]
     image = torch.tensor(values, dtype=torch.uint8, device="cpu").reshape(1, _ROWS, _COLUMNS)
     image = image.expand(3, -1, -1)

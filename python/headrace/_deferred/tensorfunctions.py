@@ -1,0 +1,148 @@
+"""torchvision's functions of tensors, v2's kernels and v1's, on images that are tensors already.
+
+v2 calls a kernel for each kind of value, so an image here is one wherever it stands in a sample:
+what moves boxes, points and masks beside it is torchvision's own code, with the same parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from headrace._deferred.arriving import kind_of
+from headrace._deferred.chain import Form, Step
+from headrace._deferred.image import LARGEST, native_chain
+from headrace._deferred.recording import Recording
+from headrace._deferred.switches import NOT_RECORDED, Handler
+from headrace._deferred.tensor import Part, PendingTensor, pending
+from headrace._translate import tensors
+from headrace._translate.values import name_of
+
+
+def part_of(value: Any) -> Part | None:
+    """The image of a tensor that is one image and still to come."""
+    if not isinstance(value, PendingTensor) or value.stacked:
+        return None
+    (part,) = value.parts
+    return part if isinstance(part, Part) else None
+
+
+def _then(part: Part, sides: tuple[int, int], **step: Any) -> PendingTensor:
+    """The tensor with one step more, which leaves a width and height."""
+    return pending(part.chain.then(Step(json.dumps(step), None), sides), part.form)
+
+
+def _whole(*values: Any) -> bool:
+    return all(type(value) is int and abs(value) <= LARGEST for value in values)
+
+
+def _flip(name: str) -> Handler:
+    def handler(found: Recording, original: Any, image: Any) -> Any:
+        part = part_of(image)
+        return NOT_RECORDED if part is None else _then(part, part.chain.size, name=name, p=1.0)
+
+    return handler
+
+
+def _crop(
+    found: Recording, original: Any, image: Any, top: Any, left: Any, height: Any, width: Any
+) -> Any:
+    part = part_of(image)
+    if part is None or not _whole(top, left, height, width) or min(height, width) < 1:
+        return NOT_RECORDED
+    columns, rows = part.chain.size
+    inside = top >= 0 and left >= 0 and top + height <= rows and left + width <= columns
+    if not inside and part.form.normalize:  # whose 0 is not black
+        return NOT_RECORDED
+    box = {"top": top, "left": left, "height": height, "width": width}
+    return _then(part, (width, height), name="Crop", **box)
+
+
+def _center_crop(found: Recording, original: Any, image: Any, output_size: Any) -> Any:
+    part = part_of(image)
+    sides = list(output_size) if isinstance(output_size, list | tuple) else [output_size]
+    sides = sides * 2 if len(sides) == 1 else sides
+    if part is None or len(sides) != 2 or not _whole(*sides) or min(sides) < 1:
+        return NOT_RECORDED
+    height, width = sides
+    columns, rows = part.chain.size
+    if part.form.normalize and (height > rows or width > columns):
+        return NOT_RECORDED
+    return _then(part, (width, height), name="CenterCrop", size=sides)
+
+
+def _resize(
+    found: Recording,
+    original: Any,
+    image: Any,
+    size: Any,
+    interpolation: Any = "bilinear",
+    max_size: Any = None,
+    antialias: Any = True,
+) -> Any:
+    part = part_of(image)
+    if part is None or part.form != Form() or not antialias:
+        return NOT_RECORDED
+    name = name_of(interpolation)
+    if not tensors.in_whole_numbers(name):
+        return NOT_RECORDED
+    columns, rows = part.chain.size
+    geometry = sys.modules["torchvision.transforms.v2.functional._geometry"]
+    height, width = geometry._compute_resized_output_size((rows, columns), size, max_size)
+    if (height, width) == (rows, columns):
+        return image
+    if not _whole(height, width) or min(height, width) < 1:
+        return NOT_RECORDED
+    step = {"size": [height, width], "interpolation": f"tensor-{name}"}
+    return _then(part, (width, height), name="Resize", **step)
+
+
+def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
+    """v2's ToImage, of a PIL image or of a tensor."""
+    if not hasattr(sys.modules["torchvision.tv_tensors"].Image, "wrap"):
+        return NOT_RECORDED  # older torchvisions wrap results by themselves
+    chain = native_chain(inpt)
+    tensor = inpt if chain is None else pending(chain, Form(channels=chain.channels))
+    return NOT_RECORDED if part_of(tensor) is None else tensor.of_kind(image_kind())
+
+
+def _image(found: Recording, original: Any, cls: Any, data: Any) -> Any:
+    """``tv_tensors.Image(data)``."""
+    if cls is not sys.modules["torchvision.tv_tensors"].Image:
+        return NOT_RECORDED
+    return _to_image(found, original, data)
+
+
+def _to_dtype(found: Recording, original: Any, self: Any, inpt: Any, params: Any) -> Any:
+    """``v2.ToDtype`` with a dtype for each kind, which it looks up by the very class."""
+    image = sys.modules["torchvision.tv_tensors"].Image
+    if type(inpt) is not image_kind() or not isinstance(self.dtype, dict):
+        return NOT_RECORDED
+    if image not in self.dtype:
+        return NOT_RECORDED
+    dtype = self.dtype[image]
+    functional = sys.modules["torchvision.transforms.v2.functional"]
+    if dtype is None:
+        return NOT_RECORDED
+    return self._call_kernel(functional.to_dtype, inpt, dtype=dtype, scale=self.scale)
+
+
+def image_kind() -> Any:
+    """The class of a tensor to come that is a tv_tensors.Image."""
+    return kind_of(sys.modules["torchvision.tv_tensors"].Image)
+
+
+# By the module that defines them, as functions.FUNCTIONS.
+KERNELS: dict[str, dict[str, Handler]] = {
+    "torchvision.tv_tensors._image": {"Image.__new__": _image},
+    "torchvision.transforms.v2.functional._type_conversion": {"to_image": _to_image},
+    "torchvision.transforms.v2.functional._geometry": {
+        "center_crop_image": _center_crop,
+        "crop_image": _crop,
+        "horizontal_flip_image": _flip("RandomHorizontalFlip"),
+        "resize_image": _resize,
+        "vertical_flip_image": _flip("RandomVerticalFlip"),
+    },
+    "torchvision.transforms.v2._misc": {"ToDtype.transform": _to_dtype},
+}
