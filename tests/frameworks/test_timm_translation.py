@@ -9,7 +9,7 @@ import torch
 from frameworks_support import FOLDER
 from timm.data import auto_augment, create_transform
 from timm.data.random_erasing import RandomErasing
-from timm.data.transforms import RandomResizedCropAndInterpolation
+from timm.data.transforms import CenterCropOrPad, RandomResizedCropAndInterpolation
 from torchvision import datasets
 from torchvision import transforms as v1
 
@@ -78,6 +78,24 @@ def test_a_pipeline_of_create_transform_gives_timms_batches_byte_for_byte(name: 
     assert found.dtype == wanted.dtype
     assert torch.equal(found, wanted)
     assert torch.equal(labels, their_labels)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        create_transform(64, crop_mode="border", crop_pct=0.9),
+        create_transform((3, 64, 48), crop_pct=0.9),
+        v1.Compose([CenterCropOrPad(600, fill=(1, 2, 3)), v1.ToTensor()]),
+        v1.Compose([v1.Resize(50), CenterCropOrPad(80, padding_mode="reflect"), v1.ToTensor()]),
+    ],
+    ids=["border", "two sides", "padded", "mirrored"],
+)
+def test_what_keeps_ratios_and_pads_crops_is_recorded(pipeline: Any, workers: int) -> None:
+    dataset = datasets.ImageFolder(str(FOLDER), pipeline)
+    found, _ = next(iter(hr.DataLoader(dataset, 8, strict=True, num_workers=workers)))
+    wanted, _ = next(iter(torch.utils.data.DataLoader(dataset, 8)))
+    assert torch.equal(found, wanted)
 
 
 def test_each_part_of_a_pipeline_that_is_made_in_three_is_translated() -> None:

@@ -53,8 +53,6 @@ def cases(count: int) -> Iterator[tuple[np.ndarray[Any, Any], int, int]]:
             sides[2] = sides[0]
         if number % 7 == 0:
             sides[3] = sides[1]
-        if sides[2:] == [1, 1]:  # of which torch makes an internal error, in one of its layouts
-            sides[3] = 2
         pixels = np.random.default_rng(number).integers(0, 256, (*sides[:2], 3), dtype=np.uint8)
         yield (pixels // 128 * 255 if number % 3 == 0 else pixels), sides[2], sides[3]
 
@@ -65,7 +63,9 @@ def test_a_resize_of_a_tensor_of_bytes_is_torchs_in_every_byte(name: str) -> Non
     for pixels, height, width in cases(250):
         tensor = torch.from_numpy(pixels).permute(2, 0, 1)
         found = hr.functional.resize(pixels, (height, width), f"tensor-{name}")
-        for layout in (tensor, tensor.contiguous()):  # torch has a kernel for each
+        # torch has a kernel for each layout. In the second it fails at a result of one pixel, and
+        # without AVX2 repeats the first row of one that is a pixel wide.
+        for layout in (tensor, tensor.contiguous()) if width > 1 else (tensor,):
             wanted = resized(layout, height, width, name).permute(1, 2, 0).numpy()
             assert np.array_equal(found, wanted), (pixels.shape, height, width)
         pillows = hr.functional.resize(pixels, (height, width), name)
