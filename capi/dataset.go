@@ -21,14 +21,15 @@ type datasetConfig struct {
 	Limits    *limitsJSON `json:"limits"`
 }
 
-// sourceConfig says which samples there are: one of Path, Paths, Parts and Containers does.
+// sourceConfig says which samples there are: one of Path, Paths, Parts, Containers and Array does.
 type sourceConfig struct {
-	Path     pathjson.Text   `json:"path"`
-	Paths    []pathjson.Text `json:"paths"`
-	Parts    []sourceConfig  `json:"parts"`
-	Labels   []int64         `json:"labels"`
-	Classes  []string        `json:"classes"`
-	IndexDir pathjson.Text   `json:"index_dir"`
+	Path     pathjson.Text        `json:"path"`
+	Paths    []pathjson.Text      `json:"paths"`
+	Parts    []sourceConfig       `json:"parts"`
+	Labels   []int64              `json:"labels"`
+	Classes  []string             `json:"classes"`
+	Array    *catalog.ArrayConfig `json:"array"`
+	IndexDir pathjson.Text        `json:"index_dir"`
 	containerConfig
 }
 
@@ -63,7 +64,7 @@ func (c *containerConfig) containers() []string {
 // open opens the samples, whatever they are read with.
 func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	given := 0
-	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Parts != nil, c.Containers != nil} {
+	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Parts != nil, c.Containers != nil, c.Array != nil} {
 		if one {
 			given++
 		}
@@ -72,7 +73,7 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	case given == 0:
 		return nil, argument("path is missing")
 	case given > 1:
-		return nil, argument("path, paths, parts and containers: several are given (expected one of them)")
+		return nil, argument("path, paths, parts, containers and array: several are given (expected one of them)")
 	case c.Paths != nil:
 		paths := make([]string, len(c.Paths))
 		for i, path := range c.Paths {
@@ -81,6 +82,8 @@ func (c *sourceConfig) open() (*catalog.Dataset, error) {
 		return catalog.FromFiles(paths, c.Labels, c.Classes)
 	case c.Parts != nil:
 		return c.concat()
+	case c.Array != nil:
+		return catalog.FromArrays(c.Array, c.Labels, c.Classes)
 	case c.Containers != nil:
 		return scan.OpenFiles(c.containers(), c.scanOptions())
 	}
@@ -212,6 +215,11 @@ func (d *dataset) read(i int64, take func([]byte) error) error {
 		return &catalog.Error{Kind: fault.KindChecksum, File: path, Record: i, Key: key, Offset: s.Offset,
 			Text: fault.Differs("the record's CRC-32C differs", fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", found))}
 	}
+	if s.Pixels != nil {
+		if data, err = s.Pixels.PPM(data); err != nil {
+			return err
+		}
+	}
 	return take(data)
 }
 
@@ -272,6 +280,10 @@ func bytesOf(d *catalog.Dataset) int64 {
 		return m.Bytes
 	}
 	if d.Parts() == nil {
+		if d.Kind() == catalog.Arrays || d.Kind() == catalog.InMemory {
+			s, _ := d.Sample(0)
+			return d.Len() * int64(s.Width) * int64(s.Height) * int64(s.Channels)
+		}
 		return -1
 	}
 	sum := int64(0)

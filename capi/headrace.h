@@ -87,6 +87,13 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * folder or a pattern);
  *      or {"containers": [...]} several containers, patterns too;
  *      or {"paths": [...], "labels": [...], "classes": [...]} files in place;
+ *      or {"array": {...}, "labels": [...], "classes": [...]} images that are arrays of uint8:
+ * {"height", "width", "channels": 1|3|4, "strides": [bytes from row to row, from pixel to pixel,
+ * from channel to channel], "files": [paths] or "memory": {"address", "bytes"}, "stretches":
+ * [{"file": its number, "offset": of the first value of the first image, "stride": bytes from image
+ * to image, "rows": images}...]}. Memory is the program's own and readable at its address; it stays
+ * so until the dataset and all loaders of it were closed, and reads that hr_close may have left
+ * have ended. A wrong address ends the process;
  *      or {"parts": [{"path"...}, {"paths"...}...], "classes": [...]} the samples of several
  * datasets, one dataset after the other, each part given as one of these. Labels stay those
  * of their part. Without "classes" all parts that have class names must have the same ones; an
@@ -98,16 +105,18 @@ int32_t hr_close(hr_handle handle, hr_error *error);
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
- * "concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards", "bytes", "backend",
- * "parts": [{"rows", "kind", "path"}...] of several, "source": {"format", "image", "label",
- * "columns"} and "warnings": [...] of containers, ...} and, with index >= 0, of that sample:
+ * "arrays"|"memory"|"concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards",
+ * "bytes", "backend", "parts": [{"rows", "kind", "path"}...] of several, "source": {"format",
+ * "image", "label", "columns"} and "warnings": [...] of containers, ...} and, with index >= 0, of
+ * that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays
  * as {"dtype","shape","data": base64}. */
 int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
                         size_t *need, hr_error *error);
 
-/* The encoded bytes of one sample, checksum verified, copied to the caller's buffer. */
+/* The encoded bytes of one sample, checksum verified, copied to the caller's buffer. Those of an
+ * image of an array are binary PPM, of one channel PGM. */
 int32_t hr_dataset_read(hr_handle dataset, int64_t index, uint8_t *buffer, size_t capacity,
                         size_t *need, hr_error *error);
 

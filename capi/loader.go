@@ -96,7 +96,9 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, planError(err)
 	}
 	views := c.views()
-	made, err := transform.ParseRecipe(views, c.Resolution, transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode}
+	options.SourceWidth, options.SourceHeight = d.ImageSize()
+	made, err := transform.ParseRecipe(views, c.Resolution, options)
 	if err != nil {
 		return nil, planError(err)
 	}

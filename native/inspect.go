@@ -22,6 +22,7 @@ const (
 	CodecJPEG    uint8 = C.HRN_CODEC_JPEG
 	CodecPNG     uint8 = C.HRN_CODEC_PNG
 	CodecPPM     uint8 = C.HRN_CODEC_PPM
+	CodecRaw     uint8 = C.HRN_CODEC_RAW
 )
 
 // The values of Facts.Sampling: how a JPEG's colour is stored in proportion to its brightness.

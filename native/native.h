@@ -76,6 +76,7 @@ typedef struct hrn_mixup {
 typedef struct hrn_job {
   const uint8_t *bytes;
   size_t length;
+  hrn_raw raw;         /* what the bytes are without a header; else of 0 channels */
   hrn_key key;         /* of the first view; key.view + k is that of view k */
   uint32_t crc32c;     /* the stored checksum */
   int32_t check_crc;   /* 1: compare it with the bytes first */

@@ -72,6 +72,7 @@ type Output struct {
 	Grey                       bool // of the three channels the first alone
 	Normalize                  bool
 	Mean, Std                  [3]float32
+	SourceWidth, SourceHeight  uint32 // of every image that the plan will see; 0: not known
 }
 
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
@@ -106,6 +107,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		scale:  C.int32_t(output.Scale),
 		mode:   C.int32_t(output.Mode),
 	}
+	form.source_width, form.source_height = C.int32_t(output.SourceWidth), C.int32_t(output.SourceHeight)
 	if output.Unmixed {
 		form.unmixed = 1
 	}

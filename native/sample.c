@@ -288,10 +288,12 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
                       job->length, found, job->crc32c);
     }
   }
-  uint32_t width, height;
-  if (hrn_decode_header(context, job->bytes, job->length, &width, &height, status) != HRN_OK) {
-    return status->code;
-  }
+  uint32_t width = job->raw.width, height = job->raw.height;
+  const int code =
+      job->raw.channels != 0
+          ? hrn_decode_raw(context, job->bytes, job->length, &job->raw, status)
+          : hrn_decode_header(context, job->bytes, job->length, &width, &height, status);
+  if (code != HRN_OK) return code;
   /* Points only say where a decoder may begin. Altered ones could show as wrong pixels, so they are
    * left out, and the pixels are those of a decode from the start. */
   if (!job->check_seek_crc || hrn_crc32c(0, job->seek, job->seek_length) == job->seek_crc32c) {

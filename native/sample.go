@@ -18,6 +18,18 @@ type Seek struct {
 	HasCRC bool
 }
 
+// Raw says what the bytes of a sample without a header are: pixels, value c of pixel (y, x) at
+// Origin + y*Row + x*Pixel + c*Channel. The zero value stands for a sample that has a header.
+type Raw struct {
+	Width, Height, Channels     uint32
+	Origin, Row, Pixel, Channel int64
+}
+
+func (r *Raw) c() C.hrn_raw {
+	return C.hrn_raw{width: C.uint32_t(r.Width), height: C.uint32_t(r.Height), channels: C.uint32_t(r.Channels),
+		origin: C.int64_t(r.Origin), row: C.int64_t(r.Row), pixel: C.int64_t(r.Pixel), channel: C.int64_t(r.Channel)}
+}
+
 // View is one image of a sample: the plan that makes it, and where it goes, which is C, mapped or
 // pinned memory of at least the plan's size.
 type View struct {
@@ -77,6 +89,17 @@ const MaxViews = C.HRN_MAX_VIEWS
 // the pixels are still Pillow's. The error is an *Error; after one, the views' content is undefined.
 func (c *Context) Sample(data unsafe.Pointer, length int64, seek Seek, key Key, crc *uint32,
 	views ...View) (warnings uint32, err error) {
+	return c.sample(data, length, seek, nil, key, crc, views)
+}
+
+// SampleRaw is Sample for bytes without a header.
+func (c *Context) SampleRaw(data unsafe.Pointer, length int64, raw *Raw, key Key, views ...View) error {
+	_, err := c.sample(data, length, Seek{}, raw, key, nil, views)
+	return err
+}
+
+func (c *Context) sample(data unsafe.Pointer, length int64, seek Seek, raw *Raw, key Key, crc *uint32,
+	views []View) (warnings uint32, err error) {
 	if length < 0 {
 		return 0, &Error{Code: Argument, Offset: -1, Text: "negative record length"}
 	}
@@ -90,6 +113,9 @@ func (c *Context) Sample(data unsafe.Pointer, length int64, seek Seek, key Key, 
 		view_count:  C.int32_t(len(views)),
 		seek:        (*C.uint8_t)(seek.Data),
 		seek_length: C.size_t(seek.Length),
+	}
+	if raw != nil {
+		job.raw = raw.c()
 	}
 	for i, v := range views {
 		job.views[i] = C.hrn_view{plan: v.Plan.c, destination: v.To, capacity: C.uint64_t(v.Capacity)}

@@ -102,6 +102,8 @@ func (d *Dataset) name() string {
 		return d.path
 	case d.parts != nil:
 		return "a concatenation"
+	case d.kind == InMemory:
+		return "an array in memory"
 	}
 	return "a list of files"
 }

@@ -33,6 +33,8 @@ type Dataset struct {
 	table *Table    // of scanned containers
 	parts *parts    // of concatenations
 
+	arrays *arrays // of arrays of pixels
+
 	fingerprint func() string
 	classes     []string
 }
@@ -130,6 +132,9 @@ func (d *Dataset) Shards() []ShardInfo {
 	if d.table != nil {
 		return d.table.Shards
 	}
+	if d.arrays != nil {
+		return d.arrays.shards
+	}
 	if d.info == nil {
 		return nil
 	}
@@ -167,6 +172,9 @@ func (d *Dataset) Sample(i int64) (Sample, error) {
 	if d.table != nil {
 		return d.table.sample(i), nil
 	}
+	if d.arrays != nil {
+		return d.arrays.sample(i), nil
+	}
 	return Sample{Index: i, Length: UnknownLength, Label: d.files.Label(i)}, nil
 }
 
@@ -185,6 +193,9 @@ func (d *Dataset) Key(i int64) (string, error) {
 	if d.table != nil {
 		return string(d.table.Keys.Bytes(i)), nil
 	}
+	if d.arrays != nil {
+		return d.arrays.key(i), nil
+	}
 	return formats.SampleKey(d.files.Path(i)), nil
 }
 
@@ -198,6 +209,13 @@ func (d *Dataset) Path(i int64) (string, error) {
 	}
 	if d.table != nil {
 		return d.ShardPath(int(d.table.Shard[i])), nil
+	}
+	if d.kind == InMemory {
+		return "", nil
+	}
+	if d.kind == Arrays {
+		s, _ := d.arrays.at(i)
+		return d.ShardPath(int(s.File)), nil
 	}
 	if d.index == nil {
 		return d.join(d.files.Path(i)), nil
@@ -245,7 +263,7 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 		return d.contained(i, field)
 	}
 	if d.index == nil {
-		return nil, NewError(fault.KindArgument, d.path, "there is no field %q; a listed folder has none", field)
+		return nil, NewError(fault.KindArgument, d.path, "there is no field %q; a dataset that is %s has none", field, d.kind)
 	}
 	return d.index.field(i, field)
 }
@@ -277,7 +295,7 @@ func (d *Dataset) MostBytes(field string) (int64, error) {
 		return d.mostLocated(field)
 	}
 	if d.index == nil {
-		return 0, NewError(fault.KindArgument, d.path, "there is no field %q; a listed folder has none", field)
+		return 0, NewError(fault.KindArgument, d.path, "there is no field %q; a dataset that is %s has none", field, d.kind)
 	}
 	return d.index.mostBytes(field)
 }

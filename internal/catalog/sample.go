@@ -45,6 +45,7 @@ type Sample struct {
 	HasCRC  bool // CRC32C holds; false in a listed folder
 	Verdict Verdict
 	Seek    SeekPlace
+	Pixels  *Pixels // what the bytes of an image of an array are; nil for files
 }
 
 // SeekPlace is where a sample's seek points lie in the seek file; all 0 where it has none.
@@ -92,7 +93,7 @@ type Array struct {
 // Kind says how a dataset lies on disk.
 type Kind uint8
 
-// The six kinds.
+// The eight kinds.
 const (
 	Packed       Kind = iota // shards and index in one directory
 	Indexed                  // an image folder with an index beside or elsewhere
@@ -100,10 +101,12 @@ const (
 	Concatenated             // several datasets of any kind, one after the other
 	Scanned                  // containers of others, whose headers were read
 	Contained                // containers of others, with an index
+	Arrays                   // arrays of pixels in files
+	InMemory                 // the same in memory of the program's own
 )
 
 // InShards is true where samples are stretches of larger files, which have numbers.
-func (k Kind) InShards() bool { return k == Packed || k == Scanned || k == Contained }
+func (k Kind) InShards() bool { return k == Packed || k == Scanned || k == Contained || k == Arrays }
 
 func (k Kind) String() string {
 	switch k {
@@ -117,6 +120,10 @@ func (k Kind) String() string {
 		return "scanned"
 	case Contained:
 		return "contained"
+	case Arrays:
+		return "arrays"
+	case InMemory:
+		return "memory"
 	default:
 		return "listed"
 	}

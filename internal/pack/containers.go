@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unsafe"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -26,6 +27,9 @@ type ContainerOptions struct {
 	Fields     []string        `json:"fields"`
 	Classes    []string        `json:"classes"`
 	Split      string          `json:"split"`
+
+	Array  *catalog.ArrayConfig `json:"array"`  // in place of any of these: arrays of pixels,
+	Labels []int64              `json:"labels"` // with a label for each image, or none
 }
 
 func (o *ContainerOptions) scanOptions() scan.Options {
@@ -34,6 +38,9 @@ func (o *ContainerOptions) scanOptions() scan.Options {
 
 func (o *ContainerOptions) open(source string) (*catalog.Dataset, error) {
 	options := o.scanOptions()
+	if o.Array != nil {
+		return catalog.FromArrays(o.Array, o.Labels, o.Classes)
+	}
 	if o.Containers == nil {
 		return scan.Open(source, options)
 	}
@@ -50,6 +57,8 @@ type extent struct {
 	size           int64 // of the container
 	frame          catalog.Frame
 	framed         bool // frame is a record around it that has a checksum
+	pixels         *catalog.Pixels
+	memory         unsafe.Pointer // where it lies, if not in a file
 }
 
 // containers are the samples of a dataset in containers as a source.
@@ -66,7 +75,7 @@ func openContainers(source string, o *ContainerOptions, stored bool) (*container
 	if err != nil {
 		return nil, err
 	}
-	if !d.Kind().InShards() || d.Kind() == catalog.Packed {
+	if !d.Kind().InShards() && d.Kind() != catalog.InMemory || d.Kind() == catalog.Packed {
 		d.Release()
 		return nil, nil
 	}
@@ -84,7 +93,12 @@ func (c *containers) next(it *item) (bool, error) {
 		return false, err
 	}
 	*it = item{seq: i, label: s.Label, hasCls: s.Label != catalog.NoLabel, shard: s.Shard}
-	it.inside = &extent{offset: s.Offset, length: s.Length, size: c.dataset.Shards()[s.Shard].Size}
+	it.inside = &extent{offset: s.Offset, length: s.Length, pixels: s.Pixels}
+	if at, ok := c.dataset.Bytes(s); ok {
+		it.inside.memory = at
+	} else {
+		it.inside.size = c.dataset.Shards()[s.Shard].Size
+	}
 	it.inside.frame, it.inside.framed = c.dataset.Frame(i)
 	if it.path, err = c.dataset.Path(i); err != nil {
 		return false, err
@@ -128,12 +142,19 @@ func (c *containers) describe(root string) func(*catalog.Manifest) {
 // readInside loads the bytes of a sample in a container. With a checksum of the whole record that is read,
 // and compared, too: it is what the container's own reader would do.
 func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
+	x := r.inside
+	r.length = x.length
+	if x.pixels != nil && uint64(r.length) > in.limits.MaxRecordBytes {
+		return buffer, recordError(r, fault.KindLimit, fmt.Sprintf("the image has %d bytes, max_record_bytes is %d", r.length, in.limits.MaxRecordBytes), nil)
+	}
+	if x.memory != nil {
+		wait(x.length)
+		return buffer, r.takePixels(unsafe.Slice((*byte)(x.memory), x.length))
+	}
 	f, err := in.container(r)
 	if err != nil {
 		return buffer, err
 	}
-	x := r.inside
-	r.length = x.length
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
 	}
@@ -162,9 +183,25 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 			return buffer, e
 		}
 	}
+	if x.pixels != nil {
+		return buffer, r.takePixels(data)
+	}
 	r.space = data
 	r.data = data[x.offset-at.Offset:][:x.length:x.length]
 	return buffer, nil
+}
+
+// takePixels makes a file of an image of an array, which has none.
+func (r *record) takePixels(data []byte) error {
+	file, err := r.inside.pixels.PPM(data)
+	if err != nil {
+		return recordError(r, fault.KindMemory, err.Error(), nil)
+	}
+	if len(file) > maxRecordBytes {
+		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
+	}
+	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
+	return nil
 }
 
 // container is the open file of a record, kept for the next one: neighbours share it.

@@ -62,7 +62,7 @@ func (in *inspector) close() {
 // read loads the file of r into buffer (grown as needed), unless the sample is in memory. wait
 // is asked before memory is taken, with the bytes that are needed.
 func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
-	if r.path == "" {
+	if r.path == "" && r.inside == nil {
 		r.data, r.length = r.item.data, int64(len(r.item.data))
 		wait(r.length) // it is in memory already; this holds back the samples behind it
 		return buffer, nil

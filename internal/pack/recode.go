@@ -113,7 +113,9 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	if made == original {
 		return nil
 	}
-	r.original = r.length
+	if !r.raw { // of an array it is known
+		r.original = r.length
+	}
 	switch {
 	case c.Raw:
 		r.raw, r.extension = true, "ppm"
@@ -121,7 +123,7 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 			made = original
 		}
 	case made == reencoded && codec != native.CodecJPEG:
-		r.extension = "jpg"
+		r.raw, r.extension = false, "jpg"
 	}
 	r.data, r.length, r.recoded, r.verdict = data, int64(len(data)), made, catalog.Unknown
 	// What the index says is read from the bytes that are stored, whoever wrote them.

@@ -161,6 +161,12 @@ func openSource(c *PackConfig) (source, error) {
 // openFolderOr opens a folder of class folders, or what else may be a source in place.
 func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool) (source, error) {
 	options := o.scanOptions()
+	if o.Array != nil && stored {
+		return nil, catalog.NewError(fault.KindArgument, path, "an array of pixels has no use for an index: it says itself where its images lie")
+	}
+	if o.Array != nil {
+		return openContainers(path, o, stored)
+	}
 	info, err := os.Stat(path)
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
 		f, err := openFolder(path, allowEmpty)

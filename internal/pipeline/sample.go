@@ -112,7 +112,12 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	}
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
-	warnings, err := w.context.Sample(view.Pointer, view.Length, points(seek, sample), key, crc, w.views...)
+	var warnings uint32
+	if p := sample.Pixels; p != nil {
+		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), key, w.views...)
+	} else {
+		warnings, err = w.context.Sample(view.Pointer, view.Length, points(seek, sample), key, crc, w.views...)
+	}
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
@@ -181,6 +186,12 @@ func points(seek mmap.View, sample catalog.Sample) native.Seek {
 		return native.Seek{}
 	}
 	return native.Seek{Data: seek.Pointer, Length: seek.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
+}
+
+// rawOf is an image of an array for the decoder.
+func rawOf(p *catalog.Pixels) *native.Raw {
+	return &native.Raw{Width: p.Width, Height: p.Height, Channels: p.Channels,
+		Origin: p.Origin, Row: p.Row, Pixel: p.Pixel, Channel: p.Channel}
 }
 
 // convict says what is wrong with a sample that was found faulty when it was packed or indexed;

@@ -84,6 +84,9 @@ func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if s.kind(sample).InShards() {
 		return s.readShard(sample, b)
 	}
+	if at, ok := s.dataset.Bytes(sample); ok {
+		return mmap.View{Pointer: at, Length: sample.Length}, nil
+	}
 	return s.readFile(sample, b)
 }
 

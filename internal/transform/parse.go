@@ -18,6 +18,8 @@ type Options struct {
 	Layout string // NCHW, NHWC
 	Scale  string // div: v1 ToTensor; mul: v2 ToDtype(scale=True)
 	Mode   string // exact, fast
+	// SourceWidth and SourceHeight are those of every image, where these are known to be alike; else 0.
+	SourceWidth, SourceHeight uint32
 }
 
 // Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
@@ -225,7 +227,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 
 // output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
-	var out native.Output
+	out := native.Output{SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight}
 	for _, choice := range []struct {
 		what, value, fallback string
 		names                 map[string]int32

@@ -8,7 +8,8 @@ enum hrn_codec {
   HRN_CODEC_UNKNOWN = 0,
   HRN_CODEC_JPEG = 1,
   HRN_CODEC_PNG = 2,
-  HRN_CODEC_PPM = 3 /* binary PPM and PGM of 8 bits: pixels as they are */
+  HRN_CODEC_PPM = 3, /* binary PPM and PGM of 8 bits: pixels as they are */
+  HRN_CODEC_RAW = 4  /* the same without a header: part of an array */
 };
 enum hrn_sampling {
   HRN_SAMPLING_UNKNOWN = 0,

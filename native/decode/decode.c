@@ -76,7 +76,7 @@ double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t d
   const double area = (double)box->width * box->height;
   /* A large union would need memory that its windows, one after the other, do not. */
   if (4 * area > (double)context->limits.max_decoder_bytes / 4) return INFINITY;
-  if (context->record->codec == HRN_CODEC_PPM) return area; /* copied */
+  if (context->record->codec >= HRN_CODEC_PPM) return area; /* copied */
   const double scale = denominator,
                whole = (double)context->record->width * context->record->height;
   double read = context->record->width * scale * ((double)box->top + box->height);
@@ -112,9 +112,10 @@ int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, h
   }
   if (context->record->codec != HRN_CODEC_JPEG) {
     hrn_image image;
-    const int code = context->record->codec == HRN_CODEC_PNG
-                         ? hrn_png_window(context, box, &image, status)
-                         : hrn_ppm_window(context, box, &image, status);
+    const uint8_t codec = context->record->codec;
+    const int code = codec == HRN_CODEC_PNG   ? hrn_png_window(context, box, &image, status)
+                     : codec == HRN_CODEC_RAW ? hrn_raw_window(context, box, &image, status)
+                                              : hrn_ppm_window(context, box, &image, status);
     if (code == HRN_OK) *rows = hrn_rows_of(&image);
     return code;
   }

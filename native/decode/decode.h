@@ -49,6 +49,20 @@ int hrn_to_baseline(hrn_context *context, const uint8_t *bytes, size_t length, h
 int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
                       uint32_t *height, hrn_status *status);
 
+/* An image of an array: where in a record the values of its pixels lie. Value c of pixel (y, x) is
+ * at origin + y * row + x * pixel + c * channel; steps may be negative, or 0. */
+typedef struct hrn_raw {
+  uint32_t width, height;
+  uint32_t channels; /* 1, which is red, green and blue; 3; or 4, whose last is left out, as
+                      * Pillow's convert("RGB") does */
+  int64_t origin, row, pixel, channel;
+} hrn_raw;
+
+/* The same as hrn_decode_header for a record without a header. HRN_INTERNAL where a value would lie
+ * outside of the record: a caller that was told of an array has checked all of it. */
+int hrn_decode_raw(hrn_context *context, const uint8_t *bytes, size_t length, const hrn_raw *raw,
+                   hrn_status *status);
+
 /* After hrn_decode_header: the seek points of the same record (hrn_job.seek), for the windows that
  * follow. */
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length);

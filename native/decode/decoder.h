@@ -20,6 +20,7 @@ typedef struct hrn_record {
   uint8_t codec; /* enum hrn_codec, unknown until a header was read */
   bool fast;     /* hrn_decode_fast was asked for */
   hrn_ppm ppm;
+  hrn_raw raw; /* of HRN_CODEC_RAW */
 } hrn_record;
 
 /* decode.c: starts work on a record. */
@@ -32,5 +33,8 @@ int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *s
 int hrn_ppm_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
 int hrn_ppm_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
 int hrn_ppm_inspect(hrn_context *context, hrn_facts *facts, hrn_status *status);
+
+/* raw.c */
+int hrn_raw_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
 
 #endif

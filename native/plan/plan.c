@@ -22,6 +22,12 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->unmixed < 0 || output->unmixed > 1) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unmixed is %d, must be 0 or 1", output->unmixed);
   }
+  if (output->source_width < 0 || output->source_height < 0 ||
+      (output->source_width > 0) != (output->source_height > 0) ||
+      output->source_width > HRN_MAX_LENGTH || output->source_height > HRN_MAX_LENGTH) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "a source of %d x %d pixels", output->source_width,
+                    output->source_height);
+  }
   if (output->grey < 0 || output->grey > 1) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "grey is %d, must be 0 or 1", output->grey);
   }
@@ -112,7 +118,9 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
 }
 
 static void compile_size(hrn_plan *plan) {
-  const known_size size = size_after(plan->ops, 0, plan->count, (known_size){0, 0, 0});
+  const hrn_output *output = &plan->output;
+  const known_size source = {output->source_width > 0, output->source_width, output->source_height};
+  const known_size size = size_after(plan->ops, 0, plan->count, source);
   if (!size.known) return;
   plan->size = (hrn_size){1, (uint32_t)size.width, (uint32_t)size.height, images_of(plan),
                           bytes_of(plan, size.width, size.height)};

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
+from headrace._arrays import held
 from headrace._engine import _lib, arguments, containers
 from headrace._engine import fields as values
 from headrace.errors import ArgumentError, HeadraceError, NoSampleError
@@ -61,8 +62,8 @@ class Dataset:
     Attributes:
         classes: the class names in the order of their numbers.
         kind: "packed", "indexed" (a folder with an index), "listed" (a folder as it is),
-            "scanned" (containers as they are), "contained" (an index of containers) or
-            "concatenated".
+            "scanned" (containers as they are), "contained" (an index of containers), "arrays" (of
+            pixels, in files), "memory" (the same, ``from_arrays``) or "concatenated".
         fingerprint: a short text that differs when the samples differ.
 
     Args:
@@ -155,6 +156,49 @@ class Dataset:
         return made
 
     @classmethod
+    def from_arrays(
+        cls,
+        images: Any,
+        labels: Any = None,
+        classes: Sequence[str] | None = None,
+        *,
+        layout: str | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> Dataset:
+        """A dataset of images that are an array in memory already.
+
+        Nothing is copied: the array is read where it lies, and kept alive until the dataset and
+        its loaders are closed. Who writes to it meanwhile changes the images. Pickling the dataset
+        pickles the array.
+
+        Args:
+            images: a NumPy array, a memory map or a torch tensor on the CPU, of uint8 and of shape
+                (N, H, W), (N, H, W, C) or (N, C, H, W) with 1, 3 or 4 channels; of four, which are
+                RGBA, the last is left out. Any strides. A memory map whose file is cut while it is
+                read ends the process with a bus error.
+            labels: for each the number of its class, or the name where ``classes`` are given, as
+                any sequence, array or tensor; None: every label is -1.
+            classes: the class names in the order of their numbers; None: there are only numbers.
+            layout: "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the channel.
+
+        Raises:
+            ArgumentError: the shape leaves the layout open or fits none, or ``labels`` are not as
+                many as the images.
+            UnsupportedError: the images are not of uint8.
+            EmptyDatasetError: there are none.
+        """
+        config: dict[str, Any] = {"array": held.config(images, layout)}
+        numbers = None
+        if classes is not None:
+            config["classes"] = arguments.each("classes", classes, arguments.name)
+            numbers = {name: number for number, name in enumerate(config["classes"])}
+        rows = config["array"]["stretches"][0]["rows"]
+        config["labels"] = held.labels(labels, rows, numbers)
+        made = cls.__new__(cls)
+        made._open(config, BACKENDS[0], True, limits)
+        return made
+
+    @classmethod
     def concat(
         cls, datasets: Iterable[Dataset | Path], classes: Sequence[str] | None = None
     ) -> Dataset:
@@ -212,6 +256,7 @@ class Dataset:
         self.handle  # noqa: B018 - opens it: a bad path is refused here
 
     def __getstate__(self) -> dict[str, Any]:
+        held.check_given_back(self._config)
         return {"config": self._config}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -224,7 +269,21 @@ class Dataset:
         """The engine's handle of this dataset, which is opened where it is not yet."""
         if self._handle is None:
             self._handle = _lib.opened("hr_dataset_open", self._config)
+            if arrays := self.arrays:
+                self._handle.keep(dict(enumerate(arrays)))
         return self._handle.value
+
+    def array_config(self) -> dict[str, Any] | None:
+        """What the engine is told of its arrays; None where it is another dataset."""
+        if "array" not in self._config:
+            return None
+        held.check_given_back(self._config)
+        return {name: self._config.get(name) for name in ("array", "labels", "classes")}
+
+    @property
+    def arrays(self) -> list[Any]:
+        """The arrays in memory that its images are read from, of all parts."""
+        return [array["memory"].array for array in held.within(self._config)]
 
     @property
     def info(self) -> dict[str, Any]:
@@ -328,8 +387,11 @@ class Dataset:
 
     def close(self) -> None:
         """Closes the files. Loaders made of this dataset keep what they need."""
-        if self._handle is not None:
-            self._handle.close()
+        if self._handle is None:
+            return
+        self._handle.close()
+        for array in held.within(self._config):
+            array["memory"] = None
 
     def __enter__(self) -> Dataset:
         return self
@@ -340,6 +402,8 @@ class Dataset:
     def __repr__(self) -> str:
         parts = self._config.get("parts")
         source = self._config.get("path", "files in place")
+        if "array" in self._config:
+            source = "an array in memory"
         if "containers" in self._config:
             source = f"{len(self._config['containers'])} containers"
         if parts is not None:
@@ -363,6 +427,7 @@ def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"path": arguments.path(name, part)}, {}
     config = part.__getstate__()["config"]
     source = {key: value for key, value in config.items() if key not in _SETTINGS}
+    source = held.copied(source)  # the part may be closed
     # Of files in place no CRC is known.
-    settings = _SETTINGS[:-1] if "paths" in source else _SETTINGS
+    settings = _SETTINGS[:-1] if "paths" in source or "array" in source else _SETTINGS
     return source, {key: config.get(key) for key in settings}

@@ -215,6 +215,8 @@ class Loader:
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
             # The engine is not closed at exit, where the process frees everything: closing would
             # wait for a read that hangs, and raise ClosedError in threads that still iterate.
+            if arrays := self.dataset.arrays:  # which the dataset's close gives back
+                self._engine.keep(dict(enumerate(arrays)))
             self._engine.close.atexit = False
             self._opened_for = wanted
             if self._own_order:

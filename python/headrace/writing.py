@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace._engine import _lib, arguments, containers, scarce
 from headrace._engine import fields as values_of
+from headrace.dataset import Dataset
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
@@ -23,7 +24,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "
 
 
 def pack(
-    source: Path | Sequence[Path],
+    source: Path | Sequence[Path] | Dataset,
     destination: Path,
     *,
     format: str | None = None,
@@ -57,7 +58,7 @@ def pack(
     Args:
         source: a folder with one folder of images a class; or a CSV or Parquet file with a path
             and a label a row, and any further columns as fields; or containers, as ``Dataset``
-            takes them.
+            takes them; or a ``Dataset`` of arrays, whose images are stored as decoded pixels.
         format, image, label, fields, classes, split: of containers, as for ``Dataset``.
         destination: a directory that does not exist yet.
         shard_size: bytes a shard may have, as a number or as text: "256MB", "1GiB".
@@ -184,8 +185,15 @@ def verify(
     return _run("verify", config, num_threads, on_progress)
 
 
-def _containers(source: Path | Sequence[Path], *choices: Any) -> dict[str, Any]:
+def _containers(source: Path | Sequence[Path] | Dataset, *choices: Any) -> dict[str, Any]:
     """The source of a job, with what is said of its containers."""
+    if isinstance(source, Dataset):
+        found = source.array_config()
+        if found is None:
+            raise arguments.refuse("source", source, "a path, or a dataset of arrays,")
+        if any(choice is not None for choice in choices):
+            raise arguments.refuse("source", source, "no further choice for a dataset")
+        return found
     found = containers.config("source", source, *choices)
     if "path" in found:
         found["source"] = found.pop("path")

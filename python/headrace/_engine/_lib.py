@@ -319,15 +319,18 @@ class Handle:
         # The library writes the handle to where the finalizer looks for it, so that no exception
         # comes between opening an object and owning it.
         self.place = _HANDLE()
+        self._kept: list[dict[int, Any]] = []
         self.close: weakref.finalize[..., Handle] = weakref.finalize(
             self, close_if_open, self.place
         )
 
     def keep(self, loans: dict[int, Any]) -> None:
         """Keeps what is lent to the object alive until it was closed."""
-        before = self.close
-        self.close = weakref.finalize(self, _close_lent, self.place, loans)
-        before.detach()
+        self._kept.append(loans)
+        if len(self._kept) == 1:
+            before = self.close
+            self.close = weakref.finalize(self, _close_lent, self.place, self._kept)
+            before.detach()
 
     @property
     def value(self) -> int:
@@ -352,13 +355,20 @@ def to_text(config: Mapping[str, Any]) -> bytes:
     for name, value in _step_arguments(config):
         _check_finite(name, value)
     try:
-        return json.dumps(config, allow_nan=False).encode()
+        return json.dumps(config, allow_nan=False, default=_in_memory).encode()
     except (TypeError, ValueError, RecursionError):
         for name, value in _step_arguments(config):
             _check_sayable(name, value)
         for name, value in config.items():
             _check_sayable(name, value)
         raise
+
+
+def _in_memory(value: Any) -> Any:
+    """What stands in a configuration for memory, which JSON says by its address."""
+    if not hasattr(value, "to_json"):
+        raise TypeError
+    return value.to_json()
 
 
 def _step_arguments(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -373,7 +383,7 @@ def _step_arguments(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _check_sayable(name: str, value: Any) -> None:
     try:
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False, default=_in_memory)
     except TypeError:
         allowed = "expected numbers, text, True, False, None, or lists of them"
         raise ArgumentTypeError(f"{name} is {shown(value)} ({allowed})") from None
@@ -432,14 +442,16 @@ _CLOSE_GRACE_S = 0.45
 _stuck: list[dict[int, Any]] = []
 
 
-def _close_lent(handle: c_int64, loans: dict[int, Any]) -> None:
+def _close_lent(handle: c_int64, kept: list[dict[int, Any]]) -> None:
     begun = time.monotonic()
     close_if_open(handle)
-    if time.monotonic() - begun < _CLOSE_GRACE_S:
-        loans.clear()
-    elif loans:
-        # A read that does not end kept a thread, which may yet write into what is lent.
-        _stuck.append(dict(loans))
+    over = time.monotonic() - begun < _CLOSE_GRACE_S
+    for loans in kept:
+        if not over and loans:
+            # A read that does not end kept a thread, which may yet use what is lent.
+            _stuck.append(dict(loans))
+        if over:
+            loans.clear()
 
 
 def release(batch: int) -> None:

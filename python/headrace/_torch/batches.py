@@ -81,7 +81,10 @@ class Engine:
                 "world_size": 1,
                 "epoch": self._epoch,
             }
-            handle = _lib.opened("hr_loader_open", config, recipe.samples.dataset.handle)
+            dataset = recipe.samples.dataset
+            handle = _lib.opened("hr_loader_open", config, dataset.handle)
+            if arrays := dataset.arrays:
+                handle.keep(dict(enumerate(arrays)))
             if self._lender is not None:
                 info = _lib.info("hr_loader_info", handle.value)
                 self._lender.serve(handle, int(info["slot_bytes"]), recipe.prefetch)

@@ -1,0 +1,331 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"sync"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/mmap"
+)
+
+// ArrayConfig says which arrays of pixels (uint8) a dataset consists of: in files, or in memory. Images
+// are numbered as Stretches name them.
+type ArrayConfig struct {
+	Height   int64    `json:"height"`
+	Width    int64    `json:"width"`
+	Channels int64    `json:"channels"` // 1, 3 or 4
+	Strides  [3]int64 `json:"strides"`  // bytes from row to row, pixel to pixel, channel to channel
+
+	Files  []pathjson.Text `json:"files"`  // these, or:
+	Memory *MemoryConfig   `json:"memory"` // one piece of the program's own
+
+	Stretches []Stretch `json:"stretches"`
+}
+
+// MemoryConfig is readable memory that stays where it is for as long as the dataset and its loaders do.
+type MemoryConfig struct {
+	Address uint64 `json:"address"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// Stretch is images one after the other at equal distances.
+type Stretch struct {
+	File   int64 `json:"file"`   // its number among Files
+	Offset int64 `json:"offset"` // of the first value of the first image, in bytes
+	Stride int64 `json:"stride"` // from image to image
+	Rows   int64 `json:"rows"`
+}
+
+// Pixels is one image of an array: value c of pixel (y, x) is at Origin + y*Row + x*Pixel + c*Channel
+// of the sample's bytes.
+type Pixels struct {
+	Height, Width, Channels     uint32
+	Origin, Row, Pixel, Channel int64
+}
+
+// arrays is an ArrayConfig that was checked.
+type arrays struct {
+	pixels    Pixels
+	length    int64 // of the bytes from an image's first value to its last, wherever these lie
+	stretches []Stretch
+	ends      []int64        // the number of images up to the last of each
+	memory    unsafe.Pointer // nil where there are files
+	shards    []ShardInfo
+	labels    []int64 // nil: there are none
+}
+
+// mostSide is that of any image (native's HRN_MAX_LENGTH); so many stretches are a gigabyte. Rows take
+// no memory where images lie on top of each other, so it is numbers made of theirs that are bounded.
+const (
+	mostSide      = 1 << 24
+	mostStretches = 1 << 25
+	mostRows      = 1 << 40
+)
+
+// FromArrays makes a dataset of arrays of pixels. Every image is seen to lie inside of its file or memory
+// here, so that no later number can lead out of it. labels may be nil; so may classes.
+func FromArrays(c *ArrayConfig, labels []int64, classes []string) (*Dataset, error) {
+	a, err := newArrays(c)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{kind: Arrays, arrays: a, classes: append([]string(nil), classes...)}
+	var sizes []int64
+	if c.Memory != nil {
+		d.kind, sizes = InMemory, []int64{c.Memory.Bytes}
+		// An address of the program's own, which no type of Go's has ever been.
+		a.memory = *(*unsafe.Pointer)(unsafe.Pointer(&c.Memory.Address))
+	} else if d.path, sizes, err = a.open(c.Files); err != nil {
+		return nil, err
+	}
+	if err := a.place(c, sizes); err != nil {
+		return nil, err
+	}
+	d.rows = a.ends[len(a.ends)-1]
+	if err := a.label(labels, classes, d.rows); err != nil {
+		return nil, err
+	}
+	d.fingerprint = sync.OnceValue(func() string { return a.fingerprint(d.rows) })
+	d.refs.Store(1)
+	return d, nil
+}
+
+// newArrays checks an image's shape, and finds out what of a file it spans.
+func newArrays(c *ArrayConfig) (*arrays, error) {
+	refuse := func(format string, args ...any) (*arrays, error) {
+		return nil, NewError(fault.KindArgument, "", "array: "+format, args...)
+	}
+	switch {
+	case (c.Files == nil) == (c.Memory == nil):
+		return refuse("files and memory: one of them is expected")
+	case c.Height < 1 || c.Height > mostSide || c.Width < 1 || c.Width > mostSide:
+		return refuse("%s", fault.Differs("the sides of an image", fmt.Sprintf("1 to %d", mostSide), fmt.Sprintf("%d x %d", c.Height, c.Width)))
+	case c.Channels != 1 && c.Channels != 3 && c.Channels != 4:
+		return refuse("%s", fault.Differs("the channels of an image", "1, 3 or 4", c.Channels))
+	case len(c.Stretches) == 0 || len(c.Stretches) > mostStretches:
+		return nil, NewError(fault.KindEmpty, "", "the array holds no image")
+	}
+	low, high := int64(0), int64(0)
+	for i, count := range []int64{c.Height, c.Width, c.Channels} {
+		whole, ok := product(c.Strides[i], count-1)
+		if ok && whole < 0 {
+			low, ok = sum(low, whole)
+		} else if ok {
+			high, ok = sum(high, whole)
+		}
+		if !ok {
+			return refuse("strides %v lead beyond all memory", c.Strides)
+		}
+	}
+	length, ok := sum(high+1, -low)
+	if !ok || high == math.MaxInt64 {
+		return refuse("strides %v lead beyond all memory", c.Strides)
+	}
+	return &arrays{length: length, pixels: Pixels{Height: uint32(c.Height), Width: uint32(c.Width), Channels: uint32(c.Channels),
+		Origin: -low, Row: c.Strides[0], Pixel: c.Strides[1], Channel: c.Strides[2]}}, nil
+}
+
+// product and sum say whether their result fits.
+func product(a, b int64) (int64, bool) {
+	c := a * b
+	return c, a == 0 || (c/a == b && !(a == -1 && b == math.MinInt64))
+}
+
+func sum(a, b int64) (int64, bool) {
+	c := a + b
+	return c, (c > a) == (b > 0)
+}
+
+// open looks at the files, and returns the folder that all lie below.
+func (a *arrays) open(files []pathjson.Text) (root string, sizes []int64, err error) {
+	if len(files) == 0 {
+		return "", nil, NewError(fault.KindEmpty, "", "the array has no file")
+	}
+	paths := make([]string, len(files))
+	for i, path := range files {
+		paths[i] = string(path)
+	}
+	root, names := CommonRoot(paths)
+	for i, path := range paths {
+		f, err := mmap.OpenRegular(path)
+		if err != nil {
+			return "", nil, IOError(path, "cannot open the array", err)
+		}
+		shard, err := ShardOf(names[i], f)
+		f.Close()
+		if err != nil {
+			return "", nil, IOError(path, "cannot read the array", err)
+		}
+		a.shards, sizes = append(a.shards, shard), append(sizes, shard.Size)
+	}
+	return root, sizes, nil
+}
+
+// place takes the stretches, each of which has to lie inside of its file.
+func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
+	rows := int64(0)
+	for i, s := range c.Stretches {
+		if s.File < 0 || s.File >= int64(len(sizes)) {
+			return NewError(fault.KindArgument, "", "array: stretch %d is of file %d of %d", i, s.File, len(sizes))
+		}
+		file := ""
+		if c.Memory == nil {
+			file = string(c.Files[s.File])
+			a.shards[s.File].Rows += max(s.Rows, 0)
+		}
+		begin := s.Offset - a.pixels.Origin // both are checked below: an origin is 0 or more
+		whole, ok := product(s.Stride, s.Rows-1)
+		last, fits := sum(begin, whole)
+		end, ends := sum(max(begin, last), a.length)
+		switch {
+		case s.Rows < 1 || s.Rows > mostRows-rows:
+			return NewError(fault.KindArgument, file, "%s", fault.Argument("rows", s.Rows, fmt.Sprintf("1 to %d, all stretches together", int64(mostRows))))
+		case !ok || !fits || !ends || s.Offset < 0 || min(begin, last) < 0:
+			return NewError(fault.KindBadFile, file, "the array's shape and strides lead beyond its memory")
+		case end > sizes[s.File]:
+			e := NewError(fault.KindTruncated, file, "%s", fault.Differs("the array ends before its last image does", fmt.Sprintf("%d bytes", end), sizes[s.File]))
+			e.Offset = sizes[s.File]
+			return e
+		}
+		s.Offset = begin
+		rows += s.Rows
+		a.stretches, a.ends = append(a.stretches, s), append(a.ends, rows)
+	}
+	return nil
+}
+
+func (a *arrays) label(labels []int64, classes []string, rows int64) error {
+	if labels == nil {
+		return nil
+	}
+	if int64(len(labels)) != rows {
+		return NewError(fault.KindArgument, "", "labels has %d entries (expected %d, one for each image)", len(labels), rows)
+	}
+	for i, label := range labels {
+		if label < NoLabel || len(classes) > 0 && label >= int64(len(classes)) {
+			return NewError(fault.KindArgument, "", "labels[%d] is %d (expected -1 for none, or a class; there are %d classes)", i, label, len(classes))
+		}
+	}
+	a.labels = labels
+	return nil
+}
+
+// at is the stretch of image i, and the image's first byte.
+func (a *arrays) at(i int64) (s *Stretch, offset int64) {
+	n := 0
+	if len(a.ends) > 1 {
+		n = sort.Search(len(a.ends), func(n int) bool { return a.ends[n] > i })
+	}
+	s = &a.stretches[n]
+	return s, s.Offset + (i-(a.ends[n]-s.Rows))*s.Stride
+}
+
+func (a *arrays) sample(i int64) Sample {
+	stretch, offset := a.at(i)
+	s := Sample{Index: i, Offset: offset, Length: a.length, Label: NoLabel, Pixels: &a.pixels,
+		Facts: Facts{Width: a.pixels.Width, Height: a.pixels.Height, Channels: uint8(a.pixels.Channels), Codec: codecRaw, Process: processRaw},
+	}
+	if a.memory == nil {
+		s.Shard = uint32(stretch.File)
+	}
+	if a.labels != nil {
+		s.Label = a.labels[i]
+	}
+	return s
+}
+
+// Those of native/core/facts.h.
+const (
+	codecRaw   = 4
+	processRaw = 7
+)
+
+// ImageSize is that of all images, where they are arrays of one shape; else 0, 0.
+func (d *Dataset) ImageSize() (width, height uint32) {
+	if d.arrays != nil {
+		return d.arrays.pixels.Width, d.arrays.pixels.Height
+	}
+	for i, part := range d.Parts() {
+		w, h := part.ImageSize()
+		if i > 0 && (w != width || h != height) {
+			return 0, 0
+		}
+		width, height = w, h
+	}
+	return width, height
+}
+
+// Bytes is memory of the program's own where an image lies, its first value at Origin of its Pixels.
+func (d *Dataset) Bytes(s Sample) (unsafe.Pointer, bool) {
+	holder := d.Holder(s.Index)
+	if holder.kind != InMemory {
+		return nil, false
+	}
+	return unsafe.Add(holder.arrays.memory, s.Offset), true
+}
+
+// PPM is an image of an array as a file, binary PPM, or PGM of one channel: what an image of an array is
+// to those who ask for its encoded bytes. A fourth channel is left out.
+func (p *Pixels) PPM(data []byte) ([]byte, error) {
+	kind, channels := 6, int64(3)
+	if p.Channels == 1 {
+		kind, channels = 5, 1
+	}
+	head := fmt.Sprintf("P%d %d %d 255\n", kind, p.Width, p.Height)
+	bytes := int64(len(head)) + int64(p.Width)*int64(p.Height)*channels // below 2^51
+	if short := headroom.Memory(bytes); short != nil {
+		return nil, short
+	}
+	file := append(make([]byte, 0, bytes), head...)
+	for y := range int64(p.Height) {
+		row := p.Origin + y*p.Row
+		if p.Channel == 1 && p.Pixel == channels {
+			file = append(file, data[row:row+int64(p.Width)*channels]...)
+			continue
+		}
+		for x := range int64(p.Width) {
+			at := row + x*p.Pixel
+			for c := range channels {
+				file = append(file, data[at+c*p.Channel])
+			}
+		}
+	}
+	return file, nil
+}
+
+// fingerprint covers shape and labels, of files their sizes and ends, and of memory the values of a few
+// images: to read all of either would take as long as an epoch.
+func (a *arrays) fingerprint(rows int64) string {
+	const looked = 16
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d %d %d\n", rows, a.pixels.Height, a.pixels.Width, a.pixels.Channels)
+	for _, shard := range a.shards {
+		fmt.Fprintf(h, "%d %s\n", shard.Size, shard.Ends)
+	}
+	var b []byte
+	for i := range a.labels {
+		if b = binary.LittleEndian.AppendUint64(b, uint64(a.labels[i])); len(b) > 1<<16 {
+			h.Write(b)
+			b = b[:0]
+		}
+	}
+	h.Write(b)
+	for k := int64(0); a.memory != nil && k < min(looked, rows); k++ {
+		_, offset := a.at(k * ((rows - 1) / max(1, min(looked, rows)-1)))
+		if file, err := a.pixels.PPM(unsafe.Slice((*byte)(unsafe.Add(a.memory, offset)), a.length)); err == nil {
+			h.Write(file)
+		}
+	}
+	return "arrays-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func (a *arrays) key(i int64) string { return strconv.FormatInt(i, 10) }

@@ -1,0 +1,101 @@
+"""What the axes of an array of images are, and what is said of it to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from headrace._engine import arguments
+from headrace.errors import ArgumentError, UnsupportedError
+
+LAYOUTS = ("NHW", "NHWC", "NCHW")
+_CHANNELS = (1, 3, 4)
+PACK = "convert it to uint8, or write its images with headrace.Writer"
+
+
+class Axes(NamedTuple):
+    """An array of images by its axes. Strides are bytes, from one value to the next."""
+
+    rows: int
+    height: int
+    width: int
+    channels: int
+    stride: int  # from image to image
+    strides: tuple[int, int, int]  # from row to row, pixel to pixel, channel to channel
+
+    def config(self, stretches: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """What the engine is told: an array without the files or the memory that it lies in.
+
+        Args:
+            stretches: of images at equal distances: number of the file, offset of the first
+                image's first value, distance and number of images.
+        """
+        names = ("file", "offset", "stride", "rows")
+        return {
+            "height": self.height,
+            "width": self.width,
+            "channels": self.channels,
+            "strides": list(self.strides),
+            "stretches": [dict(zip(names, one, strict=True)) for one in stretches],
+        }
+
+
+def check_dtype(name: str, dtype: Any) -> None:
+    """Refuses what is not uint8.
+
+    Raises:
+        UnsupportedError: it says the dtype.
+    """
+    if str(dtype) not in ("uint8", "|u1", "torch.uint8"):
+        raise UnsupportedError(f"{name} is of dtype {dtype}, only uint8 is read in place; {PACK}")
+
+
+def axes(
+    name: str, shape: Sequence[int], strides: Sequence[int] | None, layout: str | None
+) -> Axes:
+    """The axes of an array of a shape.
+
+    Args:
+        name: what an error calls the array.
+        strides: of each axis; None: in C order without gaps.
+        layout: one of ``LAYOUTS``; None: the axis of size 1, 3 or 4 is the channel.
+
+    Raises:
+        ArgumentError: it is no array of images, or both or none of its axes can be the channel.
+    """
+    found = tuple(int(length) for length in shape)
+    if strides is None:
+        steps = [1]
+        for length in found[:0:-1]:
+            steps.insert(0, steps[0] * length)
+        strides = steps
+    layout = _layout(name, found, layout)
+    place = [layout.find(letter) for letter in "NHWC"]
+    sizes = [1 if at < 0 else found[at] for at in place]
+    steps = [0 if at < 0 else int(strides[at]) for at in place]
+    if sizes[3] not in _CHANNELS:
+        raise ArgumentError(
+            f"{name} has {sizes[3]} channels in layout={layout!r} (expected 1, 3 or 4)"
+        )
+    return Axes(sizes[0], sizes[1], sizes[2], sizes[3], steps[0], (steps[1], steps[2], steps[3]))
+
+
+def _layout(name: str, shape: tuple[int, ...], layout: str | None) -> str:
+    if layout is not None:
+        arguments.choice("layout", layout, LAYOUTS)
+        if len(shape) != len(layout):
+            raise ArgumentError(f"{name} has the shape {shape}, which is not layout={layout!r}")
+        return layout
+    if len(shape) == 3:
+        return "NHW"
+    if len(shape) != 4:
+        allowed = "(N, H, W), (N, H, W, C) or (N, C, H, W)"
+        raise ArgumentError(f"{name} has the shape {shape} (expected {allowed})")
+    last, second = shape[3] in _CHANNELS, shape[1] in _CHANNELS
+    if last == second:
+        which = "either" if last else "neither"
+        raise ArgumentError(
+            f"{name} has the shape {shape}, where {which} of the axes 1 and 3 can be the channels, "
+            'which are 1, 3 or 4: layout="NHWC" or layout="NCHW" says it'
+        )
+    return "NHWC" if last else "NCHW"
