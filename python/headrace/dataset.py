@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
-from headrace._arrays import held
+from headrace._arrays import held, opening
 from headrace._engine import _lib, arguments, containers
 from headrace._engine import fields as values
 from headrace.errors import ArgumentError, HeadraceError, NoSampleError
@@ -69,17 +69,21 @@ class Dataset:
     Args:
         path: the directory; or containers: a tar, zip, TFRecord, MDS or LMDB file, a folder of
             such, a pattern as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of
-            paths. What they are is found by their content (docs/formats.md). Without an index
-            their headers are read now; ``headrace index`` does that once.
-        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "mds" or "lmdb",
-            where the content leaves a choice; None: found.
+            paths; or arrays of uint8: .npy, .npz, .safetensors, .pt, MNIST's IDX or CIFAR's
+            binary files. What they are is found by their content (docs/formats.md). Without an
+            index containers' headers are read now; ``headrace index`` does that once.
+        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "mds" or "lmdb", or of
+            arrays "npy", "npz", "idx", "safetensors", "pt", "cifar10" or "cifar100", where the
+            content leaves a choice; None: found.
         image: the column of the images; alternatives are separated by ";". None: what has one of
             the usual names.
         label: the column of the labels; "json.NAME" is a member of JSON objects. None: what has one
-            of the usual names, else every label is -1.
+            of the usual names, else every label is -1. Of arrays also another file that holds them,
+            or the labels themselves.
         fields: the columns to keep beside them; None: all.
         classes: the names of the labels of containers; None: texts are sorted, numbers have none.
         split: which split, where names of files tell several apart.
+        layout: of arrays, "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the channel.
         root: where the containers of an index are, if not where it says.
         backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
             where a file that is cut while it is decoded ends the process with a bus error.
@@ -102,17 +106,23 @@ class Dataset:
         *,
         format: str | None = None,
         image: str | None = None,
-        label: str | None = None,
+        label: Any = None,
         fields: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
         split: str | None = None,
+        layout: str | None = None,
         root: Path | None = None,
         backend: str = "auto",
         index_dir: Path | None = None,
         verify_crc: bool = True,
         limits: Mapping[str, int] | None = None,
     ) -> None:
-        config = containers.config("path", path, format, image, label, fields, classes, split, root)
+        config = opening.config(path, format, image, label, fields, classes, split, layout)
+        if config is None:
+            choices = (format, image, label, fields, classes, split, root)
+            config = containers.config("path", path, *choices)
+        elif root is not None:
+            raise ArgumentError("root= is for an index of containers, and these are arrays")
         if index_dir is not None:
             config["index_dir"] = arguments.path("index_dir", index_dir)
         self._open(config, backend, verify_crc, limits)

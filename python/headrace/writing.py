@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
+from headrace._arrays import opening
 from headrace._engine import _lib, arguments, containers, scarce
 from headrace._engine import fields as values_of
 from headrace.dataset import Dataset
@@ -193,6 +194,9 @@ def _containers(source: Path | Sequence[Path] | Dataset, *choices: Any) -> dict[
             raise arguments.refuse("source", source, "a path, or a dataset of arrays,")
         if any(choice is not None for choice in choices):
             raise arguments.refuse("source", source, "no further choice for a dataset")
+        return found
+    found = opening.config(source, *choices)
+    if found is not None:
         return found
     found = containers.config("source", source, *choices)
     if "path" in found:

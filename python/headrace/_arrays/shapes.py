@@ -6,11 +6,22 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from headrace._engine import arguments
-from headrace.errors import ArgumentError, UnsupportedError
+from headrace.errors import ArgumentError, BadFileError, UnsupportedError
 
 LAYOUTS = ("NHW", "NHWC", "NCHW")
 _CHANNELS = (1, 3, 4)
 PACK = "convert it to uint8, or write its images with headrace.Writer"
+
+
+def bad(path: str, text: str, record: int | None = None, offset: int | None = None) -> BadFileError:
+    """The error of a file that is wrong, in the engine's form of a sentence."""
+    where = f"{path}: " if record is None else f"{path}: record {record}: "
+    return BadFileError(f"{where}bad: {text}", file=path, record=record, offset=offset)
+
+
+def unsupported(path: str, text: str) -> UnsupportedError:
+    """The error of a file that is right, and not read."""
+    return UnsupportedError(f"{path}: unsupported: {text}", file=path)
 
 
 class Axes(NamedTuple):

@@ -1,0 +1,143 @@
+"""Whether a path holds arrays of images, by its content, and what the engine is told of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from headrace._arrays import numpys, published, stored, tensors
+from headrace._arrays.shapes import bad, unsupported
+from headrace._arrays.stored import Stored
+from headrace._engine import arguments
+from headrace.errors import ArgumentError, HeadraceError, SystemFailure
+
+_READERS = {
+    "npy": numpys.read_npy,
+    "npz": numpys.read_npz,
+    "idx": published.read_idx,
+    "safetensors": tensors.read_safetensors,
+    "pt": tensors.read_torch,
+}
+# What NumPy, zipfile and Python's own parsers raise for bytes that are no header.
+_OF_HEADERS = (
+    *(ArithmeticError, EOFError, LookupError, MemoryError, RecursionError, SyntaxError),
+    *(TypeError, ValueError, NotImplementedError, struct.error, zlib.error),
+)
+FORMATS = (*_READERS, "cifar10", "cifar100")
+
+
+def config(
+    path: Any,
+    format: str | None,
+    image: str | None,
+    label: Any,
+    fields: Sequence[str] | None,
+    classes: Sequence[str] | None,
+    split: str | None,
+    layout: str | None = None,
+) -> dict[str, Any] | None:
+    """What the engine is told of the arrays at a path; None where other things lie there.
+
+    Args:
+        path: of a file or folder, or several of CIFAR's files.
+
+    Raises:
+        ArgumentError, UnsupportedError, BadFileError: they are arrays that cannot be read so.
+    """
+    several = isinstance(path, list | tuple)
+    paths = [_local(one) for one in path] if several else [_local(path)]
+    kind = format if format in FORMATS else None
+    if kind is None and format is not None:
+        return None
+    if several or kind in published._CIFAR or (kind is None and os.path.isdir(paths[0])):
+        kind, paths = _cifar(paths, kind)
+    elif kind is None:
+        kind = kind_of(paths[0])
+    if kind is None:
+        if layout is not None:
+            raise ArgumentError("layout= is for arrays, and these are none")
+        if label is not None and not isinstance(label, str):
+            raise arguments.refuse_type("label", label, "the name of a column, for containers,")
+        return None
+    if fields is not None:
+        raise ArgumentError("fields= is for containers, and these are arrays")
+    if kind in published._CIFAR:
+        return published.read_cifar(paths, kind, label, split)
+    if split is not None:
+        raise ArgumentError(f"split= is for containers and CIFAR, and this is {kind}")
+    arrays = _read(kind, paths[0])
+    return stored.config(arrays, image, label, classes, layout, _opened)
+
+
+def _local(path: Any) -> str:
+    return arguments.found_path(arguments.path("path", path))
+
+
+def _cifar(paths: list[str], kind: str | None) -> tuple[str | None, list[str]]:
+    """The kind and the files, of a folder of CIFAR's or of the files themselves."""
+    if len(paths) == 1 and os.path.isdir(paths[0]):
+        paths = published.cifar_files(paths[0])
+    return kind or published.cifar_kind(paths), paths
+
+
+def kind_of(path: str) -> str | None:
+    """Which of the formats a file is of, by its first bytes; None where of none."""
+    if published.cifar_kind([path]):
+        return published.cifar_kind([path])
+    try:
+        # A FIFO named like a dataset must not hang the program.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None  # a pattern; or the engine says what is wrong
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        head = os.pread(descriptor, 64, 0)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
+    if head.startswith(b"PK\3\4"):
+        first = numpys.first_member(path)
+        if first.endswith(".npy"):
+            return "npz"
+        return "pt" if first.endswith(("/data.pkl", "/.format_version")) else None
+    if tensors.safetensors_header(head, found.st_size) is not None:
+        return "safetensors"
+    if published.idx_shape(head, found.st_size) is not None:
+        return "idx"
+    return None
+
+
+def _read(kind: str, path: str) -> list[Stored]:
+    try:
+        arrays = _READERS[kind](path)
+    except HeadraceError:
+        raise
+    except OSError as failure:
+        if failure.errno not in (None, errno.EINVAL):  # a seek to where no file reaches
+            text = f"{path}: cannot read it: {failure.strerror}"
+            raise SystemFailure(text, file=path) from failure
+        raise bad(path, f"bad header: {failure}") from None
+    except _OF_HEADERS as failure:
+        reason = " ".join(str(failure).split())[:200]
+        raise bad(path, f"bad header: {reason or type(failure).__name__}") from None
+    if not arrays:
+        raise bad(path, "it holds no array")
+    return arrays
+
+
+def _opened(path: str) -> list[Stored]:
+    """The arrays of a file that was given for labels."""
+    kind = kind_of(path)
+    if kind not in _READERS:
+        raise unsupported(path, f"labels are read of {[*_READERS]}")
+    return _read(kind, path)

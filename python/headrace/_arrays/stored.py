@@ -1,0 +1,176 @@
+"""Arrays in files by their names, and which of them are images and labels."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from headrace._arrays import held, shapes
+from headrace._arrays.shapes import bad
+from headrace._engine import arguments
+from headrace.errors import ArgumentError, UnsupportedError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+IMAGES = ("image", "images", "img", "imgs", "x", "data", "pixels", "train_images", "x_train")
+LABELS = ("label", "labels", "y", "target", "targets", "class", "classes", "cls", "y_train")
+# Files, and stretches of images in them: number of the file, offset, distance, images.
+Places = tuple[list[str], list[tuple[int, int, int, int]]]
+
+
+class Stored(NamedTuple):
+    """One array in a file.
+
+    Attributes:
+        name: what ``image=`` and ``label=`` call it; "" where the file has but one.
+        dtype: as NumPy says it, "uint8".
+        place: where its images lie, by its axes; raises ``UnsupportedError`` where not in place.
+        values: reads it whole.
+    """
+
+    path: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    place: Callable[[shapes.Axes], Places]
+    values: Callable[[], NDArray[Any]]
+
+    @property
+    def title(self) -> str:
+        return f"{self.path}: array {self.name!r}" if self.name else f"{self.path}: the array"
+
+
+def in_one_piece(path: str, name: str, shape: Sequence[int], dtype: Any, offset: int) -> Stored:
+    """An array in C order that begins at an offset of a file."""
+    whole, kind = tuple(int(length) for length in shape), np.dtype(dtype)
+    if any(length < 0 for length in whole):
+        raise bad(path, f"array {name!r} has the shape {whole}")
+
+    def place(axes: shapes.Axes) -> Places:
+        return [path], [(0, offset, axes.stride, axes.rows)]
+
+    def values() -> NDArray[Any]:
+        count = math.prod(whole)
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read(count * kind.itemsize)
+        if len(data) != count * kind.itemsize:
+            raise bad(
+                path,
+                f"array {name!r} is truncated (expected {count * kind.itemsize} bytes at "
+                f"byte {offset}, found {len(data)})",
+            )
+        return np.frombuffer(data, kind).reshape(whole)
+
+    return Stored(path, name, whole, str(kind), place, values)
+
+
+def config(
+    arrays: Sequence[Stored],
+    image: str | None,
+    label: Any,
+    classes: Sequence[str] | None,
+    layout: str | None,
+    opened: Callable[[str], Sequence[Stored]],
+) -> dict[str, Any]:
+    """What the engine is told of the arrays of a file.
+
+    Args:
+        image, label: the names of arrays; ``label`` may be another file, or the labels themselves.
+        opened: the arrays of another file.
+
+    Raises:
+        ArgumentError, UnsupportedError, BadFileError: what is asked for is not there, not of a
+            shape that images have, or not read in place; the sentence says which.
+    """
+    images = _images(arrays, image)
+    shapes.check_dtype(images.title, images.dtype)
+    axes = shapes.axes(images.title, images.shape, None, layout)
+    if not math.prod(images.shape):
+        raise ArgumentError(f"{images.title} has the shape {images.shape}: it holds no image")
+    files, stretches = images.place(axes)
+    found: dict[str, Any] = {"array": {**axes.config(stretches), "files": files}}
+    numbers = None
+    if classes is not None:
+        found["classes"] = arguments.each("classes", classes, arguments.name)
+        numbers = {name: number for number, name in enumerate(found["classes"])}
+    values = _labels(arrays, images, axes.rows, label, opened)
+    found["labels"] = held.labels(values, axes.rows, numbers)
+    return found
+
+
+def _images(arrays: Sequence[Stored], image: str | None) -> Stored:
+    if image is not None:
+        return _named("image", arrays, arguments.name("image", image))
+    fitting = [one for one in arrays if len(one.shape) in (3, 4)]
+    usual = [one for one in fitting if one.name.lower() in IMAGES]
+    if len(fitting) == 1 or len(usual) == 1:
+        return fitting[0] if len(fitting) == 1 else usual[0]
+    if len(arrays) == 1:
+        return arrays[0]
+    raise ArgumentError(f"image= is needed, to choose one of {_names(fitting or arrays)}")
+
+
+def _names(arrays: Sequence[Stored]) -> str:
+    return arguments.shown([one.name for one in arrays])
+
+
+def _named(what: str, arrays: Sequence[Stored], name: str) -> Stored:
+    for one in arrays:
+        if one.name == name:
+            return one
+    raise arguments.refuse(what, name, f"one of {_names(arrays)}")
+
+
+def _labels(
+    arrays: Sequence[Stored],
+    images: Stored,
+    rows: int,
+    label: Any,
+    opened: Callable[[str], Sequence[Stored]],
+) -> Any:
+    """The labels themselves, None where there are none."""
+    if label is not None and not isinstance(label, str | os.PathLike):
+        return label
+    if label is None:
+        fitting = [
+            one
+            for one in arrays
+            if one is not images and one.shape[:1] == (rows,) and math.prod(one.shape) == rows
+        ]
+        usual = [one for one in fitting if one.name.lower() in LABELS]
+        whole = [one for one in fitting if np.dtype(one.dtype).kind in "iu"]
+        for choice in (usual, whole):
+            if len(choice) == 1:
+                return choice[0].values()
+        if usual or whole:
+            raise ArgumentError(f"label= is needed, to choose one of {_names(usual or whole)}")
+        return None
+    if any(one.name == label for one in arrays):
+        chosen = _named("label", arrays, str(label))
+    else:
+        path = arguments.path("label", label)
+        if not os.path.exists(path):
+            raise arguments.refuse("label", label, f"a file, or one of {_names(arrays)}")
+        beside = opened(path)
+        chosen = beside[0] if len(beside) == 1 else _labels_of(beside, rows, path)
+    # Before it is read: a header may say anything.
+    if chosen.shape[:1] != (rows,) or math.prod(chosen.shape) != rows:
+        raise ArgumentError(f"{chosen.title} has the shape {chosen.shape} (expected ({rows},))")
+    if np.dtype(chosen.dtype).kind not in "iuU":
+        raise UnsupportedError(
+            f"{chosen.title} is of dtype {chosen.dtype} (expected whole numbers)"
+        )
+    return chosen.values()
+
+
+def _labels_of(arrays: Sequence[Stored], rows: int, path: str) -> Stored:
+    fitting = [one for one in arrays if one.shape == (rows,)]
+    if len(fitting) != 1:
+        raise ArgumentError(f"label={path!r} has {len(fitting)} arrays of {rows} (expected one)")
+    return fitting[0]

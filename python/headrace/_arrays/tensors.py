@@ -1,0 +1,124 @@
+"""Tensors in files: safetensors, and what torch.save writes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from headrace._arrays.shapes import PACK, bad, unsupported
+from headrace._arrays.stored import Stored, in_one_piece
+from headrace.errors import BadFileError
+
+# Those of safetensors that NumPy has, too.
+_DTYPES = {
+    "BOOL": "bool",
+    **{f"I{bits}": f"<i{bits // 8}" for bits in (16, 32, 64)},
+    **{f"U{bits}": f"<u{bits // 8}" for bits in (16, 32, 64)},
+    **{f"F{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+    "I8": "int8",
+    "U8": "uint8",
+}
+_MOST_HEADER = 100_000_000  # safetensors' own bound
+
+
+def safetensors_header(head: bytes, size: int) -> int | None:
+    """The length of a safetensors header that a file begins with, None where it is none."""
+    length = int.from_bytes(head[:8], "little")
+    if head[8:9] != b"{" or len(head) < 9 or not 2 <= length <= min(_MOST_HEADER, size - 8):
+        return None
+    return length
+
+
+def read_safetensors(path: str) -> list[Stored]:
+    """The tensors of a file, by name. github.com/huggingface/safetensors has the format."""
+
+    def wrong(text: str) -> BadFileError:
+        return bad(path, f"bad header: {text}")
+
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        length = safetensors_header(file.read(9), size)
+        if length is None:
+            raise wrong("its length is more than the file's, or it is no JSON")
+        file.seek(8)
+        text = file.read(length)
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as failure:
+        raise wrong(str(failure)) from None
+    arrays = []
+    for name, said in header.items():
+        if name == "__metadata__":
+            continue
+        try:
+            shape, (begin, end) = [int(side) for side in said["shape"]], said["data_offsets"]
+            kind, begin, end = str(said["dtype"]), int(begin), int(end)
+        except (TypeError, KeyError, ValueError):
+            raise wrong(f"tensor {name!r} has no dtype, shape and data_offsets") from None
+        if kind not in _DTYPES:
+            continue  # a float that NumPy lacks is neither image nor label
+        expected = math.prod(shape) * np.dtype(_DTYPES[kind]).itemsize
+        if min([begin, *shape]) < 0 or end - begin != expected or end > size - 8 - length:
+            raise wrong(f"tensor {name!r} of shape {shape} lies at {begin} to {end}")
+        arrays.append(in_one_piece(path, name, shape, _DTYPES[kind], 8 + length + begin))
+    return arrays
+
+
+def read_torch(path: str) -> list[Stored]:
+    """The tensors of what torch.save wrote, by their keys or, of a tuple, by their numbers.
+
+    Read by torch, which unpickles nothing but tensors (weights_only), and maps the storages: where
+    they are mapped from says where in the file they lie.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise unsupported(path, "it is torch's, which is not installed") from None
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as failure:  # of whatever a hostile pickle may bring about
+        reason = " ".join(str(failure).split())[:300]
+        text = f"it holds more than tensors, or is none of torch's zip files: {reason}; {PACK}"
+        raise unsupported(path, text) from None
+    arrays = []
+    for name, tensor in _tensors(saved):
+        if str(tensor.layout) != "torch.strided" or tensor.dtype.is_complex:
+            continue
+        try:
+            kind = tensor.numpy().dtype
+        except (TypeError, RuntimeError):  # bfloat16, or one that needs a gradient
+            continue
+        if not tensor.is_contiguous():
+            raise unsupported(path, f"tensor {name!r} is not in one piece; {PACK}")
+        offset = _offset(path, tensor.data_ptr()) if tensor.numel() else 0
+        arrays.append(in_one_piece(path, name, tuple(tensor.shape), kind, offset))
+    return arrays
+
+
+def _tensors(saved: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(saved, torch.Tensor):
+        yield "", saved
+    elif isinstance(saved, dict | list | tuple):
+        pairs = saved.items() if isinstance(saved, dict) else enumerate(saved)
+        for name, value in pairs:
+            if isinstance(value, torch.Tensor):
+                yield str(name), value
+
+
+def _offset(path: str, address: int) -> int:
+    """Where in a file the bytes lie that are mapped at an address."""
+    found = os.stat(path)
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            ends, _, begin, _, inode, *_ = line.split()
+            low, high = (int(end, 16) for end in ends.split("-"))
+            if low <= address < high and int(inode) == found.st_ino:
+                return int(begin, 16) + address - low
+    raise unsupported(path, f"torch did not map the file's tensors; {PACK}")
