@@ -99,4 +99,26 @@ typedef struct hrn_job {
  * capacity. */
 int hrn_sample(hrn_context *context, const hrn_job *job, hrn_status *status);
 
+/* ---- many images of an array ------------------------------------------------------------- */
+
+/* What images of a run have in common. */
+typedef struct hrn_run {
+  const hrn_plan *plan; /* not an unmixed one */
+  hrn_raw raw;
+  size_t length;     /* bytes of each image */
+  uint64_t capacity; /* of each destination */
+  hrn_key key;       /* but for sample and draw */
+} hrn_run;
+
+typedef struct hrn_run_row {
+  const uint8_t *bytes;
+  uint64_t sample, draw;
+  void *destination;
+} hrn_run_row;
+
+/* hrn_sample for each of the rows, with the same bytes as result. *done rows are finished; where
+ * that is not `count`, the status is that of the next one. */
+int hrn_samples(hrn_context *context, const hrn_run *run, const hrn_run_row *rows, int32_t count,
+                int32_t *done, hrn_status *status);
+
 #endif

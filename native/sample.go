@@ -3,6 +3,8 @@ package native
 /*
 #cgo noescape hrn_sample
 #cgo nocallback hrn_sample
+#cgo noescape hrn_samples
+#cgo nocallback hrn_samples
 #include "native.h"
 */
 import "C"
@@ -143,4 +145,38 @@ func (c *Context) sample(data unsafe.Pointer, length int64, seek Seek, raw *Raw,
 		return uint32(status.warnings), failure(&status)
 	}
 	return uint32(status.warnings), nil
+}
+
+// Row is one image of a run: Bytes and To are C, mapped or pinned memory, or the program's own.
+type Row struct {
+	Bytes        unsafe.Pointer
+	Sample, Draw uint64
+	To           unsafe.Pointer
+}
+
+// Samples is SampleRaw for many images of one array in one C call: each of length bytes, with a key that
+// differs in sample and draw, to a place of at least capacity bytes. done are finished; with an error,
+// which is an *Error, it is that of the next one.
+func (c *Context) Samples(plan *Plan, raw *Raw, length int64, capacity uint64, key Key, rows []Row) (done int, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	run := C.hrn_run{plan: plan.c, raw: raw.c(), length: C.size_t(length), capacity: C.uint64_t(capacity), key: key.c()}
+	var status C.hrn_status
+	var finished C.int32_t
+	// A Row is an hrn_run_row (init checks).
+	C.hrn_samples(c.c, &run, (*C.hrn_run_row)(unsafe.Pointer(&rows[0])), C.int32_t(len(rows)), &finished, &status)
+	if status.code != C.HRN_OK {
+		return int(finished), failure(&status)
+	}
+	return int(finished), nil
+}
+
+func init() {
+	var r Row
+	var c C.hrn_run_row
+	if unsafe.Sizeof(r) != unsafe.Sizeof(c) || unsafe.Offsetof(r.Draw) != unsafe.Offsetof(c.draw) ||
+		unsafe.Offsetof(r.To) != unsafe.Offsetof(c.destination) {
+		panic("native.Row is not laid out as hrn_run_row")
+	}
 }

@@ -75,6 +75,15 @@ func (l *Loader) finished(d *draft) {
 	}
 }
 
+// finishedRun is finished for n samples of a draft.
+func (l *Loader) finishedRun(d *draft, n int64) {
+	if d.remaining.Add(-n) == 0 {
+		l.mu.Lock()
+		l.completed(d)
+		l.mu.Unlock()
+	}
+}
+
 // finish counts n samples as finished, with the lock held.
 func (l *Loader) finish(d *draft, n int64) {
 	if n > 0 && d.remaining.Add(-n) == 0 {

@@ -33,6 +33,7 @@ type Loader struct {
 	store  *store.Store
 	begun  time.Time
 
+	runs    bool // workers make images in runs, each in one C call
 	pace    pace
 	taken   int // of package processors
 	warning string
@@ -86,6 +87,7 @@ func Open(c Config) (*Loader, error) {
 	}
 	l := &Loader{config: c, room: *usual, order: c.Order, begun: time.Now(), taken: taken, warning: warning,
 		ready: make(chan struct{}, 1), closed: make(chan struct{}), gone: make(chan struct{})}
+	l.runs = c.inRuns()
 	l.work.L = &l.mu
 	l.ahead.init(l)
 	// Contexts are made here and not by the threads that use them, so that a shortage is an error

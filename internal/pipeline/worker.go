@@ -16,7 +16,8 @@ type worker struct {
 	buffer  mmap.Buffer // for what it reads itself
 	seek    mmap.Buffer // for the seek points of that
 	views   []native.View
-	claimed run // what is left of it
+	rows    []native.Row // of a run of images of an array
+	claimed run          // what is left of it
 	counters
 }
 
@@ -29,8 +30,11 @@ type run struct {
 // claim hands out the first of the next samples of a draft, and keeps the others for later.
 func (w *worker) claim(d *draft) (task, bool) {
 	n := int64(1)
-	if d.mixture != nil {
+	switch {
+	case d.mixture != nil:
 		n = d.mixture.run(w.loader.config.Threads)
+	case w.loader.runs:
+		n = max(1, min(longestRun, d.count/(2*int64(w.loader.config.Threads))))
 	}
 	first, end, ok := d.claim(n)
 	w.claimed = run{d, first, first + 1, end}
@@ -49,6 +53,10 @@ func (w *worker) run() {
 		task, ok := w.take()
 		if !ok {
 			return
+		}
+		if w.loader.runs && w.claimed.draft == task.draft && task.record == nil {
+			w.fillRun()
+			continue
 		}
 		w.fill(task)
 		// The record first: its reader can go on while this batch is perhaps completed.

@@ -1,7 +1,8 @@
 // Package write turns pixels into the finished values of a sample: scale, normalise, cast, layout.
 //
 // write_*.c are the kernels of an instruction set, weigh_*.c those that add up two samples,
-// kernels.c the table of them.
+// plane_*.c write one
+// channel of an array, kernels.c the table of them.
 package write
 
 /*

@@ -64,12 +64,23 @@ void hrn_mix_avx512(const hrn_format *, const uint8_t *, const uint8_t *, const 
                     uint8_t *, size_t);
 #endif
 
+/* `count` values of channel c, whose bytes are `step` apart, to places that are `apart` bytes
+ * apart. */
+typedef void (*hrn_plane_kernel)(const hrn_format *format, int c, const uint8_t *from, int64_t step,
+                                 int32_t count, uint8_t *to, size_t apart);
+void hrn_plane_scalar(const hrn_format *, int, const uint8_t *, int64_t, int32_t, uint8_t *,
+                      size_t);
+#if defined(__x86_64__)
+void hrn_plane_avx2(const hrn_format *, int, const uint8_t *, int64_t, int32_t, uint8_t *, size_t);
+#endif
+
 /* What ends a sample. */
 typedef struct hrn_write_kernels {
   hrn_write_kernel write;
   hrn_reverse_kernel reverse;
   hrn_weigh_kernel weigh;
   hrn_mix_kernel mix; /* NULL: two rows are written, then weighed */
+  hrn_plane_kernel plane;
 } hrn_write_kernels;
 
 extern const hrn_write_kernels hrn_write_kernels_of[HRN_LEVELS];

@@ -1,0 +1,142 @@
+"""Runs of images of an array, made in one C call, have the bytes that each has alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+from headrace import errors
+from headrace import transforms as T
+
+IMAGES = np.random.default_rng(5).integers(0, 256, (90, 20, 27, 3), np.uint8)
+ARRAYS = {
+    "NHWC": IMAGES,
+    "NCHW": IMAGES.transpose(0, 3, 1, 2).copy(),
+    "grey": IMAGES[..., 0].copy(),
+    "RGBA": np.concatenate([IMAGES, IMAGES[..., :1]], 3),
+    "backwards": IMAGES[:, ::-1, ::-1],
+    "BGR": IMAGES[..., ::-1],
+    "window": IMAGES[:, 3:15, 5:22],
+}
+NORMALIZE = T.Normalize([0.4, 0.5, 0.6], [0.2, 0.3, 0.4])
+TRANSFORMS = {
+    "none": [],
+    "crop and flip": [T.RandomCrop(16, padding=4), T.RandomHorizontalFlip()],
+    "colour": [T.RandomCrop(12, padding=4, fill=[1, 200, 77]), T.RandomVerticalFlip()],
+    "twice": [T.Pad(3), T.RandomCrop((11, 9)), T.RandomHorizontalFlip(), T.CenterCrop(30)],
+    "reflect": [T.RandomCrop(16, padding=4, padding_mode="reflect")],
+    "resize": [T.RandomResizedCrop(10), T.ColorJitter(0.4)],
+    "normalized": [T.RandomCrop(16, padding=4), NORMALIZE],
+    "one channel": [T.RandomCrop(16, padding=2), T.Grayscale(1), T.Normalize([0.5], [0.2])],
+    "grey first": [T.Grayscale(1), T.RandomCrop(16, padding=2, fill=7)],
+    "erased": [T.CenterCrop(16), T.RandomErasing(1.0)],
+}
+
+
+@pytest.mark.parametrize("transform", list(TRANSFORMS))
+@pytest.mark.parametrize("array", list(ARRAYS))
+def test_a_run_has_the_bytes_of_packed_samples(array, transform, tmp_path):
+    held = hr.Dataset.from_arrays(ARRAYS[array], range(90))
+    hr.pack(held, tmp_path / "packed")
+    height, width = held[0].image.shape[:2]
+    # An identity for arrays, whose size is known; packed images need it for theirs.
+    steps = TRANSFORMS[transform] or [T.CenterCrop((height, width))]
+    for dtype, layout in (
+        ("float32", "NCHW"),
+        ("float16", "channels_last"),
+        ("uint8", "channels_last"),
+        ("bfloat16", "NCHW"),
+    ):
+        if dtype == "uint8" and transform in ("normalized", "one channel", "erased"):
+            continue
+        options = {"batch_size": 40, "shuffle": True, "seed": 9, "dtype": dtype, "layout": layout}
+        packed = hr.Loader(tmp_path / "packed", transform=steps, **options)
+        runs = hr.Loader(held, transform=steps, num_threads=2, **options)
+        with packed, runs:
+            for theirs, ours in zip(packed, runs, strict=True):
+                assert torch.equal(theirs[0], ours[0])
+                assert torch.equal(theirs[1], ours[1])
+    held.close()
+
+
+def test_the_epoch_is_the_same_for_any_number_of_threads_and_after_any_resume():
+    held = hr.Dataset.from_arrays(IMAGES, range(90))
+    options = {
+        "batch_size": 8,
+        "shuffle": True,
+        "seed": 1,
+        "transform": TRANSFORMS["crop and flip"],
+    }
+
+    def epochs(threads: int, from_step: int = 0) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        with hr.Loader(held, num_threads=threads, **options) as loader:
+            batches = iter(loader)
+            for _ in range(from_step):
+                next(batches)
+            state = loader.state_dict()
+        with hr.Loader(held, num_threads=threads, **options) as loader:
+            loader.load_state_dict(state)
+            return [*loader, *loader]
+
+    expected = epochs(1)
+    for threads, step in ((1, 3), (2, 0), (3, 7), (8, 5)):
+        found = epochs(threads, step)
+        assert len(found) == len(expected) - step
+        for one, other in zip(expected[step:], found, strict=True):
+            assert torch.equal(one[0], other[0])
+            assert torch.equal(one[1], other[1])
+
+
+def test_an_image_beyond_a_limit_is_an_error_of_its_record():
+    for limits, says in (
+        ({"max_record_bytes": 100}, "max_record_bytes"),
+        ({"max_pixels": 9}, "max_pixels"),
+    ):
+        held = hr.Dataset.from_arrays(IMAGES, limits=limits)
+        with (
+            pytest.raises(errors.LimitError, match=rf"record 0 \(0\).*{says}"),
+            hr.Loader(held, batch_size=8) as loader,
+        ):
+            next(iter(loader))
+
+
+def test_a_crop_that_fits_in_no_image_is_refused():
+    held = hr.Dataset.from_arrays(IMAGES)
+    with (
+        pytest.raises(errors.HeadraceError, match="size is 64x64"),
+        hr.Loader(held, batch_size=8, transform=[T.RandomCrop(64)]) as loader,
+    ):
+        next(iter(loader))
+
+
+def test_two_views_and_mixed_batches_of_an_array_are_those_of_packed_samples(tmp_path):
+    held = hr.Dataset.from_arrays(IMAGES, [i % 5 for i in range(90)])
+    hr.pack(held, tmp_path / "packed")
+    crop = T.RandomCrop(16, padding=4)
+    for transform in (T.Views([crop], [crop, NORMALIZE]), [crop, T.MixUp(num_classes=5)]):
+        options = {"batch_size": 30, "shuffle": True, "seed": 2, "transform": transform}
+        with (
+            hr.Loader(tmp_path / "packed", **options) as packed,
+            hr.Loader(held, **options) as ours,
+        ):
+            for theirs, mine in zip(packed, ours, strict=True):
+                for one, other in zip(theirs[0], mine[0], strict=True):
+                    assert torch.equal(one, other)
+                assert torch.equal(theirs[1], mine[1])
+
+
+def test_labels_are_right_with_eight_threads():
+    rows = 5000
+    array = np.zeros((rows, 6, 6), np.uint8)
+    array[:, 0, 0], array[:, 0, 1] = np.arange(rows) % 256, np.arange(rows) // 256
+    held = hr.Dataset.from_arrays(array, range(rows))
+    with hr.Loader(held, batch_size=100, shuffle=True, num_threads=8, dtype="uint8") as loader:
+        for _ in range(3):
+            seen = []
+            for images, labels in loader:
+                numbers = images[:, 0, 0, 0].int() + 256 * images[:, 0, 0, 1].int()
+                assert torch.equal(numbers, labels.int())
+                seen += labels.tolist()
+            assert sorted(seen) == list(range(rows))
