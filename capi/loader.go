@@ -97,7 +97,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	}
 	views := c.views()
 	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode}
-	options.SourceWidth, options.SourceHeight = d.ImageSize()
+	options.SourceWidth, options.SourceHeight, options.SourceGrey = d.ImageForm()
 	made, err := transform.ParseRecipe(views, c.Resolution, options)
 	if err != nil {
 		return nil, planError(err)

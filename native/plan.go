@@ -73,6 +73,7 @@ type Output struct {
 	Normalize                  bool
 	Mean, Std                  [3]float32
 	SourceWidth, SourceHeight  uint32 // of every image that the plan will see; 0: not known
+	SourceGrey                 bool   // each of them has one channel
 }
 
 // Plan is a checked and compiled sequence of ops. It is immutable: any number of contexts may use
@@ -108,6 +109,9 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		mode:   C.int32_t(output.Mode),
 	}
 	form.source_width, form.source_height = C.int32_t(output.SourceWidth), C.int32_t(output.SourceHeight)
+	if output.SourceGrey {
+		form.source_grey = 1
+	}
 	if output.Unmixed {
 		form.unmixed = 1
 	}

@@ -249,19 +249,20 @@ const (
 	processRaw = 7
 )
 
-// ImageSize is that of all images, where they are arrays of one shape; else 0, 0.
-func (d *Dataset) ImageSize() (width, height uint32) {
+// ImageForm is the size of all images, and whether all have one channel, where they are arrays of one
+// shape; else 0, 0.
+func (d *Dataset) ImageForm() (width, height uint32, grey bool) {
 	if d.arrays != nil {
-		return d.arrays.pixels.Width, d.arrays.pixels.Height
+		return d.arrays.pixels.Width, d.arrays.pixels.Height, d.arrays.pixels.Channels == 1
 	}
 	for i, part := range d.Parts() {
-		w, h := part.ImageSize()
-		if i > 0 && (w != width || h != height) {
-			return 0, 0
+		w, h, g := part.ImageForm()
+		if i > 0 && (w != width || h != height || g != grey) {
+			return 0, 0, false
 		}
-		width, height = w, h
+		width, height, grey = w, h, g
 	}
-	return width, height
+	return width, height, grey
 }
 
 // Bytes is memory of the program's own where an image lies, its first value at Origin of its Pixels.

@@ -20,6 +20,7 @@ type Options struct {
 	Mode   string // exact, fast
 	// SourceWidth and SourceHeight are those of every image, where these are known to be alike; else 0.
 	SourceWidth, SourceHeight uint32
+	SourceGrey                bool // each has one channel
 }
 
 // Parse checks a list of transforms, each a JSON object with a name and arguments, and compiles it.
@@ -227,7 +228,7 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 
 // output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
-	out := native.Output{SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight}
+	out := native.Output{SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight, SourceGrey: o.SourceGrey}
 	for _, choice := range []struct {
 		what, value, fallback string
 		names                 map[string]int32

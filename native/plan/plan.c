@@ -28,6 +28,10 @@ static int check_output(hrn_status *status, const hrn_output *output) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "a source of %d x %d pixels", output->source_width,
                     output->source_height);
   }
+  if (output->source_grey < 0 || output->source_grey > 1) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "source_grey is %d, must be 0 or 1",
+                    output->source_grey);
+  }
   if (output->grey < 0 || output->grey > 1) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "grey is %d, must be 0 or 1", output->grey);
   }

@@ -230,6 +230,12 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;
     return w->steps == NULL ? HRN_OK : record_erasings(w, index, before, status);
   }
+  /* Grey of one channel is that channel: Pillow's weights are 65536 together, and half of one is
+   * added. */
+  if (index == 0 && op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_GREY &&
+      w->plan->output.source_grey && w->steps == NULL) {
+    return HRN_OK;
+  }
   hrn_stage *stage = &program->stages[program->count - 1];
   const int32_t first = program->pixels.count;
   if (hrn_recipe(op, index, w->key, stage->x.length, stage->y.length, &program->pixels, status) !=

@@ -18,11 +18,12 @@ enum hrn_mode {
 
 typedef struct hrn_output {
   int32_t dtype, layout, scale, mode;
-  int32_t unmixed;       /* 1: hrn_sample writes patches, and what hrn_mix takes */
-  int32_t grey;          /* 1: of the three channels the first alone is written */
+  int32_t unmixed;                     /* 1: hrn_sample writes patches, and what hrn_mix takes */
+  int32_t grey;                        /* 1: of the three channels the first alone is written */
   int32_t source_width, source_height; /* of every image that the plan will see; 0: not known */
-  int32_t normalize;     /* 0 or 1 */
-  float mean[3], std[3]; /* as torchvision holds them: float32 */
+  int32_t source_grey;                 /* 1: each of them has one channel */
+  int32_t normalize;                   /* 0 or 1 */
+  float mean[3], std[3];               /* as torchvision holds them: float32 */
 } hrn_output;
 
 #endif

@@ -1,1 +1,1 @@
-"""Images that are arrays of pixels already: where they lie, and in what order of axes."""
+"""Images that are arrays of pixels already."""

@@ -32,7 +32,7 @@ class Known:
 
     def __init__(self, ops: list[Any], translation: Translation, grey: bool) -> None:
         self._ops = ops
-        steps = [step if isinstance(step, dict) else step.to_dict() for step in translation]
+        steps = _as_dicts(translation)[grey:]  # it begins with what such an image is already
         self.text = ",".join(map(json.dumps, steps))
         becomes_grey = any(step.get("num_output_channels") == 1 for step in steps)
         self.channels = 1 if grey or becomes_grey else 3
@@ -119,10 +119,16 @@ class Transforms:
         return kept.known
 
 
+def _as_dicts(translation: Translation) -> list[dict[str, Any]]:
+    return [step if isinstance(step, dict) else step.to_dict() for step in translation]
+
+
 def _known(transform: Any, grey: bool) -> Known | None:
     made = translate(transform, grey)
-    if not made and made.gives == "PIL image":
+    if len(made) == grey and made.gives == "PIL image":
         return None
+    if grey and any(step.get("num_output_channels") == 3 for step in _as_dicts(made)):
+        return None  # it makes three channels again
     if not made.rest:
         return Known([transform], made, grey)
     # What an object equals may be told in Headrace's terms, which Python cannot run.

@@ -67,7 +67,7 @@ class Reading:
             pipelines = [self._transform]
         else:
             pipelines = [getattr(source, "transform", None) for source in contents.sources]
-        first, *others = map(self._translated, pipelines)
+        first, *others = [self._translated(pipeline, contents) for pipeline in pipelines]
         for pipeline, other in zip(pipelines[1:], others, strict=True):
             same = other.keywords == first.keywords and other.gives == first.gives
             if not same or (first.rest and pipeline is not pipelines[0]):
@@ -76,10 +76,12 @@ class Reading:
             raise UnsupportedError(f"of its transforms, {first.obstacle}")
         return first
 
-    def _translated(self, pipeline: Any) -> Translation:
+    def _translated(self, pipeline: Any, contents: Contents) -> Translation:
         # A list is nothing that torchvision's datasets could call.
         if pipeline is self._transform and isinstance(pipeline, list | tuple):
             return pipeline if isinstance(pipeline, Translation) else of_steps(pipeline)
+        if contents.pixels:  # which are opened only where all of them are alike
+            return translate(pipeline, contents.pixels[0].grey, contents.pixels[0].size)
         return translate(pipeline)
 
     def __getstate__(self) -> dict[str, Any]:

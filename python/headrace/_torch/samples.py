@@ -1,8 +1,9 @@
 """Which samples a torch dataset consists of, where Headrace can read them itself.
 
-Looked at from outside: torchvision's folders, torch's ``Subset`` and ``ConcatDataset`` of them
-however nested, and ``headrace.Dataset``. Only what behaves as its class says is taken: a class that
-makes its samples in its own way is read by torch's loader. torchvision is never imported.
+Looked at from outside: torchvision's folders and datasets of one array, torch's ``Subset`` and
+``ConcatDataset`` of them however nested, and ``headrace.Dataset``. Only what behaves as its class
+says is taken: a class that makes its samples in its own way is read by torch's loader. torchvision
+is never imported.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace._torch import arrayed
 from headrace._torch.draws import Draws
 from headrace._torch.foreign import Foreign
 from headrace.dataset import Dataset
@@ -34,7 +36,9 @@ class Contents:
     Attributes:
         sources: each folder (torchvision's object) or ``headrace.Dataset``, once.
         total: how many samples they have together.
-        lists: what ``samples`` of each folder was; empty for a ``headrace.Dataset``.
+        lists: what ``samples`` of each folder was, or the labels of an array; empty for a
+            ``headrace.Dataset``.
+        pixels: the array of each source, where they are torchvision's datasets of such.
         rows: by index of the dataset, the sample's number among those of all sources together.
 
     Raises:
@@ -44,6 +48,7 @@ class Contents:
     def __init__(self, dataset: Any) -> None:
         self.sources: list[Any] = []
         self.lists: list[list[Any]] = []
+        self.pixels: list[arrayed.Pixels] = []
         self._begins: list[int] = []
         self.total = 0
         self.rows: Rows = self._rows(dataset)
@@ -59,6 +64,8 @@ class Contents:
             len(self.sources) == len(other.sources)
             and all(map(operator.is_, self.sources, other.sources))
             and self.lists == other.lists
+            and len(self.pixels) == len(other.pixels)
+            and all(a.array is b.array for a, b in zip(self.pixels, other.pixels, strict=True))
             and np.array_equal(self.rows, other.rows)
         )
 
@@ -67,6 +74,7 @@ class Contents:
             return self._source(dataset, [], len(dataset))
         readers: tuple[tuple[str, str, Callable[[Any], Rows]], ...] = (
             ("torchvision.datasets", "DatasetFolder", self._folder),
+            *(("torchvision.datasets", name, self._array(name)) for name in arrayed.NAMES),
             ("torch.utils.data", "Subset", self._subset),
             ("torch.utils.data", "ConcatDataset", self._concatenation),
         )
@@ -105,6 +113,17 @@ class Contents:
         except TypeError:
             raise UnsupportedError(f"{kind} has samples that are not pairs") from None
         return self._source(folder, samples, len(samples))
+
+    def _array(self, name: str) -> Callable[[Any], Rows]:
+        def read(dataset: Any) -> Rows:
+            found = arrayed.pixels(dataset, name)
+            before = len(self.sources)
+            rows = self._source(dataset, found.labels, len(found.labels))
+            if len(self.sources) > before:
+                self.pixels.append(found)
+            return rows
+
+        return read
 
     def _subset(self, subset: Any) -> Rows:
         whole, chosen = self._rows(subset.dataset), np.asarray(subset.indices)
@@ -156,6 +175,9 @@ class Samples:
             raise UnsupportedError("it joins image folders with datasets of Headrace's")
         if not contents.total:
             raise UnsupportedError("it is empty")
+        if contents.pixels:
+            self._open_arrays(contents)
+            return
         paths, self.labels = _checked(sample for part in contents.lists for sample in part)
         self.foreign = Foreign(paths, own_pixels)
         count, total = len(self.foreign.rows), len(paths)
@@ -166,6 +188,19 @@ class Samples:
             self.dataset = Dataset.from_files(paths, self.labels, limits=limits)
         except ArgumentError as failure:  # a path that no file can have
             raise UnsupportedError(failure.reason) from None
+
+    def _open_arrays(self, contents: Contents) -> None:
+        if len(contents.pixels) < len(contents.sources):
+            raise UnsupportedError("it joins image folders with arrays")
+        if len({(one.grey, one.size) for one in contents.pixels}) > 1:
+            raise UnsupportedError("it joins arrays of images that differ in size or channels")
+        self.labels = [label for labels in contents.lists for label in labels]
+        self.dataset = _one(
+            [
+                Dataset.from_arrays(one.array, one.labels, layout=one.layout)
+                for one in contents.pixels
+            ]
+        )
 
     def __len__(self) -> int:
         return len(self.contents.rows)
@@ -195,6 +230,9 @@ class Samples:
         A folder's files count by their place below its root, which may be another one elsewhere.
         """
         digest = hashlib.sha256(self.contents.rows.tobytes())
+        if self.contents.pixels:
+            digest.update(self.dataset.fingerprint.encode())
+            return digest.hexdigest()[:32]
         for source, samples in zip(self.contents.sources, self.contents.lists, strict=True):
             if isinstance(source, Dataset):
                 digest.update(source.fingerprint.encode())

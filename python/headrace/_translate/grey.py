@@ -33,11 +33,8 @@ class Grey:
     _stage: str
     _takes_grey: bool
     _grey: bool
-    _stays_grey: bool
 
     def _Grayscale(self, op: Any) -> str:
-        if op.num_output_channels != 1 and self._stays_grey:
-            return "of an image of one channel it makes three"
         if op.num_output_channels != 1 or not self._takes_grey or self._stage != "PIL":
             reason = self.augmentation("Grayscale", op)
             self._grey = self._grey and bool(reason)

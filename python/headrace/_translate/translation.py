@@ -146,19 +146,22 @@ def from_torchvision(compose: Any) -> Translation:
     return found
 
 
-def translate(pipeline: Any, grey: bool = False) -> Translation:
+def translate(
+    pipeline: Any, grey: bool = False, size: tuple[int, int] | None = None
+) -> Translation:
     """As ``from_torchvision``, but what follows the last known transform is left in ``rest``.
 
     Args:
-        grey: it is for images of one channel, to which nothing may give three again.
+        grey: the images have one channel, and the first step says so.
+        size: height and width of all images, where they are alike.
     """
     if isinstance(pipeline, Translation):
         return pipeline
-    reader, found = _Reader(grey=grey), list(parts(pipeline))
+    reader, found = _Reader().of(grey, size), list(parts(pipeline))
     for number, part in enumerate(found):
         reason = reader.read(part)
         if reason:
-            return _begun(found, number, reason, _Reader(grey=grey))
+            return _begun(found, number, reason, _Reader().of(grey, size))
     made = reader.finish()
     made.taken = [part.op for part in found]
     return made
@@ -232,15 +235,22 @@ class _Reader(Augmentations, Grey, OpenClip, Own, Timm):
     The methods are named as the transforms; each answers "" or why it has no translation.
     """
 
-    def __init__(self, inside: bool = False, grey: bool = False) -> None:
+    def __init__(self, inside: bool = False) -> None:
         self.made = Translation()
         self._version = 0
         self._takes_grey = not inside  # a group's members all have three channels
-        self._grey = self._stays_grey = grey  # the image has one channel
+        self._grey = False  # the image has one channel
         # "PIL", or the dtype of the tensor that the image has become.
         self._stage = "PIL"
         self._normalize: transforms.Normalize | None = None
         self._erasings = []
+
+    def of(self, grey: bool, size: tuple[int, int] | None) -> _Reader:
+        """Of images of one channel or three, and of a size if it is known."""
+        self.made.size = size
+        if grey:
+            self.grey()
+        return self
 
     def read(self, part: Part) -> str:
         """Notes what stands for a part of a pipeline, and answers "" or why nothing does."""

@@ -1,0 +1,89 @@
+"""torchvision's datasets that are one array: MNIST and its like, CIFAR, SVHN and STL10.
+
+Their ``__getitem__`` makes a PIL image of a part of the array. The engine reads the part itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from headrace.errors import UnsupportedError
+
+
+class _Kind(NamedTuple):
+    labels: str  # the attribute that holds them
+    of: type  # what its data is: a tensor, or a NumPy array
+    shape: tuple[int | None, ...]  # of its data
+    layout: str
+
+
+_KINDS = {
+    "MNIST": _Kind("targets", torch.Tensor, (None, None, None), "NHW"),
+    "CIFAR10": _Kind("targets", np.ndarray, (None, None, None, 3), "NHWC"),
+    "SVHN": _Kind("labels", np.ndarray, (None, 3, None, None), "NCHW"),
+    "STL10": _Kind("labels", np.ndarray, (None, 3, None, None), "NCHW"),
+}
+# FashionMNIST, KMNIST, EMNIST and CIFAR100 inherit their ``__getitem__`` from two of these.
+NAMES = tuple(_KINDS)
+
+
+class Pixels(NamedTuple):
+    """The array of a dataset, and the labels as they were when it was looked at."""
+
+    array: Any
+    layout: str
+    labels: list[int]
+
+    @property
+    def grey(self) -> bool:
+        """Whether its images have one channel."""
+        return self.layout == "NHW"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of its images."""
+        shape, at = self.array.shape, self.layout.index("H")
+        return int(shape[at]), int(shape[at + 1])
+
+
+def pixels(dataset: Any, name: str) -> Pixels:
+    """What a dataset of torchvision's holds.
+
+    Args:
+        name: of its class, or of the one that it inherits from.
+
+    Raises:
+        UnsupportedError: it is not as torchvision makes it; the clause says in what.
+    """
+    kind, title = _KINDS[name], type(dataset).__name__
+    if dataset.target_transform is not None:
+        raise UnsupportedError(f"{title} has a target_transform")
+    array, labels = dataset.data, getattr(dataset, kind.labels)
+    uint8 = str(getattr(array, "dtype", None)) in ("uint8", "torch.uint8")
+    shape = tuple(getattr(array, "shape", ()))
+    fits = len(shape) == len(kind.shape) and all(
+        wanted in (None, found) for wanted, found in zip(kind.shape, shape, strict=True)
+    )
+    if type(array) is not kind.of or not uint8 or not fits or 0 in shape:
+        raise UnsupportedError(f"{title} has data that is not torchvision's")
+    if isinstance(array, torch.Tensor) and (array.device.type != "cpu" or array.is_sparse):
+        raise UnsupportedError(f"{title} has data that is not in the memory of the CPU")
+    return Pixels(array, kind.layout, _labels(title, labels, int(shape[0])))
+
+
+def _labels(title: str, labels: Any, count: int) -> list[int]:
+    if isinstance(labels, torch.Tensor | np.ndarray):
+        whole = str(labels.dtype).removeprefix("torch.").startswith(("int", "uint"))
+        if len(labels.shape) != 1 or not whole:
+            raise UnsupportedError(f"{title} has labels that are no whole numbers")
+        labels = labels.tolist()
+    # Exactly int: a bool or a NumPy number would be collated to another dtype.
+    if not isinstance(labels, list) or any(type(label) is not int for label in labels):
+        raise UnsupportedError(f"{title} has labels that are no list of ints")
+    found: list[int] = labels
+    if len(found) != count or (found and not -1 <= min(found) <= max(found) < 2**31):
+        raise UnsupportedError(f"{title} has not one class number an image")
+    return list(found)

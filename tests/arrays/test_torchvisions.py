@@ -1,0 +1,177 @@
+"""torchvision's datasets that are one array run natively in the DataLoader, with their bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+from torchvision import datasets
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+import headrace as hr
+from headrace import errors
+
+GENERATOR = np.random.default_rng(8)
+ROWS = 60
+
+
+def made(name: str, transform=None, rows: int = ROWS, channels: int = 3, side: int = 32):
+    """A dataset of torchvision's class with images of our own: its own come from the net."""
+    kind = getattr(datasets, name)
+    dataset = kind.__new__(kind)
+    datasets.VisionDataset.__init__(dataset, "/nowhere", transform=transform)
+    labels = GENERATOR.integers(0, 10, rows)
+    if issubclass(kind, datasets.MNIST):
+        images = GENERATOR.integers(0, 256, (rows, 28, 28), np.uint8)
+        dataset.data, dataset.targets = torch.from_numpy(images), torch.from_numpy(labels)
+    elif issubclass(kind, datasets.CIFAR10):
+        dataset.data = GENERATOR.integers(0, 256, (rows, 32, 32, 3), np.uint8)
+        dataset.targets = labels.tolist()
+    else:
+        side = 96 if name == "STL10" else 32
+        dataset.data = GENERATOR.integers(0, 256, (rows, 3, side, side), np.uint8)
+        dataset.labels = labels
+    return dataset
+
+
+GREYS = ["MNIST", "FashionMNIST", "KMNIST", "EMNIST"]
+COLOURED = ["CIFAR10", "CIFAR100", "SVHN", "STL10"]
+TRANSFORMS = {
+    "ToTensor": v1.ToTensor(),
+    "Normalize": v1.Compose([v1.ToTensor(), v1.Normalize(0.1307, 0.3081)]),
+    "v2": v2.Compose(
+        [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])]
+    ),
+    "Resize": v1.Compose([v1.Resize(20), v1.CenterCrop(16), v1.ToTensor()]),
+    "Pad": v1.Compose([v1.Pad(2), v1.ToTensor()]),
+    "uint8": v1.PILToTensor(),
+}
+
+
+def batches(loader) -> list:
+    return [(images, labels) for images, labels in loader]
+
+
+@pytest.mark.parametrize("transform", list(TRANSFORMS))
+@pytest.mark.parametrize("name", GREYS + COLOURED)
+def test_a_dataset_of_torchvisions_is_native_and_has_its_bytes(name, transform):
+    dataset = made(name, TRANSFORMS[transform])
+    ours = hr.DataLoader(dataset, batch_size=16, strict=True)
+    found, expected = batches(ours), batches(torch.utils.data.DataLoader(dataset, batch_size=16))
+    ours.close()
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one[0].dtype == other[0].dtype
+        assert torch.equal(one[0], other[0])
+        assert torch.equal(one[1], other[1])
+        assert one[1].dtype == other[1].dtype
+    assert found[0][0].shape[1] == (1 if name in GREYS else 3)
+
+
+def test_subsets_and_shuffles_have_torchs_order():
+    dataset = made("MNIST", TRANSFORMS["Normalize"])
+    part = torch.utils.data.Subset(dataset, [5, 3, 50, 8, 9, 10])
+    both = torch.utils.data.ConcatDataset([part, made("KMNIST", TRANSFORMS["Normalize"])])
+    for whole in (part, both):
+        torch.manual_seed(1)
+        ours = hr.DataLoader(whole, batch_size=4, shuffle=True, strict=True)
+        found = batches(ours)
+        torch.manual_seed(1)
+        expected = batches(torch.utils.data.DataLoader(whole, batch_size=4, shuffle=True))
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one[0], other[0])
+            assert torch.equal(one[1], other[1])
+        ours.close()
+
+
+def test_without_a_tensor_items_are_torchvisions_images():
+    for name in ("MNIST", "CIFAR10"):
+        dataset = made(name)
+        loader = hr.DataLoader(dataset, batch_size=None, strict=True, collate_fn=lambda pair: pair)
+        for (image, label), (theirs, number) in zip(loader, dataset, strict=False):
+            assert (image.mode, image.size, label) == (theirs.mode, theirs.size, number)
+            assert image.tobytes() == theirs.tobytes()
+        loader.close()
+
+
+def test_draws_and_keys_are_those_of_a_folder_of_the_same_images(tmp_path):
+    transform = v1.Compose([v1.RandomCrop(32, padding=4), v1.RandomHorizontalFlip(), v1.ToTensor()])
+    dataset = made("CIFAR10", transform)
+    dataset.targets = sorted(dataset.targets)
+    for number, label in enumerate(dataset.targets):
+        (tmp_path / str(label)).mkdir(exist_ok=True)
+        image = v1.functional.to_pil_image(dataset.data[number])
+        image.save(tmp_path / str(label) / f"{number:03}.png")
+    folder = datasets.ImageFolder(tmp_path, transform)
+    both = []
+    for one in (dataset, folder):
+        torch.manual_seed(7)
+        loader = hr.DataLoader(one, batch_size=16, shuffle=True, strict=True)
+        both.append(batches(loader) + batches(loader))
+        loader.close()
+    for one, other in zip(*both, strict=True):
+        assert torch.equal(one[0], other[0])
+
+
+def test_a_loader_goes_on_from_a_state():
+    transform = v1.Compose([v1.RandomCrop(28, padding=2), v1.ToTensor()])
+    dataset = made("FashionMNIST", transform)
+    loader = hr.DataLoader(dataset, batch_size=8, shuffle=True, seed=3, strict=True)
+    torch.manual_seed(3)
+    steps = iter(loader)
+    next(steps)
+    state = loader.state_dict()
+    expected = [images for images, _ in steps]
+    again = hr.DataLoader(dataset, batch_size=8, shuffle=True, seed=3, strict=True)
+    again.load_state_dict(state)
+    found = [images for images, _ in again]
+    assert all(map(torch.equal, found, expected))
+    assert len(found) == len(expected)
+    loader.close()
+    again.close()
+
+
+class _OwnItems(datasets.MNIST):
+    def __getitem__(self, index):
+        return super().__getitem__(index)[0], 7
+
+
+def test_what_is_not_as_torchvision_makes_it_is_left_to_the_datasets_own_code():
+    ToTensor = v1.ToTensor()
+    changed = made("CIFAR10", ToTensor)
+    changed.data = changed.data.astype(np.float32)
+    targets = made("MNIST", ToTensor)
+    targets.target_transform = lambda label: label + 1
+    own = made("MNIST", ToTensor)
+    own.__class__ = _OwnItems
+    unlabelled = made("STL10", ToTensor)
+    unlabelled.labels = None
+    for dataset, says in (
+        (changed, "data that is not torchvision's"),
+        (targets, "target_transform"),
+        (own, "__getitem__ of its own"),
+        (unlabelled, "no list of ints"),
+    ):
+        from headrace._torch.samples import Contents
+
+        with pytest.raises(errors.UnsupportedError, match=says):
+            Contents(dataset)
+    loader = hr.DataLoader(targets, batch_size=8)
+    theirs = torch.utils.data.DataLoader(targets, batch_size=8)
+    for one, other in zip(loader, theirs, strict=True):
+        assert torch.equal(one[0], other[0])
+        assert torch.equal(one[1], other[1])
+    loader.close()
+
+
+def test_labels_that_change_between_epochs_are_seen():
+    dataset = made("CIFAR10", v1.ToTensor())
+    loader = hr.DataLoader(dataset, batch_size=60, strict=True)
+    assert next(iter(loader))[1].tolist() == dataset.targets
+    dataset.targets = [label ^ 1 for label in dataset.targets]
+    assert next(iter(loader))[1].tolist() == dataset.targets
+    dataset.data = dataset.data[::-1]
+    assert torch.equal(next(iter(loader))[0][0], v1.ToTensor()(dataset.data[0].copy()))
+    loader.close()
