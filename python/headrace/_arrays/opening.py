@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from headrace._arrays import numpys, published, stored, tensors
+from headrace._arrays import hdf5, numpys, published, stored, tensors, zarrs
 from headrace._arrays.shapes import bad, unsupported
 from headrace._arrays.stored import Stored
 from headrace._engine import arguments
@@ -22,6 +22,8 @@ _READERS = {
     "idx": published.read_idx,
     "safetensors": tensors.read_safetensors,
     "pt": tensors.read_torch,
+    "hdf5": hdf5.read_hdf5,
+    "zarr": zarrs.read_zarr,
 }
 # What NumPy, zipfile and Python's own parsers raise for bytes that are no header.
 _OF_HEADERS = (
@@ -54,6 +56,8 @@ def config(
     kind = format if format in FORMATS else None
     if kind is None and format is not None:
         return None
+    if kind is None and not several and zarrs.is_zarr(paths[0]):
+        kind = "zarr"
     if several or kind in published._CIFAR or (kind is None and os.path.isdir(paths[0])):
         kind, paths = _cifar(paths, kind)
     elif kind is None:
@@ -105,6 +109,8 @@ def kind_of(path: str) -> str | None:
         os.close(descriptor)
     if head.startswith(b"\x93NUMPY"):
         return "npy"
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return "hdf5"
     if head.startswith(b"PK\3\4"):
         first = numpys.first_member(path)
         if first.endswith(".npy"):

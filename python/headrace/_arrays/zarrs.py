@@ -1,0 +1,117 @@
+"""Zarr: zarr-python says how an array is cut into chunks, and the engine reads their files."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace._arrays.hdf5 import joined
+from headrace._arrays.shapes import Axes, bad, unsupported
+from headrace._arrays.stored import Places, Stored
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MARKS = ("zarr.json", ".zarray", ".zgroup")
+_PACK = "headrace.Writer packs what zarr reads"
+_NEVER = 2**64 - 1  # in a shard's index: the chunk was never written
+
+
+def is_zarr(folder: str) -> bool:
+    """Whether a folder is a Zarr array or group."""
+    return any(os.path.isfile(os.path.join(folder, mark)) for mark in _MARKS)
+
+
+def read_zarr(path: str) -> list[Stored]:
+    """The arrays of a folder by their names; of an array alone, itself."""
+    try:
+        import zarr  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError:
+        text = "it is Zarr, which zarr-python 3 is needed for: pip install headrace[zarr]"
+        raise unsupported(path, text) from None
+    try:
+        node = zarr.open(path, mode="r")
+        return [_array(path, name, array) for name, array in _arrays(node)]
+    except HeadraceError:
+        raise
+    except Exception as failure:  # of whatever hostile metadata may bring about
+        raise bad(path, f"zarr cannot open it: {' '.join(str(failure).split())[:300]}") from None
+
+
+def _arrays(node: Any) -> Iterator[tuple[str, Any]]:
+    if not hasattr(node, "members"):
+        yield "", node
+        return
+    for name, member in node.members(max_depth=None):
+        if not hasattr(member, "members"):
+            yield name, member
+
+
+def _array(path: str, name: str, array: Any) -> Stored:
+    def values() -> NDArray[Any]:
+        data: NDArray[Any] = array[...]
+        return data
+
+    def place(axes: Axes) -> Places:
+        return _places(path, name, array, axes)
+
+    return Stored(path, name, tuple(array.shape), str(array.dtype), place, values)
+
+
+def _places(path: str, name: str, array: Any, axes: Axes) -> Places:
+    def refuse(why: str) -> Exception:
+        return unsupported(path, f"array {name!r} is not read in place: {why}; {_PACK}")
+
+    about = array.metadata
+    codecs = _codecs(about)
+    shard = codecs[0] if len(codecs) == 1 and hasattr(codecs[0], "index_codecs") else None
+    inner = codecs if shard is None else list(shard.codecs)
+    names = [type(codec).__name__ for codec in inner]
+    if names not in ([], ["BytesCodec"]) or getattr(about, "order", "C") != "C":
+        raise refuse(f"its chunks go through {', '.join(names) or 'a transposition'}")
+    # Of version 3 `chunks` may be those inside of a shard.
+    whole = tuple(about.chunk_grid.chunk_shape if hasattr(about, "chunk_grid") else about.chunks)
+    parts = whole if shard is None else tuple(shard.chunk_shape)
+    if any(tuple(one[1:]) != tuple(array.shape[1:]) for one in (whole, parts)):
+        raise refuse(f"a chunk of {parts} holds parts of images")
+    root = os.path.join(path, array.path if name else "")
+    files: list[str] = []
+    stretches: list[tuple[int, int, int, int]] = []
+    for number in range(math.ceil(axes.rows / whole[0])):
+        key = about.encode_chunk_key((number, *(0 for _ in array.shape[1:])))
+        file = os.path.join(root, *key.split("/"))
+        if not os.path.isfile(file):
+            raise refuse(f"chunk {key} was never written")
+        rows = min(whole[0], axes.rows - number * whole[0])
+        begins = [0] if shard is None else _index(file, shard, whole[0] // parts[0])
+        for at, begin in enumerate(begins[: math.ceil(rows / parts[0])]):
+            if begin == _NEVER:
+                raise refuse(f"a chunk of shard {key} was never written")
+            held = min(parts[0], rows - at * parts[0])
+            stretches.append((len(files), begin, axes.stride, held))
+        files.append(file)
+    return files, joined(stretches)
+
+
+def _codecs(about: Any) -> list[Any]:
+    """What values go through on their way into a chunk."""
+    if hasattr(about, "codecs"):
+        return list(about.codecs)
+    return [one for one in (*(about.filters or ()), about.compressor) if one is not None]
+
+
+def _index(file: str, shard: Any, count: int) -> list[int]:
+    """Where the chunks of a shard begin (zarr-specs, sharding_indexed)."""
+    names = [type(codec).__name__ for codec in shard.index_codecs]
+    if names not in (["BytesCodec"], ["BytesCodec", "Crc32cCodec"]):
+        raise unsupported(file, f"the shard's index goes through {', '.join(names)}")
+    size = 16 * count + 4 * (len(names) - 1)
+    at_end = "start" not in str(shard.index_location)
+    with open(file, "rb") as data:
+        data.seek(-size if at_end else 0, os.SEEK_END if at_end else os.SEEK_SET)
+        entries = struct.unpack(f"<{2 * count}Q", data.read(size)[: 16 * count])
+    return [int(begin) for begin in entries[::2]]
