@@ -5,21 +5,8 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
-)
 
-// The parts of Arrow's metadata that an index uses (format/Message.fbs, format/Schema.fbs): the
-// numbers of fields in their tables, and of types and headers in their unions.
-const (
-	messageHeaderType, messageHeader, messageBodyLength = 1, 2, 3
-	headerSchema, headerRecordBatch                     = 1, 3
-	schemaEndianness, schemaFields                      = 0, 1
-	fieldName, fieldTypeType, fieldType                 = 0, 2, 3
-	fieldDictionary, fieldChildren                      = 4, 5
-	batchLength, batchNodes, batchBuffers               = 0, 1, 2
-	batchCompression                                    = 3
-
-	typeInt, typeFloat, typeBinary, typeUtf8 = 2, 3, 4, 5
-	typeList, typeFixedSizeList              = 12, 16
+	"github.com/headrace/headrace/internal/flat"
 )
 
 var (
@@ -29,17 +16,17 @@ var (
 )
 
 // splitMessage divides an encapsulated message into metadata and body.
-func splitMessage(data []byte) (metadata flatTable, body []byte, err error) {
+func splitMessage(data []byte) (metadata flat.Table, body []byte, err error) {
 	if len(data) < messagePreface || string(data[:4]) != string(continuation) {
-		return flatTable{}, nil, fmt.Errorf("no Arrow message stands there")
+		return flat.Table{}, nil, fmt.Errorf("no Arrow message stands there")
 	}
 	// Compared in the unsigned type: a length of 2^31 and more must not turn negative.
 	n := uint64(binary.LittleEndian.Uint32(data[4:]))
 	if n%8 != 0 || n > uint64(len(data)-messagePreface) {
-		return flatTable{}, nil, fmt.Errorf("metadata of %d bytes in a message of %d", n, len(data))
+		return flat.Table{}, nil, fmt.Errorf("metadata of %d bytes in a message of %d", n, len(data))
 	}
 	end := uint64(messagePreface) + n
-	return flatRoot(data[messagePreface:end]), data[end:], nil
+	return flat.Root(data[messagePreface:end]), data[end:], nil
 }
 
 // checkSchema compares the schema at the head of the file with the columns that are expected:
@@ -52,18 +39,18 @@ func checkSchema(head []byte, want []arrow.Field) error {
 	if err != nil {
 		return err
 	}
-	schema := message.table(messageHeader)
-	if message.u8(messageHeaderType) != headerSchema || schema.at == 0 {
+	schema := message.Table(flat.MessageHeader)
+	if message.U8(flat.MessageHeaderType) != flat.HeaderSchema || !schema.Present() {
 		return fmt.Errorf("the first message is no schema")
 	}
-	if schema.u16(schemaEndianness) != 0 {
+	if schema.U16(flat.SchemaEndianness) != 0 {
 		return fmt.Errorf("the file is big-endian")
 	}
-	found := schema.tables(schemaFields, func(i int, f flatTable) {
+	found := schema.Tables(flat.SchemaFields, func(i int, f flat.Table) {
 		if err != nil || i >= len(want) {
 			return
 		}
-		if name := f.text(fieldName); name != want[i].Name {
+		if name := f.Text(flat.FieldName); name != want[i].Name {
 			err = fmt.Errorf("column %d is %.80q (expected %q)", i, name, want[i].Name)
 		} else if !isType(f, want[i].Type) {
 			err = fmt.Errorf("column %q is not of type %s", name, want[i].Type)
@@ -76,38 +63,38 @@ func checkSchema(head []byte, want []arrow.Field) error {
 }
 
 // isType compares a field of a schema with a type. Only types that an index uses are known.
-func isType(f flatTable, want arrow.DataType) bool {
-	detail := f.table(fieldType)
-	if f.field(fieldDictionary) != 0 {
+func isType(f flat.Table, want arrow.DataType) bool {
+	detail := f.Table(flat.FieldType)
+	if f.Field(flat.FieldDictionary) != 0 {
 		return false
 	}
-	kind := f.u8(fieldTypeType)
+	kind := f.U8(flat.FieldTypeType)
 	switch want := want.(type) {
 	case *arrow.StringType:
-		return kind == typeUtf8
+		return kind == flat.TypeUtf8
 	case *arrow.BinaryType:
-		return kind == typeBinary
+		return kind == flat.TypeBinary
 	case *arrow.ListType:
-		return kind == typeList && isChild(f, want.Elem())
+		return kind == flat.TypeList && isChild(f, want.Elem())
 	case *arrow.FixedSizeListType:
-		return kind == typeFixedSizeList && int32(detail.u32(0)) == want.Len() && isChild(f, want.Elem())
+		return kind == flat.TypeFixedSizeList && int32(detail.U32(0)) == want.Len() && isChild(f, want.Elem())
 	case *arrow.Float16Type:
-		return kind == typeFloat && detail.u16(0) == 0
+		return kind == flat.TypeFloat && detail.U16(0) == 0
 	case *arrow.Float32Type:
-		return kind == typeFloat && detail.u16(0) == 1
+		return kind == flat.TypeFloat && detail.U16(0) == 1
 	case *arrow.Float64Type:
-		return kind == typeFloat && detail.u16(0) == 2
+		return kind == flat.TypeFloat && detail.U16(0) == 2
 	case arrow.FixedWidthDataType:
 		signed := want.ID() == arrow.INT8 || want.ID() == arrow.INT16 || want.ID() == arrow.INT32 || want.ID() == arrow.INT64
-		return kind == typeInt && int(detail.u32(0)) == want.BitWidth() && (detail.u8(1) != 0) == signed
+		return kind == flat.TypeInt && int(detail.U32(0)) == want.BitWidth() && (detail.U8(1) != 0) == signed
 	}
 	return false
 }
 
 // isChild compares the only child of a list.
-func isChild(f flatTable, want arrow.DataType) bool {
+func isChild(f flat.Table, want arrow.DataType) bool {
 	ok := false
-	n := f.tables(fieldChildren, func(_ int, child flatTable) { ok = isType(child, want) })
+	n := f.Tables(flat.FieldChildren, func(_ int, child flat.Table) { ok = isType(child, want) })
 	return n == 1 && ok
 }
 
@@ -126,25 +113,25 @@ func openBatch(data []byte) (*batchReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	batch := message.table(messageHeader)
-	if message.u8(messageHeaderType) != headerRecordBatch || batch.at == 0 {
+	batch := message.Table(flat.MessageHeader)
+	if message.U8(flat.MessageHeaderType) != flat.HeaderRecordBatch || !batch.Present() {
 		return nil, fmt.Errorf("the message is no record batch")
 	}
 	// The manifest's length of a batch must be the message's own, or something hides behind it.
-	if message.i64(messageBodyLength) != int64(len(body)) {
-		return nil, fmt.Errorf("a body of %d bytes, %d are there", message.i64(messageBodyLength), len(body))
+	if message.I64(flat.MessageBodyLength) != int64(len(body)) {
+		return nil, fmt.Errorf("a body of %d bytes, %d are there", message.I64(flat.MessageBodyLength), len(body))
 	}
-	if batch.field(batchCompression) != 0 {
+	if batch.Field(flat.BatchCompression) != 0 {
 		return nil, fmt.Errorf("it is compressed; an index is not")
 	}
 	r := &batchReader{body: body}
-	length := batch.i64(batchLength)
+	length := batch.I64(flat.BatchLength)
 	if length < 1 || length > RowsPerBatch {
 		return nil, fmt.Errorf("it has %d rows (expected 1 to %d)", length, RowsPerBatch)
 	}
 	r.rows = int(length)
-	r.nodes, _, _ = batch.vector(batchNodes, 16)
-	r.buffers, _, _ = batch.vector(batchBuffers, 16)
+	r.nodes, _, _ = batch.Vector(flat.BatchNodes, 16)
+	r.buffers, _, _ = batch.Vector(flat.BatchBuffers, 16)
 	return r, nil
 }
 
@@ -154,7 +141,7 @@ func (r *batchReader) node(entries int) {
 		r.fail("the description of an array is missing")
 		return
 	}
-	n, nulls := flatI64(r.nodes, 0), flatI64(r.nodes, 8)
+	n, nulls := flat.I64(r.nodes, 0), flat.I64(r.nodes, 8)
 	r.nodes = r.nodes[16:]
 	if n != int64(entries) || nulls != 0 {
 		r.fail("%d entries and %d nulls (expected %d entries without nulls)", n, nulls, entries)
@@ -167,7 +154,7 @@ func (r *batchReader) buffer(need, align int) []byte {
 		r.fail("the description of a buffer is missing")
 		return nil
 	}
-	offset, length := uint64(flatI64(r.buffers, 0)), uint64(flatI64(r.buffers, 8))
+	offset, length := uint64(flat.I64(r.buffers, 0)), uint64(flat.I64(r.buffers, 8))
 	r.buffers = r.buffers[16:]
 	switch {
 	case need == 0:

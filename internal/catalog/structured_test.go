@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/flat"
 )
 
 // An edit is made of four bytes of the fuzzer: what kind of value to change, which of that kind, and
@@ -46,21 +48,21 @@ func newForgery(t testing.TB, m *Manifest, data []byte) *forgery {
 	f := &forgery{m: m, data: bytes.Clone(data)}
 	b := m.Index.Batches[0]
 	start := int(b.Offset) + messagePreface
-	message, _, err := splitMessage(f.data[b.Offset : b.Offset+b.Length])
+	message, body, err := splitMessage(f.data[b.Offset : b.Offset+b.Length])
 	require.NoError(t, err)
-	batch := message.table(messageHeader)
+	batch := message.Table(flat.MessageHeader)
 	list := func(field uint64) (at []int) {
-		_, from, count := batch.vector(field, 16)
+		_, from, count := batch.Vector(field, 16)
 		for i := range 2 * count {
 			at = append(at, start+int(from)+8*i)
 		}
 		return at
 	}
-	f.nodes, f.buffers = list(batchNodes), list(batchBuffers)
+	f.nodes, f.buffers = list(flat.BatchNodes), list(flat.BatchBuffers)
 	for at := 8; at+4 <= int(b.Offset); at += 4 {
 		f.words = append(f.words, at)
 	}
-	f.body = start + len(message.data)
+	f.body = int(b.Offset+b.Length) - len(body)
 	for at := int(b.Offset); at+4 <= f.body; at += 4 {
 		f.words = append(f.words, at)
 	}
