@@ -32,6 +32,7 @@ func mutations() int {
 
 // repair makes a damaged container's own checksums right again, or nothing behind them would be tested.
 var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord, "folders.zip": func([]byte) {},
+	"saved/data-00000-of-00002.arrow": func([]byte) {}, "table.arrow": func([]byte) {},
 	"mds/shard.00000.mds": func([]byte) {}, "plain.lmdb": func([]byte) {}, "datum.lmdb": func([]byte) {}}
 
 // repairTar gives a right checksum to every block that was a header or looks like one.
@@ -256,6 +257,16 @@ func FuzzAnyBytesAsTFRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		repairTFRecord(data)
 		file := filepath.Join(t.TempDir(), "a.tfrecord")
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		survives(t, file)
+	})
+}
+
+func FuzzAnyBytesAsArrow(f *testing.F) {
+	f.Add(fixture(f, "saved/data-00000-of-00002.arrow"))
+	f.Add(fixture(f, "table.arrow"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "a.arrow")
 		require.NoError(t, os.WriteFile(file, data, 0o644))
 		survives(t, file)
 	})

@@ -157,8 +157,16 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		}
 		slices.Sort(t.Classes)
 	}
-	if o.Classes != nil {
+	wrong := fault.KindArgument
+	switch {
+	case o.Classes != nil:
 		t.Classes = slices.Clone(o.Classes)
+	case !named:
+		var err error
+		if t.Classes, err = ownClasses(t, parts); err != nil {
+			return err
+		}
+		wrong = fault.KindBadFile
 	}
 	for i, name := range t.Classes {
 		texts[name] = int64(i)
@@ -173,11 +181,11 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 			case textLabel:
 				number = texts[l.text]
 				if o.Classes != nil && !slices.Contains(o.Classes, l.text) {
-					return labelError(t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
+					return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
 				}
 			}
 			if n := int64(len(t.Classes)); n > 0 && (number < catalog.NoLabel || number >= n) {
-				return labelError(t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label is %d, there are %d classes", number, n))
+				return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label is %d, there are %d classes", number, n))
 			}
 			t.Label = append(t.Label, number)
 		}
@@ -198,6 +206,23 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	return nil
 }
 
+// ownClasses are the names of classes that the containers have of the label's column themselves.
+func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
+	var names []string
+	first := -1
+	for i, p := range parts {
+		switch own := p.names[t.Source.Label]; {
+		case p.rows() == 0:
+		case first < 0:
+			names, first = own, i
+		case !slices.Equal(own, names):
+			return nil, catalog.NewError(fault.KindUnsupported, filepath.Join(t.Root, filepath.FromSlash(t.Shards[i].Name)),
+				"the names of its %d classes differ from those of %s, which has %d; classes= says which hold", len(own), t.Shards[first].Name, len(names))
+		}
+	}
+	return slices.Clone(names), nil
+}
+
 func fractionOf(l *label) float64 {
 	switch l.kind {
 	case intLabel:
@@ -208,8 +233,8 @@ func fractionOf(l *label) float64 {
 	return math.NaN()
 }
 
-func labelError(t *catalog.Table, shard, record int, offset int64, text string) error {
-	e := catalog.NewError(fault.KindArgument, filepath.Join(t.Root, filepath.FromSlash(t.Shards[shard].Name)), "%s", text)
+func labelError(kind fault.Kind, t *catalog.Table, shard, record int, offset int64, text string) error {
+	e := catalog.NewError(kind, filepath.Join(t.Root, filepath.FromSlash(t.Shards[shard].Name)), "%s", text)
 	e.Record, e.Offset = int64(record), offset
 	return e
 }

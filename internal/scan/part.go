@@ -25,7 +25,8 @@ type part struct {
 	labels  []label
 	frames  []catalog.Frame
 	columns map[string]*column
-	order   []string // names of columns as they came
+	order   []string            // names of columns as they came
+	names   map[string][]string // of the classes of a column, where the container has them
 
 	small []byte // of the cells of one sample that were read ahead
 
@@ -56,7 +57,7 @@ const (
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
-		columns: make(map[string]*column), plain: true}
+		columns: make(map[string]*column), names: make(map[string][]string), plain: true}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
 		p.jsonPath = rest
@@ -116,14 +117,13 @@ func (p *part) note(row int, c *cell) error {
 		p.order = append(p.order, c.name)
 	}
 	col.seen++
+	if col.kind == intCell && len(col.ints) < row { // what is missing could not be told from any other whole number
+		col.toFloats()
+	}
 	switch {
 	case col.kind == c.kind:
 	case col.kind == intCell && c.kind == floatCell:
-		col.kind, col.floats = floatCell, make([]float64, len(col.ints))
-		for i, v := range col.ints {
-			col.floats[i] = float64(v)
-		}
-		col.ints = nil
+		col.toFloats()
 	case col.kind == floatCell && c.kind == intCell:
 	default:
 		col.mixed = true
@@ -135,9 +135,22 @@ func (p *part) note(row int, c *cell) error {
 	case intCell:
 		col.ints = append(grown(col.ints, row), c.int)
 	case floatCell:
-		col.floats = append(grownWith(col.floats, row, math.NaN()), c.number)
+		v := c.number
+		if c.kind == intCell {
+			v = float64(c.int)
+		}
+		col.floats = append(grownWith(col.floats, row, math.NaN()), v)
 	}
 	return nil
+}
+
+// toFloats makes floats of whole numbers.
+func (c *column) toFloats() {
+	c.kind, c.floats = floatCell, make([]float64, len(c.ints))
+	for i, v := range c.ints {
+		c.floats[i] = float64(v)
+	}
+	c.ints = nil
 }
 
 // grown is a column of so many rows, those that it lacked empty.

@@ -20,6 +20,7 @@ var walkers = map[string]func(*part) error{
 	"zip":      scanZip,
 	"mds":      scanMDS,
 	"lmdb":     scanLMDB,
+	"arrow":    scanArrow,
 }
 
 // scan reads the headers of all files, several files at a time, and makes one dataset of them.

@@ -94,8 +94,12 @@ func NoContainer(source string, kind catalog.Kind) error {
 	return catalog.NewError(fault.KindArgument, source, "format, image, label, fields, classes and split are for containers without an index; this dataset is %s", kind)
 }
 
-// containersIn are the files of a folder that are containers by their content, sorted by name.
+// containersIn are the files of a folder that are containers by their content, sorted by name; of a dataset
+// of Hugging Face that was saved there, those that it names.
 func containersIn(dir string) ([]string, error) {
+	if files, saved, err := savedFiles(dir); saved || err != nil {
+		return files, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
@@ -103,7 +107,7 @@ func containersIn(dir string) ([]string, error) {
 	var files []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
-		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) {
+		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -214,8 +218,8 @@ func kindOfHead(head []byte) kind {
 		return kind{"zstd", "the file is compressed by zstd as a whole, which leaves no way to one sample; decompress it first"}
 	case strings.HasPrefix(text, "PAR1"):
 		return kind{"parquet", "Parquet is not read in place yet; headrace pack takes a Parquet list of files"}
-	case strings.HasPrefix(text, "ARROW1"), strings.HasPrefix(text, "\xff\xff\xff\xff"):
-		return kind{"arrow", "Arrow is not read yet" + packInstead}
+	case formats.IsArrow(head):
+		return kind{name: "arrow"}
 	case strings.HasPrefix(text, zipMagic[0]), strings.HasPrefix(text, zipMagic[1]):
 		return kind{name: "zip"}
 	case strings.HasPrefix(text, "\x0a\x23\xd7\xce"):

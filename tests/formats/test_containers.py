@@ -20,6 +20,7 @@ import webdataset
 import headrace as hr
 import headrace.transforms as T
 import images
+import tables
 import tfrecords
 from headrace import errors
 
@@ -60,6 +61,13 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def huggingface() -> list[Any]:
+    """Two tables of Hugging Face's."""
+    halves = [range(PER_SHARD), range(PER_SHARD, 2 * PER_SHARD)]
+    names = ["cat", "dog", "emu"]
+    return [tables.table([image(i) for i in half], [i % 3 for i in half], names) for half in halves]
+
+
 def theirs(shards: Path) -> list[dict[str, Any]]:
     paths = [str(path) for path in sorted(shards.glob("*.tar"))]
     return list(webdataset.WebDataset(paths, shardshuffle=False))
@@ -91,10 +99,12 @@ def batches(dataset: hr.Dataset) -> list[list[torch.Tensor]]:
         return [[torch.as_tensor(part).clone() for part in batch] for batch in loader]
 
 
-@pytest.fixture(params=["webdataset", "tfrecord", "zip"])
+@pytest.fixture(params=["webdataset", "tfrecord", "zip", "arrow"])
 def source(
     request: pytest.FixtureRequest, shards: Path, records: Path, tmp_path_factory: Any
 ) -> str | list[Path]:
+    if request.param == "arrow":
+        return str(tables.save(tmp_path_factory.mktemp("arrow") / "saved", huggingface()))
     if request.param == "webdataset":
         return f"{shards}/*.tar"
     if request.param == "tfrecord":
@@ -184,6 +194,17 @@ def test_a_container_that_was_written_anew_is_refused_with_both_sizes(
         pytest.raises(errors.BadFileError, match=f"expected {size} bytes, found {size + 512}"),
     ):
         dataset[0]
+
+
+def test_a_table_of_hugging_face_has_its_classes_fields_and_paths_as_keys(tmp_path: Path) -> None:
+    tables.save(tmp_path / "saved", huggingface())
+    with hr.Dataset(tmp_path / "saved") as dataset:
+        assert (len(dataset), dataset.classes) == (2 * PER_SHARD, ["cat", "dog", "emu"])
+        sample = dataset[PER_SHARD + 1]
+        assert dataset.read(PER_SHARD + 1) == image(PER_SHARD + 1)
+        assert (sample.label, sample.key) == ((PER_SHARD + 1) % 3, "data-00001-of-00002/0001")
+        fields = {"caption": "été 1", "weight": 0.25, "image.path": "0001.jpg"}
+        assert sample.fields == fields
 
 
 def test_a_scanned_dataset_pickles_as_what_was_asked_for(shards: Path) -> None:

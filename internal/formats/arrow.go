@@ -1,0 +1,318 @@
+package formats
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow/float16"
+
+	"github.com/headrace/headrace/internal/flat"
+)
+
+// Arrow walks the rows of Arrow's IPC formats (https://arrow.apache.org/docs/format/Columnar.html): the
+// stream, a sequence of messages, and the file, whose footer says where they are. It reads metadata, offsets
+// and numbers, and of bytes and texts their places alone.
+type Arrow struct {
+	Leaves   []Leaf
+	Metadata map[string]string // of the schema
+
+	r      io.ReaderAt
+	size   int64
+	fields []arrowField
+	at     int64   // of the next message of a stream
+	blocks []int64 // of a file: where its record batches are; nil for a stream
+	file   bool
+	total  int64 // rows of all batches so far
+	batch  arrowBatch
+	chunk  []arrowChunk // of each leaf: some rows that were read together
+	base   int64        // the first row of the chunk
+	next   int64        // the row that comes next
+}
+
+const (
+	arrowMagic       = "ARROW1"
+	arrowContinues   = 0xffffffff
+	maxArrowMetadata = 64 << 20
+	arrowChunkRows   = 4096
+	maxArrowChunk    = 1 << 20 // bytes of texts that are read together
+)
+
+// IsArrow recognises a stream or a file.
+func IsArrow(head []byte) bool {
+	return len(head) >= 8 && (string(head[:6]) == arrowMagic || binary.LittleEndian.Uint32(head) == arrowContinues)
+}
+
+// NewArrow reads the schema.
+func NewArrow(r io.ReaderAt, size int64) (*Arrow, error) {
+	a := &Arrow{r: r, size: size, Metadata: make(map[string]string)}
+	var head [8]byte
+	if size < int64(len(head)) {
+		return nil, &WalkError{0, fmt.Errorf("%w: an Arrow stream of %d bytes", ErrTruncated, size)}
+	}
+	if err := readAt(r, head[:], 0); err != nil {
+		return nil, err
+	}
+	if a.file = string(head[:6]) == arrowMagic; a.file {
+		return a, a.openFile()
+	}
+	message, body, err := a.message(0)
+	if errors.Is(err, io.EOF) {
+		err = &WalkError{0, fmt.Errorf("%w: an Arrow stream without a schema", ErrTruncated)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.at = body + message.I64(flat.MessageBodyLength)
+	if message.U8(flat.MessageHeaderType) != flat.HeaderSchema {
+		return nil, &WalkError{0, fmt.Errorf("%w: an Arrow stream that does not begin with a schema", ErrBad)}
+	}
+	return a, a.schema(message.Table(flat.MessageHeader), 0)
+}
+
+// openFile reads the footer of a file: metadata, its length, and the magic again.
+func (a *Arrow) openFile() error {
+	var tail [10]byte
+	at := a.size - int64(len(tail))
+	if at < 8 {
+		return &WalkError{a.size, fmt.Errorf("%w: an Arrow file of %d bytes", ErrTruncated, a.size)}
+	}
+	if err := readAt(a.r, tail[:], at); err != nil {
+		return err
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	switch {
+	case string(tail[4:]) != arrowMagic:
+		return &WalkError{at + 4, fmt.Errorf("%w: an Arrow file without its footer at the end", ErrTruncated)}
+	case length > at-8:
+		return &WalkError{at, fmt.Errorf("%w: a footer of %d bytes in a file of %d", ErrBad, length, a.size)}
+	case length > maxArrowMetadata:
+		return &WalkError{at, fmt.Errorf("%w: a footer of %d bytes (expected at most %d)", ErrLimit, length, maxArrowMetadata)}
+	}
+	data := make([]byte, length)
+	if err := readAt(a.r, data, at-length); err != nil {
+		return err
+	}
+	footer := flat.Root(data)
+	blocks, _, count := footer.Vector(flat.FooterBatches, 24)
+	for i := range count {
+		a.blocks = append(a.blocks, flat.I64(blocks, uint64(24*i)))
+	}
+	return a.schema(footer.Table(flat.FooterSchema), at-length)
+}
+
+// message reads the metadata of the message at a place, and says where its body begins. A stream's end is a
+// message without metadata, or the end of the file.
+func (a *Arrow) message(at int64) (flat.Table, int64, error) {
+	var head [8]byte
+	if at == a.size {
+		return flat.Table{}, 0, io.EOF
+	}
+	wrong := func(kind error, format string, v ...any) (flat.Table, int64, error) {
+		return flat.Table{}, 0, &WalkError{at, fmt.Errorf("%w: "+format, append([]any{kind}, v...)...)}
+	}
+	if at < 0 || at > a.size-int64(len(head)) {
+		return wrong(ErrTruncated, "a message at byte %d of %d", at, a.size)
+	}
+	if err := readAt(a.r, head[:], at); err != nil {
+		return flat.Table{}, 0, err
+	}
+	length := int64(binary.LittleEndian.Uint32(head[4:]))
+	body := at + int64(len(head)) + length
+	switch {
+	case binary.LittleEndian.Uint32(head[:]) != arrowContinues:
+		return wrong(ErrBad, "no message of Arrow stands here")
+	case length == 0:
+		return flat.Table{}, 0, io.EOF
+	case length > maxArrowMetadata:
+		return wrong(ErrLimit, "metadata of %d bytes (expected at most %d)", length, maxArrowMetadata)
+	case body > a.size:
+		return wrong(ErrTruncated, "metadata up to byte %d of %d", body, a.size)
+	}
+	data := make([]byte, length)
+	if err := readAt(a.r, data, at+int64(len(head))); err != nil {
+		return flat.Table{}, 0, err
+	}
+	message := flat.Root(data)
+	switch n := message.I64(flat.MessageBodyLength); {
+	case n < 0:
+		return wrong(ErrBad, "a body of %d bytes", n)
+	case n > a.size-body:
+		return wrong(ErrTruncated, "a body of %d bytes that ends behind the file's %d", n, a.size)
+	}
+	return message, body, nil
+}
+
+// Next fills values, one for each leaf, with the next row's and says where its batch begins; io.EOF behind
+// the last.
+func (a *Arrow) Next(values []Value) (int64, error) {
+	for a.next == a.batch.rows {
+		if err := a.nextBatch(); err != nil {
+			return 0, err
+		}
+	}
+	if a.next == a.base+arrowChunkRows || a.next == 0 {
+		if err := a.readChunk(); err != nil {
+			return 0, a.wrong(err)
+		}
+	}
+	for i := range a.Leaves {
+		if a.Leaves[i].Kind == RefusedLeaf {
+			values[i] = Value{Null: true}
+			continue
+		}
+		var err error
+		if values[i], err = a.chunk[i].value(a.r, int(a.next-a.base), &a.Leaves[i]); err != nil {
+			return 0, a.wrong(err)
+		}
+	}
+	a.next++
+	return a.batch.at, nil
+}
+
+// wrong says which batch an error is about, unless it has a place.
+func (a *Arrow) wrong(err error) error {
+	var already *WalkError
+	if errors.As(err, &already) {
+		return err
+	}
+	return &WalkError{a.batch.at, err}
+}
+
+// nextBatch goes on to the next message that has rows.
+func (a *Arrow) nextBatch() error {
+	at := a.at
+	if a.file {
+		if len(a.blocks) == 0 {
+			return io.EOF
+		}
+		at, a.blocks = a.blocks[0], a.blocks[1:]
+	}
+	message, body, err := a.message(at)
+	switch {
+	case errors.Is(err, io.EOF) && a.file:
+		return &WalkError{at, fmt.Errorf("%w: the footer names a record batch at byte %d, where none stands", ErrBad, at)}
+	case err != nil:
+		return err
+	}
+	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, length: message.I64(flat.MessageBodyLength)}
+	a.at = body + a.batch.length
+	switch kind := message.U8(flat.MessageHeaderType); {
+	case kind == flat.HeaderDictionaryBatch && !a.file:
+		return nil // no column that is read has one
+	case kind != flat.HeaderRecordBatch:
+		return a.wrong(fmt.Errorf("%w: a message of type %d (expected a record batch)", ErrBad, kind))
+	}
+	if err := a.batch.open(message.Table(flat.MessageHeader), a.fields); err != nil {
+		return a.wrong(err)
+	}
+	if a.total += a.batch.rows; tooManyRows(a.total, int64(len(a.Leaves)), a.size) {
+		return a.wrong(fmt.Errorf("%w: %d rows of %d columns in a file of %d bytes", ErrLimit, a.total, len(a.Leaves), a.size))
+	}
+	return nil
+}
+
+// readChunk reads the next rows of every leaf.
+func (a *Arrow) readChunk() error {
+	a.base = a.next
+	rows := min(arrowChunkRows, a.batch.rows-a.base)
+	for i := range a.fields {
+		f := &a.fields[i]
+		if f.leaf < 0 || a.Leaves[f.leaf].Kind == RefusedLeaf {
+			continue
+		}
+		c := &a.chunk[f.leaf]
+		c.field, c.body = f, a.batch.body
+		if err := a.batch.read(a.r, c, i, a.base, rows, a.Leaves[f.leaf].Want); err != nil {
+			return fmt.Errorf("the column %.80q: %w", a.Leaves[f.leaf].Path[0], err)
+		}
+	}
+	return nil
+}
+
+// arrowChunk is some rows of a leaf.
+type arrowChunk struct {
+	field  *arrowField
+	valid  [][]byte // bits of it and of the structs around it
+	raw    []byte   // numbers, or the offsets of values
+	body   int64    // of the batch
+	values arrowBuffer
+	data   []byte // of the values from byte first, where they are asked for
+	first  int64
+}
+
+// value is the value in a row of the chunk.
+func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err error) {
+	for _, bits := range c.valid {
+		if bits != nil && bits[row>>3]>>(row&7)&1 == 0 {
+			return Value{Null: true}, nil
+		}
+	}
+	f := c.field
+	if leaf.Kind == IntLeaf || leaf.Kind == FloatLeaf {
+		f.number(&v, c.raw, row)
+		return v, nil
+	}
+	from, to := int64(row)*int64(f.width), int64(row+1)*int64(f.width)
+	if f.offsets > 0 {
+		from, to = f.offset(c.raw, row), f.offset(c.raw, row+1)
+	} else {
+		from, to = from+c.first, to+c.first
+	}
+	if from < 0 || to < from || to > c.values.length {
+		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, c.values.length)
+	}
+	v.Offset, v.Length = c.body+c.values.offset+from, to-from
+	switch {
+	case !leaf.Want || v.Length > maxShortValue:
+	case from >= c.first && to-c.first <= int64(len(c.data)):
+		v.Data = c.data[from-c.first : to-c.first]
+	default:
+		v.Data = make([]byte, v.Length)
+		err = readAt(r, v.Data, v.Offset)
+	}
+	return v, err
+}
+
+// offset is number n of the offsets of values. One beyond 2^63 is negative, and refused as such.
+func (f *arrowField) offset(raw []byte, n int) int64 {
+	if f.offsets == 4 {
+		return int64(int32(binary.LittleEndian.Uint32(raw[4*n:])))
+	}
+	return int64(binary.LittleEndian.Uint64(raw[8*n:]))
+}
+
+// number reads the number in a row.
+func (f *arrowField) number(v *Value, raw []byte, row int) {
+	le := binary.LittleEndian
+	if f.width == 0 { // bits
+		v.Int = int64(raw[row>>3] >> (row & 7) & 1)
+		v.Float = float64(v.Int)
+		return
+	}
+	b := raw[row*f.width:][:f.width]
+	if f.float {
+		switch f.width {
+		case 2:
+			v.Float = float64(float16.FromLEBytes(b).Float32())
+		case 4:
+			v.Float = float64(math.Float32frombits(le.Uint32(b)))
+		default:
+			if v.Float = math.Float64frombits(le.Uint64(b)); f.unsigned { // beyond 2^63 only a float has room for it
+				v.Float = float64(le.Uint64(b))
+			}
+		}
+		return
+	}
+	var bits uint64
+	for i, c := range b {
+		bits |= uint64(c) << (8 * i)
+	}
+	if v.Int = int64(bits); !f.unsigned {
+		shift := 64 - 8*f.width
+		v.Int = v.Int << shift >> shift
+	}
+	v.Float = float64(v.Int)
+}

@@ -1,0 +1,49 @@
+package formats
+
+// Leaf is a column of a table in Arrow or Parquet: one that has no columns inside it. What lies inside lists
+// has none of its own.
+type Leaf struct {
+	Path []string // the names of the structs around it, and its own
+	Kind LeafKind
+	Type string // of a RefusedLeaf: what it is, for a sentence
+	Want bool   // the caller asks for the bytes of short values too (Value.Data)
+}
+
+// LeafKind says which values a leaf has.
+type LeafKind uint8
+
+// The kinds of values.
+const (
+	BytesLeaf LeafKind = iota
+	TextLeaf
+	IntLeaf
+	FloatLeaf
+	RefusedLeaf // lists, and types without a counterpart in a sample
+)
+
+// ListType is the Type of lists.
+const ListType = "a list"
+
+// Value is a leaf's in one row.
+type Value struct {
+	Null           bool
+	Offset, Length int64  // of bytes and text in the file
+	Data           []byte // of a short one that was asked for; valid until the next row
+	Int            int64
+	Float          float64 // of an integer the nearest
+}
+
+// maxTableLeaves bounds the leaves of a table.
+const maxTableLeaves = 1024
+
+// maxShortValue bounds the values that are read along with their places.
+const maxShortValue = MaxNameBytes
+
+// leastTable is the size that a table is taken to have at least, when its rows are counted against it.
+const leastTable = 1 << 20
+
+// tooManyRows refuses what would take far more memory than the file has bytes: buffers may overlap, and runs
+// of one value cost nothing. A value in a row stands for a byte at least.
+func tooManyRows(rows, leaves, size int64) bool {
+	return rows > max(size, leastTable)/max(leaves, 1)
+}

@@ -1,0 +1,147 @@
+package scan
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// fieldsAre compares a sample's fields with what the official reader found, each as text.
+func fieldsAre(t *testing.T, d *catalog.Dataset, i int64, members map[string]uint32, image string) {
+	for name, want := range members {
+		if name == image || name == d.Source().Label {
+			continue
+		}
+		value, err := d.FieldValue(i, name)
+		require.NoError(t, err)
+		require.Equal(t, want, crc32.ChecksumIEEE(fmt.Append(nil, value)), "%s of row %d: %v", name, i, value)
+	}
+}
+
+func TestADatasetThatHuggingFaceSavedIsWhatItsReaderReads(t *testing.T) {
+	d := open(t, "testdata/saved", Options{})
+	want := expected(t, "saved")
+	require.Len(t, want, int(d.Len()))
+	require.Equal(t, []string{"arrow", "photo", "kind"}, []string{d.Source().Format, d.Source().Image, d.Source().Label}, "by its features")
+	require.Equal(t, []string{"cat", "dog"}, d.Classes())
+	require.Equal(t, []int64{0, 1, 0, 1, 0, 1, 0}, labels(t, d))
+	for i, image := range contents(t, d) {
+		require.Equal(t, want[i].Members["photo"], image)
+		require.Equal(t, want[i].Key, keys(t, d)[i])
+		fieldsAre(t, d, int64(i), want[i].Members, "photo")
+		blob, err := d.FieldValue(int64(i), "binary")
+		require.NoError(t, err)
+		require.Len(t, blob, i)
+	}
+	for _, f := range d.Fields() {
+		require.NotEqual(t, "list", f.Name)
+	}
+}
+
+func TestAnArrowFileIsWhatPyArrowReads(t *testing.T) {
+	d := open(t, "testdata/table.arrow", Options{})
+	want := expected(t, "table.arrow")
+	require.Len(t, want, int(d.Len()))
+	require.Equal(t, []string{"ant", "cat", "dog"}, d.Classes())
+	require.Equal(t, []int64{1, -1, 2, 0, 1, 2}, labels(t, d))
+	for i, image := range contents(t, d) {
+		require.Equal(t, want[i].Members["jpg"], image)
+		require.Equal(t, want[i].Key, keys(t, d)[i])
+		fixed, err := d.FieldValue(int64(i), "fixed")
+		require.NoError(t, err)
+		require.Equal(t, want[i].Members["fixed"], crc32.ChecksumIEEE(fixed.([]byte)))
+		when, err := d.FieldValue(int64(i), "when")
+		require.NoError(t, err)
+		require.Equal(t, i == 2, math.IsNaN(when.(float64)), when)
+	}
+}
+
+func TestTheOrderOfASavedDatasetIsThatOfItsState(t *testing.T) {
+	dir := put(t, map[string][]byte{"a.arrow": fixture(t, "saved/data-00001-of-00002.arrow"), "b.arrow": fixture(t, "saved/data-00000-of-00002.arrow"),
+		"cache-1.arrow": fixture(t, "table.arrow"), "dataset_info.json": []byte("{}"), "state.json": []byte(`{"_data_files": [{"filename": "b.arrow"}, {"filename": "a.arrow"}]}`)})
+	require.Equal(t, contents(t, open(t, "testdata/saved", Options{})), contents(t, open(t, dir, Options{})))
+	require.NoError(t, os.Remove(filepath.Join(dir, "state.json")))
+	require.Equal(t, int64(7), open(t, dir, Options{}).Len(), "what map() keeps in the folder is no data")
+	for state, want := range map[string]string{
+		`{"_data_files": [{"filename": "../a.arrow"}]}`: "expected the name of a file beside it",
+		`{"_data_files": []}`:                           "the dataset has no data file",
+		`{"_data_files": [{"filename": "a"}], "_indices_data_files": [{"filename": "i"}]}`: "a selection by a table of indices",
+		`{"_data_files": [{"filename": "none.arrow"}]}`:                                    "none.arrow: cannot open it",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "state.json"), []byte(state), 0o644))
+		_, err := Open(dir, Options{})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestSplitsOfADatasetDictAreNamed(t *testing.T) {
+	files := map[string][]byte{"dataset_dict.json": []byte(`{"splits": ["train", "test"]}`)}
+	for _, split := range []string{"train", "test"} {
+		files[split+"/data.arrow"], files[split+"/state.json"] = fixture(t, "saved/data-00000-of-00002.arrow"), []byte(`{"_data_files": [{"filename": "data.arrow"}]}`)
+	}
+	dir := put(t, files)
+	_, err := Open(dir, Options{})
+	require.ErrorContains(t, err, `there are several splits: ["test" "train"]; split= chooses one`)
+	require.Equal(t, int64(4), open(t, dir, Options{Split: "test"}).Len())
+}
+
+func TestAColumnThatIsEncodedByADictionaryIsNoLabelInSilence(t *testing.T) {
+	_, err := Open("testdata/table.arrow", Options{Label: "word"})
+	require.ErrorContains(t, err, `the column "word" is encoded by a dictionary`)
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
+func TestCompressedBuffersOfArrowAreUnsupportedWithASentence(t *testing.T) {
+	_, err := Open("testdata/lz4.arrow", Options{})
+	require.ErrorContains(t, err, "the buffers of a record batch are compressed")
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
+func TestAnArrowStreamThatIsCutAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow"} {
+		whole, file := fixture(t, name), filepath.Join(t.TempDir(), "a.arrow")
+		for end := 0; end < len(whole); end += 8 {
+			require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
+			survives(t, file)
+		}
+	}
+}
+
+// numbersOf is where eight bytes in a file are a number between the two.
+func numbersOf(data []byte, least, most uint64) (at []int) {
+	for i := 0; i+8 <= len(data); i += 8 {
+		if n := binary.LittleEndian.Uint64(data[i:]); n >= least && n <= most {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+func TestLengthsAndPlacesOfArrowThatCannotBeAreErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.arrow")
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow"} {
+		whole := fixture(t, name)
+		opened := 0
+		for _, at := range numbersOf(whole, 1, uint64(len(whole))) {
+			for _, value := range []uint64{math.MaxInt64, math.MaxUint64, 1 << 62, uint64(len(whole)), 1<<63 | 8} {
+				data := bytes.Clone(whole)
+				binary.LittleEndian.PutUint64(data[at:], value)
+				require.NoError(t, os.WriteFile(file, data, 0o644))
+				if survives(t, file) {
+					opened++
+				}
+			}
+		}
+		require.Positive(t, opened)
+	}
+}

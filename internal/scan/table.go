@@ -1,0 +1,182 @@
+package scan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// scanArrow reads the rows of an Arrow stream or file.
+func scanArrow(p *part) error {
+	a, err := formats.NewArrow(p.file, p.size)
+	if err != nil {
+		return err
+	}
+	return p.readTable(a.Leaves, a.Metadata["huggingface"], a.Next)
+}
+
+// tableColumn is what becomes of a leaf of a table.
+type tableColumn struct {
+	name  string
+	inner bool // the path of an image whose bytes are another leaf
+	paths int  // of an image's bytes: the leaf of its path, else -1
+}
+
+// readTable takes every row of a table as a sample. Hugging Face writes an image as a struct of its bytes and
+// its path, and what its columns mean into the schema's metadata.
+func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]formats.Value) (int64, error)) error {
+	p.plain = false
+	columns := tableColumns(leaves)
+	p.features(columns, metadata)
+	for i := range leaves {
+		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
+	}
+	if err := p.checkTypes(leaves, columns); err != nil {
+		return err
+	}
+	values := make([]formats.Value, len(leaves))
+	var cells []cell
+	elsewhere := int64(0) // images of which there is only the path
+	for {
+		begin, err := next(values)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		cells = cells[:0]
+		key := ""
+		for i := range leaves {
+			v := &values[i]
+			if leaves[i].Kind == formats.RefusedLeaf || !v.Null {
+				cells = append(cells, tableCell(columns[i].name, leaves[i].Kind, v))
+			}
+			if paths := columns[i].paths; paths >= 0 && !values[paths].Null && slices.Contains(p.image.names, columns[i].name) {
+				key = keyOfPath(values[paths].Data)
+				if v.Null {
+					elsewhere++
+				}
+			}
+		}
+		if err := p.add(key, begin, cells); err != nil {
+			return at(err, begin)
+		}
+	}
+	switch {
+	case elsewhere > 0 && elsewhere == int64(p.rows()):
+		return fmt.Errorf("%w: the images are not in the container, which has only their paths (Dataset.save_to_disk and to_parquet embed them)", formats.ErrUnsupported)
+	case elsewhere > 0:
+		p.warnings = append(p.warnings, fmt.Sprintf("%d images are not in the container, which has only their paths", elsewhere))
+	}
+	return nil
+}
+
+// tableColumns names the leaves: by the names of the structs around them and their own, but an image's bytes
+// by the struct's alone.
+func tableColumns(leaves []formats.Leaf) []tableColumn {
+	columns := make([]tableColumn, len(leaves))
+	for i := range leaves {
+		columns[i] = tableColumn{name: strings.Join(leaves[i].Path, "."), paths: -1}
+	}
+	for i := range leaves {
+		parent, last := leaves[i].Path[:len(leaves[i].Path)-1], leaves[i].Path[len(leaves[i].Path)-1]
+		if leaves[i].Kind != formats.BytesLeaf || last != "bytes" || len(parent) == 0 {
+			continue
+		}
+		for j := range leaves {
+			if leaves[j].Kind == formats.TextLeaf && slices.Equal(leaves[j].Path, append(slices.Clone(parent), "path")) {
+				columns[i].name, columns[i].paths, columns[j].inner = strings.Join(parent, "."), j, true
+			}
+		}
+	}
+	return columns
+}
+
+// features takes what Hugging Face's metadata says of the columns: which is an image, and the names of classes.
+// A column of a usual name goes before, as everywhere.
+func (p *part) features(columns []tableColumn, metadata string) {
+	var said struct {
+		Info struct {
+			Features map[string]json.RawMessage `json:"features"`
+		} `json:"info"`
+	}
+	if metadata == "" {
+		return
+	}
+	if err := json.Unmarshal([]byte(metadata), &said); err != nil {
+		p.warnings = append(p.warnings, fmt.Sprintf("Hugging Face's metadata is no JSON and passed over: %v", err))
+		return
+	}
+	var images, labels []string
+	for _, c := range columns {
+		var feature struct {
+			Type  string   `json:"_type"`
+			Names []string `json:"names"`
+		}
+		if json.Unmarshal(said.Info.Features[c.name], &feature) != nil { // a list of features, for one
+			continue
+		}
+		switch feature.Type {
+		case "Image":
+			images = append(images, c.name)
+		case "ClassLabel":
+			labels = append(labels, c.name)
+			if len(feature.Names) > 0 {
+				p.names[c.name] = feature.Names
+			}
+		}
+	}
+	usual := func(names []string) bool {
+		return slices.ContainsFunc(columns, func(c tableColumn) bool { return slices.Contains(names, c.name) })
+	}
+	if !p.image.given && len(images) > 0 && !usual(imageNames) {
+		p.image.names = images
+	}
+	if !p.label.given && len(labels) > 0 && !usual(labelNames) {
+		p.label.names = labels
+	}
+}
+
+// checkTypes refuses an image or a label of a type that is not read. A list is no class, which is warned of.
+func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
+	for i, c := range columns {
+		if leaves[i].Kind != formats.RefusedLeaf || leaves[i].Type == formats.ListType {
+			continue
+		}
+		if slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name) {
+			return fmt.Errorf("%w: the column %.80q is %s", formats.ErrUnsupported, c.name, leaves[i].Type)
+		}
+	}
+	return nil
+}
+
+func tableCell(name string, kind formats.LeafKind, v *formats.Value) cell {
+	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data}
+	switch kind {
+	case formats.TextLeaf:
+		c.kind = textCell
+	case formats.IntLeaf:
+		c.kind = intCell
+	case formats.FloatLeaf:
+		c.kind = floatCell
+	case formats.RefusedLeaf:
+		c.kind = listCell
+	}
+	return c
+}
+
+// keyOfPath is the key of an image that has a path: its name without the folders, which may be those of
+// another machine.
+func keyOfPath(name []byte) string {
+	if len(name) == 0 || slices.Contains(name, 0) {
+		return ""
+	}
+	return formats.SampleKey(path.Base(string(name)))
+}
