@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 
 def table(images: list[bytes], labels: list[int], names: list[str]) -> Any:
@@ -44,3 +45,15 @@ def save(root: Path, tables: list[Any], batch: int = 3) -> Path:
     (root / "state.json").write_text(json.dumps({"_data_files": files}))
     (root / "dataset_info.json").write_text("{}")
     return root
+
+
+def parquet(root: Path, tables: list[Any], split: str = "train", **options: Any) -> list[Path]:
+    """Files like those of a repository of Hugging Face: images PLAIN and uncompressed."""
+    root.mkdir(parents=True, exist_ok=True)
+    plain = {"compression": {"image.bytes": "none", "image.path": "none"}}
+    plain |= {"use_dictionary": ["label", "caption", "weight"], "row_group_size": 3}
+    paths = []
+    for i, part in enumerate(tables):
+        paths.append(root / f"{split}-{i:05d}-of-{len(tables):05d}.parquet")
+        pq.write_table(part, paths[-1], **(plain | options))
+    return paths

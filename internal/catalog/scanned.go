@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -34,7 +35,8 @@ type Table struct {
 	Fields  []Field
 	Numbers [][]float64 // of each field of numbers, else nil
 	Ints    [][]int64
-	Places  [][]Place // of each located field, else nil
+	Places  [][]Place        // of each located field, else nil
+	Texts   []*formats.Names // of each field whose texts or bytes are held, else nil
 
 	Frames   []Frame  // of containers whose records have checksums, else nil
 	Warnings []string // sentences for the user
@@ -110,13 +112,17 @@ func (t *Table) fingerprint() string {
 	return "scanned-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// value is what the table holds of field n of row i: a number or a Place.
+// value is what the table holds of field n of row i: a number, a text, bytes or a Place.
 func (t *Table) value(i int64, n int) any {
 	switch {
 	case t.Fields[n].Located:
 		return t.Places[n][i]
 	case t.Fields[n].Type == Int:
 		return t.Ints[n][i]
+	case t.Fields[n].Type == Str:
+		return string(t.Texts[n].Bytes(i))
+	case t.Fields[n].Type == Bytes:
+		return bytes.Clone(t.Texts[n].Bytes(i))
 	}
 	return t.Numbers[n][i]
 }
@@ -168,6 +174,10 @@ func (d *Dataset) contained(i int64, name string) (any, error) {
 		return nil, err
 	}
 	at, ok := stored.(Place)
+	if text, is := stored.(string); is && !utf8.ValidString(text) {
+		path, _ := d.Path(i)
+		return nil, &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: fmt.Sprintf("field %q is not UTF-8", name)}
+	}
 	if !ok {
 		return stored, nil
 	}
@@ -201,8 +211,13 @@ func (d *Dataset) mostLocated(field string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if at, ok := stored.(Place); ok {
-			most = max(most, at.Length)
+		switch v := stored.(type) {
+		case Place:
+			most = max(most, v.Length)
+		case string:
+			most = max(most, int64(len(v)))
+		case []byte:
+			most = max(most, int64(len(v)))
 		}
 	}
 	return most, nil

@@ -159,7 +159,7 @@ func (a *Arrow) Next(values []Value) (int64, error) {
 		}
 	}
 	for i := range a.Leaves {
-		if a.Leaves[i].Kind == RefusedLeaf {
+		if a.Leaves[i].Kind == RefusedLeaf || a.Leaves[i].Skip {
 			values[i] = Value{Null: true}
 			continue
 		}
@@ -220,7 +220,7 @@ func (a *Arrow) readChunk() error {
 	rows := min(arrowChunkRows, a.batch.rows-a.base)
 	for i := range a.fields {
 		f := &a.fields[i]
-		if f.leaf < 0 || a.Leaves[f.leaf].Kind == RefusedLeaf {
+		if f.leaf < 0 || a.Leaves[f.leaf].Kind == RefusedLeaf || a.Leaves[f.leaf].Skip {
 			continue
 		}
 		c := &a.chunk[f.leaf]

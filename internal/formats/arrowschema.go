@@ -20,7 +20,7 @@ type arrowField struct {
 	wide     bool // values of a fixed size that are no numbers
 }
 
-const maxArrowFields, maxArrowDepth = 4096, 64
+const maxArrowDepth = 64
 
 // schema lists the fields and leaves, and keeps the metadata.
 func (a *Arrow) schema(schema flat.Table, at int64) error {
@@ -54,8 +54,8 @@ func (a *Arrow) schema(schema flat.Table, at int64) error {
 
 // field takes a field and those inside it. In a list nothing becomes a leaf.
 func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) error {
-	if len(a.fields) >= maxArrowFields || len(path) >= maxArrowDepth {
-		return fmt.Errorf("%w: more than %d fields, or %d levels of them", ErrLimit, maxArrowFields, maxArrowDepth)
+	if len(a.fields) >= maxTableFields || len(path) >= maxArrowDepth {
+		return fmt.Errorf("%w: more than %d fields, or %d levels of them", ErrLimit, maxTableFields, maxArrowDepth)
 	}
 	path = append(path[:len(path):len(path)], t.Text(flat.FieldName))
 	number := len(a.fields)

@@ -6,6 +6,7 @@ type Leaf struct {
 	Path []string // the names of the structs around it, and its own
 	Kind LeafKind
 	Type string // of a RefusedLeaf: what it is, for a sentence
+	Skip bool   // the caller does not ask for it: every value is null
 	Want bool   // the caller asks for the bytes of short values too (Value.Data)
 }
 
@@ -27,14 +28,15 @@ const ListType = "a list"
 // Value is a leaf's in one row.
 type Value struct {
 	Null           bool
-	Offset, Length int64  // of bytes and text in the file
-	Data           []byte // of a short one that was asked for; valid until the next row
+	Offset, Length int64  // of bytes and text in the file, or in the decoded block
+	Block          *Block // that they lie in; nil: in the file
+	Data           []byte // of one in a block, and of a short one that was asked for; valid until the next row
 	Int            int64
 	Float          float64 // of an integer the nearest
 }
 
-// maxTableLeaves bounds the leaves of a table.
-const maxTableLeaves = 1024
+// The bounds of a table's schema: leaves, and all fields.
+const maxTableLeaves, maxTableFields = 1024, 4096
 
 // maxShortValue bounds the values that are read along with their places.
 const maxShortValue = MaxNameBytes
@@ -46,4 +48,12 @@ const leastTable = 1 << 20
 // of one value cost nothing. A value in a row stands for a byte at least.
 func tooManyRows(rows, leaves, size int64) bool {
 	return rows > max(size, leastTable)/max(leaves, 1)
+}
+
+// Block is a stretch of a container that is compressed as a whole.
+type Block struct {
+	Offset int64 // in the file
+	Stored int64 // bytes there
+	Size   int64 // bytes once it is decoded
+	Codec  uint8 // package blocks has them
 }

@@ -148,8 +148,8 @@ func (f *folder) close()                  {}
 
 // openSource tells a manifest, a folder and containers from each other.
 func openSource(c *PackConfig) (source, error) {
-	switch strings.ToLower(filepath.Ext(c.Source)) {
-	case ".csv", ".parquet":
+	kind := strings.ToLower(filepath.Ext(c.Source))
+	if kind == ".csv" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
 		if options := c.scanOptions(); options.Given() {
 			return nil, catalog.NewError(fault.KindArgument, c.Source, "format, image, label, fields, classes and split are for containers; this is a list of files")
 		}

@@ -18,9 +18,10 @@ type cell struct {
 	kind   cellKind
 	offset int64 // of bytes and text
 	length int64
-	number float64 // of a float, and of an integer the nearest
-	int    int64   // of an integer
-	data   []byte  // the bytes, where they were at hand and may be needed
+	number float64        // of a float, and of an integer the nearest
+	int    int64          // of an integer
+	data   []byte         // the bytes, where they were at hand and may be needed
+	block  *formats.Block // that the bytes lie in; nil: in the container
 }
 
 type cellKind uint8

@@ -3,7 +3,7 @@
 // image folders it hands on to package catalog.
 //
 // A container is walked by a file of its own (tar.go, tfrecord.go, zip.go, mds.go,
-// lmdb.go, table.go for Arrow), which yields samples as named cells:
+// lmdb.go, table.go for Arrow and Parquet), which yields samples as named cells:
 // a cell is a value, or the place of bytes in the file. What is the image, the label and a field of a
 // sample is decided in one place for all containers (columns.go, builder.go), so that the words image=,
 // label=, fields= and classes= mean the same everywhere. The package decodes no pixels and never
@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Formats are the containers that are read.
-var Formats = []string{"webdataset", "tar", "tfrecord", "zip", "mds", "lmdb", "arrow"}
+var Formats = []string{"webdataset", "tar", "tfrecord", "zip", "mds", "lmdb", "arrow", "parquet"}
 
 func (o *Options) check() error {
 	if o.Format != "" && !slices.Contains(Formats, o.Format) {

@@ -269,8 +269,9 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			name += "_"
 		}
 		taken[name] = true
+		before := len(t.Fields)
 		addColumn(t, name, c, parts)
-		if t.Source.Columns[n].Use == "" {
+		if t.Source.Columns[n].Use == "" && len(t.Fields) > before {
 			t.Source.Columns[n].Use = "field"
 		}
 	}
@@ -295,6 +296,10 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 	case floatCell:
 		addNumbers(t, catalog.Field{Name: name, Type: catalog.Float}, nil, floatsOf(c.name, parts))
 	default:
+		if slices.ContainsFunc(parts, func(p *part) bool { return p.columns[c.name] != nil && p.columns[c.name].texts != nil }) {
+			addHeld(t, name, c, parts)
+			return
+		}
 		kind := catalog.Bytes
 		if c.kind == textCell {
 			kind = catalog.Str
@@ -307,8 +312,7 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 			}
 			places = append(places, grown(own, p.rows())...)
 		}
-		t.Fields = append(t.Fields, catalog.Field{Name: name, Type: kind, Located: true})
-		t.Places, t.Ints, t.Numbers = append(t.Places, places), append(t.Ints, nil), append(t.Numbers, nil)
+		addField(t, catalog.Field{Name: name, Type: kind, Located: true}, places, nil, nil, nil)
 	}
 }
 
@@ -328,8 +332,14 @@ func floatsOf(name string, parts []*part) []float64 {
 }
 
 func addNumbers(t *catalog.Table, f catalog.Field, ints []int64, floats []float64) {
+	addField(t, f, nil, ints, floats, nil)
+}
+
+// addField adds a field with its values, of which there is one kind.
+func addField(t *catalog.Table, f catalog.Field, places []catalog.Place, ints []int64, floats []float64, texts *formats.Names) {
 	t.Fields = append(t.Fields, f)
-	t.Places, t.Ints, t.Numbers = append(t.Places, nil), append(t.Ints, ints), append(t.Numbers, floats)
+	t.Places, t.Ints = append(t.Places, places), append(t.Ints, ints)
+	t.Numbers, t.Texts = append(t.Numbers, floats), append(t.Texts, texts)
 }
 
 // uniqueKeys keeps the containers' own keys, which stand in the order of rows, where they are unique. An

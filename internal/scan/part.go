@@ -30,23 +30,27 @@ type part struct {
 
 	small []byte // of the cells of one sample that were read ahead
 
-	plain    bool // an archive of image files in folders and of nothing else
+	plain    bool     // an archive of image files in folders and of nothing else
+	held     int64    // bytes of texts in memory
+	fields   []string // that were asked for; nil: all
 	warnings []string
 }
 
 // column is what is known of the cells of one name.
 type column struct {
-	name   string
-	kind   cellKind
-	seen   int64 // samples that have it
-	images int64 // samples whose image it is
-	labels int64 // samples whose label it is
-	mixed  bool  // cells of kinds that go not together
+	name    string
+	kind    cellKind
+	seen    int64 // samples that have it
+	images  int64 // samples whose image it is
+	labels  int64 // samples whose label it is
+	mixed   bool  // cells of kinds that go not together
+	dropped bool  // of what is held: too large for that
 
 	// One entry a row up to the last that has the column.
 	places []catalog.Place
 	ints   []int64
 	floats []float64
+	texts  *formats.Names // in place of places, where values lie in compressed blocks
 }
 
 const (
@@ -56,7 +60,7 @@ const (
 )
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
-	p := &part{file: file, size: size, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
+	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
 		columns: make(map[string]*column), names: make(map[string][]string), plain: true}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
@@ -76,7 +80,7 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		return err
 	}
 	for i := range cells {
-		if err := p.note(row, &cells[i]); err != nil {
+		if err := p.note(row, &cells[i], i == image); err != nil {
 			return err
 		}
 	}
@@ -85,6 +89,9 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		c := &cells[image]
 		if c.kind != bytesCell && c.kind != textCell {
 			return fmt.Errorf("%w: the column %s holds numbers (expected the bytes of an image)", formats.ErrUnsupported, c.name)
+		}
+		if c.block != nil {
+			return fmt.Errorf("%w: the image lies in a compressed page (expected UNCOMPRESSED, as datasets 4.6 and later write images)", formats.ErrUnsupported)
 		}
 		if offset, length = c.offset, c.length; length > maxLength {
 			return fmt.Errorf("%w: an image of %d bytes (expected at most %d)", formats.ErrLimit, length, int64(maxLength))
@@ -101,8 +108,8 @@ func (p *part) add(key string, at int64, cells []cell) error {
 	return nil
 }
 
-// note keeps a cell's value or place.
-func (p *part) note(row int, c *cell) error {
+// note keeps a cell's value or place. An image is never held in memory.
+func (p *part) note(row int, c *cell, image bool) error {
 	col := p.columns[c.name]
 	if col == nil {
 		if len(p.columns) >= maxColumns {
@@ -131,6 +138,13 @@ func (p *part) note(row int, c *cell) error {
 	}
 	switch col.kind {
 	case bytesCell, textCell:
+		if image && c.block != nil {
+			col.dropped = true
+			return nil
+		}
+		if c.block != nil || col.texts != nil {
+			return p.hold(col, row, c)
+		}
 		col.places = append(grown(col.places, row), catalog.Place{Offset: c.offset, Length: c.length})
 	case intCell:
 		col.ints = append(grown(col.ints, row), c.int)

@@ -21,6 +21,7 @@ var walkers = map[string]func(*part) error{
 	"mds":      scanMDS,
 	"lmdb":     scanLMDB,
 	"arrow":    scanArrow,
+	"parquet":  scanParquet,
 }
 
 // scan reads the headers of all files, several files at a time, and makes one dataset of them.

@@ -131,6 +131,9 @@ func foldersOfContainers(dir string) []string {
 }
 
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
+	if len(splits) == 1 && o.Split != splits[0] { // the folder of the data alone, as repositories of Hugging Face have it
+		return openFolder(filepath.Join(source, splits[0]), o)
+	}
 	if o.Split == "" || !slices.Contains(splits, o.Split) {
 		return nil, severalSplits(source, o.Split, splits)
 	}
@@ -216,8 +219,8 @@ func kindOfHead(head []byte) kind {
 		return kind{"gzip or zlib", "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
 	case strings.HasPrefix(text, "\x28\xb5\x2f\xfd"):
 		return kind{"zstd", "the file is compressed by zstd as a whole, which leaves no way to one sample; decompress it first"}
-	case strings.HasPrefix(text, "PAR1"):
-		return kind{"parquet", "Parquet is not read in place yet; headrace pack takes a Parquet list of files"}
+	case formats.IsParquet(head):
+		return kind{name: "parquet"}
 	case formats.IsArrow(head):
 		return kind{name: "arrow"}
 	case strings.HasPrefix(text, zipMagic[0]), strings.HasPrefix(text, zipMagic[1]):

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/mmap"
 )
 
 // scanArrow reads the rows of an Arrow stream or file.
@@ -19,6 +20,35 @@ func scanArrow(p *part) error {
 		return err
 	}
 	return p.readTable(a.Leaves, a.Metadata["huggingface"], a.Next)
+}
+
+// scanParquet reads the rows of a Parquet file.
+func scanParquet(p *part) error {
+	t, err := formats.NewParquet(p.file, p.size)
+	if err != nil {
+		return err
+	}
+	return p.readTable(t.Leaves, t.Metadata["huggingface"], t.Next)
+}
+
+// HasImages tells a Parquet file that may hold images from a list of files, which has a column of their paths.
+func HasImages(path string) bool {
+	f, err := mmap.OpenRegular(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	t, err := formats.NewParquet(f, info.Size())
+	if err != nil {
+		return false
+	}
+	has := func(which func(formats.Leaf) bool) bool { return slices.ContainsFunc(t.Leaves, which) }
+	return has(func(l formats.Leaf) bool { return l.Kind == formats.BytesLeaf }) &&
+		!has(func(l formats.Leaf) bool { return len(l.Path) == 1 && l.Path[0] == "path" })
 }
 
 // tableColumn is what becomes of a leaf of a table.
@@ -35,6 +65,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	columns := tableColumns(leaves)
 	p.features(columns, metadata)
 	for i := range leaves {
+		leaves[i].Skip = !p.needs(&columns[i])
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
 	if err := p.checkTypes(leaves, columns); err != nil {
@@ -157,8 +188,14 @@ func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 	return nil
 }
 
+// needs is false of a column that is neither image, label nor path, where the fields are chosen without it.
+func (p *part) needs(c *tableColumn) bool {
+	return p.fields == nil || c.inner || slices.Contains(p.fields, c.name) || c.name == "json" && p.jsonPath != "" ||
+		slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name)
+}
+
 func tableCell(name string, kind formats.LeafKind, v *formats.Value) cell {
-	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data}
+	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block}
 	switch kind {
 	case formats.TextLeaf:
 		c.kind = textCell

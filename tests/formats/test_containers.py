@@ -99,7 +99,7 @@ def batches(dataset: hr.Dataset) -> list[list[torch.Tensor]]:
         return [[torch.as_tensor(part).clone() for part in batch] for batch in loader]
 
 
-@pytest.fixture(params=["webdataset", "tfrecord", "zip", "arrow"])
+@pytest.fixture(params=["webdataset", "tfrecord", "zip", "arrow", "parquet"])
 def source(
     request: pytest.FixtureRequest, shards: Path, records: Path, tmp_path_factory: Any
 ) -> str | list[Path]:
@@ -109,6 +109,8 @@ def source(
         return f"{shards}/*.tar"
     if request.param == "tfrecord":
         return sorted(records.glob("train-*"))
+    if request.param == "parquet":
+        return tables.parquet(tmp_path_factory.mktemp("parquet"), huggingface())
     path = tmp_path_factory.mktemp("zip") / "photos.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(PER_SHARD):
@@ -205,6 +207,27 @@ def test_a_table_of_hugging_face_has_its_classes_fields_and_paths_as_keys(tmp_pa
         assert (sample.label, sample.key) == ((PER_SHARD + 1) % 3, "data-00001-of-00002/0001")
         fields = {"caption": "été 1", "weight": 0.25, "image.path": "0001.jpg"}
         assert sample.fields == fields
+
+
+def test_files_of_a_repository_of_hugging_face_are_a_dataset_with_splits(tmp_path: Path) -> None:
+    tables.parquet(tmp_path / "data", huggingface())
+    tables.parquet(tmp_path / "data", huggingface()[:1], "test")
+    with pytest.raises(errors.ArgumentError, match=r'\["test" "train"\]; split= chooses one'):
+        hr.Dataset(tmp_path)
+    with hr.Dataset(tmp_path, split="test") as dataset:
+        assert (len(dataset), dataset.classes) == (PER_SHARD, ["cat", "dog", "emu"])
+        assert [dataset.read(i) for i in range(PER_SHARD)] == [image(i) for i in range(PER_SHARD)]
+        fields = {"caption": "été 5", "weight": 1.25, "image.path": "0005.jpg"}
+        assert (dataset[5].key, dataset[5].label, dataset[5].fields) == ("0005", 2, fields)
+
+
+def test_a_parquet_list_of_files_is_packed_as_one(tmp_path: Path) -> None:
+    (tmp_path / "0.jpg").write_bytes(image(0))
+    table = tables.pa.table({"path": ["0.jpg"], "label": [3], "thumbnail": [b"?"]})
+    tables.pq.write_table(table, tmp_path / "list.parquet")
+    hr.pack(tmp_path / "list.parquet", tmp_path / "packed.hr")
+    with hr.Dataset(tmp_path / "packed.hr") as dataset:
+        assert (dataset.read(0), dataset[0].label) == (image(0), 3)
 
 
 def test_a_scanned_dataset_pickles_as_what_was_asked_for(shards: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import datasets
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from datasets import ClassLabel, Dataset, Features, List, Value
 from PIL import Image
 
@@ -70,6 +71,7 @@ def saved() -> dict[str, Any]:
         for i in range(ROWS)
     ]
     dataset = Dataset.from_list(rows, features=Features(columns))
+    dataset.to_parquet(HERE / "photos.parquet", batch_size=3)
     shutil.rmtree(HERE / "saved", ignore_errors=True)
     dataset.save_to_disk(HERE / "saved", num_shards=2)
     read = datasets.load_from_disk(str(HERE / "saved")).with_format("arrow")[:].to_pylist()
@@ -109,6 +111,55 @@ def arrow() -> dict[str, Any]:
     return {"table.arrow": found(rows, "jpg", [f"table/{i}" for i in range(ROWS - 1)])}
 
 
+def parquet() -> dict[str, Any]:
+    """PyArrow's pages of each kind, all of one table with nulls; images in dictionaries, too."""
+    count = 40
+    texts = [None if i % 5 == 4 else f"é {i // 3}" for i in range(count)]
+    table = pa.table(
+        {
+            "image": pa.array(
+                [{"bytes": jpeg(i % 9), "path": f"{i}.jpg"} for i in range(count)],
+                pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+            ),
+            "label": pa.array([i % 4 for i in range(count)], pa.int32()),
+            "text": pa.array(texts),
+            "flag": pa.array([i % 7 == 1 for i in range(count)]),
+            "small": pa.array([i * 1000 for i in range(count)], pa.uint16()),
+            "real": pa.array([None if i == 30 else i / 4 for i in range(count)], pa.float64()),
+            "half": pa.array(np.arange(count, dtype=np.float16) / 2, pa.float16()),
+            "four": pa.array([b"%04d" % i for i in range(count)], pa.binary(4)),
+            "list": pa.array([[i, i] for i in range(count)], pa.list_(pa.int32())),
+            "price": pa.array([i for i in range(count)], pa.decimal128(9, 2)),
+        }
+    )
+    kinds: dict[str, dict[str, Any]] = {
+        "plain1": {"compression": "none", "use_dictionary": False, "data_page_size": 900},
+        "plain2": {"compression": "none", "use_dictionary": False, "data_page_version": "2.0"},
+        "entries": {"compression": "none", "write_page_checksum": True},
+        "snappy": {"compression": "snappy", "row_group_size": 16, "write_page_checksum": True},
+        "zstd2": {"compression": "zstd", "data_page_version": "2.0", "row_group_size": 16},
+        "gzip": {"compression": "gzip", "use_dictionary": False},
+        "lz4": {"compression": "lz4"},
+        "delta": {
+            "compression": "none",
+            "use_dictionary": False,
+            "column_encoding": {"label": "DELTA_BINARY_PACKED"},
+        },
+    }
+    all_found = []
+    for name, options in kinds.items():
+        path = HERE / f"{name}.parquet"
+        pq.write_table(table, path, write_batch_size=8, store_schema=False, **options)
+        rows = pq.read_table(path).drop_columns(["list", "price", "label"]).to_pylist()
+        for row in rows:
+            row |= {"image": row["image"]["bytes"], "four": list(row["four"])}
+            row |= {"half": float(row["half"]), "flag": int(row["flag"])}
+            row["four"] = "[" + " ".join(map(str, row["four"])) + "]"
+        all_found.append(found(rows, "image", [str(i) for i in range(count)]))
+    assert all(one == all_found[0] for one in all_found)
+    return {"pages": all_found[0]}
+
+
 if __name__ == "__main__":
-    said = saved() | arrow()
+    said = saved() | arrow() | parquet()
     (HERE / "tables.json").write_text(json.dumps(said, indent=1) + "\n")

@@ -1,0 +1,109 @@
+// Package blocks decodes stretches of containers that are compressed as a whole. It allocates no more than a
+// block says that it has once it is decoded, and the caller has compared that with a limit. It knows nothing
+// of containers.
+package blocks
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Codecs stand in indexes: they never change their number. None is for a stretch that is no block.
+const (
+	None uint8 = iota
+	Snappy
+	Gzip
+	Zstd
+	codecs
+)
+
+// MostBytes bounds a block, stored and decoded.
+const MostBytes = 256 << 20
+
+// Known is true of a codec that is decoded here.
+func Known(codec uint8) bool { return codec > None && codec < codecs }
+
+// zstds and gzips are decoders with buffers of their own, which take longer to make than a small block to
+// decode. A decoder of zstd is told not to grow what it is given.
+var (
+	zstds = sync.Pool{New: func() any {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(MostBytes))
+		if err != nil {
+			return err
+		}
+		return d
+	}}
+	gzips = sync.Pool{New: func() any { return new(gzip.Reader) }}
+)
+
+// Decode fills to with what from holds, which must be exactly as much.
+func Decode(codec uint8, to, from []byte) (err error) {
+	defer func() { // a library's panic over hostile bytes is theirs
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the block is malformed: %v", r)
+		}
+	}()
+	switch codec {
+	case Snappy:
+		n, err := snappy.DecodedLen(from)
+		if err != nil {
+			return fmt.Errorf("the snappy block: %w", err)
+		}
+		if n != len(to) {
+			return differs(n, len(to))
+		}
+		_, err = snappy.Decode(to, from)
+		return err
+	case Gzip:
+		r := gzips.Get().(*gzip.Reader)
+		defer gzips.Put(r)
+		if err := r.Reset(bytes.NewReader(from)); err != nil {
+			return fmt.Errorf("the gzip block: %w", err)
+		}
+		return fill(to, r)
+	case Zstd:
+		d, ok := zstds.Get().(*zstd.Decoder)
+		if !ok {
+			return errors.New("no decoder of zstd can be made")
+		}
+		defer zstds.Put(d)
+		out, err := d.DecodeAll(from, to[:0:len(to)])
+		if err != nil {
+			return fmt.Errorf("the zstd block: %w", err)
+		}
+		if len(out) != len(to) {
+			return differs(len(out), len(to))
+		}
+		return nil
+	}
+	return fmt.Errorf("a block of codec %d", codec)
+}
+
+// fill reads exactly as much as there is room for.
+func fill(to []byte, r io.Reader) error {
+	if n, err := io.ReadFull(r, to); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return differs(n, len(to))
+		}
+		return err
+	}
+	var more [1]byte
+	switch n, err := io.ReadFull(r, more[:]); {
+	case n > 0:
+		return fmt.Errorf("the block decodes to more than %d bytes", len(to))
+	case !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
+}
+
+func differs(found, expected int) error {
+	return fmt.Errorf("the block decodes to %d bytes (expected %d)", found, expected)
+}

@@ -1,0 +1,266 @@
+package formats
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Parquet walks the rows of a Parquet file (https://parquet.apache.org/docs/file-format/). What lies
+// uncompressed and PLAIN in a page has a place in the file; what is compressed has one in a decoded block.
+type Parquet struct {
+	Leaves   []Leaf
+	Metadata map[string]string // of the file
+
+	r       io.ReaderAt
+	size    int64
+	columns []parquetColumn
+	groups  []parquetGroup
+	group   int   // that is read
+	left    int64 // rows of it
+	held    int64 // bytes of pages in memory
+}
+
+// parquetGroup is a row group. Only columns without lists are kept.
+type parquetGroup struct {
+	rows   int64
+	chunks []parquetChunk // of each column of the schema
+}
+
+// parquetChunk is where the pages of a column lie in a row group.
+type parquetChunk struct {
+	at, end, values int64
+	codec           format.CompressionCodec
+}
+
+const (
+	parquetMagic     = "PAR1"
+	parquetEncrypted = "PARE"
+	maxParquetFooter = 64 << 20
+	maxParquetDepth  = 64
+	maxParquetGroups = 1 << 15 // the format counts them in 16 bits
+)
+
+// IsParquet recognises a file, also one whose footer is encrypted.
+func IsParquet(head []byte) bool {
+	return len(head) >= 4 && (string(head[:4]) == parquetMagic || string(head[:4]) == parquetEncrypted)
+}
+
+// NewParquet reads the footer.
+func NewParquet(r io.ReaderAt, size int64) (*Parquet, error) {
+	p := &Parquet{r: r, size: size, Metadata: make(map[string]string), group: -1}
+	at := size - 8
+	if at < 4 {
+		return nil, &WalkError{size, fmt.Errorf("%w: a Parquet file of %d bytes", ErrTruncated, size)}
+	}
+	var tail [8]byte
+	if err := readAt(r, tail[:], at); err != nil {
+		return nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(tail[:]))
+	wrong := func(kind error, text string, a ...any) (*Parquet, error) {
+		return nil, &WalkError{at, fmt.Errorf("%w: "+text, append([]any{kind}, a...)...)}
+	}
+	switch {
+	case string(tail[4:]) == parquetEncrypted:
+		return wrong(ErrUnsupported, "the footer is encrypted")
+	case string(tail[4:]) != parquetMagic:
+		return wrong(ErrTruncated, "a Parquet file without its footer at the end")
+	case length > at-4:
+		return wrong(ErrBad, "a footer of %d bytes in a file of %d", length, size)
+	case length > maxParquetFooter:
+		return wrong(ErrLimit, "a footer of %d bytes (expected at most %d)", length, maxParquetFooter)
+	}
+	data := make([]byte, length)
+	if err := readAt(r, data, at-length); err != nil {
+		return nil, err
+	}
+	if err := p.footer(&thriftReader{data: data}); err != nil {
+		return nil, &WalkError{at - length, err}
+	}
+	return p, nil
+}
+
+// footer reads FileMetaData (parquet.thrift).
+func (p *Parquet) footer(t *thriftReader) error {
+	var schema []parquetElement
+	var err error
+	t.fields(0, func(id int, kind byte) bool {
+		switch {
+		case err != nil:
+			return false
+		case id == 2 && kind == thriftList:
+			t.list(thriftStruct, func(int) {
+				if schema = append(schema, readElement(t)); len(schema) > maxTableFields {
+					t.err = fmt.Errorf("%w: more than %d fields", ErrLimit, maxTableFields)
+				}
+			})
+		case id == 4 && kind == thriftList:
+			if err = p.schema(schema); err == nil {
+				t.list(thriftStruct, func(int) { p.rowGroup(t) })
+			}
+		case id == 5 && kind == thriftList:
+			t.list(thriftStruct, func(int) { p.keyValue(t) })
+		case id == 8:
+			t.err = fmt.Errorf("%w: the columns are encrypted", ErrUnsupported)
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case t.err != nil:
+		return t.err
+	case p.columns == nil:
+		return fmt.Errorf("%w: the footer has no columns, or no list of row groups behind them", ErrBad)
+	}
+	return p.checkGroups()
+}
+
+func (p *Parquet) keyValue(t *thriftReader) {
+	var key, value string
+	t.fields(1, func(id int, kind byte) bool {
+		switch {
+		case id == 1 && kind == thriftBinary:
+			key = string(t.bytes())
+		case id == 2 && kind == thriftBinary:
+			value = string(t.bytes())
+		default:
+			return false
+		}
+		return true
+	})
+	if len(p.Metadata) < 16 {
+		p.Metadata[key] = value
+	}
+}
+
+// rowGroup reads RowGroup.
+func (p *Parquet) rowGroup(t *thriftReader) {
+	g := parquetGroup{rows: -1, chunks: make([]parquetChunk, 0, len(p.columns))}
+	t.fields(1, func(id int, kind byte) bool {
+		switch {
+		case id == 1 && kind == thriftList:
+			t.list(thriftStruct, func(i int) {
+				c := p.columnChunk(t)
+				if g.chunks = append(g.chunks, c); i >= len(p.columns) {
+					t.fail("a row group of more than %d columns", len(p.columns))
+				}
+			})
+		case id == 3 && kind == thriftI64:
+			g.rows = t.number()
+		default:
+			return false
+		}
+		return true
+	})
+	if p.groups = append(p.groups, g); len(p.groups) > maxParquetGroups {
+		t.err = fmt.Errorf("%w: more than %d row groups", ErrLimit, maxParquetGroups)
+	}
+}
+
+// columnChunk reads ColumnChunk and the ColumnMetaData in it.
+func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
+	c := parquetChunk{values: -1}
+	size, first, dictionary := int64(-1), int64(-1), int64(0)
+	t.fields(2, func(id int, kind byte) bool {
+		switch {
+		case id == 1 && kind == thriftBinary && len(t.bytes()) > 0:
+			t.err = fmt.Errorf("%w: columns in other files", ErrUnsupported)
+		case id == 1 && kind == thriftBinary: // an empty path is this file
+		case id == 8:
+			t.err = fmt.Errorf("%w: a column is encrypted", ErrUnsupported)
+		case id == 3 && kind == thriftStruct:
+			t.fields(3, func(id int, kind byte) bool {
+				if kind != thriftI32 && kind != thriftI64 {
+					return false
+				}
+				switch n := t.number(); id {
+				case 4:
+					c.codec = format.CompressionCodec(n)
+				case 5:
+					c.values = n
+				case 7:
+					size = n
+				case 9:
+					first = n
+				case 11:
+					dictionary = n
+				}
+				return true
+			})
+		default:
+			return false
+		}
+		return true
+	})
+	if c.at = first; dictionary > 0 && dictionary < first {
+		c.at = dictionary
+	}
+	if t.err == nil && (c.at < 4 || size < 0 || c.at > p.size || size > p.size-c.at) {
+		t.fail("a column from byte %d of %d bytes in a file of %d", c.at, size, p.size)
+	}
+	c.end = c.at + size
+	return c
+}
+
+// checkGroups: rows that a file of this size may have, and as many values in each column.
+func (p *Parquet) checkGroups() error {
+	total := int64(0)
+	for n, g := range p.groups {
+		if g.rows < 0 || len(g.chunks) != len(p.columns) {
+			return fmt.Errorf("%w: row group %d has %d rows and %d columns (expected %d)", ErrBad, n, g.rows, len(g.chunks), len(p.columns))
+		}
+		if g.rows > p.size+leastTable {
+			total = g.rows
+		} else {
+			total += g.rows
+		}
+		if tooManyRows(total, int64(len(p.Leaves)), p.size) {
+			return fmt.Errorf("%w: %d rows of %d columns in a file of %d bytes", ErrLimit, total, len(p.Leaves), p.size)
+		}
+		for i := range p.columns {
+			if c := &p.columns[i]; c.leaf >= 0 && p.Leaves[c.leaf].Kind != RefusedLeaf && g.chunks[i].values != g.rows {
+				return fmt.Errorf("%w: the column %.80q has %d values in a row group of %d rows", ErrBad, p.Leaves[c.leaf].Path[0], g.chunks[i].values, g.rows)
+			}
+		}
+	}
+	return nil
+}
+
+// Next fills values, one for each leaf, with the next row's and says where its row group begins; io.EOF
+// behind the last. Values of leaves that are skipped, and of refused ones, are null.
+func (p *Parquet) Next(values []Value) (int64, error) {
+	for p.left == 0 {
+		if p.group++; p.group >= len(p.groups) {
+			return 0, io.EOF
+		}
+		g := &p.groups[p.group]
+		p.left = g.rows
+		for i := range p.columns {
+			p.columns[i].start(p.r, g.chunks[i], &p.held)
+		}
+	}
+	p.left--
+	begin := p.size
+	for i := range p.columns {
+		c := &p.columns[i]
+		begin = min(begin, c.chunk.at)
+		if c.leaf < 0 {
+			continue
+		}
+		leaf := &p.Leaves[c.leaf]
+		if leaf.Kind == RefusedLeaf || leaf.Skip {
+			values[c.leaf] = Value{Null: true}
+			continue
+		}
+		if err := c.next(&values[c.leaf], leaf); err != nil {
+			return 0, &WalkError{c.page.header, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])}
+		}
+	}
+	return begin, nil
+}

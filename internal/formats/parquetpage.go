@@ -1,0 +1,510 @@
+package formats
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/headroom"
+)
+
+// parquetColumn reads the values of a column, page by page.
+type parquetColumn struct {
+	leaf     int // -1 where it lies in a list
+	present  int // definition level of a value that is not null
+	width    int64
+	typ      format.Type
+	half     bool
+	unsigned bool
+
+	r          *Window
+	chunk      parquetChunk
+	at         int64 // of the next page
+	values     int64 // of the chunk that are left
+	dictionary parquetBody
+	spans      [][2]int64 // of a dictionary of values of varying length: from and to
+	entries    int64      // of the dictionary
+	page       parquetPage
+
+	budget                *int64 // bytes that all columns hold in memory
+	heldPage, heldEntries int64  // and this one
+}
+
+// parquetPage is a data page of which left values are not read.
+type parquetPage struct {
+	header  int64 // where it begins in the file
+	left    int64
+	levels  *hybrid // definition levels, nil where every value is there
+	indices *hybrid // into the dictionary, or booleans
+	body    parquetBody
+	next    int64 // of body: where the next value begins
+}
+
+// parquetBody is a stretch of values: in the file, or in memory.
+type parquetBody struct {
+	at, end int64  // in the file, or in data
+	data    []byte // nil: in the file
+	block   *Block // of data, nil where data is what stands in the file from byte file
+	file    int64
+}
+
+const (
+	plainDictionary = format.Encoding(2) // what writers before 2.0 of the format call both of a dictionary's encodings
+
+	maxPageHeader  = 1 << 20
+	maxParquetHeld = 1 << 30
+)
+
+// pageHeader is PageHeader (parquet.thrift) and what is needed of the headers in it.
+type pageHeader struct {
+	typ                  format.PageType
+	stored, size         int64 // bytes of the body, compressed and not
+	crc                  uint32
+	hasCRC               bool
+	values               int64
+	encoding             format.Encoding
+	levelEncoding        format.Encoding
+	definition, repeated int64 // bytes of the levels, of version 2
+	compressed           bool
+}
+
+var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd}
+
+// start goes to a row group's chunk of the column.
+func (c *parquetColumn) start(r io.ReaderAt, chunk parquetChunk, budget *int64) {
+	if c.r == nil {
+		c.r, c.budget = NewWindow(r), budget
+	}
+	*budget -= c.heldPage + c.heldEntries
+	c.heldPage, c.heldEntries = 0, 0
+	c.chunk, c.at, c.values = chunk, chunk.at, chunk.values
+	c.dictionary, c.spans, c.entries, c.page = parquetBody{}, nil, 0, parquetPage{header: chunk.at}
+}
+
+// next reads the next value.
+func (c *parquetColumn) next(v *Value, leaf *Leaf) error {
+	for c.page.left == 0 {
+		if err := c.nextPage(); err != nil {
+			return err
+		}
+	}
+	p := &c.page
+	p.left--
+	if p.levels != nil {
+		level, err := p.levels.next()
+		if err != nil {
+			return err
+		}
+		if int(level) < c.present {
+			*v = Value{Null: true}
+			return nil
+		}
+	}
+	*v = Value{}
+	body, index := &p.body, int64(-1)
+	if p.indices != nil {
+		n, err := p.indices.next()
+		if err != nil {
+			return err
+		}
+		if c.typ == format.Boolean {
+			v.Int, v.Float = int64(n), float64(n)
+			return nil
+		}
+		if body, index = &c.dictionary, int64(n); index >= c.entries {
+			return fmt.Errorf("%w: entry %d of a dictionary of %d", ErrBad, index, c.entries)
+		}
+	}
+	from, to, err := c.place(body, index)
+	if err != nil {
+		return err
+	}
+	if leaf.Kind == IntLeaf || leaf.Kind == FloatLeaf {
+		c.number(v, body.data[from:to])
+		return nil
+	}
+	return c.stretch(v, body, from, to, leaf.Want)
+}
+
+// place is where a value lies in a body: the next one, or one of the dictionary.
+func (c *parquetColumn) place(b *parquetBody, index int64) (from, to int64, err error) {
+	switch {
+	case index >= 0 && c.width == 0:
+		return c.spans[index][0], c.spans[index][1], nil
+	case index >= 0:
+		return b.at + index*c.width, b.at + (index+1)*c.width, nil // entries were compared with the body
+	}
+	from, width := c.page.next, c.width
+	if width == 0 {
+		if width, err = c.length(b, from); err != nil {
+			return 0, 0, err
+		}
+		from += 4
+	}
+	if width > b.end-from {
+		return 0, 0, fmt.Errorf("%w: a value of %d bytes, its page has %d left", ErrBad, width, max(b.end-from, 0))
+	}
+	c.page.next = from + width
+	return from, from + width, nil
+}
+
+// length reads the length before a value.
+func (c *parquetColumn) length(b *parquetBody, at int64) (int64, error) {
+	if b.end-at < 4 {
+		return 0, fmt.Errorf("%w: a page with more values than bytes for them", ErrBad)
+	}
+	if b.data != nil {
+		return int64(binary.LittleEndian.Uint32(b.data[at:])), nil
+	}
+	var raw [4]byte
+	err := readAt(c.r, raw[:], at)
+	return int64(binary.LittleEndian.Uint32(raw[:])), err
+}
+
+// stretch is a value of bytes or text.
+func (c *parquetColumn) stretch(v *Value, b *parquetBody, from, to int64, want bool) error {
+	v.Offset, v.Length = from, to-from
+	switch {
+	case b.block != nil:
+		v.Block, v.Data = b.block, b.data[from:to]
+	case b.data != nil:
+		v.Offset += b.file
+		v.Data = b.data[from:to]
+	case want && v.Length <= maxShortValue:
+		v.Data = make([]byte, v.Length)
+		return readAt(c.r, v.Data, v.Offset)
+	}
+	return nil
+}
+
+// nextPage reads the headers up to the next data page with values.
+func (c *parquetColumn) nextPage() error {
+	c.page = parquetPage{header: c.at}
+	if c.at >= c.chunk.end {
+		return fmt.Errorf("%w: the column's pages end, %d values are missing", ErrBad, c.values)
+	}
+	h, begin, err := c.readHeader()
+	if err != nil {
+		return err
+	}
+	c.at = begin + h.stored
+	if h.typ == format.IndexPage {
+		return nil
+	}
+	_, known := parquetCodecs[c.chunk.codec]
+	if c.chunk.codec != format.Uncompressed && !known {
+		return fmt.Errorf("%w: pages compressed by %v (expected UNCOMPRESSED, SNAPPY, GZIP or ZSTD)", ErrUnsupported, c.chunk.codec)
+	}
+	switch h.typ {
+	case format.DictionaryPage:
+		return c.readDictionary(h, begin)
+	case format.DataPage, format.DataPageV2:
+		if h.values < 0 || h.values > c.values {
+			return fmt.Errorf("%w: a page of %d values, the row group has %d left", ErrBad, h.values, c.values)
+		}
+		c.values -= h.values
+		return c.readData(h, begin)
+	}
+	return fmt.Errorf("%w: a page of type %d", ErrBad, h.typ)
+}
+
+// readHeader reads the header at the next page, and says where its body begins.
+func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
+	// A header has some tens of bytes, and hundreds where it holds the least and the greatest value.
+	for most := int64(512); ; most = maxPageHeader {
+		raw := make([]byte, min(most, c.chunk.end-c.at))
+		if err := readAt(c.r, raw, c.at); err != nil {
+			return h, 0, err
+		}
+		t := &thriftReader{data: raw}
+		h = pageHeader{typ: -1, stored: -1, size: -1, values: -1}
+		t.fields(0, func(id int, kind byte) bool { return h.field(t, id, kind) })
+		begin = c.at + int64(t.at)
+		switch {
+		case t.err != nil && most < maxPageHeader && int64(len(raw)) == most:
+			continue
+		case t.err != nil:
+			return h, 0, t.err
+		case h.stored < 0 || h.size < 0 || h.stored > c.chunk.end-begin:
+			return h, 0, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded, in a column that has %d left", ErrBad, h.stored, h.size, c.chunk.end-begin)
+		case c.chunk.codec == format.Uncompressed && h.size != h.stored:
+			return h, 0, fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
+		}
+		return h, begin, nil
+	}
+}
+
+func (h *pageHeader) field(t *thriftReader, id int, kind byte) bool {
+	switch {
+	case kind == thriftI32 && id == 1:
+		h.typ = format.PageType(t.number())
+	case kind == thriftI32 && id == 2:
+		h.size = t.number()
+	case kind == thriftI32 && id == 3:
+		h.stored = t.number()
+	case kind == thriftI32 && id == 4:
+		h.crc, h.hasCRC = uint32(t.number()), true
+	case kind == thriftStruct && (id == 5 || id == 7 || id == 8):
+		v2 := id == 8
+		h.compressed = v2 // unless it says otherwise
+		t.fields(1, func(id int, kind byte) bool {
+			if v2 && id == 7 && (kind == thriftTrue || kind == thriftFalse) {
+				h.compressed = kind == thriftTrue
+				return true
+			}
+			if kind != thriftI32 {
+				return false
+			}
+			switch n := t.number(); {
+			case id == 1:
+				h.values = n
+			case id == 2 && !v2, id == 4 && v2:
+				h.encoding = format.Encoding(n)
+			case id == 3 && !v2:
+				h.levelEncoding = format.Encoding(n)
+			case id == 5 && v2:
+				h.definition = n
+			case id == 6 && v2:
+				h.repeated = n
+			}
+			return true
+		})
+	default:
+		return false
+	}
+	return true
+}
+
+// load reads a stretch of the file that is one page, or the compressed part of it, and decodes it.
+func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64, compressed bool) (b parquetBody, err error) {
+	if stored > blocks.MostBytes || size > blocks.MostBytes {
+		return b, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded (expected at most %d)", ErrLimit, stored, size, int64(blocks.MostBytes))
+	}
+	if err := c.take(slot, max(stored, size)); err != nil {
+		return b, err
+	}
+	raw := make([]byte, stored)
+	if err := readAt(c.r, raw, at); err != nil {
+		return b, err
+	}
+	if whole := h.stored == stored; whole && h.hasCRC {
+		if found := crc32.ChecksumIEEE(raw); found != h.crc {
+			return b, fmt.Errorf("%w: the page has another checksum (expected %08x, found %08x)", ErrBad, h.crc, found)
+		}
+	}
+	if !compressed {
+		return parquetBody{end: stored, data: raw, file: at}, nil
+	}
+	b = parquetBody{end: size, block: &Block{Offset: at, Stored: stored, Size: size, Codec: parquetCodecs[c.chunk.codec]}}
+	if b.data = make([]byte, size); size > 0 {
+		err = blocks.Decode(b.block.Codec, b.data, raw)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrBad, err)
+	}
+	return b, err
+}
+
+// take counts the memory of a page, in place of that of the one before, against what those of all columns
+// may have.
+func (c *parquetColumn) take(slot *int64, bytes int64) error {
+	*c.budget, *slot = *c.budget+bytes-*slot, bytes
+	if *c.budget > maxParquetHeld {
+		return fmt.Errorf("%w: the pages of the columns take more than %d bytes together", ErrLimit, int64(maxParquetHeld))
+	}
+	return headroom.Memory(bytes)
+}
+
+// readDictionary takes the column's dictionary. Its values may be images, which lie in it.
+func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
+	if h.encoding != format.Plain && h.encoding != plainDictionary {
+		return fmt.Errorf("%w: a dictionary encoded by %v", ErrUnsupported, h.encoding)
+	}
+	if c.dictionary, err = c.load(&c.heldEntries, &h, at, h.stored, h.size, c.chunk.codec != format.Uncompressed); err != nil {
+		return err
+	}
+	body := &c.dictionary
+	least := c.width
+	if least == 0 { // the length before each value
+		least = 4
+	}
+	if c.typ == format.Boolean || h.values < 0 || h.values > body.end/least {
+		return fmt.Errorf("%w: a dictionary of %d values in %d bytes", ErrBad, h.values, body.end)
+	}
+	c.entries, c.spans = h.values, nil
+	if c.width > 0 {
+		return nil
+	}
+	if err := c.take(&c.heldEntries, c.heldEntries+16*h.values); err != nil {
+		return err
+	}
+	c.spans = make([][2]int64, 0, h.values)
+	c.page.next = 0
+	for range h.values {
+		from, to, err := c.place(body, -1)
+		if err != nil {
+			return err
+		}
+		c.spans = append(c.spans, [2]int64{from, to})
+	}
+	return nil
+}
+
+// readData takes a data page: levels, and then values. What is uncompressed and of varying length stays in
+// the file.
+func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
+	p := &c.page
+	p.left = h.values
+	v2 := h.typ == format.DataPageV2
+	compressed := c.chunk.codec != format.Uncompressed && (!v2 || h.compressed)
+	levels := int64(0) // bytes before the values that are never compressed
+	if v2 {
+		if levels = h.definition + h.repeated; h.definition < 0 || h.repeated < 0 || levels > h.stored || levels > h.size {
+			return fmt.Errorf("%w: levels of %d and %d bytes in a page of %d", ErrBad, h.definition, h.repeated, h.stored)
+		}
+		if h.repeated != 0 {
+			return fmt.Errorf("%w: a page with repetition levels, the column is no list", ErrBad)
+		}
+		if !compressed && h.size != h.stored {
+			return fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
+		}
+	}
+	inPlace := !compressed && (c.typ == format.ByteArray || c.typ == format.FixedLenByteArray && !c.half) && h.encoding == format.Plain
+	if inPlace {
+		p.body = parquetBody{at: at + levels, end: at + h.stored}
+	} else if p.body, err = c.load(&c.heldPage, &h, at+levels, h.stored-levels, h.size-levels, compressed); err != nil {
+		return err
+	}
+	p.next = p.body.at
+	if c.present > 0 {
+		if err := c.readLevels(h, at, v2); err != nil {
+			return err
+		}
+	}
+	switch {
+	case h.encoding == format.Plain && c.typ == format.Boolean:
+		p.indices = &hybrid{data: p.body.data[p.next:], width: 1, plain: true}
+	case h.encoding == format.Plain:
+	case h.encoding == format.RLE && c.typ == format.Boolean:
+		if p.body.end-p.next < 4 {
+			return fmt.Errorf("%w: a page without the length of its runs", ErrBad)
+		}
+		p.indices = &hybrid{data: p.body.data[p.next+4:], width: 1}
+	case h.encoding == plainDictionary || h.encoding == format.RLEDictionary:
+		if p.body.end == p.next { // of nulls alone
+			p.indices = &hybrid{}
+			break
+		}
+		if p.indices = (&hybrid{data: p.body.data[p.next+1:], width: int(p.body.data[p.next])}); p.indices.width > 32 {
+			return fmt.Errorf("%w: indices of %d bits", ErrBad, p.indices.width)
+		}
+	default:
+		return fmt.Errorf("%w: values encoded by %v (expected PLAIN or RLE_DICTIONARY); fields= chooses columns without it", ErrUnsupported, h.encoding)
+	}
+	return nil
+}
+
+// readLevels takes the definition levels, which in version 1 stand before the values behind their length.
+func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) error {
+	p, width := &c.page, 0
+	for 1<<width <= c.present {
+		width++
+	}
+	if v2 {
+		if h.definition > blocks.MostBytes {
+			return fmt.Errorf("%w: levels of %d bytes", ErrLimit, h.definition)
+		}
+		raw := make([]byte, h.definition)
+		p.levels = &hybrid{data: raw, width: width}
+		return readAt(c.r, raw, at)
+	}
+	if h.levelEncoding != format.RLE {
+		return fmt.Errorf("%w: definition levels encoded by %v (expected RLE)", ErrUnsupported, h.levelEncoding)
+	}
+	length, err := c.length(&p.body, p.next)
+	if err != nil {
+		return err
+	}
+	p.next += 4
+	if length > p.body.end-p.next || length > blocks.MostBytes {
+		return fmt.Errorf("%w: definition levels of %d bytes in a page of %d", ErrBad, length, p.body.end-p.body.at)
+	}
+	raw := make([]byte, length)
+	if p.body.data != nil {
+		copy(raw, p.body.data[p.next:])
+	} else if err := readAt(c.r, raw, p.next); err != nil {
+		return err
+	}
+	p.levels = &hybrid{data: raw, width: width}
+	p.next += length
+	return nil
+}
+
+// number reads a value of a fixed width as a number.
+func (c *parquetColumn) number(v *Value, b []byte) {
+	f := arrowField{width: len(b), unsigned: c.unsigned}
+	f.float = c.half || c.typ == format.Float || c.typ == format.Double || c.typ == format.Int64 && c.unsigned
+	f.number(v, b, 0)
+}
+
+// hybrid reads numbers of a few bits in runs and in packs of eight ("RLE/Bit-Packing Hybrid" in Parquet's
+// Encodings.md), one by one, so that a run of millions costs nothing.
+type hybrid struct {
+	data   []byte
+	width  int
+	plain  bool // packs alone, without headers
+	left   uint64
+	packed bool
+	value  uint32
+	bits   uint64 // of packed numbers: what was read and not taken
+	have   int
+}
+
+func (h *hybrid) next() (uint32, error) {
+	for h.left == 0 {
+		if h.plain {
+			h.packed, h.left, h.have = true, 1<<62, 0
+			break
+		}
+		head, n := binary.Uvarint(h.data)
+		if n <= 0 {
+			return 0, fmt.Errorf("%w: a page has fewer levels or indices than values", ErrBad)
+		}
+		h.data = h.data[n:]
+		h.left, h.packed, h.bits, h.have = head>>1, head&1 == 1, 0, 0
+		if h.packed {
+			if h.left > uint64(len(h.data))+1<<20 { // a group has no byte where numbers have no bits
+				return 0, fmt.Errorf("%w: a run of %d groups in %d bytes", ErrBad, h.left, len(h.data))
+			}
+			h.left *= 8
+			continue
+		}
+		size := (h.width + 7) / 8
+		if size > len(h.data) {
+			return 0, fmt.Errorf("%w: a run without its value", ErrBad)
+		}
+		h.value = 0
+		for i, c := range h.data[:size] {
+			h.value |= uint32(c) << (8 * i)
+		}
+		h.data = h.data[size:]
+	}
+	h.left--
+	if !h.packed {
+		return h.value, nil
+	}
+	for h.have < h.width {
+		if len(h.data) == 0 {
+			return 0, fmt.Errorf("%w: a page has fewer levels or indices than values", ErrBad)
+		}
+		h.bits |= uint64(h.data[0]) << h.have
+		h.data, h.have = h.data[1:], h.have+8
+	}
+	value := uint32(h.bits & (1<<h.width - 1))
+	h.bits, h.have = h.bits>>h.width, h.have-h.width
+	return value, nil
+}

@@ -1,0 +1,195 @@
+package formats
+
+import (
+	"fmt"
+
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// parquetElement is SchemaElement (parquet.thrift): a field, or a group of them.
+type parquetElement struct {
+	name       string
+	leaf       bool // it has a type, and none below it
+	typ        format.Type
+	width      int64
+	repetition int64 // 0 required, 1 optional, 2 repeated
+	children   int64
+	text       bool
+	unsigned   bool
+	half       bool   // a float of two bytes
+	refused    string // what a value means that is none of ours
+}
+
+// readElement reads one, and of its logical type what changes a value's meaning. Both the older
+// converted_type and the newer logicalType say it; either is enough.
+func readElement(t *thriftReader) parquetElement {
+	var e parquetElement
+	t.fields(1, func(id int, kind byte) bool {
+		switch {
+		case id == 1 && kind == thriftI32:
+			e.leaf, e.typ = true, format.Type(t.number())
+		case id == 2 && kind == thriftI32:
+			e.width = t.number()
+		case id == 3 && kind == thriftI32:
+			e.repetition = t.number()
+		case id == 4 && kind == thriftBinary:
+			e.name = string(t.bytes())
+		case id == 5 && kind == thriftI32:
+			e.children = t.number()
+		case id == 6 && kind == thriftI32:
+			switch t.number() {
+			case 0, 4, 19: // UTF8, ENUM, JSON
+				e.text = true
+			case 5:
+				e.refused = "of decimals"
+			case 11, 12, 13, 14: // UINT_8 to UINT_64
+				e.unsigned = true
+			case 21:
+				e.refused = "of intervals"
+			}
+		case id == 10 && kind == thriftStruct:
+			t.fields(2, func(id int, kind byte) bool { return e.logical(t, id, kind) })
+		default:
+			return false
+		}
+		return true
+	})
+	return e
+}
+
+// logical takes a member of the union LogicalType.
+func (e *parquetElement) logical(t *thriftReader, id int, kind byte) bool {
+	switch id {
+	case 1, 4, 12: // STRING, ENUM, JSON
+		e.text = true
+	case 5:
+		e.refused = "of decimals"
+	case 15:
+		e.half = true
+	case 10:
+		if kind != thriftStruct {
+			return false
+		}
+		t.fields(3, func(id int, kind byte) bool {
+			e.unsigned = e.unsigned || id == 2 && kind == thriftFalse
+			return false
+		})
+		return true
+	}
+	return false
+}
+
+// schema makes columns and leaves of the schema's elements, which stand depth first.
+func (p *Parquet) schema(all []parquetElement) error {
+	if len(all) == 0 || p.columns != nil {
+		return fmt.Errorf("%w: the schema is missing", ErrBad)
+	}
+	next := 1
+	for range max(all[0].children, 0) {
+		if err := p.element(all, &next, nil, 0, false); err != nil {
+			return err
+		}
+	}
+	if next != len(all) || len(p.columns) == 0 {
+		return fmt.Errorf("%w: a schema of %d fields, of which %d belong to others", ErrBad, len(all), next)
+	}
+	return nil
+}
+
+// element takes the next element and those below it. present is the definition level of a value whose
+// structs are all there; in a list nothing becomes a leaf but the list itself.
+func (p *Parquet) element(all []parquetElement, next *int, path []string, present int, inList bool) error {
+	if *next >= len(all) || len(path) >= maxParquetDepth {
+		return fmt.Errorf("%w: a schema of %d fields that has more, or more than %d levels", ErrBad, len(all), maxParquetDepth)
+	}
+	e := &all[*next]
+	*next++
+	path = append(path[:len(path):len(path)], e.name)
+	switch {
+	case e.repetition < 0 || e.repetition > 2 || e.leaf && e.children > 0:
+		return fmt.Errorf("%w: the field %.80q of repetition %d with %d fields in it", ErrBad, e.name, e.repetition, e.children)
+	case e.repetition == 1:
+		present++
+	case e.repetition == 2 && !inList:
+		inList = true
+		list := path
+		if len(path) > 1 { // the list is called by the group around what is repeated
+			list = path[:len(path)-1]
+		}
+		if err := p.leaf(Leaf{Path: list, Kind: RefusedLeaf, Type: ListType}); err != nil {
+			return err
+		}
+	}
+	if !e.leaf {
+		for range max(e.children, 0) {
+			if err := p.element(all, next, path, present, inList); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c := parquetColumn{leaf: -1, present: present, width: e.fixedWidth(), half: e.half, typ: e.typ, unsigned: e.unsigned}
+	if !inList {
+		leaf := Leaf{Path: path}
+		leaf.Kind, leaf.Type = e.kind()
+		c.leaf = len(p.Leaves)
+		if err := p.leaf(leaf); err != nil {
+			return err
+		}
+	}
+	p.columns = append(p.columns, c)
+	return nil
+}
+
+func (p *Parquet) leaf(l Leaf) error {
+	if len(p.Leaves) >= maxTableLeaves {
+		return fmt.Errorf("%w: more than %d columns", ErrLimit, maxTableLeaves)
+	}
+	p.Leaves = append(p.Leaves, l)
+	return nil
+}
+
+// fixedWidth is how many bytes a value has, 0 where values differ, and of booleans, which are bits.
+func (e *parquetElement) fixedWidth() int64 {
+	switch e.typ {
+	case format.Int32, format.Float:
+		return 4
+	case format.Int64, format.Double:
+		return 8
+	case format.Int96:
+		return 12
+	case format.FixedLenByteArray:
+		return e.width
+	}
+	return 0
+}
+
+// kind is what values of the element are; the text says why they are refused.
+func (e *parquetElement) kind() (LeafKind, string) {
+	switch {
+	case e.refused != "":
+		return RefusedLeaf, e.refused
+	case e.half && e.typ == format.FixedLenByteArray && e.width == 2:
+		return FloatLeaf, ""
+	}
+	switch e.typ {
+	case format.Boolean, format.Int32:
+		return IntLeaf, ""
+	case format.Int64:
+		if e.unsigned { // beyond 2^63 only a float has room for it
+			return FloatLeaf, ""
+		}
+		return IntLeaf, ""
+	case format.Float, format.Double:
+		return FloatLeaf, ""
+	case format.ByteArray, format.FixedLenByteArray:
+		if e.typ == format.FixedLenByteArray && e.width < 1 {
+			return RefusedLeaf, "of a fixed size that is not positive"
+		}
+		if e.text {
+			return TextLeaf, ""
+		}
+		return BytesLeaf, ""
+	}
+	return RefusedLeaf, fmt.Sprintf("of the type %v", e.typ)
+}

@@ -1,0 +1,116 @@
+package scan
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+func TestAParquetFileOfHuggingFaceIsWhatItsReaderReads(t *testing.T) {
+	d := open(t, "testdata/photos.parquet", Options{})
+	want := expected(t, "saved")
+	require.Len(t, want, int(d.Len()))
+	require.Equal(t, []string{"parquet", "photo", "kind"}, []string{d.Source().Format, d.Source().Image, d.Source().Label}, "by its features")
+	require.Equal(t, []string{"cat", "dog"}, d.Classes())
+	require.Equal(t, []int64{0, 1, 0, 1, 0, 1, 0}, labels(t, d))
+	for i, image := range contents(t, d) {
+		require.Equal(t, want[i].Members["photo"], image)
+		require.Equal(t, want[i].Key, keys(t, d)[i])
+		fieldsAre(t, d, int64(i), want[i].Members, "photo")
+	}
+}
+
+func TestPagesOfEachKindHoldWhatPyArrowReads(t *testing.T) {
+	want := expected(t, "pages")
+	for _, name := range []string{"plain1", "plain2", "entries"} {
+		d := open(t, "testdata/"+name+".parquet", Options{})
+		require.Len(t, want, int(d.Len()), name)
+		for i, image := range contents(t, d) {
+			require.Equal(t, want[i].Members["image"], image, "%s: %d", name, i)
+			require.Equal(t, want[i].Key, keys(t, d)[i])
+			fieldsAre(t, d, int64(i), want[i].Members, "image")
+			real, err := d.FieldValue(int64(i), "real")
+			require.NoError(t, err)
+			require.Equal(t, i == 30, math.IsNaN(real.(float64)), i)
+			require.Equal(t, int64(i%4), labels(t, d)[i])
+		}
+		for _, f := range d.Fields() {
+			require.NotContains(t, []string{"list", "price"}, f.Name)
+		}
+	}
+}
+
+func TestWhatParquetHasAndIsNotReadIsUnsupportedByName(t *testing.T) {
+	for name, want := range map[string]string{
+		"delta": `values encoded by DELTA_BINARY_PACKED (expected PLAIN or RLE_DICTIONARY); fields= chooses columns without it (in the column "label")`,
+		"lz4":   "pages compressed by LZ4_RAW (expected UNCOMPRESSED, SNAPPY, GZIP or ZSTD)",
+	} {
+		_, err := Open("testdata/"+name+".parquet", Options{})
+		require.ErrorContains(t, err, want)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+	_, err := Open("testdata/plain1.parquet", Options{Label: "price"})
+	require.ErrorContains(t, err, `the column "price" is of decimals`)
+	encrypted := fixture(t, "plain1.parquet")
+	copy(encrypted[len(encrypted)-4:], "PARE")
+	_, err = Open(put(t, map[string][]byte{"a.parquet": encrypted}), Options{})
+	require.ErrorContains(t, err, "the footer is encrypted")
+}
+
+func TestColumnsThatNobodyAskedForAreNotRead(t *testing.T) {
+	d := open(t, "testdata/delta.parquet", Options{Label: "small", Fields: []string{"text"}})
+	require.Equal(t, int64(39000), labels(t, d)[39])
+	require.Len(t, d.Fields(), 1)
+}
+
+func TestAPageOfAnotherChecksumIsAnErrorWithItsPlace(t *testing.T) {
+	data := fixture(t, "entries.parquet")
+	at := bytes.Index(data, []byte("JFIF"))
+	data[at]++
+	_, err := Open(put(t, map[string][]byte{"a.parquet": data}), Options{})
+	require.ErrorContains(t, err, "a.parquet: record 0 at byte 4: bad: the page has another checksum")
+}
+
+func TestAParquetFileThatIsCutAnywhereIsAnError(t *testing.T) {
+	whole, file := fixture(t, "photos.parquet"), filepath.Join(t.TempDir(), "a.parquet")
+	for end := 0; end < len(whole); end += 16 {
+		require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
+		require.False(t, survives(t, file))
+	}
+}
+
+func TestRowsThatAFileCannotHaveAreALimit(t *testing.T) {
+	// Two row groups of one column: a footer that says 2^62 rows, with as many values.
+	number := func(field byte, n int64) []byte {
+		return append([]byte{field<<4 | 6}, binary.AppendUvarint(nil, uint64(n<<1))...)
+	}
+	schema := []byte{0x29, 0x2c, 0x48, 1, 's', 0x15, 2, 0, 0x15, 12, 0x25, 2, 0x18, 5, 'i', 'm', 'a', 'g', 'e', 0}
+	meta := append(append(append([]byte{0x3c}, number(5, 1<<61)...), number(2, 10)...), number(2, 4)...)
+	chunk := append([]byte{0x19, 0x1c}, append(meta, 0, 0)...)
+	group := append(append(chunk, number(2, 1<<61)...), 0)
+	footer := append(append(append([]byte{}, schema...), append([]byte{0x29, 0x1c}, group...)...), 0)
+	file := append([]byte("PAR1..........................."), footer...)
+	file = append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
+	_, err := Open(put(t, map[string][]byte{"a.parquet": file}), Options{})
+	require.ErrorContains(t, err, fmt.Sprintf("%d rows of 1 columns in a file of %d bytes", int64(1)<<61, len(file)))
+	require.Equal(t, fault.KindLimit, fault.KindOf(err))
+}
+
+func FuzzAnyBytesAsParquet(f *testing.F) {
+	for _, name := range []string{"photos", "plain1", "entries", "snappy", "zstd2"} {
+		f.Add(fixture(f, name+".parquet"))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(t.TempDir(), "a.parquet")
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		survives(t, file)
+	})
+}
