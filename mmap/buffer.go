@@ -84,6 +84,14 @@ func (b *Buffer) reserve(length int64) error {
 	return nil
 }
 
+// Reserve makes room for bytes that the caller writes itself, and shows it.
+func (b *Buffer) Reserve(length int64) (View, error) {
+	if err := b.reserve(length); err != nil {
+		return View{}, err
+	}
+	return b.view(length), nil
+}
+
 // view shows the first length bytes of the Buffer's own memory.
 func (b *Buffer) view(length int64) View {
 	if length == 0 {

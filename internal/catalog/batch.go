@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
@@ -20,6 +21,9 @@ type batch struct {
 	label, mtime                                             []int64
 	codec, sampling, process, channels, orientation, verdict []uint8
 	key, path                                                *column
+
+	blockStored, blockSize, blockInner []uint32 // of containers that are compressed in places, else nil
+	blockCodec                         []uint8
 }
 
 // sample is the hot path: array reads, and the compiler's bounds checks as a last guard.
@@ -36,6 +40,9 @@ func (b *batch) sample(i int64) Sample {
 	}
 	if b.mtime != nil {
 		s.MTimeNs = b.mtime[n]
+	}
+	if b.blockCodec != nil {
+		s.Block = BlockPlace{b.blockStored[n], b.blockSize[n], b.blockInner[n], b.blockCodec[n]}
 	}
 	return s
 }
@@ -87,15 +94,15 @@ func (x *index) load(n int) (*batch, error) {
 		}
 		b.columns = append(b.columns, col)
 	}
-	b.bind(x.kind)
+	b.bind(x.kind, x.manifest.inBlocks())
 	if i, err := b.check(x); err != nil {
 		return nil, &Error{Kind: fault.KindBadFile, File: x.file, Record: i, Offset: -1, Text: err.Error()}
 	}
 	return b, nil
 }
 
-// bind names the columns. The order is that of sampleColumns and folderColumns.
-func (b *batch) bind(kind Kind) {
+// bind names the columns. The order is that of sampleColumns, folderColumns and blockColumns.
+func (b *batch) bind(kind Kind, inBlocks bool) {
 	c := b.columns
 	b.shard, b.offset, b.length = sliceOf[uint32](c[0]), sliceOf[uint64](c[1]), sliceOf[uint32](c[2])
 	b.codec, b.sampling, b.process = c[3].values, c[4].values, c[5].values
@@ -105,6 +112,10 @@ func (b *batch) bind(kind Kind) {
 	b.label, b.key = sliceOf[int64](c[15]), c[16]
 	if kind == Indexed {
 		b.path, b.mtime = c[17], sliceOf[int64](c[18])
+	}
+	if inBlocks {
+		b.blockStored, b.blockSize, b.blockInner = sliceOf[uint32](c[17]), sliceOf[uint32](c[18]), sliceOf[uint32](c[19])
+		b.blockCodec = c[20].values
 	}
 }
 
@@ -159,6 +170,13 @@ func (b *batch) checkPlace(x *index, n int) error {
 	}
 	// Unsigned, and compared before it is added to: offset + length cannot wrap around.
 	size := uint64(x.manifest.Shards[b.shard[n]].Size)
+	if b.blockCodec != nil && b.blockCodec[n] != 0 {
+		stored, decoded, inner := uint64(b.blockStored[n]), uint64(b.blockSize[n]), uint64(b.blockInner[n])
+		if !blocks.Known(b.blockCodec[n]) || stored > blocks.MostBytes || decoded > blocks.MostBytes || inner > decoded || length > decoded-inner {
+			return fmt.Errorf("%d bytes at %d of a block of codec %d, %d bytes stored and %d decoded", length, inner, b.blockCodec[n], stored, decoded)
+		}
+		length = stored
+	}
 	if offset > size || length > size-offset {
 		return fmt.Errorf("offset %d with %d bytes lies outside %s, which has %d", offset, length, x.manifest.Shards[b.shard[n]].Name, size)
 	}

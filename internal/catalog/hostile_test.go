@@ -173,7 +173,7 @@ func TestAManifestThatIsAFIFOIsRefusedAndNotWaitedFor(t *testing.T) {
 }
 
 func TestManifestOfALaterVersionIsUnsupportedNotBad(t *testing.T) {
-	_, err := DecodeManifest("m", []byte(`{"format": "headrace", "min_reader": 3}`))
+	_, err := DecodeManifest("m", fmt.Appendf(nil, `{"format": "headrace", "min_reader": %d}`, readerVersion+1))
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, fault.KindUnsupported, e.Kind)

@@ -144,7 +144,7 @@ func (x *index) readEnds() error {
 	if err := x.checksum(tail, last.Offset+last.Length, m.Tail, "the index's footer"); err != nil {
 		return err
 	}
-	x.columns = columnsOf(x.kind, x.manifest.Fields)
+	x.columns = columnsOf(x.kind, x.manifest.inBlocks(), x.manifest.Fields)
 	if err := checkSchema(head, x.columns); err != nil {
 		return NewError(fault.KindBadFile, x.file, "the index's schema: %v", err)
 	}

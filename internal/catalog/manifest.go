@@ -27,10 +27,12 @@ func ShardName(n int) string { return fmt.Sprintf("shard-%05d.tar", n) }
 const (
 	formatName    = "headrace"
 	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
-	readerVersion = 2 // the highest min_reader this package understands: 2 since containers are indexed
+	readerVersion = 3 // the highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks
 
 	containedVersion = 3 // of the format, where containers of others are indexed
 	containedReader  = 2 // and the reader that this takes; everything else is still for readers of version 1
+	blocksVersion    = 4 // of an index of containers that are compressed in places
+	blocksReader     = 3
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
 	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.
@@ -95,6 +97,9 @@ type BatchInfo struct {
 	CRC32C string `json:"crc32c"`
 }
 
+// inBlocks is true where the index has columns of blocks.
+func (m *Manifest) inBlocks() bool { return m.Source != nil && m.Source.Blocks }
+
 // check refuses whatever later code would have to distrust.
 func (m *Manifest) check() error {
 	switch {
@@ -106,6 +111,8 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("kind is %.40q (expected %q, %q or %q)", m.Kind, Packed, Indexed, Contained)
 	case m.Kind == Contained.String() && (m.MinReader < containedReader || m.Source == nil || !checkRoot(string(m.Root))):
 		return fmt.Errorf("an index of containers with min_reader %d, root %.80q and source %v", m.MinReader, m.Root, m.Source)
+	case m.Source != nil && m.Source.Blocks && (m.Kind != Contained.String() || m.MinReader < blocksReader):
+		return fmt.Errorf("blocks in an index of kind %s with min_reader %d", m.Kind, m.MinReader)
 	case m.RowsPerBatch != RowsPerBatch:
 		return fmt.Errorf("rows_per_batch is %d (expected %d)", m.RowsPerBatch, RowsPerBatch)
 	case m.Rows < 0 || m.Bytes < 0:

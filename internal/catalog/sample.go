@@ -1,5 +1,7 @@
 package catalog
 
+import "github.com/headrace/headrace/internal/blocks"
+
 // Verdict is what reading all entropy data of a file said about it. It belongs to the file,
 // never to a crop of it.
 type Verdict uint8
@@ -37,7 +39,7 @@ const NoLabel = -1
 type Sample struct {
 	Index   int64
 	Shard   uint32
-	Offset  int64 // of the encoded bytes inside the shard
+	Offset  int64 // of the encoded bytes inside the shard, or of the block that they lie in
 	Length  int64 // of the encoded bytes, UnknownLength in a listed folder
 	Label   int64
 	MTimeNs int64 // of the file when it was indexed; 0 in packed and listed datasets
@@ -46,6 +48,28 @@ type Sample struct {
 	Verdict Verdict
 	Seek    SeekPlace
 	Pixels  *Pixels // what the bytes of an image of an array are; nil for files
+	Block   BlockPlace
+}
+
+// BlockPlace is where a sample's bytes lie in a stretch of a container that is compressed as a whole; all 0
+// where the container has them as they are. Codecs are those of package blocks.
+type BlockPlace struct {
+	Stored, Size uint32 // bytes of the block in the container, and once it is decoded
+	Inner        uint32 // where the sample begins in the decoded block
+	Codec        uint8
+}
+
+// Stored is how many bytes of its container hold the sample.
+func (s *Sample) Stored() int64 {
+	if s.Block.Codec != 0 {
+		return int64(s.Block.Stored)
+	}
+	return s.Length
+}
+
+// InBlock is the block that the sample lies in.
+func (s *Sample) InBlock() blocks.Block {
+	return blocks.Block{Container: s.Shard, Offset: s.Offset, Stored: s.Block.Stored, Size: s.Block.Size, Codec: s.Block.Codec}
 }
 
 // SeekPlace is where a sample's seek points lie in the seek file; all 0 where it has none.

@@ -38,8 +38,9 @@ type Table struct {
 	Places  [][]Place        // of each located field, else nil
 	Texts   []*formats.Names // of each field whose texts or bytes are held, else nil
 
-	Frames   []Frame  // of containers whose records have checksums, else nil
-	Warnings []string // sentences for the user
+	Blocks   []BlockPlace // of containers that are compressed in places, else nil
+	Frames   []Frame      // of containers whose records have checksums, else nil
+	Warnings []string     // sentences for the user
 }
 
 // SourceInfo says how the samples of containers were found. It stands in the manifest of an index.
@@ -48,6 +49,7 @@ type SourceInfo struct {
 	Image   string         `json:"image"`           // column of the images; alternatives are separated by ";"
 	Label   string         `json:"label,omitempty"` // column of the labels
 	Columns []SourceColumn `json:"columns,omitempty"`
+	Blocks  bool           `json:"blocks,omitempty"` // the index has columns of blocks
 }
 
 // SourceColumn is a column of a container and what became of it.
@@ -94,7 +96,11 @@ func FromTable(t *Table) (*Dataset, error) {
 }
 
 func (t *Table) sample(i int64) Sample {
-	return Sample{Index: i, Shard: t.Shard[i], Offset: t.Offset[i], Length: int64(t.Length[i]), Label: t.Label[i]}
+	s := Sample{Index: i, Shard: t.Shard[i], Offset: t.Offset[i], Length: int64(t.Length[i]), Label: t.Label[i]}
+	if t.Blocks != nil {
+		s.Block = t.Blocks[i]
+	}
+	return s
 }
 
 // fingerprint covers names, labels and lengths, for no byte of an image was read.

@@ -32,13 +32,23 @@ var (
 		{Name: "path", Type: arrow.BinaryTypes.String},
 		{Name: "mtime_ns", Type: arrow.PrimitiveTypes.Int64},
 	}
+	// Of containers that are compressed in places: "offset" is that of the block.
+	blockColumns = []arrow.Field{
+		{Name: "block_stored", Type: arrow.PrimitiveTypes.Uint32},
+		{Name: "block_size", Type: arrow.PrimitiveTypes.Uint32},
+		{Name: "block_inner", Type: arrow.PrimitiveTypes.Uint32},
+		{Name: "block_codec", Type: arrow.PrimitiveTypes.Uint8},
+	}
 )
 
-// columnsOf are the columns of a dataset of that kind with those fields.
-func columnsOf(kind Kind, fields []Field) []arrow.Field {
+// columnsOf are the columns of a dataset of that kind with those fields, perhaps in blocks.
+func columnsOf(kind Kind, blocks bool, fields []Field) []arrow.Field {
 	all := append([]arrow.Field(nil), sampleColumns...)
 	if kind == Indexed {
 		all = append(all, folderColumns...)
+	}
+	if blocks {
+		all = append(all, blockColumns...)
 	}
 	for i := range fields {
 		all = append(all, fields[i].arrowFields()...)
@@ -46,10 +56,10 @@ func columnsOf(kind Kind, fields []Field) []arrow.Field {
 	return all
 }
 
-func schemaOf(kind Kind, fields []Field) *arrow.Schema {
+func schemaOf(kind Kind, blocks bool, fields []Field) *arrow.Schema {
 	meta := arrow.MetadataFrom(map[string]string{
 		"headrace.version":        strconv.Itoa(formatVersion),
 		"headrace.rows_per_batch": strconv.Itoa(RowsPerBatch),
 	})
-	return arrow.NewSchema(columnsOf(kind, fields), &meta)
+	return arrow.NewSchema(columnsOf(kind, blocks, fields), &meta)
 }

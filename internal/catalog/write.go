@@ -29,6 +29,7 @@ type Row struct {
 type Writer struct {
 	path    string
 	kind    Kind
+	blocks  bool
 	fields  []Field
 	file    *os.File
 	out     *countingWriter
@@ -44,15 +45,20 @@ type Writer struct {
 
 // NewWriter begins an index at path, which must not exist.
 func NewWriter(path string, kind Kind, fields []Field) (*Writer, error) {
+	return NewWriterInBlocks(path, kind, false, fields)
+}
+
+// NewWriterInBlocks begins an index of containers that may be compressed in places.
+func NewWriterInBlocks(path string, kind Kind, blocks bool, fields []Field) (*Writer, error) {
 	if err := CheckFields(fields); err != nil {
 		return nil, NewError(fault.KindArgument, "", "%v", err)
 	}
-	w := &Writer{path: path, kind: kind, fields: fields, schema: schemaOf(kind, fields), content: NewContent(fields)}
+	w := &Writer{path: path, kind: kind, blocks: blocks, fields: fields, schema: schemaOf(kind, blocks, fields), content: NewContent(fields)}
 	var err error
 	if w.head, err = headBytes(w.schema); err != nil {
 		return nil, NewError(fault.KindInternal, path, "%v", err)
 	}
-	for _, f := range columnsOf(kind, fields) {
+	for _, f := range columnsOf(kind, blocks, fields) {
 		w.columns = append(w.columns, newColumn(f.Type))
 	}
 	if w.file, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
@@ -143,6 +149,15 @@ func (w *Writer) encode(r *Row) error {
 		u64(18, uint64(r.MTimeNs))
 		next = 19
 	}
+	if w.blocks {
+		u32(next, r.Block.Stored)
+		u32(next+1, r.Block.Size)
+		u32(next+2, r.Block.Inner)
+		c[next+3].values = append(c[next+3].values, r.Block.Codec)
+		next += len(blockColumns)
+	} else if r.Block.Codec != 0 {
+		return fmt.Errorf("the sample lies in a block, and the index has no columns for that")
+	}
 	for i := range w.fields {
 		if err := w.fields[i].encode(r.Fields[i], c[next:]); err != nil {
 			return err
@@ -200,6 +215,9 @@ func (w *Writer) Finish() (*Manifest, error) {
 	version, reader := formatVersion, 1
 	if w.kind == Contained {
 		version, reader = containedVersion, containedReader
+	}
+	if w.blocks {
+		version, reader = blocksVersion, blocksReader
 	}
 	return &Manifest{
 		Format: formatName, Version: version, MinReader: reader, CreatedBy: CreatedBy,

@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -56,7 +59,8 @@ type extent struct {
 	offset, length int64
 	size           int64 // of the container
 	frame          catalog.Frame
-	framed         bool // frame is a record around it that has a checksum
+	framed         bool           // frame is a record around it that has a checksum
+	sample         catalog.Sample // of one in a block, that block; offset is the block's
 	pixels         *catalog.Pixels
 	memory         unsafe.Pointer // where it lies, if not in a file
 }
@@ -99,6 +103,7 @@ func (c *containers) next(it *item) (bool, error) {
 	} else {
 		it.inside.size = c.dataset.Shards()[s.Shard].Size
 	}
+	it.inside.sample = s
 	it.inside.frame, it.inside.framed = c.dataset.Frame(i)
 	if it.path, err = c.dataset.Path(i); err != nil {
 		return false, err
@@ -155,6 +160,9 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if err != nil {
 		return buffer, err
 	}
+	if x.sample.Block.Codec != blocks.None {
+		return in.readBlock(r, f, buffer, wait)
+	}
 	if uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
 	}
@@ -202,6 +210,40 @@ func (r *record) takePixels(data []byte) error {
 	}
 	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
 	return nil
+}
+
+// readBlock loads a sample out of the block that it lies in.
+func (in *inspector) readBlock(r *record, f *os.File, buffer []byte, wait func(int64)) ([]byte, error) {
+	wait(r.length)
+	data, err := blockSample(in.blocks, f, &r.inside.sample, buffer)
+	if err != nil {
+		kind := fault.KindIO
+		if malformed := (*blocks.MalformedError)(nil); errors.As(err, &malformed) {
+			kind = fault.KindBadFile
+		}
+		return buffer, recordError(r, kind, "the block cannot be read or decoded", err)
+	}
+	if uint64(r.length) > in.limits.MaxRecordBytes {
+		return buffer, in.oversized(r, bytes.NewReader(data))
+	}
+	r.space, r.data = data, data[:len(data):len(data)]
+	return buffer, nil
+}
+
+// blockSample is the bytes of a sample that lies in a block of an open container, in buffer where they fit.
+func blockSample(cache *blocks.Cache, f *os.File, s *catalog.Sample, buffer []byte) ([]byte, error) {
+	if int64(cap(buffer)) < s.Length {
+		if short := headroom.Memory(s.Length + s.Length/4); short != nil {
+			return nil, short
+		}
+		buffer = make([]byte, s.Length, s.Length+s.Length/4)
+	}
+	data := buffer[:s.Length]
+	return data, cache.Copy(data, int64(s.Block.Inner), s.InBlock(), func() ([]byte, error) {
+		stored := make([]byte, s.Block.Stored)
+		_, err := f.ReadAt(stored, s.Offset)
+		return stored, err
+	})
 }
 
 // container is the open file of a record, kept for the next one: neighbours share it.

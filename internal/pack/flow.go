@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -23,6 +24,7 @@ type flow struct {
 	limits  native.Limits
 	recode  RecodeOptions
 	seek    bool // note seek points
+	blocks  *blocks.Cache
 
 	track *Tracker
 
@@ -40,7 +42,7 @@ type flow struct {
 func newFlow(s source, threads int, limits native.Limits, seek bool, t *Tracker) *flow {
 	// A few records a thread smooth out files of different size.
 	n := 8*threads + 8
-	f := &flow{source: s, threads: threads, limits: limits, seek: seek, track: t, ring: make([]chan *record, n),
+	f := &flow{source: s, threads: threads, limits: limits, seek: seek, blocks: blocks.NewCache(blocks.MostCached), track: t, ring: make([]chan *record, n),
 		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
 	for i := range f.ring {
 		f.ring[i] = make(chan *record, 1)
@@ -118,6 +120,7 @@ func (f *flow) recycle(r *record) {
 func (f *flow) work(ctx context.Context) {
 	in, err := newInspector(f.limits, f.seek)
 	if err == nil {
+		in.blocks = f.blocks
 		defer in.close()
 	}
 	for {

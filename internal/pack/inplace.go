@@ -35,12 +35,12 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Summary{}, catalog.IOError(dir, "cannot make the index directory", err)
 	}
-	kind := catalog.Indexed
+	kind, inBlocks := catalog.Indexed, false
 	inContainers, ok := s.(*containers)
 	if ok {
-		kind = catalog.Contained
+		kind, inBlocks = catalog.Contained, inContainers.dataset.Source().Blocks
 	}
-	x, err := newInPlace(dir, kind, s.fields())
+	x, err := newInPlace(dir, kind, inBlocks, s.fields())
 	if err != nil {
 		return Summary{}, err
 	}
@@ -101,7 +101,7 @@ const (
 	temporaryManifest = ".headrace-manifest.partial"
 )
 
-func newInPlace(dir string, kind catalog.Kind, fields []catalog.Field) (*inPlace, error) {
+func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.Field) (*inPlace, error) {
 	// Two runs in one folder would rename each other's index under their own manifest.
 	lock, err := lockDirectory(dir)
 	if err != nil {
@@ -112,7 +112,7 @@ func newInPlace(dir string, kind catalog.Kind, fields []catalog.Field) (*inPlace
 	os.Remove(filepath.Join(dir, temporaryIndex))
 	os.Remove(filepath.Join(dir, temporarySeek))
 	os.Remove(filepath.Join(dir, temporaryManifest))
-	if x.index, err = catalog.NewWriter(filepath.Join(dir, temporaryIndex), kind, fields); err != nil {
+	if x.index, err = catalog.NewWriterInBlocks(filepath.Join(dir, temporaryIndex), kind, inBlocks, fields); err != nil {
 		lock.Close()
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (x *inPlace) add(r *record) error {
 	row := rowOf(r)
 	row.Path, row.MTimeNs = r.rel, r.mtimeNs
 	if r.inside != nil {
-		row.Shard, row.Offset = r.shard, r.inside.offset
+		row.Shard, row.Offset, row.Block = r.shard, r.inside.offset, r.inside.sample.Block
 	}
 	var err error
 	if row.Seek, err = x.seek.add(r.seek); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -40,8 +41,9 @@ type record struct {
 type inspector struct {
 	context *native.Context
 	limits  native.Limits
-	seek    bool     // note seek points
-	file    *os.File // the container that was read last
+	seek    bool          // note seek points
+	file    *os.File      // the container that was read last
+	blocks  *blocks.Cache // of containers that are compressed in places
 }
 
 func newInspector(limits native.Limits, seek bool) (*inspector, error) {

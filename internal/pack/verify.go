@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -24,6 +25,7 @@ type verifier struct {
 	places  places
 	bytes   atomic.Int64
 	ends    []int64 // row behind the last of each shard, by the manifest
+	blocks  *blocks.Cache
 }
 
 // rowsPerTask rows are read by one goroutine in one go: enough to be sequential on a disk, few
@@ -47,7 +49,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
 	}
 	t.setTotal(d.Len())
-	v := &verifier{config: c, dataset: d, places: places{track: t}}
+	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(blocks.MostCached)}
 	rows := int64(0)
 	for _, s := range d.Shards() {
 		rows += s.Rows

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -125,7 +126,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 			v.places.add(p)
 		}
 	}
-	crc, err := r.checksum(s.Offset, s.Length)
+	crc, err := v.checksum(r, &s)
 	if err != nil {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("%d bytes", s.Length), catalog.Reason(err), "the record cannot be read"
 		v.places.add(p)
@@ -156,7 +157,9 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 		v.note(catalog.NewError(fault.KindMemory, p.File, "%v", short))
 		return
 	}
-	if err := r.load(s.Offset, s.Length); err != nil {
+	if s.Block.Codec != blocks.None {
+		// checksum has loaded it
+	} else if err := r.load(s.Offset, s.Length); err != nil {
 		p.Text = err.Error()
 		v.places.add(p)
 		return
@@ -167,6 +170,19 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 	if v.config.Decode || known {
 		v.checkVerdict(r, s, p)
 	}
+}
+
+// checksum is that of a sample, wherever it lies.
+func (v *verifier) checksum(r *reader, s *catalog.Sample) (uint32, error) {
+	if s.Block.Codec == blocks.None {
+		return r.checksum(s.Offset, s.Length)
+	}
+	image, err := blockSample(v.blocks, r.file, s, r.image)
+	if err != nil {
+		return 0, err
+	}
+	r.image = image
+	return crc32.Checksum(image, castagnoli), nil
 }
 
 // load reads a whole image.

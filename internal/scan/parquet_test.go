@@ -8,10 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/mmap"
 )
 
 func TestAParquetFileOfHuggingFaceIsWhatItsReaderReads(t *testing.T) {
@@ -30,7 +34,7 @@ func TestAParquetFileOfHuggingFaceIsWhatItsReaderReads(t *testing.T) {
 
 func TestPagesOfEachKindHoldWhatPyArrowReads(t *testing.T) {
 	want := expected(t, "pages")
-	for _, name := range []string{"plain1", "plain2", "entries"} {
+	for _, name := range []string{"plain1", "plain2", "entries", "snappy", "zstd2", "gzip"} {
 		d := open(t, "testdata/"+name+".parquet", Options{})
 		require.Len(t, want, int(d.Len()), name)
 		for i, image := range contents(t, d) {
@@ -102,6 +106,32 @@ func TestRowsThatAFileCannotHaveAreALimit(t *testing.T) {
 	_, err := Open(put(t, map[string][]byte{"a.parquet": file}), Options{})
 	require.ErrorContains(t, err, fmt.Sprintf("%d rows of 1 columns in a file of %d bytes", int64(1)<<61, len(file)))
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
+}
+
+func TestABlockThatIsDamagedBehindItsScanIsBadAndNamesTheRecord(t *testing.T) {
+	data := fixture(t, "zstd2.parquet")
+	file := filepath.Join(put(t, map[string][]byte{"a.parquet": data}), "a.parquet")
+	d := open(t, file, Options{})
+	s, err := d.Sample(3)
+	require.NoError(t, err)
+	require.NotZero(t, s.Block.Codec)
+	clear(data[s.Offset : s.Offset+s.Stored()])
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	require.NoError(t, os.Chtimes(file, time.Time{}, time.Unix(0, d.Shards()[0].MTimeNs)))
+	r, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
+	require.NoError(t, err)
+	defer r.Close()
+	var buffer mmap.Buffer
+	defer buffer.Free()
+	_, err = r.Read(s, &buffer)
+	require.ErrorContains(t, err, fmt.Sprintf("a.parquet: record 3 (3) at byte %d: bad: the block cannot be decoded", s.Offset))
+}
+
+func TestWhatShufflingBlocksWouldCostIsWarnedOf(t *testing.T) {
+	p := &part{offset: []int64{8, 8, 900, 0}, blocks: []catalog.BlockPlace{{Size: 300 << 20, Codec: 1}, {Size: 300 << 20, Codec: 1}, {Size: 300 << 20, Codec: 1}}}
+	bytes, count := blockBytes([]*part{p})
+	require.Equal(t, []int64{600 << 20, 2}, []int64{bytes, count})
+	require.Empty(t, open(t, "testdata/snappy.parquet", Options{}).Warnings(), "all blocks are kept")
 }
 
 func FuzzAnyBytesAsParquet(f *testing.F) {

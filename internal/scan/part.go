@@ -24,6 +24,7 @@ type part struct {
 	keys    formats.Names
 	labels  []label
 	frames  []catalog.Frame
+	blocks  []catalog.BlockPlace // up to the last row that has one
 	columns map[string]*column
 	order   []string            // names of columns as they came
 	names   map[string][]string // of the classes of a column, where the container has them
@@ -90,13 +91,13 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		if c.kind != bytesCell && c.kind != textCell {
 			return fmt.Errorf("%w: the column %s holds numbers (expected the bytes of an image)", formats.ErrUnsupported, c.name)
 		}
-		if c.block != nil {
-			return fmt.Errorf("%w: the image lies in a compressed page (expected UNCOMPRESSED, as datasets 4.6 and later write images)", formats.ErrUnsupported)
-		}
 		if offset, length = c.offset, c.length; length > maxLength {
 			return fmt.Errorf("%w: an image of %d bytes (expected at most %d)", formats.ErrLimit, length, int64(maxLength))
 		}
 		p.columns[c.name].images++
+		if c.block != nil {
+			p.noteBlock(row, &offset, c)
+		}
 	}
 	l, err := p.labelOf(cells)
 	if err != nil {
@@ -106,6 +107,13 @@ func (p *part) add(key string, at int64, cells []cell) error {
 	p.labels = append(p.labels, l)
 	p.keys.Append(key)
 	return nil
+}
+
+// noteBlock makes the place of an image that of the block which it lies in. Blocks are at most 256 MiB.
+func (p *part) noteBlock(row int, offset *int64, c *cell) {
+	b := c.block
+	*offset = b.Offset
+	p.blocks = append(grown(p.blocks, row), catalog.BlockPlace{Stored: uint32(b.Stored), Size: uint32(b.Size), Inner: uint32(c.offset), Codec: b.Codec})
 }
 
 // note keeps a cell's value or place. An image is never held in memory.

@@ -134,7 +134,7 @@ func (s *shards) cut(sample catalog.Sample, file *mmap.File) error {
 	shard, end := &s.list[sample.Shard], file.Size()
 	// What lies outside the whole shard is the index's fault, which Read says.
 	if end >= shard.size || sample.Offset < 0 || sample.Length < 0 ||
-		sample.Offset > shard.size-sample.Length || sample.Offset <= end-sample.Length {
+		sample.Offset > shard.size-sample.Stored() || sample.Offset <= end-sample.Stored() {
 		return nil
 	}
 	// Nothing that the CRC-32C of each record would not show is believed of such a file.

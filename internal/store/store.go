@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
@@ -26,6 +27,7 @@ type Store struct {
 	options mmap.Options
 	limit   int64 // Options.MaxRecordBytes
 	shards  *shards
+	blocks  *blocks.Cache
 }
 
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
@@ -34,7 +36,7 @@ func Open(d *catalog.Dataset, o Options) (*Store, error) {
 		return nil, catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
 	}
 	d.Retain()
-	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o)}, nil
+	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), blocks: blocks.NewCache(blocks.MostCached)}, nil
 }
 
 // kind says how a sample lies on disk.
@@ -120,6 +122,14 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 		return mmap.View{}, s.refuse(sample, fault.KindBadFile,
 			"the index names shard %d of %d", sample.Shard, len(s.shards.list))
 	}
+	if sample.Block.Codec != blocks.None {
+		return s.readBlock(sample, b)
+	}
+	return s.readStretch(sample, sample.Length, b)
+}
+
+// readStretch reads so many bytes of a shard from where a sample begins, or its block.
+func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer) (mmap.View, error) {
 	for {
 		file, err := s.shards.open(sample)
 		if err != nil {
@@ -128,7 +138,7 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 		if err := s.shards.cut(sample, file); err != nil {
 			return mmap.View{}, err
 		}
-		view, err := file.Read(b, sample.Offset, sample.Length)
+		view, err := file.Read(b, sample.Offset, length)
 		if err == nil {
 			return view, nil
 		}
@@ -137,6 +147,25 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 			return mmap.View{}, explain(err, file.Path(), sample.Index)
 		}
 	}
+}
+
+// readBlock copies a sample out of the block that it lies in, decoded now or not long ago.
+func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	view, err := b.Reserve(sample.Length)
+	if err != nil {
+		return mmap.View{}, explain(err, s.shards.list[sample.Shard].path, sample.Index)
+	}
+	var stored mmap.Buffer
+	defer stored.Free()
+	err = s.blocks.Copy(view.Bytes(), int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
+		block, err := s.readStretch(sample, sample.Stored(), &stored)
+		return block.Bytes(), err
+	})
+	var malformed *blocks.MalformedError
+	if errors.As(err, &malformed) {
+		err = s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)
+	}
+	return view, err
 }
 
 // oversized says the same of a record in a shard and of a file in its place.

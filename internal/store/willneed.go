@@ -39,6 +39,6 @@ func (s *Store) announce(begin, last catalog.Sample) {
 		return
 	}
 	if file, err := s.shards.open(begin); err == nil {
-		file.WillNeed(begin.Offset, last.Offset+last.Length-begin.Offset)
+		file.WillNeed(begin.Offset, last.Offset+last.Stored()-begin.Offset)
 	}
 }

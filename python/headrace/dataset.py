@@ -67,14 +67,15 @@ class Dataset:
         fingerprint: a short text that differs when the samples differ.
 
     Args:
-        path: the directory; or containers: a tar, zip, TFRecord, MDS or LMDB file, a folder of
-            such, a pattern as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a list of
-            paths; or arrays of uint8: .npy, .npz, HDF5, Zarr, .safetensors, .pt, MNIST's IDX
-            or CIFAR's binary files. What they are is found by their content (docs/formats.md).
-            Without an index containers' headers are read now; ``headrace index`` does that once.
-        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "mds" or "lmdb", or of
-            arrays "npy", "npz", "hdf5", "zarr", "idx", "safetensors", "pt", "cifar10" or
-            "cifar100", where the content leaves a choice; None: found.
+        path: the directory; or containers: a tar, zip, TFRecord, MDS, LMDB, Arrow or Parquet
+            file, a folder of such, a pattern as ``"train-{000000..000146}.tar"`` or
+            ``"train-*.tar"``, or a list of paths; or arrays of uint8: .npy, .npz, HDF5, Zarr,
+            .safetensors, .pt, MNIST's IDX or CIFAR's binary files. What they are is found by their
+            content (docs/formats.md). Without an index containers' headers are read now; ``headrace
+            index`` does that once.
+        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "mds", "lmdb", "arrow"
+            or "parquet", or of arrays "npy", "npz", "hdf5", "zarr", "idx", "safetensors", "pt",
+            "cifar10" or "cifar100", where the content leaves a choice; None: found.
         image: the column of the images; alternatives are separated by ";". None: what has one of
             the usual names.
         label: the column of the labels; "json.NAME" is a member of JSON objects. None: what has one

@@ -99,7 +99,7 @@ def batches(dataset: hr.Dataset) -> list[list[torch.Tensor]]:
         return [[torch.as_tensor(part).clone() for part in batch] for batch in loader]
 
 
-@pytest.fixture(params=["webdataset", "tfrecord", "zip", "arrow", "parquet"])
+@pytest.fixture(params=["webdataset", "tfrecord", "zip", "arrow", "parquet", "snappy"])
 def source(
     request: pytest.FixtureRequest, shards: Path, records: Path, tmp_path_factory: Any
 ) -> str | list[Path]:
@@ -111,6 +111,9 @@ def source(
         return sorted(records.glob("train-*"))
     if request.param == "parquet":
         return tables.parquet(tmp_path_factory.mktemp("parquet"), huggingface())
+    if request.param == "snappy":
+        options: dict[str, Any] = {"compression": "snappy", "use_dictionary": True}
+        return tables.parquet(tmp_path_factory.mktemp("snappy"), huggingface(), **options)
     path = tmp_path_factory.mktemp("zip") / "photos.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(PER_SHARD):

@@ -1,0 +1,138 @@
+package blocks
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+)
+
+// stored is data as each codec's own writer compresses it.
+func stored(t testing.TB, data []byte) map[uint8][]byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	z, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	return map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil)}
+}
+
+func TestABlockDecodesToWhatWasCompressed(t *testing.T) {
+	for _, data := range [][]byte{[]byte("a"), bytes.Repeat([]byte("four"), 100_000)} {
+		for codec, from := range stored(t, data) {
+			to := make([]byte, len(data))
+			require.NoError(t, Decode(codec, to, from))
+			require.Equal(t, data, to)
+			require.True(t, Known(codec))
+		}
+	}
+	require.Error(t, Decode(codecs, make([]byte, 1), []byte("a")))
+}
+
+func TestABlockOfAnotherLengthThanItsContainerSaysIsAnError(t *testing.T) {
+	data := bytes.Repeat([]byte("four"), 100)
+	for codec, from := range stored(t, data) {
+		for _, length := range []int{0, 1, len(data) - 1, len(data) + 1, 2 * len(data)} {
+			require.Error(t, Decode(codec, make([]byte, length), from), "%d: %d", codec, length)
+		}
+		for cut := range len(from) {
+			require.Error(t, Decode(codec, make([]byte, len(data)), from[:cut]), "%d: %d", codec, cut)
+		}
+	}
+}
+
+func TestADecompressionBombTakesNoMemory(t *testing.T) {
+	bombs := stored(t, make([]byte, 512<<20))
+	for codec, from := range bombs {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		require.Error(t, Decode(codec, make([]byte, 1000), from), codec)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), codec)
+	}
+}
+
+func FuzzAnyBytesAsABlock(f *testing.F) {
+	for codec, from := range stored(f, bytes.Repeat([]byte("four"), 1000)) {
+		f.Add(codec, from, uint16(4000))
+	}
+	f.Fuzz(func(t *testing.T, codec uint8, from []byte, size uint16) {
+		_ = Decode(codec, make([]byte, size), from)
+	})
+}
+
+func TestABlockThatManyWantIsDecodedOnce(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 1000)
+	from := stored(t, data)[Zstd]
+	c := NewCache(1 << 20)
+	var fetched atomic.Int64
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			to := make([]byte, 10)
+			err := c.Copy(to, int64(10*i), Block{Stored: uint32(len(from)), Size: uint32(len(data)), Codec: Zstd}, func() ([]byte, error) {
+				fetched.Add(1)
+				return from, nil
+			})
+			if err != nil || string(to) != "0123456789" {
+				t.Errorf("%q: %v", to, err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, int64(1), fetched.Load())
+}
+
+func TestACacheHoldsNoMoreThanItsBoundAndTheBlocksUsedLast(t *testing.T) {
+	data := make([]byte, 1000)
+	from := stored(t, data)[Snappy]
+	c := NewCache(3000)
+	ask := func(n int) {
+		err := c.Copy(make([]byte, 1), 999, Block{Offset: int64(n), Stored: uint32(len(from)), Size: 1000, Codec: Snappy}, func() ([]byte, error) { return from, nil })
+		require.NoError(t, err)
+		require.LessOrEqual(t, c.used, int64(3000))
+	}
+	for _, n := range []int{1, 2, 3, 1, 4, 1, 3} {
+		ask(n)
+	}
+	require.Equal(t, int64(4), c.Decoded(), "2 made room for 4")
+	ask(2)
+	require.Equal(t, int64(5), c.Decoded())
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				_ = c.Copy(make([]byte, 1), 0, Block{Offset: int64(n*i) % 7, Stored: uint32(len(from)), Size: 1000, Codec: Snappy}, func() ([]byte, error) { return from, nil })
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, c.used, int64(3000))
+	require.Len(t, c.entries, c.recent.Len())
+}
+
+func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
+	data := []byte("data")
+	from := stored(t, data)[Snappy]
+	c := NewCache(3)
+	b := Block{Stored: uint32(len(from)), Size: 4, Codec: Snappy}
+	broken := errors.New("the disk")
+	require.ErrorIs(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return nil, broken }), broken)
+	var malformed *MalformedError
+	require.ErrorAs(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return from[:3], nil }), &malformed)
+	to := make([]byte, 4)
+	require.NoError(t, c.Copy(to, 0, b, func() ([]byte, error) { return from, nil }))
+	require.Equal(t, data, to)
+	require.Error(t, c.Copy(to, 1, b, nil), "4 bytes from byte 1 of 4")
+	b.Size = MostBytes + 1
+	require.Error(t, c.Copy(to, 0, b, nil))
+}
