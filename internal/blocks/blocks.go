@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 )
 
 // Codecs stand in indexes: they never change their number. None is for a stretch that is no block.
@@ -21,6 +22,7 @@ const (
 	Snappy
 	Gzip
 	Zstd
+	LZ4 // a block without a frame
 	codecs
 )
 
@@ -80,6 +82,15 @@ func Decode(codec uint8, to, from []byte) (err error) {
 		}
 		if len(out) != len(to) {
 			return differs(len(out), len(to))
+		}
+		return nil
+	case LZ4:
+		n, err := lz4.UncompressBlock(from, to)
+		if err != nil {
+			return fmt.Errorf("the LZ4 block: %w", err)
+		}
+		if n != len(to) {
+			return differs(n, len(to))
 		}
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +24,14 @@ func stored(t testing.TB, data []byte) map[uint8][]byte {
 	require.NoError(t, w.Close())
 	z, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
-	return map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil)}
+	packed := make([]byte, lz4.CompressBlockBound(len(data)))
+	n, err := lz4.CompressBlock(data, packed, nil)
+	require.NoError(t, err)
+	all := map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil)}
+	if n > 0 { // else it cannot be made smaller
+		all[LZ4] = packed[:n]
+	}
+	return all
 }
 
 func TestABlockDecodesToWhatWasCompressed(t *testing.T) {

@@ -239,7 +239,8 @@ type arrowChunk struct {
 	raw    []byte   // numbers, or the offsets of values
 	body   int64    // of the batch
 	values arrowBuffer
-	data   []byte // of the values from byte first, where they are asked for
+	views  []arrowBuffer // what views are of
+	data   []byte        // of the values from byte first, where they are asked for
 	first  int64
 }
 
@@ -255,25 +256,47 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 		f.number(&v, c.raw, row)
 		return v, nil
 	}
-	from, to := int64(row)*int64(f.width), int64(row+1)*int64(f.width)
-	if f.offsets > 0 {
+	in := c.values
+	from, to := c.first+int64(row)*int64(f.width), c.first+int64(row+1)*int64(f.width)
+	switch {
+	case f.offsets > 0:
 		from, to = f.offset(c.raw, row), f.offset(c.raw, row+1)
-	} else {
-		from, to = from+c.first, to+c.first
+	case f.views:
+		if in, from, to, err = c.view(row); err != nil {
+			return v, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])
+		}
 	}
-	if from < 0 || to < from || to > c.values.length {
-		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, c.values.length)
+	if from < 0 || to < from || to > in.length {
+		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, in.length)
 	}
-	v.Offset, v.Length = c.body+c.values.offset+from, to-from
+	v.Offset, v.Length = c.body+in.offset+from, to-from
 	switch {
 	case !leaf.Want || v.Length > maxShortValue:
-	case from >= c.first && to-c.first <= int64(len(c.data)):
+	case f.offsets > 0 && from >= c.first && to-c.first <= int64(len(c.data)):
 		v.Data = c.data[from-c.first : to-c.first]
 	default:
 		v.Data = make([]byte, v.Length)
 		err = readAt(r, v.Data, v.Offset)
 	}
 	return v, err
+}
+
+// view is where the value in a row lies: in the view itself, or where that says, by the number of a buffer and
+// an offset in it, behind the length and the value's first four bytes.
+func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
+	le := binary.LittleEndian
+	raw := c.raw[row*viewBytes:][:viewBytes]
+	length := int64(int32(le.Uint32(raw)))
+	if length <= inlineView {
+		from = c.first + int64(row)*viewBytes + 4
+		return c.values, from, from + length, nil
+	}
+	number := le.Uint32(raw[8:])
+	if uint64(number) >= uint64(len(c.views)) {
+		return in, 0, 0, fmt.Errorf("%w: a view of buffer %d of %d", ErrBad, number, len(c.views))
+	}
+	from = int64(int32(le.Uint32(raw[12:])))
+	return c.views[number], from, from + length, nil
 }
 
 // offset is number n of the offsets of values. One beyond 2^63 is negative, and refused as such.

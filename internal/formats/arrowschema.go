@@ -20,7 +20,12 @@ type arrowField struct {
 	wide     bool // values of a fixed size that are no numbers
 }
 
-const maxArrowDepth = 64
+const (
+	maxArrowDepth = 64
+
+	viewBytes  = 16
+	inlineView = 12 // bytes of a value that stands in the view itself
+)
 
 // schema lists the fields and leaves, and keeps the metadata.
 func (a *Arrow) schema(schema flat.Table, at int64) error {
@@ -159,7 +164,10 @@ func (f *arrowField) describe(kind uint8, t flat.Table, leaf *Leaf) (nested bool
 	case flat.TypeListView, flat.TypeLargeListView:
 		f.buffers, leaf.Type, nested = 3, ListType, true
 	case flat.TypeBinaryView, flat.TypeUtf8View:
-		f.buffers, f.views, leaf.Type = 2, true, "of views (Polars writes columns without views with compat_level=0)"
+		number(BytesLeaf, viewBytes)
+		if f.views = true; kind == flat.TypeUtf8View {
+			leaf.Kind = TextLeaf
+		}
 	default: // a union's buffers depend on the version of the format
 		return false, fmt.Errorf("%w: a column of Arrow's type %d", ErrUnsupported, kind)
 	}
@@ -175,7 +183,7 @@ type arrowBatch struct {
 	rows             int64
 	nulls            []int64
 	lengths          []int64
-	first            []int // the buffer that each field's begin with
+	first, last      []int // the buffer that each field's begin with, and the one behind them
 	buffers          []arrowBuffer
 }
 
@@ -216,6 +224,7 @@ func (b *arrowBatch) open(t flat.Table, fields []arrowField) error {
 			}
 			place += int(more)
 		}
+		b.last = append(b.last, place)
 	}
 	if place != places {
 		return fmt.Errorf("%w: a record batch of %d buffers (expected %d)", ErrBad, places, place)
@@ -263,6 +272,9 @@ func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows in
 			return fmt.Errorf("%w: a buffer of %d bytes (expected %d values of %d)", ErrBad, second.length, from+rows, width)
 		case f.wide:
 			c.first = from * width
+		case f.views:
+			c.first, c.views = from*width, b.buffers[b.first[field]+2:b.last[field]]
+			c.raw, err = b.stretch(r, second, from*width, rows*width)
 		case width == 0:
 			c.raw, err = b.stretch(r, second, from/8, (rows+7)/8)
 		default:

@@ -72,7 +72,7 @@ type pageHeader struct {
 	compressed           bool
 }
 
-var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd}
+var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4}
 
 // start goes to a row group's chunk of the column.
 func (c *parquetColumn) start(r io.ReaderAt, chunk parquetChunk, budget *int64) {
@@ -197,7 +197,7 @@ func (c *parquetColumn) nextPage() error {
 	}
 	_, known := parquetCodecs[c.chunk.codec]
 	if c.chunk.codec != format.Uncompressed && !known {
-		return fmt.Errorf("%w: pages compressed by %v (expected UNCOMPRESSED, SNAPPY, GZIP or ZSTD)", ErrUnsupported, c.chunk.codec)
+		return fmt.Errorf("%w: pages compressed by %v (expected UNCOMPRESSED, SNAPPY, GZIP, ZSTD or LZ4_RAW)", ErrUnsupported, c.chunk.codec)
 	}
 	switch h.typ {
 	case format.DictionaryPage:

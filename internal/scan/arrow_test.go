@@ -57,12 +57,27 @@ func TestAnArrowFileIsWhatPyArrowReads(t *testing.T) {
 	for i, image := range contents(t, d) {
 		require.Equal(t, want[i].Members["jpg"], image)
 		require.Equal(t, want[i].Key, keys(t, d)[i])
+		word, err := d.FieldValue(int64(i), "view")
+		require.NoError(t, err)
+		require.Equal(t, want[i].Members["view"], crc32.ChecksumIEEE([]byte(word.(string))))
 		fixed, err := d.FieldValue(int64(i), "fixed")
 		require.NoError(t, err)
 		require.Equal(t, want[i].Members["fixed"], crc32.ChecksumIEEE(fixed.([]byte)))
 		when, err := d.FieldValue(int64(i), "when")
 		require.NoError(t, err)
 		require.Equal(t, i == 2, math.IsNaN(when.(float64)), when)
+	}
+}
+
+func TestColumnsOfViewsAreWhatPyArrowReads(t *testing.T) {
+	d := open(t, "testdata/views.arrow", Options{})
+	want := expected(t, "table.arrow")
+	require.Len(t, want, int(d.Len()))
+	for i, image := range contents(t, d) {
+		require.Equal(t, want[i].Members["jpg"], image)
+		word, err := d.FieldValue(int64(i), "view")
+		require.NoError(t, err)
+		require.Equal(t, want[i].Members["view"], crc32.ChecksumIEEE([]byte(word.(string))))
 	}
 }
 
@@ -108,7 +123,7 @@ func TestCompressedBuffersOfArrowAreUnsupportedWithASentence(t *testing.T) {
 }
 
 func TestAnArrowStreamThatIsCutAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
-	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow"} {
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow"} {
 		whole, file := fixture(t, name), filepath.Join(t.TempDir(), "a.arrow")
 		for end := 0; end < len(whole); end += 8 {
 			require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
@@ -129,7 +144,7 @@ func numbersOf(data []byte, least, most uint64) (at []int) {
 
 func TestLengthsAndPlacesOfArrowThatCannotBeAreErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.arrow")
-	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow"} {
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow"} {
 		whole := fixture(t, name)
 		opened := 0
 		for _, at := range numbersOf(whole, 1, uint64(len(whole))) {

@@ -34,7 +34,7 @@ func TestAParquetFileOfHuggingFaceIsWhatItsReaderReads(t *testing.T) {
 
 func TestPagesOfEachKindHoldWhatPyArrowReads(t *testing.T) {
 	want := expected(t, "pages")
-	for _, name := range []string{"plain1", "plain2", "entries", "snappy", "zstd2", "gzip"} {
+	for _, name := range []string{"plain1", "plain2", "entries", "snappy", "zstd2", "gzip", "lz4"} {
 		d := open(t, "testdata/"+name+".parquet", Options{})
 		require.Len(t, want, int(d.Len()), name)
 		for i, image := range contents(t, d) {
@@ -54,8 +54,8 @@ func TestPagesOfEachKindHoldWhatPyArrowReads(t *testing.T) {
 
 func TestWhatParquetHasAndIsNotReadIsUnsupportedByName(t *testing.T) {
 	for name, want := range map[string]string{
-		"delta": `values encoded by DELTA_BINARY_PACKED (expected PLAIN or RLE_DICTIONARY); fields= chooses columns without it (in the column "label")`,
-		"lz4":   "pages compressed by LZ4_RAW (expected UNCOMPRESSED, SNAPPY, GZIP or ZSTD)",
+		"delta":  `values encoded by DELTA_BINARY_PACKED (expected PLAIN or RLE_DICTIONARY); fields= chooses columns without it (in the column "label")`,
+		"brotli": "pages compressed by BROTLI (expected UNCOMPRESSED, SNAPPY, GZIP, ZSTD or LZ4_RAW)",
 	} {
 		_, err := Open("testdata/"+name+".parquet", Options{})
 		require.ErrorContains(t, err, want)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
@@ -124,8 +125,8 @@ func (p *part) note(row int, c *cell, image bool) error {
 			return fmt.Errorf("%w: more than %d columns, %.40q is one more", formats.ErrLimit, maxColumns, c.name)
 		}
 		// Whatever may be a field's name (catalog.CheckFields).
-		if c.name == "" || len(c.name) > maxColumnName || strings.IndexByte(c.name, 0) >= 0 {
-			return fmt.Errorf("%w: a column of the name %.40q (expected 1 to %d bytes without NUL)", formats.ErrUnsupported, c.name, maxColumnName)
+		if c.name == "" || len(c.name) > maxColumnName || strings.IndexByte(c.name, 0) >= 0 || !utf8.ValidString(c.name) {
+			return fmt.Errorf("%w: a column of the name %.40q (expected 1 to %d bytes of UTF-8 without NUL)", formats.ErrUnsupported, c.name, maxColumnName)
 		}
 		col = &column{name: c.name, kind: c.kind}
 		p.columns[c.name] = col

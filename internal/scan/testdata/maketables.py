@@ -86,7 +86,7 @@ def saved() -> dict[str, Any]:
 
 def arrow() -> dict[str, Any]:
     """PyArrow's file: batches, a slice, wide offsets, one width, nulls, classes as texts."""
-    words = ["a", "b", "a", "b", "a", "b", "a"]
+    words = ["a", "b", "a", "b", "a", "b", "a" * 20]
     times = [None if i == 3 else i * 1000 for i in range(ROWS)]
     table = pa.table(
         {
@@ -95,17 +95,23 @@ def arrow() -> dict[str, Any]:
             "fixed": pa.array([b"%04d" % i for i in range(ROWS)], pa.binary(4)),
             "when": pa.array(times, pa.timestamp("ms")),
             "word": pa.array(words).dictionary_encode(),
+            "view": pa.array(words, pa.string_view()),
             "pair": pa.array([[i, i] for i in range(ROWS)], pa.list_(pa.int32(), 2)),
         }
     )
     path = HERE / "table.arrow"
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table.slice(1), max_chunksize=4)
+    views = table.select(["jpg", "view"]).set_column(
+        0, "jpg", table["jpg"].cast(pa.binary()).cast(pa.binary_view())
+    )
+    with pa.ipc.new_stream(str(HERE / "views.arrow"), views.schema) as writer:
+        writer.write_table(views.slice(1), max_chunksize=4)
     packed = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_file(str(HERE / "lz4.arrow"), table.schema, options=packed) as writer:
         writer.write_table(table)
     with pa.ipc.open_file(str(path)) as reader:
-        rows = reader.read_all().select(["jpg", "fixed"]).to_pylist()
+        rows = reader.read_all().select(["jpg", "fixed", "view"]).to_pylist()
     for row in rows:
         row["fixed"] = row["fixed"].decode()
     return {"table.arrow": found(rows, "jpg", [f"table/{i}" for i in range(ROWS - 1)])}
@@ -140,6 +146,7 @@ def parquet() -> dict[str, Any]:
         "zstd2": {"compression": "zstd", "data_page_version": "2.0", "row_group_size": 16},
         "gzip": {"compression": "gzip", "use_dictionary": False},
         "lz4": {"compression": "lz4"},
+        "brotli": {"compression": "brotli"},
         "delta": {
             "compression": "none",
             "use_dictionary": False,
