@@ -55,22 +55,8 @@ type parquetBody struct {
 const (
 	plainDictionary = format.Encoding(2) // what writers before 2.0 of the format call both of a dictionary's encodings
 
-	maxPageHeader  = 1 << 20
 	maxParquetHeld = 1 << 30
 )
-
-// pageHeader is PageHeader (parquet.thrift) and what is needed of the headers in it.
-type pageHeader struct {
-	typ                  format.PageType
-	stored, size         int64 // bytes of the body, compressed and not
-	crc                  uint32
-	hasCRC               bool
-	values               int64
-	encoding             format.Encoding
-	levelEncoding        format.Encoding
-	definition, repeated int64 // bytes of the levels, of version 2
-	compressed           bool
-}
 
 var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4}
 
@@ -212,73 +198,6 @@ func (c *parquetColumn) nextPage() error {
 	return fmt.Errorf("%w: a page of type %d", ErrBad, h.typ)
 }
 
-// readHeader reads the header at the next page, and says where its body begins.
-func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
-	// A header has some tens of bytes, and hundreds where it holds the least and the greatest value.
-	for most := int64(512); ; most = maxPageHeader {
-		raw := make([]byte, min(most, c.chunk.end-c.at))
-		if err := readAt(c.r, raw, c.at); err != nil {
-			return h, 0, err
-		}
-		t := &thriftReader{data: raw}
-		h = pageHeader{typ: -1, stored: -1, size: -1, values: -1}
-		t.fields(0, func(id int, kind byte) bool { return h.field(t, id, kind) })
-		begin = c.at + int64(t.at)
-		switch {
-		case t.err != nil && most < maxPageHeader && int64(len(raw)) == most:
-			continue
-		case t.err != nil:
-			return h, 0, t.err
-		case h.stored < 0 || h.size < 0 || h.stored > c.chunk.end-begin:
-			return h, 0, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded, in a column that has %d left", ErrBad, h.stored, h.size, c.chunk.end-begin)
-		case c.chunk.codec == format.Uncompressed && h.size != h.stored:
-			return h, 0, fmt.Errorf("%w: an uncompressed page of two sizes, %d and %d", ErrBad, h.stored, h.size)
-		}
-		return h, begin, nil
-	}
-}
-
-func (h *pageHeader) field(t *thriftReader, id int, kind byte) bool {
-	switch {
-	case kind == thriftI32 && id == 1:
-		h.typ = format.PageType(t.number())
-	case kind == thriftI32 && id == 2:
-		h.size = t.number()
-	case kind == thriftI32 && id == 3:
-		h.stored = t.number()
-	case kind == thriftI32 && id == 4:
-		h.crc, h.hasCRC = uint32(t.number()), true
-	case kind == thriftStruct && (id == 5 || id == 7 || id == 8):
-		v2 := id == 8
-		h.compressed = v2 // unless it says otherwise
-		t.fields(1, func(id int, kind byte) bool {
-			if v2 && id == 7 && (kind == thriftTrue || kind == thriftFalse) {
-				h.compressed = kind == thriftTrue
-				return true
-			}
-			if kind != thriftI32 {
-				return false
-			}
-			switch n := t.number(); {
-			case id == 1:
-				h.values = n
-			case id == 2 && !v2, id == 4 && v2:
-				h.encoding = format.Encoding(n)
-			case id == 3 && !v2:
-				h.levelEncoding = format.Encoding(n)
-			case id == 5 && v2:
-				h.definition = n
-			case id == 6 && v2:
-				h.repeated = n
-			}
-			return true
-		})
-	default:
-		return false
-	}
-	return true
-}
-
 // load reads a stretch of the file that is one page, or the compressed part of it, and decodes it.
 func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64, compressed bool) (b parquetBody, err error) {
 	if stored > blocks.MostBytes || size > blocks.MostBytes {
@@ -408,103 +327,9 @@ func (c *parquetColumn) readData(h pageHeader, at int64) (err error) {
 	return nil
 }
 
-// readLevels takes the definition levels, which in version 1 stand before the values behind their length.
-func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) error {
-	p, width := &c.page, 0
-	for 1<<width <= c.present {
-		width++
-	}
-	if v2 {
-		if h.definition > blocks.MostBytes {
-			return fmt.Errorf("%w: levels of %d bytes", ErrLimit, h.definition)
-		}
-		raw := make([]byte, h.definition)
-		p.levels = &hybrid{data: raw, width: width}
-		return readAt(c.r, raw, at)
-	}
-	if h.levelEncoding != format.RLE {
-		return fmt.Errorf("%w: definition levels encoded by %v (expected RLE)", ErrUnsupported, h.levelEncoding)
-	}
-	length, err := c.length(&p.body, p.next)
-	if err != nil {
-		return err
-	}
-	p.next += 4
-	if length > p.body.end-p.next || length > blocks.MostBytes {
-		return fmt.Errorf("%w: definition levels of %d bytes in a page of %d", ErrBad, length, p.body.end-p.body.at)
-	}
-	raw := make([]byte, length)
-	if p.body.data != nil {
-		copy(raw, p.body.data[p.next:])
-	} else if err := readAt(c.r, raw, p.next); err != nil {
-		return err
-	}
-	p.levels = &hybrid{data: raw, width: width}
-	p.next += length
-	return nil
-}
-
 // number reads a value of a fixed width as a number.
 func (c *parquetColumn) number(v *Value, b []byte) {
 	f := arrowField{width: len(b), unsigned: c.unsigned}
 	f.float = c.half || c.typ == format.Float || c.typ == format.Double || c.typ == format.Int64 && c.unsigned
 	f.number(v, b, 0)
-}
-
-// hybrid reads numbers of a few bits in runs and in packs of eight ("RLE/Bit-Packing Hybrid" in Parquet's
-// Encodings.md), one by one, so that a run of millions costs nothing.
-type hybrid struct {
-	data   []byte
-	width  int
-	plain  bool // packs alone, without headers
-	left   uint64
-	packed bool
-	value  uint32
-	bits   uint64 // of packed numbers: what was read and not taken
-	have   int
-}
-
-func (h *hybrid) next() (uint32, error) {
-	for h.left == 0 {
-		if h.plain {
-			h.packed, h.left, h.have = true, 1<<62, 0
-			break
-		}
-		head, n := binary.Uvarint(h.data)
-		if n <= 0 {
-			return 0, fmt.Errorf("%w: a page has fewer levels or indices than values", ErrBad)
-		}
-		h.data = h.data[n:]
-		h.left, h.packed, h.bits, h.have = head>>1, head&1 == 1, 0, 0
-		if h.packed {
-			if h.left > uint64(len(h.data))+1<<20 { // a group has no byte where numbers have no bits
-				return 0, fmt.Errorf("%w: a run of %d groups in %d bytes", ErrBad, h.left, len(h.data))
-			}
-			h.left *= 8
-			continue
-		}
-		size := (h.width + 7) / 8
-		if size > len(h.data) {
-			return 0, fmt.Errorf("%w: a run without its value", ErrBad)
-		}
-		h.value = 0
-		for i, c := range h.data[:size] {
-			h.value |= uint32(c) << (8 * i)
-		}
-		h.data = h.data[size:]
-	}
-	h.left--
-	if !h.packed {
-		return h.value, nil
-	}
-	for h.have < h.width {
-		if len(h.data) == 0 {
-			return 0, fmt.Errorf("%w: a page has fewer levels or indices than values", ErrBad)
-		}
-		h.bits |= uint64(h.data[0]) << h.have
-		h.data, h.have = h.data[1:], h.have+8
-	}
-	value := uint32(h.bits & (1<<h.width - 1))
-	h.bits, h.have = h.bits>>h.width, h.have-h.width
-	return value, nil
 }

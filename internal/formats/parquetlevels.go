@@ -1,0 +1,104 @@
+package formats
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/headrace/headrace/internal/blocks"
+)
+
+// readLevels takes the definition levels, which in version 1 stand before the values behind their length.
+func (c *parquetColumn) readLevels(h pageHeader, at int64, v2 bool) error {
+	p, width := &c.page, 0
+	for 1<<width <= c.present {
+		width++
+	}
+	if v2 {
+		if h.definition > blocks.MostBytes {
+			return fmt.Errorf("%w: levels of %d bytes", ErrLimit, h.definition)
+		}
+		raw := make([]byte, h.definition)
+		p.levels = &hybrid{data: raw, width: width}
+		return readAt(c.r, raw, at)
+	}
+	if h.levelEncoding != format.RLE {
+		return fmt.Errorf("%w: definition levels encoded by %v (expected RLE)", ErrUnsupported, h.levelEncoding)
+	}
+	length, err := c.length(&p.body, p.next)
+	if err != nil {
+		return err
+	}
+	p.next += 4
+	if length > p.body.end-p.next || length > blocks.MostBytes {
+		return fmt.Errorf("%w: definition levels of %d bytes in a page of %d", ErrBad, length, p.body.end-p.body.at)
+	}
+	raw := make([]byte, length)
+	if p.body.data != nil {
+		copy(raw, p.body.data[p.next:])
+	} else if err := readAt(c.r, raw, p.next); err != nil {
+		return err
+	}
+	p.levels = &hybrid{data: raw, width: width}
+	p.next += length
+	return nil
+}
+
+// hybrid reads numbers of a few bits in runs and in packs of eight ("RLE/Bit-Packing Hybrid" in Parquet's
+// Encodings.md), one by one, so that a run of millions costs nothing.
+type hybrid struct {
+	data   []byte
+	width  int
+	plain  bool // packs alone, without headers
+	left   uint64
+	packed bool
+	value  uint32
+	bits   uint64 // of packed numbers: what was read and not taken
+	have   int
+}
+
+func (h *hybrid) next() (uint32, error) {
+	for h.left == 0 {
+		if h.plain {
+			h.packed, h.left, h.have = true, 1<<62, 0
+			break
+		}
+		head, n := binary.Uvarint(h.data)
+		if n <= 0 {
+			return 0, fmt.Errorf("%w: a page has fewer levels or indices than values", ErrBad)
+		}
+		h.data = h.data[n:]
+		h.left, h.packed, h.bits, h.have = head>>1, head&1 == 1, 0, 0
+		if h.packed {
+			if h.left > uint64(len(h.data))+1<<20 { // a group has no byte where numbers have no bits
+				return 0, fmt.Errorf("%w: a run of %d groups in %d bytes", ErrBad, h.left, len(h.data))
+			}
+			h.left *= 8
+			continue
+		}
+		size := (h.width + 7) / 8
+		if size > len(h.data) {
+			return 0, fmt.Errorf("%w: a run without its value", ErrBad)
+		}
+		h.value = 0
+		for i, c := range h.data[:size] {
+			h.value |= uint32(c) << (8 * i)
+		}
+		h.data = h.data[size:]
+	}
+	h.left--
+	if !h.packed {
+		return h.value, nil
+	}
+	for h.have < h.width {
+		if len(h.data) == 0 {
+			return 0, fmt.Errorf("%w: a page has fewer levels or indices than values", ErrBad)
+		}
+		h.bits |= uint64(h.data[0]) << h.have
+		h.data, h.have = h.data[1:], h.have+8
+	}
+	value := uint32(h.bits & (1<<h.width - 1))
+	h.bits, h.have = h.bits>>h.width, h.have-h.width
+	return value, nil
+}
