@@ -23,6 +23,7 @@ const (
 	Gzip
 	Zstd
 	LZ4 // a block without a frame
+	LZ4Frame
 	codecs
 )
 
@@ -84,6 +85,8 @@ func Decode(codec uint8, to, from []byte) (err error) {
 			return differs(len(out), len(to))
 		}
 		return nil
+	case LZ4Frame:
+		return fill(to, lz4.NewReader(bytes.NewReader(from)))
 	case LZ4:
 		n, err := lz4.UncompressBlock(from, to)
 		if err != nil {

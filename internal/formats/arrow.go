@@ -205,7 +205,7 @@ func (a *Arrow) nextBatch() error {
 	case kind != flat.HeaderRecordBatch:
 		return a.wrong(fmt.Errorf("%w: a message of type %d (expected a record batch)", ErrBad, kind))
 	}
-	if err := a.batch.open(message.Table(flat.MessageHeader), a.fields); err != nil {
+	if err := a.batch.open(a.r, message.Table(flat.MessageHeader), a.fields); err != nil {
 		return a.wrong(err)
 	}
 	if a.total += a.batch.rows; tooManyRows(a.total, int64(len(a.Leaves)), a.size) {
@@ -238,6 +238,7 @@ type arrowChunk struct {
 	valid  [][]byte // bits of it and of the structs around it
 	raw    []byte   // numbers, or the offsets of values
 	body   int64    // of the batch
+	batch  *arrowBatch
 	values arrowBuffer
 	views  []arrowBuffer // what views are of
 	data   []byte        // of the values from byte first, where they are asked for
@@ -266,8 +267,13 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 			return v, fmt.Errorf("%w (in the column %.80q)", err, leaf.Path[0])
 		}
 	}
-	if from < 0 || to < from || to > in.length {
-		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, in.length)
+	if from < 0 || to < from || to > in.size {
+		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, in.size)
+	}
+	if v.Block = in.block(c.body); v.Block != nil {
+		v.Offset, v.Length = from, to-from
+		v.Data, err = c.batch.stretch(r, in, from, to-from)
+		return v, err
 	}
 	v.Offset, v.Length = c.body+in.offset+from, to-from
 	switch {

@@ -55,7 +55,6 @@ type parquetBody struct {
 const (
 	plainDictionary = format.Encoding(2) // what writers before 2.0 of the format call both of a dictionary's encodings
 
-	maxParquetHeld = 1 << 30
 )
 
 var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4}
@@ -232,8 +231,8 @@ func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64,
 // may have.
 func (c *parquetColumn) take(slot *int64, bytes int64) error {
 	*c.budget, *slot = *c.budget+bytes-*slot, bytes
-	if *c.budget > maxParquetHeld {
-		return fmt.Errorf("%w: the pages of the columns take more than %d bytes together", ErrLimit, int64(maxParquetHeld))
+	if *c.budget > maxTableHeld {
+		return fmt.Errorf("%w: the pages of the columns take more than %d bytes together", ErrLimit, int64(maxTableHeld))
 	}
 	return headroom.Memory(bytes)
 }

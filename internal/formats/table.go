@@ -41,6 +41,9 @@ const maxTableLeaves, maxTableFields = 1024, 4096
 // maxShortValue bounds the values that are read along with their places.
 const maxShortValue = MaxNameBytes
 
+// maxTableHeld bounds what is decoded of a table's compressed pages or buffers at a time.
+const maxTableHeld = 1 << 30
+
 // leastTable is the size that a table is taken to have at least, when its rows are counted against it.
 const leastTable = 1 << 20
 

@@ -49,14 +49,23 @@ func TestADatasetThatHuggingFaceSavedIsWhatItsReaderReads(t *testing.T) {
 }
 
 func TestAnArrowFileIsWhatPyArrowReads(t *testing.T) {
-	d := open(t, "testdata/table.arrow", Options{})
+	for _, name := range []string{"table", "lz4", "zstd"} {
+		t.Run(name, func(t *testing.T) { tableIsRead(t, name) })
+	}
+}
+
+func tableIsRead(t *testing.T, name string) {
+	d := open(t, "testdata/"+name+".arrow", Options{})
+	s, err := d.Sample(0)
+	require.NoError(t, err)
+	require.Equal(t, name != "table", s.Block.Codec != 0, "compressed buffers are read by blocks")
 	want := expected(t, "table.arrow")
 	require.Len(t, want, int(d.Len()))
 	require.Equal(t, []string{"ant", "cat", "dog"}, d.Classes())
 	require.Equal(t, []int64{1, -1, 2, 0, 1, 2}, labels(t, d))
 	for i, image := range contents(t, d) {
 		require.Equal(t, want[i].Members["jpg"], image)
-		require.Equal(t, want[i].Key, keys(t, d)[i])
+		require.Equal(t, fmt.Sprintf("%s/%d", name, i), keys(t, d)[i])
 		word, err := d.FieldValue(int64(i), "view")
 		require.NoError(t, err)
 		require.Equal(t, want[i].Members["view"], crc32.ChecksumIEEE([]byte(word.(string))))
@@ -113,12 +122,6 @@ func TestSplitsOfADatasetDictAreNamed(t *testing.T) {
 func TestAColumnThatIsEncodedByADictionaryIsNoLabelInSilence(t *testing.T) {
 	_, err := Open("testdata/table.arrow", Options{Label: "word"})
 	require.ErrorContains(t, err, `the column "word" is encoded by a dictionary`)
-	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
-}
-
-func TestCompressedBuffersOfArrowAreUnsupportedWithASentence(t *testing.T) {
-	_, err := Open("testdata/lz4.arrow", Options{})
-	require.ErrorContains(t, err, "the buffers of a record batch are compressed")
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 }
 

@@ -32,7 +32,7 @@ func mutations() int {
 
 // repair makes a damaged container's own checksums right again, or nothing behind them would be tested.
 var repair = map[string]func([]byte){"webdataset.tar": repairTar, "gnu.tar": repairTar, "folders.tar": repairTar, "slim.tfrecord": repairTFRecord, "folders.zip": func([]byte) {},
-	"saved/data-00000-of-00002.arrow": func([]byte) {}, "table.arrow": func([]byte) {}, "views.arrow": func([]byte) {},
+	"saved/data-00000-of-00002.arrow": func([]byte) {}, "table.arrow": func([]byte) {}, "views.arrow": func([]byte) {}, "lz4.arrow": func([]byte) {}, "zstd.arrow": func([]byte) {},
 	"photos.parquet": func([]byte) {}, "plain1.parquet": func([]byte) {}, "entries.parquet": func([]byte) {}, "snappy.parquet": func([]byte) {}, "zstd2.parquet": func([]byte) {}, "gzip.parquet": func([]byte) {},
 	"mds/shard.00000.mds": func([]byte) {}, "plain.lmdb": func([]byte) {}, "datum.lmdb": func([]byte) {}}
 

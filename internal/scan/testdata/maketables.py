@@ -107,9 +107,10 @@ def arrow() -> dict[str, Any]:
     )
     with pa.ipc.new_stream(str(HERE / "views.arrow"), views.schema) as writer:
         writer.write_table(views.slice(1), max_chunksize=4)
-    packed = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(str(HERE / "lz4.arrow"), table.schema, options=packed) as writer:
-        writer.write_table(table)
+    for codec in ("lz4", "zstd"):
+        packed = pa.ipc.IpcWriteOptions(compression=codec)
+        with pa.ipc.new_file(str(HERE / f"{codec}.arrow"), table.schema, options=packed) as writer:
+            writer.write_table(table.slice(1), max_chunksize=4)
     with pa.ipc.open_file(str(path)) as reader:
         rows = reader.read_all().select(["jpg", "fixed", "view"]).to_pylist()
     for row in rows:
