@@ -268,6 +268,15 @@ static int run_views(hrn_context *context, const hrn_job *job, hrn_status *statu
   return HRN_OK;
 }
 
+/* Whether the seek points are those that were stored, and of these bytes. */
+static bool seek_holds(const hrn_job *job) {
+  if (job->seek == NULL) return false;
+  if (job->check_seek_crc && hrn_crc32c(0, job->seek, job->seek_length) != job->seek_crc32c) {
+    return false;
+  }
+  return !job->check_image_crc || hrn_crc32c(0, job->bytes, job->length) == job->image_crc32c;
+}
+
 static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) {
   hrn_status_clear(status);
   if (job->view_count < 1 || job->view_count > HRN_MAX_VIEWS) {
@@ -296,9 +305,8 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
   if (code != HRN_OK) return code;
   /* Points only say where a decoder may begin. Altered ones could show as wrong pixels, so they are
    * left out, and the pixels are those of a decode from the start. */
-  if (!job->check_seek_crc || hrn_crc32c(0, job->seek, job->seek_length) == job->seek_crc32c) {
-    hrn_decode_seek(context, job->seek, job->seek_length);
-  }
+  if (seek_holds(job)) hrn_decode_seek(context, job->seek, job->seek_length);
+  if (job->learn) hrn_decode_learn(context);
   if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   /* A view alone has the decoder read its exact window. */
   if (job->view_count == 1) return run_view(context, job, 0, NULL, status);

@@ -5,6 +5,8 @@ package native
 #cgo nocallback hrn_sample
 #cgo noescape hrn_samples
 #cgo nocallback hrn_samples
+#cgo noescape hrn_learned
+#cgo nocallback hrn_learned
 #include "native.h"
 */
 import "C"
@@ -18,6 +20,11 @@ type Seek struct {
 	Length int64
 	CRC32C uint32
 	HasCRC bool
+	// Of points that were learned: they are passed over unless Image is the record's CRC-32C.
+	Image    uint32
+	HasImage bool
+	// Learn notes points on the way where none are used; Learned has them.
+	Learn bool
 }
 
 // Raw says what the bytes of a sample without a header are: pixels, value c of pixel (y, x) at
@@ -135,6 +142,13 @@ func (c *Context) sample(data unsafe.Pointer, length int64, seek Seek, raw *Raw,
 		job.seek_crc32c = C.uint32_t(seek.CRC32C)
 		job.check_seek_crc = 1
 	}
+	if seek.HasImage {
+		job.image_crc32c = C.uint32_t(seek.Image)
+		job.check_image_crc = 1
+	}
+	if seek.Learn {
+		job.learn = 1
+	}
 	if crc != nil {
 		job.crc32c = C.uint32_t(*crc)
 		job.check_crc = 1
@@ -179,4 +193,18 @@ func init() {
 		unsafe.Offsetof(r.To) != unsafe.Offsetof(c.destination) {
 		panic("native.Row is not laid out as hrn_run_row")
 	}
+}
+
+// Learned is the seek points that Sample noted of the record it made last, as InspectSeek finds them,
+// and the CRC-32C of the record's bytes, which must still be readable. The points are the context's
+// until its next call; nil where there are none: the record is no baseline JPEG, is not clean to its
+// end, or was made by the points that it had.
+func (c *Context) Learned() (points []byte, crc uint32) {
+	var found *C.uint8_t
+	var size C.size_t
+	var sum C.uint32_t
+	if c.c == nil || !C.hrn_learned(c.c, &found, &size, &sum) {
+		return nil, 0
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(found)), int(size)), uint32(sum)
 }

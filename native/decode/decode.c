@@ -1,4 +1,5 @@
 /* decode.c: the one door to the decoders: what kind the bytes are, and who decodes them. */
+#include "../core/crc32c.h"
 #include "decoder.h"
 
 #include <math.h>
@@ -45,6 +46,16 @@ int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length,
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
   context->jpeg->seek = seek;
   context->jpeg->seek_length = length;
+}
+
+void hrn_decode_learn(hrn_context *context) { context->jpeg->learns = true; }
+
+bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uint32_t *crc32c) {
+  if (context->jpeg->learned == NULL) return false;
+  *seek = context->jpeg->learned;
+  *length = context->jpeg->learned_length;
+  *crc32c = hrn_crc32c(0, context->bytes, context->length);
+  return true;
 }
 
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {

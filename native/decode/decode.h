@@ -2,6 +2,8 @@
 #ifndef HEADRACE_DECODE_DECODE_H
 #define HEADRACE_DECODE_DECODE_H
 
+#include <stdbool.h>
+
 #include "../core/facts.h"
 #include "../core/image.h"
 
@@ -66,6 +68,16 @@ int hrn_decode_raw(hrn_context *context, const uint8_t *bytes, size_t length, co
 /* After hrn_decode_header: the seek points of the same record (hrn_job.seek), for the windows that
  * follow. */
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length);
+
+/* After hrn_decode_header, of a record without seek points: they are to be noted while its windows
+ * are decoded (hrn_learned). */
+void hrn_decode_learn(hrn_context *context);
+
+/* The seek points that were noted of the record last decoded, as hrn_inspect_seek finds them, in
+ * the context's memory until its next call; false where there are none: the record is no baseline
+ * JPEG, is not clean to its end, or was decoded by points. *crc32c is of the record's bytes, which
+ * must still be readable. */
+bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uint32_t *crc32c);
 
 /* After hrn_decode_header, for HRN_FAST: windows that follow need not be exact, and are of an image
  * whose sides are 1/denominator (1, 2, 4, 8) of the header's, rounded up; each of its pixels is

@@ -213,17 +213,10 @@ typedef struct segment {
   uint64_t first, mcus;
 } segment;
 
-/* Follows a place in the segment, its end at most, back to the scan as stored; both move forward
- * only. */
-typedef struct place {
-  uint64_t plain;
-  size_t stored;
-} place;
-
-static void follow(const segment *g, place *at, uint64_t plain) {
+void hrn_follow(const uint8_t *scan, hrn_place *at, uint64_t plain) {
   while (at->plain < plain) {
     size_t left = (size_t)(plain - at->plain);
-    const uint8_t *from = g->stored + at->stored, *stuffed = memchr(from, 0xFF, left);
+    const uint8_t *from = scan + at->stored, *stuffed = memchr(from, 0xFF, left);
     size_t step = stuffed != NULL ? (size_t)(stuffed - from) + 1 : left;
     at->plain += step;
     at->stored += step + (stuffed != NULL); /* the 0 behind it */
@@ -234,7 +227,7 @@ static void follow(const segment *g, place *at, uint64_t plain) {
 INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
   reader r = {0, g->bytes, 63};
   int32_t predictors[HRN_MAX_COMPONENTS] = {0};
-  place at = {0, g->begin};
+  hrn_place at = {0, g->begin};
   const uint8_t *limit = g->bytes + g->length + sizeof r.window;
   uint64_t column = g->first % s->columns;
   for (uint64_t mcu = 0; mcu < g->mcus; mcu++) {
@@ -244,7 +237,7 @@ INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorde
       /* Among the zeros behind the segment there is no place that is stored. */
       uint64_t bit = used_bits(&r, g->bytes);
       if (bit >> 3 > g->length) return false;
-      follow(g, &at, bit >> 3);
+      hrn_follow(g->stored, &at, bit >> 3);
       hrn_seek_point *point = recorder->points++;
       point->byte = (uint32_t)at.stored;
       point->bit = bit & 7;

@@ -35,6 +35,15 @@ bool hrn_scan_begin(hrn_scan *scan, hrn_entropy *entropy,
  * is ignored. What hrn_decode_segment would call irregular is, here too. */
 void hrn_skip_segment(const hrn_scan *scan, hrn_segment *segment);
 
+/* A place in unstuffed data, and the byte of the scan as stored that it comes from. */
+typedef struct hrn_place {
+  uint64_t plain;
+  size_t stored;
+} hrn_place;
+
+/* Follows a place to a later one, the end of the data at most, back to the scan as stored. */
+void hrn_follow(const uint8_t *scan, hrn_place *at, uint64_t plain);
+
 /* Bytes that the work buffer of hrn_entropy_clean needs beyond the length of the data. */
 #define HRN_ENTROPY_PADDING 320
 

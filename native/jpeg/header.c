@@ -32,6 +32,8 @@ void hrn_jpeg_begin(hrn_context *context) {
   hrn_jpeg_close(context);
   context->jpeg->seek = NULL;
   context->jpeg->seek_step = 0;
+  context->jpeg->learns = false;
+  context->jpeg->learned = NULL;
   context->jpeg->denominator = 1;
 }
 

@@ -72,6 +72,7 @@ bool hrn_hook_accepts(hrn_context *context) {
   hook->columns = info->MCUs_per_row;
   hook->rows = info->MCU_rows_in_scan;
   hook->restart_interval = info->restart_interval;
+  hook->components = (uint32_t)info->comps_in_scan;
   hook->irregular = false;
   hook->has_seek = false;
   return true;
@@ -99,6 +100,7 @@ static void walk_from(hrn_hook *hook, size_t byte, size_t to, uint32_t bit, cons
     byte = to;
   }
   enter(hook, &walk->segment, hook->unstuffed[0], byte, to, &walk->end);
+  walk->place = (hrn_place){0, byte};
   walk->segment.bit = bit;
   if (dc != NULL) memcpy(walk->segment.dc, dc, sizeof walk->segment.dc);
   walk->mcu = mcu;
@@ -113,6 +115,7 @@ static void walk_restart(hrn_hook *hook) {
     hook->irregular = true;
     return;
   }
+  walk->place = (hrn_place){0, walk->end + 2};
   enter(hook, &walk->segment, hook->unstuffed[0], walk->end + 2, walk->limit, &walk->end);
   walk->segment.bit = 0;
   memset(walk->segment.dc, 0, sizeof walk->segment.dc);
@@ -130,6 +133,7 @@ static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks, bool fresh)
       if (hook->irregular) return;
       if (run > hook->restart_interval - into) run = hook->restart_interval - into;
     }
+    if (hook->noted != NULL) run = hrn_learn_point(hook, run);
     walk->segment.mcus = run;
     if (blocks != NULL) {
       walk->segment.blocks = blocks;
@@ -142,6 +146,14 @@ static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks, bool fresh)
     walk->mcu += run;
     count -= run;
     fresh = false;
+  }
+}
+
+void hrn_hook_pass(hrn_hook *hook) {
+  const uint64_t mcus = (uint64_t)hook->columns * hook->rows;
+  while (hook->walk.mcu < mcus && !hook->irregular) {
+    const uint64_t left = mcus - hook->walk.mcu;
+    walk_on(hook, left < hook->columns ? (uint32_t)left : hook->columns, NULL, false);
   }
 }
 
@@ -258,6 +270,7 @@ static void decode_row_walking(hrn_hook *hook, uint32_t row) {
 static void make_ready(hrn_hook *hook, uint32_t row) {
   if (row >= hook->ready_row && row < hook->ready_row + hook->ready_rows) return;
   hook->ready_row = row;
+  if (hook->ready_rows == 0) hook->first_row = row;
   if (hook->has_seek && hook->restart_interval == 0) {
     decode_rows_from_points(hook, row);
   } else {
@@ -302,7 +315,7 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
   hook->first_column = first_column;
   hook->last_column = last_column < hook->columns ? last_column : hook->columns - 1;
   hook->last_row = last_row < hook->rows ? last_row : hook->rows - 1;
-  hook->column = hook->row = hook->ready_row = hook->ready_rows = 0;
+  hook->column = hook->row = hook->first_row = hook->ready_row = hook->ready_rows = 0;
   hook->has_seek = context->jpeg->seek != NULL &&
                    hrn_seek_open(&hook->seek, context->jpeg->seek, context->jpeg->seek_length,
                                  hook->columns, hook->rows, (uint32_t)info->comps_in_scan);
@@ -325,6 +338,7 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
     }
   }
   if (!hook->has_seek) walk_from(hook, 0, hook->length, 0, NULL, 0);
+  hrn_learn_begin(context, status);
   context->jpeg->hook = hook;
   return HRN_OK;
 }

@@ -12,6 +12,7 @@ typedef struct hrn_walk {
   uint64_t mcu; /* the next one */
   size_t end;   /* byte of the scan behind what was unstuffed: a marker, or the end */
   size_t limit; /* byte of the scan that the walk stops before */
+  hrn_place place; /* of the last point that was noted */
   hrn_segment segment;
 } hrn_walk;
 
@@ -29,12 +30,15 @@ typedef struct hrn_hook {
   hrn_seek seek;
 
   uint32_t first_column, last_column, last_row; /* the window, in MCUs */
+  uint32_t first_row;                           /* of MCUs that was asked for */
   uint32_t column, row;                         /* of libjpeg's next call */
   uint32_t ready_row, ready_rows;               /* rows in `blocks` */
   int16_t *blocks;
   size_t row_stride; /* coefficients from one ready row to the next */
   uint8_t *unstuffed[2];
   hrn_walk walk;
+  hrn_seek_point *noted, *next_noted; /* seek points; NULL where none are noted */
+  uint32_t points_a_row, components;
   hrn_planes planes; /* where libjpeg does not make the pixels */
   bool irregular;    /* the coefficients are not to be trusted: decode anew without us */
 } hrn_hook;
@@ -63,5 +67,20 @@ int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32
 
 /* Whether the hook was at work and met what is not for it. */
 bool hrn_hook_irregular(const hrn_context *context);
+
+/* Goes through the MCUs that are left of the scan, without their coefficients. */
+void hrn_hook_pass(hrn_hook *hook);
+
+/* learn.c. Before the first MCU: whether points are to be noted, and where to. `status` is as it
+ * was afterwards. */
+void hrn_learn_begin(hrn_context *context, hrn_status *status);
+
+/* Where points are noted, before each MCU: that one's, if it has one, and how many of the next
+ * `count` may be walked over until the next. */
+uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count);
+
+/* Behind the window's last row: the rest of the scan, and what was learned, as context->jpeg has
+ * it. */
+void hrn_learn_end(hrn_context *context);
 
 #endif

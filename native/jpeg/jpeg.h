@@ -41,10 +41,15 @@ typedef struct hrn_jpeg {
   uint32_t denominator; /* of the windows' scale; 1 unless the plan is a fast one */
   const uint8_t *seek;  /* its seek points, or NULL */
   size_t seek_length;
+  bool learns;            /* points are to be noted where it has none */
+  const uint8_t *learned; /* those points, or NULL */
+  size_t learned_length;
   uint32_t seek_step; /* the inspection in progress is to note points; 0: it is not */
   /* Kept from record to record. */
   hrn_encoder encoder;
   hrn_entropy *entropy;       /* made by the first inspection */
+  uint64_t allowance;         /* learn.c: MCUs that may be passed over for points alone */
+  bool allowed;               /* it was begun */
   struct hrn_hook *kept_hook; /* made by the first baseline JPEG */
 } hrn_jpeg;
 

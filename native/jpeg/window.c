@@ -170,7 +170,10 @@ int hrn_jpeg_settle(hrn_rows *rows, int *again, hrn_status *status) {
   if (status->code == HRN_OK) hrn_jpeg_verdict(context->jpeg, status);
   hrn_jpeg_close(context);
   *again = status->code == HRN_OK && hrn_hook_irregular(context);
-  if (!*again) return status->code;
+  if (!*again) {
+    if (status->code == HRN_OK) hrn_learn_end(context);
+    return status->code;
+  }
   /* Damaged data, or seek points of another file. The verdict is libjpeg's, as if nobody had tried
    * before it. */
   hrn_status_clear(status);

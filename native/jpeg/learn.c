@@ -1,0 +1,112 @@
+/* learn.c: seek points noted on the way, while a file that has none is decoded.
+ *
+ * A decode without points goes through every MCU above and beside its window anyway. It is stopped
+ * at every place where a point belongs, which costs 0.6 % of it; what lies below the window is
+ * passed over at the end, so that the points are those that an inspection would have found. A file
+ * that an inspection would not call clean gets none.
+ *
+ * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
+ * allowance: each file adds a tenth of the work that its pixels took, and one whose rest is more
+ * than what is there learns nothing this time. That is one file in twenty, and whatever the
+ * transforms are, no decode is slower by more than that tenth.
+ */
+#include "hook.h"
+
+#include <string.h>
+
+/* What a context begins with: some 20 photographs, so that a small set is learned at once. */
+#define FIRST_ALLOWANCE 16384
+/* Of the work that is done for pixels. */
+#define SHARE 10
+
+void hrn_learn_begin(hrn_context *context, hrn_status *status) {
+  hrn_jpeg *jpeg = context->jpeg;
+  hrn_hook *hook = jpeg->kept_hook;
+  hook->noted = NULL;
+  if (!jpeg->learns || jpeg->learned != NULL || hook->has_seek || jpeg->warnings != 0) return;
+  hook->points_a_row = (hook->columns + HRN_SEEK_STEP - 1) / HRN_SEEK_STEP;
+  const size_t points = (size_t)hook->points_a_row * hook->rows;
+  hook->noted = hrn_scratch(context, HRN_SCRATCH_POINTS, points * sizeof *hook->noted, status);
+  hook->next_noted = hook->noted;
+  if (hook->noted == NULL) hrn_status_clear(status); /* the pixels do without */
+}
+
+uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
+  hrn_walk *walk = &hook->walk;
+  const uint32_t column = (uint32_t)(walk->mcu % hook->columns), into = column % HRN_SEEK_STEP;
+  if (into == 0) {
+    const hrn_segment *segment = &walk->segment;
+    /* Among the zeros behind the segment there is no place that is stored. */
+    if (segment->bit > segment->last_bit) {
+      hook->noted = NULL;
+      return count;
+    }
+    hrn_follow(hook->scan, &walk->place, segment->bit >> 3);
+    hrn_seek_point *point = hook->next_noted++;
+    point->byte = (uint32_t)walk->place.stored;
+    point->bit = segment->bit & 7;
+    memcpy(point->dc, segment->dc, sizeof point->dc);
+  }
+  uint32_t left = HRN_SEEK_STEP - into;
+  if (left > hook->columns - column) left = hook->columns - column;
+  return count < left ? count : left;
+}
+
+/* Whether the rest of the scan may be passed over. Work is counted in MCUs that are passed over, of
+ * which one in the window, with all that is done to its pixels, is worth about two. */
+static bool affordable(hrn_context *context, const hrn_hook *hook) {
+  uint64_t *allowance = &context->jpeg->allowance;
+  if (!context->jpeg->allowed) {
+    context->jpeg->allowed = true;
+    *allowance = FIRST_ALLOWANCE;
+  }
+  const uint64_t mcus = (uint64_t)hook->columns * hook->rows, rest = mcus - hook->walk.mcu;
+  const uint32_t rows = hook->last_row > hook->first_row ? hook->last_row - hook->first_row : 0;
+  const uint64_t window = (uint64_t)(hook->last_column - hook->first_column + 1) * (rows + 1);
+  /* What was not spent is kept for one more file, not for a long stretch without any limit. */
+  if (*allowance < mcus) {
+    const uint64_t more = *allowance + (hook->walk.mcu + window) / SHARE;
+    *allowance = more < mcus ? more : mcus;
+  }
+  if (rest > *allowance) return false;
+  *allowance -= rest;
+  return true;
+}
+
+/* Whether the walk, behind the last MCU, used up its bytes and stands before EOI. As
+ * hrn_entropy_clean has it, which is stricter than a decoder. */
+static bool ends_cleanly(const hrn_hook *hook) {
+  const hrn_walk *walk = &hook->walk;
+  return (walk->segment.bit + 7) / 8 == walk->segment.last_bit / 8 &&
+         hook->length - walk->end >= 2 && hook->scan[walk->end] == 0xFF &&
+         hook->scan[walk->end + 1] == JPEG_EOI;
+}
+
+void hrn_learn_end(hrn_context *context) {
+  hrn_jpeg *jpeg = context->jpeg;
+  hrn_hook *hook = jpeg->hook;
+  if (hook == NULL || hook->noted == NULL || hook->irregular || jpeg->warnings != 0 ||
+      !affordable(context, hook)) {
+    return;
+  }
+  hrn_hook_pass(hook);
+  const uint32_t expected = hook->points_a_row * hook->rows;
+  if (hook->noted == NULL || hook->irregular || !ends_cleanly(hook) ||
+      (size_t)(hook->next_noted - hook->noted) != expected) {
+    hook->irregular = false; /* of what no pixel was made of: no verdict */
+    return;
+  }
+  const uint32_t components = (uint32_t)hook->components;
+  const size_t size = hrn_seek_pack(hook->noted, hook->points_a_row, hook->rows, components,
+                                    HRN_SEEK_STEP, NULL, 0);
+  hrn_status ignored;
+  uint8_t *record = size > 0 ? hrn_scratch(context, HRN_SCRATCH_SEEK, size, &ignored) : NULL;
+  if (record == NULL) return;
+  hrn_seek_pack(hook->noted, hook->points_a_row, hook->rows, components, HRN_SEEK_STEP, record,
+                size);
+  jpeg->learned = record;
+  jpeg->learned_length = size;
+  /* For further views of this image, too. */
+  jpeg->seek = record;
+  jpeg->seek_length = size;
+}

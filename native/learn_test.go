@@ -1,0 +1,120 @@
+package native
+
+import (
+	"bytes"
+	"image"
+	"image/jpeg"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// learning is a sample made without points, and what was learned on the way.
+func learning(t testing.TB, c *Context, p *Plan, image []byte, seek Seek) (pixels, points []byte, crc uint32, err error) {
+	t.Helper()
+	held := mapped(t, image)
+	if seek.Data != nil {
+		points := mapped(t, unsafe.Slice((*byte)(seek.Data), seek.Length))
+		seek.Data = unsafe.Pointer(unsafe.SliceData(points))
+	}
+	seek.Learn = true
+	size, _ := p.FixedSize()
+	out := mapped(t, make([]byte, size.Bytes))
+	_, err = c.Sample(unsafe.Pointer(unsafe.SliceData(held)), int64(len(held)), seek, Key{}, nil,
+		View{Plan: p, To: unsafe.Pointer(unsafe.SliceData(out)), Capacity: size.Bytes})
+	points, crc = c.Learned()
+	return bytes.Clone(out), bytes.Clone(points), crc, err
+}
+
+func cropPlan(t testing.TB, top, left, height, width int32) *Plan {
+	p, err := NewPlan([]Op{Crop{Top: top, Left: left, Height: height, Width: width}}, Output{DType: Uint8, Layout: NHWC})
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func inspected(t testing.TB, c *Context, image []byte) []byte {
+	held := mapped(t, image)
+	_, points, _, err := c.InspectSeek(unsafe.Pointer(unsafe.SliceData(held)), int64(len(held)), SeekStep, nil)
+	require.NoError(t, err)
+	return points
+}
+
+func TestWhateverTheCropThePointsThatAreLearnedAreThoseThatAnInspectionFinds(t *testing.T) {
+	c := newContext(t, DefaultLimits())
+	grey := new(bytes.Buffer)
+	picture := image.NewGray(image.Rect(0, 0, 301, 203))
+	for i := range picture.Pix {
+		picture.Pix[i] = byte(i * i >> 7)
+	}
+	require.NoError(t, jpeg.Encode(grey, picture, nil))
+	for name, file := range map[string][]byte{"colour": goJPEG(t, 301, 203), "grey": grey.Bytes(), "small": goJPEG(t, 9, 7)} {
+		want := inspected(t, c, file)
+		require.NotEmpty(t, want, name)
+		for _, box := range [][4]int32{{0, 0, 1, 1}, {0, 0, 7, 9}, {100, 150, 40, 40}, {202, 300, 1, 1}, {0, 0, 203, 301}, {60, 0, 20, 301}} {
+			if name == "small" && box[0]+box[2] > 7 {
+				continue
+			}
+			p := cropPlan(t, box[0], box[1], box[2], box[3])
+			pixels, points, crc, err := learning(t, c, p, file, Seek{})
+			require.NoError(t, err)
+			require.Equal(t, want, points, "%s %v", name, box)
+			require.Equal(t, CRC32C(0, file), crc)
+			seek := Seek{Data: unsafe.Pointer(unsafe.SliceData(points)), Length: int64(len(points)), Image: crc, HasImage: true}
+			again, more, _, err := learning(t, c, p, file, seek)
+			require.NoError(t, err)
+			require.Equal(t, pixels, again)
+			require.Empty(t, more, "points were there and were used")
+		}
+	}
+}
+
+func TestPointsOfOtherBytesArePassedOverAndLearnedAnew(t *testing.T) {
+	c := newContext(t, DefaultLimits())
+	p := cropPlan(t, 100, 150, 40, 40)
+	other, file := goJPEG(t, 300, 200), goJPEG(t, 300, 200)
+	file[len(file)/2] ^= 1 // other pixels, and perhaps another length of codes
+	if inspected(t, c, file) == nil {
+		t.Skip("this bit breaks the scan")
+	}
+	points := inspected(t, c, other)
+	want, _, _, err := learning(t, c, p, file, Seek{})
+	require.NoError(t, err)
+	seek := Seek{Data: unsafe.Pointer(unsafe.SliceData(points)), Length: int64(len(points)), Image: CRC32C(0, other), HasImage: true}
+	pixels, learned, crc, err := learning(t, c, p, file, seek)
+	require.NoError(t, err)
+	require.Equal(t, want, pixels)
+	require.Equal(t, inspected(t, c, file), learned)
+	require.Equal(t, CRC32C(0, file), crc)
+}
+
+func TestNothingIsLearnedOfAFileThatIsNotCleanToItsEnd(t *testing.T) {
+	c := newContext(t, DefaultLimits())
+	p := cropPlan(t, 0, 0, 8, 8)
+	file := goJPEG(t, 300, 200)
+	for name, damaged := range map[string][]byte{
+		"cut":          file[:len(file)*3/4],
+		"without EOI":  file[:len(file)-2],
+		"fill byte":    append(append(bytes.Clone(file[:len(file)-2]), 0xFF), file[len(file)-2:]...),
+		"more data":    append(append(bytes.Clone(file[:len(file)-2]), 1, 2, 3), file[len(file)-2:]...),
+		"a PNG":        goPNG(t, 40, 40),
+		"half of zero": append(bytes.Clone(file[:len(file)/2]), make([]byte, 1000)...),
+	} {
+		_, points, _, _ := learning(t, c, p, damaged, Seek{})
+		require.Empty(t, points, name)
+	}
+	_, points, _, err := learning(t, c, p, file, Seek{})
+	require.NoError(t, err)
+	require.NotEmpty(t, points)
+}
+
+// mapped is memory that C may be given in a struct.
+func mapped(t testing.TB, b []byte) []byte {
+	memory, err := unix.Mmap(-1, 0, len(b)+1, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
+	copy(memory, b)
+	return memory[:len(b)]
+}
