@@ -84,12 +84,21 @@ func (b *Buffer) reserve(length int64) error {
 	return nil
 }
 
-// Reserve makes room for bytes that the caller writes itself, and shows it.
-func (b *Buffer) Reserve(length int64) (View, error) {
+// Reserve makes room for length bytes, to be written by the caller and shown by Part; what stood in the
+// Buffer is lost.
+func (b *Buffer) Reserve(length int64) ([]byte, error) {
 	if err := b.reserve(length); err != nil {
-		return View{}, err
+		return nil, err
 	}
-	return b.view(length), nil
+	return b.memory[:length], nil
+}
+
+// Part shows the bytes from one place to before another of what Reserve gave.
+func (b *Buffer) Part(from, to int64) View {
+	if from == to {
+		return View{}
+	}
+	return View{Pointer: unsafe.Pointer(&b.memory[from]), Length: to - from}
 }
 
 // view shows the first length bytes of the Buffer's own memory.

@@ -48,31 +48,39 @@ type Stamp struct{ Size, MTimeNs int64 }
 // ReadWhole reads one small file: open, fstat, pread, close. A file larger than maxBytes is
 // refused before memory is asked for.
 func ReadWhole(path string, b *Buffer, maxBytes int64, o Options) (View, error) {
+	view, _, err := ReadStamped(path, b, maxBytes, o)
+	return view, err
+}
+
+// ReadStamped is ReadWhole that also says which version of the file was read.
+func ReadStamped(path string, b *Buffer, maxBytes int64, o Options) (View, Stamp, error) {
 	return readFile(path, b, nil, maxBytes, o)
 }
 
 // ReadUnchanged is ReadWhole for a file whose stamp was recorded: another size or time is
 // ErrStale.
 func ReadUnchanged(path string, b *Buffer, recorded Stamp, maxBytes int64, o Options) (View, error) {
-	return readFile(path, b, &recorded, maxBytes, o)
+	view, _, err := readFile(path, b, &recorded, maxBytes, o)
+	return view, err
 }
 
-func readFile(path string, b *Buffer, recorded *Stamp, maxBytes int64, o Options) (View, error) {
+func readFile(path string, b *Buffer, recorded *Stamp, maxBytes int64, o Options) (View, Stamp, error) {
 	if o.ReadDelay > 0 {
 		time.Sleep(o.ReadDelay)
 	}
 	// No os.File: this is once an image, and its poller and finalizer would be for nothing.
 	fd, status, err := openRegular(path)
 	if err != nil {
-		return View{}, err
+		return View{}, Stamp{}, err
 	}
 	defer unix.Close(fd)
 	if recorded != nil {
 		if err := recorded.check(path, &status); err != nil {
-			return View{}, err
+			return View{}, Stamp{}, err
 		}
 	}
-	return readOpen(fd, path, status.Size, b, maxBytes)
+	view, err := readOpen(fd, path, status.Size, b, maxBytes)
+	return view, Stamp{status.Size, status.Mtim.Nano()}, err
 }
 
 // check is an error where a file is not of that version.

@@ -151,13 +151,13 @@ func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer)
 
 // readBlock copies a sample out of the block that it lies in, decoded now or not long ago.
 func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
-	view, err := b.Reserve(sample.Length)
+	room, err := b.Reserve(sample.Length)
 	if err != nil {
 		return mmap.View{}, explain(err, s.shards.list[sample.Shard].path, sample.Index)
 	}
 	var stored mmap.Buffer
 	defer stored.Free()
-	err = s.blocks.Copy(view.Bytes(), int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
+	err = s.blocks.Copy(room, int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
 		block, err := s.readStretch(sample, sample.Stored(), &stored)
 		return block.Bytes(), err
 	})
@@ -165,7 +165,7 @@ func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 	if errors.As(err, &malformed) {
 		err = s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)
 	}
-	return view, err
+	return b.Part(0, sample.Length), err
 }
 
 // oversized says the same of a record in a shard and of a file in its place.

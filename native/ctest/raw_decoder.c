@@ -87,6 +87,8 @@ void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
   (void)context, (void)seek, (void)length;
 }
 
+void hrn_decode_learn(hrn_context *context) { (void)context; }
+
 void hrn_decode_exact(hrn_context *context) { (void)context; }
 
 void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *height) {

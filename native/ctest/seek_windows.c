@@ -4,7 +4,8 @@
  *
  * Over images of every sampling, coding and restart interval: all windows of images up to 5 x 5
  * pixels, random ones of larger images, each with points of every step. That the points were used,
- * and that no decode began anew, is part of what is checked.
+ * and that no decode began anew, is part of what is checked; and that a decode without points learns
+ * those that an inspection finds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,13 @@
 static const uint32_t steps[] = {0, 1, 3, 8, 16}; /* 0: without points */
 enum { STEPS = sizeof steps / sizeof steps[0], EXHAUSTIVE = 5 };
 
-static long compared, different, not_encoded, with_points;
+static long compared, different, not_encoded, with_points, learned;
 
 /* One image under test. */
 typedef struct subject {
   const jpeg_form *form;
   enum jpeg_coding coding;
-  image_bytes file, record;
+  image_bytes file, record, expected; /* expected: what is to be learned */
   reference whole;
   bool hooked, seeks; /* what the decode must use */
   uint32_t step;
@@ -36,12 +37,31 @@ static void complain(const subject *s, const hrn_box *box, const char *what, int
          box->height, what, number);
 }
 
+/* Points are learned without points alone, and of the files that points can be of. */
+static void check_learned(hrn_context *context, const subject *s, const hrn_box *box) {
+  image_bytes found = {NULL, 0};
+  const uint8_t *bytes = NULL;
+  uint32_t crc;
+  if (hrn_learned(context, &bytes, &found.length, &crc) != (s->step == 0 && s->hooked)) {
+    complain(s, box, "points learned", bytes != NULL);
+  } else if (s->step == 0 && s->hooked) {
+    learned++;
+    if (found.length != s->expected.length ||
+        memcmp(bytes, s->expected.bytes, found.length) != 0) {
+      complain(s, box, "other points were learned, bytes", (int)found.length);
+    }
+  }
+}
+
 static void compare(hrn_context *context, const subject *s, const hrn_box *box) {
   uint32_t width, height;
   hrn_image image;
   hrn_status status;
   hrn_decode_header(context, s->file.bytes, s->file.length, &width, &height, &status);
   hrn_decode_seek(context, s->record.bytes, s->record.length);
+  hrn_decode_learn(context);
+  context->jpeg->allowed = true;
+  context->jpeg->allowance = UINT64_MAX / 2; /* the tests before this one count for nothing */
   hrn_decode_window(context, box, &image, &status);
   compared++;
   if (status.code != HRN_OK || status.warnings != 0) {
@@ -54,6 +74,7 @@ static void compare(hrn_context *context, const subject *s, const hrn_box *box) 
   if (hook != NULL && hook->has_seek != s->seeks) complain(s, box, "points used", hook->has_seek);
   const int32_t row = reference_differs(&s->whole, box, &image);
   if (row >= 0) complain(s, box, "differs in row", row);
+  check_learned(context, s, box);
 }
 
 static int32_t below(random_state *r, int32_t bound) {
@@ -96,6 +117,7 @@ static bool expects_hook(const jpeg_form *form, enum jpeg_coding coding) {
 static void test(hrn_context *context, random_state *r, subject *s, long windows) {
   s->whole = reference_decode(&s->file);
   s->hooked = expects_hook(s->form, s->coding);
+  s->expected = seek_record(context, &s->file, HRN_SEEK_STEP);
   for (int i = 0; i < STEPS; i++) {
     s->step = steps[i];
     s->seeks = s->step != 0 && s->hooked;
@@ -115,6 +137,7 @@ static void test(hrn_context *context, random_state *r, subject *s, long windows
     free(s->record.bytes);
   }
   reference_free(&s->whole);
+  free(s->expected.bytes);
 }
 
 int main(int count, char **arguments) {
@@ -148,8 +171,8 @@ int main(int count, char **arguments) {
   }
   hrn_context_free(context);
   printf(
-      "%ld windows compared (%ld images and steps with points), %ld complaints, "
-      "%ld combinations that libjpeg cannot encode\n",
-      compared, with_points, different, not_encoded);
-  return compared == 0 || with_points == 0 || different != 0;
+      "%ld windows compared (%ld images and steps with points; %ld that learned them), "
+      "%ld complaints, %ld combinations that libjpeg cannot encode\n",
+      compared, with_points, learned, different, not_encoded);
+  return compared == 0 || with_points == 0 || learned == 0 || different != 0;
 }

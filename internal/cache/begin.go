@@ -1,0 +1,228 @@
+package cache
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockName = "lock"
+	// Who holds the lock looks at a directory and is done; where somebody does not let go of it,
+	// nothing is put.
+	lockTries = 20
+	lockPause = 2 * time.Millisecond
+)
+
+// segmentBytes is how large a segment becomes, keys and data together.
+func (c *Cache) segmentBytes() int64 { return min(mostSegment, c.bound/16) }
+
+// found is a segment of the directory as it lies there.
+type found struct {
+	name string
+	size int64
+	used time.Time
+}
+
+// begin takes a segment that nobody appends to and that has room, or makes one. None is had where
+// the directory is full of segments that others write, or cannot be written.
+func (w *writer) begin() {
+	c := w.cache
+	lock := c.lock()
+	if lock == nil {
+		return
+	}
+	defer lock.Close()
+	list := c.list()
+	for _, f := range list {
+		if f.size < c.segmentBytes()*3/4 && w.take(f.name, false) {
+			break
+		}
+	}
+	if w.keys == nil && c.makeRoom(list) {
+		var name [8]byte
+		rand.Read(name[:]) // never fails
+		w.take(hex.EncodeToString(name[:]), true)
+	}
+	if w.keys == nil {
+		return
+	}
+	// What is in it already is read before anything is added: this process's own is not followed.
+	c.looking.Lock()
+	defer c.looking.Unlock()
+	number, ok := c.number(w.segment)
+	if !ok {
+		w.leave()
+		return
+	}
+	c.follow(number)
+	c.mu.RLock()
+	w.number, w.segment = number, c.segments[number]
+	c.mu.RUnlock()
+	c.own.Store(int64(number))
+}
+
+// lock is that of the directory; nil where it cannot be had soon.
+func (c *Cache) lock() *os.File {
+	f, err := os.OpenFile(c.path(lockName), os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil
+	}
+	for range lockTries {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			return f
+		}
+		time.Sleep(lockPause)
+	}
+	f.Close()
+	return nil
+}
+
+// list is what lies in the directory, the segment that was used last at the end. With the lock held.
+func (c *Cache) list() []found {
+	directory, err := os.Open(c.dir)
+	if err != nil {
+		return nil
+	}
+	defer directory.Close()
+	files, _ := directory.Readdir(-1)
+	whole := make(map[string]found)
+	for _, file := range files {
+		name, isKeys := strings.CutSuffix(file.Name(), keysSuffix)
+		name, isData := strings.CutSuffix(name, dataSuffix)
+		if !isKeys && !isData || !file.Mode().IsRegular() {
+			continue
+		}
+		f := whole[name]
+		f.name = name
+		f.size += file.Size()
+		if isKeys {
+			f.used = file.ModTime() // data alone is what an eviction left that was killed: the oldest
+		}
+		whole[name] = f
+	}
+	list := make([]found, 0, len(whole))
+	for _, f := range whole {
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b found) int { return a.used.Compare(b.used) })
+	return list
+}
+
+// makeRoom removes segments until one more fits the bound, whatever size those become that are being
+// written. With the lock held.
+func (c *Cache) makeRoom(list []found) bool {
+	most, total := c.segmentBytes(), c.segmentBytes()
+	writing := make(map[string]bool)
+	for _, f := range list {
+		if writing[f.name] = c.isWritten(f.name); writing[f.name] {
+			total += max(f.size, most)
+		} else {
+			total += f.size
+		}
+	}
+	count := len(list)
+	for _, f := range list {
+		if total <= c.bound && count < mostSegments {
+			break
+		}
+		if !writing[f.name] && c.remove(f.name) {
+			total -= f.size
+			count--
+		}
+	}
+	return total <= c.bound && count < mostSegments
+}
+
+// isWritten: somebody holds the lock of a segment.
+func (c *Cache) isWritten(name string) bool {
+	f, err := os.OpenFile(c.path(name+keysSuffix), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+}
+
+// remove takes the keys first: data alone is nothing to a reader.
+func (c *Cache) remove(name string) bool {
+	for _, suffix := range []string{keysSuffix, dataSuffix} {
+		if err := os.Remove(c.path(name + suffix)); err != nil && !os.IsNotExist(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// take makes a segment this process's, if it can be: a new one, or one that nobody appends to.
+func (w *writer) take(name string, create bool) bool {
+	c := w.cache
+	flags := os.O_RDWR | unix.O_NONBLOCK | unix.O_NOFOLLOW
+	if create {
+		flags |= os.O_CREATE | os.O_EXCL
+	}
+	data, err := os.OpenFile(c.path(name+dataSuffix), flags, 0o600)
+	if err != nil {
+		return false
+	}
+	keys, err := os.OpenFile(c.path(name+keysSuffix), flags, 0o600)
+	if err != nil {
+		data.Close()
+		return false
+	}
+	if w.keysEnd, w.dataEnd, err = ends(keys, data); err == nil {
+		if w.segment = c.openSegment(name); w.segment != nil {
+			w.keys, w.data = keys, data
+			return true
+		}
+	}
+	keys.Close()
+	data.Close()
+	if create {
+		c.remove(name)
+	}
+	return false
+}
+
+// ends locks a segment and says where it is appended to: behind its last whole entry, for what a killed
+// process left of one is written over.
+func ends(keys, data *os.File) (keysEnd, dataEnd int64, err error) {
+	if err = unix.Flock(int(keys.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return 0, 0, err
+	}
+	keysInfo, err := keys.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	dataInfo, err := data.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	size := keysInfo.Size()
+	if size < headBytes {
+		_, err = keys.WriteAt(head(), 0)
+		return headBytes, dataInfo.Size(), err
+	}
+	return size - (size-headBytes)%entryBytes, dataInfo.Size(), nil
+}
+
+// number is that of the segment s among those that are read, which may have it already; not ok for a
+// cache that was closed. With c.looking held.
+func (c *Cache) number(s *segment) (number int, ok bool) {
+	c.mu.RLock()
+	for i, other := range c.segments {
+		if other != nil && other.name == s.name {
+			c.mu.RUnlock()
+			s.keys.Close()
+			s.data.Close()
+			return i, true
+		}
+	}
+	c.mu.RUnlock()
+	return c.add(s)
+}

@@ -1,0 +1,175 @@
+package cache
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/mmap"
+)
+
+const (
+	keysSuffix = ".keys"
+	dataSuffix = ".data"
+)
+
+// segment is one that is open for reading.
+type segment struct {
+	name       string
+	keys, data *os.File
+	read       int64 // bytes of keys
+	used       atomic.Int64
+}
+
+// openSegment is nil where there is none that can be read.
+func (c *Cache) openSegment(name string) *segment {
+	keys, err := mmap.OpenRegular(c.path(name + keysSuffix))
+	if err != nil {
+		return nil
+	}
+	data, err := mmap.OpenRegular(c.path(name + dataSuffix))
+	if err != nil {
+		keys.Close()
+		return nil
+	}
+	first := make([]byte, headBytes)
+	if _, err := keys.ReadAt(first, 0); err != nil || !bytes.Equal(first, head()) {
+		keys.Close()
+		data.Close()
+		return nil
+	}
+	return &segment{name: name, keys: keys, data: data, read: headBytes}
+}
+
+// drop closes a segment, with the lock held. Places in it are forgotten when they are asked for.
+func (c *Cache) drop(number int) {
+	if s := c.segments[number]; s != nil {
+		s.keys.Close()
+		s.data.Close()
+		c.segments[number] = nil
+	}
+}
+
+// touchEvery is how exactly it is known when a segment was used.
+const touchEvery = time.Hour
+
+// use notes that a value was of use, for the segments that are not are evicted first.
+func (s *segment) use() {
+	now, last := time.Now().UnixNano(), s.used.Load()
+	if now-last < int64(touchEvery) || !s.used.CompareAndSwap(last, now) {
+		return
+	}
+	// Where it cannot be written, as in a directory that is only read, it is as old as it was.
+	raw, err := s.keys.SyscallConn()
+	if err == nil {
+		now := unix.NsecToTimeval(now)
+		_ = raw.Control(func(fd uintptr) { _ = unix.Futimes(int(fd), []unix.Timeval{now, now}) })
+	}
+}
+
+// look reads what others, and earlier processes, have put since the last time. With c.looking held.
+func (c *Cache) look() {
+	defer func() { c.looked.Store(time.Now().UnixNano()) }()
+	names := c.names()
+	c.mu.Lock()
+	known := make(map[string]int, len(c.segments))
+	for i, s := range c.segments {
+		if s == nil {
+			continue
+		}
+		if !slices.Contains(names, s.name) { // evicted
+			c.drop(i)
+			continue
+		}
+		known[s.name] = i
+	}
+	c.mu.Unlock()
+	for _, name := range names {
+		number, ok := known[name]
+		if !ok {
+			s := c.openSegment(name)
+			if s == nil {
+				continue
+			}
+			if number, ok = c.add(s); !ok {
+				return
+			}
+		}
+		if number != int(c.own.Load()) { // this process's are known
+			c.follow(number)
+		}
+	}
+}
+
+// add gives a segment a number; false for a cache that was closed.
+func (c *Cache) add(s *segment) (number int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.places == nil {
+		s.keys.Close()
+		s.data.Close()
+		return 0, false
+	}
+	for i := range c.segments {
+		// Places that were in it could be taken for the new one's, were it not for their checksums.
+		if c.segments[i] == nil {
+			c.segments[i] = s
+			return i, true
+		}
+	}
+	c.segments = append(c.segments, s)
+	return len(c.segments) - 1, true
+}
+
+// follow reads the entries that a segment has gained. With c.looking held.
+func (c *Cache) follow(number int) {
+	c.mu.RLock()
+	s := c.segments[number]
+	c.mu.RUnlock()
+	if s == nil {
+		return
+	}
+	var buffer [32 << 10]byte
+	var entries [len(buffer) / entryBytes]entry
+	for s.read < mostSegment {
+		n, err := s.keys.ReadAt(buffer[:], s.read)
+		n -= n % entryBytes // a torn one is none yet
+		found := entries[:0]
+		for at := 0; at < n; at += entryBytes {
+			var e entry
+			if e.parse(buffer[at : at+entryBytes]) {
+				found = append(found, e)
+			}
+		}
+		c.note(number, found)
+		s.read += int64(n)
+		if n == 0 || err != nil && err != io.EOF {
+			return
+		}
+	}
+}
+
+// names are the segments of the directory, the one that was used last at the end: its values count.
+func (c *Cache) names() []string {
+	directory, err := os.Open(c.dir)
+	if err != nil {
+		return nil
+	}
+	defer directory.Close()
+	// Beside keys and data there is the lock.
+	found, _ := directory.Readdir(2*mostSegments + 16)
+	slices.SortStableFunc(found, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	var names []string
+	for _, file := range found {
+		if name, ok := strings.CutSuffix(file.Name(), keysSuffix); ok && file.Mode().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	return names
+}

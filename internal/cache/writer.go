@@ -1,0 +1,142 @@
+package cache
+
+import (
+	"hash/crc32"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// A record waits in memory until so many bytes do, or for a second: a system call a record would
+	// cost more than the rest.
+	flushBytes = 256 << 10
+	flushEvery = time.Second
+	// retryEvery is how often a segment is asked for again when there was none to be had.
+	retryEvery = time.Second
+)
+
+// writer appends what this process puts, to a segment that is its own.
+type writer struct {
+	cache *Cache
+	mu    sync.Mutex
+
+	number     int // of the segment, for places
+	segment    *segment
+	keys, data *os.File // nil without a segment; keys is locked
+	keysEnd    int64    // of what is on disk
+	dataEnd    int64
+	entries    []byte // not on disk yet
+	records    []byte
+	flushed    time.Time
+	retry      time.Time // not to be tried before
+	off        bool      // a write has failed: this process reads alone
+}
+
+func (w *writer) put(key Key, value []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	length := len(key) + len(value)
+	if w.off || length > min(mostRecord, int(w.cache.segmentBytes()/4)) || !w.ready(int64(length)) {
+		return
+	}
+	at := len(w.records)
+	w.records = append(append(w.records, key[:]...), value...)
+	record := w.records[at:]
+	e := entry{key, uint32(w.dataEnd) + uint32(at), uint32(length), crc32.Checksum(record, castagnoli)}
+	w.entries = e.append(w.entries)
+	w.cache.note(w.number, []entry{e})
+	if len(w.records) >= flushBytes || time.Since(w.flushed) >= flushEvery {
+		w.flush()
+	}
+}
+
+// ready: there is a segment, and it has room for a record of that length.
+func (w *writer) ready(length int64) bool {
+	if w.keys != nil && w.size()+length+entryBytes > w.cache.segmentBytes() {
+		w.flush()
+		w.leave()
+	}
+	if w.keys != nil {
+		return true
+	}
+	if now := time.Now(); now.Before(w.retry) {
+		return false
+	} else if w.begin(); w.keys == nil {
+		w.retry = now.Add(retryEvery)
+		return false
+	}
+	w.flushed = time.Now()
+	return true
+}
+
+// size is that of the segment with all that waits.
+func (w *writer) size() int64 {
+	return w.keysEnd + w.dataEnd + int64(len(w.entries)) + int64(len(w.records))
+}
+
+// flush writes what waits, each record before its entry. A cache on a full disk stays as it is.
+func (w *writer) flush() {
+	if w.keys == nil || len(w.entries) == 0 {
+		return
+	}
+	w.flushed = time.Now()
+	_, err := w.data.WriteAt(w.records, w.dataEnd)
+	if err == nil {
+		_, err = w.keys.WriteAt(w.entries, w.keysEnd)
+	}
+	if err != nil {
+		w.off = true
+		w.leave()
+		return
+	}
+	w.dataEnd += int64(len(w.records))
+	w.keysEnd += int64(len(w.entries))
+	w.records, w.entries = w.records[:0], w.entries[:0]
+	// Evicted by somebody who may not have seen the lock: what comes is for a new one.
+	var status unix.Stat_t
+	if unix.Fstat(int(w.keys.Fd()), &status) != nil || status.Nlink == 0 {
+		w.leave()
+	}
+}
+
+// leave gives the segment up to whoever appends next. Told explicitly, the lock ends also where a
+// forked child has the descriptor.
+func (w *writer) leave() {
+	if w.keys == nil {
+		return
+	}
+	_ = unix.Flock(int(w.keys.Fd()), unix.LOCK_UN)
+	w.keys.Close()
+	w.data.Close()
+	w.keys, w.data, w.segment = nil, nil, nil
+	w.cache.own.Store(-1)
+	w.records, w.entries = w.records[:0], w.entries[:0]
+}
+
+func (w *writer) close(leave bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush()
+	if leave {
+		w.leave()
+		w.records, w.entries = nil, nil
+	}
+}
+
+// waits copies a record that is not on disk yet; false where it must be read.
+func (w *writer) waits(from *segment, at place, to []byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.segment != from || int64(at.offset) < w.dataEnd {
+		return false
+	}
+	begin := int64(at.offset) - w.dataEnd
+	if begin+int64(at.length) > int64(len(w.records)) {
+		return false
+	}
+	copy(to, w.records[begin:])
+	return true
+}
