@@ -82,12 +82,12 @@ typedef struct hrn_job {
   int32_t check_crc;   /* 1: compare it with the bytes first */
   const uint8_t *seek; /* the record's seek points (hrn_inspect_seek), or NULL */
   size_t seek_length;
-  uint32_t seek_crc32c;   /* their stored checksum */
-  int32_t check_seek_crc; /* 1: points of another checksum are passed over, not an error */
+  uint32_t seek_crc32c;    /* their stored checksum */
+  int32_t check_seek_crc;  /* 1: points of another checksum are passed over, not an error */
   uint32_t image_crc32c;   /* of the bytes that the points were found in */
   int32_t check_image_crc; /* 1: points of other bytes are passed over, not an error */
   int32_t learn;           /* 1: where none are used, points are noted for hrn_learned */
-  int32_t view_count;     /* at least 1 */
+  int32_t view_count;      /* at least 1 */
   hrn_view views[HRN_MAX_VIEWS];
   /* An unmixed plan's, whose view is the only one: what is finished at once; whether (1) the sample
    * is left at the view's destination to wait for another; and those that are made with it then. */

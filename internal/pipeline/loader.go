@@ -9,6 +9,7 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/store"
@@ -26,12 +27,13 @@ var (
 
 // Loader is an endless stream of batches. Its methods may be called from any goroutine.
 type Loader struct {
-	config Config
-	room         // of batches up to the usual size
-	long   *room // of longer ones that were submitted, nil before the first; with the lock held
-	order  *order.Order
-	store  *store.Store
-	begun  time.Time
+	config  Config
+	room          // of batches up to the usual size
+	long    *room // of longer ones that were submitted, nil before the first; with the lock held
+	order   *order.Order
+	store   *store.Store
+	learned *learned.Index // nil without one
+	begun   time.Time
 
 	runs    bool // workers make images in runs, each in one C call
 	pace    pace
@@ -100,9 +102,14 @@ func Open(c Config) (*Loader, error) {
 		}
 		l.workers = append(l.workers, &worker{loader: l, context: context})
 	}
+	var wrong string
+	if l.learned, wrong = learned.Open(); wrong != "" && warning == "" {
+		l.warning = wrong
+	}
 	l.store, err = store.Open(c.Dataset, store.Options{
 		Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Salvage: c.OnError == Replace})
 	if err != nil {
+		l.learned.Close()
 		l.undo()
 		return nil, err
 	}
@@ -183,6 +190,7 @@ func (l *Loader) reap() {
 	processors.Return(l.taken)
 	l.ahead.release()
 	l.store.Close()
+	l.learned.Close()
 	l.config.Recipe.Close()
 	l.config.Dataset.Release()
 	close(l.gone)

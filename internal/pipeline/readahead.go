@@ -16,7 +16,7 @@ type record struct {
 	i      int64
 	sample catalog.Sample
 	view   mmap.View
-	seek   mmap.View // its seek points
+	seek   points
 	err    error
 	buffer mmap.Buffer
 	points mmap.Buffer
@@ -171,7 +171,7 @@ func (a *readAhead) claim() *record {
 		if i, _, ok := d.claim(1); ok {
 			r := a.free[len(a.free)-1]
 			a.free = a.free[:len(a.free)-1]
-			r.draft, r.i, r.view, r.seek, r.err = d, i, mmap.View{}, mmap.View{}, nil
+			r.draft, r.i, r.view, r.seek, r.err = d, i, mmap.View{}, points{}, nil
 			return r
 		}
 		// Batches may be smaller than the depth, so reading runs ahead of the window.
@@ -226,7 +226,7 @@ func (a *readAhead) done(r *record) {
 // recycle makes a record free for the next sample, with the lock held.
 func (a *readAhead) recycle(r *record) {
 	a.charge(r, 0)
-	r.draft, r.view, r.seek, r.err = nil, mmap.View{}, mmap.View{}, nil
+	r.draft, r.view, r.seek, r.err = nil, mmap.View{}, points{}, nil
 	a.free = append(a.free, r)
 	a.door.Signal()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
@@ -75,7 +76,8 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	l := w.loader
 	began := time.Now()
 	var sample catalog.Sample
-	var view, seek mmap.View
+	var view mmap.View
+	var seek points
 	var err error
 	if r != nil {
 		sample, view, seek, err = r.sample, r.view, r.seek, r.err
@@ -116,10 +118,13 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	if p := sample.Pixels; p != nil {
 		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), key, w.views...)
 	} else {
-		warnings, err = w.context.Sample(view.Pointer, view.Length, points(seek, sample), key, crc, w.views...)
+		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, key, crc, w.views...)
 	}
 	if err != nil {
 		return l.explain(err, index, sample)
+	}
+	if seek.Learn {
+		l.learned.Learn(seek.name, w.context)
 	}
 	if err := w.label(d, i, &sample, key); err != nil {
 		return l.explain(err, index, sample)
@@ -171,21 +176,31 @@ func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
 	return unsafe.Add(d.base, at), nil
 }
 
-// readBoth reads a sample and its seek points. Those only make decoding faster: without them,
-// whatever the reason, the pixels are the same.
-func (l *Loader) readBoth(sample catalog.Sample, b, points *mmap.Buffer) (view, seek mmap.View, err error) {
-	if view, err = l.store.Read(sample, b); err == nil {
-		seek, _ = l.store.ReadSeek(sample, points)
-	}
-	return view, seek, err
+// points are a sample's seek points for the decoder, which passes over those that were altered, and
+// the name by which they are kept if they are learned.
+type points struct {
+	native.Seek
+	name learned.Name
 }
 
-// points are a sample's seek points for the decoder, which passes over those that were altered.
-func points(seek mmap.View, sample catalog.Sample) native.Seek {
-	if seek.Length == 0 {
-		return native.Seek{}
+// readBoth reads a sample and its seek points. Those only make decoding faster: without them,
+// whatever the reason, the pixels are the same.
+func (l *Loader) readBoth(sample catalog.Sample, b, seekBuffer *mmap.Buffer) (view mmap.View, seek points, err error) {
+	if l.learned != nil && l.store.Listed(sample) {
+		view, path, stamp, err := l.store.ReadListed(sample, b)
+		if err == nil {
+			seek.name = l.learned.File(path, stamp)
+			seek.Seek = l.learned.Find(seek.name, seekBuffer)
+		}
+		return view, seek, err
 	}
-	return native.Seek{Data: seek.Pointer, Length: seek.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
+	if view, err = l.store.Read(sample, b); err != nil {
+		return view, seek, err
+	}
+	if found, _ := l.store.ReadSeek(sample, seekBuffer); found.Length > 0 {
+		seek.Seek = native.Seek{Data: found.Pointer, Length: found.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
+	}
+	return view, seek, nil
 }
 
 // rawOf is an image of an array for the decoder.

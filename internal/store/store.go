@@ -116,6 +116,23 @@ func (s *Store) ReadSeek(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 	return view, nil
 }
 
+// Listed says whether a sample is a file that no index knows.
+func (s *Store) Listed(sample catalog.Sample) bool { return s.kind(sample) == catalog.Listed }
+
+// ReadListed is Read for such a file that also says which it was, and which version of it.
+func (s *Store) ReadListed(sample catalog.Sample, b *mmap.Buffer) (mmap.View, string, mmap.Stamp, error) {
+	path, err := s.dataset.Path(sample.Index)
+	if err != nil {
+		return mmap.View{}, "", mmap.Stamp{}, err
+	}
+	view, stamp, err := mmap.ReadStamped(path, b, s.limit, s.options)
+	if err != nil {
+		err = s.unreadable(err, path, sample)
+		s.addKey(err, sample.Index)
+	}
+	return view, path, stamp, err
+}
+
 // readShard reads a range of a shard.
 func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if int64(sample.Shard) >= int64(len(s.shards.list)) {

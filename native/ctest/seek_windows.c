@@ -4,8 +4,8 @@
  *
  * Over images of every sampling, coding and restart interval: all windows of images up to 5 x 5
  * pixels, random ones of larger images, each with points of every step. That the points were used,
- * and that no decode began anew, is part of what is checked; and that a decode without points learns
- * those that an inspection finds.
+ * and that no decode began anew, is part of what is checked; and that a decode without points
+ * learns those that an inspection finds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,7 @@ static void check_learned(hrn_context *context, const subject *s, const hrn_box 
     complain(s, box, "points learned", bytes != NULL);
   } else if (s->step == 0 && s->hooked) {
     learned++;
-    if (found.length != s->expected.length ||
-        memcmp(bytes, s->expected.bytes, found.length) != 0) {
+    if (found.length != s->expected.length || memcmp(bytes, s->expected.bytes, found.length) != 0) {
       complain(s, box, "other points were learned, bytes", (int)found.length);
     }
   }

@@ -9,9 +9,9 @@
 
 /* A walk over the MCUs of the scan in their order, from any of them on. */
 typedef struct hrn_walk {
-  uint64_t mcu; /* the next one */
-  size_t end;   /* byte of the scan behind what was unstuffed: a marker, or the end */
-  size_t limit; /* byte of the scan that the walk stops before */
+  uint64_t mcu;    /* the next one */
+  size_t end;      /* byte of the scan behind what was unstuffed: a marker, or the end */
+  size_t limit;    /* byte of the scan that the walk stops before */
   hrn_place place; /* of the last point that was noted */
   hrn_segment segment;
 } hrn_walk;

@@ -1,0 +1,201 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/learned"
+	"github.com/headrace/headrace/internal/order"
+)
+
+// Tests keep nothing in the user's cache, nor find anything there.
+func init() { os.Setenv(learned.Variable, "off") }
+
+// cached gives loaders of a test a cache of their own.
+func cached(t testing.TB) string {
+	dir := filepath.Join(t.TempDir(), "cache")
+	t.Setenv(learned.Variable, dir)
+	return dir
+}
+
+// learning reads some epochs of a listed folder, and says what was found and kept.
+func learning(t testing.TB, path string, epochs int) (hash string, found, kept int64) {
+	t.Helper()
+	d, err := catalog.Open(path, catalog.Options{})
+	require.NoError(t, err)
+	defer d.Release()
+	require.Equal(t, catalog.Listed, d.Kind())
+	l := open(t, d, settings{order: order.Config{Seed: 3, Shuffle: true, BatchSize: 3}, Config: Config{Threads: 2}})
+	hash = consume(t, l, epochs).hash
+	l.Close() // with what was begun of the next epoch
+	<-l.gone
+	if l.learned != nil {
+		found, kept = l.learned.Counts()
+	}
+	return hash, found, kept
+}
+
+// unlearned is what the same epochs hold without a cache.
+func unlearned(t testing.TB, path string, epochs int) string {
+	dir := os.Getenv(learned.Variable)
+	t.Setenv(learned.Variable, "off")
+	defer t.Setenv(learned.Variable, dir)
+	hash, found, kept := learning(t, path, epochs)
+	require.Zero(t, found+kept)
+	return hash
+}
+
+func TestAListedFolderIsDecodedByThePointsItLearnedToTheSamePixels(t *testing.T) {
+	root := folder(t, 12)
+	cached(t)
+	want := unlearned(t, root, 3)
+	hash, found, kept := learning(t, root, 3)
+	require.Equal(t, want, hash)
+	require.EqualValues(t, 12, kept, "each file once")
+	require.GreaterOrEqual(t, found, int64(24), "from the second epoch on")
+	hash, found, kept = learning(t, root, 3)
+	require.Equal(t, want, hash)
+	require.Zero(t, kept, "what an earlier process learned is known")
+	require.GreaterOrEqual(t, found, int64(36))
+}
+
+func TestTheSwitchThatIsOffMakesNoCache(t *testing.T) {
+	root := folder(t, 4)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv(learned.Variable, "off")
+	learning(t, root, 1)
+	entries, err := os.ReadDir(home)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	t.Setenv(learned.Variable, "")
+	_, _, kept := learning(t, root, 1)
+	require.EqualValues(t, 4, kept)
+	require.DirExists(t, filepath.Join(home, ".cache", "headrace"))
+}
+
+func TestASizeThatIsNoneIsAWarningAndTheEpochIsMade(t *testing.T) {
+	root := folder(t, 4)
+	dir := cached(t)
+	t.Setenv(learned.SizeVariable, "much")
+	d, err := catalog.Open(root, catalog.Options{})
+	require.NoError(t, err)
+	defer d.Release()
+	l := open(t, d, settings{order: order.Config{BatchSize: 2}})
+	consume(t, l, 1)
+	require.Contains(t, l.Warning(), `HEADRACE_CACHE_SIZE is "much"`)
+	require.NoDirExists(t, dir)
+}
+
+// replace writes other images over those of a folder that keep their sizes and times.
+func replace(t testing.TB, root string, images int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "*", "*.jpg"))
+	require.NoError(t, err)
+	require.Len(t, files, images)
+	for i, file := range files {
+		before, err := os.Stat(file)
+		require.NoError(t, err)
+		// What stands behind an image is no part of it, so it may have any length.
+		other := wide(t, 100+i)
+		require.LessOrEqual(t, int64(len(other)), before.Size())
+		require.NoError(t, os.WriteFile(file, append(other, make([]byte, int(before.Size())-len(other))...), 0o600))
+		require.NoError(t, os.Chtimes(file, before.ModTime(), before.ModTime()))
+	}
+}
+
+func TestFilesThatAreReplacedWithTheirSizeAndTimeKeptGiveTheirOwnPixels(t *testing.T) {
+	const images = 8
+	root := folder(t, images)
+	files, err := filepath.Glob(filepath.Join(root, "*", "*.jpg"))
+	require.NoError(t, err)
+	for _, file := range files { // room for any of the others
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, append(data, make([]byte, 60000-len(data))...), 0o600))
+		require.NoError(t, os.Chtimes(file, time.Unix(1e9, 5), time.Unix(1e9, 5)))
+	}
+	cached(t)
+	old, _, kept := learning(t, root, 2)
+	require.EqualValues(t, images, kept)
+	replace(t, root, images)
+	want := unlearned(t, root, 2)
+	require.NotEqual(t, old, want)
+	hash, found, kept := learning(t, root, 2)
+	require.Equal(t, want, hash)
+	require.EqualValues(t, images, kept, "learned anew")
+	require.GreaterOrEqual(t, found, int64(images))
+	hash, _, kept = learning(t, root, 2)
+	require.Equal(t, want, hash)
+	require.Zero(t, kept)
+}
+
+func TestACacheOfAnyBytesGivesTheSamePixels(t *testing.T) {
+	root := folder(t, 6)
+	dir := cached(t)
+	want := unlearned(t, root, 2)
+	learning(t, root, 2)
+	random := rand.New(rand.NewPCG(4, 4))
+	for range 30 {
+		files, err := filepath.Glob(filepath.Join(dir, "*.[kd]*"))
+		require.NoError(t, err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for range 1 + random.IntN(40) {
+				data[random.IntN(len(data))] ^= byte(1 + random.IntN(255))
+			}
+			require.NoError(t, os.WriteFile(file, data[:len(data)-random.IntN(len(data)/8)], 0o600))
+		}
+		hash, _, _ := learning(t, root, 2)
+		require.Equal(t, want, hash)
+	}
+}
+
+func TestFilesThatAreDamagedFailAsTheyDoWithoutACache(t *testing.T) {
+	root := folder(t, 4)
+	cached(t)
+	learning(t, root, 1)
+	files, err := filepath.Glob(filepath.Join(root, "*", "*.jpg"))
+	require.NoError(t, err)
+	data, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	info, err := os.Stat(files[0])
+	require.NoError(t, err)
+	// As long as it was, and as old.
+	cut := append(bytes.Clone(data[:len(data)/3]), make([]byte, len(data)-len(data)/3)...)
+	require.NoError(t, os.WriteFile(files[0], cut, 0o600))
+	require.NoError(t, os.Chtimes(files[0], info.ModTime(), info.ModTime()))
+	fails := func() string {
+		d, err := catalog.Open(root, catalog.Options{})
+		require.NoError(t, err)
+		defer d.Release()
+		l := open(t, d, settings{order: order.Config{Seed: 3, BatchSize: 1}, Config: Config{Threads: 1}})
+		text := ""
+		for range 4 * d.Len() { // some of the crops lie above the cut
+			b, err := next(t, l)
+			if err == nil {
+				require.NoError(t, b.Release())
+			} else if !errors.Is(err, ErrEnd) {
+				text = err.Error()
+				break
+			}
+		}
+		l.Close()
+		<-l.gone
+		return text
+	}
+	with := fails()
+	require.Contains(t, with, files[0])
+	t.Setenv(learned.Variable, "off")
+	require.Equal(t, fails(), with)
+}
