@@ -20,35 +20,36 @@ type Identity struct {
 	Stamp
 }
 
-// ReadSource is ReadWhole of a Source. With an Identity another file, and one that is written to while
+// ReadSource is ReadStamped of a Source. With an Identity another file, and one that is written to while
 // it is read, are ErrStale.
-func ReadSource(s Source, b *Buffer, maxBytes int64, o Options) (View, error) {
+func ReadSource(s Source, b *Buffer, maxBytes int64, o Options) (View, Stamp, error) {
 	if o.ReadDelay > 0 {
 		time.Sleep(o.ReadDelay)
 	}
 	fd, status, err := s.open()
 	if err != nil {
-		return View{}, err
+		return View{}, Stamp{}, err
 	}
 	if s.Descriptor < 0 {
 		defer unix.Close(fd)
 	}
-	name := s.Name()
+	name, stamp := s.Name(), Stamp{status.Size, status.Mtim.Nano()}
 	if s.Identity == nil {
-		return readOpen(fd, name, status.Size, b, maxBytes)
+		view, err := readOpen(fd, name, status.Size, b, maxBytes)
+		return view, stamp, err
 	}
 	if err := s.Identity.check(name, &status); err != nil {
-		return View{}, err
+		return View{}, stamp, err
 	}
 	view, err := readOpen(fd, name, status.Size, b, maxBytes)
 	if err != nil {
-		return View{}, err
+		return View{}, stamp, err
 	}
 	// Bytes of two versions may have been read, which looks like an image with faults.
 	if err := fstat(fd, &status); err != nil {
-		return View{}, &Error{opRead, name, none, none, none, err}
+		return View{}, stamp, &Error{opRead, name, none, none, none, err}
 	}
-	return view, s.Identity.check(name, &status)
+	return view, stamp, s.Identity.check(name, &status)
 }
 
 // Name is what errors call the file.

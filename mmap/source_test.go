@@ -29,11 +29,11 @@ func TestAnOpenFileIsReadFromItsBeginningAndStaysOpenWhereItWas(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
 	for range 2 {
-		view, err := ReadSource(Source{path, int(file.Fd()), nil}, b, 50_000, Options{})
+		view, _, err := ReadSource(Source{path, int(file.Fd()), nil}, b, 50_000, Options{})
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(data, view.Bytes()))
 	}
-	_, err = ReadSource(Source{path, int(file.Fd()), nil}, b, 49_999, Options{})
+	_, _, err = ReadSource(Source{path, int(file.Fd()), nil}, b, 49_999, Options{})
 	assert.ErrorIs(t, err, ErrTooLarge)
 	at, err := file.Seek(0, 1)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAFileMustBeTheOneThatItsIdentitySays(t *testing.T) {
 	emptyWorldAfter(t)
 	path, b := write(t, content(100)), buffer(t)
 	right := identityOf(t, path)
-	_, err := ReadSource(Source{path, -1, right}, b, 100, Options{})
+	_, _, err := ReadSource(Source{path, -1, right}, b, 100, Options{})
 	require.NoError(t, err)
 	for want, wrong := range map[string]*Identity{
 		"expected inode ":    {right.Device, right.Inode + 1, right.Stamp},
@@ -52,7 +52,7 @@ func TestAFileMustBeTheOneThatItsIdentitySays(t *testing.T) {
 		"expected 101 bytes": {right.Device, right.Inode, Stamp{101, right.MTimeNs}},
 		"ns, found ":         {right.Device, right.Inode, Stamp{100, right.MTimeNs - 1}},
 	} {
-		_, err := ReadSource(Source{path, -1, wrong}, b, 100, Options{})
+		_, _, err := ReadSource(Source{path, -1, wrong}, b, 100, Options{})
 		assert.ErrorIs(t, err, ErrStale)
 		assert.ErrorContains(t, err, path+": bad: ")
 		assert.ErrorContains(t, err, want)
@@ -60,7 +60,7 @@ func TestAFileMustBeTheOneThatItsIdentitySays(t *testing.T) {
 	other := filepath.Join(filepath.Dir(path), "other")
 	require.NoError(t, os.WriteFile(other, content(100), 0o600))
 	require.NoError(t, os.Rename(other, path))
-	_, err = ReadSource(Source{path, -1, right}, b, 100, Options{})
+	_, _, err = ReadSource(Source{path, -1, right}, b, 100, Options{})
 	assert.ErrorIs(t, err, ErrStale)
 }
 
@@ -70,16 +70,16 @@ func TestADescriptorThatIsNoOpenRegularFileIsAnErrorAtOnce(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()
-	_, err = ReadSource(Source{"", int(r.Fd()), nil}, b, 100, Options{})
+	_, _, err = ReadSource(Source{"", int(r.Fd()), nil}, b, 100, Options{})
 	assert.ErrorIs(t, err, ErrNotRegular)
 	assert.ErrorContains(t, err, "descriptor ")
 	fd := int(r.Fd())
 	require.NoError(t, r.Close())
-	_, err = ReadSource(Source{"a name", fd, nil}, b, 100, Options{})
+	_, _, err = ReadSource(Source{"a name", fd, nil}, b, 100, Options{})
 	assert.ErrorIs(t, err, unix.EBADF)
 	assert.ErrorContains(t, err, "a name: ")
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
-	_, err = ReadSource(Source{fifo, -1, nil}, b, 100, Options{})
+	_, _, err = ReadSource(Source{fifo, -1, nil}, b, 100, Options{})
 	assert.ErrorIs(t, err, ErrNotRegular)
 }

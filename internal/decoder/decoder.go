@@ -9,6 +9,7 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/mmap"
@@ -37,6 +38,7 @@ type Decoder struct {
 	recipes recipes
 	taken   int // of package processors
 	warning string
+	learned *learned.Index // nil without one
 
 	mu      sync.Mutex
 	wake    sync.Cond // threads sleep here
@@ -81,6 +83,10 @@ func Open(c Config) (*Decoder, error) {
 			return nil, err
 		}
 	}
+	var wrong string
+	if d.learned, wrong = learned.Open(); d.warning == "" {
+		d.warning = wrong
+	}
 	for _, w := range workers {
 		d.group.Go(w.run)
 	}
@@ -88,7 +94,8 @@ func Open(c Config) (*Decoder, error) {
 	return d, nil
 }
 
-// Warning says that there are fewer threads than should be; empty where that is not so.
+// Warning says that there are fewer threads than should be, or that the cache of what was learned cannot
+// be as the environment says; empty where nothing is to be said.
 func (d *Decoder) Warning() string { return d.warning }
 
 // Submit hands the threads a list of tasks. Its error is that of a list that cannot be; what is wrong
@@ -169,6 +176,7 @@ func (d *Decoder) Close() {
 func (d *Decoder) reap() {
 	d.group.Wait()
 	processors.Return(d.taken)
+	d.learned.Close()
 	d.recipes.clear()
 	close(d.gone)
 }

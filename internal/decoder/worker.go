@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -17,6 +18,7 @@ type worker struct {
 	context *native.Context
 	limits  native.Limits // of the context
 	buffer  mmap.Buffer
+	points  mmap.Buffer // of seek points
 	unit    unit
 }
 
@@ -29,7 +31,17 @@ type unit struct {
 	views   []native.View
 	facts   native.Facts // of the image, under the limits
 	limits  native.Limits
-	known   bool // facts are
+	known   bool       // facts are
+	stamp   mmap.Stamp // of its file
+	points  points
+}
+
+// points are what the learned index knows of a unit's image.
+type points struct {
+	seek     native.Seek
+	name     learned.Name
+	crc      uint32
+	inMemory bool // where the program may change its bytes at any time; crc is of what they were
 }
 
 // run works until the Decoder closes. The goroutine ends without unlocking, and the thread with it: it
@@ -38,6 +50,7 @@ func (w *worker) run() {
 	runtime.LockOSThread()
 	defer threads.Name()()
 	defer w.buffer.Free()
+	defer w.points.Free()
 	defer func() { w.context.Close() }() // the one that it has then
 	for {
 		work, first, end, ok := w.decoder.take()
@@ -52,7 +65,7 @@ func (w *worker) run() {
 }
 
 func (u *unit) begin(work *Work, first, end int) {
-	u.work, u.tasks, u.known = work, work.tasks[first:end], false
+	u.work, u.tasks, u.known, u.points = work, work.tasks[first:end], false, points{}
 	u.results, u.recipes = u.results[:0], u.recipes[:0]
 	for range u.tasks {
 		u.results, u.recipes = append(u.results, Result{}), append(u.recipes, nil)
@@ -119,6 +132,37 @@ func (w *worker) do() {
 	}
 }
 
+// look finds the image's seek points, with the program's memory held where it is there.
+func (w *worker) look(data mmap.View) {
+	u, x := &w.unit, w.decoder.learned
+	if x == nil || u.points.name != (learned.Name{}) {
+		return
+	}
+	if u.points.inMemory = u.tasks[0].inMemory; u.points.inMemory {
+		u.points.crc = native.CRC32C(0, data.Bytes())
+		u.points.name = x.Bytes(data.Bytes(), u.points.crc)
+	} else {
+		u.points.name = x.File(u.tasks[0].source.Name(), u.stamp)
+	}
+	u.points.seek = x.Find(u.points.name, &w.points)
+}
+
+// learn keeps what was learned of the image, for other images of it at once.
+func (w *worker) learn() {
+	u, x := &w.unit, w.decoder.learned
+	if !u.points.seek.Learn {
+		return
+	}
+	if u.points.inMemory {
+		x.LearnBytes(u.points.name, w.context, u.points.crc)
+	} else {
+		x.Learn(u.points.name, w.context)
+	}
+	if len(u.tasks) > 1 {
+		u.points.seek = x.Find(u.points.name, &w.points)
+	}
+}
+
 // read makes the encoded bytes readable: the program's own, or those of a file in a buffer of the
 // thread's. The file is not opened for a work that was closed.
 func (w *worker) read(limit int64) (mmap.View, error) {
@@ -129,7 +173,8 @@ func (w *worker) read(limit int64) (mmap.View, error) {
 	if w.unit.work.isClosed() {
 		return mmap.View{}, ErrClosed
 	}
-	view, err := mmap.ReadSource(t.source, &w.buffer, limit, w.decoder.config.Store)
+	view, stamp, err := mmap.ReadSource(t.source, &w.buffer, limit, w.decoder.config.Store)
+	w.unit.stamp = stamp
 	return view, oversized(err, t.source.Name(), limit)
 }
 
@@ -217,10 +262,12 @@ func (w *worker) sample(i, count int, data mmap.View) error {
 	for k := i; k < i+count; k++ {
 		u.views = append(u.views, native.View{Plan: u.recipes[k].Plan, To: u.tasks[k].to, Capacity: uint64(u.tasks[k].capacity)})
 	}
-	_, err := w.context.Sample(data.Pointer, data.Length, native.Seek{}, u.tasks[i].key, nil, u.views...)
+	w.look(data)
+	_, err := w.context.Sample(data.Pointer, data.Length, u.points.seek, u.tasks[i].key, nil, u.views...)
 	if err != nil {
 		return u.recipes[i].Explain(err)
 	}
+	w.learn()
 	return nil
 }
 

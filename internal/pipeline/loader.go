@@ -134,7 +134,8 @@ func (l *Loader) undo() {
 // beside the workers that many goroutines of a Loader may be in the kernel.
 const beside = 2
 
-// Warning says that there are fewer decode threads than should be; empty where that is not so.
+// Warning says that there are fewer decode threads than should be, or that the cache of what was learned
+// cannot be as the environment says; empty where nothing is to be said.
 func (l *Loader) Warning() string { return l.warning }
 
 // Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
