@@ -19,6 +19,9 @@ import headrace as hr
 from images import plain_tree
 from timing import eventually
 
+# Tests keep nothing in the user's cache, nor find anything there.
+os.environ["HEADRACE_CACHE"] = "off"
+
 
 def descriptors() -> dict[str, str]:
     found = {}

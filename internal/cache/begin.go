@@ -65,6 +65,8 @@ func (w *writer) begin() {
 	w.number, w.segment = number, c.segments[number]
 	c.mu.RUnlock()
 	c.own.Store(int64(number))
+	w.waitingFrom.Store(w.dataEnd)
+	w.waiting.Store(w.segment)
 }
 
 // lock is that of the directory; nil where it cannot be had soon.

@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +13,7 @@ import (
 const (
 	// A record waits in memory until so many bytes do, or for a second: a system call a record would
 	// cost more than the rest.
-	flushBytes = 256 << 10
+	flushBytes = 64 << 10
 	flushEvery = time.Second
 	// retryEvery is how often a segment is asked for again when there was none to be had.
 	retryEvery = time.Second
@@ -33,6 +34,10 @@ type writer struct {
 	flushed    time.Time
 	retry      time.Time // not to be tried before
 	off        bool      // a write has failed: this process reads alone
+
+	// Where a reader has to look for what waits, for one that need not is not to wait for a write.
+	waiting     atomic.Pointer[segment]
+	waitingFrom atomic.Int64
 }
 
 func (w *writer) put(key Key, value []byte) {
@@ -95,6 +100,7 @@ func (w *writer) flush() {
 	w.dataEnd += int64(len(w.records))
 	w.keysEnd += int64(len(w.entries))
 	w.records, w.entries = w.records[:0], w.entries[:0]
+	w.waitingFrom.Store(w.dataEnd)
 	// Evicted by somebody who may not have seen the lock: what comes is for a new one.
 	var status unix.Stat_t
 	if unix.Fstat(int(w.keys.Fd()), &status) != nil || status.Nlink == 0 {
@@ -112,6 +118,7 @@ func (w *writer) leave() {
 	w.keys.Close()
 	w.data.Close()
 	w.keys, w.data, w.segment = nil, nil, nil
+	w.waiting.Store(nil)
 	w.cache.own.Store(-1)
 	w.records, w.entries = w.records[:0], w.entries[:0]
 }
@@ -128,6 +135,9 @@ func (w *writer) close(leave bool) {
 
 // waits copies a record that is not on disk yet; false where it must be read.
 func (w *writer) waits(from *segment, at place, to []byte) bool {
+	if w.waiting.Load() != from || int64(at.offset) < w.waitingFrom.Load() {
+		return false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.segment != from || int64(at.offset) < w.dataEnd {

@@ -41,6 +41,7 @@ func decodedTwice(t *testing.T, make func(into []byte) Task) (first, second []by
 func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T) {
 	key := native.Key{Seed: 4, Sample: 9}
 	for i, encoded := range photographs() {
+		encoded = append(bytes.Clone(encoded), make([]byte, 5000)...) // small ones are not worth it
 		want := alone(t, encoded, key)
 		t.Setenv(learned.Variable, filepath.Join(t.TempDir(), "cache"))
 		path := writeFile(t, encoded)
@@ -59,7 +60,7 @@ func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T
 
 func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
 	t.Setenv(learned.Variable, filepath.Join(t.TempDir(), "cache"))
-	encoded := photographs()[3]
+	encoded := append(bytes.Clone(photographs()[3]), make([]byte, 5000)...)
 	held := stored(t, encoded)
 	d, err := Open(Config{Threads: 1, Compile: compile})
 	require.NoError(t, err)
@@ -83,4 +84,15 @@ func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
 	<-d.gone
 	_, kept := d.learned.Counts()
 	require.EqualValues(t, 1, kept)
+}
+
+func TestOfPNGsAndSmallImagesNothingIsAskedNorKept(t *testing.T) {
+	t.Setenv(learned.Variable, filepath.Join(t.TempDir(), "cache"))
+	key := native.Key{Seed: 4, Sample: 9}
+	raw := append([]byte("P6 64 64 255\n"), make([]byte, 3*64*64)...)
+	for _, encoded := range [][]byte{photographs()[0], raw} {
+		held := stored(t, encoded)
+		_, _, found, kept := decodedTwice(t, func(into []byte) Task { return inMemory(held, key, into) })
+		require.Zero(t, found+kept)
+	}
 }

@@ -135,7 +135,7 @@ func (w *worker) do() {
 // look finds the image's seek points, with the program's memory held where it is there.
 func (w *worker) look(data mmap.View) {
 	u, x := &w.unit, w.decoder.learned
-	if x == nil || u.points.name != (learned.Name{}) {
+	if x == nil || u.points.name != (learned.Name{}) || !learned.Worth(data) {
 		return
 	}
 	if u.points.inMemory = u.tasks[0].inMemory; u.points.inMemory {

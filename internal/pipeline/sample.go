@@ -92,6 +92,9 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 		return l.explain(err, index, sample)
 	}
 	began = time.Now()
+	if seek.listed {
+		seek.Seek = l.learned.Find(seek.name, &w.seek)
+	}
 	defer func() { w.decode.Add(int64(time.Since(began))) }()
 	// A verdict holds for every crop: without it, a crop above the cut in a truncated file would
 	// give pixels in one epoch and an error in the next.
@@ -176,11 +179,12 @@ func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
 	return unsafe.Add(d.base, at), nil
 }
 
-// points are a sample's seek points for the decoder, which passes over those that were altered, and
-// the name by which they are kept if they are learned.
+// points are a sample's seek points for the decoder, which passes over those that were altered; of a
+// listed file the name by which they are found, or kept when they are learned.
 type points struct {
 	native.Seek
-	name learned.Name
+	listed bool
+	name   learned.Name
 }
 
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,
@@ -188,11 +192,10 @@ type points struct {
 func (l *Loader) readBoth(sample catalog.Sample, b, seekBuffer *mmap.Buffer) (view mmap.View, seek points, err error) {
 	if l.learned != nil && l.store.Listed(sample) {
 		view, path, stamp, err := l.store.ReadListed(sample, b)
-		if err == nil {
-			seek.name = l.learned.File(path, stamp)
-			seek.Seek = l.learned.Find(seek.name, seekBuffer)
+		if err != nil || !learned.Worth(view) {
+			return view, seek, err
 		}
-		return view, seek, err
+		return view, points{listed: true, name: l.learned.File(path, stamp)}, nil
 	}
 	if view, err = l.store.Read(sample, b); err != nil {
 		return view, seek, err

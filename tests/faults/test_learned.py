@@ -1,0 +1,222 @@
+"""The cache of what is learned of files: shared, killed, full, read-only, damaged, switched off."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torchvision.transforms as tv
+from PIL import Image
+from torch.utils import data
+from torchvision.datasets import ImageFolder
+
+import headrace as hr
+import images
+from processes import in_mount_namespace, run, start
+
+COUNT = 24
+CROP = tv.Compose([tv.RandomResizedCrop(16), tv.RandomHorizontalFlip(), tv.ToTensor()])
+
+# Prints a hash of so many epochs of a folder, read with torch's line changed.
+PROGRAM = """
+    import sys
+    from faults.test_learned import folder_hash
+    print(folder_hash(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("photos")
+    for number in range(COUNT):
+        path = root / f"class {number % 3}" / f"{number:03}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        pixels = images.pixels(300 + 7 * number, 250 - 5 * number, seed=number)
+        Image.fromarray(pixels).save(path, quality=90)
+        os.utime(path, (1e9, 1e9))  # what is new may be changed at any time, and is held as bytes
+    return root
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "cache"
+    monkeypatch.setenv("HEADRACE_CACHE", str(place))
+    return place
+
+
+def epochs_hash(dataset: data.Dataset[Any], epochs: int, native: bool) -> str:
+    torch.manual_seed(3)
+    total = hashlib.sha256()
+    with contextlib.closing(
+        hr.DataLoader(dataset, batch_size=4, shuffle=True, strict=native)
+    ) as loader:
+        for _ in range(epochs):
+            for pixels, labels in loader:
+                total.update(pixels.numpy().tobytes())
+                total.update(str(labels.tolist()).encode())
+    return total.hexdigest()
+
+
+def folder_hash(folder: str | Path, epochs: int) -> str:
+    return epochs_hash(ImageFolder(str(folder), CROP), epochs, native=True)
+
+
+class Opened(data.Dataset[Any]):
+    """The same files, which the program opens, by their paths or as bytes."""
+
+    def __init__(self, folder: Path, as_bytes: bool) -> None:
+        self.paths, self.as_bytes = sorted(folder.rglob("*.jpg")), as_bytes
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        path = self.paths[index]
+        source: Any = io.BytesIO(path.read_bytes()) if self.as_bytes else path
+        return CROP(Image.open(source).convert("RGB")), index
+
+
+@contextlib.contextmanager
+def switched_off() -> Iterator[None]:
+    before = os.environ["HEADRACE_CACHE"]
+    os.environ["HEADRACE_CACHE"] = "off"
+    try:
+        yield
+    finally:
+        os.environ["HEADRACE_CACHE"] = before
+
+
+def size(cache: Path) -> int:
+    return sum(file.stat().st_size for file in cache.iterdir()) if cache.exists() else 0
+
+
+def test_a_folder_is_learned_in_its_first_epoch_and_every_epoch_has_the_same_pixels(
+    folder: Path, cache: Path
+) -> None:
+    with switched_off():
+        expected = [folder_hash(folder, epochs) for epochs in (1, 3)]
+    assert not cache.exists()
+    assert folder_hash(folder, 1) == expected[0]
+    learned = size(cache)
+    assert learned > 100 * COUNT
+    assert folder_hash(folder, 3) == expected[1]
+    assert size(cache) == learned, "nothing is learned twice"
+
+
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["by path", "as bytes"])
+def test_what_a_program_opens_is_learned_and_has_the_same_pixels(
+    folder: Path, cache: Path, as_bytes: bool
+) -> None:
+    dataset = Opened(folder, as_bytes)
+    with switched_off():
+        expected = epochs_hash(dataset, 2, native=True)
+    assert epochs_hash(dataset, 2, native=True) == expected
+    learned = size(cache)
+    assert learned > 100 * COUNT
+    assert epochs_hash(dataset, 2, native=True) == expected
+    assert size(cache) == learned
+
+
+def test_what_the_loader_learned_a_program_that_opens_the_files_itself_finds(
+    folder: Path, cache: Path
+) -> None:
+    folder_hash(folder, 1)
+    learned = size(cache)
+    epochs_hash(Opened(folder, as_bytes=False), 1, native=True)
+    assert size(cache) == learned
+
+
+def test_four_processes_at_once_give_the_same_pixels(folder: Path, cache: Path) -> None:
+    with switched_off():
+        expected = folder_hash(folder, 3)
+    running = [start(PROGRAM, folder, 3) for _ in range(4)]
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert (out.strip(), err) == (expected, "")
+    learned = size(cache)
+    assert folder_hash(folder, 3) == expected
+    assert size(cache) == learned, "one of the four has learned each file"
+
+
+def test_a_process_that_is_killed_at_any_moment_leaves_a_cache_that_works(
+    folder: Path, cache: Path
+) -> None:
+    with switched_off():
+        expected = folder_hash(folder, 2)
+    for _ in range(3):
+        process = start(PROGRAM, folder, 100_000)
+        deadline = time.monotonic() + 60
+        while size(cache) == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(random.random() / 5)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert folder_hash(folder, 2) == expected
+
+
+def test_a_full_disk_and_a_cache_that_is_read_only_cost_nothing_but_the_learning(
+    folder: Path, cache: Path
+) -> None:
+    with switched_off():
+        expected = folder_hash(folder, 2)
+    cache.mkdir(mode=0o700)
+    full = in_mount_namespace(f"mount -t tmpfs -o size=8k,mode=700 none {cache}")
+    read_only = in_mount_namespace(f"mount -t tmpfs -o ro,mode=700 none {cache}")
+    for prefix in (full, read_only):
+        assert run(PROGRAM, folder, 2, prefix=prefix).strip() == expected
+    assert folder_hash(folder, 1)
+    learned = size(cache)
+    bound = in_mount_namespace(f"mount --bind {cache} {cache}", f"mount -o remount,bind,ro {cache}")
+    assert run(PROGRAM, folder, 2, prefix=bound).strip() == expected
+    assert size(cache) == learned
+
+
+def test_a_cache_of_any_bytes_gives_the_same_pixels(folder: Path, cache: Path) -> None:
+    with switched_off():
+        expected = folder_hash(folder, 2)
+    folder_hash(folder, 2)
+    for seed in range(3):
+        draw = random.Random(seed)
+        for file in cache.iterdir():
+            content = bytearray(file.read_bytes())
+            for _ in range(len(content) // 500):
+                content[draw.randrange(len(content))] ^= draw.randrange(1, 256)
+            file.write_bytes(content)
+        assert folder_hash(folder, 2) == expected
+
+
+def test_off_makes_no_cache_and_without_the_variable_it_is_the_users(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_CACHE", "off")
+    folder_hash(folder, 1)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.delenv("HEADRACE_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    folder_hash(folder, 1)
+    assert size(tmp_path / ".cache" / "headrace") > 100 * COUNT
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    folder_hash(folder, 1)
+    assert size(tmp_path / "xdg" / "headrace") > 100 * COUNT
+
+
+def test_the_bound_is_kept_and_one_that_is_no_size_is_a_warning(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_CACHE_SIZE", str(1 << 20))
+    folder_hash(folder, 1)
+    assert 0 < size(cache) <= 1 << 20
+    monkeypatch.setenv("HEADRACE_CACHE_SIZE", "1 GB")
+    with pytest.warns(UserWarning, match='HEADRACE_CACHE_SIZE is "1 GB"'):
+        folder_hash(folder, 1)
