@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
 import pytest
 import torch
 from PIL import Image
@@ -89,6 +90,41 @@ PIPELINES: dict[str, list[Any]] = {
 }
 
 
+# As the references of torchvision compose them, in sizes of these images.
+MOSTLY_MEAN = {tv_tensors.Mask: 0, "others": (123, 117, 104)}
+LAST = [
+    v2.ToDtype(torch.float, scale=True),
+    v2.ConvertBoundingBoxFormat("XYXY"),
+    v2.SanitizeBoundingBoxes(),
+    v2.ToPureTensor(),
+]
+PRESETS: dict[str, list[Any]] = {
+    "detection hflip": [FLIP, *LAST],
+    "detection multiscale": [v2.RandomShortestSize((40, 50, 60), 90), FLIP, *LAST],
+    "detection ssdlite": [v2.RandomIoUCrop(), FLIP, *LAST],
+    "detection zoomed out": [v2.RandomZoomOut(MOSTLY_MEAN), v2.RandomIoUCrop(), FLIP, *LAST],
+    "segmentation": [
+        *(v2.RandomResize(30, 90), FLIP, v2.Pad(40, {tv_tensors.Mask: 255, "others": 0})),
+        v2.RandomCrop(48),
+        v2.ToDtype(
+            {
+                torch.Tensor: torch.float32,
+                tv_tensors.Image: torch.float32,
+                tv_tensors.Mask: torch.int64,
+                "others": None,
+            },
+            scale=True,
+        ),
+        *(v2.Normalize(MEAN, STD), v2.ToPureTensor()),
+    ],
+    "filled by class": [
+        v2.Pad(5, {tv_tensors.Image: 9, torch.Tensor: 8, tv_tensors.Mask: 7, "others": 6}),
+        *LAST,
+    ],
+}
+BACKENDS: dict[str, list[Any]] = {"tv_tensor": [v2.ToImage()], "tensor": [v2.PILToTensor()]}
+
+
 def passed(kind: Any, dataset: Any, **options: Any) -> list[Any]:
     torch.manual_seed(5)
     loader = kind(dataset, 3, collate_fn=together, **options)
@@ -114,6 +150,28 @@ def test_a_pairs_image_is_native_and_all_of_it_torchvisions(
 
 
 @WORKERS
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_for_pairs_are_native_and_torchvisions(
+    paths: list[Path], name: str, backend: str, workers: int
+) -> None:
+    transform = v2.Compose([*BACKENDS[backend], *PRESETS[name]])
+    dataset = Pairs(paths, transform, lambda image: image)
+    found = passed(hr.DataLoader, dataset, strict=True, ahead=0, num_workers=workers)
+    assert equal(found, passed(data.DataLoader, dataset, num_workers=workers))
+
+
+@WORKERS
+def test_the_ssd_preset_of_pil_images_is_native(paths: list[Path], workers: int) -> None:
+    distorted = [v2.RandomPhotometricDistort(), v2.RandomZoomOut(MOSTLY_MEAN), v2.RandomIoUCrop()]
+    by_class = v2.Pad(3, {PIL.Image.Image: 9, "others": 6})
+    transform = v2.Compose([*distorted, by_class, FLIP, v2.ToImage(), *LAST])
+    dataset = Pairs(paths, transform, lambda image: image)
+    found = passed(hr.DataLoader, dataset, strict=True, ahead=0, num_workers=workers)
+    assert equal(found, passed(data.DataLoader, dataset, num_workers=workers))
+
+
+@WORKERS
 def test_stacked_images_of_pairs_are_native(paths: list[Path], workers: int) -> None:
     steps = [v2.Resize((30, 40)), v2.ToDtype(torch.float32, scale=True)]
 
@@ -131,7 +189,7 @@ def test_stacked_images_of_pairs_are_native(paths: list[Path], workers: int) -> 
 AS_EVER: dict[str, list[Any]] = {
     "colours": [v2.ColorJitter((1.3, 1.3)), v2.Resize(30)],
     "not antialiased": [v2.Resize(30, antialias=False)],
-    "padded": [v2.Pad(3, fill=7), v2.Resize((30, 40))],
+    "grey": [v2.RandomGrayscale(1.0), v2.Resize((30, 40))],
     "turned": [v2.RandomRotation((90, 90)), v2.CenterCrop(20)],
     "a function": [v2.Lambda(lambda image: image * 2, tv_tensors.Image), v2.CenterCrop(20)],
 }

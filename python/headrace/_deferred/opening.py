@@ -33,10 +33,10 @@ def _open(
     name: Any = ""
     if isinstance(fp, str | bytes | os.PathLike):
         name = os.fspath(fp)
-        opened = _opened_file(found, name, -1)
+        opened = opened_file(found, name, -1)
     elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
         # A file of an archive has a name, too, and other bytes; it is none of these.
-        opened = _opened_file(found, fp.name, fp.fileno())
+        opened = opened_file(found, fp.name, fp.fileno())
     elif type(fp) is io.BytesIO:
         opened = _opened_bytes(fp.getvalue())
     else:
@@ -59,7 +59,7 @@ def _open(
     return image
 
 
-def _opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:
+def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:
     path = os.fsencode(name) if isinstance(name, str | bytes) else b""
     path = path if path.startswith(b"/") else os.path.abspath(path)
     # Its own position in the file, and its own time to be closed.

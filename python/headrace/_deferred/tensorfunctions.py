@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import Any
+
+import PIL.Image
 
 from headrace._deferred.arriving import kind_of
 from headrace._deferred.chain import Form, Step
-from headrace._deferred.image import LARGEST, native_chain
+from headrace._deferred.image import LARGEST, DeferredImage, native_chain
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import Part, PendingTensor, pending
@@ -114,18 +117,71 @@ def _image(found: Recording, original: Any, cls: Any, data: Any) -> Any:
     return _to_image(found, original, data)
 
 
+def _pad(
+    found: Recording,
+    original: Any,
+    image: Any,
+    padding: Any,
+    fill: Any = None,
+    padding_mode: Any = "constant",
+) -> Any:
+    part = part_of(image)
+    sides = list(padding) if isinstance(padding, list | tuple) else [padding]
+    sides = (sides * 4)[:4] if len(sides) in (1, 2) else sides  # left, top, right, bottom
+    values = list(fill) if isinstance(fill, list | tuple) else [0 if fill is None else fill]
+    if part is None or part.form != Form() or padding_mode != "constant":
+        return NOT_RECORDED
+    if len(sides) != 4 or not _whole(*sides) or min(sides) < 0 or len(values) not in (1, 3):
+        return NOT_RECORDED
+    if not all(isinstance(v, int | float) and 0 <= v <= 255 and v == int(v) for v in values):
+        return NOT_RECORDED
+    width, height = part.chain.size
+    both = (sides[0] + width + sides[2], sides[1] + height + sides[3])
+    if max(both) > LARGEST:
+        return NOT_RECORDED
+    colour = [int(v) for v in values] * (3 // len(values))
+    return _then(part, both, name="Pad", padding=sides, fill=colour)
+
+
+def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> Any:
+    """The channels of a tensor, and of a PIL image."""
+    listed = permutation.tolist() if hasattr(permutation, "tolist") else permutation
+    order = list(listed) if isinstance(listed, list | tuple) else []
+    if sorted(order) != [0, 1, 2]:
+        return NOT_RECORDED
+    step = {"name": "PermuteChannels", "permutation": order}
+    part, chain = part_of(image), native_chain(image)
+    if part is not None:
+        return _then(part, part.chain.size, **step) if part.form == Form() else NOT_RECORDED
+    if chain is None or chain.mode != "RGB":
+        return NOT_RECORDED
+    made = Step(json.dumps(step), partial(original, permutation=permutation))
+    return DeferredImage(chain.then(made, chain.size))
+
+
+# ---- what is looked up by the very class ---------------------------------------------------------
+
+
 def _to_dtype(found: Recording, original: Any, self: Any, inpt: Any, params: Any) -> Any:
-    """``v2.ToDtype`` with a dtype for each kind, which it looks up by the very class."""
-    image = sys.modules["torchvision.tv_tensors"].Image
-    if type(inpt) is not image_kind() or not isinstance(self.dtype, dict):
+    """``v2.ToDtype`` with a dtype for each class."""
+    if not isinstance(inpt, PendingTensor) or not isinstance(self.dtype, dict):
         return NOT_RECORDED
-    if image not in self.dtype:
+    if inpt.plain not in self.dtype:
         return NOT_RECORDED
-    dtype = self.dtype[image]
+    dtype = self.dtype[inpt.plain]
     functional = sys.modules["torchvision.transforms.v2.functional"]
     if dtype is None:
-        return NOT_RECORDED
+        return inpt
     return self._call_kernel(functional.to_dtype, inpt, dtype=dtype, scale=self.scale)
+
+
+def _fill_of(found: Recording, original: Any, fill_dict: Any, inpt_type: Any) -> Any:
+    """The ``fill`` of v2's transforms for each class."""
+    if issubclass(inpt_type, PendingTensor):
+        return original(fill_dict, inpt_type.plain)
+    if issubclass(inpt_type, DeferredImage):
+        return original(fill_dict, PIL.Image.Image)
+    return NOT_RECORDED
 
 
 def image_kind() -> Any:
@@ -141,8 +197,14 @@ KERNELS: dict[str, dict[str, Handler]] = {
         "center_crop_image": _center_crop,
         "crop_image": _crop,
         "horizontal_flip_image": _flip("RandomHorizontalFlip"),
+        "pad_image": _pad,
         "resize_image": _resize,
         "vertical_flip_image": _flip("RandomVerticalFlip"),
     },
+    "torchvision.transforms.v2.functional._color": {
+        "_permute_channels_image_pil": _permute,
+        "permute_channels_image": _permute,
+    },
     "torchvision.transforms.v2._misc": {"ToDtype.transform": _to_dtype},
+    "torchvision.transforms.v2._utils": {"_get_fill": _fill_of},
 }
