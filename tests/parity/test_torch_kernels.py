@@ -92,13 +92,16 @@ def test_what_is_compared_with_torch_passes_with_its_kernels_of_this_level_too(l
         sys.path.insert(0, sys.argv[1])
         import torch
         from torchvision.transforms import v2
-        import test_augmix, test_label_ops, test_recipe_translation, test_torch_kernels as kernels
+        import test_augmix, test_label_ops, test_recipe_translation, test_tensor_resize
+        import test_torch_kernels as kernels
 
         assert torch.backends.cpu.get_cpu_capability() == sys.argv[2]
         for name in kernels.KERNELS:
             kernels.test_this_kernel_has_one_of_the_two_roundings_and_no_other(name)
         test_augmix.test_the_ops_of_a_chain_are_torchvisions_on_tensors()
         test_label_ops.test_a_mask_is_moved_as_torchvision_moves_it("perspective")
+        for name in test_tensor_resize.FILTERS:
+            test_tensor_resize.test_a_resize_of_a_tensor_of_bytes_is_torchs_in_every_byte(name)
         translation = test_recipe_translation
         translation.test_a_policys_solarize_leaves_the_values_alone_that_torchvisions_leaves(v2)
         """,
