@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from headrace._deferred import switches
+from headrace._deferred import decoding, switches
 from headrace._deferred.chain import Chain, Form, Step
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
@@ -37,7 +37,7 @@ _done: set[str] = set()
 
 def switch() -> None:
     """Has those that are imported by now record while a dataset's code runs."""
-    for name in (*_CLASSES, *_FUNCTIONALS, *FUNCTIONS, "torch.random"):
+    for name in (*_CLASSES, *_FUNCTIONALS, *FUNCTIONS, *decoding.FUNCTIONS, "torch.random"):
         if name not in _done and _imported(name):
             _done.add(name)
             _switch(name, vars(sys.modules[name]))
@@ -50,7 +50,7 @@ def _imported(name: str) -> bool:
 
 
 def _switch(name: str, names: dict[str, Any]) -> None:
-    for function, handler in FUNCTIONS.get(name, {}).items():
+    for function, handler in (FUNCTIONS | decoding.FUNCTIONS).get(name, {}).items():
         kind, _, method = function.rpartition(".")
         own = (vars(names[kind]) if kind in names else names).get(method)
         switches.add(getattr(own, "__func__", own), handler)  # of a static method its function

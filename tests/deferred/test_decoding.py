@@ -1,0 +1,73 @@
+"""Images that a dataset decodes with torchvision.io: tensors of bytes to come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torchvision.io
+from torch.utils import data
+from torchvision.io import ImageReadMode
+from torchvision.transforms import v2
+
+import headrace as hr
+import images
+from deferred.test_own_code import Opens, compared
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:headrace.DataLoader")
+
+
+DECODED: dict[str, Callable[[str], Any]] = {
+    "a path": torchvision.io.read_image,
+    "RGB": lambda path: torchvision.io.read_image(path, ImageReadMode.RGB),
+    "named": lambda path: torchvision.io.decode_image(path, mode="RGB"),
+    "bytes": lambda path: torchvision.io.decode_image(torchvision.io.read_file(path)),
+    "a JPEG": lambda path: torchvision.io.decode_jpeg(torchvision.io.read_file(path)),
+}
+
+
+@pytest.mark.parametrize("how", DECODED)
+@pytest.mark.parametrize("end", ["bytes", "resized"])
+def test_what_torchvision_io_decodes_has_its_bytes(tmp_path: Path, how: str, end: str) -> None:
+    files = [images.jpeg(50, 44, seed=1), images.jpeg(60, 41, colour="grey", seed=2)]
+    files.append(images.jpeg(47, 53, "4:4:4", flags=("progressive",)))
+    for number, file in enumerate(files):
+        (tmp_path / f"{number}.jpg").write_bytes(file)
+        os.utime(tmp_path / f"{number}.jpg", (1e9, 1e9))
+    resized = v2.Compose([v2.Resize((31, 30)), v2.ToDtype(torch.float32, scale=True)])
+    ends: dict[str, Any] = {"bytes": lambda image: image, "resized": resized}
+    opens = Opens(
+        [str(tmp_path / f"{number}.jpg") for number in range(len(files))],
+        lambda path, index: (ends[end](DECODED[how](path)), index),
+    )
+    strict = end == "bytes" or how in ("RGB", "named")  # one channel is resized in Python
+    compared(opens, strict=strict, batch_size=None)
+
+
+def test_other_ways_of_torchvision_io_are_its_own(tmp_path: Path) -> None:
+    (tmp_path / "0.png").write_bytes(images.png(30, 20, 2))
+    (tmp_path / "1.jpg").write_bytes(images.jpeg(30, 20))
+    ways = [
+        lambda path: torchvision.io.read_image(str(tmp_path / "0.png")),
+        lambda path: torchvision.io.read_image(path, ImageReadMode.GRAY),
+        lambda path: torchvision.io.read_image(path, apply_exif_orientation=True),
+    ]
+    for way in ways:
+        opens = Opens([str(tmp_path / "1.jpg")] * 2, lambda path, index, way=way: way(path))
+        compared(opens, strict=False)
+
+
+def test_a_bad_file_is_torchvision_ios_error(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jpg"
+    path.write_bytes(images.jpeg(60, 50)[:300])
+    opens = Opens([str(path)], lambda path, index: torchvision.io.read_image(path))
+    with pytest.raises(RuntimeError) as expected:
+        list(data.DataLoader(opens))
+    with contextlib.closing(hr.DataLoader(opens)) as loader, pytest.raises(RuntimeError) as found:
+        list(loader)
+    assert str(found.value) == str(expected.value)
