@@ -69,6 +69,16 @@ func TestWhatParquetHasAndIsNotReadIsUnsupportedByName(t *testing.T) {
 	require.ErrorContains(t, err, "the footer is encrypted")
 }
 
+func TestASingleFolderOfDataIsPassedOverAndOneOfAnotherSplitIsNot(t *testing.T) {
+	data := fixture(t, "photos.parquet")
+	dir := put(t, map[string][]byte{"data/train-0.parquet": data, "data/test-0.parquet": data, "README.md": []byte("#")})
+	require.Equal(t, int64(7), open(t, dir, Options{Split: "test"}).Len())
+	dir = put(t, map[string][]byte{"train/0.parquet": data})
+	require.Equal(t, int64(7), open(t, dir, Options{}).Len())
+	_, err := Open(dir, Options{Split: "test"})
+	require.ErrorContains(t, err, `expected one of ["train"]`)
+}
+
 func TestColumnsThatNobodyAskedForAreNotRead(t *testing.T) {
 	d := open(t, "testdata/delta.parquet", Options{Label: "small", Fields: []string{"text"}})
 	require.Equal(t, int64(39000), labels(t, d)[39])

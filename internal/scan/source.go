@@ -131,7 +131,7 @@ func foldersOfContainers(dir string) []string {
 }
 
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
-	if len(splits) == 1 && o.Split != splits[0] { // the folder of the data alone, as repositories of Hugging Face have it
+	if len(splits) == 1 && o.Split != splits[0] && (o.Split == "" || !splitName.MatchString(splits[0])) { // the folder of the data alone, as repositories of Hugging Face have it
 		return openFolder(filepath.Join(source, splits[0]), o)
 	}
 	if o.Split == "" || !slices.Contains(splits, o.Split) {
