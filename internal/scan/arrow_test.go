@@ -10,6 +10,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -99,10 +103,53 @@ func TestTheOrderOfASavedDatasetIsThatOfItsState(t *testing.T) {
 	for state, want := range map[string]string{
 		`{"_data_files": [{"filename": "../a.arrow"}]}`: "expected the name of a file beside it",
 		`{"_data_files": []}`:                           "the dataset has no data file",
-		`{"_data_files": [{"filename": "a"}], "_indices_data_files": [{"filename": "i"}]}`: "a selection by a table of indices",
-		`{"_data_files": [{"filename": "none.arrow"}]}`:                                    "none.arrow: cannot open it",
+		`{"_data_files": [{"filename": "none.arrow"}]}`: "none.arrow: cannot open it",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "state.json"), []byte(state), 0o644))
+		_, err := Open(dir, Options{})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// rowNumbers is a table of one column, as Dataset.select makes it.
+func rowNumbers(t *testing.T, rows ...uint64) []byte {
+	var out bytes.Buffer
+	schema := arrow.NewSchema([]arrow.Field{{Name: "indices", Type: arrow.PrimitiveTypes.Uint64}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b.Field(0).(*array.Uint64Builder).AppendValues(rows, nil)
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema))
+	require.NoError(t, w.Write(b.NewRecordBatch()))
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func TestASelectionThatWasSavedAsRowNumbersHasThoseRows(t *testing.T) {
+	all := open(t, "testdata/saved", Options{})
+	files := map[string][]byte{"state.json": []byte(`{"_data_files": [{"filename": "0.arrow"}, {"filename": "1.arrow"}], "_indices_data_files": [{"filename": "indices.arrow"}]}`),
+		"0.arrow": fixture(t, "saved/data-00000-of-00002.arrow"), "1.arrow": fixture(t, "saved/data-00001-of-00002.arrow")}
+	files["indices.arrow"] = rowNumbers(t, 6, 0, 6, 3)
+	dir := put(t, files)
+	d := open(t, dir, Options{})
+	require.Equal(t, pick(contents(t, all), []int64{6, 0, 6, 3}), contents(t, d))
+	require.Equal(t, pick(labels(t, all), []int64{6, 0, 6, 3}), labels(t, d))
+	require.Equal(t, []string{"1/photo 6", "photo 0", "1/1", "photo 3"}, keys(t, d))
+	require.Equal(t, []int64{2, 2}, []int64{d.Shards()[0].Rows, d.Shards()[1].Rows})
+	for i, row := range []int64{6, 0, 6, 3} {
+		for _, f := range d.Fields() {
+			want, err := all.FieldValue(row, f.Name)
+			require.NoError(t, err)
+			found, err := d.FieldValue(int64(i), f.Name)
+			require.NoError(t, err)
+			require.Equal(t, want, found)
+		}
+	}
+	for want, rows := range map[string][]byte{
+		"indices.arrow: at byte 128: bad: row 7 of 7 is selected": rowNumbers(t, 0, 7),
+		"row 1.8446744073709552e+19 of 7 is selected":             rowNumbers(t, math.MaxUint64),
+		"the selection has no row":                                rowNumbers(t),
+		"a table of 13 columns (expected one of row numbers)":     files["0.arrow"],
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "indices.arrow"), rows, 0o644))
 		_, err := Open(dir, Options{})
 		require.ErrorContains(t, err, want)
 	}

@@ -27,6 +27,8 @@ type Options struct {
 	Fields  []string // columns to keep beside them; nil: all
 	Classes []string // names of labels in the order of their numbers
 	Split   string   // which of the splits that the names of files tell apart
+
+	rows []string // tables of the rows that are selected of a saved dataset; nil: all
 }
 
 // Formats are the containers that are read.

@@ -3,6 +3,7 @@ package scan
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,54 +12,152 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/mmap"
 )
 
 const (
-	savedState    = "state.json"        // what Dataset.save_to_disk writes beside its data
-	savedInfo     = "dataset_info.json" // and what a folder of Hugging Face's cache has, too
-	maxSavedState = 16 << 20
+	savedStateName = "state.json"        // what Dataset.save_to_disk writes beside its data
+	savedInfo      = "dataset_info.json" // and what a folder of Hugging Face's cache has, too
+	maxSavedState  = 16 << 20
 )
 
-// savedFiles are the files of a folder that Dataset.save_to_disk wrote, in the order of its rows; found is
-// false for any other folder.
-func savedFiles(dir string) (files []string, found bool, err error) {
-	path := filepath.Join(dir, savedState)
+// savedState is what Dataset.save_to_disk says of its folder.
+type savedState struct {
+	Data    *[]savedFile `json:"_data_files"`
+	Indices []savedFile  `json:"_indices_data_files"` // of versions that saved a selection as one
+}
+
+type savedFile struct {
+	Name string `json:"filename"`
+}
+
+// savedFiles are the files of a folder that Dataset.save_to_disk wrote, in the order of its rows, and those of
+// the rows that are selected of them, if not all. There are none in any other folder.
+func savedFiles(dir string) (data, indices []string, err error) {
+	path := filepath.Join(dir, savedStateName)
 	f, err := mmap.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, false, catalog.IOError(path, "cannot open it", err)
+		return nil, nil, catalog.IOError(path, "cannot open it", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxSavedState))
 	if err != nil {
-		return nil, false, catalog.IOError(path, "cannot read it", err)
+		return nil, nil, catalog.IOError(path, "cannot read it", err)
 	}
-	type name struct {
-		Filename string `json:"filename"`
-	}
-	var state struct {
-		Data    *[]name `json:"_data_files"`
-		Indices []name  `json:"_indices_data_files"` // of versions before 2.8
-	}
+	var state savedState
 	if json.Unmarshal(text, &state) != nil || state.Data == nil {
-		return nil, false, nil // a state of something else
-	}
-	if len(state.Indices) > 0 {
-		return nil, true, catalog.NewError(fault.KindUnsupported, path, "the dataset is a selection by a table of indices; Dataset.flatten_indices and save_to_disk write its rows themselves")
+		return nil, nil, nil // a state of something else
 	}
 	if len(*state.Data) == 0 {
-		return nil, true, catalog.NewError(fault.KindEmpty, path, "the dataset has no data file")
+		return nil, nil, catalog.NewError(fault.KindEmpty, path, "the dataset has no data file")
 	}
-	for _, n := range *state.Data {
-		if n.Filename == "" || !filepath.IsLocal(n.Filename) || filepath.Base(n.Filename) != n.Filename {
-			return nil, true, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Filename)
+	if data, err = savedNames(dir, path, *state.Data); err == nil {
+		indices, err = savedNames(dir, path, state.Indices)
+	}
+	return data, indices, err
+}
+
+func savedNames(dir, path string, list []savedFile) (files []string, err error) {
+	for _, n := range list {
+		if n.Name == "" || !filepath.IsLocal(n.Name) || filepath.Base(n.Name) != n.Name {
+			return nil, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Name)
 		}
-		files = append(files, filepath.Join(dir, n.Filename))
+		files = append(files, filepath.Join(dir, n.Name))
 	}
-	return files, true, nil
+	return files, nil
+}
+
+// selectRows makes a table of the rows whose numbers stand in tables of one column, in their order.
+func selectRows(t *catalog.Table, files []string) error {
+	var rows []int64
+	for _, file := range files {
+		f, err := mmap.OpenRegular(file)
+		if err != nil {
+			return catalog.IOError(file, "cannot open it", err)
+		}
+		more, err := readRowNumbers(f, int64(len(t.Shard)))
+		f.Close()
+		if err != nil {
+			return catalog.FormatError(file, err)
+		}
+		rows = append(rows, more...)
+	}
+	if len(rows) == 0 {
+		return catalog.NewError(fault.KindEmpty, files[0], "the selection has no row")
+	}
+	t.Shard, t.Offset, t.Length, t.Label = pick(t.Shard, rows), pick(t.Offset, rows), pick(t.Length, rows), pick(t.Label, rows)
+	t.Blocks, t.Frames = pick(t.Blocks, rows), pick(t.Frames, rows)
+	for i := range t.Fields {
+		t.Ints[i], t.Numbers[i], t.Places[i] = pick(t.Ints[i], rows), pick(t.Numbers[i], rows), pick(t.Places[i], rows)
+		t.Texts[i] = pickNames(t.Texts[i], rows)
+	}
+	for i := range t.Shards {
+		t.Shards[i].Rows = 0
+	}
+	for _, shard := range t.Shard {
+		t.Shards[shard].Rows++
+	}
+	keys := pickNames(&t.Keys, rows) // a row may be there twice
+	t.Keys = formats.Names{}
+	uniqueKeys(t, keys)
+	return nil
+}
+
+// pick is the values of some rows; nil of a column that there is not.
+func pick[T any](values []T, rows []int64) []T {
+	if values == nil {
+		return nil
+	}
+	picked := make([]T, len(rows))
+	for i, row := range rows {
+		picked[i] = values[row]
+	}
+	return picked
+}
+
+func pickNames(names *formats.Names, rows []int64) *formats.Names {
+	if names == nil {
+		return nil
+	}
+	picked := new(formats.Names)
+	for _, row := range rows {
+		picked.Append(string(names.Bytes(row)))
+	}
+	return picked
+}
+
+// readRowNumbers reads a table of one column of numbers, each below most.
+func readRowNumbers(f *os.File, most int64) (rows []int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	a, err := formats.NewArrow(formats.NewWindow(f), info.Size())
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Leaves) != 1 || a.Leaves[0].Kind != formats.IntLeaf && a.Leaves[0].Kind != formats.FloatLeaf {
+		return nil, fmt.Errorf("%w: a table of %d columns (expected one of row numbers)", formats.ErrBad, len(a.Leaves))
+	}
+	var value [1]formats.Value
+	for {
+		at, err := a.Next(value[:])
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		// An unsigned number of 64 bits is a float, and exact where it can be a row.
+		if n := value[0].Float; value[0].Null || !(n >= 0 && n < float64(most)) {
+			return nil, &formats.WalkError{Offset: at, Err: fmt.Errorf("%w: row %v of %d is selected", formats.ErrBad, n, most)}
+		}
+		rows = append(rows, int64(value[0].Float))
+	}
 }
 
 // isDerived is true of what Dataset.map and its like keep beside the data that they were made from.

@@ -55,6 +55,9 @@ func scan(files []string, kind string, o Options) (*catalog.Dataset, error) {
 	} else {
 		t, err = merge(root, format, shards, parts, &o)
 	}
+	if err == nil && o.rows != nil {
+		err = selectRows(t, o.rows)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,9 @@ func openFolder(source string, o Options) (*catalog.Dataset, error) {
 		}
 		return nil, err
 	}
+	if _, o.rows, wrong = savedFiles(source); wrong != nil {
+		return nil, wrong
+	}
 	return openFiles(source, files, false, o)
 }
 
@@ -97,7 +100,7 @@ func NoContainer(source string, kind catalog.Kind) error {
 // containersIn are the files of a folder that are containers by their content, sorted by name; of a dataset
 // of Hugging Face that was saved there, those that it names.
 func containersIn(dir string) ([]string, error) {
-	if files, saved, err := savedFiles(dir); saved || err != nil {
+	if files, _, err := savedFiles(dir); files != nil || err != nil {
 		return files, err
 	}
 	entries, err := os.ReadDir(dir)
