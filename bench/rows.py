@@ -28,6 +28,7 @@ class Row:
     threads: int = 0  # 0: as many as there are cores to use
     mode: str = "exact"
     variant: str = ""
+    cache: str = "off"  # of what is learned of files: "off", or "own" of the row's process
     kernel: str = "bare kernel"  # whose rate this one's is a share of
 
 
@@ -191,6 +192,24 @@ TARGETS += (
         for task, what in PROGRAMS.items()
     ),
 )
+# An ImageFolder with the changed line. Each epoch is a first one where the folder has another name
+# in each; of the later ones two epochs go by before. The same files packed stand beside them.
+LEARNED = (
+    *(
+        Row(f"ImageFolder, {what}, Headrace", "learned", "programs", variant=variant, cache=cache,
+            warm_up=warm_up, kernel="")
+        for what, variant, cache, warm_up in (
+            ("no cache", "folder anew", "off", 8),
+            ("first epochs", "folder anew", "own", 8),
+            ("later epochs", "folder again", "own", 48),
+        )
+    ),
+    Row("ImageFolder, packed, Headrace", "learned", "headrace", "packed", kernel=""),
+)  # fmt: skip
+TARGETS += (
+    Target("ImageFolder, first epochs, Headrace", "ImageFolder, no cache, Headrace", 0.9, 1.0),
+    Target("ImageFolder, later epochs, Headrace", "ImageFolder, packed, Headrace", 0.95, 1.0),
+)
 
 
 def _sweep() -> Iterator[Row]:
@@ -215,5 +234,6 @@ GROUPS = {
     "small": SMALL,
     **RECIPES,
     "programs": OWN_CODE,
+    "learned": LEARNED,
     "sweep": SWEEP,
 }

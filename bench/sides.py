@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -129,17 +130,19 @@ class Sides:
         arguments += ["--batch-size", str(row.batch_size), "--warm-up", str(row.warm_up)]
         arguments += ["--batches", str(batches), "--seconds", str(seconds)]
         arguments += ["--mode", row.mode, "--variant", variant]
-        answers = self._ask(row.peer, source, arguments, answers=len(row.scales))
+        with tempfile.TemporaryDirectory(dir=self.scratch) as place:
+            cache = place if row.cache == "own" else row.cache
+            answers = self._ask(row.peer, source, arguments, len(row.scales), cache)
         for answer in answers:
             if "refused" in answer:
                 raise LeftOut(answer["refused"])
         return answers
 
     def _ask(
-        self, peer: str, source: Path, arguments: Sequence[str], answers: int
+        self, peer: str, source: Path, arguments: Sequence[str], answers: int, cache: str = "off"
     ) -> list[dict[str, Any]]:
         command = [python_of(peer), "-m", f"peers.{peer}", str(source), *arguments]
-        environment = dict(os.environ)
+        environment = {**os.environ, "HEADRACE_CACHE": cache}
         paths = [str(ROOT / "bench")]
         if peer in ("headrace", "programs") and "PYTHONPATH" in environment:
             paths.append(environment["PYTHONPATH"])

@@ -1,14 +1,18 @@
 """Datasets with code of their own, as programs write them, under torch's loader or Headrace's.
 
 The variant says under which: "torch" (a worker process for each core), "headrace" (none), or
-"folder": the same files as an ImageFolder under Headrace's, which reads them itself.
+"folder": the same files as an ImageFolder under Headrace's, which reads them itself. "folder again"
+shuffles it in whole epochs, and "folder anew" gives it another name in each.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import itertools
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,8 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
 
     import headrace as hr
 
+    if order.variant in ("folder again", "folder anew"):
+        yield from _epochs(order)
     dataset = _dataset(order)
     sampler = torch.utils.data.RandomSampler(
         dataset, replacement=True, num_samples=EPOCH_BATCHES * order.batch_size
@@ -53,6 +59,23 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
             labels = batch["label"] if isinstance(batch, dict) else batch[1]
             # Of several views the first one stands for all: samples are counted.
             yield (images[0] if isinstance(images, list) else images), labels
+
+
+def _epochs(order: Order) -> Iterator[tuple[Any, Any]]:
+    """Epochs of an ImageFolder without end."""
+    import headrace as hr
+
+    with tempfile.TemporaryDirectory() as place:
+        for number in itertools.count():
+            link = Path(place) / str(number)
+            link.symlink_to(Path(order.source).absolute())
+            dataset = _dataset(replace(order, source=link, variant="folder"))
+            with contextlib.closing(
+                hr.DataLoader(dataset, order.batch_size, shuffle=True, drop_last=True, strict=True)
+            ) as loader:
+                yield from loader
+                while order.variant == "folder again":
+                    yield from loader
 
 
 def _dataset(order: Order) -> Any:
