@@ -6,9 +6,9 @@
  * that an inspection would not call clean gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each file adds a tenth of the work that its pixels took, and one whose rest is more
- * than what is there learns nothing this time. That is one file in twenty, and whatever the
- * transforms are, no decode is slower by more than that tenth.
+ * allowance: each file adds a twelfth of the work that its pixels took, and one whose rest is more
+ * than what is there learns nothing this time. That is one file in eight, and whatever the
+ * transforms are, passing over costs no more than that twelfth.
  */
 #include "hook.h"
 
@@ -17,7 +17,7 @@
 /* What a context begins with: some 20 photographs, so that a small set is learned at once. */
 #define FIRST_ALLOWANCE 16384
 /* Of the work that is done for pixels. */
-#define SHARE 10
+#define SHARE 12
 
 void hrn_learn_begin(hrn_context *context, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
