@@ -26,6 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import arrays
 import facts
 import packing
 import report
@@ -33,7 +34,7 @@ from rows import GROUPS, RECIPES, TARGETS, Row, Target
 from sets import ImageSet, Sets, read_all
 from sides import ROOT, LeftOut, Sides
 
-PROGRAMS = ("packing", "stages")  # groups that are no rows
+PROGRAMS = ("packing", "stages", "arrays")  # groups that are no rows
 SHORTER = 0.6  # rows without a target are timed so much shorter
 
 
@@ -247,6 +248,8 @@ def main() -> None:
         result["packing"] = packing.measure(folder, options.rounds, comparison.sides.scratch)
     if "stages" in groups:
         result["stages"] = stages(comparison.sets.original().folder, comparison.sides.scratch)
+    if "arrays" in groups:
+        result["arrays"] = arrays.measure(options.rounds, comparison.sides.scratch)
     result["seconds"] = time.perf_counter() - begun
     comparison.write()
     print("\n" + report.markdown(result))

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import arrays
 import facts
 
 PACKING_TARGET = 1000  # images a second and core, with seek points
@@ -27,6 +28,8 @@ def markdown(result: dict[str, Any]) -> str:
         lines += _sweep(entries) if group == "sweep" else _rows(entries)
     if result["ratios"]:
         lines += ["", "### ratios", "", *_ratios(result["ratios"])]
+    if "arrays" in result:
+        lines += ["", "### arrays", "", *arrays.table(result["arrays"])]
     if "packing" in result:
         lines += ["", "### packing", "", *packing_table(result["packing"])]
     if "stages" in result:
