@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../decode/decode.h"
 #include "../pixels/pixels.h"
 
 struct hrn_context {
@@ -66,6 +67,13 @@ int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length,
   context->width = *width;
   context->height = *height;
   return HRN_OK;
+}
+
+/* Arrays are the other half's, too. */
+int hrn_decode_raw(hrn_context *context, const uint8_t *bytes, size_t length, const hrn_raw *raw,
+                   hrn_status *status) {
+  (void)context, (void)bytes, (void)raw;
+  return hrn_fail(status, HRN_INTERNAL, -1, "an array of %zu bytes", length);
 }
 
 /* Nor is there an encoder: another image of the same size all the same. */
