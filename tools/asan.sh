@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 make -s --no-print-directory -C native/ctest asan BUILD="$root/.build/ctest" \
   TIMES="${TIMES:-1}" ${MUTATIONS:+MUTATIONS="$MUTATIONS"} IMAGES="${IMAGES:+$(realpath "$IMAGES")}"
 
+mkdir -p "$root/.build/ctest"
 ${CC:-gcc} -std=c11 -D_GNU_SOURCE -Wall -Wextra ${CGO_CFLAGS:-} -O1 -g -fsanitize=address,undefined \
   -fno-sanitize-recover=all header/header.c header/ctest/mutate.c ${CGO_LDFLAGS:-} -l:libz.a \
   -o "$root/.build/ctest/header"

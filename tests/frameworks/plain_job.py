@@ -1,4 +1,4 @@
-"""Run by test_installed.py: Accelerate and timm over torch's names, and ranks of torchrun's.
+"""Run by test_installed.py: Accelerate, timm, Transformers and torchrun's ranks over torch's names.
 
 Nothing here knows of Headrace, unless it is to install it itself.
 """
@@ -18,6 +18,7 @@ if "installs" in sys.argv:
     headrace.install()
 
 import torch  # noqa: E402
+from PIL import Image  # noqa: E402
 from torch.utils.data import DataLoader, DistributedSampler, Subset  # noqa: E402
 from torchvision import datasets  # noqa: E402
 from torchvision import transforms as tv  # noqa: E402
@@ -48,6 +49,38 @@ def timm() -> Any:
     dataset = create_dataset("torch/image_folder", folder)
     loader = create_loader(dataset, (3, 32, 32), 8, use_prefetcher=False, num_workers=1)
     return type(loader).__module__, sums(loader)
+
+
+class Opened(torch.utils.data.Dataset[Any]):
+    """Images that the program opens itself, as the Trainer's datasets give them."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> Any:
+        path, label = photographs.dataset.samples[4 * index]
+        return {"pixel_values": FIXED(Image.open(path).convert("RGB")), "labels": label}
+
+
+def transformers() -> Any:
+    from transformers import ResNetConfig, ResNetForImageClassification, Trainer, TrainingArguments
+
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}
+    config = ResNetConfig(layer_type="basic", num_labels=len(photographs.dataset.classes), **sizes)
+    options = {"report_to": [], "save_strategy": "no", "disable_tqdm": True, "use_cpu": True}
+    settings = TrainingArguments(
+        str(answers / "work"),
+        num_train_epochs=2,
+        per_device_train_batch_size=8,
+        logging_steps=1,
+        **options,
+    )
+    model = ResNetForImageClassification(config)
+    trainer = Trainer(model=model, args=settings, train_dataset=Opened())
+    trainer.train()
+    loader = trainer.callback_handler.train_dataloader  # Accelerate's own, around the Trainer's
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    return type(loader.base_dataloader).__module__, losses
 
 
 def ranks() -> Any:

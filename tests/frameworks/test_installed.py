@@ -47,8 +47,8 @@ def test_lightning_trains_over_headraces_loaders_to_the_same_losses(
     assert "Subset of ImageFolder  native" in err
 
 
-@pytest.mark.parametrize("what", ["accelerate", "timm"])
-def test_accelerate_and_timm_make_headraces_loaders_with_the_same_batches(
+@pytest.mark.parametrize("what", ["accelerate", "timm", "transformers"])
+def test_accelerate_timm_and_the_trainer_make_headraces_loaders_with_the_same_batches(
     tmp_path: Path, what: str
 ) -> None:
     job = (HERE / "plain_job.py", FOLDER, "HERE", what)
