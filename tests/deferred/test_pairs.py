@@ -15,6 +15,7 @@ from PIL import Image
 from torch.utils import data
 from torchvision import tv_tensors
 from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as F
 
 import headrace as hr
 import images
@@ -233,3 +234,37 @@ def test_the_programs_own_code_sees_a_tv_tensor(paths: list[Path]) -> None:
     assert [tuple(map(type, sample)) for sample in found] == [
         (tv_tensors.Image, torch.Tensor, float)
     ] * len(paths)
+
+
+def zeroed(part: Any) -> Any:
+    part.zero_()
+    return part
+
+
+SHARING: dict[str, Callable[[Any], Any]] = {
+    "a crop": lambda x: (zeroed(F.crop(x, 2, 3, 10, 10)), x)[1],
+    "the middle": lambda x: (zeroed(F.center_crop(x, [9, 8])), x)[1],
+    "a crop of a crop": lambda x: (zeroed(F.crop(F.crop(x, 2, 3, 20, 20), 1, 1, 5, 5)), x)[1],
+    "an image of it": lambda x: (tv_tensors.Image(x), zeroed(x[:, :10]))[0],
+    "a plain tensor of it": lambda x: (x.as_subclass(torch.Tensor), zeroed(x))[0],
+    "two crops": lambda x: (F.crop(x, 0, 0, 20, 20), zeroed(F.crop(x, 5, 5, 9, 9)))[0],
+    "a copy": lambda x: (zeroed(F.horizontal_flip(x)), x)[1],
+    "beyond": lambda x: (zeroed(F.crop(x, -1, 0, 20, 20)), x)[1],
+}
+
+
+@pytest.mark.parametrize("what", SHARING)
+def test_what_is_written_to_a_part_is_seen_where_torch_shows_it(
+    paths: list[Path], what: str
+) -> None:
+    class Writes(data.Dataset[Any]):
+        def __len__(self) -> int:
+            return len(paths)
+
+        def __getitem__(self, index: int) -> Any:
+            return SHARING[what](F.to_image(Image.open(paths[index])))
+
+    expected = list(data.DataLoader(Writes(), batch_size=None))
+    with contextlib.closing(hr.DataLoader(Writes(), batch_size=None)) as loader:
+        found = list(loader)
+    assert equal(found, expected)

@@ -6,6 +6,7 @@ into a plain tensor first, in place: every reference to it then holds the values
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ DTYPES = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
 }
+
+
+View = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Part(NamedTuple):
@@ -46,8 +50,10 @@ class PendingTensor(torch.Tensor):
         pinned: pin_memory() was called.
         form: shape and dtype.
         plain: the class that it has once it has values.
+        shared: the tensors with which it will have its memory in common, where there are some.
     """
 
+    shared: Shared
     plain: type[torch.Tensor] = torch.Tensor
     parts: tuple[Part | torch.Tensor, ...]
     stacked: bool
@@ -72,7 +78,17 @@ class PendingTensor(torch.Tensor):
 
     def of_kind(self, kind: type[PendingTensor]) -> PendingTensor:
         """The same values as another kind of pending tensor."""
-        return self if type(self) is kind else kind(self.parts, *self.form)
+        return self if type(self) is kind else self.seen_as(kind(self.parts, *self.form), _all)
+
+    def seen_as(self, made: PendingTensor, view: View) -> PendingTensor:
+        """Another tensor that torch gives as a view of this one: what is written to one is seen in
+        the other."""
+        shared = self.__dict__.get("shared")
+        if shared is None:
+            self.shared = shared = Shared(self)
+        shared.add(self, made, view)
+        made.shared = shared
+        return made
 
     def as_subclass(self, cls: Any) -> Any:
         """Of torch.Tensor: the same values, to come as well. torch asks nobody else here."""
@@ -122,6 +138,34 @@ class PendingTensor(torch.Tensor):
             return _NO_STORAGE
         _materialise(self)
         return self.new(*arguments)
+
+
+class Shared:
+    """Tensors to come that are views of the first of them, made together."""
+
+    def __init__(self, first: PendingTensor) -> None:
+        self._parts, self._form = first.parts, first.form
+        self._members: list[tuple[weakref.ref[PendingTensor], View]] = [(weakref.ref(first), _all)]
+
+    def add(self, base: PendingTensor, made: PendingTensor, view: View) -> None:
+        """Adds a view of one of them."""
+        (of_first,) = (seen for member, seen in self._members if member() is base)
+        self._members.append((weakref.ref(made), lambda first: view(of_first(first))))
+
+    def alive(self) -> list[tuple[PendingTensor, View]]:
+        """Those that are pending still, and that somebody refers to."""
+        members = [(member(), view) for member, view in self._members]
+        return [(one, view) for one, view in members if isinstance(one, PendingTensor)]
+
+    def make(self) -> None:
+        """Gives all of them their values, in one memory."""
+        first = _values(PendingTensor(self._parts, *self._form))
+        for one, view in self.alive():
+            replace(one, view(first))
+
+
+def _all(first: torch.Tensor) -> torch.Tensor:
+    return first.view(first.shape)
 
 
 class _NoStorage:
@@ -182,7 +226,11 @@ def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
 def _materialise(value: Any) -> None:
     """Makes plain tensors of what is pending in an argument, in place."""
     if isinstance(value, PendingTensor):
-        replace(value, _values(value))
+        shared = value.__dict__.get("shared")
+        if shared is not None and len(shared.alive()) > 1:
+            shared.make()
+        else:
+            replace(value, _values(value))
     elif isinstance(value, list | tuple):
         for part in value:
             _materialise(part)
@@ -224,7 +272,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
     value.__class__ = value.plain  # type: ignore[assignment]
-    for name in ("parts", "stacked", "pinned", "form"):
+    for name in ("parts", "stacked", "pinned", "form", "shared"):
         value.__dict__.pop(name, None)
 
 

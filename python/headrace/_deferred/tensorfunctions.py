@@ -59,7 +59,9 @@ def _crop(
     if not inside and part.form.normalize:  # whose 0 is not black
         return NOT_RECORDED
     box = {"top": top, "left": left, "height": height, "width": width}
-    return _then(part, (width, height), name="Crop", **box)
+    made = _then(part, (width, height), name="Crop", **box)
+    view = partial(original, top=top, left=left, height=height, width=width)
+    return image.seen_as(made, view) if inside else made
 
 
 def _center_crop(found: Recording, original: Any, image: Any, output_size: Any) -> Any:
@@ -72,7 +74,9 @@ def _center_crop(found: Recording, original: Any, image: Any, output_size: Any) 
     columns, rows = part.chain.size
     if part.form.normalize and (height > rows or width > columns):
         return NOT_RECORDED
-    return _then(part, (width, height), name="CenterCrop", size=sides)
+    made = _then(part, (width, height), name="CenterCrop", size=sides)
+    inside = height <= rows and width <= columns
+    return image.seen_as(made, partial(original, output_size=sides)) if inside else made
 
 
 def _resize(
