@@ -135,6 +135,7 @@ OPENINGS: dict[str, Callable[[str], Any]] = {
     "torchvision": default_loader,
     "bound early": lambda path: opened_early(path).convert("RGB"),
     "array": lambda path: Image.fromarray(images.pixels(50, 40, seed=int(path[-5]))),
+    "grey array": lambda path: Image.fromarray(images.pixels(50, 40)[..., 1].copy()).convert("RGB"),
 }
 
 

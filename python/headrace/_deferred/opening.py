@@ -91,10 +91,14 @@ def _opened_bytes(data: bytes) -> tuple[bytes, Header] | None:
 
 def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> PIL.Image.Image:
     found.opened = True
-    colours = type(obj) is np.ndarray and obj.dtype == np.uint8 and obj.ndim == 3
-    if not colours or obj.shape[2] != 3 or not obj.size or mode not in (None, "RGB"):
+    bytes_of_pixels = type(obj) is np.ndarray and obj.dtype == np.uint8 and obj.size
+    made = ""
+    if bytes_of_pixels and obj.ndim in (2, 3):
+        made = "L" if obj.ndim == 2 else "RGB" if obj.shape[2] == 3 else ""
+    if not made or mode not in (None, made):
+        found.note("an array that is not of 8-bit RGB or grey is made an image")
         return NOT_RECORDED  # type: ignore[no-any-return]
-    height, width, _ = obj.shape
+    height, width = obj.shape[:2]
     data = source.encoded_pixels(width, height, obj.tobytes())
-    chain = Chain(data, "RGB", "RGB", (width, height), (), None, Opened(data, ""))
-    return DeferredImage(chain)
+    chain = Chain(data, made, made, (width, height), (), None, Opened(data, ""))
+    return DeferredImage(chain.in_grey() if made == "L" else chain)

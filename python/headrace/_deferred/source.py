@@ -88,8 +88,9 @@ def opened(path: bytes, name: bytes) -> tuple[File, Header] | None:
 
 
 def encoded_pixels(width: int, height: int, pixels: bytes) -> bytes:
-    """RGB pixels, row by row, as a file of the engine's simplest format: a binary PPM."""
-    return b"P6 %d %d 255\n" % (width, height) + pixels
+    """RGB or grey pixels, row by row, as a file of the engine's simplest format: PPM or PGM."""
+    kind = b"P6" if len(pixels) == 3 * width * height else b"P5"
+    return kind + b" %d %d 255\n" % (width, height) + pixels
 
 
 def _name(file: io.FileIO) -> bytes:
