@@ -312,6 +312,9 @@ func (a *arrays) fingerprint(rows int64) string {
 	for _, shard := range a.shards {
 		fmt.Fprintf(h, "%d %s\n", shard.Size, shard.Ends)
 	}
+	if a.memory == nil { // the arrays of one file have the file in common
+		fmt.Fprintf(h, "%+v %+v\n", a.pixels, a.stretches)
+	}
 	var b []byte
 	for i := range a.labels {
 		if b = binary.LittleEndian.AppendUint64(b, uint64(a.labels[i])); len(b) > 1<<16 {

@@ -278,6 +278,8 @@ class Dataset:
     @property
     def handle(self) -> int:
         """The engine's handle of this dataset, which is opened where it is not yet."""
+        if "array" in self._config or "parts" in self._config:
+            held.check_in_place(self._config)
         if self._handle is None:
             self._handle = _lib.opened("hr_dataset_open", self._config)
             if arrays := self.arrays:
@@ -414,7 +416,8 @@ class Dataset:
         parts = self._config.get("parts")
         source = self._config.get("path", "files in place")
         if "array" in self._config:
-            source = "an array in memory"
+            inside = "memory" in self._config["array"]
+            source = "an array in memory" if inside else "arrays in files"
         if "containers" in self._config:
             source = f"{len(self._config['containers'])} containers"
         if parts is not None:

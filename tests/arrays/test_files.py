@@ -16,6 +16,7 @@ import torchvision
 
 import headrace as hr
 from headrace import errors, writing
+from headrace._arrays.opening import kind_of
 from headrace.transforms import CenterCrop
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (30, 8, 11, 3), np.uint8)
@@ -102,8 +103,17 @@ def test_image_and_label_choose_where_there_are_several(tmp_path):
     images, labels = in_order(hr.Dataset(path, image="second", label="b"))
     assert np.array_equal(images, IMAGES[::-1])
     assert labels == LABELS[::-1].tolist()
+    other = hr.Dataset(path, image="first", label="b").fingerprint
+    assert other != hr.Dataset(path, image="second", label="b").fingerprint
     with pytest.raises(errors.ArgumentError, match="image='third': one of"):
         hr.Dataset(path, image="third")
+
+
+def test_a_file_of_records_whose_sum_begins_with_a_brace_is_none_of_tensors(tmp_path):
+    record = struct.pack("<Q", 24) + b"{\x90\x07\x31" + bytes(40)
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(record)
+    assert kind_of(str(path)) is None
 
 
 def mnist(folder: Path, images: np.ndarray = GREYS) -> Path:

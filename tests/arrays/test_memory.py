@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import weakref
@@ -66,6 +67,9 @@ def test_an_array_of_any_axes_and_strides_gives_its_own_values(array, expected):
     assert dataset[-3].label == 37
     assert dataset.kind == "memory"
     assert len(dataset) == 40
+    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+        assert np.array_equal(in_order(again)[0], expected)
+        again.close()
     dataset.close()
 
 
@@ -158,6 +162,18 @@ def test_a_dataset_pickles_with_its_array():
     again = pickle.loads(pickle.dumps(hr.Dataset.from_arrays(COLOURS, range(40))))
     assert np.array_equal(again[5].image, COLOURS[5])
     assert again[5].label == 5
+
+
+def test_a_tensor_whose_memory_torch_moved_is_an_error_and_never_read():
+    tensor = torch.from_numpy(COLOURS.copy())
+    dataset = hr.Dataset.from_arrays(tensor)
+    tensor.share_memory_()
+    with pytest.raises(errors.ClosedError, match="memory was moved"):
+        dataset[5]
+    with pytest.raises(errors.ClosedError, match="memory was moved"):
+        hr.Loader(dataset, batch_size=8)
+    again = hr.Dataset.from_arrays(tensor)
+    assert np.array_equal(again[5].image, COLOURS[5])
 
 
 def test_a_concatenation_keeps_the_arrays_of_its_parts():

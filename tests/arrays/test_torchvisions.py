@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -164,6 +166,28 @@ def test_what_is_not_as_torchvision_makes_it_is_left_to_the_datasets_own_code():
         assert torch.equal(one[0], other[0])
         assert torch.equal(one[1], other[1])
     loader.close()
+
+
+def test_labels_of_cifar_in_another_dtype_keep_it():
+    dataset = made("CIFAR10", v1.ToTensor())
+    dataset.targets = np.array(dataset.targets, np.int32)
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=8)) as loader:
+        theirs = torch.utils.data.DataLoader(dataset, batch_size=8)
+        for (_, found), (_, expected) in zip(loader, theirs, strict=True):
+            assert torch.equal(found, expected)
+            assert found.dtype == expected.dtype == torch.int32
+
+
+def test_a_tensor_that_goes_to_another_process_is_read_where_it_was():
+    dataset = made("MNIST", v1.PILToTensor())
+    expected = dataset.data[:, None].clone()
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=10, strict=True)) as loader:
+        batches = iter(loader)
+        found = [next(batches)[0]]
+        dataset.data.share_memory_()
+        found += [images for images, _ in batches]
+        assert torch.equal(torch.cat(found), expected)
+        assert torch.equal(torch.cat([images for images, _ in loader]), expected)
 
 
 def test_labels_that_change_between_epochs_are_seen():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,32 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """An array in a dataset's configuration, which is pickled whole and tells the engine where."""
+    """An array in a dataset's configuration, which is pickled whole and tells the engine where.
 
-    def __init__(self, array: NDArray[np.uint8]) -> None:
-        self.array = array
+    Args:
+        tensor: torch's, whose memory the array is.
+    """
+
+    def __init__(self, array: NDArray[np.uint8], tensor: Any = None) -> None:
+        self.array, self._tensor = array, tensor
+
+    def __reduce__(self) -> Any:
+        # All bytes between its ends: the configuration names places by the steps that it has.
+        low, high = self.bounds()
+        data = bytes((ctypes.c_char * (high - low)).from_address(low))
+        return _anew, (data, self.array.shape, self.array.strides, self.array.ctypes.data - low)
+
+    def check_in_place(self) -> None:
+        """Refuses a tensor whose memory torch has put elsewhere, and given back, meanwhile.
+
+        Raises:
+            ClosedError: it was shared with other processes, resized or set.
+        """
+        if self._tensor is not None and self._tensor.data_ptr() != self.array.ctypes.data:
+            raise ClosedError(
+                "the tensor's memory was moved, as share_memory_() does and sending it to another "
+                "process: make the dataset behind that, or of a copy"
+            )
 
     def bounds(self) -> tuple[int, int]:
         """The addresses of its first byte and of the one behind its last."""
@@ -35,12 +58,23 @@ class Held:
         return {"address": low, "bytes": high - low}
 
 
+def _anew(data: bytes, shape: Any, strides: Any, offset: int) -> Held:
+    # A bytearray, which stays where it is and is kept by the array.
+    return Held(np.ndarray(shape, np.uint8, bytearray(data), offset, strides))
+
+
 def within(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The arrays of a dataset's configuration, and of its parts', that lie in memory."""
     if config.get("array", {}).get("memory") is not None:
         yield config["array"]
     for part in config.get("parts", ()):
         yield from within(part)
+
+
+def check_in_place(config: dict[str, Any]) -> None:
+    """Refuses arrays whose memory is elsewhere by now: ``Held.check_in_place``."""
+    for array in within(config):
+        array["memory"].check_in_place()
 
 
 def copied(config: dict[str, Any]) -> dict[str, Any]:
@@ -72,15 +106,17 @@ def config(images: Any, layout: str | None) -> dict[str, Any]:
     Raises:
         ArgumentError, UnsupportedError: it is no array of images of uint8.
     """
-    array = _array(images)
+    array, tensor = _array(images)
     if not array.size:
         raise EmptyDatasetError(f"images has the shape {array.shape}: it holds no image")
-    found, held = shapes.axes("images", array.shape, array.strides, layout), Held(array)
+    found, held = shapes.axes("images", array.shape, array.strides, layout), Held(array, tensor)
     offset = array.ctypes.data - held.bounds()[0]
     return {**found.config([(0, offset, found.stride, found.rows)]), "memory": held}
 
 
-def _array(images: Any) -> NDArray[np.uint8]:
+def _array(images: Any) -> tuple[NDArray[np.uint8], Any]:
+    """The array, and the tensor whose memory it is, if it is one's."""
+    given = None
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if tensor is not None and isinstance(images, tensor):
         shapes.check_dtype("images", images.dtype)
@@ -89,12 +125,12 @@ def _array(images: Any) -> NDArray[np.uint8]:
                 f"images is a tensor of layout {images.layout} on {images.device}: only dense "
                 "ones in the memory of the CPU are read"
             )
-        images = images.detach().numpy()
+        given, images = images, images.detach().numpy()
     if not isinstance(images, np.ndarray):
         allowed = "a NumPy array, a memory map or a torch tensor of uint8"
         raise arguments.refuse_type("images", images, allowed)
     shapes.check_dtype("images", images.dtype)
-    return images
+    return images, given
 
 
 def labels(values: Any, rows: int, numbers: Mapping[str, int] | None = None) -> list[int] | None:

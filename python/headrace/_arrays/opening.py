@@ -118,7 +118,7 @@ def kind_of(path: str) -> str | None:
         return "pt" if first.endswith(("/data.pkl", "/.format_version")) else None
     if tensors.safetensors_header(head, found.st_size) is not None:
         return "safetensors"
-    if published.idx_shape(head, found.st_size) is not None:
+    if published.idx_shape(head) is not None:
         return "idx"
     return None
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _IDX_TYPES = {8: "uint8", 9: "int8", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
-def idx_shape(head: bytes, size: int) -> tuple[int, ...] | None:
-    """The shape that an IDX file's header says; None where it is none, or of another size."""
+def idx_shape(head: bytes) -> tuple[int, ...] | None:
+    """The shape that an IDX file's header says; None where it is none."""
     if len(head) < 8 or head[:2] != b"\0\0" or head[2] not in _IDX_TYPES or not 1 <= head[3] <= 4:
         return None
     count = head[3]
@@ -50,7 +50,7 @@ def _idx(path: str, name: str) -> Stored:
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         head = file.read(20)
-    shape = idx_shape(head, size)
+    shape = idx_shape(head)
     if shape is None:
         raise bad(path, "bad header: no IDX file of up to 4 dimensions")
     dtype, begin = _IDX_TYPES[head[2]], 4 + 4 * len(shape)

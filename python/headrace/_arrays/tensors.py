@@ -29,7 +29,10 @@ _MOST_HEADER = 100_000_000  # safetensors' own bound
 def safetensors_header(head: bytes, size: int) -> int | None:
     """The length of a safetensors header that a file begins with, None where it is none."""
     length = int.from_bytes(head[:8], "little")
-    if head[8:9] != b"{" or len(head) < 9 or not 2 <= length <= min(_MOST_HEADER, size - 8):
+    # A TFRecord, too, begins with a length; behind it stands a sum, which may be any byte.
+    if head[8:10] not in (b'{"', b"{}", b"{ ", b"{\n") or not 2 <= length <= min(
+        _MOST_HEADER, size - 8
+    ):
         return None
     return length
 
@@ -42,7 +45,7 @@ def read_safetensors(path: str) -> list[Stored]:
 
     size = os.path.getsize(path)
     with open(path, "rb") as file:
-        length = safetensors_header(file.read(9), size)
+        length = safetensors_header(file.read(10), size)
         if length is None:
             raise wrong("its length is more than the file's, or it is no JSON")
         file.seek(8)

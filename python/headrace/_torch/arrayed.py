@@ -26,16 +26,31 @@ _KINDS = {
     "SVHN": _Kind("labels", np.ndarray, (None, 3, None, None), "NCHW"),
     "STL10": _Kind("labels", np.ndarray, (None, 3, None, None), "NCHW"),
 }
+_AS_THEY_ARE = ("CIFAR10",)  # gives labels as they lie there; the others make ints of them
 # FashionMNIST, KMNIST, EMNIST and CIFAR100 inherit their ``__getitem__`` from two of these.
 NAMES = tuple(_KINDS)
 
 
 class Pixels(NamedTuple):
-    """The array of a dataset, and the labels as they were when it was looked at."""
+    """The array of a dataset, and the labels as they were when it was looked at.
+
+    Attributes:
+        place: address, shape and steps of its values, by which another one is noticed.
+    """
 
     array: Any
     layout: str
     labels: list[int]
+    place: Any
+
+    def values(self) -> Any:
+        """The array, where nothing moves it. torch moves a tensor's memory when it goes to another
+        process, whoever reads it, so of tensors it is a copy."""
+        return self.array.clone() if isinstance(self.array, torch.Tensor) else self.array
+
+    def same_as(self, other: Pixels) -> bool:
+        """Whether both are the same values in memory."""
+        return self.array is other.array and self.place == other.place
 
     @property
     def grey(self) -> bool:
@@ -71,12 +86,16 @@ def pixels(dataset: Any, name: str) -> Pixels:
         raise UnsupportedError(f"{title} has data that is not torchvision's")
     if isinstance(array, torch.Tensor) and (array.device.type != "cpu" or array.is_sparse):
         raise UnsupportedError(f"{title} has data that is not in the memory of the CPU")
-    return Pixels(array, kind.layout, _labels(title, labels, int(shape[0])))
+    found = _labels(title, labels, int(shape[0]), name in _AS_THEY_ARE)
+    view: Any = array.detach().numpy() if isinstance(array, torch.Tensor) else array
+    return Pixels(array, kind.layout, found, (view.ctypes.data, view.shape, view.strides))
 
 
-def _labels(title: str, labels: Any, count: int) -> list[int]:
+def _labels(title: str, labels: Any, count: int, as_they_are: bool) -> list[int]:
     if isinstance(labels, torch.Tensor | np.ndarray):
-        whole = str(labels.dtype).removeprefix("torch.").startswith(("int", "uint"))
+        dtype = str(labels.dtype).removeprefix("torch.")
+        # Others would be collated to their own dtype.
+        whole = dtype == "int64" if as_they_are else dtype.startswith(("int", "uint"))
         if len(labels.shape) != 1 or not whole:
             raise UnsupportedError(f"{title} has labels that are no whole numbers")
         labels = labels.tolist()

@@ -65,7 +65,7 @@ class Contents:
             and all(map(operator.is_, self.sources, other.sources))
             and self.lists == other.lists
             and len(self.pixels) == len(other.pixels)
-            and all(a.array is b.array for a, b in zip(self.pixels, other.pixels, strict=True))
+            and all(a.same_as(b) for a, b in zip(self.pixels, other.pixels, strict=True))
             and np.array_equal(self.rows, other.rows)
         )
 
@@ -197,7 +197,7 @@ class Samples:
         self.labels = [label for labels in contents.lists for label in labels]
         self.dataset = _one(
             [
-                Dataset.from_arrays(one.array, one.labels, layout=one.layout)
+                Dataset.from_arrays(one.values(), one.labels, layout=one.layout)
                 for one in contents.pixels
             ]
         )
