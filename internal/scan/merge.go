@@ -195,13 +195,16 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 	for i, name := range t.Classes {
 		texts[name] = int64(i)
 	}
+	measured := seen[fractionLabel] > 0 && !named // a column of measured values, of which some are whole
 	for shard, p := range parts {
 		for i := range p.labels {
 			l := &p.labels[i]
 			number := int64(catalog.NoLabel)
 			switch l.kind {
 			case intLabel:
-				number = l.number
+				if !measured {
+					number = l.number
+				}
 			case textLabel:
 				number = texts[l.text]
 				if o.Classes != nil && !slices.Contains(o.Classes, l.text) {
@@ -214,8 +217,8 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 			t.Label = append(t.Label, number)
 		}
 	}
-	if seen[fractionLabel] > 0 && !named {
-		t.Warnings = append(t.Warnings, "the labels are fractions, which are no classes: they are the field \"label\", and every such label is -1")
+	if measured {
+		t.Warnings = append(t.Warnings, "labels are fractions, which are no classes: they are the field \"label\", and every label is -1")
 		var values []float64
 		for _, p := range parts {
 			for i := range p.labels {
