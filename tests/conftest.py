@@ -16,6 +16,7 @@ import torch
 
 import forking
 import headrace as hr
+from deferred.at_once import AtOnce, compare_all
 from images import plain_tree
 from timing import eventually
 
@@ -125,6 +126,12 @@ def forked() -> Iterator[forking.Parent]:
     parent = forking.Parent()
     yield parent
     parent.close()
+
+
+@pytest.fixture(autouse=os.environ.get("HEADRACE_AT_ONCE") == "1")
+def at_once(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
+    """All that is made late is compared with what is made at once; of tests of deferred images."""
+    return compare_all(monkeypatch)
 
 
 @pytest.fixture(scope="session")

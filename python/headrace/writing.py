@@ -195,7 +195,7 @@ def _containers(source: Path | Sequence[Path] | Dataset, *choices: Any) -> dict[
         if any(choice is not None for choice in choices):
             raise arguments.refuse("source", source, "no further choice for a dataset")
         return found
-    found = opening.config(source, *choices)
+    found = opening.config(source, *choices, what="source")
     if found is not None:
         return found
     found = containers.config("source", source, *choices)

@@ -42,6 +42,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
     "Dataset": {
         "path": SOURCES,
         **CONTAINERS,
+        "layout": ["NWHC", b"NHWC", 3],
         "root": [value for value in PATHS if value is not None],
         "backend": ["carrier pigeon", None, 3],
         "index_dir": [value for value in PATHS if value is not None],

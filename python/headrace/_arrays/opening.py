@@ -42,17 +42,19 @@ def config(
     classes: Sequence[str] | None,
     split: str | None,
     layout: str | None = None,
+    what: str = "path",
 ) -> dict[str, Any] | None:
     """What the engine is told of the arrays at a path; None where other things lie there.
 
     Args:
         path: of a file or folder, or several of CIFAR's files.
+        what: the name of that argument.
 
     Raises:
         ArgumentError, UnsupportedError, BadFileError: they are arrays that cannot be read so.
     """
     several = isinstance(path, list | tuple)
-    paths = [_local(one) for one in path] if several else [_local(path)]
+    paths = [_local(what, one) for one in (path if several else [path])]
     kind = format if format in FORMATS else None
     if kind is None and format is not None:
         return None
@@ -78,8 +80,8 @@ def config(
     return stored.config(arrays, image, label, classes, layout, _opened)
 
 
-def _local(path: Any) -> str:
-    return arguments.found_path(arguments.path("path", path))
+def _local(what: str, path: Any) -> str:
+    return arguments.found_path(arguments.path(what, path))
 
 
 def _cifar(paths: list[str], kind: str | None) -> tuple[str | None, list[str]]:
