@@ -1,11 +1,12 @@
 package cache
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,7 +46,7 @@ func (w *writer) begin() {
 		}
 	}
 	if w.keys == nil && c.makeRoom(list) {
-		var name [8]byte
+		var name [nameDigits / 2]byte
 		rand.Read(name[:]) // never fails
 		w.take(hex.EncodeToString(name[:]), true)
 	}
@@ -85,7 +86,8 @@ func (c *Cache) lock() *os.File {
 	return nil
 }
 
-// list is what lies in the directory, the segment that was used last at the end. With the lock held.
+// list is the segments of the directory, the one that was used last at the end. What else lies there, a
+// user's own files, is neither counted nor touched. With the lock held.
 func (c *Cache) list() []found {
 	directory, err := os.Open(c.dir)
 	if err != nil {
@@ -93,27 +95,39 @@ func (c *Cache) list() []found {
 	}
 	defer directory.Close()
 	files, _ := directory.Readdir(-1)
-	whole := make(map[string]found)
+	data := make(map[string]int64)
+	var list []found
 	for _, file := range files {
-		name, isKeys := strings.CutSuffix(file.Name(), keysSuffix)
-		name, isData := strings.CutSuffix(name, dataSuffix)
-		if !isKeys && !isData || !file.Mode().IsRegular() {
-			continue
+		name, suffix, ok := segmentOf(file.Name())
+		switch {
+		case !ok || !file.Mode().IsRegular():
+		case suffix == dataSuffix:
+			data[name] = file.Size()
+		case c.isSegment(name):
+			list = append(list, found{name, file.Size(), file.ModTime()})
 		}
-		f := whole[name]
-		f.name = name
-		f.size += file.Size()
-		if isKeys {
-			f.used = file.ModTime() // data alone is what an eviction left that was killed: the oldest
-		}
-		whole[name] = f
 	}
-	list := make([]found, 0, len(whole))
-	for _, f := range whole {
-		list = append(list, f)
+	for i := range list {
+		list[i].size += data[list[i].name]
 	}
 	slices.SortFunc(list, func(a, b found) int { return a.used.Compare(b.used) })
 	return list
+}
+
+// isSegment: the keys begin as those of a segment do, of whatever version, or are what a killed process
+// left of such a beginning.
+func (c *Cache) isSegment(name string) bool {
+	keys, err := os.OpenFile(c.path(name+keysSuffix), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer keys.Close()
+	first := make([]byte, headBytes)
+	n, err := keys.ReadAt(first, 0)
+	if n == headBytes {
+		return bytes.HasPrefix(first, []byte(magic))
+	}
+	return err == io.EOF && bytes.HasPrefix(head(), first[:n])
 }
 
 // makeRoom removes segments until one more fits the bound, whatever size those become that are being
@@ -151,9 +165,9 @@ func (c *Cache) isWritten(name string) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 }
 
-// remove takes the keys first: data alone is nothing to a reader.
+// remove takes the data first: keys say that it is a segment's, and are nothing to a reader alone.
 func (c *Cache) remove(name string) bool {
-	for _, suffix := range []string{keysSuffix, dataSuffix} {
+	for _, suffix := range []string{dataSuffix, keysSuffix} {
 		if err := os.Remove(c.path(name + suffix)); err != nil && !os.IsNotExist(err) {
 			return false
 		}
@@ -168,13 +182,17 @@ func (w *writer) take(name string, create bool) bool {
 	if create {
 		flags |= os.O_CREATE | os.O_EXCL
 	}
-	data, err := os.OpenFile(c.path(name+dataSuffix), flags, 0o600)
+	// The keys are there before the data is, and are removed after it: data alone is never a segment's.
+	keys, err := os.OpenFile(c.path(name+keysSuffix), flags, 0o600)
 	if err != nil {
 		return false
 	}
-	keys, err := os.OpenFile(c.path(name+keysSuffix), flags, 0o600)
+	data, err := os.OpenFile(c.path(name+dataSuffix), flags, 0o600)
 	if err != nil {
-		data.Close()
+		keys.Close()
+		if create {
+			os.Remove(c.path(name + keysSuffix))
+		}
 		return false
 	}
 	if w.keysEnd, w.dataEnd, err = ends(keys, data); err == nil {

@@ -226,6 +226,64 @@ func TestTheBoundIsKeptAndWhatWasUsedLastStays(t *testing.T) {
 	c.Close()
 }
 
+func TestFilesThatAreNotTheCachesAreNeitherWrittenNorRemoved(t *testing.T) {
+	world(t)
+	dir := t.TempDir()
+	own := map[string]string{
+		"mnist.data": "a user's", "mnist.keys": "", "a.data": "alone", "b.keys": "HRCACHE",
+		"0123456789ABCDEF.keys": "", "0123456789abcdef0.data": "one digit more", "0123456789abcdef0.keys": "",
+		"0123456789abcdef.data": "of a segment's name, without keys",
+		"00000000000000aa.keys": "no head", "00000000000000aa.data": "and its neighbour",
+		"00000000000000ab.keys": strings.Repeat("no segment's head ", 10), "00000000000000ab.data": strings.Repeat("x", 2*LeastBound),
+	}
+	for name, text := range own {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0))) // what is evicted first
+	}
+	for round := range 14 {
+		c := alone(t, dir, LeastBound)
+		for i := range 100 {
+			c.Put(keyOf(1000*round+i), valueOf(1000*round+i))
+		}
+		require.Equal(t, 100, countFound(t, c, 1000*round, 1000*round+100))
+		c.Close()
+	}
+	for name, text := range own {
+		found, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, text, string(found), name)
+	}
+}
+
+func TestWhatAKilledProcessLeftOfASegmentIsUsedOrRemoved(t *testing.T) {
+	world(t)
+	for _, left := range []string{"", magic[:3], magic + "\x01"} {
+		dir := t.TempDir()
+		name := filepath.Join(dir, "0123456789abcdef")
+		require.NoError(t, os.WriteFile(name+keysSuffix, []byte(left), 0o600))
+		require.NoError(t, os.WriteFile(name+dataSuffix, make([]byte, 2*LeastBound), 0o600))
+		c := alone(t, dir, LeastBound)
+		c.Put(keyOf(1), valueOf(1))
+		c.Close()
+		require.Less(t, sizeOf(t, dir), int64(leastSegment), "too large to be used, it is removed")
+
+		dir = t.TempDir()
+		name = filepath.Join(dir, "0123456789abcdef")
+		require.NoError(t, os.WriteFile(name+keysSuffix, []byte(left), 0o600))
+		require.NoError(t, os.WriteFile(name+dataSuffix, make([]byte, 100), 0o600))
+		c = alone(t, dir, LeastBound)
+		c.Put(keyOf(1), valueOf(1))
+		c.Close()
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, files, 3, "the lock and this segment")
+		c = alone(t, dir, LeastBound)
+		require.True(t, find(t, c, 1))
+		c.Close()
+	}
+}
+
 func TestARecordThatIsTooLargeIsNotKept(t *testing.T) {
 	world(t)
 	c := alone(t, t.TempDir(), LeastBound)

@@ -17,7 +17,17 @@ import (
 const (
 	keysSuffix = ".keys"
 	dataSuffix = ".data"
+	nameDigits = 16 // hexadecimal and small, of a random number
 )
+
+// segmentOf parts the name of a segment's file; not ok for one that no segment has.
+func segmentOf(file string) (name, suffix string, ok bool) {
+	if len(file) < nameDigits || strings.Trim(file[:nameDigits], "0123456789abcdef") != "" {
+		return "", "", false
+	}
+	name, suffix = file[:nameDigits], file[nameDigits:]
+	return name, suffix, suffix == keysSuffix || suffix == dataSuffix
+}
 
 // segment is one that is open for reading.
 type segment struct {
@@ -167,7 +177,7 @@ func (c *Cache) names() []string {
 	slices.SortStableFunc(found, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	var names []string
 	for _, file := range found {
-		if name, ok := strings.CutSuffix(file.Name(), keysSuffix); ok && file.Mode().IsRegular() {
+		if name, suffix, ok := segmentOf(file.Name()); ok && suffix == keysSuffix && file.Mode().IsRegular() {
 			names = append(names, name)
 		}
 	}
