@@ -153,3 +153,43 @@ func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
 	b.Size = MostBytes + 1
 	require.Error(t, c.Copy(to, 0, b, nil))
 }
+
+func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
+	data := []byte("data")
+	from := stored(t, data)[Snappy]
+	c := NewCache(4)
+	b := Block{Stored: uint32(len(from)), Size: 4, Codec: Snappy}
+	reading, waits := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer func() {
+			if found := recover(); found != "a page that went away" {
+				t.Errorf("recovered %v", found)
+			}
+		}()
+		_ = c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) {
+			close(reading)
+			<-waits
+			panic("a page that went away")
+		})
+	})
+	<-reading
+	all.Go(func() {
+		to := make([]byte, 4)
+		if err := c.Copy(to, 0, b, func() ([]byte, error) { return from, nil }); err != nil || !bytes.Equal(data, to) {
+			t.Errorf("%q: %v", to, err)
+		}
+	})
+	for users := 0; users < 2; { // until the second one waits for the first
+		runtime.Gosched()
+		c.mu.Lock()
+		users = c.entries[b].users
+		c.mu.Unlock()
+	}
+	close(waits)
+	all.Wait()
+	require.Equal(t, int64(4), c.used)
+	other := b
+	other.Offset = 1
+	require.NoError(t, c.Copy(make([]byte, 4), 0, other, func() ([]byte, error) { return from, nil }), "the first one's place is free")
+}

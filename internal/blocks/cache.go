@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"container/list"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -100,16 +101,25 @@ func (c *Cache) take(b Block, fetch func() ([]byte, error)) *entry {
 	c.used += size
 	c.mu.Unlock()
 
-	data, err := decoded(b, fetch)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e.data, e.err, e.ready = data, err, true
-	c.decoded++
-	if err != nil {
-		c.forget(e)
-	}
-	c.changed.Broadcast()
+	// A panic of fetch goes on to the caller, who has no entry then; others must not wait for it.
+	err := errors.New("reading the block ended in a panic")
+	var data []byte
+	returned := false
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e.data, e.err, e.ready = data, err, true
+		c.decoded++
+		if err != nil {
+			c.forget(e)
+		}
+		if !returned {
+			e.users--
+		}
+		c.changed.Broadcast()
+	}()
+	data, err = decoded(b, fetch)
+	returned = true
 	return e
 }
 
