@@ -24,6 +24,9 @@ func Root(data []byte) Table {
 	return Table{data, uint64(u32(data, 0))}
 }
 
+// Size is how many bytes the buffer has that the table is of.
+func (t Table) Size() int { return len(t.data) }
+
 // Present is false of a table that is not there.
 func (t Table) Present() bool { return t.at != 0 }
 
@@ -124,7 +127,8 @@ func (t Table) Vector(n, size uint64) (elements []byte, at uint64, count int) {
 	return v.data[at : at+length*size], at, int(length)
 }
 
-// Text is the string in field n.
+// Text is the string in field n, a copy. Strings may overlap: who copies many bounds their lengths, which
+// Vector tells.
 func (t Table) Text(n uint64) string {
 	b, _, _ := t.Vector(n, 1)
 	return string(b)

@@ -47,12 +47,29 @@ func (a *Arrow) schema(schema flat.Table, at int64) error {
 	if len(a.Leaves) == 0 {
 		return wrong(fmt.Errorf("%w: the schema has no column", ErrBad))
 	}
+	if err := a.metadata(schema); err != nil {
+		return wrong(err)
+	}
+	a.chunk = make([]arrowChunk, len(a.Leaves))
+	return nil
+}
+
+// metadata keeps the first pairs of texts. Those of a writer do not overlap, so they fit the schema together.
+func (a *Arrow) metadata(schema flat.Table) error {
+	left := schema.Size()
 	schema.Tables(flat.SchemaMetadata, func(_ int, f flat.Table) {
-		if len(a.Metadata) < 16 {
+		if len(a.Metadata) >= 16 || left < 0 {
+			return
+		}
+		_, _, key := f.Vector(flat.KeyValueKey, 1)
+		_, _, value := f.Vector(flat.KeyValueValue, 1)
+		if left -= key + value; left >= 0 {
 			a.Metadata[f.Text(flat.KeyValueKey)] = f.Text(flat.KeyValueValue)
 		}
 	})
-	a.chunk = make([]arrowChunk, len(a.Leaves))
+	if left < 0 {
+		return fmt.Errorf("%w: texts of the schema's metadata that overlap: together more than its %d bytes", ErrBad, schema.Size())
+	}
 	return nil
 }
 
@@ -60,6 +77,11 @@ func (a *Arrow) schema(schema flat.Table, at int64) error {
 func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) error {
 	if len(a.fields) >= maxTableFields || len(path) >= maxArrowDepth {
 		return fmt.Errorf("%w: more than %d fields, or %d levels of them", ErrLimit, maxTableFields, maxArrowDepth)
+	}
+	// Thousands of fields may have one text as their name.
+	_, _, bytes := t.Vector(flat.FieldName, 1)
+	if err := checkName(path, bytes); err != nil {
+		return err
 	}
 	path = append(path[:len(path):len(path)], t.Text(flat.FieldName))
 	number := len(a.fields)

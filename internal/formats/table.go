@@ -1,5 +1,7 @@
 package formats
 
+import "fmt"
+
 // Leaf is a column of a table in Arrow or Parquet: one that has no columns inside it. What lies inside lists
 // has none of its own.
 type Leaf struct {
@@ -37,6 +39,17 @@ type Value struct {
 
 // The bounds of a table's schema: leaves, and all fields.
 const maxTableLeaves, maxTableFields = 1024, 4096
+
+// checkName refuses a field inside those of path whose name is too long, theirs before it.
+func checkName(path []string, bytes int) error {
+	for _, name := range path {
+		bytes += len(name)
+	}
+	if bytes > MaxNameBytes {
+		return fmt.Errorf("%w: a column's name of %d bytes (expected at most %d)", ErrLimit, bytes, MaxNameBytes)
+	}
+	return nil
+}
 
 // maxShortValue bounds the values that are read along with their places.
 const maxShortValue = MaxNameBytes
