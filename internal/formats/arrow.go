@@ -25,6 +25,7 @@ type Arrow struct {
 	at     int64   // of the next message of a stream
 	blocks []int64 // of a file: where its record batches are; nil for a stream
 	file   bool
+	walked int64 // bytes of all messages so far
 	total  int64 // rows of all batches so far
 	batch  arrowBatch
 	chunk  []arrowChunk // of each leaf: some rows that were read together
@@ -199,6 +200,10 @@ func (a *Arrow) nextBatch() error {
 	}
 	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, length: message.I64(flat.MessageBodyLength)}
 	a.at = body + a.batch.length
+	// A footer may name one batch without rows millions of times.
+	if a.walked += a.at - at; a.walked > a.size {
+		return a.wrong(fmt.Errorf("%w: record batches that overlap: up to this one they have %d bytes in a file of %d", ErrBad, a.walked, a.size))
+	}
 	switch kind := message.U8(flat.MessageHeaderType); {
 	case kind == flat.HeaderDictionaryBatch && !a.file:
 		return nil // no column that is read has one

@@ -138,3 +138,16 @@ func TestNamesAndTextsOfAnArrowSchemaThatOverlapTakeNoMoreMemoryThanTheFile(t *t
 	require.ErrorIs(t, err, ErrBad)
 	require.ErrorContains(t, err, "texts of the schema's metadata that overlap")
 }
+
+func TestRecordBatchesThatAFooterNamesAgainAreAnErrorWithItsPlace(t *testing.T) {
+	_, rows, err := rowsOfArrow(arrowFile(1, "image", 0, "", 10_000, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.Zero(t, rows)
+	file := arrowFile(1, "image", 0, "", 10_000, 1000)
+	_, _, err = rowsOfArrow(file)
+	require.ErrorIs(t, err, ErrBad)
+	var place *WalkError
+	require.ErrorAs(t, err, &place)
+	require.Equal(t, int64(8), place.Offset)
+	require.ErrorContains(t, err, "record batches that overlap")
+}
