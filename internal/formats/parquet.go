@@ -141,13 +141,16 @@ func (p *Parquet) keyValue(t *thriftReader) {
 
 // rowGroup reads RowGroup.
 func (p *Parquet) rowGroup(t *thriftReader) {
-	g := parquetGroup{rows: -1, chunks: make([]parquetChunk, 0, len(p.columns))}
+	g := parquetGroup{rows: -1}
 	t.fields(1, func(id int, kind byte) bool {
 		switch {
 		case id == 1 && kind == thriftList:
-			t.list(thriftStruct, func(i int) {
+			t.list(thriftStruct, func(int) {
+				if g.chunks == nil { // a column has a byte at least
+					g.chunks = make([]parquetChunk, 0, min(len(p.columns), len(t.data)-t.at))
+				}
 				c := p.columnChunk(t)
-				if g.chunks = append(g.chunks, c); i >= len(p.columns) {
+				if g.chunks = append(g.chunks, c); len(g.chunks) > len(p.columns) {
 					t.fail("a row group of more than %d columns", len(p.columns))
 				}
 			})
@@ -158,8 +161,13 @@ func (p *Parquet) rowGroup(t *thriftReader) {
 		}
 		return true
 	})
-	if p.groups = append(p.groups, g); len(p.groups) > maxParquetGroups {
+	n := len(p.groups)
+	switch p.groups = append(p.groups, g); {
+	case t.err != nil:
+	case n == maxParquetGroups:
 		t.err = fmt.Errorf("%w: more than %d row groups", ErrLimit, maxParquetGroups)
+	case g.rows < 0 || len(g.chunks) != len(p.columns): // at once, so that none without columns takes memory for them
+		t.err = fmt.Errorf("%w: row group %d has %d rows and %d columns (expected %d)", ErrBad, n, g.rows, len(g.chunks), len(p.columns))
 	}
 }
 
@@ -208,12 +216,15 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 	return c
 }
 
-// checkGroups: rows that a file of this size may have, and as many values in each column.
+// checkGroups: rows that a file of this size may have, as many values in each column, and columns that do not
+// overlap, for what is read again and again takes hours.
 func (p *Parquet) checkGroups() error {
-	total := int64(0)
+	total, bytes := int64(0), int64(0)
 	for n, g := range p.groups {
-		if g.rows < 0 || len(g.chunks) != len(p.columns) {
-			return fmt.Errorf("%w: row group %d has %d rows and %d columns (expected %d)", ErrBad, n, g.rows, len(g.chunks), len(p.columns))
+		for _, c := range g.chunks {
+			if bytes += c.end - c.at; bytes > p.size {
+				return fmt.Errorf("%w: columns that overlap: up to row group %d they have %d bytes in a file of %d", ErrBad, n, bytes, p.size)
+			}
 		}
 		if g.rows > p.size+leastTable {
 			total = g.rows

@@ -1,0 +1,108 @@
+package formats
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/stretchr/testify/require"
+)
+
+// Metadata in Thrift's compact protocol is written by hand: writers let nothing overlap. A field begins with
+// its distance from the one before, and its type.
+
+func thriftNumber(distance byte, n int) []byte {
+	return binary.AppendVarint([]byte{distance<<4 | thriftI64}, int64(n))
+}
+
+func thriftNumber32(distance byte, n int) []byte {
+	return binary.AppendVarint([]byte{distance<<4 | thriftI32}, int64(n))
+}
+
+func thriftText(distance byte, s string) []byte {
+	return append(binary.AppendUvarint([]byte{distance<<4 | thriftBinary}, uint64(len(s))), s...)
+}
+
+func thriftStructs(distance byte, all ...[]byte) []byte {
+	head := binary.AppendUvarint([]byte{distance<<4 | thriftList, 15<<4 | thriftStruct}, uint64(len(all)))
+	return append(head, bytes.Join(all, nil)...)
+}
+
+func together(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// chunkOf is a column of so many bytes from a place on, in a row group of so many rows.
+func chunkOf(at, size, rows int, codec format.CompressionCodec) []byte {
+	return together([]byte{3<<4 | thriftStruct}, thriftNumber32(4, int(codec)), thriftNumber(1, rows), thriftNumber(2, size), thriftNumber(2, at), []byte{0, 0})
+}
+
+func groupOf(rows int, chunks ...[]byte) []byte {
+	return together(thriftStructs(1, chunks...), thriftNumber(2, rows), []byte{0})
+}
+
+// parquetFile has the columns of these names, of bytes that are never null, and a body from byte 4 on.
+func parquetFile(body []byte, columns []string, groups ...[]byte) []byte {
+	elements := [][]byte{together(thriftText(4, "schema"), thriftNumber32(1, len(columns)), []byte{0})}
+	for _, name := range columns {
+		elements = append(elements, together(thriftNumber32(1, int(format.ByteArray)), thriftNumber32(2, 0), thriftText(1, name), []byte{0}))
+	}
+	footer := together(thriftStructs(2, elements...), thriftStructs(2, groups...), []byte{0})
+	return together([]byte(parquetMagic), body, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte(parquetMagic))
+}
+
+// pageOf is a page with its header, in which other is what nobody reads.
+func pageOf(typ format.PageType, values, size int, body []byte, other string) []byte {
+	detail := byte(2) // data_page_header
+	if typ == format.DictionaryPage {
+		detail = 4
+	}
+	return together(thriftNumber32(1, int(typ)), thriftNumber32(1, size), thriftNumber32(1, len(body)),
+		[]byte{detail<<4 | thriftStruct}, thriftNumber32(1, values), thriftNumber32(1, int(format.Plain)), thriftNumber32(1, int(format.RLE)), []byte{0},
+		thriftText(9, other), []byte{0}, body)
+}
+
+// rowsOfParquet reads all rows of a file.
+func rowsOfParquet(file []byte) (p *Parquet, rows int, err error) {
+	if p, err = NewParquet(bytes.NewReader(file), int64(len(file))); err != nil {
+		return nil, 0, err
+	}
+	values := make([]Value, len(p.Leaves))
+	for {
+		if _, err = p.Next(values); err != nil {
+			return p, rows, err
+		}
+		rows++
+	}
+}
+
+func TestColumnsOfRowGroupsThatOverlapAreAnError(t *testing.T) {
+	page := pageOf(format.DataPage, 1, 5, []byte("\x01\x00\x00\x00a"), strings.Repeat("o", 300))
+	two := together(page, page)
+	group := func(n int) []byte { return groupOf(1, chunkOf(4+n*len(page), len(page), 1, format.Uncompressed)) }
+	p, rows, err := rowsOfParquet(parquetFile(two, []string{"image"}, group(0), group(1)))
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, 2, rows)
+	require.Equal(t, []string{"image"}, p.Leaves[0].Path)
+
+	_, _, err = rowsOfParquet(parquetFile(two, []string{"image"}, group(0), group(1), group(0), group(1)))
+	require.ErrorIs(t, err, ErrBad)
+	require.ErrorContains(t, err, "columns that overlap: up to row group")
+	var place *WalkError
+	require.ErrorAs(t, err, &place)
+	require.Equal(t, int64(4+len(two)), place.Offset, "of the footer")
+}
+
+func TestRowGroupsWithoutColumnsTakeNoMemoryForThem(t *testing.T) {
+	columns := make([]string, maxTableLeaves)
+	groups := make([][]byte, 3000)
+	for i := range groups {
+		groups[i] = []byte{0}
+	}
+	file := parquetFile(nil, columns, groups...)
+	var err error
+	require.Less(t, allocated(func() { _, _, err = rowsOfParquet(file) }), uint64(8<<20))
+	require.ErrorIs(t, err, ErrBad)
+	require.ErrorContains(t, err, "row group 0 has -1 rows and 0 columns (expected 1024)")
+}
