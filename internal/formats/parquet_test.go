@@ -106,3 +106,12 @@ func TestRowGroupsWithoutColumnsTakeNoMemoryForThem(t *testing.T) {
 	require.ErrorIs(t, err, ErrBad)
 	require.ErrorContains(t, err, "row group 0 has -1 rows and 0 columns (expected 1024)")
 }
+
+func TestANameOfAParquetColumnThatIsTooLongIsALimit(t *testing.T) {
+	p, _, err := rowsOfParquet(parquetFile(nil, []string{strings.Repeat("n", MaxNameBytes)}))
+	require.ErrorIs(t, err, io.EOF)
+	require.Len(t, p.Leaves[0].Path[0], MaxNameBytes)
+	_, _, err = rowsOfParquet(parquetFile(nil, []string{strings.Repeat("n", MaxNameBytes+1)}))
+	require.ErrorIs(t, err, ErrLimit)
+	require.ErrorContains(t, err, "a column's name of 4097 bytes (expected at most 4096)")
+}

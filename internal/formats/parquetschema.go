@@ -104,6 +104,9 @@ func (p *Parquet) element(all []parquetElement, next *int, path []string, presen
 	}
 	e := &all[*next]
 	*next++
+	if err := checkName(path, len(e.name)); err != nil {
+		return err
+	}
 	path = append(path[:len(path):len(path)], e.name)
 	switch {
 	case e.repetition < 0 || e.repetition > 2 || e.leaf && e.children > 0:
