@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
 )
@@ -105,6 +106,30 @@ func TestRowGroupsWithoutColumnsTakeNoMemoryForThem(t *testing.T) {
 	require.Less(t, allocated(func() { _, _, err = rowsOfParquet(file) }), uint64(8<<20))
 	require.ErrorIs(t, err, ErrBad)
 	require.ErrorContains(t, err, "row group 0 has -1 rows and 0 columns (expected 1024)")
+}
+
+func TestPagesWithoutValuesCostNoMoreThanTheirHeaders(t *testing.T) {
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	const size = 8 << 20
+	for name, page := range map[string][]byte{
+		"of a body that decodes to much": pageOf(format.DataPage, 0, size, encoder.EncodeAll(make([]byte, size), nil), ""),
+		"of a long header":               pageOf(format.DataPage, 0, 0, nil, strings.Repeat("o", 600)),
+	} {
+		body := bytes.Repeat(page, 1000)
+		file := parquetFile(body, []string{"image"}, groupOf(1, chunkOf(4, len(body), 1, format.Zstd)))
+		require.Less(t, allocated(func() { _, _, err = rowsOfParquet(file) }), uint64(32*len(file)), name)
+		require.ErrorIs(t, err, ErrBad)
+		require.ErrorContains(t, err, "the column's pages end, 1 values are missing")
+	}
+}
+
+func TestASecondDictionaryInARowGroupIsAnError(t *testing.T) {
+	page := pageOf(format.DictionaryPage, 1, 5, []byte("\x01\x00\x00\x00a"), "")
+	body := together(page, page)
+	_, _, err := rowsOfParquet(parquetFile(body, []string{"image"}, groupOf(1, chunkOf(4, len(body), 1, format.Uncompressed))))
+	require.ErrorIs(t, err, ErrBad)
+	require.ErrorContains(t, err, "a second dictionary in a row group")
 }
 
 func TestANameOfAParquetColumnThatIsTooLongIsALimit(t *testing.T) {

@@ -23,8 +23,9 @@ type pageHeader struct {
 
 // readHeader reads the header at the next page, and says where its body begins.
 func (c *parquetColumn) readHeader() (h pageHeader, begin int64, err error) {
-	// A header has some tens of bytes, and hundreds where it holds the least and the greatest value.
-	for most := int64(512); ; most = maxPageHeader {
+	// A header has some tens of bytes, and hundreds where it holds the least and the greatest value. No more
+	// than eight times as many are read in vain.
+	for most := int64(512); ; most = min(8*most, maxPageHeader) {
 		raw := make([]byte, min(most, c.chunk.end-c.at))
 		if err := readAt(c.r, raw, c.at); err != nil {
 			return h, 0, err

@@ -191,6 +191,9 @@ func (c *parquetColumn) nextPage() error {
 		if h.values < 0 || h.values > c.values {
 			return fmt.Errorf("%w: a page of %d values, the row group has %d left", ErrBad, h.values, c.values)
 		}
+		if h.values == 0 { // nothing is decoded for it
+			return nil
+		}
 		c.values -= h.values
 		return c.readData(h, begin)
 	}
@@ -239,6 +242,9 @@ func (c *parquetColumn) take(slot *int64, bytes int64) error {
 
 // readDictionary takes the column's dictionary. Its values may be images, which lie in it.
 func (c *parquetColumn) readDictionary(h pageHeader, at int64) (err error) {
+	if c.dictionary.data != nil {
+		return fmt.Errorf("%w: a second dictionary in a row group", ErrBad)
+	}
 	if h.encoding != format.Plain && h.encoding != plainDictionary {
 		return fmt.Errorf("%w: a dictionary encoded by %v", ErrUnsupported, h.encoding)
 	}

@@ -42,6 +42,7 @@ def config(
     classes: Sequence[str] | None,
     split: str | None,
     layout: str | None = None,
+    *,
     what: str = "path",
 ) -> dict[str, Any] | None:
     """What the engine is told of the arrays at a path; None where other things lie there.
