@@ -89,6 +89,9 @@ Format = Annotated[
 Image = Annotated[str | None, typer.Option(help="The column of the images in containers.")]
 Label = Annotated[str | None, typer.Option(help="The column of the labels in containers.")]
 Split = Annotated[str | None, typer.Option(help="Which of several splits.")]
+Layout = Annotated[
+    str | None, typer.Option(help="The axes of an array of images: NHW, NHWC or NCHW.")
+]
 Root = Annotated[
     Path | None,
     typer.Option(metavar="PATH", parser=_path, help="Where the containers of an index are now."),
@@ -314,6 +317,7 @@ def info(
     image: Image = None,
     label: Label = None,
     split: Split = None,
+    layout: Layout = None,
     root: Root = None,
     as_json: AsJSON = False,
 ) -> None:
@@ -326,6 +330,7 @@ def info(
             image=image,
             label=label,
             split=split,
+            layout=layout,
             root=root,
             index_dir=index_dir,
         ) as dataset,
