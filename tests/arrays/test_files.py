@@ -98,8 +98,8 @@ def test_image_and_label_choose_where_there_are_several(tmp_path):
     np.savez(path, first=IMAGES, second=IMAGES[::-1], a=LABELS, b=LABELS[::-1])
     with pytest.raises(errors.ArgumentError, match="image= is needed"):
         hr.Dataset(path)
-    with pytest.raises(errors.ArgumentError, match="label= is needed"):
-        hr.Dataset(path, image="first")
+    with pytest.warns(UserWarning, match="every label is -1: .*may be given as label="):
+        assert hr.Dataset(path, image="first")[3].label == -1
     images, labels = in_order(hr.Dataset(path, image="second", label="b"))
     assert np.array_equal(images, IMAGES[::-1])
     assert labels == LABELS[::-1].tolist()

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace._arrays import held, shapes
 from headrace._arrays.shapes import bad
-from headrace._engine import arguments
+from headrace._engine import arguments, containers
 from headrace.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -143,13 +143,15 @@ def _labels(
             for one in arrays
             if one is not images and one.shape[:1] == (rows,) and math.prod(one.shape) == rows
         ]
-        usual = [one for one in fitting if one.name.lower() in LABELS]
-        whole = [one for one in fitting if np.dtype(one.dtype).kind in "iu"]
-        for choice in (usual, whole):
-            if len(choice) == 1:
-                return choice[0].values()
-        if usual or whole:
-            raise ArgumentError(f"label= is needed, to choose one of {_names(usual or whole)}")
+        # In a tuple of images and labels neither has a name.
+        usual = [one for one in fitting if one.name.lower() in LABELS or one.name.isdigit()]
+        if len(usual) == 1:
+            return usual[0].values()
+        if usual:
+            raise ArgumentError(f"label= is needed, to choose one of {_names(usual)}")
+        if fitting:
+            said = f"no array has a label's usual name, and every label is -1: {_names(fitting)}"
+            containers.warn_of({"warnings": [f"{said} may be given as label="]})
         return None
     if any(one.name == label for one in arrays):
         chosen = _named("label", arrays, str(label))
