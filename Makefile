@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel install test test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
+.PHONY: help setup stores build wheel install test test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
   libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs \
   coverage release clean distclean
 
@@ -41,10 +41,13 @@ install: wheel ## install the wheel into the clean environment .build/venv
 lint: setup ## gofmt, go vet, staticcheck, ruff, mypy --strict, clang-format
 	$(ENV) tools/lint.sh
 
-unit: setup ## Go tests
+stores: setup ## build the S3 server that tests run
+	@tools/versitygw.sh
+
+unit: stores ## Go tests
 	$(ENV) go test ./...
 
-race: setup ## Go tests under the race detector
+race: stores ## Go tests under the race detector
 	$(ENV) CGO_ENABLED=1 go test -race ./...
 
 asan: setup ## the C code under address and undefined-behaviour sanitizers
@@ -68,7 +71,7 @@ libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (S
 kernels: install ## the tests that compare with torch, with torch's kernels for other CPUs, Intel's among them
 	$(ENV) tools/kernels.sh
 
-pytest: install ## the whole-system tests against the installed wheel
+pytest: install stores ## the whole-system tests against the installed wheel
 	$(ENV) $(TEST_PYTHON) -m pytest $(TESTS) --ignore tests/frameworks --timeout 300 \
 	  -o faulthandler_timeout=240 --maxfail 20 --durations 10 \
 	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)

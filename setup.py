@@ -25,10 +25,15 @@ from build_backend import GO_NEEDED, GO_REQUIREMENT, go_on_path  # noqa: E402
 
 LIBRARY = "libheadrace.so"
 HEADER_LIBRARY = "libheadrace_header.so"  # without Go: header/header.h
-DEBIAN_PACKAGES = "gcc libc6-dev libjpeg-dev zlib1g-dev"
+DEBIAN_PACKAGES = "gcc libc6-dev libjpeg-dev libwebp-dev zlib1g-dev"
 # The header to include, and the archive it comes with: the codecs are linked statically, with
 # hidden symbols, for Pillow and torchvision bring other versions of them into the same process.
-C_LIBRARIES = {"jpeglib.h": "libjpeg.a", "zlib.h": "libz.a"}
+C_LIBRARIES = {
+    "jpeglib.h": "libjpeg.a",
+    "webp/decode.h": "libwebp.a",
+    "webp/demux.h": "libwebpdemux.a",
+    "zlib.h": "libz.a",
+}
 
 
 def refuse(reason: str) -> None:

@@ -21,9 +21,9 @@ if [ "${#missing[@]}" -gt 0 ]; then
     die "apt-get could not install ${missing[*]} (see .build/apt.log)."
 fi
 
-# libjpeg and zlib for arm64, with headers and static archives.
+# libjpeg, libwebp and zlib for arm64, with headers and static archives.
 sysroot=$root/.build/arm64/sysroot
-if [ ! -e "$sysroot/usr/lib/aarch64-linux-gnu/libz.a" ]; then
+if [ ! -e "$sysroot/usr/lib/aarch64-linux-gnu/libwebp.a" ]; then
   state=$root/.build/arm64/apt
   rm -rf "$sysroot" "$state"
   mkdir -p "$sysroot" "$state"/{lists,archives}/partial
@@ -32,7 +32,7 @@ if [ ! -e "$sysroot/usr/lib/aarch64-linux-gnu/libz.a" ]; then
   # Ubuntu's libjpeg-turbo8-dev is Debian's libjpeg62-turbo-dev.
   { apt-get "${options[@]}" update &&
     cd "$state/archives" &&
-    apt-get "${options[@]}" download zlib1g-dev &&
+    apt-get "${options[@]}" download zlib1g-dev libwebp-dev &&
     { apt-get "${options[@]}" download libjpeg62-turbo-dev || apt-get "${options[@]}" download libjpeg-turbo8-dev; }
   } </dev/null >"$root/.build/apt.log" 2>&1 || die "the arm64 libraries could not be fetched (see .build/apt.log)."
   cd "$root"
@@ -43,11 +43,6 @@ include=$sysroot/usr/include
 export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc
 export CGO_CFLAGS="-g -O2 -I$include -I$include/aarch64-linux-gnu"
 export CGO_LDFLAGS="-L$sysroot/usr/lib/aarch64-linux-gnu"
-# The C tests' Makefile takes include/ and lib/ of one folder.
-mkdir -p .build/arm64/prefix
-ln -sfn "$include" .build/arm64/prefix/include
-ln -sfn "$sysroot/usr/lib/aarch64-linux-gnu" .build/arm64/prefix/lib
-export LIBJPEG=$root/.build/arm64/prefix
 export CPATH=$include/aarch64-linux-gnu
 emulator="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 export HEADRACE_CTEST_RUN=$emulator

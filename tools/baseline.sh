@@ -11,14 +11,14 @@ for tool in qemu-x86_64 objdump; do
 done
 
 # This C test holds all C code of the library, and no Go, whose runtime asks the CPU itself. Functions chosen at run time end in their instruction set; libjpeg-turbo's assembly
-# has local labels after a dot.
+# has local labels after a dot, and zlib-ng's files for one instruction set two functions that do not say theirs.
 make -s --no-print-directory -C native/ctest BUILD="$root/.build/ctest" "$root/.build/ctest/windows"
 objdump -d --no-show-raw-insn .build/ctest/windows | awk '
   /^[0-9a-f]+ <.*>:$/ { name = substr($2, 2, length($2) - 3); next }
   $2 ~ /^v[a-z0-9]+$/ && $2 !~ /^ver[rw]$/ ||
   $2 ~ /^(andn|bextr|blsi|blsr|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx)[lq]?$/ { count[name]++ }
   END { for (name in count) print name, count[name] }' | sort >.build/instructions.txt
-if grep -vE '^[a-z_0-9]*_(avx2|avx512|bmi2)(\.[A-Za-z_0-9]+)? ' .build/instructions.txt; then
+if grep -viE '^[a-z_0-9]*(_|DspInit)(avx2|avx512|avx512_vnni|bmi2|vpclmulqdq(_[a-z]+)?)(\.[A-Za-z_0-9]+)? |^(adler32_fold_copy_impl|partial_fold)(\.[a-z0-9.]+)? ' .build/instructions.txt; then
   echo "baseline: those functions hold AVX or BMI instructions, and nobody asks the CPU for them" >&2
   exit 1
 fi

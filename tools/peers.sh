@@ -24,6 +24,10 @@ declare -A imports=(
   [ffcv]="import torch, ffcv.loader, ffcv.writer, PIL"
   [tf]="import tensorflow"
   [spdl]="import spdl.pipeline, spdl.io; spdl.io.ImagePackets"
+  [huggingface]="import torch, datasets"
+  [mosaic]="import torch, streaming"
+  [litdata]="import torch, litdata, zstd"
+  [lmdb]="import lmdb"
   [chart]="import matplotlib"
 )
 
@@ -73,7 +77,9 @@ install() { # name
   .venv/bin/python -m uv venv --quiet --python .venv/bin/python "$place" >"$log" 2>&1 || return 1
   case $name in
     torchvision) share_torch "$place" ;;
-    dali) share_torch "$place" && "${uv[@]}" -r "$list" >>"$log" 2>&1 ;;
+    dali | huggingface) share_torch "$place" && "${uv[@]}" -r "$list" >>"$log" 2>&1 ;;
+    # What they ask for besides is a second torch and the clients of clouds.
+    mosaic | litdata) share_torch "$place" && "${uv[@]}" --no-deps -r "$list" >>"$log" 2>&1 ;;
     ffcv)
       share_torch "$place" &&
         grep -v '^ffcv==' "$list" | "${uv[@]}" -r - >>"$log" 2>&1 &&
@@ -85,7 +91,7 @@ install() { # name
   printf '%s\n' "$wanted" >"$place/.installed"
 }
 
-for name in torchvision dali ffcv tf spdl chart; do
+for name in torchvision dali ffcv tf spdl huggingface mosaic litdata lmdb chart; do
   reason=""
   if install "$name"; then
     say "$name: ready"

@@ -21,8 +21,13 @@ compiles() { # header archive: does a program with that header link with that st
 
 missing=()
 compiles stdlib.h "" || missing+=(gcc libc6-dev)
-compiles jpeglib.h libjpeg.a || missing+=(libjpeg-dev)
 compiles zlib.h libz.a || missing+=(zlib1g-dev)
+# Codecs are built from their sources where cargo can fetch these, else they are the system's.
+builds_codecs() { command -v cargo >/dev/null && [ "${HEADRACE_CODECS:-}" != system ]; }
+if builds_codecs; then
+  command -v cmake >/dev/null || missing+=(cmake)
+  command -v nasm >/dev/null || missing+=(nasm)
+fi
 
 apt_install() {
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
@@ -36,6 +41,16 @@ apt_install() {
 
 mkdir -p .build
 if [ "${#missing[@]}" -gt 0 ]; then apt_install "${missing[@]}"; fi
+
+if builds_codecs && tools/codecs.sh; then
+  . tools/env.sh
+else
+  missing=()
+  compiles jpeglib.h libjpeg.a || missing+=(libjpeg-dev)
+  { compiles webp/decode.h libwebp.a && compiles webp/demux.h libwebpdemux.a; } || missing+=(libwebp-dev)
+  say "libjpeg-turbo and libwebp are the system's"
+  if [ "${#missing[@]}" -gt 0 ]; then apt_install "${missing[@]}"; fi
+fi
 
 # ---- Python: .venv -------------------------------------------------------------------------
 
