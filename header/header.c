@@ -24,6 +24,10 @@ typedef struct {
 static uint32_t read16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t read32(const uint8_t *p) { return read16(p) << 16 | read16(p + 2); }
 
+static uint32_t read24(const uint8_t *p) { /* little-endian */
+  return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+}
+
 static void fill(source *from, uint64_t at, size_t count) {
   ssize_t got;
   do {
@@ -107,6 +111,31 @@ static void read_png(source *from, hrh_header *out) {
   if (has_one_header(from)) found(out, HRH_PNG, modes[colour], width, height);
 }
 
+/* Sides of a frame are stored in 14 bits, those of a canvas in 24, each less one but for VP8 (RFC
+ * 9649, 2.5 to 2.7). What has several frames is left to Pillow, which can go from one to another.
+ */
+static void read_webp(source *from, hrh_header *out) {
+  enum { ANIMATION = 2, ALPHA = 16 };
+  const uint8_t *p = bytes_at(from, 0, 30);
+  if (p == NULL) return;
+  const uint32_t low = read24(p + 24), high = read24(p + 27);
+  if (memcmp(p + 12, "VP8 ", 4) == 0 && memcmp(p + 23, "\x9D\x01\x2A", 3) == 0) {
+    found(out, HRH_WEBP, HRH_RGB, (p[26] | p[27] << 8) & 0x3FFF, (p[28] | p[29] << 8) & 0x3FFF);
+  } else if (memcmp(p + 12, "VP8L", 4) == 0 && p[20] == 0x2F) {
+    const uint32_t bits = read24(p + 21) | (uint32_t)p[24] << 24;
+    const int mode = bits >> 28 & 1 ? HRH_RGBA : HRH_RGB;
+    if (bits >> 29 == 0) found(out, HRH_WEBP, mode, (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1);
+  } else if (memcmp(p + 12, "VP8X", 4) == 0 && (p[20] & ANIMATION) == 0) {
+    found(out, HRH_WEBP, p[20] & ALPHA ? HRH_RGBA : HRH_RGB, low + 1, high + 1);
+  }
+}
+
+/* How files begin that the engine decodes and whose headers have too many forms to be read here. */
+static int is_other(const uint8_t *p) {
+  return memcmp(p, "BM", 2) == 0 || memcmp(p, "GIF87a", 6) == 0 || memcmp(p, "GIF89a", 6) == 0 ||
+         memcmp(p, "II*\0", 4) == 0 || memcmp(p, "MM\0*", 4) == 0;
+}
+
 static void read_header(source *from, hrh_header *out) {
   static const uint8_t jpeg[3] = {0xFF, 0xD8, 0xFF};
   static const uint8_t png[16] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
@@ -114,6 +143,8 @@ static void read_header(source *from, hrh_header *out) {
   if (p == NULL) return;
   if (memcmp(p, jpeg, sizeof jpeg) == 0) read_jpeg(from, out);
   if (memcmp(p, png, sizeof png) == 0) read_png(from, out);
+  if (memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WEBP", 4) == 0) read_webp(from, out);
+  if (is_other(p)) out->format = HRH_OTHER;
 }
 
 static void identify(hrh_header *out, const struct stat *s) {

@@ -16,12 +16,13 @@
 #define HRH_EXPORT __attribute__((visibility("default")))
 
 /* Formats and modes; Pillow's names of them stand in python/headrace/_deferred/header.py. */
-enum { HRH_DOUBTFUL = 0, HRH_JPEG = 1, HRH_PNG = 2 };
+enum { HRH_DOUBTFUL = 0, HRH_JPEG = 1, HRH_PNG = 2, HRH_WEBP = 3, HRH_OTHER = 4 };
 enum { HRH_L = 0, HRH_RGB = 1, HRH_P = 2, HRH_LA = 3, HRH_RGBA = 4 };
 
 typedef struct {
-  int64_t format, mode; /* as above; doubtful: Pillow has to look */
-  int64_t width, height;
+  int64_t format,
+      mode; /* as above; doubtful: Pillow has to look; other: BMP, GIF or TIFF, of which */
+  int64_t width, height;    /* Pillow says mode and size, which are 0 here */
   uint64_t device, inode;   /* of a file: which it is, */
   int64_t size, changed_ns; /* and its last change */
 } hrh_header;

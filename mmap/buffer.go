@@ -101,14 +101,6 @@ func (b *Buffer) Part(from, to int64) View {
 	return View{Pointer: unsafe.Pointer(&b.memory[from]), Length: to - from}
 }
 
-// view shows the first length bytes of the Buffer's own memory.
-func (b *Buffer) view(length int64) View {
-	if length == 0 {
-		return View{}
-	}
-	return View{Pointer: unsafe.Pointer(unsafe.SliceData(b.memory)), Length: length}
-}
-
 // View is a range of readable bytes; see "Life of a View". Pointer is nil where Length is 0.
 type View struct {
 	Pointer unsafe.Pointer

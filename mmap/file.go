@@ -148,6 +148,21 @@ func (f *File) Read(b *Buffer, offset, length int64) (View, error) {
 	return f.readCopy(b, offset, length)
 }
 
+// ReadInto copies bytes from offset on to memory of the caller's, with either backend.
+func (f *File) ReadInto(to []byte, offset int64) error {
+	if offset < 0 || offset > f.size-int64(len(to)) {
+		return &Error{opRead, f.path, offset, saturatingAdd(offset, int64(len(to))), f.size, ErrBounds}
+	}
+	if !f.acquire() {
+		return &Error{opRead, f.path, offset, none, none, ErrClosed}
+	}
+	defer f.release()
+	if f.delay > 0 {
+		time.Sleep(f.delay)
+	}
+	return preadFull(f.fd, f.path, to, offset)
+}
+
 // readCopy reads into b's own memory and, once the bytes are there, needs the File no longer.
 func (f *File) readCopy(b *Buffer, offset, length int64) (View, error) {
 	b.file = nil
@@ -158,7 +173,7 @@ func (f *File) readCopy(b *Buffer, offset, length int64) (View, error) {
 	if err := preadFull(f.fd, f.path, b.memory[:length], offset); err != nil {
 		return View{}, err
 	}
-	return b.view(length), nil
+	return b.Part(0, length), nil
 }
 
 // readMapped shows the mapping after the kernel has vouched for every page of the range.

@@ -42,6 +42,22 @@ func OpenIndex(path string) (*Index, error) {
 	return x, nil
 }
 
+// MakeIndex is an Index of bytes that do not lie in a file here: fill writes all of them. path is what
+// errors call it.
+func MakeIndex(path string, size int64, fill func(to []byte) error) (*Index, error) {
+	x := &Index{path: path}
+	room, err := x.buffer.Reserve(size)
+	if err != nil {
+		return nil, at(err, path)
+	}
+	if err := fill(room); err != nil {
+		x.buffer.Free()
+		return nil, err
+	}
+	x.bytes = room
+	return x, nil
+}
+
 // Bytes are those of the file as it was opened, until Close.
 func (x *Index) Bytes() []byte { return x.bytes }
 

@@ -105,7 +105,7 @@ func readOpen(fd int, path string, size int64, b *Buffer, maxBytes int64) (View,
 	if err := preadFull(fd, path, b.memory[:size], 0); err != nil {
 		return View{}, err
 	}
-	return b.view(size), nil
+	return b.Part(0, size), nil
 }
 
 // memoryOr translates the errnos that have a meaning of their own here.

@@ -72,6 +72,7 @@ func TestAFileMadeBaselineHasItsPixelsAndAnEncodedOneIsGood(t *testing.T) {
 }
 
 func TestDamagedImagesGiveAnAnswerAndTheSameFromAnyContext(t *testing.T) {
+	runC(t, "mutate", "-n", "10000", "ctest/testdata")
 	runC(t, "mutate", "-n", "20000")
 }
 
@@ -117,6 +118,8 @@ func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) {
 	runC(t, "unfit")
 	runC(t, "unfit", "planes")
 }
+
+func TestAPNGsFiltersAreUndoneAsThePlainLoopsUndoThem(t *testing.T) { runC(t, "filters") }
 
 func TestPixelsOfAnyCoefficientsAndColoursAreLibjpegs(t *testing.T) { runC(t, "planes") }
 

@@ -32,7 +32,7 @@
 //
 // # Build
 //
-// libjpeg-turbo and zlib are linked from their static archives; the final link hides their
+// libjpeg-turbo, libwebp and zlib are linked from their static archives; the final link hides their
 // symbols, since a Python process holds other copies of each. ISO mode (-std=c11) is what makes gcc
 // keep a*b+c two roundings (-ffp-contract=off, which cgo does not let through): resize
 // coefficients must be Pillow's to the bit. Every package has the same flags.

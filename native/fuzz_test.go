@@ -1,6 +1,8 @@
 package native
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -15,6 +17,13 @@ func FuzzInspect(f *testing.F) {
 	}
 	f.Add(goJPEG(f, 20, 20))
 	f.Add(goPNG(f, 9, 9))
+	others, err := filepath.Glob("ctest/testdata/[0-9]*")
+	require.NoError(f, err)
+	for _, path := range others {
+		data, err := os.ReadFile(path)
+		require.NoError(f, err)
+		f.Add(data)
+	}
 	limits := DefaultLimits()
 	limits.MaxPixels = 1 << 20
 	context, err := NewContext(limits)

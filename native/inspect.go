@@ -5,6 +5,10 @@ package native
 #cgo nocallback hrn_inspect
 #cgo noescape hrn_inspect_seek
 #cgo nocallback hrn_inspect_seek
+#cgo noescape hrn_decode_header
+#cgo nocallback hrn_decode_header
+#cgo noescape hrn_decode_size
+#cgo nocallback hrn_decode_size
 #cgo noescape hrn_crc32c
 #cgo nocallback hrn_crc32c
 #include "native.h"
@@ -23,6 +27,10 @@ const (
 	CodecPNG     uint8 = C.HRN_CODEC_PNG
 	CodecPPM     uint8 = C.HRN_CODEC_PPM
 	CodecRaw     uint8 = C.HRN_CODEC_RAW
+	CodecWebP    uint8 = C.HRN_CODEC_WEBP
+	CodecBMP     uint8 = C.HRN_CODEC_BMP
+	CodecGIF     uint8 = C.HRN_CODEC_GIF
+	CodecTIFF    uint8 = C.HRN_CODEC_TIFF
 )
 
 // The values of Facts.Sampling: how a JPEG's colour is stored in proportion to its brightness.
@@ -47,6 +55,11 @@ const (
 	ProcessPNG           uint8 = C.HRN_PROCESS_PNG
 	ProcessPNGInterlaced uint8 = C.HRN_PROCESS_PNG_INTERLACED
 	ProcessRaw           uint8 = C.HRN_PROCESS_RAW
+	ProcessWebP          uint8 = C.HRN_PROCESS_WEBP
+	ProcessWebPLossless  uint8 = C.HRN_PROCESS_WEBP_LOSSLESS
+	ProcessRLE           uint8 = C.HRN_PROCESS_RLE
+	ProcessLZW           uint8 = C.HRN_PROCESS_LZW
+	ProcessDeflate       uint8 = C.HRN_PROCESS_DEFLATE
 )
 
 // Facts are what a record says of itself.
@@ -100,6 +113,29 @@ func factsOf(f *C.hrn_facts) Facts {
 		Bits:            uint8(f.bits),
 		Orientation:     uint8(f.orientation),
 	}
+}
+
+// Header reads the size of the record at data, and nothing behind its header. The error is an *Error.
+func (c *Context) Header(data unsafe.Pointer, length int64) (width, height uint32, err error) {
+	if length < 0 || c.c == nil {
+		return 0, 0, &Error{Code: Argument, Offset: -1, Text: "negative record length, or a closed context"}
+	}
+	var w, h C.uint32_t
+	var status C.hrn_status
+	C.hrn_decode_header(c.c, (*C.uint8_t)(data), C.size_t(length), &w, &h, &status)
+	if status.code != C.HRN_OK {
+		return 0, 0, failure(&status)
+	}
+	return uint32(w), uint32(h), nil
+}
+
+// Size is that of the image which Sample or Header read last.
+func (c *Context) Size() (width, height uint32) {
+	var w, h C.uint32_t
+	if c.c != nil {
+		C.hrn_decode_size(c.c, &w, &h)
+	}
+	return uint32(w), uint32(h)
 }
 
 // SeekStep is the distance of seek points along a row of MCUs.

@@ -83,13 +83,19 @@ func TestAFileCutInItsImageDataIsTruncatedAndSaysWhere(t *testing.T) {
 }
 
 func TestATypeThatIsNotReadIsUnsupportedByName(t *testing.T) {
-	var b bytes.Buffer
-	require.NoError(t, gif.Encode(&b, noise(8, 8), nil))
-	_, _, err := inspect(newContext(t, DefaultLimits()), b.Bytes())
+	_, _, err := inspect(newContext(t, DefaultLimits()), []byte("\x00\x00\x00\x18ftypavif...."))
 	var failure *Error
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, Unsupported, failure.Code)
-	assert.Contains(t, failure.Text, "GIF")
+	assert.Contains(t, failure.Text, "AVIF")
+}
+
+func TestTheFirstFrameOfAGIFIsGood(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, gif.Encode(&b, noise(9, 8), nil))
+	facts, _, err := inspect(newContext(t, DefaultLimits()), b.Bytes())
+	require.NoError(t, err)
+	assert.Equal(t, [3]uint32{9, 8, uint32(CodecGIF)}, [3]uint32{facts.Width, facts.Height, uint32(facts.Codec)})
 }
 
 func TestAnEmptyRecordIsTruncated(t *testing.T) {
@@ -145,5 +151,5 @@ func TestInspectAllocatesNothingForAGoodFile(t *testing.T) {
 }
 
 func TestVersionsNameTheLibrariesAndTheHookFitsTheOneLinked(t *testing.T) {
-	assert.Regexp(t, `^libjpeg-turbo \d+\.\d+\.\d+, zlib \d+\.\d+[0-9.a-z-]*$`, Versions())
+	assert.Regexp(t, `^libjpeg-turbo \d+\.\d+\.\d+, zlib \d+\.\d+[0-9.a-z-]*, libwebp \d+\.\d+\.\d+$`, Versions())
 }

@@ -247,6 +247,10 @@ static int move(seen *s, const hrn_drawn *step, hrn_status *status) {
       if (hrn_op_size_after(&op, &width, &height, status) != HRN_OK) return status->code;
       return resize(s, height, width, status);
     }
+    case HRN_OP_RESIZE_BOX: /* of functional, which has no masks */
+      return hrn_fail(status, HRN_INTERNAL, -1, "no mask moves with resize_box");
+    case HRN_OP_REDUCE:
+      return hrn_fail(status, HRN_INTERNAL, -1, "no mask moves with reduce");
     case HRN_OP_RANDOM_RESIZED_CROP:
       if (crop(s, box[0], box[1], box[2], box[3], status) != HRN_OK) return status->code;
       return resize(s, i[0], i[1], status);

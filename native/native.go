@@ -4,6 +4,7 @@ package native
 #cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
 #cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 #cgo LDFLAGS: -lm
+#include "core/times.h"
 #include "native.h"
 */
 import "C"
@@ -42,7 +43,8 @@ func DefaultLimits() Limits {
 
 // Context is the memory of one decoding thread.
 type Context struct {
-	c *C.hrn_context
+	c     *C.hrn_context
+	times *C.hrn_times // in it; nil unless they are noted
 }
 
 // NewContext makes a context; it allocates little until the first image.
@@ -64,5 +66,5 @@ func NewContext(limits Limits) (*Context, error) {
 // Close frees the context's memory. It may be called twice, but not while a call runs.
 func (c *Context) Close() {
 	C.hrn_context_free(c.c)
-	c.c = nil
+	c.c, c.times = nil, nil
 }

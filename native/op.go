@@ -20,6 +20,22 @@ type Crop struct{ Top, Left, Height, Width int32 }
 // Resize is to an exact size.
 type Resize struct{ Height, Width, Filter int32 }
 
+// ResizeBox is of a part of the image: left, top, right, bottom, with fractions.
+type ResizeBox struct {
+	Height, Width, Filter int32
+	Box                   [4]float64
+}
+
+// Reduce divides both sides by whole factors, and rounds them up. With a draft libjpeg does it, for which
+// it is the first op, of factors 1, 2, 4 or 8 alike.
+type Reduce struct{ Across, Down, Draft int32 }
+
+// What a draft decodes.
+const (
+	DraftColours int32 = C.HRN_DRAFT_COLOURS
+	DraftGrey    int32 = C.HRN_DRAFT_GREY
+)
+
 // ResizeShorter is torchvision's Resize to one number.
 type ResizeShorter struct{ Size, MaxSize, Filter int32 }
 
@@ -105,6 +121,8 @@ type FiveCrop struct {
 const (
 	OpCrop              int32 = C.HRN_OP_CROP
 	OpResize            int32 = C.HRN_OP_RESIZE
+	OpResizeBox         int32 = C.HRN_OP_RESIZE_BOX
+	OpReduce            int32 = C.HRN_OP_REDUCE
 	OpResizeShorter     int32 = C.HRN_OP_RESIZE_SHORTER
 	OpCenterCrop        int32 = C.HRN_OP_CENTER_CROP
 	OpRandomResizedCrop int32 = C.HRN_OP_RANDOM_RESIZED_CROP
@@ -173,6 +191,20 @@ func (o Crop) fill(op *C.hrn_op) { *arguments[C.hrn_op_box](op, C.HRN_OP_CROP) =
 func (o Resize) fill(op *C.hrn_op) {
 	op.filter = C.int32_t(o.Filter)
 	*arguments[C.hrn_op_size](op, C.HRN_OP_RESIZE) = size(o.Height, o.Width)
+}
+
+func (o ResizeBox) fill(op *C.hrn_op) {
+	op.filter = C.int32_t(o.Filter)
+	to := arguments[C.hrn_op_resize_box](op, C.HRN_OP_RESIZE_BOX)
+	to.size = size(o.Height, o.Width)
+	for k, at := range o.Box {
+		to.box[k] = C.float(at)
+	}
+}
+
+func (o Reduce) fill(op *C.hrn_op) {
+	*arguments[C.hrn_op_reduce](op, C.HRN_OP_REDUCE) = C.hrn_op_reduce{
+		across: C.int32_t(o.Across), down: C.int32_t(o.Down), draft: C.int32_t(o.Draft)}
 }
 
 func (o ResizeShorter) fill(op *C.hrn_op) {

@@ -108,6 +108,14 @@ static int run_row(hrn_context *context, const hrn_run *run, const hrn_run_row *
   return HRN_OK;
 }
 
+/* A shuffled image of a large array is in no cache, and its first bytes would be waited for, 22 %
+ * of the time of MNIST's. So the next one is on its way while this one is made. */
+static void announce(const hrn_run *run, const hrn_run_row *row) {
+  enum { LINE = 64, MOST = 4096 };
+  const size_t length = run->length < MOST ? run->length : MOST;
+  for (size_t at = 0; at < length; at += LINE) __builtin_prefetch(row->bytes + at);
+}
+
 int hrn_samples(hrn_context *context, const hrn_run *run, const hrn_run_row *rows, int32_t count,
                 int32_t *done, hrn_status *status) {
   hrn_status_clear(status);
@@ -123,6 +131,7 @@ int hrn_samples(hrn_context *context, const hrn_run *run, const hrn_run_row *row
          hrn_check_sides(run->raw.width, run->raw.height, status) != HRN_OK)) {
       break;
     }
+    if (*done + 1 < count) announce(run, row + 1);
     if (run_row(context, run, row, status) != HRN_OK) break;
   }
   hrn_scratch_end(context);

@@ -1,6 +1,7 @@
 /* sample.c: the one call. Encoded bytes in, a finished sample of one view or several out. */
 #include <string.h>
 
+#include "core/times.h"
 #include "native.h"
 
 /* The image between two stages. Two buffers take turns: one is read while the other is written. */
@@ -48,8 +49,8 @@ static target target_of(const hrn_job *job, const hrn_view *view) {
 
 /* The stages that are not last write whole images; the last one writes finished rows, each once,
  * so that no image of the result exists in another form. */
-static hrn_writer writer_of(const hrn_plan *plan, const hrn_stage *stage, const hrn_image *between,
-                            const target *to) {
+static hrn_writer writer_of(hrn_context *context, const hrn_plan *plan, const hrn_stage *stage,
+                            const hrn_image *between, const target *to) {
   const int32_t width = stage->x.length, height = stage->y.length;
   hrn_writer writer;
   if (between != NULL) {
@@ -60,6 +61,8 @@ static hrn_writer writer_of(const hrn_plan *plan, const hrn_stage *stage, const 
     if (to->image.pixels != NULL) writer.image = &to->image;
     writer.mixers = to->mixers;
     writer.mixer_count = to->mixer_count;
+    hrn_times *times = hrn_times_of(context);
+    if (times != NULL) hrn_writer_time(&writer, &times->write);
   }
   /* A gather's maps already look backwards. */
   const int maps = stage->pads || (stage->resizes && stage->filter == HRN_NEAREST);
@@ -83,9 +86,9 @@ static int run_pixels(hrn_context *context, hrn_program *program, int32_t stage,
 
 /* The last stage's image, where ops on pixels had to be done to it, on to where its rows would have
  * gone. */
-static void pass_on(const hrn_plan *plan, const hrn_stage *last, const hrn_image *image,
-                    const target *to) {
-  hrn_writer writer = writer_of(plan, last, NULL, to);
+static void pass_on(hrn_context *context, const hrn_plan *plan, const hrn_stage *last,
+                    const hrn_image *image, const target *to) {
+  hrn_writer writer = writer_of(context, plan, last, NULL, to);
   writer.flip_x = writer.flip_y = 0; /* done on the way into the image */
   for (int32_t y = 0; y < image->height; y++) {
     writer.sink.row(&writer.sink, y, image->pixels + (size_t)y * image->stride);
@@ -131,7 +134,7 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
       if (image_between(context, s, &stages[s], &between, status) != HRN_OK) return status->code;
       output = &between;
     }
-    const hrn_writer writer = writer_of(plan, &stages[s], output, to);
+    const hrn_writer writer = writer_of(context, plan, &stages[s], output, to);
     if (s == 0) {
       if (run_first(context, &ready, shared, &writer.sink, status) != HRN_OK) return status->code;
     } else {
@@ -145,10 +148,13 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
     if (run_pixels(context, program, s, &image, status) != HRN_OK) return status->code;
   }
   if (program->crops.count > 0) {
+    hrn_times *times = hrn_times_of(context);
+    const int64_t began = times != NULL ? hrn_now() : 0;
     hrn_crops_write(&program->crops, &plan->format, &image, to->destination);
+    if (times != NULL) times->write += hrn_now() - began;
     return HRN_OK;
   }
-  pass_on(plan, &stages[program->count - 1], &image, to);
+  pass_on(context, plan, &stages[program->count - 1], &image, to);
   return HRN_OK;
 }
 
@@ -158,14 +164,23 @@ static int run_stages(hrn_context *context, const hrn_plan *plan, hrn_program *p
 static void make_fast(hrn_context *context, hrn_stage *stages, int32_t count) {
   hrn_stage *first = &stages[0];
   int32_t denominator = 1;
-  if (first->resizes && first->filter != HRN_NEAREST) {
-    while (denominator < 8 && first->x.box_length / denominator / 2 >= first->x.resized &&
-           first->y.box_length / denominator / 2 >= first->y.resized) {
+  if (first->resizes && first->filter != HRN_NEAREST && first->across == 0) {
+    const double width = first->x.to - first->x.from, height = first->y.to - first->y.from;
+    while (denominator < 8 && width / denominator / 2 >= first->x.resized &&
+           height / denominator / 2 >= first->y.resized) {
       denominator *= 2;
     }
   }
   first->denominator = hrn_decode_fast(context, denominator);
   for (int32_t s = 0; s < count; s++) stages[s].bits = HRN_FAST_BITS;
+}
+
+/* A plan's draft, with which it begins, or NULL. */
+static const hrn_op_reduce *draft_of(const hrn_plan *plan) {
+  const hrn_op *first = &plan->ops[0];
+  const bool drafts =
+      plan->count > 0 && first->kind == HRN_OP_REDUCE && first->reduce.draft != HRN_DRAFT_NONE;
+  return drafts ? &first->reduce : NULL;
 }
 
 /* What one view does to this image. */
@@ -193,7 +208,11 @@ static int fold_view(hrn_context *context, const hrn_view *view, const hrn_key *
                     size.width, size.height, (unsigned long long)size.bytes,
                     (unsigned long long)view->capacity);
   }
-  hrn_decode_exact(context); /* another view may have been fast */
+  hrn_decode_exact(context); /* another view may have been fast, or a draft */
+  const hrn_op_reduce *draft = draft_of(plan);
+  if (draft != NULL) {
+    return hrn_decode_draft(context, draft->across, draft->draft == HRN_DRAFT_GREY, status);
+  }
   if (plan->output.mode == HRN_FAST) make_fast(context, program->stages, program->count);
   return HRN_OK;
 }
@@ -227,7 +246,10 @@ static int want_of_views(hrn_context *context, const hrn_job *job, hrn_want *wan
     key.view += (uint32_t)v;
     if (fold_view(context, &job->views[v], &key, &program, status) != HRN_OK) return status->code;
     wants[v].denominator = program.stages[0].denominator;
-    wants[v].fast = job->views[v].plan->output.mode == HRN_FAST;
+    const hrn_op_reduce *draft = draft_of(job->views[v].plan);
+    if (draft != NULL) wants[v].denominator = draft->across;
+    wants[v].draft = draft == NULL ? HRN_DRAFT_NONE : draft->draft;
+    wants[v].fast = draft == NULL && job->views[v].plan->output.mode == HRN_FAST;
     if (hrn_stage_reach(context, &program.stages[0], &wants[v].window, status) != HRN_OK) {
       return status->code;
     }
@@ -241,6 +263,11 @@ static int run_shared(hrn_context *context, const hrn_job *job, const hrn_want *
   hrn_decoded shared = {.window = wants[first].shared};
   hrn_decode_exact(context);
   if (wants[first].fast) hrn_decode_fast(context, wants[first].denominator);
+  if (wants[first].draft != HRN_DRAFT_NONE &&
+      hrn_decode_draft(context, wants[first].denominator, wants[first].draft == HRN_DRAFT_GREY,
+                       status) != HRN_OK) {
+    return status->code;
+  }
   if (hrn_decode_window(context, &shared.window, &shared.image, status) != HRN_OK) {
     return status->code;
   }
@@ -268,16 +295,26 @@ static int run_views(hrn_context *context, const hrn_job *job, hrn_status *statu
   return HRN_OK;
 }
 
+static uint32_t checksum(hrn_context *context, const uint8_t *bytes, size_t length) {
+  hrn_times *times = hrn_times_of(context);
+  const int64_t began = times != NULL ? hrn_now() : 0;
+  const uint32_t found = hrn_crc32c(0, bytes, length);
+  if (times != NULL) times->checksum += hrn_now() - began;
+  return found;
+}
+
 /* Whether the seek points are those that were stored, and of these bytes. */
-static bool seek_holds(const hrn_job *job) {
+static bool seek_holds(hrn_context *context, const hrn_job *job) {
   if (job->seek == NULL) return false;
-  if (job->check_seek_crc && hrn_crc32c(0, job->seek, job->seek_length) != job->seek_crc32c) {
+  if (job->check_seek_crc && checksum(context, job->seek, job->seek_length) != job->seek_crc32c) {
     return false;
   }
-  return !job->check_image_crc || hrn_crc32c(0, job->bytes, job->length) == job->image_crc32c;
+  return !job->check_image_crc || checksum(context, job->bytes, job->length) == job->image_crc32c;
 }
 
 static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) {
+  hrn_times *times = hrn_times_of(context);
+  if (times != NULL) *times = (hrn_times){0};
   hrn_status_clear(status);
   if (job->view_count < 1 || job->view_count > HRN_MAX_VIEWS) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "%d views, must be 1 to %d", job->view_count,
@@ -291,7 +328,7 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
   }
   /* First of all: a decoder's complaint about altered bytes would blame the file. */
   if (job->check_crc) {
-    const uint32_t found = hrn_crc32c(0, job->bytes, job->length);
+    const uint32_t found = checksum(context, job->bytes, job->length);
     if (found != job->crc32c) {
       return hrn_fail(status, HRN_CHECKSUM, -1, "CRC-32C of %zu bytes is %08x, expected %08x",
                       job->length, found, job->crc32c);
@@ -305,7 +342,7 @@ static int sample(hrn_context *context, const hrn_job *job, hrn_status *status) 
   if (code != HRN_OK) return code;
   /* Points only say where a decoder may begin. Altered ones could show as wrong pixels, so they are
    * left out, and the pixels are those of a decode from the start. */
-  if (seek_holds(job)) hrn_decode_seek(context, job->seek, job->seek_length);
+  if (seek_holds(context, job)) hrn_decode_seek(context, job->seek, job->seek_length);
   if (job->learn) hrn_decode_learn(context);
   if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   /* A view alone has the decoder read its exact window. */

@@ -60,6 +60,18 @@ static file png(void) {
   return f;
 }
 
+/* The first chunk of a WebP of 640 x 480: lossy, lossless, and of more chunks. */
+static file webp(int kind) {
+  static const uint8_t heads[3][31] = {
+      "RIFF\x80\0\0\0WEBPVP8 \x40\0\0\0abc\x9D\x01\x2A\x80\x02\xE0\x01",
+      "RIFF\x80\0\0\0WEBPVP8L\x40\0\0\0\x2F\x7F\xC2\x77\0abcde",
+      "RIFF\x80\0\0\0WEBPVP8X\x0A\0\0\0\0\0\0\0\x7F\x02\0\xDF\x01\0"};
+  file f = {.length = 0};
+  put(&f, heads[kind], 30);
+  put(&f, "abcdefgh", 8);
+  return f;
+}
+
 static void mutate(file *f, random_state *r) {
   for (uint64_t times = random_below(r, 4); times > 0; times--) {
     /* Most of what matters stands at the beginning. */
@@ -97,12 +109,14 @@ static bool agree(const file *f) {
 int main(int count, char **arguments) {
   const long runs = count > 1 ? atol(arguments[1]) : 20000;
   random_state r = random_seeded(count > 2 ? strtoull(arguments[2], NULL, 10) : 1);
-  const file whole[] = {jpeg(40), jpeg(5000), jpeg(4060), png()};
+  const file whole[] = {jpeg(40), jpeg(5000), jpeg(4060), webp(0), webp(1), webp(2), png()};
   const size_t kinds = sizeof whole / sizeof *whole;
   for (size_t i = 0; i < kinds; i++) {
     hrh_header is;
     hrh_read(whole[i].bytes, whole[i].length, &is);
-    const bool known = is.format == (i + 1 < kinds ? HRH_JPEG : HRH_PNG) && is.mode == HRH_RGB;
+    const int format = i < 3 ? HRH_JPEG : i + 1 < kinds ? HRH_WEBP : HRH_PNG;
+    bool known = is.format == format && is.mode == HRH_RGB;
+    known = known && (format == HRH_PNG || (is.width == 640 && is.height == 480));
     if (!known || !agree(&whole[i])) return fprintf(stderr, "whole header %zu\n", i), 1;
   }
   const int first = dup(0);

@@ -5,6 +5,7 @@
 #define HEADRACE_CORE_CONTEXT_H
 
 #include "memory.h"
+#include "times.h"
 
 struct hrn_context {
   hrn_limits limits;
@@ -21,6 +22,8 @@ struct hrn_context {
   struct hrn_jpeg *jpeg;
   struct hrn_png *png;
   struct hrn_record *record; /* decode's own */
+  hrn_times times;           /* of the call in progress, where it is timed */
+  int timed;
 };
 
 /* memory.c: starts a sample, for which no buffer is in use yet; gives all of them back. */

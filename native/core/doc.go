@@ -1,8 +1,8 @@
 // Package core is what every stage of the engine in C rests on: status, memory, pixels, the CPU.
 //
 // status.c says what went wrong, memory.c keeps a thread's scratch and its limits, rows.c goes over
-// an image a few rows at a time, cpu.c alone asks the CPU what it can do. crc32c.c, exif.c and
-// philox.h are what more than one stage wants and none owns.
+// an image a few rows at a time, cpu.c alone asks the CPU what it can do, times.c
+// alone the clock. crc32c.c, exif.c and philox.h are what more than one stage wants and none owns.
 package core
 
 /*

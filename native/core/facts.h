@@ -9,7 +9,11 @@ enum hrn_codec {
   HRN_CODEC_JPEG = 1,
   HRN_CODEC_PNG = 2,
   HRN_CODEC_PPM = 3, /* binary PPM and PGM of 8 bits: pixels as they are */
-  HRN_CODEC_RAW = 4  /* the same without a header: part of an array */
+  HRN_CODEC_RAW = 4, /* the same without a header: part of an array */
+  HRN_CODEC_WEBP = 5,
+  HRN_CODEC_BMP = 6,
+  HRN_CODEC_GIF = 7,
+  HRN_CODEC_TIFF = 8
 };
 enum hrn_sampling {
   HRN_SAMPLING_UNKNOWN = 0,
@@ -29,7 +33,12 @@ enum hrn_process { /* how the entropy data is coded */
                    HRN_PROCESS_LOSSLESS = 4,
                    HRN_PROCESS_PNG = 5,
                    HRN_PROCESS_PNG_INTERLACED = 6,
-                   HRN_PROCESS_RAW = 7 /* not coded */
+                   HRN_PROCESS_RAW = 7, /* not coded */
+                   HRN_PROCESS_WEBP = 8,
+                   HRN_PROCESS_WEBP_LOSSLESS = 9,
+                   HRN_PROCESS_RLE = 10,    /* of a BMP */
+                   HRN_PROCESS_LZW = 11,    /* of a GIF or TIFF */
+                   HRN_PROCESS_DEFLATE = 12 /* of a TIFF */
 };
 
 /* How much of a record an inspection reads. */

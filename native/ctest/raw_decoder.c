@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/times.h"
 #include "../decode/decode.h"
 #include "../pixels/pixels.h"
 
@@ -34,6 +35,13 @@ void hrn_context_free(hrn_context *context) {
   for (int name = 0; name < HRN_SCRATCH_COUNT; name++) free(context->scratch[name]);
   free(context);
 }
+
+hrn_times *hrn_times_of(hrn_context *context) {
+  (void)context;
+  return NULL;
+}
+
+int64_t hrn_now(void) { return 0; }
 
 uint32_t hrn_crc32c(uint32_t crc, const uint8_t *bytes, size_t length) {
   (void)bytes, (void)length;
@@ -112,6 +120,11 @@ double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t d
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
   (void)context, (void)denominator;
   return 1;
+}
+
+int hrn_decode_draft(hrn_context *context, int32_t denominator, bool grey, hrn_status *status) {
+  (void)context, (void)grey;
+  return hrn_fail(status, HRN_UNSUPPORTED, -1, "a draft at 1/%d", denominator);
 }
 
 int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,

@@ -22,14 +22,39 @@ int hrn_decode_begin(hrn_context *context, const uint8_t *bytes, size_t length,
 
 /* Reads sizes and checks them against max_pixels, before any memory depends on them. */
 static int read_header(hrn_context *context, uint8_t codec, hrn_status *status) {
-  uint32_t *width = &context->record->width, *height = &context->record->height;
-  if (codec == HRN_CODEC_JPEG) return hrn_jpeg_header(context, width, height, status);
-  if (codec == HRN_CODEC_PNG) return hrn_png_header(context, width, height, status);
-  return hrn_ppm_header(context, width, height, status);
+  hrn_record *record = context->record;
+  uint32_t *width = &record->width, *height = &record->height;
+  switch (codec) {
+    case HRN_CODEC_JPEG:
+      return hrn_jpeg_header(context, width, height, status);
+    case HRN_CODEC_PNG:
+      return hrn_png_header(context, width, height, status);
+    case HRN_CODEC_WEBP:
+      return hrn_webp_header(context, &record->webp, width, height, status);
+    case HRN_CODEC_BMP:
+      return hrn_bmp_header(context, &record->bmp, width, height, status);
+    case HRN_CODEC_GIF:
+      return hrn_gif_header(context, &record->gif, width, height, status);
+    case HRN_CODEC_TIFF:
+      return hrn_tiff_header(context, &record->tiff, width, height, status);
+    default:
+      return hrn_ppm_header(context, width, height, status);
+  }
 }
 
-int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
-                      uint32_t *height, hrn_status *status) {
+/* Adds what a call took to what the sample's decoding takes, where somebody wants to know. */
+static int timed_since(hrn_context *context, int64_t began, int code) {
+  hrn_times *times = hrn_times_of(context);
+  if (times != NULL) times->decode += hrn_now() - began;
+  return code;
+}
+
+static int64_t began_now(hrn_context *context) {
+  return hrn_times_of(context) != NULL ? hrn_now() : 0;
+}
+
+static int open_record(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
+                       uint32_t *height, hrn_status *status) {
   uint8_t codec;
   hrn_status_clear(status);
   if (hrn_decode_begin(context, bytes, length, status) != HRN_OK ||
@@ -41,6 +66,12 @@ int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length,
   *width = context->record->width;
   *height = context->record->height;
   return HRN_OK;
+}
+
+int hrn_decode_header(hrn_context *context, const uint8_t *bytes, size_t length, uint32_t *width,
+                      uint32_t *height, hrn_status *status) {
+  const int64_t began = began_now(context);
+  return timed_since(context, began, open_record(context, bytes, length, width, height, status));
 }
 
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
@@ -65,9 +96,17 @@ int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
   return (int32_t)context->jpeg->denominator;
 }
 
+int hrn_decode_draft(hrn_context *context, int32_t denominator, bool grey, hrn_status *status) {
+  if (context->record->codec != HRN_CODEC_JPEG) {
+    return hrn_fail(status, HRN_UNSUPPORTED, -1, "a draft of a file that is no JPEG");
+  }
+  return hrn_jpeg_draft(context, (uint32_t)denominator, grey, status);
+}
+
 void hrn_decode_exact(hrn_context *context) {
   context->record->fast = false;
   context->jpeg->denominator = 1;
+  context->jpeg->drafts = context->jpeg->grey = false;
 }
 
 void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *height) {
@@ -81,17 +120,19 @@ void hrn_decode_size(const hrn_context *context, uint32_t *width, uint32_t *heig
 #define COST_ENTROPY 2.0  /* a pixel whose entropy data is read */
 #define COST_PIXELS 3.0   /* a pixel that is made: inverse DCT, upsampling, colours */
 #define COST_SCANS 11.0   /* a pixel of a file of several scans, wherever the window is */
-#define COST_INFLATE 25.0 /* a pixel of a PNG up to the window's last row */
+#define COST_INFLATE 25.0 /* a pixel of a PNG, or of another kind, up to the window's last row */
+
+static bool is_copied(uint8_t codec) { return codec == HRN_CODEC_PPM || codec == HRN_CODEC_RAW; }
 
 double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t denominator) {
   const double area = (double)box->width * box->height;
   /* A large union would need memory that its windows, one after the other, do not. */
   if (4 * area > (double)context->limits.max_decoder_bytes / 4) return INFINITY;
-  if (context->record->codec >= HRN_CODEC_PPM) return area; /* copied */
+  if (is_copied(context->record->codec)) return area;
   const double scale = denominator,
                whole = (double)context->record->width * context->record->height;
   double read = context->record->width * scale * ((double)box->top + box->height);
-  if (context->record->codec == HRN_CODEC_PNG) return COST_CALL + COST_INFLATE * read;
+  if (context->record->codec != HRN_CODEC_JPEG) return COST_CALL + COST_INFLATE * read;
   const struct jpeg_decompress_struct *info = &context->jpeg->info;
   if (info->progressive_mode) return COST_CALL + COST_SCANS * whole + COST_PIXELS * area;
   if (context->jpeg->seek != NULL) read = area * scale * scale;
@@ -110,8 +151,37 @@ static bool inside(const hrn_context *context, const hrn_box *box) {
          (uint64_t)box->top + (uint64_t)box->height <= reduced(context, context->record->height);
 }
 
-int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
-                    hrn_status *status) {
+/* Of all but JPEGs, whose rows come as they are asked for. */
+static int whole_window(hrn_context *context, const hrn_box *box, hrn_image *image,
+                        hrn_status *status) {
+  switch (context->record->codec) {
+    case HRN_CODEC_PNG:
+      return hrn_png_window(context, box, image, status);
+    case HRN_CODEC_RAW:
+      return hrn_raw_window(context, box, image, status);
+    case HRN_CODEC_WEBP:
+      return hrn_webp_window(context, &context->record->webp, box, image, status);
+    case HRN_CODEC_BMP:
+      return hrn_bmp_window(context, &context->record->bmp, box, image, status);
+    case HRN_CODEC_GIF:
+      return hrn_gif_window(context, &context->record->gif, box, image, status);
+    case HRN_CODEC_TIFF:
+      return hrn_tiff_window(context, &context->record->tiff, box, image, status);
+    default:
+      return hrn_ppm_window(context, box, image, status);
+  }
+}
+
+/* hrn_jpeg_read under a clock: in its place where somebody wants to know, so that it costs nothing
+ * where nobody does. */
+static int timed_read(hrn_context *context, uint8_t *first, size_t stride, uint32_t count,
+                      hrn_status *status) {
+  const int64_t began = hrn_now();
+  return timed_since(context, began, hrn_jpeg_read(context, first, stride, count, status));
+}
+
+static int begin_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
+                      hrn_status *status) {
   hrn_status_clear(status);
   if (context->record->codec == HRN_CODEC_UNKNOWN) {
     return hrn_fail(status, HRN_INTERNAL, -1, "hrn_decode_rows without hrn_decode_header");
@@ -123,17 +193,14 @@ int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, h
   }
   if (context->record->codec != HRN_CODEC_JPEG) {
     hrn_image image;
-    const uint8_t codec = context->record->codec;
-    const int code = codec == HRN_CODEC_PNG   ? hrn_png_window(context, box, &image, status)
-                     : codec == HRN_CODEC_RAW ? hrn_raw_window(context, box, &image, status)
-                                              : hrn_ppm_window(context, box, &image, status);
+    const int code = whole_window(context, box, &image, status);
     if (code == HRN_OK) *rows = hrn_rows_of(&image);
     return code;
   }
   *rows = (hrn_rows){.at_once = at_once < box->height ? at_once : box->height,
                      .box = *box,
                      .source = context,
-                     .read = hrn_jpeg_read};
+                     .read = hrn_times_of(context) != NULL ? timed_read : hrn_jpeg_read};
   /* A window consumes libjpeg's place in the record. A second one begins again. */
   if (!context->jpeg->created) {
     int code = read_header(context, context->record->codec, status);
@@ -142,9 +209,17 @@ int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, h
   return hrn_jpeg_rows(context, box, true, rows, status);
 }
 
+int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
+                    hrn_status *status) {
+  const int64_t began = began_now(context);
+  return timed_since(context, began, begin_rows(context, box, at_once, rows, status));
+}
+
 int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status) {
   *again = 0;
-  return rows->source != NULL ? hrn_jpeg_settle(rows, again, status) : HRN_OK;
+  if (rows->source == NULL) return HRN_OK;
+  const int64_t began = began_now(rows->source);
+  return timed_since(rows->source, began, hrn_jpeg_settle(rows, again, status));
 }
 
 int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image,

@@ -85,7 +85,13 @@ bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uin
  * the file knows no other. */
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator);
 
-/* Takes hrn_decode_fast back, for a view that follows one. */
+/* After hrn_decode_header, for Pillow's draft: windows that follow are of an image whose sides are
+ * 1/denominator (1, 2, 4, 8) of the header's, rounded up, as libjpeg makes it for Pillow; with
+ * `grey` of its luminance alone, in all three channels. HRN_UNSUPPORTED of what is no JPEG, or is
+ * not of such colours. */
+int hrn_decode_draft(hrn_context *context, int32_t denominator, bool grey, hrn_status *status);
+
+/* Takes hrn_decode_fast and hrn_decode_draft back, for a view that follows one. */
 void hrn_decode_exact(hrn_context *context);
 
 /* The size of the image whose header was read. */

@@ -3,8 +3,12 @@
 #define HEADRACE_DECODE_DECODER_H
 
 #include "decode.h"
+#include "../bmp/bmp.h"
+#include "../gif/gif.h"
 #include "../jpeg/jpeg.h"
 #include "../png/png.h"
+#include "../tiff/tiff.h"
+#include "../webp/webp.h"
 
 /* What a PPM's header says, and where its pixels begin. */
 typedef struct hrn_ppm {
@@ -21,6 +25,10 @@ typedef struct hrn_record {
   bool fast;     /* hrn_decode_fast was asked for */
   hrn_ppm ppm;
   hrn_raw raw; /* of HRN_CODEC_RAW */
+  hrn_webp webp;
+  hrn_bmp bmp;
+  hrn_gif gif;
+  hrn_tiff tiff;
 } hrn_record;
 
 /* decode.c: starts work on a record. */

@@ -15,9 +15,13 @@ import "C"
 import (
 	"embed"
 
+	_ "github.com/headrace/headrace/native/bmp"
 	_ "github.com/headrace/headrace/native/core"
+	_ "github.com/headrace/headrace/native/gif"
 	_ "github.com/headrace/headrace/native/jpeg"
 	_ "github.com/headrace/headrace/native/png"
+	_ "github.com/headrace/headrace/native/tiff"
+	_ "github.com/headrace/headrace/native/webp"
 )
 
 // Go's build cache looks at no header of another folder. What is embedded is part of this package,

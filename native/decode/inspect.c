@@ -18,9 +18,23 @@ static int inspect(hrn_context *context, const uint8_t *bytes, size_t length, in
   uint8_t codec;
   if (hrn_sniff(bytes, length, &codec, status) != HRN_OK) return status->code;
   facts->codec = codec;
-  if (codec == HRN_CODEC_JPEG) return hrn_jpeg_inspect(context, depth, facts, status);
-  if (codec == HRN_CODEC_PNG) return hrn_png_inspect(context, depth, facts, status);
-  return hrn_ppm_inspect(context, facts, status);
+  hrn_record *record = context->record;
+  switch (codec) {
+    case HRN_CODEC_JPEG:
+      return hrn_jpeg_inspect(context, depth, facts, status);
+    case HRN_CODEC_PNG:
+      return hrn_png_inspect(context, depth, facts, status);
+    case HRN_CODEC_WEBP:
+      return hrn_webp_inspect(context, &record->webp, depth, facts, status);
+    case HRN_CODEC_BMP:
+      return hrn_bmp_inspect(context, &record->bmp, depth, facts, status);
+    case HRN_CODEC_GIF:
+      return hrn_gif_inspect(context, &record->gif, depth, facts, status);
+    case HRN_CODEC_TIFF:
+      return hrn_tiff_inspect(context, &record->tiff, depth, facts, status);
+    default:
+      return hrn_ppm_inspect(context, facts, status);
+  }
 }
 
 int hrn_inspect(hrn_context *context, const uint8_t *bytes, size_t length, int depth,
@@ -43,15 +57,19 @@ int hrn_inspect_seek(hrn_context *context, const uint8_t *bytes, size_t length, 
 /* Static archives: what was compiled against is what is linked. */
 #define VERSIONS "libjpeg-turbo " EXPANDED(LIBJPEG_TURBO_VERSION) ", zlib " ZLIB_VERSION
 
-static char versions[160] = VERSIONS;
+static char versions[200];
 
 static void add_refusal(void) {
   const char *refusal = hrn_hook_refusal();
+  const char *webp = hrn_webp_version();
   if (refusal != NULL) {
-    snprintf(versions, sizeof versions, VERSIONS "; seek points are not used, libjpeg: %s",
-             refusal);
+    snprintf(versions, sizeof versions,
+             VERSIONS ", libwebp %s; seek points are not used, libjpeg: %s", webp, refusal);
   } else if (hrn_planes_refused()) {
-    snprintf(versions, sizeof versions, VERSIONS "; libjpeg makes the pixels: its own differ");
+    snprintf(versions, sizeof versions,
+             VERSIONS ", libwebp %s; libjpeg makes the pixels: its own differ", webp);
+  } else {
+    snprintf(versions, sizeof versions, VERSIONS ", libwebp %s", webp);
   }
 }
 

@@ -1,8 +1,8 @@
 /* sniff.c: what kind of file the bytes are, by content, never by name.
  *
- * Data sets hold PNGs named .JPEG, web pages saved as .jpg and archives nobody unpacked. JPEG, PNG
- * and binary PPM are decoded; a type that is recognised but not read is *unsupported* and says its
- * name, so that a user knows what to convert; the rest is *bad*.
+ * Data sets hold PNGs named .JPEG, web pages saved as .jpg and archives nobody unpacked. JPEG, PNG,
+ * WebP, GIF, BMP, TIFF and binary PPM are decoded; a type that is recognised but not read is
+ * *unsupported* and says its name, so that a user knows what to convert; the rest is *bad*.
  */
 #include "decoder.h"
 
@@ -18,13 +18,8 @@ typedef struct signature {
 
 /* The first that fits wins, so longer ones stand before those that they contain. */
 static const signature signatures[] = {
-    {0, 6, "GIF87a", "GIF"},
-    {0, 6, "GIF89a", "GIF"},
-    {8, 4, "WEBP", "WebP"},
     {8, 4, "WAVE", "WAV"},
     {8, 4, "AVI ", "AVI"},
-    {0, 4, "II*\0", "TIFF"},
-    {0, 4, "MM\0*", "TIFF"},
     {0, 4, "II+\0", "BigTIFF"},
     {0, 4, "MM\0+", "BigTIFF"},
     {0, 12, "\0\0\0\x0CjP  \r\n\x87\n", "JPEG 2000"},
@@ -64,7 +59,6 @@ static const signature signatures[] = {
     {0, 9, "<!DOCTYPE", "HTML"},
     {0, 9, "<!doctype", "HTML"},
     {0, 5, "<html", "HTML"},
-    {0, 2, "BM", "BMP"},
 };
 
 /* The list is walked only for what is neither JPEG nor PNG, so its length costs nothing. It names
@@ -81,7 +75,7 @@ static bool netpbm(const uint8_t *bytes, size_t length) {
          (bytes[2] == ' ' || (bytes[2] >= '\t' && bytes[2] <= '\r'));
 }
 
-#define READ "only JPEG, PNG and binary PPM are"
+#define READ "only JPEG, PNG, WebP, GIF, BMP, TIFF and binary PPM are"
 
 /* Whether a file that is shorter than a type's signature begins as that does. */
 static bool begins(const uint8_t *bytes, size_t length, const char *signature, size_t whole) {
@@ -115,6 +109,22 @@ int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *s
     *codec = HRN_CODEC_PNG;
     return HRN_OK;
   }
+  if (starts(bytes, length, 0, "RIFF", 4) && starts(bytes, length, 8, "WEBPVP8", 7)) {
+    *codec = HRN_CODEC_WEBP;
+    return HRN_OK;
+  }
+  if (starts(bytes, length, 0, "GIF87a", 6) || starts(bytes, length, 0, "GIF89a", 6)) {
+    *codec = HRN_CODEC_GIF;
+    return HRN_OK;
+  }
+  if (starts(bytes, length, 0, "II*\0", 4) || starts(bytes, length, 0, "MM\0*", 4)) {
+    *codec = HRN_CODEC_TIFF;
+    return HRN_OK;
+  }
+  if (starts(bytes, length, 0, "BM", 2)) {
+    *codec = HRN_CODEC_BMP;
+    return HRN_OK;
+  }
   if (netpbm(bytes, length) && (bytes[1] == '5' || bytes[1] == '6')) {
     *codec = HRN_CODEC_PPM;
     return HRN_OK;
@@ -129,6 +139,7 @@ int hrn_sniff(const uint8_t *bytes, size_t length, uint8_t *codec, hrn_status *s
   if (netpbm(bytes, length)) {
     return hrn_fail(status, HRN_UNSUPPORTED, 0, "Netpbm of type P%c is not read, " READ, bytes[1]);
   }
-  return hrn_fail(status, HRN_BAD, 0,
-                  "neither JPEG, PNG nor PPM, nor any other known type of image");
+  return hrn_fail(
+      status, HRN_BAD, 0,
+      "neither JPEG, PNG, WebP, GIF, BMP, TIFF nor PPM, nor any other known type of image");
 }

@@ -26,6 +26,8 @@ enum hrn_op_kind {
   HRN_OP_RANDOM_RESIZE = 11,        /* resize_between */
   HRN_OP_SCALE_JITTER = 12,         /* jitter */
   HRN_OP_ZOOM_OUT = 13,             /* zoom */
+  HRN_OP_RESIZE_BOX = 14,           /* resize_box: Pillow's resize with a box */
+  HRN_OP_REDUCE = 15,               /* reduce: Pillow's reduce, or its draft */
 
   /* Groups: the ops that follow belong to it. */
   HRN_OP_APPLY = 16,  /* group: all of them, by a probability */
@@ -97,6 +99,27 @@ typedef struct hrn_op_box {
 typedef struct hrn_op_size {
   int32_t height, width;
 } hrn_op_size;
+
+/* The box is left, top, right, bottom, with fractions, and lies inside of the image. Pillow holds
+ * it in float32. */
+typedef struct hrn_op_resize_box {
+  hrn_op_size size;
+  float box[4];
+} hrn_op_resize_box;
+
+/* Sides are divided by whole factors and rounded up. */
+typedef struct hrn_op_reduce {
+  int32_t across, down;
+  int32_t draft; /* enum hrn_draft */
+} hrn_op_reduce;
+
+/* What makes the smaller image: the mean of each box of pixels, or libjpeg from fewer coefficients.
+ * A draft is a plan's first op, its factors are the same, 1, 2, 4 or 8, and the file is a JPEG. */
+enum hrn_draft {
+  HRN_DRAFT_NONE = 0,
+  HRN_DRAFT_COLOURS = 1,
+  HRN_DRAFT_GREY = 2 /* the file's luminance alone, without its chroma */
+};
 
 typedef struct hrn_op_shorter {
   int32_t size;     /* of the shorter side; 0: the longer one becomes max_size */
@@ -239,6 +262,8 @@ typedef struct hrn_op {
   union {
     hrn_op_box box;
     hrn_op_size size;
+    hrn_op_resize_box resize_box;
+    hrn_op_reduce reduce;
     hrn_op_shorter shorter;
     hrn_op_resized_crop resized_crop;
     hrn_op_random_crop random_crop;

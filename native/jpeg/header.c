@@ -35,6 +35,7 @@ void hrn_jpeg_begin(hrn_context *context) {
   context->jpeg->learns = false;
   context->jpeg->learned = NULL;
   context->jpeg->denominator = 1;
+  context->jpeg->drafts = context->jpeg->grey = false;
 }
 
 /* Makes the one jpeg_decompress_struct anew for each image. jpeg_abort would keep the quantisation
@@ -93,6 +94,22 @@ static int choose_output(hrn_jpeg *jpeg) {
   info->do_fancy_upsampling = TRUE;
   info->do_block_smoothing = TRUE;
   return check_sampling(jpeg);
+}
+
+int hrn_jpeg_draft(hrn_context *context, uint32_t denominator, bool grey, hrn_status *status) {
+  hrn_jpeg *jpeg = context->jpeg;
+  /* The header may have been closed behind a window, and is read again before the next one. */
+  if (!jpeg->created) {
+    uint32_t width, height;
+    if (hrn_jpeg_header(context, &width, &height, status) != HRN_OK) return status->code;
+  }
+  if (grey && jpeg->info.out_color_space != JCS_EXT_RGBX) {
+    return hrn_fail(status, HRN_UNSUPPORTED, -1, "a grey draft of a CMYK JPEG");
+  }
+  jpeg->denominator = denominator;
+  jpeg->drafts = true;
+  jpeg->grey = grey;
+  return HRN_OK;
 }
 
 /* libjpeg-turbo 2 itself refuses lossless files and samples of 12 bits; version 3 decodes them, and

@@ -38,7 +38,9 @@ typedef struct hrn_jpeg {
   bool truncated;        /* ... and the entropy decoder was not done */
   bool created;          /* info holds memory */
   /* Of the record in progress. */
-  uint32_t denominator; /* of the windows' scale; 1 unless the plan is a fast one */
+  uint32_t denominator; /* of the windows' scale; 1 unless the plan is a fast one or drafts */
+  bool drafts;          /* at that scale every pixel is Pillow's, */
+  bool grey;            /* and of luminance alone */
   const uint8_t *seek;  /* its seek points, or NULL */
   size_t seek_length;
   bool learns;            /* points are to be noted where it has none */
@@ -92,6 +94,7 @@ int hrn_jpeg_truncated(const hrn_jpeg *jpeg, hrn_status *status);
 /* header.c. hrn_jpeg_open may longjmp to jpeg.escape: only under the caller's own setjmp. */
 void hrn_jpeg_open(hrn_context *context);
 int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
+int hrn_jpeg_draft(hrn_context *context, uint32_t denominator, bool grey, hrn_status *status);
 bool hrn_jpeg_incomplete(const struct jpeg_decompress_struct *info);
 int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status);
 void hrn_jpeg_close(hrn_context *context);

@@ -14,6 +14,15 @@ static uint32_t column_padding(const struct jpeg_decompress_struct *info) {
   return info->max_h_samp_factor > 2 ? 8 : 2;
 }
 
+/* A row of one byte a pixel, from its end on, for it lies in its own place. */
+static void spread_grey(uint8_t *row, size_t pixels) {
+  for (size_t x = pixels; x-- > 0;) {
+    const uint8_t value = row[x];
+    row[4 * x] = row[4 * x + 1] = row[4 * x + 2] = value;
+    row[4 * x + 3] = 255;
+  }
+}
+
 /* `count` rows of the window to `first`, `stride` bytes apart. */
 static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t count) {
   JSAMPROW rows[ROWS_PER_CALL];
@@ -29,6 +38,9 @@ static void read_rows(hrn_jpeg *jpeg, uint8_t *first, size_t stride, uint32_t co
     }
     if (jpeg->info.out_color_space == JCS_CMYK) {
       for (uint32_t i = 0; i < done; i++) hrn_cmyk_to_rgbx(rows[i], stride / 4);
+    }
+    if (jpeg->info.out_color_space == JCS_GRAYSCALE) {
+      for (uint32_t i = 0; i < done; i++) spread_grey(rows[i], stride / 4);
     }
     first += done * stride;
     count -= done;
@@ -83,7 +95,8 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   /* At a fraction most samplings need no upsampling of chroma any more. Where one still does (4:1:0
    * at 1/2), libjpeg takes its fancy kind's width and context rows from the full scale, and a
    * window differs from the whole. */
-  if (denominator > 1) info->do_fancy_upsampling = FALSE;
+  if (denominator > 1 && !jpeg->drafts) info->do_fancy_upsampling = FALSE;
+  if (jpeg->grey) info->out_color_space = JCS_GRAYSCALE;
   if (reserve_rows(context, box, rows->at_once, status) != HRN_OK) {
     hrn_jpeg_close(context);
     return status->code;
@@ -113,8 +126,9 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   JDIMENSION first = 0, columns = info->output_width;
   uint32_t top = (uint32_t)box->top;
   /* The library smooths over coefficients that were never sent. It looks at neighbouring blocks for
-   * that, and only a decode without skipping or cropping is Pillow's. */
-  bool whole = info->progressive_mode && hrn_jpeg_incomplete(info);
+   * that, and only a decode without skipping or cropping is Pillow's. So it is of drafts, whose
+   * upsampling looks beside a window by the full scale's measure. */
+  bool whole = jpeg->drafts || (info->progressive_mode && hrn_jpeg_incomplete(info));
   if (!whole) {
     uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
     const uint32_t padding = column_padding(info);
@@ -132,6 +146,10 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
       hrn_status_clear(status);
     }
     if (top > 0) jpeg_skip_scanlines(info, top);
+  } else if (ours &&
+             hrn_hook_install(context, 0, columns * denominator,
+                              (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
+    hrn_status_clear(status);
   }
 
   size_t stride = (size_t)columns * 4;

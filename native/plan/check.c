@@ -68,6 +68,37 @@ static int check_shortest(hrn_status *status, int32_t index, const hrn_op *op) {
   return check_filter(status, index, op);
 }
 
+/* Where it ends in the image is checked when that is there. */
+static int check_resize_box(hrn_status *status, int32_t index, const hrn_op *op) {
+  const float *box = op->resize_box.box;
+  const int ordered = box[0] >= 0 && box[1] >= 0 && box[0] < box[2] && box[1] < box[3];
+  if (!ordered || !(box[2] <= HRN_MAX_LENGTH && box[3] <= HRN_MAX_LENGTH)) {
+    hrn_fail_op(status, HRN_ARGUMENT, index, "box (%g, %g, %g, %g) must be inside and not empty",
+                (double)box[0], (double)box[1], (double)box[2], (double)box[3]);
+    return 0;
+  }
+  return check_filter(status, index, op) && check_size(status, index, &op->resize_box.size);
+}
+
+static int check_reduce(hrn_status *status, int32_t index, const hrn_op_reduce *reduce) {
+  const int32_t across = reduce->across;
+  if (reduce->draft == HRN_DRAFT_NONE) {
+    return hrn_within(index, "factor", across, 1, HRN_MAX_FACTOR, status) &&
+           hrn_within(index, "factor", reduce->down, 1, HRN_MAX_FACTOR, status);
+  }
+  if (!hrn_within(index, "draft", reduce->draft, HRN_DRAFT_NONE, HRN_DRAFT_GREY, status)) return 0;
+  if (index != 0) {
+    hrn_fail_op(status, HRN_ARGUMENT, index, "a draft is the first op");
+    return 0;
+  }
+  if (reduce->down != across || (across != 1 && across != 2 && across != 4 && across != 8)) {
+    hrn_fail_op(status, HRN_ARGUMENT, index, "factor %d x %d must be 1, 2, 4 or 8 of both sides",
+                across, reduce->down);
+    return 0;
+  }
+  return 1;
+}
+
 /* Ops that draw the size of their result. */
 static int check_drawn_size(hrn_status *status, int32_t index, const hrn_op *op) {
   const hrn_op_resize_between *between = &op->resize_between;
@@ -107,6 +138,10 @@ static int check(hrn_status *status, int32_t index, const hrn_op *op) {
              check_filter(status, index, op) && check_size(status, index, &op->resized_crop.size);
     case HRN_OP_RESIZE:
       return check_filter(status, index, op) && check_size(status, index, &op->size);
+    case HRN_OP_RESIZE_BOX:
+      return check_resize_box(status, index, op);
+    case HRN_OP_REDUCE:
+      return check_reduce(status, index, &op->reduce);
     case HRN_OP_FIVE_CROP:
       return hrn_within(index, "ten", op->crops.ten, 0, 1, status) &&
              hrn_within(index, "vertical", op->crops.vertical, 0, 1, status) &&

@@ -6,6 +6,7 @@
  * finished pixels of the one before. Nothing is approximated: folding only leaves out pixels
  * that nobody looks at.
  */
+#include <math.h>
 #include <string.h>
 
 #include "plan.h"
@@ -13,6 +14,7 @@
 static void axis_begin(hrn_axis *axis, int32_t length) {
   memset(axis, 0, sizeof *axis);
   axis->box_length = axis->resized = axis->length = length;
+  axis->to = length;
   axis->step = 1;
 }
 
@@ -51,6 +53,7 @@ static int only_crops(const hrn_stage *s) {
 static void window_to_box(hrn_axis *axis) {
   axis->box_start += axis->origin;
   axis->box_length = axis->resized = axis->length;
+  axis->to = axis->length;
   axis->origin = 0;
 }
 
@@ -116,6 +119,49 @@ static void fold_resize(fold *f, int filter, int32_t height, int32_t width) {
   stage->y.resized = stage->y.length = height;
 }
 
+/* Weights reach beyond the box, as far as the image does. */
+static int fold_resize_box(fold *f, const hrn_op *op, int32_t index, hrn_status *status) {
+  const float *box = op->resize_box.box;
+  const hrn_op_size *size = &op->resize_box.size;
+  const hrn_stage *last = open_stage(f);
+  if (box[2] > (float)last->x.length || box[3] > (float)last->y.length) {
+    return hrn_fail_op(status, HRN_ARGUMENT, index, "a box that ends at (%g, %g) in %dx%d pixels",
+                       (double)box[2], (double)box[3], last->x.length, last->y.length);
+  }
+  const int whole = box[0] == floorf(box[0]) && box[1] == floorf(box[1]);
+  if (whole && box[2] - box[0] == (float)size->width && box[3] - box[1] == (float)size->height) {
+    fold_crop(f, (int32_t)box[1], (int32_t)box[0], size->height, size->width);
+    return HRN_OK;
+  }
+  hrn_stage *stage = plain_stage(f);
+  stage->resizes = 1;
+  stage->filter = op->filter;
+  stage->x.from = (double)box[0];
+  stage->y.from = (double)box[1];
+  stage->x.to = (double)box[2];
+  stage->y.to = (double)box[3];
+  stage->x.resized = stage->x.length = size->width;
+  stage->y.resized = stage->y.length = size->height;
+  return HRN_OK;
+}
+
+/* A draft is what the decoder gives: an image of that size to begin with. */
+static void fold_reduce(fold *f, const hrn_op_reduce *reduce, int32_t height, int32_t width) {
+  if (reduce->draft != HRN_DRAFT_NONE) {
+    axis_begin(&open_stage(f)->x, width);
+    axis_begin(&open_stage(f)->y, height);
+    return;
+  }
+  if (reduce->across == 1 && reduce->down == 1) return; /* Pillow copies */
+  hrn_stage *stage = plain_stage(f);
+  stage->resizes = 1;
+  stage->filter = HRN_BOX;
+  stage->across = reduce->across;
+  stage->down = reduce->down;
+  stage->x.resized = stage->x.length = width;
+  stage->y.resized = stage->y.length = height;
+}
+
 /* Padding as the op says, and by what is missing on both sides. */
 static void fold_padding(fold *f, const hrn_op *op, const hrn_op_padding *p, int32_t missing_x,
                          int32_t missing_y) {
@@ -175,6 +221,11 @@ int hrn_geometry_add(hrn_program *f, const hrn_op *op, int32_t index, const hrn_
     case HRN_OP_RESIZE:
     case HRN_OP_RESIZE_SHORTER:
       fold_resize(f, op->filter, h, w);
+      break;
+    case HRN_OP_RESIZE_BOX:
+      return fold_resize_box(f, op, index, status);
+    case HRN_OP_REDUCE:
+      fold_reduce(f, &op->reduce, h, w);
       break;
     case HRN_OP_RANDOM_RESIZED_CROP:
       fold_crop(f, draw.value[0], draw.value[1], draw.value[2], draw.value[3]);

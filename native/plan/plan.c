@@ -113,7 +113,8 @@ static known_size size_after(const hrn_op *ops, int32_t first, int32_t end, know
         op->kind == HRN_OP_VERTICAL_FLIP) {
       continue;
     }
-    const int relative = op->kind == HRN_OP_RESIZE_SHORTER || op->kind == HRN_OP_PAD;
+    const int relative =
+        op->kind == HRN_OP_RESIZE_SHORTER || op->kind == HRN_OP_PAD || op->kind == HRN_OP_REDUCE;
     if (relative && !size.known) continue;
     const int fits = hrn_op_size_after(op, &size.width, &size.height, &ignored) == HRN_OK;
     size.known = fits || !relative;

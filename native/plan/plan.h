@@ -46,9 +46,10 @@ int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width
  * size has become RESIZE or PAD, and flips that are not done are left out.
  *
  * Of a geometric op, i holds top, left, height, width (CROP), size and max_size (RESIZE_SHORTER),
- * or height and width; of RANDOM_CROP and PAD i[2..5] = left, top, right, bottom, i[6] =
- * pad_if_needed, i[7] = padding mode, p = fill; of FIVE_CROP i[2] = ten, i[3] = vertical. box is
- * what a random crop drew, after its padding.
+ * or height and width; of RESIZE_BOX p[0..3] = left, top, right, bottom; of REDUCE across, down and
+ * enum hrn_draft; of RANDOM_CROP and PAD i[2..5] = left, top, right, bottom, i[6] = pad_if_needed,
+ * i[7] = padding mode, p = fill; of FIVE_CROP i[2] = ten, i[3] = vertical. box is what a random
+ * crop drew, after its padding.
  *
  * An op on pixels has the kind HRN_STEP_PIXEL + enum hrn_pixel_kind, i and p as pixels.h has them,
  * and i[5..7] = fill. Of an erasing box i[0] = 1 for noise, else p = the values. */
@@ -112,6 +113,7 @@ typedef struct hrn_padding {
  * of which a window is seen, perhaps backwards. */
 typedef struct hrn_axis {
   int32_t box_start, box_length;
+  double from, to; /* the part of the box that is resized, all of it where a resize has no box */
   int32_t resized; /* box_length where nothing is resized */
   hrn_padding padding;
   int32_t origin, step; /* output o shows padded pixel origin + step * o; step is 1 or -1 */
@@ -123,8 +125,9 @@ typedef struct hrn_axis {
 typedef struct hrn_stage {
   hrn_axis x, y;
   int32_t resizes, filter;
-  int32_t bits;        /* of the resize's weights: HRN_COEFFICIENT_BITS or HRN_FAST_BITS */
-  int32_t denominator; /* the input is there at 1/denominator of the size that is said here */
+  int32_t bits;         /* of the resize's weights: HRN_COEFFICIENT_BITS or HRN_FAST_BITS */
+  int32_t denominator;  /* the input is there at 1/denominator of the size that is said here */
+  int32_t across, down; /* what is resized is reduced by these factors; 0: it has a filter */
   int32_t pads, padding_mode; /* the fill is only read under HRN_PAD_CONSTANT */
   uint8_t fill[4];
   int32_t pixel_end; /* ops on the finished pixels: those before it, from the last stage's end on */
@@ -197,7 +200,7 @@ static inline int32_t hrn_op_span(const hrn_op *op) {
 static inline int hrn_is_erasing(const hrn_op *op) {
   return op->kind >= HRN_OP_ERASING && op->kind <= HRN_OP_ERASE;
 }
-static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_ZOOM_OUT; }
+static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_REDUCE; }
 /* Whether the size of its result is drawn, or depends on what is. */
 static inline int hrn_draws_size(const hrn_op *op) {
   const int turns =
@@ -237,6 +240,7 @@ typedef struct hrn_want {
   hrn_box window;
   int32_t denominator;
   int fast;
+  int32_t draft;           /* enum hrn_draft */
   int32_t decode, sharing; /* so many share it */
   hrn_box shared;
 } hrn_want;
@@ -274,6 +278,7 @@ typedef struct hrn_writer {
   hrn_pitch pitch;
   int32_t width, height; /* of the stage's output */
   int flip_x, flip_y;
+  int64_t *ns; /* of hrn_writer_time, or NULL */
 } hrn_writer;
 
 /* sizes.c: HRN_LIMIT where a side is beyond HRN_MAX_LENGTH, HRN_ARGUMENT where one is 0. */
@@ -284,6 +289,9 @@ int hrn_check_sides(uint32_t width, uint32_t height, hrn_status *status);
 hrn_writer hrn_image_writer(const hrn_image *image, int32_t width, int32_t height);
 hrn_writer hrn_finished_writer(const hrn_format *format, int32_t width, int32_t height,
                                uint8_t *destination);
+
+/* writer.c: has a writer add what its rows take to *ns. */
+void hrn_writer_time(hrn_writer *writer, int64_t *ns);
 
 /* patch.c: the pixels [from[k], to[k]) of row y that a patch shows: one run of them, or two around
  * its box. How many runs there are, of which some may be empty. */

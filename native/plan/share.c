@@ -20,7 +20,7 @@ static hrn_box around(const hrn_box *a, const hrn_box *b) {
 
 /* Only windows of the same scale have pixels in common. */
 static int alike(const hrn_want *a, const hrn_want *b) {
-  return a->denominator == b->denominator && a->fast == b->fast;
+  return a->denominator == b->denominator && a->fast == b->fast && a->draft == b->draft;
 }
 
 static double saved(const hrn_context *context, const hrn_want *a, const hrn_want *b,

@@ -64,6 +64,13 @@ int hrn_op_size_after(const hrn_op *op, int32_t *width, int32_t *height, hrn_sta
     case HRN_OP_CENTER_CROP:
       size = op->size;
       break;
+    case HRN_OP_RESIZE_BOX:
+      size = op->resize_box.size;
+      break;
+    case HRN_OP_REDUCE:
+      size.height = hrn_divide_up(*height, op->reduce.down);
+      size.width = hrn_divide_up(*width, op->reduce.across);
+      break;
     case HRN_OP_RANDOM_RESIZED_CROP:
       size = op->resized_crop.size;
       break;

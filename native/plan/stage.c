@@ -9,10 +9,9 @@
 /* Pillow's affine nearest path for one axis: the positions of pixel centres are summed up, not
  * multiplied out, and truncated. table[i] is the source of resized pixel first + i. Up to
  * HRN_MAX_LENGTH the sum's error stays below half a step, so the last source is inside. */
-static void nearest_table(int32_t input, int32_t resized, int32_t first, int32_t count,
-                          int32_t *table) {
-  const double step = (double)input / resized;
-  double at = step * 0.5;
+static void nearest_table(const hrn_axis *axis, int32_t first, int32_t count, int32_t *table) {
+  const double step = (double)((float)axis->to - (float)axis->from) / axis->resized;
+  double at = axis->from + step * 0.5;
   for (int32_t i = 0; i < first; i++) at += step;
   for (int32_t i = 0; i < count; i++, at += step) table[i] = (int32_t)at;
 }
@@ -49,7 +48,7 @@ static void axis_window(const hrn_axis *axis, int pads, int32_t mode, int32_t *m
 /* Turns positions in the resized line into positions in the input window that they come from. */
 static void axis_nearest(const hrn_axis *axis, int32_t *map, int32_t *table, int32_t *first,
                          int32_t *count) {
-  nearest_table(axis->box_length, axis->resized, *first, *count, table);
+  nearest_table(axis, *first, *count, table);
   const int32_t start = table[0];
   for (int32_t o = 0; o < axis->length; o++) {
     if (map[o] >= 0) map[o] = table[map[o]] - start;
@@ -66,8 +65,8 @@ static hrn_scaling scaling_of(const hrn_axis *axis, int32_t denominator, int32_t
   *first = axis->box_start / denominator;
   return (hrn_scaling){.input = (end + denominator - 1) / denominator - *first,
                        .output = axis->resized,
-                       .from = axis->box_start * scale - *first,
-                       .to = end * scale - *first};
+                       .from = (axis->box_start + axis->from) * scale - *first,
+                       .to = (axis->box_start + axis->to) * scale - *first};
 }
 
 /* `reaches`: only to say what is needed of the input, without the weights of a resize. */
@@ -94,6 +93,15 @@ static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hr
   axis_window(x, stage->pads, stage->padding_mode, ready->columns, &window.left, &window.width);
   axis_window(y, stage->pads, stage->padding_mode, ready->rows, &window.top, &window.height);
   ready->input = window;
+  if (stage->across > 0) {
+    ready->resize.output = window;
+    ready->input =
+        hrn_reduce_reach(stage->across, stage->down, x->box_length, y->box_length, &window);
+    ready->input.left += x->box_start;
+    ready->input.top += y->box_start;
+    ready->at_once = HRN_STRIP_ROWS;
+    return HRN_OK;
+  }
   if (ready->convolves) {
     int32_t left, top;
     const hrn_scaling scale_x = scaling_of(x, stage->denominator, &left);
@@ -159,10 +167,17 @@ static int gather(hrn_context *context, const hrn_ready *ready, const hrn_image 
   return HRN_OK;
 }
 
+static int resample(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
+                    const hrn_sink *sink, hrn_status *status) {
+  const hrn_stage *stage = ready->stage;
+  if (stage->across == 0) return hrn_resize_run(context, &ready->resize, input, sink, status);
+  return hrn_reduce_run(context, stage->across, stage->down, input, sink, status);
+}
+
 /* A resized region as an image, for the padding that follows it. */
-static int resize_to_region(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
+static int resize_to_region(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
                             hrn_image *region, hrn_status *status) {
-  const int32_t width = resize->output.width, height = resize->output.height;
+  const int32_t width = ready->resize.output.width, height = ready->resize.output.height;
   size_t bytes;
   if (__builtin_mul_overflow((size_t)width * 4, (size_t)height, &bytes)) {
     return hrn_fail(status, HRN_LIMIT, -1, "a region of %dx%d pixels", width, height);
@@ -171,17 +186,17 @@ static int resize_to_region(hrn_context *context, const hrn_resize *resize, hrn_
   if (pixels == NULL) return status->code;
   *region = (hrn_image){pixels, (size_t)width * 4, width, height};
   const hrn_writer writer = hrn_image_writer(region, width, height);
-  return hrn_resize_run(context, resize, input, &writer.sink, status);
+  return resample(context, ready, input, &writer.sink, status);
 }
 
 int hrn_stage_run(hrn_context *context, const hrn_ready *ready, hrn_rows *input,
                   const hrn_sink *sink, hrn_status *status) {
   if (ready->convolves && !ready->gathers) {
-    return hrn_resize_run(context, &ready->resize, input, sink, status);
+    return resample(context, ready, input, sink, status);
   }
   if (ready->convolves) {
     hrn_image region;
-    if (resize_to_region(context, &ready->resize, input, &region, status) != HRN_OK) {
+    if (resize_to_region(context, ready, input, &region, status) != HRN_OK) {
       return status->code;
     }
     return gather(context, ready, &region, sink, status);

@@ -110,6 +110,15 @@ static void write_down(const hrn_op *op, hrn_drawn *step) {
     case HRN_OP_CENTER_CROP:
       write_size(&op->size, step);
       break;
+    case HRN_OP_RESIZE_BOX:
+      write_size(&op->resize_box.size, step);
+      for (int k = 0; k < 4; k++) step->p[k] = (double)op->resize_box.box[k];
+      break;
+    case HRN_OP_REDUCE:
+      step->i[0] = op->reduce.across;
+      step->i[1] = op->reduce.down;
+      step->i[2] = op->reduce.draft;
+      break;
     case HRN_OP_RANDOM_RESIZED_CROP:
       write_size(&op->resized_crop.size, step);
       break;

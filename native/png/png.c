@@ -35,22 +35,25 @@ typedef struct rows {
   uint8_t *current, *above, *spread;
 } rows;
 
-/* Reads row `y` of a pass into r->current, and makes it r->above of the next. */
-static int read_row(hrn_png *png, rows *r, uint32_t y, size_t bytes, hrn_status *status) {
+/* Reads row `y` of a pass into r->current, and makes it r->above of the next. Of its `bytes` the
+ * first `seen` are without their filter then. */
+static int read_row(hrn_png *png, rows *r, uint32_t y, size_t bytes, size_t seen,
+                    hrn_status *status) {
   uint8_t *last = r->above;
   r->above = r->current;
   r->current = last;
   /* The row above the first one is zeros (PNG 9.2), in each pass anew. */
   if (y == 0) memset(r->above, 0, bytes + 1);
   if (hrn_png_stream_read(png, r->current, bytes + 1, status) != HRN_OK) return status->code;
-  if (!hrn_png_unfilter(png, r->current[0], r->current + 1, r->above + 1, bytes)) {
+  if (!hrn_png_unfilter(png, r->current[0], r->current + 1, r->above + 1, seen)) {
     return hrn_fail(status, HRN_BAD, -1, "row %u has filter type %d", y, r->current[0]);
   }
   return HRN_OK;
 }
 
-/* The pixels of a pass that lie in the window. Filters need each row above, so rows outside of the
- * window are undone as well, but their pixels are not made. A pass without columns has no rows. */
+/* The pixels of a pass that lie in the window. Filters need each row above, so rows above the
+ * window are undone as well, as far as its right edge, but their pixels are not made. A pass
+ * without columns has no rows. */
 static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, uint8_t *pixels,
                      size_t stride, hrn_status *status) {
   uint32_t left = (uint32_t)box->left, right = left + (uint32_t)box->width;
@@ -59,12 +62,13 @@ static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, u
   uint32_t rows_here = lines(png->height, p->top, p->dy);
   uint32_t first = lines(left, p->left, p->dx), count = lines(right, p->left, p->dx) - first;
   size_t bytes = hrn_png_row_bytes(png, columns);
+  size_t seen = hrn_png_row_bytes(png, first + count);
   if (columns == 0) return HRN_OK;
   /* Only the last pass may stop below the window: the others have more data behind them. */
   if (p->dx == 1) rows_here = lines(bottom, p->top, p->dy);
 
   for (uint32_t i = 0; i < rows_here; i++) {
-    if (read_row(png, r, i, bytes, status) != HRN_OK) return status->code;
+    if (read_row(png, r, i, bytes, seen, status) != HRN_OK) return status->code;
     uint32_t y = p->top + i * p->dy;
     if (y < top || y >= bottom || count == 0) continue;
     uint8_t *to = pixels + (size_t)(y - top) * stride;

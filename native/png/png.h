@@ -42,10 +42,14 @@ uint32_t hrn_png_stream_end(hrn_png *png); /* warnings about what follows the la
 
 /* rows.c. Bytes of a row of `width` pixels, without the filter byte. */
 uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width);
-bool hrn_png_unfilter(const hrn_png *png, int filter, uint8_t *row, const uint8_t *above,
-                      size_t bytes);
 void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
                  uint8_t *rgbx);
+
+/* filters.c: the first `bytes` of a row without its filter; and the plain loop of that, for tests.
+ */
+bool hrn_png_unfilter(const hrn_png *png, int filter, uint8_t *row, const uint8_t *above,
+                      size_t bytes);
+void hrn_png_undo_scalar(int filter, uint8_t *row, const uint8_t *above, size_t bytes, size_t step);
 
 /* What a context holds of this package, made and freed; false without memory. */
 bool hrn_png_new(hrn_context *context);

@@ -1,78 +1,13 @@
-/* rows.c: a row of a PNG: filters undone, and its samples as RGBX.
+/* rows.c: the samples of a row of a PNG as RGBX.
  *
  * Samples become RGB as Pillow's open() and convert("RGB") do it. Alpha and transparent colours are
  * dropped, never blended. 16-bit samples of colour and of grey with alpha lose their low byte;
  * 16-bit grey alone is Pillow's mode I;16, whose conversion clips: all above 255 is white.
  */
-#include <stdlib.h>
-
 #include "png.h"
 
 uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width) {
   return ((uint64_t)width * png->channels * png->bit_depth + 7) / 8;
-}
-
-/* ---- filters: each byte was stored as a difference to a guess from its neighbours ---- */
-
-/* The neighbour that is nearest to left + above - corner; ties go in the order left, above, corner
- * (PNG 9.4), which a decoder has to share with the encoder. */
-static uint8_t paeth(int left, int above, int corner) {
-  int guess = left + above - corner;
-  int to_left = abs(guess - left), to_above = abs(guess - above), to_corner = abs(guess - corner);
-  if (to_left <= to_above && to_left <= to_corner) return (uint8_t)left;
-  return (uint8_t)(to_above <= to_corner ? above : corner);
-}
-
-/* Inlined once for each usual step, so that the compiler knows it and keeps a pixel in registers.
- */
-static inline __attribute__((always_inline)) void undo(int filter, uint8_t *row,
-                                                       const uint8_t *above, size_t bytes,
-                                                       size_t step) {
-  size_t first = bytes < step ? bytes : step; /* bytes without a left neighbour */
-  switch (filter) {
-    case 1: /* Sub */
-      for (size_t i = step; i < bytes; i++) row[i] = (uint8_t)(row[i] + row[i - step]);
-      break;
-    case 2: /* Up */
-      for (size_t i = 0; i < bytes; i++) row[i] = (uint8_t)(row[i] + above[i]);
-      break;
-    case 3: /* Average */
-      for (size_t i = 0; i < first; i++) row[i] = (uint8_t)(row[i] + above[i] / 2);
-      for (size_t i = step; i < bytes; i++) {
-        row[i] = (uint8_t)(row[i] + (row[i - step] + above[i]) / 2);
-      }
-      break;
-    case 4: /* Paeth; with no left neighbour the guess is the byte above */
-      for (size_t i = 0; i < first; i++) row[i] = (uint8_t)(row[i] + above[i]);
-      for (size_t i = step; i < bytes; i++) {
-        row[i] = (uint8_t)(row[i] + paeth(row[i - step], above[i], above[i - step]));
-      }
-      break;
-    default:
-      break;
-  }
-}
-
-/* False for a filter that does not exist. */
-bool hrn_png_unfilter(const hrn_png *png, int filter, uint8_t *row, const uint8_t *above,
-                      size_t bytes) {
-  size_t step = ((size_t)png->channels * png->bit_depth + 7) / 8; /* of a whole pixel, at least 1 */
-  if (filter > 4) return false;
-  switch (step) {
-    case 1:
-      undo(filter, row, above, bytes, 1);
-      break;
-    case 3:
-      undo(filter, row, above, bytes, 3);
-      break;
-    case 4:
-      undo(filter, row, above, bytes, 4);
-      break;
-    default:
-      undo(filter, row, above, bytes, step);
-      break;
-  }
-  return true;
 }
 
 /* ---- samples ---- */

@@ -62,7 +62,9 @@ typedef struct span {
 
 /* Downscaling stretches the filter over more inputs; upscaling leaves it as it is. */
 static span span_of(const hrn_scaling *a, int filter) {
-  span s = {.from = a->from, .scale = (a->to - a->from) / a->output, .input = a->input};
+  /* Pillow subtracts in float32. */
+  const float length = (float)a->to - (float)a->from;
+  span s = {.from = a->from, .scale = (double)length / a->output, .input = a->input};
   s.filter_scale = s.scale < 1.0 ? 1.0 : s.scale;
   s.support = filter_support(filter) * s.filter_scale;
   return s;

@@ -157,4 +157,20 @@ int32_t hrn_resize_at_once(const hrn_resize *resize);
 int hrn_resize_run(hrn_context *context, const hrn_resize *resize, hrn_rows *input,
                    const hrn_sink *sink, hrn_status *status);
 
+/* reduce.c: Pillow's reduction by whole factors, at most so large. */
+enum { HRN_MAX_FACTOR = 1 << 16 };
+
+static inline int32_t hrn_divide_up(int32_t length, int32_t factor) {
+  return length / factor + (length % factor != 0);
+}
+
+/* The pixels of an image of width x height that a window of the reduced one is made of. */
+hrn_box hrn_reduce_reach(int32_t across, int32_t down, int32_t width, int32_t height,
+                         const hrn_box *window);
+
+/* Each pixel that goes to the sink is the mean of across x down of `input`, those of its last
+ * column and row of as many as there are. */
+int hrn_reduce_run(hrn_context *context, int32_t across, int32_t down, hrn_rows *input,
+                   const hrn_sink *sink, hrn_status *status);
+
 #endif

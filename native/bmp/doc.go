@@ -1,0 +1,21 @@
+// Package bmp turns a BMP's bytes into the pixels of a window, as Pillow reads them.
+package bmp
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra -fvisibility=hidden
+#cgo CFLAGS: -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+#cgo LDFLAGS: -lm
+*/
+import "C"
+
+import (
+	"embed"
+
+	_ "github.com/headrace/headrace/native/core"
+)
+
+// Go's build cache looks at no header of another folder. What is embedded is part of this package,
+// so packages that import it are compiled anew when a header changes.
+//
+//go:embed *.h
+var _ embed.FS

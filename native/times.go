@@ -1,0 +1,34 @@
+package native
+
+/*
+#cgo noescape hrn_times_note
+#cgo nocallback hrn_times_note
+#cgo noescape hrn_times_of
+#cgo nocallback hrn_times_of
+#include "core/times.h"
+*/
+import "C"
+
+import "time"
+
+// Times are what the parts of a sample took. Decoding, ops and writing take turns, some rows at a
+// time; each is the sum of its turns, writing by one row of sixteen, and ops are what is left of the call.
+type Times struct{ Checksum, Decode, Write time.Duration }
+
+// NoteTimes has the calls of the context note what they take, or no longer.
+func (c *Context) NoteTimes(on bool) {
+	note := C.int32_t(0)
+	if on {
+		note = 1
+	}
+	C.hrn_times_note(c.c, note)
+	c.times = C.hrn_times_of(c.c)
+}
+
+// Times are those of the last Sample or SampleRaw; zero where they are not noted.
+func (c *Context) Times() Times {
+	if c.times == nil {
+		return Times{}
+	}
+	return Times{Checksum: time.Duration(c.times.checksum), Decode: time.Duration(c.times.decode), Write: time.Duration(c.times.write)}
+}
