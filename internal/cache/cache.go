@@ -167,8 +167,17 @@ func (c *Cache) forget(key Key, at place) {
 }
 
 // Put keeps a value; a later one of the same key takes its place. It is in memory when Put returns, and
-// in the file a second later at most if there is another Put by then, or at Close.
-func (c *Cache) Put(key Key, value []byte) { c.writer.put(key, value) }
+// in the file a second later at most if there is another Put by then, or at Close. It is false where the key
+// has this value already: two that missed it at once both put it, and it is kept once.
+func (c *Cache) Put(key Key, value []byte) bool { return c.writer.put(key, value) }
+
+// has says whether the place of a key is of a record of this length and CRC-32C, which is of the key as well.
+func (c *Cache) has(key Key, length, crc uint32) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	at, found := c.places[short(key)]
+	return found && c.segments[at.segment] != nil && at.length == length && at.crc == crc
+}
 
 // note adds places, those of later records in the place of earlier ones.
 func (c *Cache) note(number int, entries []entry) {

@@ -133,6 +133,22 @@ func TestOfTwoValuesOfAKeyTheLaterCounts(t *testing.T) {
 	c.Close()
 }
 
+func TestAValueThatIsThereAlreadyIsKeptOnce(t *testing.T) {
+	world(t)
+	dir := t.TempDir()
+	c := alone(t, dir, 64<<20)
+	require.True(t, c.Put(keyOf(7), valueOf(7)))
+	require.False(t, c.Put(keyOf(7), valueOf(7)))
+	require.True(t, c.Put(keyOf(7), []byte("another")))
+	require.True(t, c.Put(keyOf(7), valueOf(7)), "the later counts")
+	require.True(t, find(t, c, 7))
+	c.Close()
+	c = alone(t, dir, 64<<20)
+	require.True(t, find(t, c, 7))
+	require.False(t, c.Put(keyOf(7), valueOf(7)), "an earlier process put it")
+	c.Close()
+}
+
 func TestAllWhoOpenADirectoryInAProcessShareItAndTheLastOneClosesIt(t *testing.T) {
 	world(t)
 	dir := t.TempDir()
@@ -342,6 +358,11 @@ func TestMain(m *testing.M) {
 	var from, to int
 	var dir string
 	var bound int64
+	if dir, ok := os.LookupEnv(turnOf); ok {
+		Open(dir, LeastBound).Turn(Key{1})
+		fmt.Println("had")
+		time.Sleep(time.Hour)
+	}
 	if text, ok := os.LookupEnv(childOf); ok {
 		if _, err := fmt.Sscanf(text, "%d %d %d %s", &from, &to, &bound, &dir); err != nil {
 			panic(err)

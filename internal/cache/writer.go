@@ -40,22 +40,27 @@ type writer struct {
 	waitingFrom atomic.Int64
 }
 
-func (w *writer) put(key Key, value []byte) {
+// put is false where the record is there already.
+func (w *writer) put(key Key, value []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	length := len(key) + len(value)
+	crc := crc32.Update(crc32.Checksum(key[:], castagnoli), castagnoli, value)
+	if w.cache.has(key, uint32(length), crc) {
+		return false
+	}
 	if w.off || length > min(mostRecord, int(w.cache.segmentBytes()/4)) || !w.ready(int64(length)) {
-		return
+		return true
 	}
 	at := len(w.records)
 	w.records = append(append(w.records, key[:]...), value...)
-	record := w.records[at:]
-	e := entry{key, uint32(w.dataEnd) + uint32(at), uint32(length), crc32.Checksum(record, castagnoli)}
+	e := entry{key, uint32(w.dataEnd) + uint32(at), uint32(length), crc}
 	w.entries = e.append(w.entries)
 	w.cache.note(w.number, []entry{e})
 	if len(w.records) >= flushBytes || time.Since(w.flushed) >= flushEvery {
 		w.flush()
 	}
+	return true
 }
 
 // ready: there is a segment, and it has room for a record of that length.

@@ -19,6 +19,9 @@ const (
 	KindForked       Kind = 16 // this process was forked after the library was first used
 	KindClosed       Kind = 17 // closed while waiting
 	KindInternal     Kind = 18 // we are wrong; please report
+	KindChanged      Kind = 19 // an object of a store was replaced after it was opened or indexed
+	KindDenied       Kind = 20 // a store refused: credentials are missing, wrong or not enough
+	KindUnreachable  Kind = 21 // a store did not answer, or failed each time it was asked
 )
 
 var kinds = map[Kind]description{
@@ -37,4 +40,7 @@ var kinds = map[Kind]description{
 	KindForked:       {"Forked", ""},
 	KindClosed:       {"Closed", ""},
 	KindInternal:     {"Internal", "internal"},
+	KindChanged:      {"Changed", "bad"},
+	KindDenied:       {"Denied", ""},
+	KindUnreachable:  {"Unreachable", ""},
 }

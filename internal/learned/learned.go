@@ -1,35 +1,16 @@
 package learned
 
-/*
-#include <stdlib.h>
-*/
-import "C"
-
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/cache"
-	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
-)
-
-const (
-	// Variable is where the cache is: a directory; "off" for none. Without it, headrace below
-	// XDG_CACHE_HOME or ~/.cache.
-	Variable = "HEADRACE_CACHE"
-	// SizeVariable bounds it, in bytes.
-	SizeVariable = "HEADRACE_CACHE_SIZE"
-	// defaultBound holds the points of 2 million photographs of 110 kB: ImageNet and half as much again.
-	defaultBound = 4 << 30
-	off          = "off"
 )
 
 // Index finds and keeps points. A nil Index has none and keeps none. Its methods may be called from any
@@ -45,61 +26,15 @@ type Index struct {
 // replaced are in both.
 func (x *Index) Counts() (found, kept int64) { return x.found.Load(), x.kept.Load() }
 
-// Open opens the index that the environment names. The text says what is wrong with the environment, and
-// is empty where nothing is; there is no index then, as where the cache is off or cannot be made.
+// Open opens the index in the user's cache. The text says what is wrong with the environment, and is empty
+// where nothing is; there is no index then, as where the cache is off or cannot be made.
 func Open() (*Index, string) {
-	bound, err := boundOf(environment(SizeVariable))
-	if err != nil {
-		return nil, err.Error()
-	}
-	dir := directory()
-	if dir == "" {
-		return nil, ""
-	}
-	c := cache.Open(dir, bound)
+	c, wrong := cache.OpenUsers()
 	if c == nil {
-		return nil, ""
+		return nil, wrong
 	}
 	current, _ := os.Getwd() // unknown, it makes other keys
 	return &Index{cache: c, current: current}, ""
-}
-
-// environment asks C, for Go's copy is of the moment at which the library was loaded.
-func environment(name string) string {
-	c := C.CString(name)
-	defer C.free(unsafe.Pointer(c))
-	return C.GoString(C.getenv(c))
-}
-
-func boundOf(text string) (int64, error) {
-	if text == "" {
-		return defaultBound, nil
-	}
-	bound, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || bound < cache.LeastBound {
-		return 0, fault.New(fault.KindArgument, fault.Argument(SizeVariable, text, fmt.Sprintf("a number of bytes, at least %d", cache.LeastBound)))
-	}
-	return bound, nil
-}
-
-// directory is empty where there is to be no cache. The XDG specification has relative paths ignored.
-func directory() string {
-	switch dir := environment(Variable); {
-	case dir == off:
-		return ""
-	case dir != "":
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return ""
-		}
-		return absolute
-	}
-	for _, base := range []string{environment("XDG_CACHE_HOME"), filepath.Join(environment("HOME"), ".cache")} {
-		if filepath.IsAbs(base) {
-			return filepath.Join(base, "headrace")
-		}
-	}
-	return ""
 }
 
 // Close writes what waits.
@@ -198,8 +133,9 @@ func (x *Index) LearnBytes(name Name, c *native.Context, before uint32) {
 }
 
 func (x *Index) keep(name Name, points []byte, crc uint32) {
-	x.kept.Add(1)
 	var room [4096]byte
 	value := binary.LittleEndian.AppendUint32(room[:0], crc)
-	x.cache.Put(name.key, append(value, points...))
+	if x.cache.Put(name.key, append(value, points...)) {
+		x.kept.Add(1) // another thread may have learned them at the same time
+	}
 }

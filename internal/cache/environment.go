@@ -1,0 +1,66 @@
+package cache
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/headrace/headrace/internal/environment"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+const (
+	// Variable is where the cache is: a directory; "off" for none. Without it, headrace below
+	// XDG_CACHE_HOME or ~/.cache.
+	Variable = "HEADRACE_CACHE"
+	// SizeVariable bounds it, in bytes.
+	SizeVariable = "HEADRACE_CACHE_SIZE"
+	// defaultBound holds the points of 2 million photographs of 110 kB: ImageNet and half as much again.
+	defaultBound = 4 << 30
+	off          = "off"
+)
+
+// OpenUsers opens the cache that the environment names. The text says what is wrong with the environment, and
+// is empty where nothing is; there is no cache then, as where it is off or cannot be made.
+func OpenUsers() (*Cache, string) {
+	bound, err := boundOf(environment.Get(SizeVariable))
+	if err != nil {
+		return nil, err.Error()
+	}
+	dir := directory()
+	if dir == "" {
+		return nil, ""
+	}
+	return Open(dir, bound), ""
+}
+
+func boundOf(text string) (int64, error) {
+	if text == "" {
+		return defaultBound, nil
+	}
+	bound, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || bound < LeastBound {
+		return 0, fault.New(fault.KindArgument, fault.Argument(SizeVariable, text, fmt.Sprintf("a number of bytes, at least %d", LeastBound)))
+	}
+	return bound, nil
+}
+
+// directory is empty where there is to be no cache. The XDG specification has relative paths ignored.
+func directory() string {
+	switch dir := environment.Get(Variable); {
+	case dir == off:
+		return ""
+	case dir != "":
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return ""
+		}
+		return absolute
+	}
+	for _, base := range []string{environment.Get("XDG_CACHE_HOME"), filepath.Join(environment.Get("HOME"), ".cache")} {
+		if filepath.IsAbs(base) {
+			return filepath.Join(base, "headrace")
+		}
+	}
+	return ""
+}
