@@ -1,0 +1,392 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/mmap"
+)
+
+// Source is an object that ranges are read of. Two Wants of the same one may share a request.
+type Source interface {
+	ReadAt(ctx context.Context, to []byte, offset int64) error
+}
+
+// Want is a range to be fetched. The fields in front are its user's, Bytes, Err and Took the Fetcher's; it
+// must stay where it is from Add until Free or Drop.
+type Want struct {
+	Owner          any
+	Source         Source
+	Offset, Length int64
+	// Direct reads what is no range of a Source, into memory of the user's own; Length is what it
+	// counts with.
+	Direct func(ctx context.Context) error
+
+	Bytes []byte
+	Err   error
+	Took  time.Duration // the request; zero for those that shared it with another
+
+	state  state
+	passed bool  // all before it were requested
+	at     int64 // in the arena
+	own    mmap.Buffer
+	where  where
+}
+
+type state uint8
+
+const (
+	idle    state = iota // not the Fetcher's
+	pending              // not requested
+	taken                // requested, or read and not yet given back
+)
+
+// where the bytes of a Want stand.
+type where uint8
+
+const (
+	nowhere where = iota
+	inArena
+	inOwn // one that has to be read though there is no room
+	counted
+)
+
+// Options of a Fetcher.
+type Options struct {
+	Bytes    int64 // of memory
+	Requests int   // in flight
+	// Gap is how many bytes between two neighbours are read rather than a second request sent.
+	Gap int64
+	// Request is what a request of several may have.
+	Request int64
+	// Done takes each Want that was requested, from any goroutine.
+	Done func(*Want)
+	// Retries are those of all requests until now; nil where nobody counts.
+	Retries func() int64
+}
+
+// Fetcher is safe for any number of goroutines.
+type Fetcher struct {
+	options Options
+
+	mu       sync.Mutex
+	arena    arena
+	direct   int64   // bytes that Direct reads count with
+	order    []*Want // as added, from the first that is still to be requested
+	beside   map[Source][]*Want
+	early    int64 // bytes of Wants that were requested before their turn
+	before   int   // Wants behind which the first of order stands, and that are not given back
+	flying   int
+	link     link
+	requests int64
+	merged   int64
+
+	ctx    context.Context // of the Wants since the last Drop
+	cancel context.CancelFunc
+	closed bool
+	group  sync.WaitGroup
+}
+
+// New makes a Fetcher that has neither memory nor a goroutine before the first Want.
+func New(o Options) *Fetcher {
+	f := &Fetcher{options: o, beside: make(map[Source][]*Want), link: link{limit: min(firstRequests, o.Requests), most: o.Requests, retries: o.Retries}}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
+}
+
+// Add appends what is wanted next. Request sends requests out.
+func (f *Fetcher) Add(w *Want) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.Bytes, w.Err, w.Took, w.state, w.passed, w.where = nil, nil, 0, pending, false, nowhere
+	f.order = append(f.order, w)
+	if w.Direct == nil {
+		list := f.beside[w.Source]
+		i, _ := slices.BinarySearchFunc(list, w, byOffset)
+		f.beside[w.Source] = slices.Insert(list, i, w)
+	}
+}
+
+func byOffset(a, b *Want) int { return cmp.Compare(a.Offset, b.Offset) }
+
+// Request sends what may be sent now. What may be sent later, Free and answers send.
+func (f *Fetcher) Request() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.request()
+}
+
+// Free gives back what was read of a Want that Done has had.
+func (f *Fetcher) Free(w *Want) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.state != taken {
+		return
+	}
+	switch w.where {
+	case inArena:
+		f.arena.give(w.at, w.Length)
+	case inOwn:
+		w.own.Free()
+	case counted:
+		f.direct -= w.Length
+	}
+	if w.passed {
+		f.before--
+	} else {
+		f.early -= w.Length
+	}
+	w.state, w.where, w.Bytes = idle, nowhere, nil
+	f.request()
+}
+
+// Drop forgets what was not requested yet, and returns it; requests under way end soon, and Done has
+// their Wants.
+func (f *Fetcher) Drop() []*Want {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var dropped []*Want
+	for _, w := range f.order {
+		switch w.state {
+		case pending:
+			w.state = idle
+			dropped = append(dropped, w)
+		case taken: // requested before its turn, which will not come
+			f.pass(w)
+		}
+	}
+	f.order = nil
+	clear(f.beside)
+	f.cancel()
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	if f.closed {
+		f.cancel()
+	}
+	return dropped
+}
+
+// Stop ends what is under way, and nothing is requested any more. Close follows when nobody uses a
+// Want's bytes.
+func (f *Fetcher) Stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.cancel()
+}
+
+// Close waits for the last request and gives the memory back.
+func (f *Fetcher) Close() {
+	f.Stop()
+	f.group.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.arena.close()
+}
+
+// Counts say how many requests were sent, and how many Wants shared another one's.
+func (f *Fetcher) Counts() (requests, merged int64, atOnce int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests, f.merged, f.link.limit
+}
+
+// pass says of a requested Want that nothing before it is to be requested, with the lock held.
+func (f *Fetcher) pass(w *Want) {
+	if !w.passed {
+		w.passed = true
+		f.early -= w.Length
+		f.before++
+	}
+}
+
+// request sends requests while there is room, with the lock held.
+func (f *Fetcher) request() {
+	for !f.closed {
+		for len(f.order) > 0 && f.order[0].state != pending {
+			if f.order[0].state == taken {
+				f.pass(f.order[0])
+			}
+			f.order[0] = nil // the array outlives the slice
+			f.order = f.order[1:]
+		}
+		if len(f.order) == 0 {
+			return
+		}
+		if f.flying >= f.link.limit {
+			f.link.bound = true
+			return
+		}
+		if !f.send(f.order[0]) {
+			return
+		}
+	}
+}
+
+// send requests the first Want, with neighbours where there is room for them.
+func (f *Fetcher) send(first *Want) bool {
+	if first.Direct != nil {
+		// Counted beside the arena: such records are rare or all there are.
+		if f.direct > 0 && f.direct+first.Length > f.options.Bytes && f.before > 0 {
+			return false
+		}
+		f.direct += first.Length
+		f.take(first, counted, 0)
+		f.start([]*Want{first}, nil, 0)
+		return true
+	}
+	list := f.beside[first.Source]
+	alone := position(list, first)
+	if f.arena.memory == nil {
+		if err := f.arena.open(f.options.Bytes); err != nil {
+			f.remove(first.Source, list, alone, alone+1)
+			f.hand(first, err)
+			return true
+		}
+	}
+	from, to := f.neighbours(list, alone)
+	group := slices.Clone(list[from:to])
+	begin, end := extent(group)
+	at, ok := f.arena.take(end - begin)
+	if !ok && len(group) > 1 {
+		group, from, to = []*Want{first}, alone, alone+1
+		begin, end = extent(group)
+		at, ok = f.arena.take(end - begin)
+	}
+	where := inArena
+	if !ok {
+		// Whoever holds the memory will give it back while somebody can still use it. Where all of it
+		// stands behind this one, nobody can.
+		if f.before > 0 {
+			return false
+		}
+		room, err := first.own.Reserve(first.Length)
+		if err != nil {
+			f.remove(first.Source, list, from, to)
+			f.hand(first, err)
+			return true
+		}
+		first.Bytes, where = room, inOwn
+	}
+	f.remove(first.Source, list, from, to)
+	for _, w := range group {
+		f.take(w, where, at+w.Offset-begin)
+		if where == inArena {
+			w.Bytes = f.arena.memory[w.at : w.at+w.Length : w.at+w.Length]
+		}
+		if w != first {
+			f.merged++
+		}
+	}
+	whole := first.Bytes
+	if where == inArena {
+		whole = f.arena.memory[at : at+end-begin]
+	}
+	f.start(group, whole, begin)
+	return true
+}
+
+// position is that of a pending Want among those of its object.
+func position(list []*Want, w *Want) int {
+	i, _ := slices.BinarySearchFunc(list, w, byOffset)
+	for list[i] != w { // several of one offset: a sample that comes twice
+		i++
+	}
+	return i
+}
+
+// neighbours are the pending Wants that one request is to read with one of them, as a part of those of its
+// object.
+func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
+	first := list[alone]
+	from, to = alone, alone+1
+	begin, end := first.Offset, first.Offset+first.Length
+	// Half of the memory at most is for what is not due, or what is due would wait for it.
+	room := f.options.Bytes/2 - f.early
+	fits := func(w *Want, begin, end int64) bool {
+		return end-begin <= f.options.Request && w.Length <= room
+	}
+	for to < len(list) && list[to].Offset >= end && list[to].Offset-end <= f.options.Gap &&
+		fits(list[to], begin, list[to].Offset+list[to].Length) {
+		end = list[to].Offset + list[to].Length
+		room -= list[to].Length
+		to++
+	}
+	for from > 0 && list[from-1].Offset+list[from-1].Length <= begin &&
+		begin-list[from-1].Offset-list[from-1].Length <= f.options.Gap && fits(list[from-1], list[from-1].Offset, end) {
+		begin = list[from-1].Offset
+		room -= list[from-1].Length
+		from--
+	}
+	return from, to
+}
+
+// remove takes Wants away that are requested now.
+func (f *Fetcher) remove(source Source, list []*Want, from, to int) {
+	if list = slices.Delete(list, from, to); len(list) == 0 {
+		delete(f.beside, source)
+		return
+	}
+	f.beside[source] = list
+}
+
+// trim gives back what lies between neighbours, once nothing is written there any more.
+func (f *Fetcher) trim(group []*Want) {
+	for i := 1; i < len(group); i++ {
+		end := group[i-1].at + group[i-1].Length
+		f.arena.give(end, group[i].at-end)
+	}
+}
+
+// extent is from the first byte of neighbours to behind the last.
+func extent(group []*Want) (begin, end int64) {
+	last := group[len(group)-1]
+	return group[0].Offset, last.Offset + last.Length
+}
+
+// take marks a Want as requested; it counts as early until its turn comes.
+func (f *Fetcher) take(w *Want, where where, at int64) {
+	w.state, w.where, w.at = taken, where, at
+	f.early += w.Length
+}
+
+// start reads in a goroutine of its own, which waits in the network and not in the kernel.
+func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
+	f.flying++
+	f.requests++
+	ctx := f.ctx
+	f.group.Go(func() {
+		began := time.Now()
+		var err error
+		if group[0].Direct != nil {
+			err = group[0].Direct(ctx)
+		} else {
+			err = group[0].Source.ReadAt(ctx, to, offset)
+		}
+		now := time.Now()
+		f.mu.Lock()
+		f.flying--
+		bytes := int64(0)
+		for _, w := range group {
+			w.Err = err
+			bytes += w.Length
+		}
+		group[0].Took = now.Sub(began)
+		f.trim(group)
+		f.link.answer(now, bytes)
+		f.request()
+		f.mu.Unlock()
+		for _, w := range group {
+			f.options.Done(w)
+		}
+	})
+}
+
+// hand ends a Want that cannot be requested.
+func (f *Fetcher) hand(w *Want, err error) {
+	f.take(w, nowhere, 0)
+	w.Err = err
+	f.group.Go(func() { f.options.Done(w) })
+}

@@ -1,0 +1,236 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headrace/headrace/mmap"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// object is a Source whose byte i is i modulo 251.
+type object struct {
+	mu       sync.Mutex
+	requests [][2]int64
+	gate     chan struct{} // nil: answers at once
+	fails    error
+	flying   atomic.Int64
+	most     atomic.Int64
+}
+
+func (o *object) ReadAt(ctx context.Context, to []byte, offset int64) error {
+	n := o.flying.Add(1)
+	defer o.flying.Add(-1)
+	for most := o.most.Load(); n > most && !o.most.CompareAndSwap(most, n); most = o.most.Load() {
+	}
+	o.mu.Lock()
+	o.requests = append(o.requests, [2]int64{offset, int64(len(to))})
+	o.mu.Unlock()
+	if o.gate != nil {
+		select {
+		case <-o.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for i := range to {
+		to[i] = byte((offset + int64(i)) % 251)
+	}
+	return o.fails
+}
+
+func (o *object) seen() [][2]int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([][2]int64{}, o.requests...)
+}
+
+// fetching makes a Fetcher whose Wants arrive in a channel; nothing of it is left after the test.
+func fetching(t *testing.T, o Options) (*Fetcher, chan *Want) {
+	before := mmap.BufferBytes()
+	arrived := make(chan *Want, 1<<16)
+	o.Done = func(w *Want) { arrived <- w }
+	if o.Requests == 0 {
+		o.Requests = 8
+	}
+	f := New(o)
+	t.Cleanup(func() {
+		f.Close()
+		assert.Equal(t, before, mmap.BufferBytes())
+	})
+	return f, arrived
+}
+
+func next(t *testing.T, arrived chan *Want) *Want {
+	t.Helper()
+	select {
+	case w := <-arrived:
+		return w
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "nothing arrived")
+		return nil
+	}
+}
+
+func holds(t *testing.T, w *Want) {
+	t.Helper()
+	require.NoError(t, w.Err)
+	require.Len(t, w.Bytes, int(w.Length))
+	for i := range w.Bytes {
+		if w.Bytes[i] != byte((w.Offset+int64(i))%251) {
+			require.FailNow(t, "a wrong byte", "offset %d", w.Offset+int64(i))
+		}
+	}
+}
+
+func TestNeighboursShareARequestAndTheGapIsNotKept(t *testing.T) {
+	from := new(object)
+	f, arrived := fetching(t, Options{Bytes: 1 << 20, Gap: 64, Request: 1 << 16})
+	for _, at := range []int64{1000, 5000, 0, 2050, 1500} {
+		f.Add(&Want{Source: from, Offset: at, Length: 500})
+	}
+	f.Request()
+	for range 5 {
+		holds(t, next(t, arrived))
+	}
+	assert.ElementsMatch(t, [][2]int64{{1000, 1550}, {5000, 500}, {0, 500}}, from.seen())
+	f.mu.Lock()
+	free := int64(0)
+	for _, s := range f.arena.free {
+		free += s.length
+	}
+	f.mu.Unlock()
+	assert.EqualValues(t, 1<<20-5*500, free)
+}
+
+func TestMemoryAndRequestsAreBoundedWhateverIsWanted(t *testing.T) {
+	from := new(object)
+	const most = 10_000
+	f, arrived := fetching(t, Options{Bytes: most, Requests: 3, Gap: 100, Request: 2000})
+	draw := rand.New(rand.NewPCG(1, 2))
+	const count = 2000
+	for range count {
+		f.Add(&Want{Source: from, Offset: draw.Int64N(1 << 20), Length: 1 + draw.Int64N(1000)})
+	}
+	f.Request()
+	held := []*Want{}
+	for range count {
+		w := next(t, arrived)
+		holds(t, w)
+		// Given back in another order than they came, some late.
+		if held = append(held, w); len(held) > 2 {
+			i := draw.IntN(len(held))
+			f.Free(held[i])
+			held = append(held[:i], held[i+1:]...)
+		}
+		f.mu.Lock()
+		for _, w := range held {
+			assert.LessOrEqual(t, w.at+w.Length, int64(most))
+		}
+		f.mu.Unlock()
+	}
+	for _, w := range held {
+		f.Free(w)
+	}
+	assert.LessOrEqual(t, from.most.Load(), int64(3))
+	assert.Equal(t, []span{{0, most}}, f.arena.free)
+	assert.Zero(t, f.before)
+	assert.Zero(t, f.early)
+}
+
+func TestWhatIsDueIsReadThoughTheMemoryIsFullOfWhatIsNot(t *testing.T) {
+	from := new(object)
+	f, arrived := fetching(t, Options{Bytes: 1000, Gap: 0, Request: 1 << 20})
+	// The record is larger than the memory: one may always be read.
+	f.Add(&Want{Source: from, Offset: 0, Length: 5000})
+	f.Add(&Want{Source: from, Offset: 9000, Length: 400})
+	f.Request()
+	for range 2 { // in whichever order they end
+		w := next(t, arrived)
+		holds(t, w)
+		f.Free(w)
+	}
+}
+
+func TestWhatWasDroppedIsNotRequestedAndWhatIsUnderWayEnds(t *testing.T) {
+	from := &object{gate: make(chan struct{})}
+	f, arrived := fetching(t, Options{Bytes: 1 << 20, Requests: 2})
+	for i := range int64(10) {
+		f.Add(&Want{Source: from, Offset: i * 10_000, Length: 100})
+	}
+	f.Request()
+	assert.Len(t, f.Drop(), 8)
+	for range 2 {
+		w := next(t, arrived)
+		require.ErrorIs(t, w.Err, context.Canceled)
+		f.Free(w)
+	}
+	close(from.gate)
+	f.Add(&Want{Source: from, Offset: 77, Length: 100})
+	f.Request()
+	holds(t, next(t, arrived))
+}
+
+func TestAnErrorIsThatOfEveryWantOfItsRequestAndOfNoOther(t *testing.T) {
+	bad, good := &object{fails: errors.New("gone")}, new(object)
+	f, arrived := fetching(t, Options{Bytes: 1 << 20, Gap: 10, Request: 1 << 16})
+	f.Add(&Want{Source: bad, Offset: 0, Length: 10})
+	f.Add(&Want{Source: bad, Offset: 10, Length: 10})
+	f.Add(&Want{Source: good, Offset: 20, Length: 10})
+	f.Request()
+	for range 3 {
+		if w := next(t, arrived); w.Source == Source(good) {
+			holds(t, w)
+		} else {
+			assert.EqualError(t, w.Err, "gone")
+		}
+	}
+}
+
+func TestWhatFailedForWantOfMemoryIsNotReadWithANeighbourOnceThereIsSome(t *testing.T) {
+	f, arrived := fetching(t, Options{Bytes: 1 << 60, Gap: 64, Request: 1 << 16})
+	o := &object{}
+	first, second := &Want{Source: o, Offset: 100, Length: 50}, &Want{Source: o, Offset: 150, Length: 50}
+	f.Add(first)
+	f.Request()
+	require.Error(t, next(t, arrived).Err)
+	f.Free(first)
+	f.mu.Lock()
+	f.options.Bytes = 1 << 20
+	f.mu.Unlock()
+	f.Add(second)
+	f.Request()
+	holds(t, next(t, arrived))
+	f.Free(second)
+	require.Equal(t, [][2]int64{{150, 50}}, o.seen())
+}
+
+func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *testing.T) {
+	now := time.Unix(0, 0)
+	refused := int64(0)
+	l := link{limit: 4, most: 100, retries: func() int64 { return refused }}
+	round := func(rate float64, retries int64) {
+		refused += retries
+		count := l.limit
+		for range count {
+			l.bound = true
+			now = now.Add(time.Duration(1000 / rate * float64(time.Second)))
+			l.answer(now, 1000)
+		}
+	}
+	l.answer(now, 1000)
+	for _, rate := range []float64{1e6, 2e6, 3e6} {
+		round(rate, 0)
+	}
+	assert.Equal(t, 13, l.limit)
+	round(3e6, 0)
+	assert.Equal(t, 13, l.limit, "the link is full")
+	round(3e6, 10)
+	assert.Equal(t, 6, l.limit, "the store refuses")
+}

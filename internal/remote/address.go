@@ -1,0 +1,146 @@
+package remote
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// schemes of addresses, as they begin.
+var schemes = []string{"s3", "gs", "az", "http", "https", "hf"}
+
+// address is a URL taken apart. Of a store's own scheme the path is the object's key as it is, as the
+// stores' own tools read it: nothing in it is an escape, and it has no query. http and https are what
+// RFC 3986 says.
+type address struct {
+	scheme string
+	host   string   // bucket or container; of http and https host and port
+	path   string   // key, without the slash before it; of hf "datasets/ORG/NAME[@REV]/PATH"
+	web    *url.URL // of http and https
+}
+
+// IsURL says whether a text is an address that Open takes, by how it begins.
+func IsURL(text string) bool {
+	scheme, _, found := strings.Cut(text, "://")
+	if !found {
+		return false
+	}
+	for _, s := range schemes {
+		if s == scheme {
+			return true
+		}
+	}
+	return false
+}
+
+// Display is the address for texts: without query, fragment, name and password. What is no address
+// stands as it is.
+func Display(text string) string {
+	if a, err := parse(text); err == nil {
+		return a.display()
+	}
+	if !IsURL(text) {
+		return text
+	}
+	text, _, _ = strings.Cut(text, "?")
+	text, _, _ = strings.Cut(text, "#")
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		host = host[at+1:]
+	}
+	return scheme + "://" + host + "/" + path
+}
+
+func parse(text string) (address, error) {
+	refuse := func(expected string) (address, error) {
+		shown := text
+		if web := strings.HasPrefix(text, "http"); web { // what cannot be taken apart may hold anything
+			shown, _, _ = strings.Cut(text, "://")
+			shown += "://..."
+		}
+		return address{}, fault.New(fault.KindArgument, fault.Argument("the address", shown, expected))
+	}
+	scheme, rest, _ := strings.Cut(text, "://")
+	switch {
+	case !IsURL(text):
+		return refuse("one that begins with " + strings.Join(schemes, "://, ") + "://")
+	case len(text) > mostURL:
+		return address{}, fault.New(fault.KindLimit, fault.Sentence(nowhere, fault.Unsupported,
+			fmt.Sprintf("an address has %d bytes (expected at most %d)", len(text), mostURL)))
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return refuse("UTF-8 without control characters")
+	}
+	if scheme == "http" || scheme == "https" {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" {
+			return refuse("one such as https://host/path")
+		}
+		u.Fragment, u.RawFragment = "", ""
+		return address{scheme: scheme, host: u.Host, path: strings.TrimPrefix(u.Path, "/"), web: u}, nil
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	if scheme == "hf" {
+		if host != "datasets" {
+			return refuse("hf://datasets/ORG/NAME[@REV]/PATH")
+		}
+		return address{scheme: scheme, host: host, path: path}, nil
+	}
+	if host == "" || strings.ContainsAny(host, "?#@:%\\ ") {
+		return refuse("one such as " + scheme + "://bucket/key")
+	}
+	return address{scheme: scheme, host: host, path: path}, nil
+}
+
+var nowhere = fault.Place{Record: fault.None, Offset: fault.None}
+
+func (a address) display() string {
+	if a.web == nil {
+		return a.scheme + "://" + a.host + "/" + a.path
+	}
+	return a.scheme + "://" + a.host + a.web.EscapedPath()
+}
+
+func (a address) key() string {
+	if a.web == nil || (a.web.RawQuery == "" && a.web.User == nil) {
+		return a.display()
+	}
+	hash := sha256.Sum256([]byte(a.web.User.String() + "?" + a.web.RawQuery))
+	return a.display() + "?" + hex.EncodeToString(hash[:])
+}
+
+// Join is the address of what a relative name means below a prefix: of a name in an index, which is
+// hostile. It stays below the prefix, on its host and with its query.
+func Join(prefix, relative string) (string, error) {
+	a, err := parse(prefix)
+	if err != nil {
+		return "", err
+	}
+	for part := range strings.SplitSeq(relative, "/") {
+		if part == "" || part == "." || part == ".." {
+			return "", outside(a, relative)
+		}
+	}
+	if !utf8.ValidString(relative) || strings.ContainsFunc(relative, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }) {
+		return "", outside(a, relative)
+	}
+	if a.web != nil {
+		below := *a.web
+		below.Path, below.RawPath = strings.TrimSuffix(below.Path, "/")+"/"+relative, ""
+		if escaped := a.web.EscapedPath(); escaped != (&url.URL{Path: a.web.Path}).EscapedPath() {
+			below.RawPath = strings.TrimSuffix(escaped, "/") + "/" + (&url.URL{Path: relative}).EscapedPath()
+		}
+		return below.String(), nil
+	}
+	return strings.TrimSuffix(prefix, "/") + "/" + relative, nil
+}
+
+func outside(a address, relative string) error {
+	return &Error{URL: a.display(), Kind: fault.KindBadFile, offset: fault.None,
+		Text: fault.Argument("a name below it", relative, "parts between slashes, none of them empty, . or ..")}
+}

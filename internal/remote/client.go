@@ -1,0 +1,104 @@
+package remote
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/headrace/headrace/internal/environment"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// A client is what all objects of one storage share: connections, counts, and what was seen of the
+// time that requests take.
+type client struct {
+	storage  Storage
+	counted  counter
+	latency  latency
+	web      *http.Transport
+	building sync.Mutex
+	stores   map[string]store // by scheme
+}
+
+var (
+	clientsLock sync.Mutex
+	clients     = make(map[Storage]*client)
+)
+
+// The variables that the stores' libraries ask for begin so.
+var variables = []string{"AWS_", "AZURE_", "GOOGLE_", "GCE_", "GCLOUD_", "CLOUDSDK_", "HF_", "HUGGING", "XDG_", "HOME",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_"}
+
+// followEnvironment has clients made anew where the program has changed the environment: its credentials may be
+// others. Objects that are open keep theirs.
+func followEnvironment() {
+	clientsLock.Lock()
+	defer clientsLock.Unlock()
+	if environment.Follow(variables...) {
+		clear(clients)
+	}
+}
+
+func clientOf(s Storage) *client {
+	clientsLock.Lock()
+	defer clientsLock.Unlock()
+	c := clients[s]
+	if c == nil {
+		c = &client{storage: s, web: newTransport(s), stores: make(map[string]store)}
+		clients[s] = c
+	}
+	return c
+}
+
+// store is that of a scheme, made when it is first asked for: credentials are looked for then.
+func (c *client) store(scheme string) (store, error) {
+	c.building.Lock()
+	defer c.building.Unlock()
+	if st := c.stores[scheme]; st != nil {
+		return st, nil
+	}
+	var st store
+	switch scheme {
+	case "http", "https":
+		st = newWebStore(c)
+	case "hf":
+		st = newHubStore(c)
+	default:
+		st = newCloudStore(c, scheme)
+	}
+	if st == nil {
+		return nil, &Error{Kind: fault.KindUnsupported, offset: fault.None, Text: scheme + ":// is not in this build"}
+	}
+	c.stores[scheme] = st
+	return st, nil
+}
+
+// newTransport is for many small requests at once to few hosts: connections are kept, not shared by
+// HTTP/2, whose one connection and its windows bound the rate, and bytes come as they are stored.
+func newTransport(s Storage) *http.Transport {
+	total := s.patience()
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: total / 6, KeepAlive: 15 * time.Second, Control: refuseLinkLocal}).DialContext,
+		TLSHandshakeTimeout:    total / 6,
+		ResponseHeaderTimeout:  total / attemptPart,
+		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConnsPerHost:    256,
+		IdleConnTimeout:        50 * time.Second, // below the minute after which servers close
+		DisableCompression:     true,
+		TLSNextProto:           make(map[string]func(string, *tls.Conn) http.RoundTripper), // no HTTP/2
+	}
+}
+
+// refuseLinkLocal keeps redirects and names from the addresses at which clouds hand out credentials.
+func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err == nil && to.Addr().Unmap().IsLinkLocalUnicast() {
+		return &failure{kind: fault.KindDenied, text: "the address is one of the machine's own network (link-local), where no data are"}
+	}
+	return nil
+}

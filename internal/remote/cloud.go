@@ -1,0 +1,218 @@
+//go:build !headrace_nocloud
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"cloud.google.com/go/storage"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	azure "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+	"google.golang.org/api/googleapi"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// bucketStore is a store through the Go CDK's blob package. What tells an object's versions apart is not
+// the same everywhere: S3 and Azure have the ETag, Google the generation.
+type bucketStore struct {
+	client *client
+	// open makes a bucket; writing asks for one whose uploads are tried again by the library.
+	open    func(ctx context.Context, name string, writing bool) (*blob.Bucket, error)
+	opening sync.Mutex
+	buckets map[string]*blob.Bucket
+}
+
+// newCloudStore is the store of a scheme, nil of one that is not known.
+func newCloudStore(c *client, scheme string) store {
+	switch scheme {
+	case "s3":
+		return newS3Store(c)
+	case "gs":
+		return &bucketStore{client: c, open: (&googleStore{client: c}).bucket}
+	case "az":
+		return &bucketStore{client: c, open: (&azureStore{client: c}).bucket}
+	}
+	return nil
+}
+
+func (s *bucketStore) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	key := name
+	if writing {
+		key += " writing"
+	}
+	if b := s.buckets[key]; b != nil {
+		return b, nil
+	}
+	b, err := s.open(ctx, name, writing)
+	if err != nil {
+		return nil, cloudFailure(ctx, err)
+	}
+	if s.buckets == nil {
+		s.buckets = make(map[string]*blob.Bucket)
+	}
+	s.buckets[key] = b
+	return b, nil
+}
+
+// guard makes an error of a panic: the libraries take some of what a server says for granted, such as
+// Azure's x-ms-creation-time, and a wrong server must not end a training.
+func guard(err *error) {
+	if recover() != nil {
+		*err = &failure{kind: fault.KindBadFile, text: "the server's answer is none that the store's library understands"}
+	}
+}
+
+func (s *bucketStore) head(ctx context.Context, a address) (size int64, version string, err error) {
+	defer guard(&err)
+	b, err := s.bucket(ctx, a.host, false)
+	if err != nil {
+		return 0, "", err
+	}
+	found, err := b.Attributes(ctx, a.path)
+	if err != nil {
+		return 0, "", cloudFailure(ctx, err)
+	}
+	version = quoted(found.ETag)
+	var google storage.ObjectAttrs
+	if found.As(&google) {
+		version = strconv.FormatInt(google.Generation, 10)
+	}
+	return found.Size, version, nil
+}
+
+func (s *bucketStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (n int, err error) {
+	defer guard(&err)
+	b, err := s.bucket(ctx, a.host, false)
+	if err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	reader, err := b.NewRangeReader(ctx, a.path, offset, int64(len(p)), &blob.ReaderOptions{BeforeRead: pinned(version)})
+	if err != nil {
+		return 0, cloudFailure(ctx, err)
+	}
+	defer reader.Close()
+	if reader.Size() != size {
+		return 0, changedSize(size, reader.Size())
+	}
+	if n, err = fill(reader, p, s.client.stall(), stop); err != nil {
+		return n, cloudFailure(ctx, err)
+	}
+	return n, nil
+}
+
+// pinned asks for one version: an answer of another is 412.
+func pinned(version string) func(func(any) bool) error {
+	return func(as func(any) bool) error {
+		var (
+			google *(*storage.ObjectHandle)
+			az     *azure.DownloadStreamOptions
+		)
+		switch {
+		case version == "":
+		case as(&google):
+			generation, err := strconv.ParseInt(version, 10, 64)
+			if err != nil {
+				return &failure{kind: fault.KindBadFile, text: "its version is no generation of Google's"}
+			}
+			*google = (*google).If(storage.Conditions{GenerationMatch: generation})
+		case as(&az):
+			match := azcore.ETag(version)
+			az.AccessConditions = &azure.AccessConditions{ModifiedAccessConditions: &azure.ModifiedAccessConditions{IfMatch: &match}}
+		}
+		return nil
+	}
+}
+
+func (s *bucketStore) list(ctx context.Context, a address, found func(Entry) error) (err error) {
+	defer guard(&err)
+	b, err := s.bucket(ctx, a.host, false)
+	if err != nil {
+		return err
+	}
+	entries := b.List(&blob.ListOptions{Prefix: a.path})
+	for {
+		one, err := entries.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return cloudFailure(ctx, err)
+		}
+		if one.IsDir {
+			continue
+		}
+		e := Entry{URL: a.scheme + "://" + a.host + "/" + one.Key, Size: one.Size}
+		var (
+			amazon types.Object
+			google storage.ObjectAttrs
+			az     container.BlobItem
+		)
+		switch {
+		case one.As(&amazon) && amazon.ETag != nil:
+			e.Version = quoted(*amazon.ETag)
+		case one.As(&google):
+			e.Version = strconv.FormatInt(google.Generation, 10)
+		case one.As(&az) && az.Properties != nil && az.Properties.ETag != nil:
+			e.Version = quoted(string(*az.Properties.ETag))
+		}
+		if err := found(e); err != nil {
+			return err
+		}
+	}
+}
+
+// cloudFailure is the failure behind an error of a store's library. Of its text nothing is repeated but
+// the code: it may quote a request.
+func cloudFailure(ctx context.Context, err error) error {
+	var (
+		known  *failure
+		amazon interface{ HTTPStatusCode() int }
+		named  interface{ ErrorCode() string }
+		google *googleapi.Error
+		az     *azcore.ResponseError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &google):
+		return ofStatus(google.Code, "", retryAfter(google.Header.Get("Retry-After")))
+	case errors.As(err, &az):
+		var headers http.Header
+		if az.RawResponse != nil {
+			headers = az.RawResponse.Header
+		}
+		return ofStatus(az.StatusCode, code(az.ErrorCode), retryAfter(headers.Get("Retry-After")))
+	case errors.As(err, &amazon) && amazon.HTTPStatusCode() >= 300:
+		var word code
+		if errors.As(err, &named) {
+			word = code(named.ErrorCode())
+		}
+		return ofStatus(amazon.HTTPStatusCode(), word, 0)
+	}
+	switch gcerrors.Code(err) {
+	case gcerrors.NotFound:
+		return ofStatus(http.StatusNotFound, "", 0)
+	case gcerrors.PermissionDenied:
+		return ofStatus(http.StatusForbidden, "", 0)
+	case gcerrors.InvalidArgument:
+		return &failure{kind: fault.KindArgument, text: "the store's library refuses this name"}
+	}
+	return fmt.Errorf("the store's library: %w", err) // classified by what the connection said
+}

@@ -1,0 +1,136 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+func (h *hubStore) head(ctx context.Context, a address) (int64, string, error) {
+	found, err := h.locate(ctx, a, true)
+	return found.size, found.version, err
+}
+
+func (h *hubStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error) {
+	for fresh := false; ; fresh = true {
+		found, err := h.locate(ctx, a, fresh)
+		switch {
+		case err != nil:
+			return 0, err
+		case found.size != size:
+			return 0, changedSize(size, found.size)
+		case version != "" && found.version != "" && found.version != version:
+			return 0, changedVersion(version, found.version)
+		}
+		n, err := h.readAt(ctx, found, size, p, offset)
+		// A signature may end before it said, and a file move: the hub is asked where it is now, once.
+		if f, ok := err.(*failure); !ok || fresh || found.direct ||
+			(f.kind != fault.KindDenied && f.status != http.StatusNotFound && f.status != http.StatusGone) {
+			return n, err
+		}
+	}
+}
+
+// readAt reads from a location. The commit pins the bytes; where they lie has versions of its own.
+func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []byte, offset int64) (int, error) {
+	to, err := url.Parse(from.url)
+	if err != nil {
+		return 0, &failure{kind: fault.KindBadFile, text: "the hub redirects to what is no address"}
+	}
+	web := newWebStore(h.client)
+	if from.direct {
+		web.follow = stay
+		web.sign = func(_ context.Context, r *http.Request) error {
+			if h.token != "" {
+				r.Header.Set("Authorization", "Bearer "+h.token)
+			}
+			return nil
+		}
+	}
+	return web.read(ctx, address{scheme: to.Scheme, host: to.Host, web: to}, "", size, p, offset)
+}
+
+// list walks the tree of a commit below the folder that the prefix lies in.
+func (h *hubStore) list(ctx context.Context, a address, found func(Entry) error) error {
+	f, err := hubFileOf(a)
+	if err != nil {
+		return err
+	}
+	commit, err := h.commit(ctx, f)
+	if err != nil {
+		return err
+	}
+	folder := f.path[:strings.LastIndexByte(f.path, '/')+1]
+	root := strings.TrimSuffix(a.display(), f.path)
+	next := h.endpoint + "/api/datasets/" + f.repo + "/tree/" + commit + "/" + escapedPath(strings.TrimSuffix(folder, "/")) + "?recursive=true"
+	for next != "" {
+		var page []struct {
+			Type string
+			OID  string
+			Path string
+			Size int64
+			LFS  *struct {
+				OID  string
+				Size int64
+			}
+		}
+		headers, err := h.json(ctx, next, &page)
+		if err != nil {
+			return err
+		}
+		for _, one := range page {
+			if one.Type != "file" || !strings.HasPrefix(one.Path, f.path) {
+				continue
+			}
+			e := Entry{URL: strings.TrimSuffix(root, "/") + "/" + one.Path, Size: one.Size, Version: quoted(one.OID)}
+			if one.LFS != nil {
+				e.Size, e.Version = one.LFS.Size, quoted(one.LFS.OID)
+			}
+			if err := found(e); err != nil {
+				return err
+			}
+		}
+		if next, err = h.nextPage(headers.Get("Link"), len(page)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextPage is the address behind rel="next" of a Link header (RFC 8288), empty on the last page.
+func (h *hubStore) nextPage(header string, entries int) (string, error) {
+	for link := range strings.SplitSeq(header, ",") {
+		target, parameters, _ := strings.Cut(strings.TrimSpace(link), ">")
+		if !strings.Contains(parameters, `rel="next"`) || !strings.HasPrefix(target, "<") {
+			continue
+		}
+		base, _ := url.Parse(h.endpoint)
+		to, err := base.Parse(target[1:])
+		if err != nil || !h.isHub(to) || entries == 0 { // a page of nothing leads nowhere
+			return "", &failure{kind: fault.KindBadFile, text: "the hub's list continues at another host, or without end"}
+		}
+		return to.String(), nil
+	}
+	return "", nil
+}
+
+func (h *hubStore) create(context.Context, address) (upload, error) {
+	return nil, unsupported("datasets of the hub are only read")
+}
+
+func changedVersion(expected, found string) error {
+	return &failure{kind: fault.KindChanged, text: "it was replaced after it was opened (expected version " + short(expected) + ", found " + short(found) + ")"}
+}
+
+func short(text string) string { return text[:min(len(text), 100)] }
+
+// quoted is an ETag as a header has it; lists leave the quotes away.
+func quoted(tag string) string {
+	if tag == "" || strings.HasPrefix(tag, `"`) || strings.HasPrefix(tag, "W/") {
+		return tag
+	}
+	return `"` + tag + `"`
+}

@@ -1,0 +1,188 @@
+package remote
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// hub is a server that answers as Hugging Face's does for one dataset, with what it was asked, and the
+// server that its redirects lead to.
+type hub struct {
+	url, cdn string
+	data     []byte
+	lifetime time.Duration // of redirects
+
+	mu      sync.Mutex
+	commit  string
+	asked   []string
+	strange []string // what the other server got that is none of its business
+	refuse  int      // so many requests of the other server are 403
+}
+
+const hubSecret = "hf_SECRETtoken"
+
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	h := &hub{data: content(200_000), commit: strings.Repeat("a1", 20), lifetime: time.Hour}
+	main, other := httptest.NewServer(http.HandlerFunc(h.serve)), httptest.NewServer(http.HandlerFunc(h.serveBytes))
+	h.url, h.cdn = main.URL, other.URL
+	t.Cleanup(main.Close)
+	t.Cleanup(other.Close)
+	t.Setenv("HF_ENDPOINT", h.url)
+	t.Setenv("HF_TOKEN", hubSecret)
+	return h
+}
+
+func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = append(h.asked, r.URL.Path)
+	if r.Header.Get("Authorization") != "Bearer "+hubSecret {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	repo, files := "/datasets/org/pets", "/datasets/org/pets/resolve/"+h.commit+"/"
+	switch {
+	case r.URL.Path == "/api"+repo+"/revision/main" || r.URL.Path == "/api"+repo+"/revision/refs/pr/1":
+		fmt.Fprintf(w, `{"sha": %q}`, h.commit)
+	case r.URL.Path == "/api"+repo+"/tree/"+h.commit+"/data" && r.URL.Query().Get("cursor") == "":
+		w.Header().Set("Link", `<`+h.url+r.URL.Path+`?recursive=true&cursor=2>; rel="next"`)
+		fmt.Fprintf(w, `[{"type":"directory","path":"data/x"},{"type":"file","path":"data/b.tar","size":130,"oid":"00","lfs":{"oid":"feed","size":%d}}]`, len(h.data))
+	case r.URL.Path == "/api"+repo+"/tree/"+h.commit+"/data":
+		fmt.Fprintf(w, `[{"type":"file","path":"data/a small.txt","size":%d,"oid":"abcd"}]`, len(h.data))
+	case r.URL.Path == files+"data/b.tar":
+		w.Header().Set("X-Linked-Size", fmt.Sprint(len(h.data)))
+		w.Header().Set("X-Linked-Etag", `"feed"`)
+		http.Redirect(w, r, fmt.Sprintf("%s/blob?Expires=%d&Signature=SECRET", h.cdn, time.Now().Add(h.lifetime).Unix()), http.StatusFound)
+	case r.URL.Path == files+"data/a small.txt":
+		http.Redirect(w, r, "/api/resolve-cache/small", http.StatusTemporaryRedirect)
+	case r.URL.Path == "/api/resolve-cache/small":
+		w.Header().Set("ETag", `"abcd"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.data))
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func (h *hub) serveBytes(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if all := fmt.Sprint(r.Header); strings.Contains(all, hubSecret) || r.Header.Get("Authorization") != "" {
+		h.strange = append(h.strange, all)
+	}
+	if h.refuse > 0 {
+		h.refuse--
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	w.Header().Set("ETag", `"of-the-other-server"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.data))
+}
+
+func (h *hub) count(path string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, asked := range h.asked {
+		if strings.HasSuffix(asked, path) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestFilesOfADatasetOnTheHubAreListedAndReadAtOneCommit(t *testing.T) {
+	h, s := newHub(t), hasty()
+	entries, err := List(t.Context(), "hf://datasets/org/pets/data/", s)
+	require.NoError(t, err)
+	require.Equal(t, []Entry{
+		{"hf://datasets/org/pets/data/a small.txt", 200_000, `"abcd"`},
+		{"hf://datasets/org/pets/data/b.tar", 200_000, `"feed"`},
+	}, entries)
+	for _, e := range entries {
+		o, err := Open(t.Context(), e.URL, s)
+		require.NoError(t, err)
+		assert.Equal(t, e, Entry{o.URL(), o.Size(), o.Version()})
+		p := make([]byte, 1000)
+		for offset := int64(0); offset < 100_000; offset += 9999 {
+			require.NoError(t, o.ReadAt(t.Context(), p, offset))
+			assert.Equal(t, h.data[offset:][:1000], p)
+		}
+	}
+	assert.Equal(t, 1, h.count("/revision/main"), "a revision is resolved once")
+	assert.Equal(t, 1, h.count("/b.tar"), "a redirect is used again")
+	assert.Empty(t, h.strange, "the token reaches the hub alone")
+	o, err := Open(t.Context(), "hf://datasets/org/pets@refs/pr/1/data/b.tar", s)
+	require.NoError(t, err)
+	assert.Equal(t, int64(200_000), o.Size())
+	_, err = Open(t.Context(), "hf://datasets/org/pets@"+h.commit+"/data/none", s)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestARedirectThatEndedIsAskedForAnew(t *testing.T) {
+	h, s := newHub(t), hasty()
+	o, err := Open(t.Context(), "hf://datasets/org/pets/data/b.tar", s)
+	require.NoError(t, err)
+	h.mu.Lock()
+	h.refuse = 1 // the signature ended before it said
+	h.mu.Unlock()
+	p := make([]byte, 10)
+	require.NoError(t, o.ReadAt(t.Context(), p, 5))
+	assert.Equal(t, 2, h.count("/b.tar"))
+	h.mu.Lock()
+	h.lifetime, h.refuse = 0, 1
+	h.mu.Unlock()
+	require.NoError(t, o.ReadAt(t.Context(), p, 5))
+	require.NoError(t, o.ReadAt(t.Context(), p, 5))
+	assert.Equal(t, 4, h.count("/b.tar"), "one that has ended by its own word is not used")
+	h.mu.Lock()
+	h.refuse = 1000
+	h.mu.Unlock()
+	err = o.ReadAt(t.Context(), p, 5)
+	assert.Equal(t, fault.KindDenied, kindOf(t, err))
+	assert.NotContains(t, err.Error(), "SECRET")
+	assert.Empty(t, h.strange)
+}
+
+func TestAFileOfTheHubThatIsAnotherIsAnErrorOfTheKindChanged(t *testing.T) {
+	newHub(t)
+	s := hasty()
+	for _, c := range []struct {
+		size    int64
+		version string
+		says    string
+	}{{200_000, `"beef"`, `expected version "beef", found "feed"`}, {5, `"feed"`, "expected 5 bytes, found 200000"}} {
+		o, err := OpenKnown("hf://datasets/org/pets/data/b.tar", c.size, c.version, s)
+		require.NoError(t, err)
+		err = o.ReadAt(t.Context(), make([]byte, 5), 0)
+		assert.Equal(t, fault.KindChanged, kindOf(t, err))
+		assert.ErrorContains(t, err, c.says)
+	}
+}
+
+func TestTheHubRefusesInASentenceWithoutTheToken(t *testing.T) {
+	newHub(t)
+	t.Setenv("HF_TOKEN", "hf_another-SECRET")
+	_, err := Open(t.Context(), "hf://datasets/org/pets/data/b.tar", hasty())
+	assert.Equal(t, fault.KindDenied, kindOf(t, err))
+	assert.ErrorContains(t, err, "hf://datasets/org/pets/data/b.tar: cannot open it in 1 attempt: the server answered 401 Unauthorized (the dataset does not exist, or HF_TOKEN does not open it)")
+	assert.NotContains(t, err.Error(), "SECRET")
+	for _, url := range []string{"hf://datasets/org", "hf://datasets/../x/y", "hf://models/a/b/c"} {
+		_, err := Open(t.Context(), url, hasty())
+		assert.Equal(t, fault.KindArgument, fault.KindOf(err), url)
+	}
+	_, err = Create(t.Context(), "hf://datasets/org/pets/x", hasty())
+	assert.Equal(t, fault.KindUnsupported, kindOf(t, err))
+}

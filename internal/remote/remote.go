@@ -1,0 +1,211 @@
+// Package remote reads and writes objects of a store: S3 and what speaks its protocol, Google Cloud
+// Storage, Azure's blobs, plain HTTP servers, and Hugging Face's datasets. An object is opened by its
+// URL and then pinned to the version that was found: what is read of it is of that version, or an error.
+//
+// Every request is bounded in time and number, and ends with its context. What fails for a while is
+// tried again (retry.go), what lasts longer than nearly all is asked for a second time (hedge.go), and
+// what remains is an *Error, a sentence with URL, status and attempts. No query string, name, password
+// or token is ever in one: all texts come from here or from the list in failure.go.
+//
+// What a server says is hostile: sizes, ranges, versions, lists and redirects are checked and bounded.
+// The bytes of an object are not checked here; who reads them knows their checksum.
+package remote
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// Bounds of what a server may say.
+const (
+	mostVersion = 1024    // bytes of a version
+	mostSize    = 1 << 46 // bytes of an object: 64 TiB; S3's bound is 5 TiB
+	mostEntries = 1 << 20 // objects below a prefix, as of files that a pattern stands for
+	mostURL     = 8192    // bytes of an address; a key of S3 has at most 1,024, three times that escaped
+)
+
+// A store is one way to get at objects. Each call makes one request, or what a library makes of one,
+// and tries nothing again. Errors are *failure where the store can tell, and are classified otherwise.
+type store interface {
+	// head finds size and version.
+	head(ctx context.Context, a address) (size int64, version string, err error)
+	// read fills p from offset on and says how many bytes it wrote: fewer only with an error. Size is
+	// the whole object's. It does not return before it has stopped writing into p.
+	read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error)
+	// list calls found for each object whose address begins with that of a, page by page.
+	list(ctx context.Context, a address, found func(Entry) error) error
+	// create begins an object that is visible from its commit on.
+	create(ctx context.Context, a address) (upload, error)
+}
+
+// Object is one version of an object. Its methods may be called from several goroutines.
+type Object struct {
+	address address
+	client  *client
+	store   store
+	size    int64
+	version string
+	counted counter
+	closed  atomic.Bool
+}
+
+// Entry is an object in a list. Its URL is one for Open and may hold a query; Display is for texts.
+type Entry struct {
+	URL     string
+	Size    int64
+	Version string
+}
+
+// Open finds an object's size and version with one request.
+func Open(ctx context.Context, url string, s Storage) (*Object, error) {
+	followEnvironment()
+	o, err := newObject(url, s)
+	if err != nil {
+		return nil, err
+	}
+	err = o.client.try(ctx, o.goal("open", fault.None), 0, func(ctx context.Context) (int, error) {
+		o.count(func(c *counter) { c.requests.Add(1) })
+		size, version, err := o.store.head(ctx, o.address)
+		if err == nil {
+			err = checkAnswer(size, version)
+		}
+		o.size, o.version = size, version
+		return 0, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// OpenKnown is Open without a request, of an object whose size and version are known. Where it is
+// another by now, reading says so. An empty version is that of a server that has none. It may be called for
+// every sample, so it does not look at the environment anew, as the others do.
+func OpenKnown(url string, size int64, version string, s Storage) (*Object, error) {
+	o, err := newObject(url, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAnswer(size, version); err != nil {
+		return nil, o.client.finish(context.Background(), o.goal("open", fault.None), err, 0, 0)
+	}
+	o.size, o.version = size, version
+	return o, nil
+}
+
+func newObject(url string, s Storage) (*Object, error) {
+	a, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	c := clientOf(s)
+	st, err := c.store(a.scheme)
+	if err != nil {
+		return nil, err
+	}
+	return &Object{address: a, client: c, store: st}, nil
+}
+
+func checkAnswer(size int64, version string) error {
+	switch {
+	case size < 0 || size > mostSize:
+		return &failure{kind: fault.KindLimit, text: fmt.Sprintf("its size is %d (expected at most %d)", size, int64(mostSize))}
+	case len(version) > mostVersion:
+		return &failure{kind: fault.KindLimit, text: fmt.Sprintf("its version has %d bytes (expected at most %d)", len(version), mostVersion)}
+	}
+	for _, b := range []byte(version) {
+		if b < ' ' || b > '~' {
+			return &failure{kind: fault.KindBadFile, text: "its version has a character that no header may have"}
+		}
+	}
+	return nil
+}
+
+// URL is the address without query, name and password: for texts, not for Open.
+func (o *Object) URL() string { return o.address.display() }
+
+// Key identifies the object among all objects of all stores, endpoint included; its version does not
+// belong to it. What a query says is in it as a hash.
+func (o *Object) Key() string { return o.client.storage.Endpoint + " " + o.address.key() }
+
+// Size is in bytes.
+func (o *Object) Size() int64 { return o.size }
+
+// Version is what the store tells versions apart by, empty where it does not.
+func (o *Object) Version() string { return o.version }
+
+// Close ends the object: no read begins after it. Those that run end with their own contexts.
+func (o *Object) Close() { o.closed.Store(true) }
+
+// ReadAt fills p with the bytes from offset on, or returns an error; p is then undefined. It returns
+// within a moment of the context's end, and writes nothing into p afterwards.
+func (o *Object) ReadAt(ctx context.Context, p []byte, offset int64) error {
+	goal := o.goal("read", offset)
+	switch {
+	case o.closed.Load():
+		return &Error{URL: o.URL(), Kind: fault.KindClosed, Text: "cannot read it: it was closed", offset: offset}
+	case offset < 0 || offset > o.size || int64(len(p)) > o.size-offset:
+		return &Error{URL: o.URL(), Kind: fault.KindTruncated, offset: offset,
+			Text: fmt.Sprintf("cannot read %d bytes of it (the object has %d)", len(p), o.size)}
+	case len(p) == 0:
+		return nil
+	}
+	began := time.Now()
+	done := 0
+	err := o.client.try(ctx, goal, len(p), func(ctx context.Context) (int, error) {
+		n, err := o.hedged(ctx, p[done:], offset+int64(done))
+		done += n
+		return n, err
+	})
+	waited := time.Since(began)
+	o.count(func(c *counter) { c.waited.Add(int64(waited)) })
+	return err
+}
+
+// once is one request for a range.
+func (o *Object) once(ctx context.Context, p []byte, offset int64) (int, error) {
+	o.count(func(c *counter) { c.requests.Add(1) })
+	n, err := o.store.read(ctx, o.address, o.version, o.size, p, offset)
+	o.count(func(c *counter) { c.bytes.Add(int64(n)) })
+	return n, err
+}
+
+// List is the objects whose addresses begin with prefixURL, sorted by URL. A server of plain HTTP has
+// no lists.
+func List(ctx context.Context, prefixURL string, s Storage) ([]Entry, error) {
+	followEnvironment()
+	o, err := newObject(prefixURL, s)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	err = o.client.try(ctx, o.goal("list", fault.None), 0, func(ctx context.Context) (int, error) {
+		o.count(func(c *counter) { c.requests.Add(1) })
+		entries = entries[:0]
+		return 0, o.store.list(ctx, o.address, func(e Entry) error {
+			if len(entries) == mostEntries {
+				return &failure{kind: fault.KindLimit, text: fmt.Sprintf("there are more than %d objects below it (expected at most that)", mostEntries)}
+			}
+			if err := checkAnswer(e.Size, e.Version); err != nil {
+				return err
+			}
+			entries = append(entries, e)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	sortEntries(entries)
+	return entries, nil
+}
+
+func (o *Object) goal(what string, offset int64) goal {
+	return goal{what: what, url: o.address.display(), offset: offset, retried: func() {
+		o.count(func(c *counter) { c.retries.Add(1) })
+	}}
+}

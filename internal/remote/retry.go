@@ -1,0 +1,92 @@
+package remote
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// What a request may cost. Times are parts of the patience, 60 seconds.
+const (
+	patience     = 60 * time.Second
+	mostAttempts = 8 // in a row that brought nothing
+	// An attempt gets a quarter of the patience, and what its bytes take at the slowest rate that is no
+	// failure.
+	attemptPart = 4
+	slowestRate = 64 << 10 // bytes a second
+	// Waits begin at a six-hundredth, 100 ms, double, and end at an eighth, 7.5 s. They are drawn
+	// between half and whole, so that ranks which failed together do not come again together.
+	firstPart   = 600
+	longestPart = 8
+)
+
+func (s Storage) patience() time.Duration {
+	if s.Patience > 0 {
+		return s.Patience
+	}
+	return patience
+}
+
+// stall is how long a server may be silent.
+func (c *client) stall() time.Duration { return c.storage.patience() / attemptPart }
+
+// try makes requests until one succeeds, or the failure stays, or attempts or patience are used up.
+// Once says how many bytes it brought of want; where it brought some and failed, it is called for the
+// rest.
+func (c *client) try(ctx context.Context, g goal, want int, once func(context.Context) (int, error)) error {
+	total := c.storage.patience()
+	began := time.Now()
+	// The time that all bytes may take is beside the patience, for a slow link is no failure.
+	ends := began.Add(total + transfer(want))
+	idle := 0
+	for attempt := 1; ; attempt++ {
+		limit := min(total/attemptPart+transfer(want), time.Until(ends))
+		if limit <= 0 {
+			limit = time.Millisecond
+		}
+		if err := ctx.Err(); err != nil {
+			return c.finish(ctx, g, err, attempt-1, time.Since(began))
+		}
+		one, cancel := context.WithTimeout(ctx, limit)
+		n, err := once(one)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		want -= n
+		if idle++; n > 0 {
+			idle = 0
+		}
+		f := classify(err)
+		pause := max(c.pause(idle), f.after)
+		if ctx.Err() != nil || !f.again || idle >= mostAttempts || time.Now().Add(pause).After(ends) {
+			if f.again && f.after > 0 && time.Now().Add(f.after).After(ends) {
+				f = &failure{kind: f.kind, status: f.status, text: f.text + ", and wants to be left alone for " + f.after.Round(time.Second).String()}
+			}
+			return c.finish(ctx, g, f, attempt, time.Since(began))
+		}
+		select {
+		case <-ctx.Done():
+			return c.finish(ctx, g, f, attempt, time.Since(began))
+		case <-time.After(pause):
+		}
+		g.retried()
+	}
+}
+
+// pause is the wait before the next attempt, after so many in a row that brought nothing.
+func (c *client) pause(idle int) time.Duration {
+	total := c.storage.patience()
+	wait := min(total/firstPart<<min(max(idle-1, 0), 16), total/longestPart)
+	return wait/2 + rand.N(wait/2+1)
+}
+
+func transfer(bytes int) time.Duration {
+	return time.Duration(bytes) * time.Second / slowestRate
+}
+
+func unsupported(text string) error {
+	return &failure{kind: fault.KindUnsupported, text: text}
+}

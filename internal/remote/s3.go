@@ -1,0 +1,227 @@
+//go:build !headrace_nocloud
+
+package remote
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/s3blob"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// s3Store reads objects of S3 and of what speaks its protocol. Credentials, region and the address of
+// an object are the SDK's, by its usual chain; so is the signature. The request itself is made as to
+// any web server: the SDK's own costs several times as much of a core for each, and a shuffled epoch is
+// made of small ones. Lists and uploads go through the Go CDK (cloud.go).
+type s3Store struct {
+	*bucketStore
+	client *client
+	web    webStore
+	signer *v4.Signer
+
+	loading sync.Mutex // held while the chain is asked: once
+	config  *aws.Config
+	bases   sync.Map // bucket to the address before the key
+}
+
+// payload is what a signature says of a body where the body is not part of it.
+const payload = "UNSIGNED-PAYLOAD"
+
+func newS3Store(c *client) store {
+	s := &s3Store{client: c, signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
+	s.web = webStore{transport: c.web, stall: c.stall(), request: s.request, sign: s.sign, refused: s.refused, follow: stay}
+	s.bucketStore = &bucketStore{client: c, open: s.bucket}
+	return s
+}
+
+func (s *s3Store) head(ctx context.Context, a address) (int64, string, error) {
+	return s.web.head(ctx, a)
+}
+
+func (s *s3Store) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error) {
+	return s.web.read(ctx, a, version, size, p, offset)
+}
+
+// loaded is the SDK's configuration. Checksums of answers are not asked for: other stores refuse that, a
+// part of an object has none, and records have theirs. Uploads send one, if the SDK is not told otherwise.
+func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.config != nil {
+		return *s.config, nil
+	}
+	options := []func(*config.LoadOptions) error{
+		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
+		config.WithDefaultRegion("us-east-1"),
+		config.WithLogger(logging.Nop{}), // what is wrong is in an error; a library does not write to stderr
+	}
+	storage := s.client.storage
+	if storage.Region != "" {
+		options = append(options, config.WithRegion(storage.Region))
+	}
+	if storage.Anonymous {
+		options = append(options, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
+	}
+	loaded, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		if ctx.Err() != nil {
+			return aws.Config{}, ctx.Err()
+		}
+		return aws.Config{}, &failure{kind: fault.KindDenied, text: "the configuration of AWS (its environment and files) cannot be read"}
+	}
+	s.config = &loaded
+	return loaded, nil
+}
+
+// sdk is the SDK's client. It tries again only what try cannot: the parts of an upload.
+func (s *s3Store) sdk(ctx context.Context, writing bool) (*s3.Client, error) {
+	loaded, err := s.loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s3.NewFromConfig(loaded, func(o *s3.Options) {
+		o.UsePathStyle = s.client.storage.PathStyle
+		if s.client.storage.Endpoint != "" {
+			o.BaseEndpoint = aws.String(s.client.storage.Endpoint)
+		}
+		if !writing {
+			o.Retryer = aws.NopRetryer{}
+		}
+		o.HTTPClient = &http.Client{Transport: s.client.web, CheckRedirect: stay}
+	}), nil
+}
+
+// bucket is the Go CDK's, for lists and uploads.
+func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
+	sdk, err := s.sdk(ctx, writing)
+	if err != nil {
+		return nil, err
+	}
+	return s3blob.OpenBucket(ctx, sdk, name, &s3blob.Options{RequestChecksumCalculation: s.config.RequestChecksumCalculation})
+}
+
+// anyKey stands for a key where the SDK is asked for a bucket's address.
+const anyKey = "k"
+
+// request is the unsigned request of an object. The SDK's rules say where a bucket is (endpoint, region,
+// path or host); they are asked once a bucket, by an address that it would presign.
+func (s *s3Store) request(ctx context.Context, a address) (*http.Request, error) {
+	base, known := s.bases.Load(a.host)
+	if !known {
+		sdk, err := s.sdk(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		presigned, err := s3.NewPresignClient(sdk, func(o *s3.PresignOptions) {
+			o.Presigner = unsigned{}
+			o.ClientOptions = append(o.ClientOptions, func(o *s3.Options) { o.Credentials = unsigned{} })
+		}).PresignGetObject(ctx, &s3.GetObjectInput{Bucket: aws.String(a.host), Key: aws.String(anyKey)})
+		if err != nil {
+			return nil, &failure{kind: fault.KindArgument, text: "no address can be made of this bucket's name, endpoint and region"}
+		}
+		base = bucketAddress.FindString(presigned.URL)
+		s.bases.Store(a.host, base)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.(string), nil)
+	if err != nil {
+		return nil, &failure{kind: fault.KindArgument, text: "no address can be made of this bucket's name and endpoint"}
+	}
+	request.URL.Path += a.path
+	request.URL.RawPath = request.URL.EscapedPath()
+	if escaped := escapeKey(request.URL.Path); escaped != request.URL.Path {
+		request.URL.RawPath = escaped
+	}
+	return request, nil
+}
+
+// unsigned stands for credentials and signature where only an address is wanted.
+type unsigned struct{}
+
+func (unsigned) Retrieve(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "none", SecretAccessKey: "none"}, nil
+}
+
+func (unsigned) PresignHTTP(_ context.Context, _ aws.Credentials, r *http.Request, _, _, _ string, _ time.Time, _ ...func(*v4.SignerOptions)) (string, http.Header, error) {
+	return r.URL.String(), nil, nil
+}
+
+// bucketAddress is the address of anyKey up to the key.
+var bucketAddress = regexp.MustCompile(`^https?://[^?]*/`)
+
+// escapeKey escapes all but what a signature leaves as it is (RFC 3986's unreserved, and slashes):
+// a "+" and a "=" would be signed in one form and sent in another.
+func escapeKey(path string) string {
+	const hex = "0123456789ABCDEF"
+	escaped := make([]byte, 0, len(path)+16)
+	for _, b := range []byte(path) {
+		switch {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '-', b == '.', b == '_', b == '~', b == '/':
+			escaped = append(escaped, b)
+		default:
+			escaped = append(escaped, '%', hex[b>>4], hex[b&15])
+		}
+	}
+	return string(escaped)
+}
+
+func (s *s3Store) sign(ctx context.Context, request *http.Request) error {
+	loaded, err := s.loaded(ctx)
+	if err != nil {
+		return err
+	}
+	if s.client.storage.Anonymous || loaded.Credentials == nil {
+		return nil
+	}
+	credentials, err := loaded.Credentials.Retrieve(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &failure{kind: fault.KindDenied, text: `no credentials were found in the environment, in AWS's files and in the machine's role (storage={"anonymous": True} does without)`}
+	}
+	if aws.IsCredentialsProvider(loaded.Credentials, aws.AnonymousCredentials{}) {
+		return nil
+	}
+	request.Header.Set("X-Amz-Content-Sha256", payload)
+	if err := s.signer.SignHTTP(ctx, credentials, request, payload, "s3", loaded.Region, time.Now()); err != nil {
+		return &failure{kind: fault.KindDenied, text: "the request could not be signed"}
+	}
+	return nil
+}
+
+var errorCode = regexp.MustCompile(`<Code>([A-Za-z0-9.]{1,64})</Code>`)
+
+// refused is an answer without the bytes that were asked for.
+func (s *s3Store) refused(answer *http.Response) error {
+	// The body is XML that names the reason in a word.
+	start, _ := io.ReadAll(io.LimitReader(answer.Body, 8<<10))
+	var word code
+	if found := errorCode.FindSubmatch(start); found != nil {
+		word = code(found[1])
+	}
+	f := ofStatus(answer.StatusCode, word, retryAfter(answer.Header.Get("Retry-After")))
+	if expired[word] {
+		s.loading.Lock()
+		if cache, ok := s.config.Credentials.(*aws.CredentialsCache); ok {
+			cache.Invalidate()
+		}
+		s.loading.Unlock()
+	}
+	if region := answer.Header.Get("X-Amz-Bucket-Region"); isRegion(region) && s.config != nil && region != s.config.Region {
+		f.kind, f.again = fault.KindDenied, false
+		f.text += " (the bucket is in region " + region + ", the requests are signed for " + s.config.Region + ")"
+	}
+	return f
+}

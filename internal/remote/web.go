@@ -1,0 +1,269 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// webStore reads objects of plain HTTP servers by ranges (RFC 9110, section 14). The first byte is
+// asked for to learn size and version: a presigned address allows GET and no HEAD, and so it shows that
+// the server has ranges.
+type webStore struct {
+	transport *http.Transport
+	stall     time.Duration // without a byte, after which a request is given up
+	// What differs between servers that speak HTTP: how the request for an object begins, how it is
+	// signed when all its headers stand, what an answer without bytes means, which redirects are
+	// followed.
+	request func(context.Context, address) (*http.Request, error)
+	sign    func(context.Context, *http.Request) error
+	refused func(*http.Response) error
+	follow  func(*http.Request, []*http.Request) error
+}
+
+func newWebStore(c *client) *webStore {
+	return &webStore{transport: c.web, stall: c.stall(), request: plainRequest, refused: refusal, follow: mayFollow,
+		sign: func(context.Context, *http.Request) error { return nil }}
+}
+
+func plainRequest(ctx context.Context, a address) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.web.String(), nil)
+	if err != nil {
+		return nil, &failure{kind: fault.KindArgument, text: "the address is no URL"}
+	}
+	return request, nil
+}
+
+const (
+	mostRedirects = 3
+	// The version is an ETag where the server has one, else the date of the last change behind this.
+	byDate = "Last-Modified: "
+)
+
+func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
+	answer, err := w.get(ctx, a, "", 0, 1)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	_, _, size, err := contentRange(answer)
+	switch {
+	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable && (err != nil || size == 0):
+		size = 0 // of an object with one byte, the first can be had
+	case answer.StatusCode == http.StatusOK && answer.ContentLength == 0:
+		size = 0
+	case answer.StatusCode == http.StatusOK:
+		return 0, "", unsupported("the server has no range requests: it answered a request for one byte with all")
+	case answer.StatusCode != http.StatusPartialContent:
+		return 0, "", w.refused(answer)
+	case err != nil:
+		return 0, "", err
+	}
+	io.CopyN(io.Discard, answer.Body, 1) // so that the connection is used again
+	return size, version(answer), nil
+}
+
+func (w *webStore) read(ctx context.Context, a address, want string, size int64, p []byte, offset int64) (int, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	answer, err := w.get(ctx, a, want, offset, len(p))
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if err := w.checkRange(answer, want, size, len(p), offset); err != nil {
+		return 0, err
+	}
+	n, err := fill(answer.Body, p, w.stall, stop)
+	if err != nil {
+		return n, err
+	}
+	// Reading the end lets the connection be used again. The answer is no longer than its header said.
+	var rest [1]byte
+	if more, _ := answer.Body.Read(rest[:]); more > 0 {
+		return n, &failure{kind: fault.KindBadFile, text: "the server sent more than it announced"}
+	}
+	return n, nil
+}
+
+// checkRange says what is wrong with an answer to a request for n bytes from offset on.
+func (w *webStore) checkRange(answer *http.Response, want string, size int64, n int, offset int64) error {
+	switch answer.StatusCode {
+	case http.StatusOK:
+		if offset != 0 || int64(n) != size {
+			return unsupported("the server has no range requests: it answered a request for a part with all")
+		}
+		if answer.ContentLength >= 0 && answer.ContentLength != size {
+			return changedSize(size, answer.ContentLength)
+		}
+	case http.StatusPartialContent:
+		first, length, total, err := contentRange(answer)
+		switch {
+		case err != nil:
+			return err
+		case total >= 0 && total != size:
+			return changedSize(size, total)
+		case first != offset || length != int64(n):
+			return &failure{kind: fault.KindBadFile, status: answer.StatusCode, again: true,
+				text: fmt.Sprintf("the server sent another range (expected %d bytes from %d on, found %d from %d on)", n, offset, length, first)}
+		}
+	case http.StatusRequestedRangeNotSatisfiable:
+		_, _, total, err := contentRange(answer)
+		if err != nil {
+			return w.refused(answer)
+		}
+		return changedSize(size, total)
+	default:
+		return w.refused(answer)
+	}
+	// Servers that know nothing of If-Match say what they send all the same.
+	if found := version(answer); want != "" && found != "" && found != want {
+		return changedVersion(want, found)
+	}
+	return nil
+}
+
+func changedSize(expected, found int64) error {
+	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened (expected %d bytes, found %d)", expected, found)}
+}
+
+// fill fills p from a body, and stops its request where nothing comes for so long: a slow answer is no
+// failure, one that has stopped is.
+func fill(body io.Reader, p []byte, stall time.Duration, stop func()) (int, error) {
+	watch := time.AfterFunc(stall, stop)
+	defer watch.Stop()
+	done := 0
+	for done < len(p) {
+		n, err := body.Read(p[done:])
+		done += n
+		switch {
+		case done == len(p):
+		case err == io.EOF:
+			return done, io.ErrUnexpectedEOF
+		case err != nil && !watch.Stop():
+			return done, &failure{kind: fault.KindUnreachable, again: true, text: "the server stopped in the midst of its answer"}
+		case err != nil:
+			return done, err
+		case n > 0:
+			watch.Reset(stall)
+		}
+	}
+	return done, nil
+}
+
+func (w *webStore) get(ctx context.Context, a address, want string, offset int64, n int) (*http.Response, error) {
+	request, err := w.request(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	setRange(request, want, offset, n)
+	if err := w.sign(ctx, request); err != nil {
+		return nil, err
+	}
+	client := http.Client{Transport: w.transport, CheckRedirect: w.follow}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, transportError(ctx, err)
+	}
+	return answer, nil
+}
+
+func setRange(request *http.Request, want string, offset int64, n int) {
+	request.Header.Set("User-Agent", "headrace")
+	request.Header.Set("Accept-Encoding", "identity")
+	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+int64(n)-1))
+	// A weak tag matches nothing (RFC 9110, 13.1.1). A date is compared in the answer alone: servers that know
+	// fractions of a second find every file younger than the date they gave, and refuse If-Unmodified-Since.
+	if want != "" && !strings.HasPrefix(want, "W/") && !strings.HasPrefix(want, byDate) {
+		request.Header.Set("If-Match", want)
+	}
+}
+
+func version(answer *http.Response) string {
+	if tag := answer.Header.Get("ETag"); tag != "" {
+		return tag
+	}
+	if date := answer.Header.Get("Last-Modified"); date != "" {
+		return byDate + date
+	}
+	return ""
+}
+
+// transportError keeps a failure that says more than the library's error around it.
+func transportError(ctx context.Context, err error) error {
+	var known *failure
+	switch {
+	case errors.As(err, &known):
+		return known
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+// refusal is an answer without bytes.
+func refusal(answer *http.Response) error {
+	return ofStatus(answer.StatusCode, "", retryAfter(answer.Header.Get("Retry-After")))
+}
+
+// mayFollow allows few redirects, none to another protocol, and none from https to http.
+func mayFollow(to *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > mostRedirects:
+		return &failure{kind: fault.KindLimit, text: fmt.Sprintf("the server redirects more than %d times (expected at most that)", mostRedirects)}
+	case to.URL.Scheme != "https" && to.URL.Scheme != "http":
+		return &failure{kind: fault.KindDenied, text: "the server redirects to what is no web address"}
+	case via[len(via)-1].URL.Scheme == "https" && to.URL.Scheme == "http":
+		return &failure{kind: fault.KindDenied, text: "the server redirects from https to http"}
+	}
+	return nil
+}
+
+// stay follows no redirect: a signature or a token is for one host.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// contentRange is the header of that name: "bytes 0-9/100", "bytes 0-9/*", "bytes */100". Total is -1
+// where it is not said.
+func contentRange(answer *http.Response) (first, length, total int64, err error) {
+	value := answer.Header.Get("Content-Range")
+	wrong := &failure{kind: fault.KindBadFile, status: answer.StatusCode, again: true,
+		text: fmt.Sprintf("the server's Content-Range is %.60q (expected one such as \"bytes 0-9/100\")", value)}
+	span, all, ok := strings.Cut(strings.TrimPrefix(value, "bytes "), "/")
+	if !ok || !strings.HasPrefix(value, "bytes ") {
+		return 0, 0, 0, wrong
+	}
+	if total = -1; all != "*" {
+		if total, ok = digits(all); !ok {
+			return 0, 0, 0, wrong
+		}
+	}
+	if span == "*" {
+		if total < 0 {
+			return 0, 0, 0, wrong
+		}
+		return 0, 0, total, nil
+	}
+	from, to, ok := strings.Cut(span, "-")
+	first, ok1 := digits(from)
+	last, ok2 := digits(to)
+	if !ok || !ok1 || !ok2 || last < first || (total >= 0 && last >= total) {
+		return 0, 0, 0, wrong
+	}
+	return first, last - first + 1, total, nil
+}
+
+func digits(text string) (int64, bool) {
+	value, err := strconv.ParseUint(text, 10, 63)
+	return int64(value), err == nil
+}
+
+func (w *webStore) list(context.Context, address, func(Entry) error) error {
+	return unsupported("a server of plain HTTP has no lists")
+}
