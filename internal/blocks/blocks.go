@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
@@ -24,16 +25,34 @@ const (
 	Zstd
 	LZ4 // a block without a frame
 	LZ4Frame
+	Deflate  // as members of a zip have it, without a head
+	RecordIO // parts of a record of RecordIO, not compressed
+	ZstdRaw  // blocks of a frame of zstd that are not compressed
+	Zlib
+	LZ4Sized  // numcodecs': four bytes of length, and a block
+	LZ4Pieces // HDF5's filter 32004: blocks with their lengths
+	Blosc     // a frame of C-Blosc 1, of values of one byte
+	Plain     // as it is, for a stretch that has a sum
 	codecs
+)
+
+// Two bits of a codec say that four bytes behind what is stored are its sum.
+const (
+	CRC32C     uint8 = 1 << 6
+	Fletcher32 uint8 = 1 << 7
+	sums             = CRC32C | Fletcher32
 )
 
 // MostBytes bounds a block, stored and decoded.
 const MostBytes = 256 << 20
 
 // Known is true of a codec that is decoded here.
-func Known(codec uint8) bool { return codec > None && codec < codecs }
+func Known(codec uint8) bool {
+	plain := codec &^ sums
+	return plain > None && plain < codecs && codec&sums != sums && codec != Plain
+}
 
-// zstds and gzips are decoders with buffers of their own, which take longer to make than a small block to
+// zstds, gzips and zlibs are decoders with buffers of their own, which take longer to make than a small block to
 // decode. A decoder of zstd is told not to grow what it is given.
 var (
 	zstds = sync.Pool{New: func() any {
@@ -43,7 +62,9 @@ var (
 		}
 		return d
 	}}
-	gzips = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	gzips    = sync.Pool{New: func() any { return new(gzip.Reader) }}
+	deflates = sync.Pool{New: func() any { return flate.NewReader(nil) }}
+	zlibs    sync.Pool // of io.ReadCloser: a reader of zlib is made of a stream
 )
 
 // Decode fills to with what from holds, which must be exactly as much.
@@ -53,7 +74,24 @@ func Decode(codec uint8, to, from []byte) (err error) {
 			err = fmt.Errorf("the block is malformed: %v", r)
 		}
 	}()
-	switch codec {
+	if from, err = summed(codec, from); err != nil {
+		return err
+	}
+	switch codec &^ sums {
+	case Plain:
+		if len(from) != len(to) {
+			return differs(len(from), len(to))
+		}
+		copy(to, from)
+		return nil
+	case Zlib:
+		return inflate(to, from)
+	case LZ4Sized:
+		return sizedLZ4(to, from)
+	case LZ4Pieces:
+		return piecesOfLZ4(to, from)
+	case Blosc:
+		return unblosc(to, from)
 	case Snappy:
 		n, err := snappy.DecodedLen(from)
 		if err != nil {
@@ -71,6 +109,15 @@ func Decode(codec uint8, to, from []byte) (err error) {
 			return fmt.Errorf("the gzip block: %w", err)
 		}
 		return fill(to, r)
+	case Deflate:
+		r := deflates.Get().(io.ReadCloser)
+		defer deflates.Put(r)
+		if err := r.(flate.Resetter).Reset(bytes.NewReader(from), nil); err != nil {
+			return fmt.Errorf("the deflated member: %w", err)
+		}
+		return fill(to, r)
+	case RecordIO, ZstdRaw:
+		return join(codec, to, 0, int64(len(to)), from)
 	case Zstd:
 		d, ok := zstds.Get().(*zstd.Decoder)
 		if !ok {
@@ -120,4 +167,23 @@ func fill(to []byte, r io.Reader) error {
 
 func differs(found, expected int) error {
 	return fmt.Errorf("the block decodes to %d bytes (expected %d)", found, expected)
+}
+
+// ZstdLength is how many bytes a frame of zstd decodes to where it does not say so, as those of streaming writers do not:
+// it is decoded for that, piece by piece, and not beyond MostBytes + 1.
+func ZstdLength(from []byte) (length int64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the block is malformed: %v", r)
+		}
+	}()
+	d, err := zstd.NewReader(bytes.NewReader(from), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MostBytes))
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	if length, err = io.Copy(io.Discard, io.LimitReader(d, MostBytes+1)); err != nil {
+		err = fmt.Errorf("the zstd block: %w", err)
+	}
+	return length, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
@@ -29,10 +30,16 @@ func stored(t testing.TB, data []byte) map[uint8][]byte {
 	_, err = l.Write(data)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
+	var deflated bytes.Buffer
+	d, err := flate.NewWriter(&deflated, flate.BestSpeed)
+	require.NoError(t, err)
+	_, err = d.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
 	packed := make([]byte, lz4.CompressBlockBound(len(data)))
 	n, err := lz4.CompressBlock(data, packed, nil)
 	require.NoError(t, err)
-	all := map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil), LZ4Frame: framed.Bytes()}
+	all := map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil), LZ4Frame: framed.Bytes(), Deflate: deflated.Bytes()}
 	if n > 0 { // else it cannot be made smaller
 		all[LZ4] = packed[:n]
 	}
@@ -82,8 +89,14 @@ func FuzzAnyBytesAsABlock(f *testing.F) {
 	for codec, from := range stored(f, bytes.Repeat([]byte("four"), 1000)) {
 		f.Add(codec, from, uint16(4000))
 	}
+	for codec, from := range interrupted([]byte("one"), []byte("three"), nil, []byte("four")) {
+		f.Add(codec, from, uint16(24))
+	}
 	f.Fuzz(func(t *testing.T, codec uint8, from []byte, size uint16) {
 		_ = Decode(codec, make([]byte, size), from)
+		if Interrupted(codec) {
+			_ = join(codec, make([]byte, size/2), int64(size/3), int64(size), from)
+		}
 	})
 }
 
@@ -143,12 +156,19 @@ func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
 	c := NewCache(3)
 	b := Block{Stored: uint32(len(from)), Size: 4, Codec: Snappy}
 	broken := errors.New("the disk")
-	require.ErrorIs(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return nil, broken }), broken)
-	var malformed *MalformedError
-	require.ErrorAs(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return from[:3], nil }), &malformed)
+	for _, length := range []int{3, 4} { // a part of the block, and all of it
+		require.ErrorIs(t, c.Copy(make([]byte, length), 0, b, func() ([]byte, error) { return nil, broken }), broken)
+		var malformed *MalformedError
+		require.ErrorAs(t, c.Copy(make([]byte, length), 0, b, func() ([]byte, error) { return from[:3], nil }), &malformed)
+		to := make([]byte, length)
+		require.NoError(t, c.Copy(to, 0, b, func() ([]byte, error) { return from, nil }))
+		require.Equal(t, data[:length], to)
+	}
+	require.Len(t, c.entries, 1, "a block of one sample is not kept")
+	c = NewCache(3)
+	require.NoError(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return from, nil }))
+	require.Empty(t, c.entries)
 	to := make([]byte, 4)
-	require.NoError(t, c.Copy(to, 0, b, func() ([]byte, error) { return from, nil }))
-	require.Equal(t, data, to)
 	require.Error(t, c.Copy(to, 1, b, nil), "4 bytes from byte 1 of 4")
 	b.Size = MostBytes + 1
 	require.Error(t, c.Copy(to, 0, b, nil))
@@ -167,7 +187,7 @@ func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
 				t.Errorf("recovered %v", found)
 			}
 		}()
-		_ = c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) {
+		_ = c.Copy(make([]byte, 3), 0, b, func() ([]byte, error) {
 			close(reading)
 			<-waits
 			panic("a page that went away")
@@ -175,8 +195,8 @@ func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
 	})
 	<-reading
 	all.Go(func() {
-		to := make([]byte, 4)
-		if err := c.Copy(to, 0, b, func() ([]byte, error) { return from, nil }); err != nil || !bytes.Equal(data, to) {
+		to := make([]byte, 3)
+		if err := c.Copy(to, 0, b, func() ([]byte, error) { return from, nil }); err != nil || !bytes.Equal(data[:3], to) {
 			t.Errorf("%q: %v", to, err)
 		}
 	})
@@ -191,5 +211,5 @@ func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
 	require.Equal(t, int64(4), c.used)
 	other := b
 	other.Offset = 1
-	require.NoError(t, c.Copy(make([]byte, 4), 0, other, func() ([]byte, error) { return from, nil }), "the first one's place is free")
+	require.NoError(t, c.Copy(make([]byte, 3), 0, other, func() ([]byte, error) { return from, nil }), "the first one's place is free")
 }

@@ -55,6 +55,19 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	if !Known(b.Codec) || b.Size > MostBytes || b.Stored > MostBytes || from < 0 || from > int64(b.Size)-int64(len(to)) {
 		return fmt.Errorf("%d bytes at %d of a block of codec %d, %d bytes stored and %d decoded", len(to), from, b.Codec, b.Stored, b.Size)
 	}
+	if Interrupted(b.Codec) {
+		stored, err := fetch()
+		if err != nil {
+			return err
+		}
+		if err := join(b.Codec, to, from, int64(b.Size), stored); err != nil {
+			return &MalformedError{err}
+		}
+		return nil
+	}
+	if from == 0 && len(to) == int(b.Size) { // nothing else is in it, so nobody else will ask for it soon
+		return c.whole(to, b, fetch)
+	}
 	e := c.take(b, fetch)
 	if e.err == nil {
 		copy(to, e.data[from:])
@@ -64,6 +77,21 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	e.users--
 	c.changed.Broadcast()
 	return e.err
+}
+
+// whole decodes a block of one sample to where that goes. It is not kept.
+func (c *Cache) whole(to []byte, b Block, fetch func() ([]byte, error)) error {
+	stored, err := fetch()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.decoded++
+	c.mu.Unlock()
+	if err := Decode(b.Codec, to, stored); err != nil {
+		return &MalformedError{err}
+	}
+	return nil
 }
 
 // Decoded is how many blocks were decoded so far.

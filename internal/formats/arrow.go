@@ -248,10 +248,14 @@ type arrowChunk struct {
 	views  []arrowBuffer // what views are of
 	data   []byte        // of the values from byte first, where they are asked for
 	first  int64
+	gaps   bool // of lists: some of their numbers are null
 }
 
 // value is the value in a row of the chunk.
 func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err error) {
+	if c.gaps {
+		return Value{Null: true}, nil
+	}
 	for _, bits := range c.valid {
 		if bits != nil && bits[row>>3]>>(row&7)&1 == 0 {
 			return Value{Null: true}, nil
@@ -265,6 +269,8 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 	in := c.values
 	from, to := c.first+int64(row)*int64(f.width), c.first+int64(row+1)*int64(f.width)
 	switch {
+	case f.element > 0:
+		from, to = c.list(row)
 	case f.offsets > 0:
 		from, to = f.offset(c.raw, row), f.offset(c.raw, row+1)
 	case f.views:
@@ -308,6 +314,21 @@ func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
 	}
 	from = int64(int32(le.Uint32(raw[12:])))
 	return c.views[number], from, from + length, nil
+}
+
+// list is where the numbers in a row lie among those of all rows; -1 where that says nothing sensible.
+func (c *arrowChunk) list(row int) (from, to int64) {
+	f := c.field
+	width := int64(f.element)
+	if f.listed > 0 {
+		bytes := int64(f.listed) * width
+		return c.first + int64(row)*bytes, c.first + int64(row+1)*bytes
+	}
+	from, to = f.offset(c.raw, row), f.offset(c.raw, row+1)
+	if from < 0 || to < from || to > c.values.size/width {
+		return -1, -1
+	}
+	return from * width, to * width
 }
 
 // offset is number n of the offsets of values. One beyond 2^63 is negative, and refused as such.

@@ -176,6 +176,22 @@ func (b *arrowBatch) stretch(r io.ReaderAt, x arrowBuffer, from, bytes int64) ([
 	return data, readAt(r, data, b.body+x.offset+from)
 }
 
+// readLists fills a chunk with where the lists of rows lie among the numbers of all, which are the next field's.
+func (b *arrowBatch) readLists(r io.ReaderAt, c *arrowChunk, field int, from, rows int64) (err error) {
+	f := c.field
+	c.values, c.gaps = b.buffers[b.first[field+1]+1], b.nulls[field+1] != 0
+	if f.listed == 0 {
+		width := int64(f.offsets)
+		c.raw, err = b.stretch(r, b.buffers[b.first[field]+1], from*width, (rows+1)*width)
+		return err
+	}
+	bytes := int64(f.listed) * int64(f.element)
+	if c.first = from * bytes; from+rows > c.values.size/bytes {
+		return fmt.Errorf("%w: a buffer of %d bytes (expected %d lists of %d)", ErrBad, c.values.size, from+rows, bytes)
+	}
+	return nil
+}
+
 // read fills a chunk with rows of a field. Rows begin at a multiple of 8.
 func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows int64, want bool) (err error) {
 	f := c.field
@@ -187,6 +203,9 @@ func (b *arrowBatch) read(r io.ReaderAt, c *arrowChunk, field int, from, rows in
 			return err
 		}
 		c.valid = append(c.valid, bits)
+	}
+	if f.element > 0 {
+		return b.readLists(r, c, field, from, rows)
 	}
 	second := b.buffers[b.first[field]+1]
 	if f.offsets == 0 {

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/headrace/headrace/internal/flat"
 )
@@ -17,6 +18,8 @@ type arrowField struct {
 	float    bool
 	unsigned bool
 	wide     bool // values of a fixed size that are no numbers
+	element  int  // bytes of a number in a list of such; they are the second buffer of the next field
+	listed   int  // numbers in every list; 0 where lists have offsets
 }
 
 const (
@@ -96,6 +99,9 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 		f, leaf.Kind, leaf.Type, nested = arrowField{leaf: -1, buffers: 2}, RefusedLeaf, "encoded by a dictionary", false
 		kind = 0
 	}
+	if !inList {
+		f.list(kind, t, &leaf)
+	}
 	if kind != flat.TypeStruct && !inList {
 		if len(a.Leaves) >= maxTableLeaves {
 			return fmt.Errorf("%w: more than %d columns", ErrLimit, maxTableLeaves)
@@ -116,6 +122,48 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 		}
 	})
 	return err
+}
+
+// maxListed bounds the numbers of a list of fixed length, so that places of them cannot overflow.
+const maxListed = 1 << 16
+
+// list makes an array of a list whose only field is a number.
+func (f *arrowField) list(kind uint8, t flat.Table, leaf *Leaf) {
+	var inside []arrowField
+	element := Leaf{}
+	t.Tables(flat.FieldChildren, func(_ int, child flat.Table) {
+		var x arrowField
+		if kind := child.U8(flat.FieldTypeType); kind != flat.TypeInt && kind != flat.TypeFloat || child.Field(flat.FieldDictionary) != 0 {
+			x.wide = true
+		} else if _, err := x.describe(kind, child.Table(flat.FieldType), &element); err != nil {
+			x.wide = true
+		}
+		if len(inside) < 2 {
+			inside = append(inside, x)
+		}
+	})
+	if len(inside) != 1 || inside[0].wide {
+		return
+	}
+	number := &inside[0]
+	switch size := int32(t.Table(flat.FieldType).U32(0)); {
+	case kind == flat.TypeList:
+		f.offsets = 4
+	case kind == flat.TypeLargeList:
+		f.offsets = 8
+	case kind == flat.TypeFixedSizeList && size > 0 && size <= maxListed:
+		f.listed = int(size)
+	default:
+		return
+	}
+	name := "int"
+	switch {
+	case number.unsigned:
+		name = "uint"
+	case number.float:
+		name = "float"
+	}
+	f.element, leaf.Kind, leaf.Type, leaf.Element = number.width, ArrayLeaf, ListType, name+strconv.Itoa(8*number.width)
 }
 
 // describe says which buffers a type has, and what its values are; nested is true where fields lie inside it.

@@ -219,7 +219,8 @@ type Datum struct {
 	Offset, Length int64 // of the image
 	Label          int64
 	Encoded        bool
-	shape          int64 // channels times height times width
+	// Of pixels: planes of rows, those of three channels in the order blue, green, red.
+	Channels, Height, Width int64
 }
 
 // ReadDatum reads the Datum that a value is; false where the value is none.
@@ -240,11 +241,11 @@ func ReadDatum(r io.ReaderAt, offset, length int64) (d Datum, ok bool, err error
 		}
 		return nil
 	})
-	d.shape = sides[0] * sides[1] * sides[2]
+	d.Channels, d.Height, d.Width = sides[0], sides[1], sides[2]
 	switch {
 	case err != nil && !errors.Is(err, ErrBad) && !errors.Is(err, ErrLimit): // the file could not be read
 		return d, false, err
-	case err != nil || d.Length == 0 || !d.Encoded && d.Length != d.shape:
+	case err != nil || d.Length == 0 || !d.Encoded && d.Length != sides[0]*sides[1]*sides[2]:
 		return d, false, nil
 	}
 	return d, true, nil

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,23 @@ type mdsConfig struct {
 func IsMDS(r io.ReaderAt, size int64) bool {
 	c, _, err := readMDSConfig(r, size)
 	return err == nil && c.Format == "mds"
+}
+
+// mostZstdHead bounds the table and the configuration of a shard that is looked at while it is compressed.
+const mostZstdHead = 64 << 20
+
+// IsZstdMDS recognises a shard that is compressed by zstd as a whole.
+func IsZstdMDS(r io.ReaderAt, size int64) bool {
+	head, err := ZstdHead(r, size, 8)
+	if err != nil || len(head) < 8 {
+		return false
+	}
+	first := int64(binary.LittleEndian.Uint32(head[4:]))
+	if table := 4 + 4*(int64(binary.LittleEndian.Uint32(head))+1); first <= table || first > min(table+maxMDSConfig, mostZstdHead) {
+		return false
+	}
+	head, err = ZstdHead(r, size, first)
+	return err == nil && IsMDS(bytes.NewReader(head), int64(len(head)))
 }
 
 // readMDSConfig finds the configuration between the table of offsets and the first sample.

@@ -8,8 +8,11 @@ type Leaf struct {
 	Path []string // the names of the structs around it, and its own
 	Kind LeafKind
 	Type string // of a RefusedLeaf: what it is, for a sentence
-	Skip bool   // the caller does not ask for it: every value is null
-	Want bool   // the caller asks for the bytes of short values too (Value.Data)
+
+	Element string // of an ArrayLeaf: NumPy's name of the type of its numbers
+
+	Skip bool // the caller does not ask for it: every value is null
+	Want bool // the caller asks for the bytes of short values too (Value.Data)
 }
 
 // LeafKind says which values a leaf has.
@@ -21,6 +24,7 @@ const (
 	TextLeaf
 	IntLeaf
 	FloatLeaf
+	ArrayLeaf   // lists of numbers without lists inside them, whose bytes stand behind each other
 	RefusedLeaf // lists, and types without a counterpart in a sample
 )
 
@@ -32,6 +36,7 @@ type Value struct {
 	Null           bool
 	Offset, Length int64  // of bytes and text in the file, or in the decoded block
 	Block          *Block // that they lie in; nil: in the file
+	Held           bool   // of an array that lies nowhere: Data is it
 	Data           []byte // of one in a block, and of a short one that was asked for; valid until the next row
 	Int            int64
 	Float          float64 // of an integer the nearest

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -113,14 +114,16 @@ type Feature struct {
 	Name   string
 	Kind   FeatureKind
 	Count  int   // of values: 0, 1, or 2 for several
-	Offset int64 // of the one value's bytes in the file
+	Offset int64 // of the one value's bytes in the file, or of the list of several numbers
 	Length int64
+	Packed bool    // of several floats: they stand behind each other there
 	Int    int64   // the one value of an IntFeature
 	Float  float32 // and of a FloatFeature
 }
 
 // maxFeatures bounds the features of an Example, maxFeatureFields the fields of any one message in it.
 const (
+	fewFeatures      = 16
 	maxFeatures      = 1024
 	maxFeatureFields = 1 << 16
 )
@@ -130,7 +133,7 @@ const (
 // protobuf.
 func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
 	var features []Feature
-	seen := make(map[string]int)
+	var seen map[string]int // of many features: to look at each of a few takes less
 	end := record.Offset + record.Length
 	err := eachField(r, record.Offset, end, func(f wireField) error {
 		switch {
@@ -147,14 +150,23 @@ func ReadExample(r io.ReaderAt, record TFRecord) ([]Feature, error) {
 			if err != nil {
 				return err
 			}
-			if i, again := seen[feature.Name]; again {
+			i := slices.IndexFunc(features[:min(len(features), fewFeatures)], func(f Feature) bool { return f.Name == feature.Name })
+			if later, again := seen[feature.Name]; again {
+				i = later
+			}
+			if i >= 0 {
 				features[i] = feature
 				return nil
 			}
 			if len(features) == maxFeatures {
 				return fmt.Errorf("%w: more than %d features", ErrLimit, maxFeatures)
 			}
-			seen[feature.Name] = len(features)
+			if len(features) >= fewFeatures {
+				if seen == nil {
+					seen = make(map[string]int)
+				}
+				seen[feature.Name] = len(features)
+			}
 			features = append(features, feature)
 			return nil
 		})
@@ -197,8 +209,9 @@ var errEnough = fmt.Errorf("%w: enough", ErrBad)
 // not.
 func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 	found := Feature{Kind: kind}
+	fields := 0
 	err := eachField(r, at, end, func(f wireField) error {
-		if f.number != 1 {
+		if fields++; f.number != 1 {
 			return fmt.Errorf("%w: a list of a tf.train.Feature with field %d", ErrBad, f.number)
 		}
 		if err := found.add(r, f); err != nil {
@@ -212,7 +225,48 @@ func readList(r io.ReaderAt, kind FeatureKind, at, end int64) (Feature, error) {
 	if err == errEnough {
 		err = nil
 	}
+	if found.Count > 1 && kind != BytesFeature && (!found.Packed || fields > 1 || found.Offset+found.Length < end) {
+		found.Packed, found.Offset, found.Length = false, at, end-at
+	}
 	return found, err
+}
+
+// ReadNumbers reads all numbers of a list of several: int64 or float32, little-endian.
+func ReadNumbers(r io.ReaderAt, list *Feature, most int) (data []byte, err error) {
+	err = eachField(r, list.Offset, list.Offset+list.Length, func(f wireField) error {
+		switch {
+		case list.Kind == FloatFeature && f.typ != protowire.VarintType:
+			if f.end-f.at > int64(most) || (f.end-f.at)%4 != 0 {
+				return fmt.Errorf("%w: a list of floats in %d bytes (expected at most %d)", ErrLimit, f.end-f.at, most)
+			}
+			raw := make([]byte, f.end-f.at)
+			if err := readAt(r, raw, f.at); err != nil {
+				return err
+			}
+			data = append(data, raw...)
+		case list.Kind == IntFeature && f.typ == protowire.VarintType:
+			data = binary.LittleEndian.AppendUint64(data, f.value)
+		case list.Kind == IntFeature && f.typ == protowire.BytesType && f.end-f.at <= int64(most):
+			raw := make([]byte, f.end-f.at)
+			if err := readAt(r, raw, f.at); err != nil {
+				return err
+			}
+			for len(raw) > 0 {
+				value, n := protowire.ConsumeVarint(raw)
+				if n < 0 {
+					return fmt.Errorf("%w: a list of numbers that ends inside one", ErrBad)
+				}
+				data, raw = binary.LittleEndian.AppendUint64(data, value), raw[n:]
+			}
+		default:
+			return fmt.Errorf("%w: a list of numbers with a value of wire type %d and %d bytes (expected at most %d)", ErrLimit, f.typ, f.end-f.at, most)
+		}
+		if len(data) > most {
+			return fmt.Errorf("%w: a vector of more than %d bytes", ErrLimit, most)
+		}
+		return nil
+	})
+	return data, err
 }
 
 // add takes one field of a list: a value, or several that are packed.
@@ -232,6 +286,7 @@ func (v *Feature) add(r io.ReaderAt, f wireField) error {
 		v.Float = math.Float32frombits(binary.LittleEndian.Uint32(b[:]))
 		if size > 4 {
 			v.Count++
+			v.Packed, v.Offset, v.Length = true, f.at, size
 		}
 	case v.Kind == IntFeature && packed:
 		b := make([]byte, min(size, 10))

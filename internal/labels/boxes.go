@@ -1,13 +1,16 @@
 package labels
 
-// Format is how four numbers are a box: torchvision's BoundingBoxFormat.
+// Format is how numbers are a box: torchvision's BoundingBoxFormat.
 type Format int
 
 // The formats.
 const (
-	XYXY   Format = iota // left, top, right, bottom
-	XYWH                 // left, top, width, height
-	CXCYWH               // middle, width, height
+	XYXY     Format = iota // left, top, right, bottom
+	XYWH                   // left, top, width, height
+	CXCYWH                 // middle, width, height
+	XYXYXYXY               // the corners of a rotated box, clockwise from its upper left one
+	XYWHR                  // its upper left corner, width, height, and degrees counter-clockwise
+	CXCYWHR                // its middle, the same
 )
 
 // box is one box in its format; every operation is rounded to single precision, as torch rounds it.

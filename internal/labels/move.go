@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -12,9 +13,10 @@ type Kind int
 
 // The kinds.
 const (
-	Boxes  Kind = iota // float32, n x 4
+	Boxes  Kind = iota // float32, n x 4; rotated n x 8 or n x 5
 	Points             // float32, n x 2
 	Mask               // bytes, height x width
+	Image              // an encoded image
 )
 
 // Rule says what a label is and what becomes of it.
@@ -27,18 +29,21 @@ type Rule struct {
 	MinSize    float64
 	MinArea    float64
 	Fill       int32 // of a mask; native.MaskFillOfOp: as each op fills images
+	Image      Form  // of an image
 }
 
 // FilledAsImages says whether it is a mask that each op fills with the value for images.
 func (r Rule) FilledAsImages() bool { return r.Kind == Mask && r.Fill == native.MaskFillOfOp }
 
 // Width is the numbers of one row of values.
-func (k Kind) Width() int {
-	if k == Boxes {
-		return 4
+func (r *Rule) Width() int {
+	if r.Kind == Boxes {
+		return r.Format.width()
 	}
 	return 2
 }
+
+func (r *Rule) rotated() bool { return r.Kind == Boxes && r.Format.Rotated() }
 
 // canvas is the size of an image, as torch multiplies with it.
 type canvas struct{ width, height float32 }
@@ -46,7 +51,7 @@ type canvas struct{ width, height float32 }
 // Move moves boxes or points, which it may change, as steps move their image, whose size in the end
 // is width x height. kept are the rows that are left, in order; values holds those alone.
 func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) (moved []float32, kept []int64, err error) {
-	row := r.Kind.Width()
+	row := r.Width()
 	if len(values)%row != 0 {
 		return nil, nil, fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
 	}
@@ -66,7 +71,9 @@ func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) 
 	}
 	moved, kept = values[:0], []int64{}
 	end := canvas{float32(width), float32(height)}
-	if r.ClampAtEnd {
+	if r.ClampAtEnd && r.rotated() {
+		r.shiftRotated(values, 0, 0, end, false)
+	} else if r.ClampAtEnd {
 		r.each(values, nil, func(b box) box { return r.Format.clamped(b, end) }, func(x, y float32) (float32, float32) {
 			return min(max(x, 0), end.width-1), min(max(y, 0), end.height-1)
 		})
@@ -82,6 +89,9 @@ func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) 
 }
 
 func (r *Rule) sound(row []float32, c canvas) bool {
+	if r.rotated() {
+		return r.Format.soundRotated(row, c, float32(r.MinSize), float32(r.MinArea))
+	}
 	if r.Kind == Boxes {
 		return r.Format.sound(box(row), c, float32(r.MinSize), float32(r.MinArea))
 	}
@@ -104,6 +114,10 @@ func (r *Rule) step(values []float32, s *native.Step, after canvas) error {
 		r.resize(values, b[3], b[2], i[1], i[0])
 	case native.OpResize, native.OpResizeShorter:
 		r.resize(values, s.Width, s.Height, int32(after.width), int32(after.height))
+	case native.OpReduce:
+		return errors.New("internal: no label moves with reduce")
+	case native.OpResizeBox: // of functional, which has no labels
+		return errors.New("internal: no label moves with resize_box")
 	case native.OpPad:
 		return r.pad(values, i[2], i[3], after, i[7])
 	case native.OpRandomCrop:
@@ -145,6 +159,10 @@ func (r *Rule) shift(values []float32, x, y float32, c canvas) {
 }
 
 func (r *Rule) crop(values []float32, top, left, height, width int32) {
+	if r.rotated() {
+		r.shiftRotated(values, float32(-left), float32(-top), canvas{float32(width), float32(height)}, true)
+		return
+	}
 	r.shift(values, float32(-left), float32(-top), canvas{float32(width), float32(height)})
 }
 
@@ -153,6 +171,15 @@ func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) 
 		return
 	}
 	x, y := float32(float64(toWidth)/float64(width)), float32(float64(toHeight)/float64(height))
+	if r.rotated() {
+		r.eachQuad(values, &canvas{float32(toWidth), float32(toHeight)}, func(q quad) quad {
+			for i := 0; i < 8; i += 2 {
+				q[i], q[i+1] = q[i]*x, q[i+1]*y
+			}
+			return rectangle(q)
+		})
+		return
+	}
 	r.each(values, nil, func(b box) box { return scaled(b, x, y) },
 		func(px, py float32) (float32, float32) { return px * x, py * y })
 }
@@ -160,6 +187,10 @@ func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) 
 func (r *Rule) pad(values []float32, left, top int32, after canvas, mode int32) error {
 	if mode != native.PadConstant {
 		return fmt.Errorf("a padding that is not constant has no place for boxes and points")
+	}
+	if r.rotated() {
+		r.shiftRotated(values, float32(left), float32(top), after, false)
+		return nil
 	}
 	r.shift(values, float32(left), float32(top), after)
 	return nil
@@ -187,6 +218,12 @@ func (r *Rule) randomCrop(values []float32, s *native.Step) error {
 }
 
 func (r *Rule) flip(values []float32, axis int, length float32) {
+	if r.rotated() {
+		for width := r.Width(); len(values) >= width; values = values[width:] {
+			r.Format.mirrorRotated(values[:width], axis, length)
+		}
+		return
+	}
 	r.each(values, nil, func(b box) box { return r.Format.mirrored(b, axis, length) },
 		func(x, y float32) (float32, float32) {
 			if axis == 0 {
@@ -200,6 +237,15 @@ func (r *Rule) warp(values []float32, s *native.Step, before, after canvas) erro
 	m, err := warpOf(s, before)
 	if err != nil {
 		return err
+	}
+	if r.rotated() {
+		r.eachQuad(values, &after, func(q quad) quad {
+			for i := 0; i < 8; i += 2 {
+				q[i], q[i+1] = m.at(q[i], q[i+1])
+			}
+			return rectangle(q)
+		})
+		return nil
 	}
 	r.each(values, nil, func(b box) box {
 		b = r.Format.hull(b, &m)

@@ -98,6 +98,7 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	slices.SortStableFunc(entries, func(a, b entry) int { return formats.CompareImagePaths(a.name, b.name) })
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source = catalog.SourceInfo{Format: format, Image: "member"}
+	t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil })
 	var keys formats.Names
 	class := ""
 	for _, e := range entries {
@@ -111,6 +112,13 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 		}
 		t.Shard, t.Offset, t.Length = append(t.Shard, uint32(e.shard)), append(t.Offset, p.offset[e.row]), append(t.Length, p.length[e.row])
 		t.Label = append(t.Label, label)
+		if t.Source.Blocks {
+			var block catalog.BlockPlace
+			if e.row < len(p.blocks) {
+				block = p.blocks[e.row]
+			}
+			t.Blocks = append(t.Blocks, block)
+		}
 		if p.frames != nil {
 			t.Frames = append(t.Frames, p.frames[e.row])
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -18,10 +19,14 @@ type cell struct {
 	kind   cellKind
 	offset int64 // of bytes and text
 	length int64
-	number float64        // of a float, and of an integer the nearest
-	int    int64          // of an integer
-	data   []byte         // the bytes, where they were at hand and may be needed
-	block  *formats.Block // that the bytes lie in; nil: in the container
+	number float64         // of a float, and of an integer the nearest
+	int    int64           // of an integer
+	data   []byte          // the bytes, where they were at hand and may be needed
+	block  *formats.Block  // that the bytes lie in; nil: in the container
+	dtype  string          // of an array, by NumPy's name
+	shape  []int64         // of an array
+	raw    catalog.RawSize // of an image that is pixels
+	held   bool            // an array that lies nowhere: data is it
 }
 
 type cellKind uint8
@@ -31,7 +36,8 @@ const (
 	textCell
 	intCell
 	floatCell
-	listCell // of several numbers
+	listCell  // of several numbers
+	arrayCell // the same, where their bytes are those of an array
 )
 
 // The columns that are taken without a word: WebDataset's and Hugging Face's, and those that slim and
@@ -136,14 +142,14 @@ func wordLabel(text string) (label, error) {
 }
 
 // jsonLabel is the label inside a JSON object: the member of that path, or of the usual names, where it
-// has just one of them.
-func jsonLabel(data []byte, path string) (l label, name string, err error) {
+// has just one of them. list is the label where that is an array or an object.
+func jsonLabel(data []byte, path string) (l label, name string, list json.RawMessage, err error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(data, &object); err != nil {
 		if path == "" {
-			return label{}, "", nil // some other JSON, which nobody asked for a label
+			return label{}, "", nil, nil // some other JSON, which nobody asked for a label
 		}
-		return label{}, "", fmt.Errorf("%w: no JSON object: %v", formats.ErrBad, err)
+		return label{}, "", nil, fmt.Errorf("%w: no JSON object: %v", formats.ErrBad, err)
 	}
 	names := labelNames
 	if path != "" {
@@ -155,19 +161,21 @@ func jsonLabel(data []byte, path string) (l label, name string, err error) {
 			continue
 		}
 		if name != "" {
-			return label{}, "", fmt.Errorf("%w: json.%s and json.%s may both be the label; label= says which", formats.ErrUnsupported, name, candidate)
+			return label{}, "", nil, fmt.Errorf("%w: json.%s and json.%s may both be the label; label= says which", formats.ErrUnsupported, name, candidate)
 		}
 		if l, err = valueLabel(raw); err != nil {
-			return label{}, "", err
+			return label{}, "", nil, err
 		}
-		name = candidate
+		if name = candidate; l.kind == listLabel {
+			list = raw
+		}
 	}
 	if first, rest, nested := strings.Cut(path, "."); name == "" && nested {
 		if raw, ok := object[first]; ok {
 			return jsonLabel(raw, rest)
 		}
 	}
-	return l, name, nil
+	return l, name, list, nil
 }
 
 func valueLabel(raw json.RawMessage) (label, error) {

@@ -2,8 +2,8 @@
 // reads the headers of containers that have no index into a catalog.Table. Packed datasets, indexes and
 // image folders it hands on to package catalog.
 //
-// A container is walked by a file of its own (tar.go, tfrecord.go, zip.go, mds.go,
-// lmdb.go, table.go for Arrow and Parquet), which yields samples as named cells:
+// A container is walked by a file of its own (tar.go, tfrecord.go, recordio.go, beton.go, zip.go, mds.go,
+// lmdb.go, litdata.go, table.go for Arrow and Parquet), which yields samples as named cells:
 // a cell is a value, or the place of bytes in the file. What is the image, the label and a field of a
 // sample is decided in one place for all containers (columns.go, builder.go), so that the words image=,
 // label=, fields= and classes= mean the same everywhere. The package decodes no pixels and never
@@ -28,11 +28,12 @@ type Options struct {
 	Classes []string // names of labels in the order of their numbers
 	Split   string   // which of the splits that the names of files tell apart
 
-	rows []string // tables of the rows that are selected of a saved dataset; nil: all
+	lit  *litFolder // of LitData's chunks
+	rows []string   // tables of the rows that are selected of a saved dataset; nil: all
 }
 
 // Formats are the containers that are read.
-var Formats = []string{"webdataset", "tar", "tfrecord", "zip", "mds", "lmdb", "arrow", "parquet"}
+var Formats = []string{"webdataset", "tar", "tfrecord", "recordio", "beton", "zip", "mds", "lmdb", "arrow", "parquet", "litdata"}
 
 func (o *Options) check() error {
 	if o.Format != "" && !slices.Contains(Formats, o.Format) {

@@ -7,8 +7,8 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Values that lie in compressed blocks have no place in the container that could be read by itself, so an index
-// holds them. That is for captions and names, not for whatever is large.
+// Values that lie in compressed blocks, and vectors that are written as texts or varints, have no place in the container
+// that could be read by itself, so an index holds them. That is for captions and names, not for whatever is large.
 const (
 	maxHeldValue = 64 << 10
 	leastHeld    = 64 << 20 // bytes of a container's values that may be held, or four times its own
@@ -36,7 +36,7 @@ func (p *part) holdNext(col *column, row int, c *cell) error {
 	if p.held += c.length; c.length > maxHeldValue || p.held > max(leastHeld, 4*p.size) {
 		p.held -= c.length
 		col.dropped, col.texts = true, new(formats.Names)
-		p.warnings = append(p.warnings, fmt.Sprintf("the column %.80q lies in compressed blocks and is too large for an index (a value of %d bytes; expected at most %d, and %d together), so it is no field",
+		p.warnings = append(p.warnings, fmt.Sprintf("the column %.80q has no place of its own in the file and is too large for an index (a value of %d bytes; expected at most %d, and %d together), so it is no field",
 			col.name, c.length, maxHeldValue, max(leastHeld, 4*p.size)))
 		return nil
 	}
@@ -54,9 +54,12 @@ func (p *part) holdNext(col *column, row int, c *cell) error {
 // addHeld makes a field of a column whose values are held. Parts that have it in place would have to be read
 // again, so it is none then.
 func addHeld(t *catalog.Table, name string, c *column, parts []*part) {
-	kind := catalog.Bytes
-	if c.kind == textCell {
-		kind = catalog.Str
+	f := catalog.Field{Name: name, Type: catalog.Bytes}
+	switch c.kind {
+	case textCell:
+		f.Type = catalog.Str
+	case arrayCell:
+		f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
 	}
 	texts := new(formats.Names)
 	for _, p := range parts {
@@ -76,5 +79,5 @@ func addHeld(t *catalog.Table, name string, c *column, parts []*part) {
 			}
 		}
 	}
-	addField(t, catalog.Field{Name: name, Type: kind}, nil, nil, nil, texts)
+	addField(t, f, nil, nil, nil, texts)
 }

@@ -6,11 +6,15 @@ import (
 	"io"
 	"strings"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 )
 
 // imageMagic are the first bytes of images. What of them is decoded is for others to know.
 var imageMagic = []string{"\xff\xd8\xff", "\x89PNG\r\n\x1a\n", "P5", "P6", "BM", "GIF8", "II*\x00", "MM\x00*"}
+
+// maxDatumSide is that of any image of pixels.
+const maxDatumSide = 1 << 20
 
 func isImage(head string) bool {
 	for _, magic := range imageMagic {
@@ -43,11 +47,22 @@ func scanLMDB(p *part) error {
 	case err != nil:
 		return err
 	case other > 0 && p.rows() == 0:
-		return fmt.Errorf("%w: none of %d values is an image or a Datum of one, as %.80q; serialised objects can be packed with headrace.Writer", formats.ErrUnsupported, other, first)
+		return fmt.Errorf("%w: none of %d values is an image or a Datum of one, as %.80q; serialised objects can be packed with headrace.pack", formats.ErrUnsupported, other, first)
 	case other > 0:
 		p.warnings = append(p.warnings, fmt.Sprintf("%d of %d values are no images and passed over, as %.80q", other, other+p.rows(), first))
 	}
 	return nil
+}
+
+// compressedValue are the cells of a value that is a frame of LZ4, nil where that holds no image. It is a block of its
+// own. What else such frames hold, pickles and messages of Arrow, is passed over.
+func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
+	image := func(head []byte) bool { return isImage(string(head)) }
+	frame, err := formats.ReadLZ4(p.file, e.Offset, e.Length, image)
+	if err != nil || !image(frame.Head) {
+		return nil, err
+	}
+	return []cell{{name: "image", length: frame.Block.Size, block: &frame.Block}}, nil
 }
 
 // valueOf are the cells of a value, nil for one that is no image.
@@ -60,12 +75,19 @@ func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
 	if isImage(string(head)) {
 		return []cell{image}, nil
 	}
+	if formats.IsLZ4(head) {
+		return p.compressedValue(e)
+	}
 	d, ok, err := formats.ReadDatum(p.file, e.Offset, e.Length)
 	switch {
 	case err != nil || !ok:
 		return nil, err
+	case !d.Encoded && d.Channels != 1 && d.Channels != 3:
+		return nil, fmt.Errorf("%w: %.80q is a Datum of pixels of %d channels (expected 1 or 3); headrace.pack takes a dataset that makes images of them", formats.ErrUnsupported, e.Key, d.Channels)
+	case !d.Encoded && max(d.Height, d.Width) > maxDatumSide:
+		return nil, fmt.Errorf("%w: %.80q is a Datum of %d x %d pixels", formats.ErrLimit, e.Key, d.Height, d.Width)
 	case !d.Encoded:
-		return nil, fmt.Errorf("%w: %.80q is a Datum of raw pixels (expected an encoded image)", formats.ErrUnsupported, e.Key)
+		image.raw = catalog.RawSize{Width: uint32(d.Width), Height: uint32(d.Height), Channels: uint32(d.Channels), Planar: true}
 	}
 	image.offset, image.length = d.Offset, d.Length
 	return []cell{image, {name: "label", kind: intCell, int: d.Label, number: float64(d.Label)}}, nil

@@ -1,14 +1,19 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/pierrec/lz4/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
 )
 
 func TestSamplesOfLMDBAreTheImagesThatItsReaderReads(t *testing.T) {
@@ -24,6 +29,38 @@ func TestSamplesOfLMDBAreTheImagesThatItsReaderReads(t *testing.T) {
 	}
 	require.Equal(t, []int64{0, 2, 4, 6, 8, 10, 12, 14, 16}, labels(t, open(t, "testdata/datum.lmdb", Options{})))
 	require.Equal(t, int64(-1), labels(t, open(t, "testdata/plain.lmdb", Options{}))[0])
+}
+
+func TestValuesThatAreFramesOfLZ4AreReadByBlocks(t *testing.T) {
+	d := open(t, "testdata/lz4.lmdb", Options{})
+	want := expected(t, "lz4.lmdb")
+	require.Len(t, want, int(d.Len()))
+	for i, image := range contents(t, d) {
+		require.Equal(t, want[i].Members["value"], image)
+		require.Equal(t, want[i].Key, keys(t, d)[i])
+		s, err := d.Sample(int64(i))
+		require.NoError(t, err)
+		require.Equal(t, want[i].Key != "plain", s.Block.Codec == blocks.LZ4Frame)
+	}
+	require.Contains(t, d.Warnings()[0], `1 of 8 values are no images and passed over, as "text"`)
+}
+
+func TestAFrameOfLZ4ThatWouldBecomeTooLargeIsRefused(t *testing.T) {
+	for want, options := range map[string][]lz4.Option{
+		"a frame of LZ4 of 9223372036854775807 bytes once it is decompressed": {lz4.SizeOption(math.MaxInt64)},
+		"a frame of LZ4 of 18446744073709551615 bytes":                        {lz4.SizeOption(math.MaxUint64)},
+		"a frame of LZ4 of 268435468 bytes":                                   {}, // as far as it was counted
+	} {
+		var bomb bytes.Buffer
+		w := lz4.NewWriter(&bomb)
+		require.NoError(t, w.Apply(options...))
+		_, err := w.Write(append([]byte("\xff\xd8\xff"), make([]byte, blocks.MostBytes+100)...))
+		require.NoError(t, err)
+		_ = w.Close()
+		_, err = formats.ReadLZ4(bytes.NewReader(bomb.Bytes()), 0, int64(bomb.Len()), func([]byte) bool { return true })
+		require.ErrorContains(t, err, want)
+		require.Equal(t, fault.KindLimit, fault.KindOf(err))
+	}
 }
 
 func TestAnLMDBEnvironmentIsAFolder(t *testing.T) {

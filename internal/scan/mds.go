@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,10 +16,31 @@ import (
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// scanMDS reads the samples of a shard of MosaicML's streaming. A column encoded as JPEG or PNG is the image
-// whatever its name, where there is only one.
+// scanMDS reads the samples of a shard of MosaicML's streaming, which may be compressed by zstd as a whole.
 func scanMDS(p *part) error {
 	p.plain = false
+	var head [4]byte
+	if n, err := p.file.ReadAt(head[:], 0); n < len(head) || !formats.IsZstd(head[:]) {
+		if n < len(head) && !errors.Is(err, io.EOF) {
+			return err
+		}
+		return p.samplesOfMDS(nil)
+	}
+	whole, err := formats.ReadZstd(p.file, p.size)
+	if err != nil {
+		return err
+	}
+	p.file, p.size = bytes.NewReader(whole.Data), int64(len(whole.Data))
+	err = p.samplesOfMDS(whole)
+	if walk := (*formats.WalkError)(nil); errors.As(err, &walk) {
+		err = &formats.WalkError{Offset: walk.Offset, Err: fmt.Errorf("%w (the byte is one of the shard once it is decompressed)", walk.Err)}
+	}
+	return err
+}
+
+// samplesOfMDS reads the samples of a shard, of a compressed one out of what it became. A column encoded as JPEG or
+// PNG is the image whatever its name, where there is only one.
+func (p *part) samplesOfMDS(whole *formats.ZstdFile) error {
 	m, err := formats.NewMDS(p.file, p.size)
 	if err != nil {
 		return err
@@ -44,10 +66,36 @@ func scanMDS(p *part) error {
 			}
 			cells = append(cells, c)
 		}
-		if err := p.add("", begin, cells); err != nil {
+		place := begin
+		if whole != nil {
+			place = 0 // of a sample without an image; what begins at begin is no place in the file
+			if err := p.compressed(cells, whole); err != nil {
+				return at(err, begin)
+			}
+		}
+		if err := p.add("", place, cells); err != nil {
 			return at(err, begin)
 		}
 	}
+}
+
+// compressed says where the cells of a sample lie in the shard's file. Texts and bytes beside the image have no place
+// there: an index holds them.
+func (p *part) compressed(cells []cell, whole *formats.ZstdFile) error {
+	image, err := p.image.find(cells, "image")
+	if err != nil {
+		return err
+	}
+	for i := range cells {
+		if c := &cells[i]; c.kind != bytesCell && c.kind != textCell && c.kind != arrayCell {
+			continue
+		} else if i == image {
+			c.offset, c.block = whole.Place(c.offset, c.length)
+		} else {
+			c.block = whole.Block()
+		}
+	}
+	return nil
 }
 
 // imageOf are the usual names of images, or the only column whose encoding says that it is one.
@@ -68,8 +116,8 @@ func imageOf(columns []formats.MDSColumn) []string {
 }
 
 // decodeMDS gives a cell the kind of its column's encoding (streaming/base/format/mds/encodings.py), and to
-// numbers their value. What is neither bytes, text nor a number is no field: arrays, raw images of PIL, and
-// pickles, which are never loaded.
+// numbers their value. What is neither bytes, text, number nor array is no field: raw images of PIL, and pickles,
+// which are never loaded.
 func (p *part) decodeMDS(c *cell, encoding string) error {
 	switch encoding {
 	case "bytes", "jpeg", "png":
@@ -85,8 +133,7 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 		if name, _, _ := strings.Cut(encoding, ":"); name == "pkl" && slices.Contains(p.label.names, c.name) {
 			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read", formats.ErrUnsupported)
 		}
-		c.kind = listCell
-		return nil
+		return p.mdsArray(c, encoding)
 	}
 	if c.length != width {
 		return fmt.Errorf("%w: a value of %d bytes (expected %d, for %s)", formats.ErrBad, c.length, width, encoding)

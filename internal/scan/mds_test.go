@@ -6,18 +6,28 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 )
 
 func TestSamplesOfMDSAreThoseThatStreamingReads(t *testing.T) {
-	d := open(t, "testdata/mds", Options{})
-	want := expected(t, "mds")
+	for _, folder := range []string{"mds", "mdszstd"} {
+		t.Run(folder, func(t *testing.T) { samplesAreThoseOfStreaming(t, folder) })
+	}
+}
+
+func samplesAreThoseOfStreaming(t *testing.T, folder string) {
+	d := open(t, "testdata/"+folder, Options{})
+	want := expected(t, folder)
 	require.Len(t, want, int(d.Len()))
 	require.Equal(t, "mds", d.Source().Format)
 	require.Equal(t, "photo", d.Source().Image, "the only column that is encoded as a JPEG")
@@ -44,6 +54,90 @@ func TestSamplesOfMDSAreThoseThatStreamingReads(t *testing.T) {
 	for _, f := range d.Fields() {
 		require.NotContains(t, []string{"array", "pickled"}, f.Name)
 	}
+}
+
+// zstdShard is a shard of MDS with images of random bytes, compressed with a window that makes many small blocks,
+// of which those of the images are raw. Some images are of zeros, which is no raw block.
+func zstdShard(t *testing.T) (stored []byte, images [][]byte) {
+	r := rand.New(rand.NewPCG(3, 5))
+	config := `{"column_encodings":["bytes","int"],"column_names":["image","label"],"column_sizes":[null,8],"format":"mds","version":2}`
+	const count = 40
+	table := binary.LittleEndian.AppendUint32(nil, count)
+	var samples []byte
+	first := 4 + 4*(count+1) + len(config)
+	for i := range count {
+		image := make([]byte, 100+r.IntN(1500))
+		if i%8 != 5 {
+			for k := range image {
+				image[k] = byte(r.Uint32())
+			}
+		}
+		images = append(images, image)
+		table = binary.LittleEndian.AppendUint32(table, uint32(first+len(samples)))
+		samples = binary.LittleEndian.AppendUint32(samples, uint32(len(image)))
+		samples = append(samples, image...)
+		samples = binary.LittleEndian.AppendUint64(samples, uint64(i))
+	}
+	table = binary.LittleEndian.AppendUint32(table, uint32(first+len(samples)))
+	w, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<10), zstd.WithEncoderConcurrency(1))
+	require.NoError(t, err)
+	return w.EncodeAll(append(append(table, config...), samples...), nil), images
+}
+
+func TestImagesThatZstdKeptRawAreReadWhereTheyLie(t *testing.T) {
+	stored, images := zstdShard(t)
+	d := open(t, put(t, map[string][]byte{"shard.00000.mds.zstd": stored})+"/shard.00000.mds.zstd", Options{})
+	require.Len(t, images, int(d.Len()))
+	seen := make(map[uint8]int)
+	for i, crc := range contents(t, d) {
+		require.Equal(t, crc32.ChecksumIEEE(images[i]), crc)
+		require.Equal(t, int64(i), labels(t, d)[i])
+		s, err := d.Sample(int64(i))
+		require.NoError(t, err)
+		if seen[s.Block.Codec]++; s.Block.Codec == blocks.None {
+			require.Equal(t, images[i], stored[s.Offset:s.Offset+s.Length])
+		}
+		if s.Block.Codec == blocks.ZstdRaw {
+			require.Less(t, s.Block.Stored, uint32(5<<10), "the raw blocks that hold the image, and no others")
+		}
+	}
+	require.Positive(t, seen[blocks.None], "inside one raw block")
+	require.Positive(t, seen[blocks.ZstdRaw], "in several")
+	require.Positive(t, seen[blocks.Zstd], "in a block that is compressed")
+}
+
+func TestShardsInOtherCompressionsAreUnsupportedByName(t *testing.T) {
+	for name, want := range map[string]string{"shard.00000.mds.br": "compressed by br is not read", "shard.00000.mds.snappy": "compressed by snappy is not read",
+		"shard.00000.mds.bz2": "compressed by bz2 is not read", "shard.00000.mds.gz": "the file is compressed as a whole"} {
+		content := []byte("BZh9")
+		if filepath.Ext(name) == ".gz" {
+			content = []byte{0x1f, 0x8b, 8}
+		}
+		_, err := Open(put(t, map[string][]byte{name: content, "index.json": []byte("{}")}), Options{})
+		require.ErrorContains(t, err, want)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
+func TestAShardThatIsThereCompressedAndNotIsReadOnce(t *testing.T) {
+	dir := put(t, map[string][]byte{"shard.00000.mds": fixture(t, "mds/shard.00000.mds"), "shard.00000.mds.zstd": fixture(t, "mdszstd/shard.00000.mds.zstd")})
+	d := open(t, dir, Options{})
+	require.Equal(t, int64(5), d.Len())
+	require.False(t, d.Source().Blocks, "it is the one that is not compressed")
+}
+
+func TestACompressedShardThatWouldBecomeTooLargeIsRefusedFromItsHead(t *testing.T) {
+	w, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	bomb := w.EncodeAll(append(fixture(t, "mds/shard.00000.mds"), make([]byte, blocks.MostBytes)...), nil)
+	require.Less(t, len(bomb), 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = Open(put(t, map[string][]byte{"a.mds.zstd": bomb})+"/a.mds.zstd", Options{})
+	runtime.ReadMemStats(&after)
+	require.ErrorContains(t, err, "once it is decompressed (expected at most 268435456)")
+	require.Equal(t, fault.KindLimit, fault.KindOf(err))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
 }
 
 func TestAnMDSFieldThatIsAPickleIsNeverALabel(t *testing.T) {

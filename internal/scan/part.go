@@ -19,6 +19,8 @@ type part struct {
 	jsonPath     string // of the label inside a JSON object; "" for none that was asked for
 	file         io.ReaderAt
 	size         int64
+	path         string     // of the container
+	lit          *litFolder // that it may lie in
 
 	offset  []int64
 	length  []uint32
@@ -26,12 +28,14 @@ type part struct {
 	labels  []label
 	frames  []catalog.Frame
 	blocks  []catalog.BlockPlace // up to the last row that has one
+	raw     []catalog.RawSize    // the same
 	columns map[string]*column
 	order   []string            // names of columns as they came
 	names   map[string][]string // of the classes of a column, where the container has them
 
 	small []byte // of the cells of one sample that were read ahead
 
+	keyed    bool     // there is a file of keys beside the container
 	plain    bool     // an archive of image files in folders and of nothing else
 	held     int64    // bytes of texts in memory
 	fields   []string // that were asked for; nil: all
@@ -47,6 +51,8 @@ type column struct {
 	labels  int64 // samples whose label it is
 	mixed   bool  // cells of kinds that go not together
 	dropped bool  // of what is held: too large for that
+	dtype   string
+	shape   []int64 // of arrays; nil where their lengths differ
 
 	// One entry a row up to the last that has the column.
 	places []catalog.Place
@@ -99,6 +105,9 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		if c.block != nil {
 			p.noteBlock(row, &offset, c)
 		}
+		if c.raw != (catalog.RawSize{}) {
+			p.raw = append(grown(p.raw, row), c.raw)
+		}
 	}
 	l, err := p.labelOf(cells)
 	if err != nil {
@@ -128,7 +137,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		if c.name == "" || len(c.name) > maxColumnName || strings.IndexByte(c.name, 0) >= 0 || !utf8.ValidString(c.name) {
 			return fmt.Errorf("%w: a column of the name %.40q (expected 1 to %d bytes of UTF-8 without NUL)", formats.ErrUnsupported, c.name, maxColumnName)
 		}
-		col = &column{name: c.name, kind: c.kind}
+		col = &column{name: c.name, kind: c.kind, dtype: c.dtype, shape: c.shape}
 		p.columns[c.name] = col
 		p.order = append(p.order, c.name)
 	}
@@ -146,6 +155,12 @@ func (p *part) note(row int, c *cell, image bool) error {
 		return nil
 	}
 	switch col.kind {
+	case arrayCell:
+		col.like(c.dtype, c.shape)
+		if c.held || c.block != nil || col.texts != nil {
+			return p.hold(col, row, c)
+		}
+		col.places = append(grown(col.places, row), catalog.Place{Offset: c.offset, Length: c.length})
 	case bytesCell, textCell:
 		if image && c.block != nil {
 			col.dropped = true
@@ -165,6 +180,16 @@ func (p *part) note(row int, c *cell, image bool) error {
 		col.floats = append(grownWith(col.floats, row, math.NaN()), v)
 	}
 	return nil
+}
+
+// like notes that arrays of another type or shape are there: those of one dimension may differ in length.
+func (c *column) like(dtype string, shape []int64) {
+	if c.dtype != dtype || max(len(c.shape), len(shape)) > 1 && !slices.Equal(c.shape, shape) {
+		c.mixed = true
+	}
+	if !slices.Equal(c.shape, shape) {
+		c.shape = nil
+	}
 }
 
 // toFloats makes floats of whole numbers.
@@ -214,7 +239,10 @@ func (p *part) labelOf(cells []cell) (label, error) {
 		if err != nil {
 			return label{}, err
 		}
-		l, name, err := jsonLabel(data, p.jsonPath)
+		l, name, list, err := jsonLabel(data, p.jsonPath)
+		if c, ok := jsonVector("json."+name, list); ok && err == nil {
+			err = p.note(p.rows(), &c, false)
+		}
 		if err == nil && name != "" {
 			p.jsonColumn(name).labels++
 		}
@@ -240,7 +268,7 @@ func (p *part) read(c *cell) (label, error) {
 		return label{kind: intLabel, number: c.int}, nil
 	case floatCell:
 		return numberLabel(c.number), nil
-	case listCell:
+	case listCell, arrayCell:
 		return label{kind: listLabel}, nil
 	}
 	for _, ending := range []string{"pyd", "pickle", "pkl", "pth"} {

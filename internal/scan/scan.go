@@ -17,15 +17,18 @@ import (
 var walkers = map[string]func(*part) error{
 	"tar":      scanWebDataset,
 	"tfrecord": scanTFRecord,
+	"recordio": scanRecordIO,
+	"beton":    scanBeton,
 	"zip":      scanZip,
 	"mds":      scanMDS,
 	"lmdb":     scanLMDB,
 	"arrow":    scanArrow,
 	"parquet":  scanParquet,
+	"litdata":  scanLitData,
 }
 
-// scan reads the headers of all files, several files at a time, and makes one dataset of them.
-func scan(files []string, kind string, o Options) (*catalog.Dataset, error) {
+// scan reads the headers of all files, several files at a time, and makes one table of them.
+func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	root, names := catalog.CommonRoot(files)
 	walk := walkers[kind]
 	if o.Format == "tar" {
@@ -61,7 +64,7 @@ func scan(files []string, kind string, o Options) (*catalog.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	return catalog.FromTable(t)
+	return t, nil
 }
 
 func arePlain(parts []*part) bool {
@@ -139,6 +142,7 @@ func walkFile(path, name string, walk func(*part) error, o *Options) (p *part, s
 		return nil, shard, short
 	}
 	p = newPart(formats.NewWindow(f), shard.Size, o)
+	p.path, p.lit = path, o.lit
 	err = walk(p)
 	shard.Rows = int64(p.rows())
 	if err == nil {

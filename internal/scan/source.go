@@ -11,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -19,6 +20,9 @@ import (
 func Open(source string, o Options) (*catalog.Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	if remote.IsURL(source) {
+		return openURL(source, o)
 	}
 	info, err := os.Stat(source)
 	if err == nil && info.IsDir() || o.IndexDir != "" {
@@ -29,6 +33,16 @@ func Open(source string, o Options) (*catalog.Dataset, error) {
 		return nil, err
 	}
 	return openFiles(source, files, named, o)
+}
+
+// openURL opens what lies in a store of objects, with its index: nothing there is walked.
+func openURL(source string, o Options) (*catalog.Dataset, error) {
+	d, err := catalog.Open(source, o.Options)
+	if err == nil && o.Given() {
+		d.Release()
+		return nil, NoContainer(remote.Display(source), d.Kind())
+	}
+	return d, err
 }
 
 // OpenFiles opens containers in the order given; patterns are expanded.
@@ -45,6 +59,10 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	var files []string
 	named := true
 	for _, source := range sources {
+		if remote.IsURL(source) {
+			return nil, catalog.NewError(fault.KindUnsupported, remote.Display(source), "several containers in a store of objects are not one dataset "+
+				"before they have an index; where the files are at hand, make one with: headrace index SOURCE --out INDEX")
+		}
 		found, all, err := expand(source)
 		if err != nil {
 			return nil, err
@@ -103,22 +121,41 @@ func containersIn(dir string) ([]string, error) {
 	if files, _, err := savedFiles(dir); files != nil || err != nil {
 		return files, err
 	}
+	if files, err := litChunks(dir); files != nil || err != nil {
+		return files, err
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
-	var files []string
+	var files, beside []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
 		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if kind, err := kindOf(path); err == nil && kind.name != "" {
+		// streaming keeps a compressed shard beside what it became, where it is asked to.
+		if raw, ok := strings.CutSuffix(path, ".zstd"); ok && isFile(raw) {
+			continue
+		}
+		switch kind, err := kindOf(path, nil); {
+		case err != nil || kind.name == "":
+		case kind.beside:
+			beside = append(beside, path)
+		default:
 			files = append(files, path)
 		}
 	}
+	if files == nil {
+		files = beside
+	}
 	return files, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // foldersOfContainers are the folders directly below dir that hold containers.
@@ -186,12 +223,12 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 type kind struct {
 	name    string
 	refused string
+	beside  bool // one that is refused may lie beside containers, and is passed over there
 }
 
-const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.Writer"
-
 // kindOf looks at a file's first bytes. A kind without a name is none that is known.
-func kindOf(path string) (kind, error) {
+// folder remembers the index of LitData's chunks, some of which are known by that alone; nil where that is not asked.
+func kindOf(path string, folder *litFolder) (kind, error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
 		return kind{}, catalog.IOError(path, "cannot open it", err)
@@ -202,9 +239,26 @@ func kindOf(path string) (kind, error) {
 	if n == 0 && err != nil {
 		return kind{}, nil
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return kind{}, catalog.IOError(path, "cannot look at it", err)
+	}
+	// Before the first bytes, which are the number of items and may be any.
+	if formats.IsLitData(f, info.Size()) || folder != nil && isLitChunk(path, folder) {
+		return kind{name: "litdata"}, nil
+	}
 	found := kindOfHead(head[:n])
-	if info, err := f.Stat(); err == nil && found.name == "" && formats.IsMDS(f, info.Size()) {
-		found.name = "mds"
+	if formats.IsZstd(head[:n]) && formats.IsZstdMDS(f, info.Size()) || found.name == "" && formats.IsMDS(f, info.Size()) {
+		return kind{name: "mds"}, nil
+	}
+	if found.name == "" && err == nil && formats.IsBeton(f, info.Size()) {
+		return kind{name: "beton"}, nil
+	}
+	if found.name == "" {
+		found = kindOfName(path)
+	}
+	if found.name == "" {
+		found = kindOfUnread(string(head[:n]))
 	}
 	return found, nil
 }
@@ -219,30 +273,45 @@ func kindOfHead(head []byte) kind {
 	case formats.IsTFRecord(head):
 		return kind{name: "tfrecord"}
 	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:
-		return kind{"gzip or zlib", "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
-	case strings.HasPrefix(text, "\x28\xb5\x2f\xfd"):
-		return kind{"zstd", "the file is compressed by zstd as a whole, which leaves no way to one sample; decompress it first"}
+		return kind{name: "gzip or zlib", refused: "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
+	case formats.IsZstd(head):
+		return kind{name: "zstd", refused: wholly("zstd")}
 	case formats.IsParquet(head):
 		return kind{name: "parquet"}
 	case formats.IsArrow(head):
 		return kind{name: "arrow"}
 	case strings.HasPrefix(text, zipMagic[0]), strings.HasPrefix(text, zipMagic[1]):
 		return kind{name: "zip"}
-	case strings.HasPrefix(text, "\x0a\x23\xd7\xce"):
-		return kind{"recordio", "RecordIO is not read yet" + packInstead}
+	case formats.IsRecordIO(head):
+		return kind{name: "recordio"}
+	}
+	return kind{}
+}
+
+// kindOfName is the kind of files that nothing in them tells: shards of MDS in compressions that have no magic, or
+// none that says what was compressed.
+func kindOfName(path string) kind {
+	for _, codec := range []string{"br", "bz2", "snappy"} {
+		if strings.HasSuffix(path, ".mds."+codec) {
+			return kind{name: "mds of " + codec, refused: "an MDS shard that is compressed by " + codec + " is not read, only by zstd; decompress it first, or write it without compression"}
+		}
 	}
 	return kind{}
 }
 
 // openFiles finds the one kind that all files are of, and scans them.
 func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
+	if o.Root != "" {
+		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
+	}
 	files, err := chooseSplit(source, files, named, &o)
 	if err != nil {
 		return nil, err
 	}
 	var first kind
+	o.lit = new(litFolder)
 	for i, file := range files {
-		found, err := kindOf(file)
+		found, err := kindOf(file, o.lit)
 		if err != nil {
 			return nil, err
 		}
@@ -260,7 +329,7 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 			return nil, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
 		}
 	}
-	return scan(files, first.name, o)
+	return scanOrKept(files, first.name, o)
 }
 
 func kindOfFormat(format string) string {

@@ -65,3 +65,22 @@ func TestNoFilesAndAnUnknownFormatAreRefused(t *testing.T) {
 	_, err = Open("x", Options{Format: "pickle"})
 	require.ErrorContains(t, err, `format is "pickle" (expected one of`)
 }
+
+func TestContainersThatAreNotReadAreNamedWithAWayOut(t *testing.T) {
+	for want, head := range map[string]string{
+		"ArrayRecord (Riegeli)": "\x83\xaf\x70\xd1\x0d\x88\x4a\x3f\x00\x00",
+		"SQLite is not read; a dataset of files or bytes that Python reads can be packed": "SQLite format 3\x00",
+		"a pickle can run any code when it is read, so it never is":                       "\x80\x04\x95\x00",
+		"Avro is not read": "Obj\x01", "ORC is not read": "ORC\x0a", "Feather of version 1": "FEA1",
+		"compressed by bzip2 as a whole": "BZh91AY", "compressed by xz as a whole": "\xfd7zXZ\x00", "7z compresses many files": "7z\xbc\xaf\x27\x1c", "RAR is not read": "Rar!\x1a\x07\x01",
+	} {
+		dir := put(t, map[string][]byte{"a.bin": []byte(head)})
+		for _, source := range []string{dir, dir + "/a.bin"} {
+			_, err := Open(source, Options{})
+			require.ErrorContains(t, err, want)
+			require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+		}
+	}
+	dir := put(t, map[string][]byte{"a.tar": fixture(t, "webdataset.tar"), "notes.pkl": []byte("\x80\x04\x95"), "meta.db": []byte("SQLite format 3\x00")})
+	require.Equal(t, int64(5), open(t, dir, Options{}).Len(), "what programs keep beside their containers is passed over")
+}

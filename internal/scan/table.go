@@ -65,6 +65,9 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 	columns := tableColumns(leaves)
 	p.features(columns, metadata)
 	for i := range leaves {
+		if leaves[i].Kind == formats.ArrayLeaf && !p.wantsVector(columns[i].name) {
+			leaves[i].Kind, leaves[i].Type = formats.RefusedLeaf, formats.ListType
+		}
 		leaves[i].Skip = !p.needs(&columns[i])
 		leaves[i].Want = columns[i].inner || slices.Contains(p.label.names, columns[i].name)
 	}
@@ -87,7 +90,7 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 		for i := range leaves {
 			v := &values[i]
 			if leaves[i].Kind == formats.RefusedLeaf || !v.Null {
-				cells = append(cells, tableCell(columns[i].name, leaves[i].Kind, v))
+				cells = append(cells, tableCell(columns[i].name, &leaves[i], v))
 			}
 			if paths := columns[i].paths; paths >= 0 && !values[paths].Null && slices.Contains(p.image.names, columns[i].name) {
 				key = keyOfPath(values[paths].Data)
@@ -194,9 +197,12 @@ func (p *part) needs(c *tableColumn) bool {
 		slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name)
 }
 
-func tableCell(name string, kind formats.LeafKind, v *formats.Value) cell {
+func tableCell(name string, leaf *formats.Leaf, v *formats.Value) cell {
 	c := cell{name: name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float, data: v.Data, block: v.Block}
-	switch kind {
+	switch leaf.Kind {
+	case formats.ArrayLeaf:
+		c.kind, c.dtype, c.held = arrayCell, leaf.Element, v.Held
+		c.shape = []int64{v.Length / widths[leaf.Element]}
 	case formats.TextLeaf:
 		c.kind = textCell
 	case formats.IntLeaf:

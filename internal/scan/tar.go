@@ -55,6 +55,9 @@ func scanWebDataset(p *part) error {
 		if len(cells) >= maxColumns {
 			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, prefix, maxColumns), m.Header)
 		}
+		if err := p.npyCell(&c); err != nil {
+			return at(err, m.Offset)
+		}
 		p.ahead(&c, cells)
 		cells = append(cells, c)
 	}

@@ -28,7 +28,11 @@ func scanTFRecord(p *part) error {
 		cells = cells[:0]
 		for i := range features {
 			if f := &features[i]; f.Count > 0 {
-				cells = append(cells, cellOf(f))
+				c, err := p.cellOf(f)
+				if err != nil {
+					return at(err, record.Offset)
+				}
+				cells = append(cells, c)
 			}
 		}
 		if err := p.add("", record.Offset, cells); err != nil {
@@ -43,15 +47,15 @@ func scanTFRecord(p *part) error {
 }
 
 // cellOf is a feature as a cell. A feature without a value is no cell: writers leave out nothing else.
-func cellOf(f *formats.Feature) cell {
+func (p *part) cellOf(f *formats.Feature) (cell, error) {
 	c := cell{name: f.Name, offset: f.Offset, length: f.Length}
 	switch {
 	case f.Count > 1:
-		c.kind = listCell
+		return p.exampleVector(f)
 	case f.Kind == formats.IntFeature:
 		c.kind, c.int, c.number = intCell, f.Int, float64(f.Int)
 	case f.Kind == formats.FloatFeature:
 		c.kind, c.number = floatCell, float64(f.Float)
 	}
-	return c
+	return c, nil
 }

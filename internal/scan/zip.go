@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 )
@@ -17,8 +18,8 @@ var zipMagic = []string{"PK\x03\x04", "PK\x05\x06"}
 const encrypted = 1
 
 // scanZip notes every image file of a zip archive, by its central directory; the content of a member begins
-// behind its local header, whose length differs from what the directory says. Only stored members have
-// their bytes in the file.
+// behind its local header, whose length differs from what the directory says. A member that is deflated is a
+// block of its own.
 func scanZip(p *part) error {
 	archive, err := zip.NewReader(p.file, p.size)
 	if err != nil && (archive == nil || !errors.Is(err, zip.ErrInsecurePath)) { // names are names only here
@@ -36,15 +37,20 @@ func scanZip(p *part) error {
 		switch size := f.CompressedSize64; {
 		case f.Flags&encrypted != 0:
 			return at(fmt.Errorf("%w: the member %.80q is encrypted", formats.ErrUnsupported, f.Name), offset)
-		case f.Method != zip.Store:
-			return at(fmt.Errorf("%w: the member %.80q is compressed by method %d (expected 0, stored, as `zip -0` writes it)", formats.ErrUnsupported, f.Name, f.Method), offset)
-		case size != f.UncompressedSize64:
+		case f.Method != zip.Store && f.Method != zip.Deflate:
+			return at(fmt.Errorf("%w: the member %.80q is compressed by method %d (expected 0, stored, or 8, deflated)", formats.ErrUnsupported, f.Name, f.Method), offset)
+		case f.Method == zip.Deflate && max(size, f.UncompressedSize64) > blocks.MostBytes:
+			return at(fmt.Errorf("%w: the member %.80q of %d bytes, %d once it is decoded (expected at most %d)", formats.ErrLimit, f.Name, size, f.UncompressedSize64, int64(blocks.MostBytes)), offset)
+		case f.Method == zip.Store && size != f.UncompressedSize64:
 			return at(fmt.Errorf("%w: the stored member %.80q has two sizes, %d and %d", formats.ErrBad, f.Name, size, f.UncompressedSize64), offset)
 		// Unsigned, and compared before it is added to anything.
 		case offset < 0 || offset > p.size || size > uint64(p.size-offset):
 			return at(fmt.Errorf("%w: the member %.80q of %d bytes ends behind the archive's %d", formats.ErrTruncated, f.Name, size, p.size), offset)
 		}
-		if err := p.addFile(f.Name, offset, int64(f.CompressedSize64)); err != nil {
+		if f.Method == zip.Deflate {
+			p.blocks = append(grown(p.blocks, p.rows()), catalog.BlockPlace{Stored: uint32(f.CompressedSize64), Size: uint32(f.UncompressedSize64), Codec: blocks.Deflate})
+		}
+		if err := p.addFile(f.Name, offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}
 		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})

@@ -3,11 +3,16 @@ package scan
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/mmap"
 )
 
 func TestAnImageFolderInsideAZipIsTheOneInsideATar(t *testing.T) {
@@ -17,6 +22,54 @@ func TestAnImageFolderInsideAZipIsTheOneInsideATar(t *testing.T) {
 	require.Equal(t, keys(t, other), keys(t, d))
 	require.Equal(t, labels(t, other), labels(t, d))
 	require.Equal(t, contents(t, other), contents(t, d))
+}
+
+func TestDeflatedMembersAreReadByBlocksAndComparedWithTheirChecksums(t *testing.T) {
+	d, other := open(t, "testdata/deflated.zip", Options{}), open(t, "testdata/folders.zip", Options{})
+	require.Equal(t, keys(t, other), keys(t, d))
+	require.Equal(t, labels(t, other), labels(t, d))
+	require.Equal(t, contents(t, other), contents(t, d))
+	stored := 0
+	for i := range d.Len() {
+		s, err := d.Sample(i)
+		require.NoError(t, err)
+		frame, ok := d.Frame(i)
+		require.True(t, ok)
+		require.Equal(t, frame.CRC, contents(t, d)[i])
+		if s.Block.Codec == blocks.None {
+			stored++
+		}
+	}
+	require.Equal(t, 1, stored, "a member may be stored beside others that are deflated")
+}
+
+func TestAMemberThatInflatesToMoreThanItsSizeOrTheLimitIsRefused(t *testing.T) {
+	data := zipped(t, zip.Deflate, "a/1.jpg", "a/2.jpg")
+	directory := bytes.Index(data, []byte("PK\x01\x02"))
+	file := put(t, map[string][]byte{"a.zip": data}) + "/a.zip"
+	for size, want := range map[uint32]string{
+		1:       "the block decodes to more than 1 bytes",
+		1 << 20: "the block decodes to 7 bytes (expected 1048576)",
+	} {
+		binary.LittleEndian.PutUint32(data[directory+24:], size)
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		d := open(t, file, Options{})
+		s, err := store.Open(d, store.Options{MaxRecordBytes: 1 << 20})
+		require.NoError(t, err)
+		defer s.Close()
+		var buffer mmap.Buffer
+		defer buffer.Free()
+		at, err := d.Sample(0)
+		require.NoError(t, err)
+		_, err = s.Read(at, &buffer)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, fault.KindBadFile, fault.KindOf(err))
+	}
+	binary.LittleEndian.PutUint32(data[directory+24:], blocks.MostBytes+1)
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	_, err := Open(file, Options{})
+	require.ErrorContains(t, err, "268435457 once it is decoded (expected at most 268435456)")
+	require.Equal(t, fault.KindLimit, fault.KindOf(err))
 }
 
 func zipped(t *testing.T, method uint16, names ...string) []byte {
@@ -39,10 +92,11 @@ func TestAFlatZipIsUnlabelledAndWarnedOf(t *testing.T) {
 	require.Len(t, d.Warnings(), 1)
 }
 
-func TestCompressedAndEncryptedMembersAreUnsupportedByName(t *testing.T) {
-	data := zipped(t, zip.Deflate, "a/1.jpg")
+func TestOtherCompressionAndEncryptedMembersAreUnsupportedByName(t *testing.T) {
+	data := zipped(t, zip.Store, "a/1.jpg")
+	data[bytes.Index(data, []byte("PK\x01\x02"))+10] = 14
 	_, err := Open(put(t, map[string][]byte{"a.zip": data})+"/a.zip", Options{})
-	require.ErrorContains(t, err, `the member "a/1.jpg" is compressed by method 8`)
+	require.ErrorContains(t, err, `the member "a/1.jpg" is compressed by method 14 (expected 0, stored, or 8, deflated)`)
 	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 
 	data = zipped(t, zip.Store, "a/1.jpg")

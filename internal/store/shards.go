@@ -34,6 +34,7 @@ type shard struct {
 	path string
 	size int64              // as the manifest states it
 	info *catalog.ShardInfo // of a container of others, else nil
+	away *catalog.Shard     // where it lies in a store of objects, else nil
 	file atomic.Pointer[mmap.File]
 	used atomic.Bool // since the clock's hand last came by
 }
@@ -42,7 +43,7 @@ func newShards(d *catalog.Dataset, o Options) *shards {
 	infos := d.Shards()
 	s := &shards{list: make([]shard, len(infos)), options: o.Options, salvage: o.Salvage, most: descriptors()}
 	for i := range infos {
-		s.list[i].path, s.list[i].size = d.ShardPath(i), infos[i].Size
+		s.list[i].path, s.list[i].size, s.list[i].away = d.ShardPath(i), infos[i].Size, d.Shard(i)
 		if infos[i].Ends != "" {
 			s.list[i].info = &infos[i]
 		}

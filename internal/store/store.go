@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -28,6 +29,8 @@ type Store struct {
 	limit   int64 // Options.MaxRecordBytes
 	shards  *shards
 	blocks  *blocks.Cache
+	waits   context.Context // of reads from stores of objects
+	stop    context.CancelFunc
 }
 
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
@@ -36,7 +39,8 @@ func Open(d *catalog.Dataset, o Options) (*Store, error) {
 		return nil, catalog.NewError(fault.KindArgument, "", "%s", fault.Argument("max_record_bytes", o.MaxRecordBytes, "at least 1"))
 	}
 	d.Retain()
-	return &Store{dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), blocks: blocks.NewCache(blocks.MostCached)}, nil
+	waits, stop := context.WithCancel(context.Background())
+	return &Store{waits: waits, stop: stop, dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), blocks: blocks.NewCache(blocks.MostCached)}, nil
 }
 
 // kind says how a sample lies on disk.
@@ -47,10 +51,14 @@ func (s *Store) kind(sample catalog.Sample) catalog.Kind {
 // Close closes what is open and lets go of the dataset. Views stay readable until their Buffers
 // let go; no Read may begin afterwards.
 func (s *Store) Close() {
+	s.stop()
 	if s.shards.close() {
 		s.dataset.Release()
 	}
 }
+
+// Stop ends reads from stores of objects, which may wait long; files are read on.
+func (s *Store) Stop() { s.stop() }
 
 // Read makes the encoded bytes of a sample readable until b is used again.
 func (s *Store) Read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
@@ -70,9 +78,9 @@ func (s *Store) addKey(err error, record int64) {
 }
 
 // Lost reports, without reading it, that a sample's shard is not there or ends before it. Of the
-// files of a folder nothing is known before they are read.
+// files of a folder, and of a store, nothing is known before they are read.
 func (s *Store) Lost(sample catalog.Sample) bool {
-	if !s.kind(sample).InShards() || int64(sample.Shard) >= int64(len(s.shards.list)) {
+	if !s.kind(sample).InShards() || int64(sample.Shard) >= int64(len(s.shards.list)) || s.shards.list[sample.Shard].away != nil {
 		return false
 	}
 	file, err := s.shards.open(sample)
@@ -133,6 +141,23 @@ func (s *Store) ReadListed(sample catalog.Sample, b *mmap.Buffer) (mmap.View, st
 	return view, path, stamp, err
 }
 
+// ReadBeside makes another file of a sample readable until b is used again, always by pread.
+func (s *Store) ReadBeside(path string, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	view, err := mmap.ReadWhole(path, b, s.limit, s.options)
+	if err == nil {
+		return view, nil
+	}
+	var found *mmap.Error
+	if errors.Is(err, mmap.ErrTooLarge) && errors.As(err, &found) {
+		err = &catalog.Error{Kind: fault.KindLimit, File: path, Record: sample.Index, Offset: -1,
+			Text: fmt.Sprintf("the file has %d bytes, max_record_bytes is %d", found.Found, s.limit)}
+	} else {
+		err = explain(err, path, sample.Index)
+	}
+	s.addKey(err, sample.Index)
+	return mmap.View{}, err
+}
+
 // readShard reads a range of a shard.
 func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if int64(sample.Shard) >= int64(len(s.shards.list)) {
@@ -145,8 +170,40 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 	return s.readStretch(sample, sample.Length, b)
 }
 
+// ReadInto copies an image of an array in files to memory of the caller's, which has its length. Of a tiny
+// one that costs less than to show it where it is mapped.
+func (s *Store) ReadInto(to []byte, sample catalog.Sample) error {
+	if sample.Length > s.limit {
+		return s.oversized(sample, sample.Length)
+	}
+	if sample.Block.Codec != blocks.None {
+		return s.copyBlock(to, sample)
+	}
+	for {
+		file, err := s.shards.open(sample)
+		if err != nil {
+			return err
+		}
+		if err := s.shards.cut(sample, file); err != nil {
+			return err
+		}
+		if err = file.ReadInto(to, sample.Offset); err == nil {
+			return nil
+		}
+		if !isClosed(err) || s.shards.isClosed() {
+			return explain(err, file.Path(), sample.Index)
+		}
+	}
+}
+
 // readStretch reads so many bytes of a shard from where a sample begins, or its block.
 func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer) (mmap.View, error) {
+	if away := s.shards.list[sample.Shard].away; away != nil {
+		if sample.Offset < 0 || length < 0 || sample.Offset > away.Size()-length {
+			return mmap.View{}, s.refuse(sample, fault.KindBadFile, "%d bytes lie outside the shard, which has %d", length, away.Size())
+		}
+		return s.readAway(sample, length, b, away.ReadAt)
+	}
 	for {
 		file, err := s.shards.open(sample)
 		if err != nil {
@@ -166,23 +223,30 @@ func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer)
 	}
 }
 
+// BlocksDecoded is how many blocks were decoded so far.
+func (s *Store) BlocksDecoded() int64 { return s.blocks.Decoded() }
+
 // readBlock copies a sample out of the block that it lies in, decoded now or not long ago.
 func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	room, err := b.Reserve(sample.Length)
 	if err != nil {
 		return mmap.View{}, explain(err, s.shards.list[sample.Shard].path, sample.Index)
 	}
+	return b.Part(0, sample.Length), s.copyBlock(room, sample)
+}
+
+func (s *Store) copyBlock(room []byte, sample catalog.Sample) error {
 	var stored mmap.Buffer
 	defer stored.Free()
-	err = s.blocks.Copy(room, int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
+	err := s.blocks.Copy(room, int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
 		block, err := s.readStretch(sample, sample.Stored(), &stored)
 		return block.Bytes(), err
 	})
 	var malformed *blocks.MalformedError
 	if errors.As(err, &malformed) {
-		err = s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)
+		return s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)
 	}
-	return b.Part(0, sample.Length), err
+	return err
 }
 
 // oversized says the same of a record in a shard and of a file in its place.
@@ -197,6 +261,11 @@ func (s *Store) readFile(sample catalog.Sample, b *mmap.Buffer) (mmap.View, erro
 		return mmap.View{}, err
 	}
 	var view mmap.View
+	if s.dataset.Holder(sample.Index).Away() {
+		return s.readAway(sample, sample.Length, b, func(ctx context.Context, to []byte, _ int64) error {
+			return s.dataset.ReadFile(ctx, to, sample.Index)
+		})
+	}
 	if s.kind(sample) == catalog.Indexed {
 		recorded := mmap.Stamp{Size: sample.Length, MTimeNs: sample.MTimeNs}
 		view, err = mmap.ReadUnchanged(path, b, recorded, s.limit, s.options)

@@ -35,7 +35,7 @@ func (s *Store) WillNeed(first, count int64) {
 
 // announce asks for the bytes from the beginning of one record to the end of another.
 func (s *Store) announce(begin, last catalog.Sample) {
-	if int64(begin.Shard) >= int64(len(s.shards.list)) {
+	if int64(begin.Shard) >= int64(len(s.shards.list)) || s.shards.list[begin.Shard].away != nil {
 		return
 	}
 	if file, err := s.shards.open(begin); err == nil {

@@ -10,16 +10,19 @@ import io
 import json
 import shutil
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
 
 import lmdb
+import lz4.frame
 import numpy as np
 import webdataset
 from PIL import Image
 from streaming import MDSWriter
+from streaming.base.compression import decompress
 from streaming.base.format.mds.reader import MDSReader
 from tfrecord import TFRecordWriter, tfrecord_loader
 
@@ -99,9 +102,12 @@ def tars() -> dict[str, Any]:
 
 
 def zips() -> None:
-    """Stored members, as Python's zipfile writes them, with what macOS adds."""
+    """Members as Python's zipfile writes them, stored or deflated, with what macOS adds."""
+    names = ["top/b/2.jpg", "top/a/x-y/1.png", "top/a/x/1.jpg", "top/b/10.JPEG", "top/a/z.ppm"]
+    with zipfile.ZipFile(HERE / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for i, name in enumerate(names):
+            archive.writestr(name, jpeg(i), zipfile.ZIP_STORED if i == 2 else None)
     with zipfile.ZipFile(HERE / "folders.zip", "w") as archive:
-        names = ["top/b/2.jpg", "top/a/x-y/1.png", "top/a/x/1.jpg", "top/b/10.JPEG", "top/a/z.ppm"]
         for i, name in enumerate(names):
             archive.writestr(name, jpeg(i))
         archive.writestr("__MACOSX/top/b/._2.jpg", b"?")
@@ -139,15 +145,17 @@ def tfrecord() -> dict[str, Any]:
     }
 
 
-def mds() -> dict[str, Any]:
+def mds(folder: str, compression: str | None) -> dict[str, Any]:
     """MosaicML's own writer and reader; every encoding but arrays' variants."""
-    path = HERE / "mds"
+    path = HERE / folder
     shutil.rmtree(path, ignore_errors=True)
     columns = {"photo": "jpeg", "label": "int", "caption": "str", "raw": "bytes", "meta": "json"}
     columns |= {"half": "float16", "small": "int8", "wide": "uint64", "digits": "str_int"}
     columns |= {"array": "ndarray", "pickled": "pkl", "weight": "float64"}
     samples = []
-    with MDSWriter(out=str(path), columns=columns, compression=None, size_limit=5000) as writer:
+    with MDSWriter(
+        out=str(path), columns=columns, compression=compression, size_limit=5000
+    ) as writer:
         for i in range(6):
             sample = {"photo": jpeg(i), "label": i + 3, "caption": "é" * i, "raw": bytes(i)}
             sample |= {"meta": {"n": i}, "half": np.float16(i / 2), "small": np.int8(-i)}
@@ -156,8 +164,15 @@ def mds() -> dict[str, Any]:
             writer.write(samples[-1])
     index = json.loads((path / "index.json").read_text())
     found = []
+    raw = Path(tempfile.mkdtemp())
     for shard in index["shards"]:
-        reader = MDSReader.from_json(str(path), None, shard)
+        if shard["zip_data"]:
+            packed = (path / shard["zip_data"]["basename"]).read_bytes()
+            data = decompress(shard["compression"], packed)
+        else:
+            data = (path / shard["raw_data"]["basename"]).read_bytes()
+        (raw / shard["raw_data"]["basename"]).write_bytes(data)
+        reader = MDSReader.from_json(str(raw), None, shard)
         name = shard["raw_data"]["basename"].removesuffix(".mds")
         for i in range(shard["samples"]):
             data = reader.get_sample_data(i)
@@ -165,7 +180,8 @@ def mds() -> dict[str, Any]:
             members = {n: zlib.crc32(str(v).encode()) for n, v in values.items() if n != "photo"}
             members["photo"] = zlib.crc32(samples[len(found)]["photo"])
             found.append({"key": f"{name}/{i}", "members": members})
-    return {"mds": found}
+    shutil.rmtree(raw)
+    return {folder: found}
 
 
 def datum(data: bytes, label: int, encoded: bool) -> bytes:
@@ -173,6 +189,48 @@ def datum(data: bytes, label: int, encoded: bool) -> bytes:
     length = bytes([len(data) & 0x7F | 0x80, len(data) >> 7])
     start = bytes([8, 3, 16, 16, 24, 16, 34]) + length + data
     return start + bytes([40, label]) + (bytes([56, 1]) if encoded else b"")
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def pixels() -> None:
+    """Datums as Caffe's convert_imageset writes them: planes of blue, green and red, or of grey."""
+    path = HERE / "pixels.lmdb"
+    path.unlink(missing_ok=True)
+    environment = lmdb.open(str(path), subdir=False, map_size=1 << 20, lock=False)
+    with environment.begin(write=True) as transaction:
+        for i in range(4):
+            channels = 1 if i == 3 else 3
+            planes = np.arange(channels * (20 + i) * 30).reshape(channels, 20 + i, 30) * 7 + i
+            head = bytes([8, channels, 16, 20 + i, 24, 30, 34]) + varint(planes.size)
+            value = head + planes.astype(np.uint8).tobytes() + bytes([40, i * 2])
+            transaction.put(f"{i:08d}_photo".encode(), value)
+    environment.close()
+
+
+def lz4s() -> dict[str, Any]:
+    """Frames of lz4 as values: images, with and without their length in the head, and a text."""
+    path = HERE / "lz4.lmdb"
+    path.unlink(missing_ok=True)
+    environment = lmdb.open(str(path), subdir=False, map_size=1 << 20, lock=False)
+    with environment.begin(write=True) as transaction:
+        for i in range(6):
+            data = lz4.frame.compress(jpeg(i) + bytes(3000), store_size=i % 2 == 0)
+            transaction.put(f"k{i}".encode(), data)
+        transaction.put(b"plain", jpeg(6))
+        transaction.put(b"text", lz4.frame.compress(b"a text"))
+    with environment.begin() as transaction:
+        values = [
+            (k, lz4.frame.decompress(v) if k[:1] == b"k" else v) for k, v in transaction.cursor()
+        ]
+    environment.close()
+    found = [{"key": k.decode(), "members": {"value": zlib.crc32(v)}} for k, v in values[:-1]]
+    return {"lz4.lmdb": found}
 
 
 def lmdbs() -> dict[str, Any]:
@@ -204,5 +262,7 @@ def lmdbs() -> dict[str, Any]:
 
 if __name__ == "__main__":
     zips()
-    said = tars() | tfrecord() | mds() | lmdbs()
+    pixels()
+    said = tars() | tfrecord() | mds("mds", None) | mds("mdszstd", "zstd:3")
+    said |= lmdbs() | lz4s()
     (HERE / "expected.json").write_text(json.dumps(said, indent=1) + "\n")

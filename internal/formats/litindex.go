@@ -1,0 +1,195 @@
+package formats
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// LitIndex is what index.json says of a folder of LitData's chunks, which do not say it themselves.
+type LitIndex struct {
+	Chunks []LitChunk
+
+	byName map[string]int
+	leaves []Leaf
+	widths []int64 // of numbers in bytes, 0 of other leaves
+	level  string  // of compression: "", "chunk", "batch" or "sample"
+}
+
+// LitChunk is a file of the folder.
+type LitChunk struct {
+	Name    string `json:"filename"`
+	Samples int64  `json:"chunk_size"`
+}
+
+// litIndex is the file. An index of something else lacks one of the two.
+type litIndex struct {
+	Chunks *[]LitChunk `json:"chunks"`
+	Config *litConfig  `json:"config"`
+}
+
+type litConfig struct {
+	Formats     []string        `json:"data_format"`
+	Spec        *string         `json:"data_spec"`
+	Compression *string         `json:"compression"`
+	Level       *string         `json:"compression_level"`
+	Encryption  json.RawMessage `json:"encryption"`
+	Loader      *string         `json:"item_loader"`
+}
+
+// litSpec is PyTorch's TreeSpec as JSON: the containers of a sample around its leaves, which have no type.
+type litSpec struct {
+	Type     *string   `json:"type"`
+	Context  *string   `json:"context"` // of a dict the list of its keys, as JSON
+	Children []litSpec `json:"children_spec"`
+}
+
+// ParseLitIndex reads an index.json; nil where it is one of something else, such as MDS.
+func ParseLitIndex(text []byte) (*LitIndex, error) {
+	var index litIndex
+	if json.Unmarshal(text, &index) != nil || index.Chunks == nil || index.Config == nil {
+		return nil, nil
+	}
+	c := index.Config
+	x := &LitIndex{Chunks: *index.Chunks, byName: make(map[string]int)}
+	switch {
+	case len(c.Encryption) > 0 && string(c.Encryption) != "null":
+		return nil, fmt.Errorf("%w: the chunks are encrypted", ErrUnsupported)
+	case c.Loader != nil && *c.Loader != "PyTreeLoader" && *c.Loader != "":
+		return nil, fmt.Errorf("%w: chunks of LitData's %.80q (expected \"PyTreeLoader\")", ErrUnsupported, *c.Loader)
+	case c.Compression != nil && *c.Compression != "":
+		if name, _, _ := strings.Cut(*c.Compression, ":"); name != "zstd" {
+			return nil, fmt.Errorf("%w: chunks compressed by %.80q (expected \"zstd\")", ErrUnsupported, *c.Compression)
+		}
+		x.level = "chunk"
+		if c.Level != nil && *c.Level != "" {
+			x.level = *c.Level
+		}
+	}
+	for i, chunk := range x.Chunks {
+		x.byName[chunk.Name] = i
+		if chunk.Name == "" || !filepath.IsLocal(chunk.Name) || filepath.Base(chunk.Name) != chunk.Name || chunk.Samples < 0 {
+			return nil, fmt.Errorf("%w: a chunk called %.80q of %d samples (expected the name of a file beside the index)", ErrBad, chunk.Name, chunk.Samples)
+		}
+	}
+	return x, x.readLeaves(c)
+}
+
+func (x *LitIndex) readLeaves(c *litConfig) error {
+	if len(c.Formats) == 0 || len(c.Formats) > maxTableLeaves {
+		return fmt.Errorf("%w: a data_format of %d leaves (expected 1 to %d)", ErrBad, len(c.Formats), maxTableLeaves)
+	}
+	var paths [][]string
+	if c.Spec != nil {
+		var protocol int
+		var spec litSpec
+		if err := json.Unmarshal([]byte(*c.Spec), &[]any{&protocol, &spec}); err != nil || protocol != 1 {
+			return fmt.Errorf("%w: a data_spec of protocol %d (expected 1, that of PyTorch's TreeSpec)", ErrUnsupported, protocol)
+		}
+		if err := spec.leaves(nil, &paths); err != nil {
+			return err
+		}
+	}
+	if paths != nil && len(paths) != len(c.Formats) {
+		return fmt.Errorf("%w: a data_spec of %d leaves (expected %d, as data_format has)", ErrBad, len(paths), len(c.Formats))
+	}
+	for i, format := range c.Formats {
+		leaf, width := litLeaf(format)
+		if leaf.Path = []string{strconv.Itoa(i)}; paths != nil && len(paths[i]) > 0 {
+			leaf.Path = paths[i]
+		}
+		x.leaves, x.widths = append(x.leaves, leaf), append(x.widths, width)
+	}
+	return nil
+}
+
+// leaves adds the names around each leaf: keys of dicts, and the numbers of what stands in lists and tuples.
+func (s *litSpec) leaves(path []string, to *[][]string) error {
+	if len(*to) > maxTableLeaves || len(path) > maxTableFields {
+		return fmt.Errorf("%w: a data_spec of more than %d leaves", ErrLimit, maxTableLeaves)
+	}
+	if s.Type == nil {
+		*to = append(*to, path)
+		return nil
+	}
+	var keys []string
+	if s.Context != nil { // of an OrderedDict the keys, too; of lists and tuples null
+		_ = json.Unmarshal([]byte(*s.Context), &keys)
+	}
+	for i := range s.Children {
+		name := strconv.Itoa(i)
+		if len(keys) == len(s.Children) {
+			name = keys[i]
+		}
+		below := append(path[:len(path):len(path)], name)
+		if err := checkName(below, 0); err != nil {
+			return err
+		}
+		if err := s.Children[i].leaves(below, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// litArrays and litTensors are types of numbers by their places in litdata/constants.py; "": no field has such.
+var (
+	litArrays  = []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "", "", "bool"}
+	litTensors = []string{"float32", "float32", "float64", "float64", "", "", "", "", "float16", "float16", "", "uint8", "int8", "int16", "int16",
+		"int32", "int32", "int64", "int64", "bool", "uint16"}
+)
+
+// litLeaf is what becomes of a leaf of a format (litdata/streaming/serializers.py), and how many bytes a number
+// has. Some formats have a dtype or an ending behind a colon.
+func litLeaf(format string) (Leaf, int64) {
+	name, dtype, _ := strings.Cut(format, ":")
+	switch name {
+	case "jpeg", "image", "bytes", "file":
+		return Leaf{Kind: BytesLeaf, Type: name}, 0
+	case "str", "text":
+		return Leaf{Kind: TextLeaf}, 0
+	case "int":
+		return Leaf{Kind: IntLeaf}, 8
+	case "bool":
+		return Leaf{Kind: IntLeaf}, 1
+	case "float":
+		return Leaf{Kind: FloatLeaf}, 8
+	case "pickle", "graph":
+		return Leaf{Kind: RefusedLeaf, Type: "a pickle, which can run any code when it is read"}, 0
+	case "pil":
+		return Leaf{Kind: RefusedLeaf, Type: "raw pixels of PIL"}, 0
+	case "jpeg_array":
+		return Leaf{Kind: RefusedLeaf, Type: ListType}, 0
+	case "no_header_numpy", "no_header_tensor": // of one axis; what has more has a head before it
+		number, err := strconv.Atoi(dtype)
+		types := litTensors
+		if name == "no_header_numpy" {
+			types = litArrays
+		}
+		if err == nil && number >= 0 && number < len(types) && types[number] != "" {
+			return Leaf{Kind: ArrayLeaf, Type: ListType, Element: types[number]}, 0
+		}
+	}
+	return Leaf{Kind: RefusedLeaf, Type: fmt.Sprintf("%.80q", format)}, 0
+}
+
+// Encoded are the columns whose format says that they are images, by their names.
+func (x *LitIndex) Encoded() (names []string) {
+	for _, leaf := range x.leaves {
+		if leaf.Type == "jpeg" || leaf.Type == "image" {
+			names = append(names, strings.Join(leaf.Path, "."))
+		}
+	}
+	return names
+}
+
+// Chunk is what the index says of a file; false where it does not name it.
+func (x *LitIndex) Chunk(name string) (LitChunk, bool) {
+	i, named := x.byName[name]
+	if !named {
+		return LitChunk{}, false
+	}
+	return x.Chunks[i], true
+}

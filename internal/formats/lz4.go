@@ -1,0 +1,55 @@
+package formats
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/headrace/headrace/internal/blocks"
+)
+
+// LZ4File is a value of a container that is a frame of LZ4 (lz4_Frame_format.md).
+type LZ4File struct {
+	Block Block
+	Head  []byte // its first bytes, once it is decompressed
+}
+
+const (
+	lz4Magic     = "\x04\x22\x4d\x18"
+	lz4HeadBytes = 12 // of what it holds: enough to know an image by
+)
+
+// IsLZ4 recognises a frame.
+func IsLZ4(head []byte) bool { return bytes.HasPrefix(head, []byte(lz4Magic)) }
+
+// ReadLZ4 looks into the frame at that place. How long it is once it is decompressed stands in its head, if its writer
+// put it there, as Python's lz4.frame does; else what is wanted, by its first bytes, is decompressed once to count.
+func ReadLZ4(r io.ReaderAt, offset, length int64, wanted func(head []byte) bool) (f LZ4File, err error) {
+	if length > blocks.MostBytes {
+		return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes (expected at most %d)", ErrLimit, length, int64(blocks.MostBytes))}
+	}
+	wrong := func(err error) (LZ4File, error) {
+		return f, &WalkError{offset, fmt.Errorf("%w: the frame of LZ4: %v", ErrBad, err)}
+	}
+	z := lz4.NewReader(io.NewSectionReader(r, offset, length))
+	f.Head = make([]byte, lz4HeadBytes)
+	n, err := io.ReadFull(z, f.Head)
+	if f.Head = f.Head[:n]; err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return wrong(err)
+	}
+	f.Block = Block{Offset: offset, Stored: length, Size: int64(z.Size()), Codec: blocks.LZ4Frame}
+	if f.Block.Size == 0 && wanted(f.Head) {
+		rest, err := io.Copy(io.Discard, io.LimitReader(z, blocks.MostBytes))
+		if err != nil {
+			return wrong(err)
+		}
+		f.Block.Size = int64(n) + rest
+	}
+	if f.Block.Size < 0 || f.Block.Size > blocks.MostBytes {
+		return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes once it is decompressed (expected at most %d)", ErrLimit, uint64(f.Block.Size), int64(blocks.MostBytes))}
+	}
+	return f, nil
+}

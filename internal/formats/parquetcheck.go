@@ -1,0 +1,42 @@
+package formats
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+)
+
+// CheckPages reads every page of which the writer noted a CRC-32, and says where that is another.
+func (p *Parquet) CheckPages(wrong func(column string, offset int64, want, found uint32)) error {
+	for _, g := range p.groups {
+		for i := range p.columns {
+			budget := int64(0)
+			c := parquetColumn{}
+			c.start(p.r, g.chunks[i], &budget)
+			name := fmt.Sprintf("number %d", i) // of one inside a list
+			if leaf := p.columns[i].leaf; leaf >= 0 {
+				name = strings.Join(p.Leaves[leaf].Path, ".")
+			}
+			for c.at < c.chunk.end {
+				at := c.at
+				c.page.header = at
+				h, begin, err := c.readHeader()
+				if err != nil {
+					return &WalkError{at, err}
+				}
+				if c.at = begin + h.stored; !h.hasCRC {
+					continue
+				}
+				sum := crc32.NewIEEE()
+				if _, err := io.Copy(sum, io.NewSectionReader(p.r, begin, h.stored)); err != nil {
+					return err
+				}
+				if found := sum.Sum32(); found != h.crc {
+					wrong(name, at, h.crc, found)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package formats
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sort"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/headroom"
+)
+
+// ZstdFile is a file that is one frame of zstd (RFC 8878), decompressed. zstd stores what it cannot make smaller
+// as raw blocks, so that most photographs stand in the file as they are.
+type ZstdFile struct {
+	Data []byte
+
+	size int64     // of the file
+	raw  []rawPart // in the order of the file
+}
+
+// rawPart is a raw block: its content stands in the file behind the head at that offset, and at at in Data.
+type rawPart struct {
+	offset, at, length int64
+}
+
+func (p *rawPart) end() int64 { return p.offset + zstdBlockHead + p.length }
+
+const (
+	zstdBlockHead  = 3
+	zstdMostBlock  = 128 << 10
+	zstdRawBlock   = 0
+	zstdRLEBlock   = 1
+	zstdKnownBytes = 64 // by which the place of a raw block is looked for
+	zstdMostTries  = 16
+)
+
+// IsZstd recognises a frame.
+func IsZstd(head []byte) bool { return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) }
+
+// ReadZstd decompresses a file, which may have up to blocks.MostBytes before and after.
+func ReadZstd(r io.ReaderAt, size int64) (*ZstdFile, error) {
+	if size > blocks.MostBytes {
+		return nil, fmt.Errorf("%w: a file of %d bytes that is compressed as a whole (expected at most %d)", ErrLimit, size, int64(blocks.MostBytes))
+	}
+	if short := headroom.Memory(size); short != nil {
+		return nil, short
+	}
+	stored := make([]byte, size)
+	if err := readAt(r, stored, 0); err != nil {
+		return nil, err
+	}
+	var head zstd.Header
+	if err := head.Decode(stored); err != nil || head.Skippable {
+		return nil, &WalkError{0, fmt.Errorf("%w: no frame of zstd begins here (%v)", ErrBad, err)}
+	}
+	length, more := int64(min(head.FrameContentSize, math.MaxInt64)), ""
+	if !head.HasFCS {
+		more = " or more"
+		var err error
+		if length, err = blocks.ZstdLength(stored); err != nil {
+			return nil, &WalkError{0, fmt.Errorf("%w: %v", ErrBad, err)}
+		}
+	}
+	if length > blocks.MostBytes {
+		return nil, &WalkError{0, fmt.Errorf("%w: a frame of zstd of %d bytes%s once it is decompressed (expected at most %d)", ErrLimit, length, more, int64(blocks.MostBytes))}
+	}
+	if short := headroom.Memory(length); short != nil {
+		return nil, short
+	}
+	z := &ZstdFile{Data: make([]byte, length), size: size}
+	if err := blocks.Decode(blocks.Zstd, z.Data, stored); err != nil {
+		return nil, &WalkError{0, fmt.Errorf("%w: %v", ErrBad, err)}
+	}
+	z.findRaw(stored, int64(head.HeaderSize))
+	return z, nil
+}
+
+// findRaw goes through the blocks of the frame. How long a compressed block is once it is decompressed stands
+// nowhere, so raw blocks behind it are looked for in what the frame became: equal bytes are all that is asked of a place.
+func (z *ZstdFile) findRaw(stored []byte, offset int64) {
+	at, behind := int64(0), int64(0) // where the last raw block ended, and how much may stand between it and the next
+	budget := 4 * int64(len(z.Data)) // bytes that may be looked through: hostile blocks stand nowhere, or everywhere
+	for last := false; !last && offset+zstdBlockHead <= int64(len(stored)); {
+		head := stored[offset:]
+		last = head[0]&1 != 0
+		kind, length := blocks.ParseZstdBlock(head)
+		next := offset + zstdBlockHead + length
+		switch {
+		case kind == zstdRLEBlock:
+			next, behind = offset+zstdBlockHead+1, behind+length
+		case next > int64(len(stored)):
+			return
+		case kind != zstdRawBlock:
+			behind += zstdMostBlock
+		case length > 0:
+			content := stored[offset+zstdBlockHead : next]
+			found := placeOf(z.Data, content, at, behind, &budget)
+			if found < 0 {
+				behind += length
+				break
+			}
+			at, behind = found+length, 0
+			if length >= zstdKnownBytes { // no image is smaller
+				z.raw = append(z.raw, rawPart{offset, found, length})
+			}
+		}
+		offset = next
+	}
+}
+
+// placeOf is where a part stands in data, from byte at to most bytes behind it; -1 where it does not.
+func placeOf(data, part []byte, at, most int64, budget *int64) int64 {
+	is := func(at int64) bool { return at <= int64(len(data)) && bytes.HasPrefix(data[at:], part) }
+	if is(at + most) { // blocks are mostly as long as they may be
+		return at + most
+	}
+	end := min(at+most+int64(len(part)), int64(len(data)))
+	known := part[:min(len(part), zstdKnownBytes)]
+	for tries := 0; tries < zstdMostTries && at < end; tries, at = tries+1, at+1 {
+		if *budget -= end - at; *budget < 0 {
+			break
+		}
+		found := bytes.Index(data[at:end], known)
+		if found < 0 {
+			break
+		}
+		if at += int64(found); is(at) {
+			return at
+		}
+	}
+	return -1
+}
+
+// Place is where a stretch of Data lies: in the file itself, if block is nil, or in a block, which is that of the
+// raw blocks that it lies in or the whole file.
+func (z *ZstdFile) Place(at, length int64) (offset int64, block *Block) {
+	first := sort.Search(len(z.raw), func(i int) bool { return z.raw[i].at+z.raw[i].length > at })
+	for i := first; i < len(z.raw) && z.raw[first].at <= at; i++ {
+		p := &z.raw[i]
+		if i > first && (p.at != z.raw[i-1].at+z.raw[i-1].length || p.offset != z.raw[i-1].end()) {
+			break
+		}
+		if at+length > p.at+p.length {
+			continue
+		}
+		begin := &z.raw[first]
+		if i == first {
+			return begin.offset + zstdBlockHead + at - begin.at, nil
+		}
+		return at - begin.at, &Block{Offset: begin.offset, Stored: p.end() - begin.offset, Size: p.at + p.length - begin.at, Codec: blocks.ZstdRaw}
+	}
+	return at, z.Block()
+}
+
+// Block is the whole file.
+func (z *ZstdFile) Block() *Block {
+	return &Block{Stored: z.size, Size: int64(len(z.Data)), Codec: blocks.Zstd}
+}
+
+// ZstdHead decompresses the first bytes of a file, as many as there are up to length.
+func ZstdHead(r io.ReaderAt, size, length int64) ([]byte, error) {
+	d, err := zstd.NewReader(io.NewSectionReader(r, 0, size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(blocks.MostBytes))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	head, err := io.ReadAll(io.LimitReader(d, length))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%w: %v", ErrBad, err)
+	}
+	return head, nil
+}

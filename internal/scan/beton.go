@@ -1,0 +1,86 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// scanBeton reads the rows of a file of FFCV. A sample has no key of its own. A field of images is the image whatever
+// its name, where there is only one.
+func scanBeton(p *part) error {
+	p.plain = false
+	b, err := formats.NewBeton(p.file, p.size)
+	if err != nil {
+		return err
+	}
+	if !p.image.given {
+		p.image.names = imageOfBeton(b.Fields)
+	}
+	values := make([]formats.BetonValue, len(b.Fields))
+	var cells []cell
+	for {
+		begin, err := b.Next(values)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		cells = cells[:0]
+		for i := range b.Fields {
+			c, err := p.betonCell(&b.Fields[i], &values[i])
+			if err != nil {
+				return at(err, begin)
+			}
+			cells = append(cells, c)
+		}
+		if err := p.add("", begin, cells); err != nil {
+			return at(err, begin)
+		}
+	}
+}
+
+func imageOfBeton(fields []formats.BetonField) []string {
+	var images []string
+	for _, f := range fields {
+		if f.Kind == formats.BetonImage {
+			images = append(images, f.Name)
+		}
+	}
+	if len(images) == 1 {
+		return images
+	}
+	return imageNames
+}
+
+// betonCell is a value as a cell. JSON ends with a NUL, which is none of it.
+func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, error) {
+	c := cell{name: f.Name, offset: v.Offset, length: v.Length, int: v.Int, number: v.Float}
+	switch f.Kind {
+	case formats.BetonFloat:
+		c.kind = floatCell
+	case formats.BetonInt:
+		c.kind = intCell
+	case formats.BetonImage:
+		if v.Raw && v.Length == 0 {
+			return c, fmt.Errorf("%w: an image of %d x %d pixels", formats.ErrBad, v.Width, v.Height)
+		}
+		if v.Raw {
+			c.raw = catalog.RawSize{Width: uint32(v.Width), Height: uint32(v.Height), Channels: 3}
+		}
+	case formats.BetonJSON:
+		c.kind = textCell
+		if c.length > 0 {
+			c.length--
+		}
+	case formats.BetonArray, formats.BetonTensor:
+		if c.kind = listCell; f.DType != "" && len(f.Shape) > 0 {
+			c.kind, c.dtype, c.shape = arrayCell, f.DType, f.Shape
+		}
+	}
+	return c, nil
+}

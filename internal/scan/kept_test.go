@@ -1,0 +1,257 @@
+package scan
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/cache"
+	"github.com/headrace/headrace/internal/catalog"
+)
+
+func TestMain(m *testing.M) {
+	os.Setenv(cache.Variable, "off") // but where a test is about it
+	os.Exit(m.Run())
+}
+
+// containers are the fixtures that can be scanned, by their kinds.
+func containers(t testing.TB) map[string]string {
+	files, err := filepath.Glob("testdata/*")
+	require.NoError(t, err)
+	found := make(map[string]string)
+	for _, file := range files {
+		if kind, err := kindOf(file, nil); err == nil && kind.name != "" && kind.refused == "" {
+			if _, err := scan([]string{file}, kind.name, Options{}); err == nil {
+				found[file] = kind.name
+			}
+		}
+	}
+	require.Greater(t, len(found), 10)
+	return found
+}
+
+func TestATableOfEachContainerIsKeptAsItIs(t *testing.T) {
+	for file, kind := range containers(t) {
+		want, err := scan([]string{file}, kind, Options{})
+		require.NoError(t, err)
+		data, err := encodeTable(want)
+		require.NoError(t, err)
+		found, err := decodeTable(data)
+		require.NoError(t, err, file)
+		again, err := encodeTable(found) // bytes, for NaN is not NaN
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(data, again), file)
+		for i := range want.Keys.Len() {
+			require.Equal(t, want.Keys.Bytes(i), found.Keys.Bytes(i), file)
+		}
+	}
+}
+
+func TestEveryColumnOfATableIsOfAKindThatIsKept(t *testing.T) {
+	// JSON is for what is said once, not for a column.
+	said := map[string]bool{"Root": true, "Source": true, "Shards": true, "Classes": true, "Fields": true, "Warnings": true}
+	table := reflect.TypeFor[catalog.Table]()
+	for i := range table.NumField() {
+		f := table.Field(i)
+		listed := f.Type.Kind() == reflect.Slice && isNumbers(f.Type.Elem())
+		require.True(t, f.IsExported())
+		require.NotEqual(t, said[f.Name], f.Type == namesType || f.Type == namesListType || isNumbers(f.Type) || listed, f.Name)
+	}
+}
+
+// large writes a tar of class folders, older than its scan would have to be, whose middle is neither its
+// beginning nor its end.
+func large(t testing.TB, middle string) string {
+	path := filepath.Join(t.TempDir(), "photos.tar")
+	var members []string
+	for i := range 400 {
+		label := "0"
+		if i == 200 {
+			label = middle
+		}
+		key := strings.Repeat("k", i%9+1) + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+		members = append(members, key+".jpg", "\xff\xd8"+strings.Repeat("j", 100), key+".cls", label)
+	}
+	require.NoError(t, os.WriteFile(path, archive(members...), 0o644))
+	old(t, path)
+	return path
+}
+
+func old(t testing.TB, path string) {
+	then := time.Unix(1_700_000_000, 0)
+	require.NoError(t, os.Chtimes(path, then, then))
+}
+
+// labelSum is the labels of the dataset added up, which a scan kept of other bytes would have otherwise.
+func labelSum(t testing.TB, path string, o Options) (sum int64) {
+	d := open(t, path, o)
+	for i := range d.Len() {
+		s, err := d.Sample(i)
+		require.NoError(t, err)
+		sum += s.Label
+	}
+	return sum
+}
+
+// relabelled writes another label into the middle of the file, and leaves size and time as they were.
+func relabelled(t testing.TB, path string) {
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(data, []byte("\x007\x00"))
+	require.Greater(t, at, 128<<10)
+	data[at+1] = '8'
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	old(t, path)
+}
+
+// users is a cache for the test alone.
+func users(t testing.TB) string {
+	dir := filepath.Join(t.TempDir(), "cache")
+	t.Setenv(cache.Variable, dir)
+	return dir
+}
+
+func TestAScanIsDoneOnceForFilesThatStayAsTheyWere(t *testing.T) {
+	users(t)
+	path := large(t, "7")
+	require.EqualValues(t, 7, labelSum(t, path, Options{}))
+	relabelled(t, path)
+	require.EqualValues(t, 7, labelSum(t, path, Options{}), "it was scanned again")
+	require.EqualValues(t, 8, labelSum(t, path, Options{Label: "cls"}), "other words are another scan")
+	require.NoError(t, os.Chtimes(path, time.Time{}, time.Unix(1_700_000_001, 0)))
+	require.EqualValues(t, 8, labelSum(t, path, Options{}), "another time is another file")
+}
+
+func TestAScanThatIsTooLargeForTheCacheIsNotKept(t *testing.T) {
+	dir := users(t)
+	t.Setenv(cache.SizeVariable, "1048576")
+	path := large(t, "7")
+	require.EqualValues(t, 7, labelSum(t, path, Options{}))
+	relabelled(t, path)
+	require.EqualValues(t, 7, labelSum(t, path, Options{}), "20 kB were not kept")
+	require.NoError(t, os.RemoveAll(dir))
+	k := newKeeper([]string{path}, "tar", &Options{})
+	defer k.cache.Close()
+	table, err := scan([]string{path}, "tar", Options{})
+	require.NoError(t, err)
+	table.Warnings = []string{strings.Repeat("w", 1<<18)}
+	k.put(table)
+	require.Nil(t, k.find())
+}
+
+func TestWithoutACacheNothingIsKept(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", "")
+	path := large(t, "7")
+	require.EqualValues(t, 7, labelSum(t, path, Options{}))
+	relabelled(t, path)
+	require.EqualValues(t, 8, labelSum(t, path, Options{}))
+	require.NoDirExists(t, filepath.Join(os.Getenv("HOME"), ".cache"))
+}
+
+func TestFilesThatWereWrittenJustNowAreScannedEachTime(t *testing.T) {
+	dir := users(t)
+	path := large(t, "7")
+	now := time.Now()
+	require.NoError(t, os.Chtimes(path, now, now))
+	require.EqualValues(t, 7, labelSum(t, path, Options{}))
+	require.NoDirExists(t, dir)
+}
+
+func TestOtherEndsOfAFileAreAnotherFile(t *testing.T) {
+	users(t)
+	path := large(t, "7")
+	require.EqualValues(t, 7, labelSum(t, path, Options{}))
+	relabelled(t, path)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("z"), 600) // of the first image
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	old(t, path)
+	require.EqualValues(t, 8, labelSum(t, path, Options{}))
+}
+
+func TestADamagedScanIsDoneAnew(t *testing.T) {
+	dir := users(t)
+	path := large(t, "7")
+	require.EqualValues(t, 7, labelSum(t, path, Options{}))
+	relabelled(t, path)
+	files, err := filepath.Glob(filepath.Join(dir, "*.data"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		data[len(data)/2] ^= 1
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+	}
+	require.EqualValues(t, 8, labelSum(t, path, Options{}))
+	relabelledBack := func() {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		data[bytes.Index(data, []byte("\x008\x00"))+1] = '7'
+		require.NoError(t, os.WriteFile(path, data, 0o644))
+		old(t, path)
+	}
+	relabelledBack()
+	require.EqualValues(t, 8, labelSum(t, path, Options{}), "what was scanned anew was not kept")
+}
+
+func TestOfManyThatOpenTheSameFilesOneScans(t *testing.T) {
+	dir := users(t)
+	path := large(t, "7")
+	hold := cache.Open(dir, cache.LeastBound*64) // as a loader of this process does
+	require.NotNil(t, hold)
+	defer hold.Close()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			d, err := Open(path, Options{})
+			if err == nil {
+				d.Release()
+			}
+			require.NoError(t, err)
+		})
+	}
+	all.Wait()
+	keys, err := filepath.Glob(filepath.Join(dir, "*.keys"))
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	info, err := os.Stat(keys[0])
+	require.NoError(t, err)
+	require.EqualValues(t, 32+2*32, info.Size(), "more than one head and one part was put")
+}
+
+func FuzzAnyBytesAsATableThatWasKept(f *testing.F) {
+	for file, kind := range containers(f) {
+		if table, err := scan([]string{file}, kind, Options{}); err == nil {
+			data, err := encodeTable(table)
+			require.NoError(f, err)
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := decodeTable(data)
+		if err != nil {
+			return
+		}
+		d, err := catalog.FromTable(table)
+		if err != nil {
+			return
+		}
+		defer d.Release()
+		for i := range d.Len() {
+			s, err := d.Sample(i)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, s.Offset, int64(0))
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package scan
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"unicode/utf8"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// A table is written column by column, in the order of its fields, so that a column that is added to it is
+// kept as well: numbers and structs of such as encoding/binary has them, little-endian; lists of texts as lengths and
+// texts; all else as JSON. Before each stands how many there are, 2^64-1 where there is no such column.
+const noColumn = math.MaxUint64
+
+var errKept = errors.New("a table that was kept is damaged")
+
+func encodeTable(t *catalog.Table) (data []byte, err error) {
+	v := reflect.ValueOf(t).Elem()
+	for i := range v.NumField() {
+		if data, err = appendColumn(data, v.Field(i)); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// isNumbers is true of slices whose elements have one size.
+func isNumbers(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && binary.Size(reflect.Zero(t.Elem()).Interface()) > 0
+}
+
+var (
+	namesType     = reflect.TypeFor[formats.Names]()
+	namesListType = reflect.TypeFor[[]*formats.Names]()
+)
+
+func appendColumn(data []byte, v reflect.Value) ([]byte, error) {
+	t := v.Type()
+	switch {
+	case t == namesType:
+		return appendNames(data, v.Addr().Interface().(*formats.Names)), nil
+	case t.Kind() == reflect.Slice && v.IsNil():
+		return binary.LittleEndian.AppendUint64(data, noColumn), nil
+	case isNumbers(t):
+		return binary.Append(binary.LittleEndian.AppendUint64(data, uint64(v.Len())), binary.LittleEndian, v.Interface())
+	case t == namesListType:
+		data = binary.LittleEndian.AppendUint64(data, uint64(v.Len()))
+		for _, names := range v.Interface().([]*formats.Names) {
+			data = appendNames(data, names)
+		}
+		return data, nil
+	case t.Kind() == reflect.Slice && isNumbers(t.Elem()):
+		data = binary.LittleEndian.AppendUint64(data, uint64(v.Len()))
+		for i := range v.Len() {
+			var err error
+			if data, err = appendColumn(data, v.Index(i)); err != nil {
+				return nil, err
+			}
+		}
+		return data, nil
+	}
+	text, err := json.Marshal(v.Interface())
+	return append(binary.LittleEndian.AppendUint64(data, uint64(len(text))), text...), err
+}
+
+func appendNames(data []byte, names *formats.Names) []byte {
+	if names == nil {
+		return binary.LittleEndian.AppendUint64(data, noColumn)
+	}
+	data = binary.LittleEndian.AppendUint64(data, uint64(names.Len()))
+	for i := range names.Len() {
+		name := names.Bytes(i)
+		data = append(binary.LittleEndian.AppendUint32(data, uint32(len(name))), name...)
+	}
+	return data
+}
+
+// decodeTable reads what encodeTable wrote, and takes nothing else: the bytes were on a disk.
+func decodeTable(data []byte) (*catalog.Table, error) {
+	t := new(catalog.Table)
+	d, v := &keptReader{data}, reflect.ValueOf(t).Elem()
+	for i := range v.NumField() {
+		if err := d.column(v.Field(i)); err != nil {
+			return nil, err
+		}
+	}
+	if len(d.data) > 0 || !fits(t) {
+		return nil, errKept
+	}
+	return t, nil
+}
+
+type keptReader struct{ data []byte }
+
+// count reads how many elements of at least so many bytes follow; ok is false where there is no column.
+func (d *keptReader) count(size int) (n int, ok bool, err error) {
+	if len(d.data) < 8 {
+		return 0, false, errKept
+	}
+	found := binary.LittleEndian.Uint64(d.data)
+	if d.data = d.data[8:]; found == noColumn {
+		return 0, false, nil
+	}
+	if found > uint64(len(d.data)/size) {
+		return 0, false, errKept
+	}
+	return int(found), true, nil
+}
+
+func (d *keptReader) column(v reflect.Value) error {
+	t := v.Type()
+	if t == namesType {
+		names, err := d.names()
+		if err != nil || names == nil {
+			return errKept
+		}
+		v.Set(reflect.ValueOf(names).Elem())
+		return nil
+	}
+	size := 1 // of a character of JSON
+	switch {
+	case isNumbers(t):
+		size = binary.Size(reflect.Zero(t.Elem()).Interface())
+	case t == namesListType, t.Kind() == reflect.Slice && isNumbers(t.Elem()):
+		size = 8 // of the count of each
+	}
+	n, ok, err := d.count(size)
+	if err != nil || !ok {
+		return err
+	}
+	switch {
+	case isNumbers(t):
+		v.Set(reflect.MakeSlice(t, n, n))
+		used, err := binary.Decode(d.data, binary.LittleEndian, v.Interface())
+		d.data = d.data[used:]
+		return err
+	case t == namesListType:
+		list := make([]*formats.Names, n)
+		for i := range list {
+			if list[i], err = d.names(); err != nil {
+				return err
+			}
+		}
+		v.Set(reflect.ValueOf(list))
+		return nil
+	case size == 8:
+		v.Set(reflect.MakeSlice(t, n, n))
+		for i := range n {
+			if err := d.column(v.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	text := d.data[:n]
+	d.data = d.data[n:]
+	return json.Unmarshal(text, v.Addr().Interface())
+}
+
+// names is nil where there are none.
+func (d *keptReader) names() (*formats.Names, error) {
+	n, ok, err := d.count(4)
+	if err != nil || !ok {
+		return nil, err
+	}
+	names := new(formats.Names)
+	for range n {
+		if len(d.data) < 4 {
+			return nil, errKept
+		}
+		length := binary.LittleEndian.Uint32(d.data)
+		if d.data = d.data[4:]; uint64(length) > uint64(len(d.data)) {
+			return nil, errKept
+		}
+		names.Append(string(d.data[:length]))
+		d.data = d.data[length:]
+	}
+	return names, nil
+}
+
+// fits is true of a table whose columns have one length, and no number of which leads out of its container.
+func fits(t *catalog.Table) bool {
+	rows := len(t.Shard)
+	if len(t.Offset) != rows || len(t.Length) != rows || len(t.Label) != rows || t.Keys.Len() != int64(rows) ||
+		t.Blocks != nil && len(t.Blocks) != rows || t.Frames != nil && len(t.Frames) != rows {
+		return false
+	}
+	n := len(t.Fields)
+	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Places) != n || len(t.Texts) != n {
+		return false
+	}
+	for i, f := range t.Fields {
+		found := len(t.Numbers[i])
+		switch {
+		case f.Located:
+			found = len(t.Places[i])
+		case f.Type == catalog.Int:
+			found = len(t.Ints[i])
+		case f.Type == catalog.Str, f.Type == catalog.Bytes, f.Type == catalog.ArrayType:
+			found = -1
+			if t.Texts[i] != nil {
+				found = int(t.Texts[i].Len())
+			}
+		}
+		if found != rows {
+			return false
+		}
+	}
+	for i := range rows {
+		key := t.Keys.Bytes(int64(i))
+		if int(t.Shard[i]) >= len(t.Shards) || len(key) > 2*formats.MaxNameBytes || !utf8.Valid(key) {
+			return false
+		}
+		size, length := t.Shards[t.Shard[i]].Size, int64(t.Length[i])
+		if t.Blocks != nil && t.Blocks[i].Codec != 0 {
+			length = int64(t.Blocks[i].Stored)
+		}
+		if !inside(t.Offset[i], length, size) || t.Frames != nil && !inside(t.Frames[i].Offset, t.Frames[i].Length, size) {
+			return false
+		}
+		if n := int64(len(t.Classes)); n > 0 && (t.Label[i] < catalog.NoLabel || t.Label[i] >= n) {
+			return false
+		}
+	}
+	return true
+}
+
+func inside(offset, length, size int64) bool {
+	return offset >= 0 && length >= 0 && offset <= size && length <= size-offset
+}

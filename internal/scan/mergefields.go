@@ -1,0 +1,167 @@
+package scan
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// mergeFields makes fields of the columns that are neither image nor label.
+func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) error {
+	taken := make(map[string]bool)
+	for _, f := range t.Fields {
+		taken[f.Name] = true
+	}
+	for _, name := range o.Fields {
+		if !slices.ContainsFunc(all, func(c *column) bool { return c.name == name }) {
+			return catalog.NewError(fault.KindArgument, where(t.Root, t.Shards), "fields: no sample has a column %q (found %s)", name, columnList(all))
+		}
+	}
+	for n, c := range all {
+		asked := slices.Contains(o.Fields, c.name)
+		if c.mixed || c.kind == listCell {
+			if asked {
+				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q holds lists, or values of several types", c.name)
+			}
+			continue
+		}
+		if c.images > 0 && c.dropped {
+			if asked {
+				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q lies in compressed blocks, so it can be the image but no field", c.name)
+			}
+			continue
+		}
+		vector := c.kind == arrayCell && c.labels > 0 // no class: the field "label", as fractions are
+		if !asked && !vector && (o.Fields != nil || c.images > 0 || c.labels > 0) {
+			continue
+		}
+		name := c.name
+		if vector {
+			name = "label"
+		}
+		for taken[name] || !vector && slices.Contains(ofEverySample, name) {
+			name += "_"
+		}
+		taken[name] = true
+		before := len(t.Fields)
+		addColumn(t, name, c, parts)
+		if t.Source.Columns[n].Use == "" && len(t.Fields) > before {
+			t.Source.Columns[n].Use = "field"
+		}
+	}
+	return nil
+}
+
+// addColumn puts together the parts of one column.
+func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
+	if c.seen < int64(len(t.Shard)) && len(c.shape) == 1 { // a sample without the vector has an empty one
+		c.shape = nil
+	}
+	switch c.kind {
+	case intCell:
+		if c.seen < int64(len(t.Shard)) { // a whole number that is missing could not be told from any other
+			addNumbers(t, catalog.Field{Name: name, Type: catalog.Float}, nil, floatsOf(c.name, parts))
+			return
+		}
+		var values []int64
+		for _, p := range parts {
+			if col := p.columns[c.name]; col != nil { // a container without a sample has no column
+				values = append(values, col.ints...)
+			}
+		}
+		addNumbers(t, catalog.Field{Name: name, Type: catalog.Int}, values, nil)
+	case floatCell:
+		addNumbers(t, catalog.Field{Name: name, Type: catalog.Float}, nil, floatsOf(c.name, parts))
+	default:
+		if slices.ContainsFunc(parts, func(p *part) bool { return p.columns[c.name] != nil && p.columns[c.name].texts != nil }) {
+			addHeld(t, name, c, parts)
+			return
+		}
+		f := catalog.Field{Name: name, Type: catalog.Bytes, Located: true}
+		switch c.kind {
+		case textCell:
+			f.Type = catalog.Str
+		case arrayCell:
+			f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
+		}
+		var places []catalog.Place
+		for _, p := range parts {
+			var own []catalog.Place
+			if col := p.columns[c.name]; col != nil {
+				own = col.places
+			}
+			places = append(places, grown(own, p.rows())...)
+		}
+		addField(t, f, places, nil, nil, nil)
+	}
+}
+
+func floatsOf(name string, parts []*part) []float64 {
+	var values []float64
+	for _, p := range parts {
+		var own []float64
+		if col := p.columns[name]; col != nil {
+			own = col.floats
+			for _, v := range col.ints {
+				own = append(own, float64(v))
+			}
+		}
+		values = append(values, grownWith(own, p.rows(), math.NaN())...)
+	}
+	return values
+}
+
+func addNumbers(t *catalog.Table, f catalog.Field, ints []int64, floats []float64) {
+	addField(t, f, nil, ints, floats, nil)
+}
+
+// addField adds a field with its values, of which there is one kind.
+func addField(t *catalog.Table, f catalog.Field, places []catalog.Place, ints []int64, floats []float64, texts *formats.Names) {
+	t.Fields = append(t.Fields, f)
+	t.Places, t.Ints = append(t.Places, places), append(t.Ints, ints)
+	t.Numbers, t.Texts = append(t.Numbers, floats), append(t.Texts, texts)
+}
+
+// uniqueKeys keeps the containers' own keys, which stand in the order of rows, where they are unique. An
+// absent or repeated one becomes CONTAINER/KEY, and where that is not enough, CONTAINER/ROW.
+func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
+	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	hash := func(key string) [2]uint64 { // 128 bits: a collision by chance would need 2^64 keys
+		return [2]uint64{maphash.String(seeds[0], key), maphash.String(seeds[1], key)}
+	}
+	count := make(map[[2]uint64]uint32, len(t.Shard))
+	for _, keys := range lists {
+		for i := range keys.Len() {
+			count[hash(string(keys.Bytes(i)))]++
+		}
+	}
+	containers := make([]string, len(t.Shards))
+	for i := range containers {
+		containers[i] = formats.SampleKey(strings.TrimSuffix(t.Shards[i].Name, ".zstd")) // compressed or not, its keys are the same
+	}
+	rows := make([]int64, len(t.Shards)) // of each container so far
+	at := 0
+	for _, keys := range lists {
+		for i := range keys.Len() {
+			key, shard := string(keys.Bytes(i)), t.Shard[at]
+			if key == "" || len(key) > formats.MaxNameBytes || count[hash(key)] > 1 {
+				if key = containers[shard] + "/" + key; key[len(key)-1] == '/' || len(key) > formats.MaxNameBytes || count[hash(key)] > 0 {
+					key = fmt.Sprintf("%s/%d", containers[shard], rows[shard])
+				}
+				for count[hash(key)] > 0 {
+					key += "@"
+				}
+				count[hash(key)] = 1
+			}
+			t.Keys.Append(key)
+			rows[shard]++
+			at++
+		}
+	}
+}

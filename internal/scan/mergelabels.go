@@ -1,0 +1,128 @@
+package scan
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// mergeLabels turns what the samples say into numbers: texts into their place among the sorted classes,
+// numbers into themselves. Fractions are no classes and become a field.
+func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
+	var seen [listLabel + 1]int64
+	texts := make(map[string]int64)
+	for _, p := range parts {
+		for i := range p.labels {
+			seen[p.labels[i].kind]++
+			if p.labels[i].kind == textLabel {
+				texts[p.labels[i].text] = 0
+			}
+		}
+	}
+	named := seen[textLabel] > 0
+	if named { // a number among texts is a text, too
+		for _, p := range parts {
+			for i := range p.labels {
+				if l := &p.labels[i]; l.kind == intLabel {
+					l.kind, l.text = textLabel, strconv.FormatInt(l.number, 10)
+					texts[l.text] = 0
+				}
+			}
+		}
+		for name := range texts {
+			t.Classes = append(t.Classes, name)
+		}
+		slices.Sort(t.Classes)
+	}
+	wrong := fault.KindArgument
+	switch {
+	case o.Classes != nil:
+		t.Classes = slices.Clone(o.Classes)
+	case !named:
+		var err error
+		if t.Classes, err = ownClasses(t, parts); err != nil {
+			return err
+		}
+		wrong = fault.KindBadFile
+	}
+	for i, name := range t.Classes {
+		texts[name] = int64(i)
+	}
+	measured := seen[fractionLabel] > 0 && !named // a column of measured values, of which some are whole
+	for shard, p := range parts {
+		for i := range p.labels {
+			l := &p.labels[i]
+			number := int64(catalog.NoLabel)
+			switch l.kind {
+			case intLabel:
+				if !measured {
+					number = l.number
+				}
+			case textLabel:
+				number = texts[l.text]
+				if o.Classes != nil && !slices.Contains(o.Classes, l.text) {
+					return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
+				}
+			}
+			if n := int64(len(t.Classes)); n > 0 && (number < catalog.NoLabel || number >= n) {
+				return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label is %d, there are %d classes", number, n))
+			}
+			t.Label = append(t.Label, number)
+		}
+	}
+	if measured {
+		t.Warnings = append(t.Warnings, "labels are fractions, which are no classes: they are the field \"label\", and every label is -1")
+		var values []float64
+		for _, p := range parts {
+			for i := range p.labels {
+				values = append(values, fractionOf(&p.labels[i]))
+			}
+		}
+		addNumbers(t, catalog.Field{Name: "label", Type: catalog.Float}, nil, values)
+	}
+	if seen[listLabel] > 0 {
+		t.Warnings = append(t.Warnings, "the labels are lists or objects, which are no classes: every such label is -1, and vectors of one type are the field \"label\"")
+	}
+	return nil
+}
+
+// ownClasses are the names of classes that the containers have of the label's column themselves.
+func ownClasses(t *catalog.Table, parts []*part) ([]string, error) {
+	var names []string
+	first := -1
+	for i, p := range parts {
+		switch own := p.names[t.Source.Label]; {
+		case p.rows() == 0:
+		case first < 0:
+			names, first = own, i
+		case !slices.Equal(own, names):
+			return nil, catalog.NewError(fault.KindUnsupported, filepath.Join(t.Root, filepath.FromSlash(t.Shards[i].Name)),
+				"the names of its %d classes differ from those of %s, which has %d; classes= says which hold", len(own), t.Shards[first].Name, len(names))
+		}
+	}
+	return slices.Clone(names), nil
+}
+
+func fractionOf(l *label) float64 {
+	switch l.kind {
+	case intLabel:
+		return float64(l.number)
+	case fractionLabel:
+		return l.fraction
+	}
+	return math.NaN()
+}
+
+func labelError(kind fault.Kind, t *catalog.Table, shard, record int, offset int64, text string) error {
+	e := catalog.NewError(kind, filepath.Join(t.Root, filepath.FromSlash(t.Shards[shard].Name)), "%s", text)
+	e.Record, e.Offset = int64(record), offset
+	return e
+}
+
+// ofEverySample are names that a batch has for every sample.
+var ofEverySample = []string{"index", "path", "key", "image", "label"}

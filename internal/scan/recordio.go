@@ -1,0 +1,123 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/mmap"
+)
+
+// scanRecordIO reads the records of an MXNet .rec file. Keys are those of the .idx file beside it, if there is one.
+// A record without an image, such as InsightFace's first, which says where the others are, is passed over.
+func scanRecordIO(p *part) error {
+	p.plain = false
+	keys, err := p.recordKeys()
+	if err != nil {
+		return err
+	}
+	w := formats.NewRecordIO(p.file, p.size)
+	empty, unnamed := 0, 0
+	for {
+		record, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		header, err := w.Header(&record)
+		if err != nil {
+			return err
+		}
+		key := ""
+		switch {
+		case len(keys) > 0 && keys[0].Offset < record.Offset:
+			return keyOfNone(keys[0])
+		case len(keys) > 0 && keys[0].Offset == record.Offset:
+			key, keys = keys[0].Key, keys[1:]
+		default:
+			unnamed++
+		}
+		if header.Bytes() == record.Length {
+			empty++
+			continue
+		}
+		cells, err := recordCells(&record, &header)
+		if err == nil {
+			err = p.add(key, record.Offset, cells)
+		}
+		if err != nil {
+			return at(err, record.Offset)
+		}
+	}
+	switch {
+	case len(keys) > 0:
+		return keyOfNone(keys[0])
+	case p.keyed && unnamed > 0:
+		p.warnings = append(p.warnings, fmt.Sprintf("%d records have no key in the .idx file", unnamed))
+	}
+	if empty > 0 {
+		p.warnings = append(p.warnings, fmt.Sprintf("%d of %d records are headers without an image and passed over", empty, empty+p.rows()))
+	}
+	return nil
+}
+
+func keyOfNone(k formats.RecordKey) error {
+	return &formats.WalkError{Offset: k.Offset, Err: fmt.Errorf("%w: the .idx file has the key %.80q here, where no record begins, or twice", formats.ErrBad, k.Key)}
+}
+
+// recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.
+func (p *part) recordKeys() ([]formats.RecordKey, error) {
+	path := strings.TrimSuffix(p.path, ".rec") + ".idx"
+	f, err := mmap.OpenRegular(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, catalog.IOError(path, "cannot open the keys of the records", err)
+	}
+	defer f.Close()
+	p.keyed = true
+	keys, err := formats.ReadRecordKeys(f)
+	if err != nil {
+		return nil, catalog.FormatError(path, err)
+	}
+	return keys, nil
+}
+
+// recordCells are the values of a record: image, label and the two numbers of its header.
+func recordCells(r *formats.IORecord, h *formats.IRHeader) ([]cell, error) {
+	begin := h.Bytes()
+	image := cell{name: "image", offset: r.Offset + blocks.RecordIOHead + begin, length: r.Length - begin}
+	label := cell{name: "label", kind: floatCell, number: float64(h.Label)}
+	if h.Labels > 1 {
+		label = cell{name: "label", kind: arrayCell, dtype: "float32", shape: []int64{h.Labels},
+			offset: r.Offset + blocks.RecordIOHead + formats.IRHeaderBytes, length: 4 * h.Labels}
+	}
+	if r.Split() {
+		if r.Stored > blocks.MostBytes || r.Length > blocks.MostBytes {
+			return nil, fmt.Errorf("%w: a record of %d bytes in several parts (expected at most %d)", formats.ErrLimit, r.Length, int64(blocks.MostBytes))
+		}
+		image.block = &formats.Block{Offset: r.Offset, Stored: r.Stored, Size: r.Length, Codec: blocks.RecordIO}
+		image.offset = begin
+		if h.Labels > 1 {
+			label = cell{name: "label", kind: listCell} // the magic may stand among them
+		}
+	}
+	return []cell{image, label, idCell("id", h.ID), idCell("id2", h.ID2)}, nil
+}
+
+// idCell is an unsigned number; beyond 2^63 only a float has room for it.
+func idCell(name string, v uint64) cell {
+	if v > math.MaxInt64 {
+		return cell{name: name, kind: floatCell, number: float64(v)}
+	}
+	return cell{name: name, kind: intCell, int: int64(v), number: float64(v)}
+}

@@ -1,0 +1,44 @@
+package scan
+
+import "strings"
+
+// packInstead is the way out for whatever a program of Python reads.
+const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.pack"
+
+// unread are containers that are known and not read, by their first bytes.
+var unread = []struct {
+	magic string
+	kind
+}{
+	{"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f", kind{name: "arrayrecord", refused: "ArrayRecord (Riegeli) interrupts what it stores every 64 KiB and compresses it, and is not read" + packInstead}},
+	{"SQLite format 3\x00", kind{name: "sqlite", refused: "a database of SQLite is not read" + packInstead, beside: true}},
+	{"Obj\x01", kind{name: "avro", refused: "Avro is not read" + packInstead}},
+	{"ORC", kind{name: "orc", refused: "ORC is not read" + packInstead}},
+	{"FEA1", kind{name: "feather", refused: "Feather of version 1 is not read; pyarrow.feather.write_feather makes version 2 of it, which is"}},
+	{"BZh", kind{name: "bzip2", refused: wholly("bzip2")}},
+	{"\xfd7zXZ\x00", kind{name: "xz", refused: wholly("xz")}},
+	{"7z\xbc\xaf\x27\x1c", kind{name: "7z", refused: "7z compresses many files as one, which leaves no way to one of them; extract it first"}},
+	{"Rar!\x1a\x07", kind{name: "rar", refused: "RAR is not read; extract it first"}},
+}
+
+func wholly(codec string) string {
+	return "the file is compressed by " + codec + " as a whole, which leaves no way to one sample; decompress it first"
+}
+
+// pickles begin with the opcode PROTO and the number of their protocol.
+var pickles = []string{"\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"}
+
+// kindOfUnread is the kind of a container that is not read, without a name if it is none that is known.
+func kindOfUnread(head string) kind {
+	for _, u := range unread {
+		if strings.HasPrefix(head, u.magic) {
+			return u.kind
+		}
+	}
+	for _, magic := range pickles {
+		if strings.HasPrefix(head, magic) {
+			return kind{name: "pickle", refused: "a pickle can run any code when it is read, so it never is" + packInstead, beside: true}
+		}
+	}
+	return kind{}
+}

@@ -1,0 +1,178 @@
+package scan
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// Vectors of numbers are no classes: of a label's column they are the field "label" and the label -1. Other columns
+// of them are fields where they were asked for, because most programs have no use for them and each costs 16 bytes a sample.
+
+// wantsVector is true of a column whose vectors are kept.
+func (p *part) wantsVector(name string) bool {
+	return slices.Contains(p.label.names, name) || slices.Contains(p.fields, name)
+}
+
+// widths are the bytes of an element, by NumPy's name of its type.
+var widths = map[string]int64{"bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "uint32": 4, "int32": 4,
+	"float32": 4, "uint64": 8, "int64": 8, "float64": 8}
+
+// vectorCell is a vector whose elements lie behind each other in the container.
+func vectorCell(name, dtype string, offset, length int64) cell {
+	return cell{name: name, kind: arrayCell, dtype: dtype, shape: []int64{length / widths[dtype]}, offset: offset, length: length}
+}
+
+// heldCell is a vector whose elements lie nowhere as such: data are they, little-endian.
+func heldCell(name, dtype string, data []byte) cell {
+	c := vectorCell(name, dtype, 0, int64(len(data)))
+	c.data, c.held = data, true
+	return c
+}
+
+// exampleVector is a feature of several numbers of a tf.train.Example.
+func (p *part) exampleVector(f *formats.Feature) (cell, error) {
+	if f.Kind == formats.BytesFeature || !p.wantsVector(f.Name) {
+		return cell{name: f.Name, kind: listCell}, nil
+	}
+	if f.Packed && f.Kind == formats.FloatFeature {
+		return vectorCell(f.Name, "float32", f.Offset, f.Length), nil
+	}
+	dtype := "int64"
+	if f.Kind == formats.FloatFeature {
+		dtype = "float32"
+	}
+	data, err := formats.ReadNumbers(p.file, f, maxHeldValue)
+	if errors.Is(err, formats.ErrLimit) { // too long for an index, which mergeLabels says
+		return cell{name: f.Name, kind: listCell}, nil
+	}
+	return heldCell(f.Name, dtype, data), err
+}
+
+// jsonVector makes a cell of the array of numbers that a member of a JSON object is; false where it is none. JSON has
+// one type of numbers, and so has the vector.
+func jsonVector(name string, raw json.RawMessage) (cell, bool) {
+	var values []*float64
+	if len(raw) > maxHeldValue || json.Unmarshal(raw, &values) != nil || slices.Contains(values, nil) || len(values) == 0 {
+		return cell{}, false
+	}
+	data := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(*v))
+	}
+	return heldCell(name, "float64", data), true
+}
+
+// mdsDTypes are the types of MDS's arrays by their number (streaming/base/format/mds/encodings.py, NDArray).
+var mdsDTypes = map[byte]string{8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32",
+	64: "uint64", 65: "int64", 66: "float64"}
+
+// mdsArray takes a value of the encoding ndarray[:dtype[:shape]]. What the encoding leaves open stands before the
+// elements: a byte for the type; a byte of the number of axes and the width of a side, and then the sides.
+func (p *part) mdsArray(c *cell, encoding string) error {
+	parts := strings.Split(encoding, ":")
+	if parts[0] != "ndarray" || len(parts) > 3 || !p.wantsVector(c.name) {
+		c.kind = listCell
+		return nil
+	}
+	var space [2 + 63*8]byte
+	head := space[:min(c.length, int64(len(space)))]
+	if n, err := p.file.ReadAt(head, c.offset); n < len(head) && !errors.Is(err, io.EOF) {
+		return err
+	}
+	wrong := fmt.Errorf("%w: %d bytes are no array of %.80q", formats.ErrBad, c.length, encoding)
+	dtype, at := "", 0
+	if len(parts) > 1 {
+		dtype = parts[1]
+	} else if len(head) > 0 {
+		dtype, at = mdsDTypes[head[0]], 1
+	}
+	var shape []int64
+	switch {
+	case widths[dtype] == 0:
+		return wrong
+	case len(parts) == 3:
+		for _, side := range strings.Split(parts[2], ",") {
+			n, err := strconv.ParseInt(side, 10, 32)
+			if err != nil {
+				return wrong
+			}
+			shape = append(shape, n)
+		}
+	default:
+		if at >= len(head) {
+			return wrong
+		}
+		axes, width := int(head[at]>>2), 1<<(head[at]&3)
+		if at++; at+axes*width > len(head) {
+			return wrong
+		}
+		for range axes {
+			var side [8]byte
+			copy(side[:], head[at:at+width])
+			shape = append(shape, int64(binary.LittleEndian.Uint64(side[:])))
+			at += width
+		}
+	}
+	c.offset, c.length = c.offset+int64(at), c.length-int64(at)
+	c.kind, c.dtype, c.shape = arrayCell, dtype, shape
+	if n, ok := arrayBytes(shape, widths[dtype]); !ok || n != c.length {
+		return wrong
+	}
+	return nil
+}
+
+// arrayBytes are those of an array; false of a shape that no array in a container has.
+func arrayBytes(shape []int64, width int64) (int64, bool) {
+	n := width
+	for _, side := range shape {
+		if side < 1 || side > maxLength/n {
+			return 0, false
+		}
+		n *= side
+	}
+	return n, len(shape) > 0
+}
+
+// npyCell makes an array of a member that is an .npy file, where it is the label or was asked for.
+func (p *part) npyCell(c *cell) error {
+	if last := c.name[strings.LastIndexByte(c.name, '.')+1:]; last != "npy" || !p.wantsVector(c.name) {
+		return nil
+	}
+	head, err := formats.ReadNPY(p.file, c.offset, c.length)
+	if err != nil {
+		return fmt.Errorf("the member %.80q: %w", c.name, err)
+	}
+	c.offset, c.length, c.dtype, c.shape = c.offset+head.Data, c.length-head.Data, head.DType, head.Shape
+	c.kind = arrayCell
+	if n, ok := arrayBytes(c.shape, widths[c.dtype]); len(c.shape) > 0 && (!ok || n != c.length) {
+		return fmt.Errorf("%w: the member %.80q: %d bytes are no array of %s and shape %v", formats.ErrBad, c.name, c.length, c.dtype, c.shape)
+	}
+	if len(c.shape) == 0 { // one number
+		return p.number(c)
+	}
+	return nil
+}
+
+// number makes one of the only element of an array.
+func (p *part) number(c *cell) error {
+	_, take := numberOf(c.dtype)
+	if take == nil || c.length != widths[c.dtype] {
+		return fmt.Errorf("%w: %d bytes are no number of %s", formats.ErrBad, c.length, c.dtype)
+	}
+	data, err := p.bytes(c, 8)
+	if err != nil {
+		return err
+	}
+	take(c, data)
+	c.dtype = ""
+	return nil
+}
