@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
@@ -19,18 +22,38 @@ type datasetConfig struct {
 	Backend   string      `json:"backend"`
 	VerifyCRC *bool       `json:"verify_crc"`
 	Limits    *limitsJSON `json:"limits"`
+	// FetchAhead is that of loaders which do not say.
+	FetchAhead int64 `json:"fetch_ahead"`
 }
 
-// sourceConfig says which samples there are: one of Path, Paths, Parts, Containers and Array does.
+// sourceConfig says which samples there are: one of Path, Paths, Pairs, Parts, Containers, Array and Locations does.
 type sourceConfig struct {
 	Path     pathjson.Text        `json:"path"`
 	Paths    []pathjson.Text      `json:"paths"`
+	Pairs    *pairsConfig         `json:"pairs"`
 	Parts    []sourceConfig       `json:"parts"`
 	Labels   []int64              `json:"labels"`
 	Classes  []string             `json:"classes"`
 	Array    *catalog.ArrayConfig `json:"array"`
+	Located  *scan.Locations      `json:"locations"`
 	IndexDir pathjson.Text        `json:"index_dir"`
+	Storage  json.RawMessage      `json:"storage"` // of a Path that is a URL
 	containerConfig
+}
+
+// pairsConfig says where pairs of images are: two folders, what ends their files' stems beside what those
+// have in common, what the second image is called, and whether files without a partner are left out.
+type pairsConfig struct {
+	First    pathjson.Text    `json:"first"`
+	Second   pathjson.Text    `json:"second"`
+	Field    string           `json:"field"`
+	Suffixes [2]pathjson.Text `json:"suffixes"`
+	Skip     bool             `json:"skip"`
+}
+
+func (c *pairsConfig) open() (*catalog.Dataset, error) {
+	return catalog.FromPairs(catalog.PairsConfig{First: string(c.First), Second: string(c.Second), Field: c.Field,
+		PairRule: formats.PairRule{Suffixes: [2]string{string(c.Suffixes[0]), string(c.Suffixes[1])}, Skip: c.Skip}})
 }
 
 // containerConfig says which containers of others there are, and what of them is image and label. Where
@@ -45,9 +68,9 @@ type containerConfig struct {
 	Root       pathjson.Text   `json:"root"`
 }
 
-func (c *sourceConfig) scanOptions() scan.Options {
+func (c *sourceConfig) scanOptions(storage remote.Storage) scan.Options {
 	return scan.Options{
-		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root)},
+		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root), Storage: storage},
 		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split,
 	}
 }
@@ -64,30 +87,38 @@ func (c *containerConfig) containers() []string {
 // open opens the samples, whatever they are read with.
 func (c *sourceConfig) open() (*catalog.Dataset, error) {
 	given := 0
-	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Parts != nil, c.Containers != nil, c.Array != nil} {
+	for _, one := range []bool{c.Path != "", c.Paths != nil, c.Pairs != nil, c.Parts != nil, c.Containers != nil, c.Array != nil, c.Located != nil} {
 		if one {
 			given++
 		}
+	}
+	storage, err := remote.ParseStorage(c.Storage)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case given == 0:
 		return nil, argument("path is missing")
 	case given > 1:
-		return nil, argument("path, paths, parts, containers and array: several are given (expected one of them)")
+		return nil, argument("path, paths, pairs, parts, containers, array and locations: several are given (expected one of them)")
 	case c.Paths != nil:
 		paths := make([]string, len(c.Paths))
 		for i, path := range c.Paths {
 			paths[i] = string(path)
 		}
 		return catalog.FromFiles(paths, c.Labels, c.Classes)
+	case c.Pairs != nil:
+		return c.Pairs.open()
 	case c.Parts != nil:
 		return c.concat()
 	case c.Array != nil:
 		return catalog.FromArrays(c.Array, c.Labels, c.Classes)
+	case c.Located != nil:
+		return scan.FromLocations(c.Located, c.Classes)
 	case c.Containers != nil:
-		return scan.OpenFiles(c.containers(), c.scanOptions())
+		return scan.OpenFiles(c.containers(), c.scanOptions(storage))
 	}
-	return scan.Open(string(c.Path), c.scanOptions())
+	return scan.Open(string(c.Path), c.scanOptions(storage))
 }
 
 func (c *sourceConfig) concat() (*catalog.Dataset, error) {
@@ -149,6 +180,7 @@ type dataset struct {
 	backend   mmap.Backend
 	verifyCRC bool
 	limits    native.Limits
+	ahead     int64 // bytes that loaders fetch ahead, 0 for their default
 
 	mu     sync.RWMutex // reads of samples share it; open and close of store do not
 	store  *store.Store // for hr_dataset_read, opened by the first
@@ -160,7 +192,7 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	if !ok {
 		return nil, argument(fault.Argument("backend", c.Backend, `"auto", "mmap" or "pread"`))
 	}
-	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits()}
+	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits(), ahead: c.FetchAhead}
 	var err error
 	if d.Dataset, err = c.open(); err != nil {
 		return nil, err
@@ -175,6 +207,11 @@ func useDataset(h int64) (*dataset, error) {
 }
 
 func (d *dataset) close() error {
+	d.mu.RLock()
+	if d.store != nil {
+		d.store.Stop() // a store of objects may be waited for long
+	}
+	d.mu.RUnlock()
 	within(closeGrace, func() {
 		d.mu.Lock() // waits for reads of samples
 		defer d.mu.Unlock()
@@ -263,6 +300,9 @@ func (d *dataset) summary() map[string]any {
 	}
 	if source := d.Source(); source != nil {
 		answer["source"], answer["warnings"] = source, append([]string{}, d.Warnings()...)
+	}
+	if source := d.ArraySource(); source != nil {
+		answer["source"] = source
 	}
 	if d.Parts() != nil {
 		parts := []map[string]any{}

@@ -44,8 +44,11 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, c.config(), t) }, err
 	case "verify":
 		var c verifyJob
-		err := configuration(config, length, &c)
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, c.config(), t) }, err
+		if err := configuration(config, length, &c); err != nil {
+			return nil, err
+		}
+		told, err := c.config()
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, told, t) }, err
 	}
 	return nil, argument(fault.Argument("job", named.Job, `"pack", "index" or "verify"`))
 }

@@ -217,6 +217,20 @@ int32_t hr_loader_event(hr_handle loader, int32_t *descriptor, hr_error *error) 
   return goLoaderEvent(loader, descriptor, error);
 }
 
+int32_t hr_trace(hr_handle loader, const char *path, size_t length, hr_error *error) {
+  ENTER(error);
+  REFUSE_SPENT(error);
+  REFUSE_MISSING(path, length, error);
+  return goTrace(loader, TEXT(path), length, error);
+}
+
+int32_t hr_span(hr_handle loader, int32_t kind, int64_t epoch, int64_t step, int64_t begin_ns,
+                int64_t end_ns, hr_error *error) {
+  ENTER(error);
+  REFUSE_SPENT(error);
+  return goSpan(loader, kind, epoch, step, begin_ns, end_ns, error);
+}
+
 int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error) {
   ENTER(error);
   REFUSE_SPENT(error);

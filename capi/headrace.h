@@ -54,7 +54,10 @@ enum hr_code {
   HR_EMPTY = 15,         /* no sample was found */
   HR_FORKED = 16,        /* this process was forked after the library was first used */
   HR_CLOSED = 17,        /* closed while waiting */
-  HR_INTERNAL = 18       /* we are wrong; please report */
+  HR_INTERNAL = 18,      /* we are wrong; please report */
+  HR_CHANGED = 19,       /* an object of a store was replaced after it was opened or indexed */
+  HR_DENIED = 20,        /* a store refused: credentials are missing, wrong or not enough */
+  HR_UNREACHABLE = 21    /* a store did not answer, or failed each time it was asked */
 };
 
 typedef struct hr_error {
@@ -87,13 +90,28 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * folder or a pattern);
  *      or {"containers": [...]} several containers, patterns too;
  *      or {"paths": [...], "labels": [...], "classes": [...]} files in place;
+ *      or {"pairs": {"first": folder, "second": folder, "field": the second image's name,
+ * "suffixes": [of the first names, of the second], "skip": whether files without a partner are left
+ * out}} images that have a second one in another folder, whose bytes are the value of the field;
  *      or {"array": {...}, "labels": [...], "classes": [...]} images that are arrays of uint8:
  * {"height", "width", "channels": 1|3|4, "strides": [bytes from row to row, from pixel to pixel,
  * from channel to channel], "files": [paths] or "memory": {"address", "bytes"}, "stretches":
  * [{"file": its number, "offset": of the first value of the first image, "stride": bytes from image
- * to image, "rows": images}...]}. Memory is the program's own and readable at its address; it stays
- * so until the dataset and all loaders of it were closed, and reads that hr_close may have left
- * have ended. A wrong address ends the process;
+ * to image, "rows": images, "chunk": null, or what decodes to them, in which "offset" then counts:
+ * {"offset": in the file, "stored": bytes there, "size": bytes once it is decoded, "codec": "gzip",
+ * "zlib", "zstd", "lz4" (a length of four bytes and a block), "lz4 pieces" (HDF5's filter 32004),
+ * "blosc" or "plain", "sum": "", or of four bytes behind it "crc32c" or "fletcher32"}}...],
+ * "source": optional, and given back by hr_dataset_info: {"format", "image", "label", "layout",
+ * "shape", "dtype", "chunks", "codecs", "arrays"}}.
+ * Memory is the program's own and readable at its address; it stays so until the dataset and all
+ * loaders of it were closed, and reads that hr_close may have left have ended. A wrong address ends
+ * the process;
+ *      or {"locations": {"files": [paths], "file", "offset", "length", "label", "keys", "fields"},
+ * "classes": [...]} images at places in files that the caller knows. A column is base64 of a number
+ * of 8 bytes, little-endian, for each sample: the file's number, the place, a label or -1. "label"
+ * may be missing; so may "keys", which are {"ends": such numbers, "data": base64 of the texts}.
+ * "fields":
+ * [{"name", "type", "numbers": of an int or a float, or "texts": {"ends", "data"}}...];
  *      or {"parts": [{"path"...}, {"paths"...}...], "classes": [...]} the samples of several
  * datasets, one dataset after the other, each part given as one of these. Labels stay those
  * of their part. Without "classes" all parts that have class names must have the same ones; an
@@ -107,8 +125,8 @@ int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, h
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
  * "arrays"|"memory"|"concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards",
  * "bytes", "backend", "parts": [{"rows", "kind", "path"}...] of several, "source": {"format",
- * "image", "label", "columns"} and "warnings": [...] of containers, ...} and, with index >= 0, of
- * that sample:
+ * "image", "label", "columns"} and "warnings": [...] of containers, "source" of arrays, ...} and,
+ * with index >= 0, of that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays
  * as {"dtype","shape","data": base64}. */
@@ -322,7 +340,8 @@ typedef struct hr_batch {
  * With "labels" there follow for label N, from 0 on: of a mask "mask.N" (uint8, shape length x
  * height x width). Of boxes and points "places.N" (float32, shape length x rows x 4 or 2), where
  * rows is the most that a sample has; "count.N", how many of them are left of each; and "kept.N"
- * (int64, shape length x rows), which rows of the field those were. What is behind them is 0. */
+ * (int64, shape length x rows), which rows of the field those were. What is behind them is 0. Of a
+ * further image "image.N", in the layout of the images and `scale` times as high and wide. */
 
 /* Waits at most timeout_ms for the next batch in order (0: only looks). HR_OK: *batch is
  * held by the caller and never written again until hr_release. A child forked meanwhile has a copy
@@ -339,8 +358,28 @@ int32_t hr_release(hr_handle batch, hr_error *error);
  * the loader closed. While memory is lent, batches are written there first. */
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error);
 
+/* Writes what the loader's threads do from now on to a file, in the Trace Event Format's JSON
+ * array, which Chrome and Perfetto read (docs/doctor.md), until NULL, 0 ends it or the loader is
+ * closed. `path` has no NUL at its end. Where this process wrote a trace there before, or another
+ * one does now, a number goes into the name; "trace" of hr_loader_info is the name taken. Ending it
+ * says what writing has met. */
+int32_t hr_trace(hr_handle loader, const char *path, size_t length, hr_error *error);
+
+/* What hr_span is of. */
+enum {
+  HR_SPAN_NEXT = 0, /* the whole call that hands out a batch */
+  HR_SPAN_WAIT = 1, /* for a batch */
+  HR_SPAN_COPY = 2  /* to a device, or into pinned memory */
+};
+
+/* Notes in the trace what the calling thread did with a batch, between two times of
+ * CLOCK_MONOTONIC in nanoseconds. Without a trace nothing happens. */
+int32_t hr_span(hr_handle loader, int32_t kind, int64_t epoch, int64_t step, int64_t begin_ns,
+                int64_t end_ns, hr_error *error);
+
 /* JSON: {"steps": batches an epoch (-1 where they are submitted), "length": its samples,
- * "slot_bytes", "threads", "fields": [{"name", "shape": of one sample at first}...], "stats":
+ * "slot_bytes", "threads", "trace" (its file, while there is one), "fields": [{"name", "shape": of
+ * one sample at first}...], "stats":
  * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. */
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error);

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
 	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // The configurations of hr_job_start: what package pack takes, and which job it is for. Paths stand in
@@ -28,13 +30,15 @@ type (
 		Source   pathjson.Text `json:"source"`
 		Out      pathjson.Text `json:"out"`
 		IndexDir pathjson.Text `json:"index_dir"`
+		Root     pathjson.Text `json:"root"`
 		pack.IndexConfig
 	}
 	verifyJob struct {
-		Job      string        `json:"job"`
-		Source   pathjson.Text `json:"source"`
-		IndexDir pathjson.Text `json:"index_dir"`
-		Root     pathjson.Text `json:"root"`
+		Job      string          `json:"job"`
+		Source   pathjson.Text   `json:"source"`
+		IndexDir pathjson.Text   `json:"index_dir"`
+		Root     pathjson.Text   `json:"root"`
+		Storage  json.RawMessage `json:"storage"`
 		pack.VerifyConfig
 	}
 )
@@ -47,14 +51,18 @@ func (j *packJob) config() pack.PackConfig {
 
 func (j *indexJob) config() pack.IndexConfig {
 	c := j.IndexConfig
-	c.Source, c.IndexDir, c.Out = string(j.Source), string(j.IndexDir), string(j.Out)
+	c.Source, c.IndexDir, c.Out, c.Root = string(j.Source), string(j.IndexDir), string(j.Out), string(j.Root)
 	return c
 }
 
-func (j *verifyJob) config() pack.VerifyConfig {
+func (j *verifyJob) config() (pack.VerifyConfig, error) {
 	c := j.VerifyConfig
+	var err error
+	if c.Storage, err = remote.ParseStorage(j.Storage); err != nil {
+		return c, err
+	}
 	c.Source, c.IndexDir, c.Root = string(j.Source), string(j.IndexDir), string(j.Root)
-	return c
+	return c, nil
 }
 
 // job is the object behind a job's handle: work on all cores that somebody may wait for.

@@ -49,6 +49,9 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 	if err != nil {
 		return argument(err.Error())
 	}
+	if rule.Kind == labels.Image {
+		return argument("label is an Image (expected Boxes, KeyPoints or Mask)")
+	}
 	if err := transform.CheckLabels(c.Transform, []labels.Rule{rule}); err != nil {
 		return planError(err)
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/pipeline"
@@ -35,6 +37,7 @@ type loaderConfig struct {
 	NumThreads  int                 `json:"num_threads"`
 	Prefetch    *int                `json:"prefetch"`
 	ReadAhead   int                 `json:"read_ahead"`
+	FetchAhead  int64               `json:"fetch_ahead"`
 	Rank        int64               `json:"rank"`
 	WorldSize   int64               `json:"world_size"`
 	OnError     string              `json:"on_error"`
@@ -57,7 +60,9 @@ var policies = map[string]pipeline.Policy{
 type loader struct {
 	*pipeline.Loader
 	length int64 // places of an epoch
-	config loaderConfig
+	// Of a windowed order of compressed blocks: the checksum of what it is made of.
+	stretches string
+	config    loaderConfig
 }
 
 func openLoader(d *dataset, c loaderConfig) (*loader, error) {
@@ -88,8 +93,12 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if err != nil {
 		return nil, planError(err)
 	}
+	storage, err := c.storage(d)
+	if err != nil {
+		return nil, err
+	}
 	samples, err := order.New(order.Config{
-		Seed: c.Seed, Samples: d.Len(), Selection: selection, Shuffle: c.Shuffle, Window: c.Window,
+		Seed: c.Seed, Samples: d.Len(), Selection: selection, Shuffle: c.Shuffle, Window: c.Window, Storage: storage,
 		BatchSize: c.BatchSize, DropLast: c.DropLast, Pad: c.Pad, Rank: c.Rank, WorldSize: c.WorldSize,
 	})
 	if err != nil {
@@ -118,7 +127,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Dataset: d.Dataset, Recipe: recipe, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted,
-		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead,
+		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.ExplainViews(views, err) },
 	}
@@ -129,12 +138,24 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	if c.Prefetch != nil {
 		config.Prefetch = *c.Prefetch
 	}
-	l := &loader{length: samples.Length(), config: c}
+	l := &loader{length: samples.Length(), stretches: samples.Stretches(), config: c}
 	if l.Loader, err = pipeline.Open(config); err != nil {
 		recipe.Close() // from a successful Open on it is the Loader's
 		return nil, planError(err)
 	}
 	return l, nil
+}
+
+// storage says which samples lie in one compressed block, for the order of windows, which alone asks for it.
+func (c *loaderConfig) storage(d *dataset) (*order.Storage, error) {
+	if c.Window <= 0 {
+		return nil, nil
+	}
+	stretches, err := d.Stretches()
+	if stretches == nil || err != nil {
+		return nil, err
+	}
+	return &order.Storage{Of: stretches.Of, Bytes: stretches.Bytes, Room: blocks.MostCached}, nil
 }
 
 // enoughClasses refuses soft labels that are too short for the dataset's classes, before an epoch

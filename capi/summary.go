@@ -3,20 +3,23 @@ package main
 import (
 	"time"
 
+	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/pipeline"
 )
 
 // The answer of hr_loader_info. Durations are seconds, in a unit that the key names.
 type (
 	loaderSummary struct {
-		Steps     int64       `json:"steps"`
-		Length    int64       `json:"length"`
-		SlotBytes int64       `json:"slot_bytes"`
-		Threads   int         `json:"threads"`
-		Fields    []fieldFact `json:"fields"`
-		Stats     statsJSON   `json:"stats"`
-		Report    []replaced  `json:"report"`
-		State     loaderState `json:"state"`
+		Steps     int64         `json:"steps"`
+		Length    int64         `json:"length"`
+		SlotBytes int64         `json:"slot_bytes"`
+		Threads   int           `json:"threads"`
+		Stretches string        `json:"stretches,omitempty"` // checksum of those that the order is made of
+		Trace     pathjson.Text `json:"trace,omitempty"`     // the file of the one under way
+		Fields    []fieldFact   `json:"fields"`
+		Stats     statsJSON     `json:"stats"`
+		Report    []replaced    `json:"report"`
+		State     loaderState   `json:"state"`
 	}
 	fieldFact struct {
 		Name  string  `json:"name"`
@@ -32,7 +35,10 @@ type (
 		Samples         int64   `json:"samples"`
 		Batches         int64   `json:"batches"`
 		ImagesDecoded   int64   `json:"images_decoded"`
+		BlocksDecoded   int64   `json:"blocks_decoded"`
+		WithPoints      int64   `json:"images_with_seek_points"`
 		BytesRead       int64   `json:"bytes_read"`
+		BytesPerSecond  float64 `json:"bytes_per_second"`
 		Reading         float64 `json:"reading_s"`
 		Decoding        float64 `json:"decoding_s"`
 		ReadWait        float64 `json:"waiting_for_bytes_s"`
@@ -46,6 +52,13 @@ type (
 		QueuedRecords   int     `json:"records_queued"`
 		ReadingAhead    bool    `json:"reading_ahead"`
 		Threads         int     `json:"threads"`
+		RemoteRequests  int64   `json:"remote_requests"`
+		RemoteBytes     int64   `json:"remote_bytes"`
+		RemoteRetries   int64   `json:"remote_retries"`
+		RemoteHedges    int64   `json:"remote_hedges"`
+		RemoteMerged    int64   `json:"remote_merged"`
+		RemoteAtOnce    int     `json:"remote_at_once"`
+		RemoteWaited    float64 `json:"remote_waited_s"`
 		Replaced        int64   `json:"replaced"`
 		Warned          int64   `json:"warned"`
 	}
@@ -68,7 +81,8 @@ func (l *loader) summary() loaderSummary {
 	epoch, position := l.Position()
 	stats := l.Stats()
 	answer := loaderSummary{
-		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Threads: stats.Threads,
+		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Threads: stats.Threads, Stretches: l.stretches,
+		Trace: pathjson.Text(l.TracePath()),
 		Stats: statistics(stats), Report: []replaced{},
 		State: loaderState{l.config.Seed, epoch, position},
 	}
@@ -89,12 +103,15 @@ func statistics(s pipeline.Stats) statsJSON {
 	seconds := time.Duration.Seconds
 	return statsJSON{
 		ImagesPerSecond: s.ImagesPerSecond, Samples: s.Samples, Batches: s.Batches,
-		ImagesDecoded: s.Images, BytesRead: s.BytesRead,
+		ImagesDecoded: s.Images, WithPoints: s.WithPoints, BlocksDecoded: s.Blocks,
+		BytesRead: s.BytesRead, BytesPerSecond: s.BytesPerSecond,
 		Reading: seconds(s.Reading), Decoding: seconds(s.Decoding),
 		ReadWait: seconds(s.ReadWait), SlotWait: seconds(s.SlotWait),
 		ConsumerWait: seconds(s.ConsumerWait), StallP50: seconds(s.StallP50),
 		StallP99: seconds(s.StallP99), StallMax: seconds(s.StallMax),
 		Ready: s.Ready, Open: s.Open, QueuedRecords: s.QueuedRecords,
+		RemoteRequests: s.Fetched.Requests, RemoteBytes: s.Fetched.Bytes, RemoteRetries: s.Fetched.Retries,
+		RemoteHedges: s.Fetched.Hedges, RemoteMerged: s.Merged, RemoteAtOnce: s.AtOnce, RemoteWaited: seconds(s.Fetched.Waited),
 		ReadingAhead: s.ReadingAhead, Threads: s.Threads, Replaced: s.Replaced, Warned: s.Warned,
 	}
 }

@@ -28,7 +28,21 @@ type ArrayConfig struct {
 	Files  []pathjson.Text `json:"files"`  // these, or:
 	Memory *MemoryConfig   `json:"memory"` // one piece of the program's own
 
-	Stretches []Stretch `json:"stretches"`
+	Stretches []Stretch    `json:"stretches"`
+	Source    *ArraySource `json:"source"` // what Info says of it
+}
+
+// ArraySource says how an array was found, in the words of who found it.
+type ArraySource struct {
+	Format string   `json:"format"`           // "hdf5", "npy", "memory"
+	Image  string   `json:"image,omitempty"`  // the name of the array of images
+	Label  string   `json:"label,omitempty"`  // and that of labels, or their file
+	Layout string   `json:"layout"`           // "NHWC"
+	Shape  []int64  `json:"shape"`            //
+	DType  string   `json:"dtype"`            //
+	Chunks []int64  `json:"chunks,omitempty"` // the shape of a chunk
+	Codecs []string `json:"codecs,omitempty"` // that chunks are decoded of
+	Arrays []string `json:"arrays,omitempty"` // the others in the file
 }
 
 // MemoryConfig is readable memory that stays where it is for as long as the dataset and its loaders do.
@@ -43,6 +57,9 @@ type Stretch struct {
 	Offset int64 `json:"offset"` // of the first value of the first image, in bytes
 	Stride int64 `json:"stride"` // from image to image
 	Rows   int64 `json:"rows"`
+
+	// Of a chunk that is compressed: Offset is in what the chunk decodes to.
+	Chunk *ChunkConfig `json:"chunk"`
 }
 
 // Pixels is one image of an array: value c of pixel (y, x) is at Origin + y*Row + x*Pixel + c*Channel
@@ -60,7 +77,8 @@ type arrays struct {
 	ends      []int64        // the number of images up to the last of each
 	memory    unsafe.Pointer // nil where there are files
 	shards    []ShardInfo
-	labels    []int64 // nil: there are none
+	labels    []int64      // nil: there are none
+	source    *ArraySource // nil: nobody said it
 }
 
 // mostSide is that of any image (native's HRN_MAX_LENGTH); so many stretches are a gigabyte. Rows take
@@ -90,7 +108,7 @@ func FromArrays(c *ArrayConfig, labels []int64, classes []string) (*Dataset, err
 	if err := a.place(c, sizes); err != nil {
 		return nil, err
 	}
-	d.rows = a.ends[len(a.ends)-1]
+	d.rows, a.source = a.ends[len(a.ends)-1], c.Source
 	if err := a.label(labels, classes, d.rows); err != nil {
 		return nil, err
 	}
@@ -182,6 +200,13 @@ func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 			file = string(c.Files[s.File])
 			a.shards[s.File].Rows += max(s.Rows, 0)
 		}
+		size, what := sizes[s.File], "the array ends before its last image does"
+		if s.Chunk != nil {
+			if err := s.Chunk.check(file, size); err != nil {
+				return err
+			}
+			size, what = s.Chunk.Size, "the array's chunk ends before its last image does"
+		}
 		begin := s.Offset - a.pixels.Origin // both are checked below: an origin is 0 or more
 		whole, ok := product(s.Stride, s.Rows-1)
 		last, fits := sum(begin, whole)
@@ -191,9 +216,9 @@ func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 			return NewError(fault.KindArgument, file, "%s", fault.Argument("rows", s.Rows, fmt.Sprintf("1 to %d, all stretches together", int64(mostRows))))
 		case !ok || !fits || !ends || s.Offset < 0 || min(begin, last) < 0:
 			return NewError(fault.KindBadFile, file, "the array's shape and strides lead beyond its memory")
-		case end > sizes[s.File]:
-			e := NewError(fault.KindTruncated, file, "%s", fault.Differs("the array ends before its last image does", fmt.Sprintf("%d bytes", end), sizes[s.File]))
-			e.Offset = sizes[s.File]
+		case end > size:
+			e := NewError(fault.KindTruncated, file, "%s", fault.Differs(what, fmt.Sprintf("%d bytes", end), size))
+			e.Offset = size
 			return e
 		}
 		s.Offset = begin
@@ -237,17 +262,47 @@ func (a *arrays) sample(i int64) Sample {
 	if a.memory == nil {
 		s.Shard = uint32(stretch.File)
 	}
+	if stretch.Chunk != nil {
+		s.Offset, s.Block = stretch.Chunk.Offset, stretch.Chunk.place(offset)
+	}
 	if a.labels != nil {
 		s.Label = a.labels[i]
 	}
 	return s
 }
 
-// Those of native/core/facts.h.
+// Those of native/core/facts.h, and one that only the index of containers has.
 const (
-	codecRaw   = 4
-	processRaw = 7
+	codecRaw      = 4
+	processRaw    = 7
+	processPlanar = 13
 )
+
+// RawSize is the form of an image that lies in a container as pixels without a header: rows of RGB, or where it is
+// Planar the planes of blue, green and red, as Caffe has them, or that of a single channel. The zero value is any other image.
+type RawSize struct {
+	Width, Height, Channels uint32
+	Planar                  bool
+}
+
+// bytes are those of such an image.
+func (r RawSize) bytes() uint64 { return uint64(r.Channels) * uint64(r.Width) * uint64(r.Height) }
+
+// rawSize is the form of a raw image that an index has.
+func (s *Sample) rawSize() RawSize {
+	return RawSize{s.Width, s.Height, uint32(s.Channels), s.Process == processPlanar}
+}
+
+// MakeRaw makes a sample one of such an image.
+func (s *Sample) MakeRaw(r RawSize) {
+	s.Width, s.Height, s.Channels, s.Codec, s.Process = r.Width, r.Height, uint8(r.Channels), codecRaw, processRaw
+	s.Pixels = &Pixels{Height: r.Height, Width: r.Width, Channels: r.Channels, Row: 3 * int64(r.Width), Pixel: 3, Channel: 1}
+	if r.Planar {
+		s.Process = processPlanar
+		plane := int64(r.Width) * int64(r.Height)
+		s.Pixels.Origin, s.Pixels.Row, s.Pixels.Pixel, s.Pixels.Channel = plane*int64(r.Channels-1), int64(r.Width), 1, -plane
+	}
+}
 
 // ImageForm is the size of all images, and whether all have one channel, where they are arrays of one
 // shape; else 0, 0.
@@ -313,7 +368,10 @@ func (a *arrays) fingerprint(rows int64) string {
 		fmt.Fprintf(h, "%d %s\n", shard.Size, shard.Ends)
 	}
 	if a.memory == nil { // the arrays of one file have the file in common
-		fmt.Fprintf(h, "%+v %+v\n", a.pixels, a.stretches)
+		fmt.Fprintf(h, "%+v", a.pixels)
+		for i := range a.stretches {
+			fmt.Fprintf(h, " %s", a.stretches[i].String())
+		}
 	}
 	var b []byte
 	for i := range a.labels {
@@ -330,6 +388,14 @@ func (a *arrays) fingerprint(rows int64) string {
 		}
 	}
 	return "arrays-" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// ArraySource says how the array was found that the dataset is; nil where nobody said it.
+func (d *Dataset) ArraySource() *ArraySource {
+	if d.arrays == nil {
+		return nil
+	}
+	return d.arrays.source
 }
 
 func (a *arrays) key(i int64) string { return strconv.FormatInt(i, 10) }

@@ -24,6 +24,7 @@ type batch struct {
 
 	blockStored, blockSize, blockInner []uint32 // of containers that are compressed in places, else nil
 	blockCodec                         []uint8
+	contained                          bool // images may be pixels
 }
 
 // sample is the hot path: array reads, and the compiler's bounds checks as a last guard.
@@ -43,6 +44,9 @@ func (b *batch) sample(i int64) Sample {
 	}
 	if b.blockCodec != nil {
 		s.Block = BlockPlace{b.blockStored[n], b.blockSize[n], b.blockInner[n], b.blockCodec[n]}
+	}
+	if s.Codec == codecRaw && b.contained {
+		s.MakeRaw(s.rawSize())
 	}
 	return s
 }
@@ -110,6 +114,7 @@ func (b *batch) bind(kind Kind, inBlocks bool) {
 	b.width, b.height, b.crc = sliceOf[uint32](c[9]), sliceOf[uint32](c[10]), sliceOf[uint32](c[11])
 	b.seekOffset, b.seekLength, b.seekCRC = sliceOf[uint64](c[12]), sliceOf[uint32](c[13]), sliceOf[uint32](c[14])
 	b.label, b.key = sliceOf[int64](c[15]), c[16]
+	b.contained = kind == Contained
 	if kind == Indexed {
 		b.path, b.mtime = c[17], sliceOf[int64](c[18])
 	}
@@ -179,6 +184,14 @@ func (b *batch) checkPlace(x *index, n int) error {
 	}
 	if offset > size || length > size-offset {
 		return fmt.Errorf("offset %d with %d bytes lies outside %s, which has %d", offset, length, x.manifest.Shards[b.shard[n]].Name, size)
+	}
+	if x.kind == Contained && b.codec[n] == codecRaw {
+		planar := b.process[n] == processPlanar
+		size := RawSize{b.width[n], b.height[n], uint32(b.channels[n]), planar}
+		wrong := size.Channels != 3 && (size.Channels != 1 || !planar)
+		if stored := uint64(b.length[n]); wrong || b.blockCodec != nil && b.blockCodec[n] != 0 || max(size.Width, size.Height) > mostSide || stored != size.bytes() || stored == 0 {
+			return fmt.Errorf("an image of %d x %d pixels without a header in %d bytes", size.Width, size.Height, stored)
+		}
 	}
 	if x.kind == Contained {
 		return nil // other people's containers hold records in any order, and anywhere

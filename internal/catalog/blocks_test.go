@@ -12,10 +12,14 @@ import (
 
 // inBlocks opens an index of one container of 1,000 bytes with one sample in a block of it.
 func inBlocks(t *testing.T, offset, length int64, b BlockPlace) (Sample, error) {
+	return indexed(t, Sample{Offset: offset, Length: length, Verdict: Bad, Block: b})
+}
+
+func indexed(t *testing.T, s Sample) (Sample, error) {
 	dir := t.TempDir()
 	w, err := NewWriterInBlocks(filepath.Join(dir, IndexFileName(0)), Contained, true, nil)
 	require.NoError(t, err)
-	row := Row{Sample: Sample{Offset: offset, Length: length, Verdict: Bad, Block: b}, Key: "k"}
+	row := Row{Sample: s, Key: "k"}
 	require.NoError(t, w.Append(&row))
 	m, err := w.Finish()
 	require.NoError(t, err)
@@ -54,5 +58,30 @@ func TestImpossibleBlocksOfAnIndexAreErrors(t *testing.T) {
 	} {
 		_, err := inBlocks(t, of.offset, of.length, of.b)
 		require.Error(t, err, what)
+	}
+}
+
+func TestAnImageWithoutAHeaderHasTheBytesOfItsPixels(t *testing.T) {
+	raw := func(width, height uint32, length int64, b BlockPlace) (Sample, error) {
+		s := Sample{Offset: 10, Length: length, Verdict: Good, Block: b}
+		s.MakeRaw(RawSize{Width: width, Height: height, Channels: 3})
+		s.Pixels = nil // an index has none: they follow from the size
+		return indexed(t, s)
+	}
+	s, err := raw(5, 4, 60, BlockPlace{})
+	require.NoError(t, err)
+	require.Equal(t, &Pixels{Height: 4, Width: 5, Channels: 3, Row: 15, Pixel: 3, Channel: 1}, s.Pixels)
+	for what, of := range map[string]struct {
+		width, height uint32
+		length        int64
+		b             BlockPlace
+	}{
+		"fewer bytes":          {5, 4, 59, BlockPlace{}},
+		"more":                 {5, 4, 61, BlockPlace{}},
+		"a product that wraps": {1<<32 - 1, 1<<32 - 1, 3, BlockPlace{}},
+		"in a block":           {5, 4, 60, BlockPlace{Stored: 60, Size: 60, Codec: blocks.Zstd}},
+	} {
+		_, err := raw(of.width, of.height, of.length, of.b)
+		require.ErrorContains(t, err, "pixels without a header", what)
 	}
 }

@@ -10,20 +10,23 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/mmap"
 )
 
 // Options of Open.
 type Options struct {
-	IndexDir   string // where manifest and index lie; empty: in the dataset's own directory
-	Root       string // where the containers lie that an index names; empty: where it says
-	AllowEmpty bool   // listed folders: classes without an image are fine
+	IndexDir   string         // where manifest and index lie; empty: in the dataset's own directory
+	Root       string         // where the containers lie that an index names; empty: where it says
+	AllowEmpty bool           // listed folders: classes without an image are fine
+	Storage    remote.Storage // where the dataset has a URL
 }
 
 // Dataset is an open dataset. All methods may be called from any number of goroutines.
 type Dataset struct {
 	path  string
 	root  string // of the containers that an index names
+	away  *away  // where shards or files lie in a store; nil: in files
 	kind  Kind
 	rows  int64
 	refs  atomic.Int64
@@ -32,6 +35,7 @@ type Dataset struct {
 	files fileList  // of listed datasets
 	table *Table    // of scanned containers
 	parts *parts    // of concatenations
+	pairs *pairs    // of listed datasets whose samples have a second file
 
 	arrays *arrays // of arrays of pixels
 
@@ -49,6 +53,9 @@ type fileList interface {
 // Open opens a packed directory or an indexed folder where it finds a manifest; else it lists
 // path as an image folder.
 func Open(path string, o Options) (*Dataset, error) {
+	if remote.IsURL(path) {
+		return openURL(path, o)
+	}
 	dir := path
 	if o.IndexDir != "" {
 		dir = o.IndexDir
@@ -98,6 +105,14 @@ func (d *Dataset) Kind() Kind { return d.kind }
 // Root is the directory the dataset was opened at, empty for a list of files and a concatenation.
 func (d *Dataset) Root() string { return d.path }
 
+// ContainersRoot is the folder that the names of its containers are below.
+func (d *Dataset) ContainersRoot() string {
+	if d.kind == Contained {
+		return d.root
+	}
+	return d.path
+}
+
 // Classes are the class names in the order of labels, empty where labels have no names.
 func (d *Dataset) Classes() []string { return d.classes }
 
@@ -112,6 +127,9 @@ func (d *Dataset) Fields() []Field {
 	}
 	if d.table != nil {
 		return d.table.Fields
+	}
+	if d.pairs != nil {
+		return []Field{d.pairs.field}
 	}
 	if d.info == nil {
 		return nil
@@ -237,6 +255,9 @@ func (d *Dataset) ShardPath(n int) string {
 		part, number := d.parts.shard(n)
 		return part.ShardPath(number)
 	}
+	if d.away != nil {
+		return d.away.shown(d.Shards()[n].Name)
+	}
 	root := d.path
 	if d.kind == Contained {
 		root = d.root
@@ -245,6 +266,9 @@ func (d *Dataset) ShardPath(n int) string {
 }
 
 func (d *Dataset) join(name string) string {
+	if d.away != nil {
+		return d.away.shown(name)
+	}
 	if d.path == "" {
 		return name
 	}
@@ -261,6 +285,9 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 	}
 	if d.kind == Scanned || d.kind == Contained {
 		return d.contained(i, field)
+	}
+	if d.pairs != nil {
+		return d.pairs.value(i, field)
 	}
 	if d.index == nil {
 		return nil, NewError(fault.KindArgument, d.path, "there is no field %q; a dataset that is %s has none", field, d.kind)
@@ -339,6 +366,9 @@ func (d *Dataset) Release() {
 	}
 	if d.index != nil {
 		d.index.close()
+	}
+	if d.away != nil {
+		d.away.storage.CloseIdle()
 	}
 	if d.parts != nil {
 		for _, part := range d.parts.list {

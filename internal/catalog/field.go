@@ -36,8 +36,8 @@ func CheckFields(fields []Field) error {
 			return fmt.Errorf("fields[%d].name is %.80q (expected 1 to %d bytes of UTF-8)", i, f.Name, maxFieldName)
 		case seen[f.Name]:
 			return fmt.Errorf("field %q stands there twice", f.Name)
-		case f.Located && f.Type != Str && f.Type != Bytes:
-			return fmt.Errorf("field %q of type %s is located in its container; only texts and bytes are", f.Name, f.Type)
+		case f.Located && f.Type != Str && f.Type != Bytes && f.Type != ArrayType:
+			return fmt.Errorf("field %q of type %s is located in its container; only texts, bytes and arrays are", f.Name, f.Type)
 		case f.Type == ArrayType:
 			if dtypes[f.DType] == nil {
 				return fmt.Errorf("field %q has the unknown dtype %.40q", f.Name, f.DType)

@@ -41,3 +41,18 @@ func (f *Field) decode(from []*column, n int) (any, error) {
 	}
 	return a, nil
 }
+
+// located is the array whose bytes were read out of a container, of one dimension where shapes differ; without a
+// shape where they are none. A sample that lacks an array has an empty one, if that is a shape it may have.
+func (f *Field) located(data []byte) Array {
+	width := int64(dtypes[f.DType].Bytes())
+	a := Array{DType: f.DType, Data: data}
+	if f.fixed() {
+		if n, err := elements(f.Shape); err == nil && n*width == int64(len(data)) {
+			a.Shape = slices.Clone(f.Shape)
+		}
+	} else if int64(len(data))%width == 0 {
+		a.Shape = []int64{int64(len(data)) / width}
+	}
+	return a
+}

@@ -39,6 +39,7 @@ type Table struct {
 	Texts   []*formats.Names // of each field whose texts or bytes are held, else nil
 
 	Blocks   []BlockPlace // of containers that are compressed in places, else nil
+	Raw      []RawSize    // of containers with images that are pixels, else nil
 	Frames   []Frame      // of containers whose records have checksums, else nil
 	Warnings []string     // sentences for the user
 }
@@ -62,7 +63,8 @@ type SourceColumn struct {
 // Place is where a value lies in its sample's container, which is what an index has of a located field.
 type Place struct{ Offset, Length int64 }
 
-// Frame is a record around a sample's image, or the image itself, that the container has a checksum of.
+// Frame is a record around a sample's image, or the image itself, that the container has a checksum of. Of an
+// image in a block that is the image once it is decoded.
 type Frame struct {
 	Place
 	CRC  uint32
@@ -100,6 +102,9 @@ func (t *Table) sample(i int64) Sample {
 	if t.Blocks != nil {
 		s.Block = t.Blocks[i]
 	}
+	if t.Raw != nil && t.Raw[i] != (RawSize{}) {
+		s.MakeRaw(t.Raw[i])
+	}
 	return s
 }
 
@@ -118,7 +123,7 @@ func (t *Table) fingerprint() string {
 	return "scanned-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// value is what the table holds of field n of row i: a number, a text, bytes or a Place.
+// value is what the table holds of field n of row i: a number, a text, bytes, an array or a Place.
 func (t *Table) value(i int64, n int) any {
 	switch {
 	case t.Fields[n].Located:
@@ -129,6 +134,8 @@ func (t *Table) value(i int64, n int) any {
 		return string(t.Texts[n].Bytes(i))
 	case t.Fields[n].Type == Bytes:
 		return bytes.Clone(t.Texts[n].Bytes(i))
+	case t.Fields[n].Type == ArrayType:
+		return t.Fields[n].located(bytes.Clone(t.Texts[n].Bytes(i)))
 	}
 	return t.Numbers[n][i]
 }
@@ -184,6 +191,10 @@ func (d *Dataset) contained(i int64, name string) (any, error) {
 		path, _ := d.Path(i)
 		return nil, &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: fmt.Sprintf("field %q is not UTF-8", name)}
 	}
+	if a, is := stored.(Array); is && a.Shape == nil {
+		path, _ := d.Path(i)
+		return nil, &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: fmt.Sprintf("field %q: %d bytes are no array of %s", name, len(a.Data), a.DType)}
+	}
 	if !ok {
 		return stored, nil
 	}
@@ -194,12 +205,26 @@ func (d *Dataset) contained(i int64, name string) (any, error) {
 	if int(s.Shard) >= len(d.Shards()) {
 		return nil, NewError(fault.KindInternal, d.path, "container %d of %d", s.Shard, len(d.Shards()))
 	}
-	data, err := readPlace(d.ShardPath(int(s.Shard)), d.Shards()[s.Shard].Size, at)
+	var data []byte
+	if shard := d.Shard(int(s.Shard)); shard != nil {
+		data, err = shard.readPlace(at)
+	} else {
+		data, err = readPlace(d.ShardPath(int(s.Shard)), d.Shards()[s.Shard].Size, at)
+	}
 	if err != nil {
 		return nil, renamed(err, i)
 	}
 	field, _ := d.Field(name)
-	if field.Type != Str {
+	switch field.Type {
+	case Str:
+	case ArrayType:
+		a := field.located(data)
+		if a.Shape == nil {
+			return nil, &Error{Kind: fault.KindBadFile, File: d.ShardPath(int(s.Shard)), Record: i, Offset: at.Offset,
+				Text: fmt.Sprintf("field %q: %d bytes are no array of %s and shape %v", name, len(data), field.DType, field.Shape)}
+		}
+		return a, nil
+	default:
 		return data, nil
 	}
 	if !utf8.Valid(data) {
@@ -224,6 +249,8 @@ func (d *Dataset) mostLocated(field string) (int64, error) {
 			most = max(most, int64(len(v)))
 		case []byte:
 			most = max(most, int64(len(v)))
+		case Array:
+			most = max(most, int64(len(v.Data)))
 		}
 	}
 	return most, nil

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headrace/headrace/internal/learned"
+	"github.com/headrace/headrace/internal/cache"
 	"github.com/headrace/headrace/native"
 )
 
 // Tests keep nothing in the user's cache, nor find anything there.
-func init() { os.Setenv(learned.Variable, "off") }
+func init() { os.Setenv(cache.Variable, "off") }
 
 // decodedTwice makes each task in a decoder of its own and then again, and says what was found and kept.
 func decodedTwice(t *testing.T, make func(into []byte) Task) (first, second []byte, found, kept int64) {
@@ -43,7 +43,7 @@ func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T
 	for i, encoded := range photographs() {
 		encoded = append(bytes.Clone(encoded), make([]byte, 5000)...) // small ones are not worth it
 		want := alone(t, encoded, key)
-		t.Setenv(learned.Variable, filepath.Join(t.TempDir(), "cache"))
+		t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 		path := writeFile(t, encoded)
 		first, second, found, kept := decodedTwice(t, func(into []byte) Task { return inFile(path, key, into) })
 		require.Equal(t, want, first)
@@ -59,7 +59,7 @@ func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T
 }
 
 func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
-	t.Setenv(learned.Variable, filepath.Join(t.TempDir(), "cache"))
+	t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 	encoded := append(bytes.Clone(photographs()[3]), make([]byte, 5000)...)
 	held := stored(t, encoded)
 	d, err := Open(Config{Threads: 1, Compile: compile})
@@ -87,7 +87,7 @@ func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
 }
 
 func TestOfPNGsAndSmallImagesNothingIsAskedNorKept(t *testing.T) {
-	t.Setenv(learned.Variable, filepath.Join(t.TempDir(), "cache"))
+	t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
 	key := native.Key{Seed: 4, Sample: 9}
 	raw := append([]byte("P6 64 64 255\n"), make([]byte, 3*64*64)...)
 	for _, encoded := range [][]byte{photographs()[0], raw} {

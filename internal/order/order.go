@@ -15,6 +15,7 @@ type Config struct {
 	Selection *Selection // of them; nil: every one, once
 	Shuffle   bool       // false: position p is entry p of the selection in every epoch
 	Window    int64      // with Shuffle: positions that are mixed with one another; 0: all
+	Storage   *Storage   // with Window: of the samples, which it may make smaller; nil: neighbours are read together
 	BatchSize int64      // samples a batch, on one rank
 	DropLast  bool       // leave out the last, partial step
 	Pad       bool       // repeat samples until the last step is equally long on all ranks
@@ -30,6 +31,8 @@ type Order struct {
 	domain int64 // of the permutation: less where places are repeats
 	global int64 // samples a step, over all ranks
 	window windows
+
+	stretches *stretches // instead of window, where Storage is known
 }
 
 // New checks the configuration; its errors name the field that is impossible.
@@ -67,10 +70,25 @@ func New(c Config) (*Order, error) {
 	if s := c.Selection; s != nil && s.times > 0 {
 		o.domain = s.samples
 	}
-	if c.Window > 0 {
+	switch {
+	case c.Window > 0 && c.Storage != nil && o.domain > 0:
+		if err := checkStorage(c.Storage, c.Samples); err != nil {
+			return nil, err
+		}
+		o.stretches = newStretches(c.Storage, c.Window, o.domain, o.entry)
+		o.config.Window = int64(o.stretches.window)
+	case c.Window > 0:
 		o.window = newWindows(c.Window, o.domain)
 	}
 	return o, nil
+}
+
+// entry is the sample of an entry of the selection.
+func (o *Order) entry(i uint64) int64 {
+	if o.config.Selection == nil {
+		return int64(i)
+	}
+	return o.config.Selection.entry(i)
 }
 
 // Config is what the order was made from, with its defaults filled in.
@@ -98,6 +116,8 @@ func (o *Order) At(epoch, position int64) (sample int64, draw uint64) {
 		place /= uint64(s.times)
 	}
 	switch {
+	case o.stretches != nil:
+		place = o.stretches.at(o.windowKey(epoch), place)
 	case o.config.Window > 0:
 		place = o.window.at(o.windowKey(epoch), place)
 	case o.config.Shuffle:
@@ -116,6 +136,8 @@ func (o *Order) Position(epoch, sample int64) int64 {
 	switch {
 	case o.config.Selection != nil:
 		panic("a selection has no inverse")
+	case o.stretches != nil:
+		return int64(o.stretches.inverse(o.windowKey(epoch), uint64(sample)))
 	case o.config.Window > 0:
 		return int64(o.window.inverse(o.windowKey(epoch), uint64(sample)))
 	case o.config.Shuffle:

@@ -93,6 +93,10 @@ func (o *Order) Block(epoch, position int64) (first, count, window int64, ok boo
 	}
 	w, key := &o.window, o.windowKey(epoch)
 	sample, _ := o.At(epoch, position)
+	if o.stretches != nil {
+		first, count, ok := o.stretches.neighbours(uint64(sample))
+		return int64(first), int64(count), position / o.config.Window, ok
+	}
 	place := (uint64(sample) + w.n - w.shift(key)) % w.n
 	inside := place % w.block
 	size := min(w.block, w.n-(place-inside))

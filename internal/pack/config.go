@@ -68,7 +68,7 @@ func (o Options) threads() int {
 	return processors.Cores()
 }
 
-// PackConfig asks for a packed dataset.
+// PackConfig asks for a packed dataset. Of a manifest, Root is where relative paths begin; "": beside the manifest.
 type PackConfig struct {
 	Options
 	RecodeOptions
@@ -80,7 +80,6 @@ type PackConfig struct {
 	Overwrite   bool   `json:"overwrite"`   // replace a packed dataset at destination
 	OnFault     string `json:"on_fault"`    // "keep" (default) or "raise"
 	AllowEmpty  bool   `json:"allow_empty"` // class folders without an image are fine
-	Root        string `json:"root"`        // manifests: where relative paths begin; "": beside the manifest
 	PathColumn  string `json:"path_column"` // manifests; "": "path"
 	LabelColumn string `json:"label_column"`
 }
@@ -128,6 +127,7 @@ type Summary struct {
 	Reencoded   int64                       `json:"reencoded,omitempty"`   // so many of them
 	ToBaseline  int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
 	Raw         *catalog.RawImages          `json:"raw,omitempty"`         // stored as decoded pixels
+	Warnings    []string                    `json:"warnings,omitempty"`    // what the scan of containers has to say
 }
 
 // Faults lists what is wrong, up to a bound, and counts all of it.

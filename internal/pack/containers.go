@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -30,19 +31,25 @@ type ContainerOptions struct {
 	Fields     []string        `json:"fields"`
 	Classes    []string        `json:"classes"`
 	Split      string          `json:"split"`
+	Root       string          `json:"root"` // where the containers of an index are, if not where it says
 
 	Array  *catalog.ArrayConfig `json:"array"`  // in place of any of these: arrays of pixels,
 	Labels []int64              `json:"labels"` // with a label for each image, or none
+
+	Located *scan.Locations `json:"locations"` // or places in files
 }
 
 func (o *ContainerOptions) scanOptions() scan.Options {
-	return scan.Options{Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
+	return scan.Options{Options: catalog.Options{Root: o.Root}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
 }
 
 func (o *ContainerOptions) open(source string) (*catalog.Dataset, error) {
 	options := o.scanOptions()
 	if o.Array != nil {
 		return catalog.FromArrays(o.Array, o.Labels, o.Classes)
+	}
+	if o.Located != nil {
+		return scan.FromLocations(o.Located, o.Classes)
 	}
 	if o.Containers == nil {
 		return scan.Open(source, options)
@@ -149,12 +156,9 @@ func (c *containers) describe(root string) func(*catalog.Manifest) {
 func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
 	x := r.inside
 	r.length = x.length
-	if x.pixels != nil && uint64(r.length) > in.limits.MaxRecordBytes {
-		return buffer, recordError(r, fault.KindLimit, fmt.Sprintf("the image has %d bytes, max_record_bytes is %d", r.length, in.limits.MaxRecordBytes), nil)
-	}
 	if x.memory != nil {
 		wait(x.length)
-		return buffer, r.takePixels(unsafe.Slice((*byte)(x.memory), x.length))
+		return buffer, in.takePixels(r, unsafe.Slice((*byte)(x.memory), x.length))
 	}
 	f, err := in.container(r)
 	if err != nil {
@@ -163,7 +167,7 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if x.sample.Block.Codec != blocks.None {
 		return in.readBlock(r, f, buffer, wait)
 	}
-	if uint64(r.length) > in.limits.MaxRecordBytes {
+	if x.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
 	}
 	at := catalog.Place{Offset: x.offset, Length: x.length}
@@ -184,23 +188,36 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
 		return buffer, recordError(r, fault.KindIO, "the container cannot be read, or changed meanwhile", err)
 	}
-	if x.framed {
-		if found := x.frame.Checksum(data); found != x.frame.CRC {
-			e := recordError(r, fault.KindChecksum, fault.Differs("the checksum that the container has of the record differs", fmt.Sprintf("%08x", x.frame.CRC), fmt.Sprintf("%08x", found)), nil)
-			e.(*catalog.Error).Offset = at.Offset
-			return buffer, e
-		}
+	if err := r.checkFrame(data, at.Offset); err != nil {
+		return buffer, err
 	}
 	if x.pixels != nil {
-		return buffer, r.takePixels(data)
+		return buffer, in.takePixels(r, data)
 	}
 	r.space = data
 	r.data = data[x.offset-at.Offset:][:x.length:x.length]
 	return buffer, nil
 }
 
-// takePixels makes a file of an image of an array, which has none.
-func (r *record) takePixels(data []byte) error {
+// checkFrame compares the record around the sample, which begins at that byte, with the checksum that its container
+// has of it.
+func (r *record) checkFrame(data []byte, offset int64) error {
+	x := r.inside
+	if !x.framed {
+		return nil
+	}
+	found := x.frame.Checksum(data)
+	if found == x.frame.CRC {
+		return nil
+	}
+	e := recordError(r, fault.KindChecksum, fault.Differs("the checksum that the container has of the record differs", fmt.Sprintf("%08x", x.frame.CRC), fmt.Sprintf("%08x", found)), nil)
+	e.(*catalog.Error).Offset = offset
+	return e
+}
+
+// takePixels makes a file of an image of an array, which has none. Of an image over the record limit that is all that is
+// looked at: it has the verdict of one, and the bytes that it has in any case.
+func (in *inspector) takePixels(r *record, data []byte) error {
 	file, err := r.inside.pixels.PPM(data)
 	if err != nil {
 		return recordError(r, fault.KindMemory, err.Error(), nil)
@@ -208,7 +225,12 @@ func (r *record) takePixels(data []byte) error {
 	if len(file) > maxRecordBytes {
 		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
 	}
+	r.stored = crc32.Checksum(data, castagnoli)
 	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
+	if uint64(r.original) > in.limits.MaxRecordBytes {
+		r.facts.CRC32C, r.verdict, r.offset = crc32.Checksum(file, castagnoli), catalog.Limit, -1
+		r.reason = fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", r.original, in.limits.MaxRecordBytes)
+	}
 	return nil
 }
 
@@ -223,15 +245,21 @@ func (in *inspector) readBlock(r *record, f *os.File, buffer []byte, wait func(i
 		}
 		return buffer, recordError(r, kind, "the block cannot be read or decoded", err)
 	}
-	if uint64(r.length) > in.limits.MaxRecordBytes {
+	if r.inside.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, bytes.NewReader(data))
+	}
+	if err := r.checkFrame(data, r.inside.offset); err != nil {
+		return buffer, err
+	}
+	if r.inside.pixels != nil {
+		return data, in.takePixels(r, data)
 	}
 	r.space, r.data = data, data[:len(data):len(data)]
 	return buffer, nil
 }
 
 // blockSample is the bytes of a sample that lies in a block of an open container, in buffer where they fit.
-func blockSample(cache *blocks.Cache, f *os.File, s *catalog.Sample, buffer []byte) ([]byte, error) {
+func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer []byte) ([]byte, error) {
 	if int64(cap(buffer)) < s.Length {
 		if short := headroom.Memory(s.Length + s.Length/4); short != nil {
 			return nil, short
@@ -282,9 +310,9 @@ func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err e
 	if err != nil {
 		return "", "", catalog.IOError(dir, "cannot make it an absolute path", err)
 	}
-	root, err = filepath.Abs(d.Root())
+	root, err = filepath.Abs(d.ContainersRoot())
 	if err != nil {
-		return "", "", catalog.IOError(d.Root(), "cannot make it an absolute path", err)
+		return "", "", catalog.IOError(d.ContainersRoot(), "cannot make it an absolute path", err)
 	}
 	// Relative where both lie together and may be moved together, else absolute.
 	if relative, err := filepath.Rel(absolute, root); err == nil && together(absolute, root) {

@@ -22,6 +22,9 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
+	if err := checkHere(c.Containers, c.Source, c.Out); err != nil {
+		return Summary{}, err
+	}
 	s, err := openFolderOr(c.Source, c.AllowEmpty, &c.ContainerOptions, true)
 	if err != nil {
 		return Summary{}, err
@@ -58,6 +61,9 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 		return Summary{}, err
 	}
 	summary := summaryOf(dir, m, x.faults)
+	if ok {
+		summary.Warnings = inContainers.dataset.Warnings()
+	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, nil
 }
@@ -135,6 +141,10 @@ func (x *inPlace) add(r *record) error {
 	row.Path, row.MTimeNs = r.rel, r.mtimeNs
 	if r.inside != nil {
 		row.Shard, row.Offset, row.Block = r.shard, r.inside.offset, r.inside.sample.Block
+		if p := r.inside.pixels; p != nil { // what was looked into is a file that was made of them
+			row.Length, row.CRC32C = r.inside.length, r.stored
+			row.MakeRaw(catalog.RawSize{Width: p.Width, Height: p.Height, Channels: p.Channels, Planar: p.Pixel == 1})
+		}
 	}
 	var err error
 	if row.Seek, err = x.seek.add(r.seek); err != nil {

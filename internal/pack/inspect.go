@@ -34,6 +34,7 @@ type record struct {
 	recoded   recoded
 	raw       bool   // the bytes are decoded pixels
 	original  int64  // bytes of the file before it was written anew
+	stored    uint32 // checksum of the pixels as their container has them
 	extension string // of the member; "": by the file's name
 }
 

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	os.Setenv("HEADRACE_CACHE", "off")
 	os.Exit(m.Run())
 }
 

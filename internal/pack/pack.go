@@ -3,6 +3,8 @@ package pack
 import (
 	"context"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -17,6 +19,9 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, err
 	}
 	if err := checkFaultPolicy(c.OnFault); err != nil {
+		return Summary{}, err
+	}
+	if err := checkHere(c.Containers, c.Source, c.Destination); err != nil {
 		return Summary{}, err
 	}
 	if err := c.RecodeOptions.check(); err != nil {
@@ -47,6 +52,10 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, err
 	}
 	summary, err := o.finish(s.classes())
+	if in, ok := s.(*containers); ok {
+		// All but the advice to do what was just done.
+		summary.Warnings = slices.DeleteFunc(slices.Clone(in.dataset.Warnings()), func(w string) bool { return strings.Contains(w, "headrace pack") })
+	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, err
 }

@@ -1,14 +1,19 @@
 package pack
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/headrace/headrace/internal/remote"
+)
 
 // VerifyConfig asks for every byte of a dataset to be checked.
 type VerifyConfig struct {
 	Options
-	Source   string `json:"source"`    // a packed dataset or an indexed folder
-	IndexDir string `json:"index_dir"` // where the index of a folder lies, if elsewhere
-	Root     string `json:"root"`      // where the containers lie that an index names, if elsewhere
-	Decode   bool   `json:"decode"`    // read all entropy data anew and compare with the index
+	Source   string         `json:"source"`    // a packed dataset or an indexed folder
+	IndexDir string         `json:"index_dir"` // where the index of a folder lies, if elsewhere
+	Root     string         `json:"root"`      // where the containers lie that an index names, if elsewhere
+	Storage  remote.Storage `json:"-"`         // of a Source that is a URL
+	Decode   bool           `json:"decode"`    // read all entropy data anew and compare with the index
 }
 
 // Report is what Verify found.

@@ -164,7 +164,7 @@ func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool
 	if o.Array != nil && stored {
 		return nil, catalog.NewError(fault.KindArgument, path, "an array of pixels has no use for an index: it says itself where its images lie")
 	}
-	if o.Array != nil {
+	if o.Array != nil || o.Located != nil {
 		return openContainers(path, o, stored)
 	}
 	info, err := os.Stat(path)
@@ -172,6 +172,9 @@ func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool
 		f, err := openFolder(path, allowEmpty)
 		if err == nil && options.Given() {
 			return nil, scan.NoContainer(path, catalog.Listed)
+		}
+		if err == nil && o.Root != "" {
+			return nil, catalog.NewError(fault.KindArgument, path, "root is for an index of containers, and this is a folder of images")
 		}
 		if err == nil || fault.KindOf(err) != fault.KindEmpty {
 			return f, err

@@ -15,6 +15,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/processors"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // verifier checks one dataset. What is wrong with it is a Place in the report; an error is for
@@ -40,13 +41,16 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	if err := c.Options.check(); err != nil {
 		return Report{}, err
 	}
-	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir, Root: c.Root})
+	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir, Root: c.Root, Storage: c.Storage})
 	if err != nil {
 		return Report{}, err
 	}
 	defer d.Release()
 	if d.Kind() == catalog.Listed {
 		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
+	}
+	if d.Away() && d.Kind() == catalog.Indexed {
+		return Report{}, catalog.NewError(fault.KindUnsupported, d.Root(), "this is an image folder in a store of objects, of which single files are not verified yet; a packed dataset there is")
 	}
 	t.setTotal(d.Len())
 	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(blocks.MostCached)}
@@ -60,7 +64,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	}
 	found, known := v.places.all.sorted(), v.places.known.sorted()
 	return Report{
-		Path: c.Source, Kind: d.Kind().String(), OK: found.Total == 0, Rows: d.Len(), Shards: len(d.Shards()), Bytes: v.bytes.Load(),
+		Path: remote.Display(c.Source), Kind: d.Kind().String(), OK: found.Total == 0, Rows: d.Len(), Shards: len(d.Shards()), Bytes: v.bytes.Load(),
 		Seconds: time.Since(begin).Seconds(), Fingerprint: d.Fingerprint(), Faults: found,
 		KnownFaults: known.Total, Known: known.Listed,
 	}, nil

@@ -25,7 +25,7 @@ type reader struct {
 	seek   mmap.Buffer // the seek points stored of it
 	points []byte      // and those found
 	path   string
-	file   *os.File
+	file   readable
 	size   int64
 	mtime  int64
 }
@@ -61,14 +61,18 @@ func (r *reader) close() {
 	}
 }
 
-// open makes path the file that is read.
-func (r *reader) open(path string) error {
+// open makes path the file that is read, or the shard where it lies in a store.
+func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) error {
 	if r.file != nil && r.path == path {
 		return nil
 	}
 	if r.file != nil {
 		r.file.Close()
 		r.file = nil
+	}
+	if away != nil {
+		r.file, r.path, r.size = &window{ctx: ctx, shard: away}, path, away.Size()
+		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -99,7 +103,11 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 		}
 		record := v.seekRecord(r, s, key)
 		p := Place{File: path, Record: i, Key: key, Offset: s.Offset}
-		if err := r.open(path); err != nil {
+		var away *catalog.Shard
+		if int(s.Shard) < len(v.ends) {
+			away = v.dataset.Shard(int(s.Shard))
+		}
+		if err := r.open(ctx, path, away); err != nil {
 			if v.dataset.Kind() == catalog.Indexed { // of a missing shard, checkShard speaks once
 				p.Expected, p.Found, p.Text = "the file that was indexed", catalog.Reason(err), "the file cannot be read"
 				v.places.add(p)
@@ -222,6 +230,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // may have changed since, so a verdict that is about a limit is not compared.
 func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
 	again := &record{item: item{seq: s.Index, key: p.Key, path: p.File}, data: r.image, length: s.Length}
+	if s.Pixels != nil {
+		file, err := s.Pixels.PPM(r.image)
+		if err != nil {
+			v.note(catalog.NewError(fault.KindMemory, p.File, "%v", err))
+			return
+		}
+		again.data, again.length = file, int64(len(file))
+	}
 	if err := r.decode.inspect(again); err != nil {
 		v.note(err)
 		return
@@ -238,6 +254,9 @@ func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
 			known.Text = "found " + s.Verdict.String() + " when it was packed or indexed"
 		}
 		v.places.addKnown(known)
+	}
+	if s.Pixels != nil { // pixels have no facts but their size, which stands in the index alone
+		again.facts = s.Facts
 	}
 	if again.verdict == catalog.Limit || s.Verdict == catalog.Limit {
 		return

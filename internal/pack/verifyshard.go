@@ -22,32 +22,28 @@ func (v *verifier) checkShard(ctx context.Context, n int) {
 		v.places.add(Place{File: path, Record: record, Key: v.keyOf(record), Offset: offset,
 			Expected: fmt.Sprint(expected), Found: fmt.Sprint(found), Text: text})
 	}
-	f, err := os.Open(path)
+	f, size, err := v.openShard(ctx, n)
 	if err != nil {
-		v.note(catalog.IOError(path, "cannot open the shard", err))
+		v.note(err)
 		return
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		v.note(catalog.IOError(path, "cannot stat the shard", err))
-		return
-	}
-	if info.Size() != shard.Size {
-		at(-1, info.Size(), shard.Size, info.Size(), "the shard's size in bytes")
+	if size != shard.Size {
+		at(-1, size, shard.Size, size, "the shard's size in bytes")
 	}
 	if v.dataset.Kind() == catalog.Contained {
 		// What else stands in a container of others is their business; its rows are compared with its bytes.
-		if ends, err := catalog.EndsOf(f, info.Size()); err != nil {
+		if ends, err := catalog.EndsOf(f, size); err != nil {
 			v.note(catalog.IOError(path, "cannot read the container", err))
 		} else if found := fmt.Sprintf("%08x", ends); found != shard.Ends {
 			at(-1, -1, shard.Ends, found, "the checksum of the container's first and last bytes")
 		}
+		v.checkOwn(ctx, f, path, size, at)
 		return
 	}
 	// Rows are in the order of members, so one walk beside one counter compares all of them.
 	next, end := v.ends[n]-shard.Rows, v.ends[n]
-	w := formats.NewTarWalker(f, info.Size())
+	w := formats.NewTarWalker(f, size)
 	for ctx.Err() == nil {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
@@ -77,6 +73,27 @@ func (v *verifier) checkShard(ctx context.Context, n int) {
 	if offset, marked := w.End(); !marked {
 		at(-1, offset, "two blocks of zeros", "the end of the file", "the archive's end is not marked")
 	}
+}
+
+// openShard opens a shard, wherever it lies, and says how long it is.
+func (v *verifier) openShard(ctx context.Context, n int) (readable, int64, error) {
+	if away := v.dataset.Shard(n); away != nil {
+		// Another length than the manifest's is an error of the first read.
+		w := &window{ctx: ctx, shard: away}
+		_, err := w.ReadAt(make([]byte, 1), 0)
+		return w, away.Size(), err
+	}
+	path := v.dataset.ShardPath(n)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, catalog.IOError(path, "cannot open the shard", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, catalog.IOError(path, "cannot stat the shard", err)
+	}
+	return f, info.Size(), nil
 }
 
 func (v *verifier) keyOf(record int64) string {

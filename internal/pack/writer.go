@@ -18,6 +18,7 @@ import (
 type WriterConfig struct {
 	Options
 	SeekOptions
+	RecodeOptions
 	Destination string          `json:"destination"`
 	ShardBytes  int64           `json:"shard_bytes"`
 	Overwrite   bool            `json:"overwrite"`
@@ -60,6 +61,9 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return nil, err
 	}
+	if err := c.RecodeOptions.check(); err != nil {
+		return nil, err
+	}
 	if c.Destination == "" {
 		return nil, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
@@ -77,7 +81,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.raise = c.OnFault == RaiseFaults
+	o.raise, o.lossy = c.OnFault == RaiseFaults, c.lossy()
 	return &Writer{config: c, output: o, keys: newKeySet(), track: NewTracker()}, nil
 }
 
@@ -202,6 +206,7 @@ func (w *Writer) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.items, w.done, w.cancel = make(chan *item), make(chan struct{}), cancel
 	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek, w.track)
+	f.recode = w.config.RecodeOptions
 	go func() {
 		defer close(w.done)
 		defer func() {

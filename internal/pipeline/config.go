@@ -33,6 +33,7 @@ type Config struct {
 	Epoch, Position int64 // where the stream begins, as in SeekTo
 	Threads         int   // decode workers; threads.Default
 	Prefetch        int   // batches; 2
+	FetchAhead      int64 // bytes of a dataset in a store of objects that are read ahead; 512 MB
 	ReadAhead       int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
 	OnError         Policy
 	VerifyCRC       bool
@@ -68,8 +69,21 @@ func (c *Config) complete() error {
 	if c.Prefetch == 0 {
 		c.Prefetch = defaultPrefetch
 	}
-	if c.ReadAhead == 0 {
+	switch {
+	case c.FetchAhead == 0:
+		c.FetchAhead = defaultFetchAhead
+	case c.FetchAhead < leastFetchAhead || c.FetchAhead > mostFetchAhead:
+		return catalog.NewError(fault.KindArgument, "", "fetch_ahead is %d (expected %d to %d bytes)", c.FetchAhead, leastFetchAhead, int64(mostFetchAhead))
+	}
+	switch {
+	case c.ReadAhead == 0 && c.Dataset.Away():
+		c.ReadAhead = fetchHorizon
+	case c.ReadAhead == 0:
 		c.ReadAhead = min(max(minReadAhead, readAheadPerThread*c.Threads), readersAtMost)
+	}
+	mostAhead := maxReadAhead
+	if c.Dataset.Away() {
+		mostAhead = fetchHorizon
 	}
 	for _, n := range []struct {
 		name        string
@@ -77,7 +91,7 @@ func (c *Config) complete() error {
 	}{
 		{"num_threads", c.Threads, threads.Most},
 		{"prefetch", c.Prefetch, maxPrefetch},
-		{"read_ahead", c.ReadAhead, maxReadAhead},
+		{"read_ahead", c.ReadAhead, mostAhead},
 	} {
 		if n.value < 1 || n.value > n.most {
 			return catalog.NewError(fault.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)

@@ -76,6 +76,11 @@ func replaceable(e *SampleError) bool {
 	return e.Code != fault.KindInternal && e.Code != fault.KindArgument && e.Code != fault.KindMemory
 }
 
+// outage: a store of objects does not answer, or lets nobody in.
+func outage(e *SampleError) bool {
+	return e.Code == fault.KindUnreachable || e.Code == fault.KindDenied
+}
+
 // fail makes a fault that of the draft, unless an earlier sample's is known.
 func (l *Loader) fail(t task, err *SampleError) {
 	l.mu.Lock()

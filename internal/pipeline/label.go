@@ -39,6 +39,15 @@ func (c *Config) completeLabels() error {
 		if !ok {
 			return catalog.NewError(fault.KindArgument, "", "labels: the dataset has no field %q", label.Field)
 		}
+		if label.Rule.Kind == labels.Image {
+			if field.Type != catalog.Bytes {
+				return label.refused(field, "bytes, those of an encoded image")
+			}
+			if err := label.checkForm(c.Recipe.Phases[0].Views[0].Output()); err != nil {
+				return err
+			}
+			continue
+		}
 		if label.Rule.Kind == labels.Mask {
 			if field.Type != catalog.Bytes && (field.Type != catalog.ArrayType || field.DType != "uint8") {
 				return label.refused(field, "bytes or arrays of uint8")
@@ -53,7 +62,7 @@ func (c *Config) completeLabels() error {
 		if err != nil {
 			return err
 		}
-		label.most = most / width / int64(label.Rule.Kind.Width())
+		label.most = most / width / int64(label.Rule.Width())
 	}
 	return nil
 }
@@ -66,15 +75,19 @@ func (l *Label) refused(f catalog.Field, expected string) error {
 	return catalog.NewError(fault.KindArgument, "", "labels: field %q is %s (expected %s)", l.Field, kind, expected)
 }
 
-// fields are the fields that a label has in a batch: a mask has one tensor; boxes and points have
-// their rows, the original numbers of these rows, and how many there are.
-func (l *Label) fields(number int, size native.Size) []Field {
+// fields are the fields that a label has in a batch beside images of that plan: a mask and an image have
+// one tensor; boxes and points have their rows, the original numbers of these rows, and how many there are.
+func (l *Label) fields(number int, plan *native.Plan) []Field {
+	size, _ := plan.FixedSize()
 	name := func(what string) string { return fmt.Sprintf("%s.%d", what, number) }
 	if l.Rule.Kind == labels.Mask {
 		shape := []int64{int64(size.Height), int64(size.Width)}
 		return []Field{{Name: name("mask"), DType: Uint8, Shape: shape, SampleBytes: shape[0] * shape[1]}}
 	}
-	width := int64(l.Rule.Kind.Width())
+	if l.Rule.Kind == labels.Image {
+		return []Field{l.imageField(name("image"), size, plan.Output())}
+	}
+	width := int64(l.Rule.Width())
 	return []Field{
 		{Name: name("places"), DType: Float32, Shape: []int64{l.most, width}, SampleBytes: 4 * l.most * width},
 		{Name: name("kept"), DType: Int64, Shape: []int64{l.most}, SampleBytes: 8 * l.most},
@@ -84,31 +97,29 @@ func (l *Label) fields(number int, size native.Size) []Field {
 
 // fieldCount is how many fields a label has in a batch.
 func (l *Label) fieldCount() int {
-	if l.Rule.Kind == labels.Mask {
+	if l.Rule.Kind == labels.Mask || l.Rule.Kind == labels.Image {
 		return 1
 	}
 	return 3
 }
 
-// label moves the labels of a sample that was made into place i of the draft.
+// label moves the labels of a sample that was made into place i of the draft. The worker's context still
+// knows the image: of files that no index lists, nothing else knows its size.
 func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key) error {
 	l := w.loader
 	if len(l.config.Labels) == 0 {
 		return nil
 	}
-	plan := l.config.Recipe.Phases[d.phase].Views[0]
-	steps, err := plan.Replay(key, sample.Width, sample.Height)
-	if err != nil {
+	m := motion{plan: l.config.Recipe.Phases[d.phase].Views[0], sample: sample}
+	m.width, m.height = w.context.Size()
+	var err error
+	if m.steps, err = m.plan.Replay(key, m.width, m.height); err != nil {
 		return err
 	}
-	size, _ := plan.FixedSize()
+	m.size, _ = m.plan.FixedSize()
 	to := d.layout.behind()
 	for n := range l.config.Labels {
 		label := &l.config.Labels[n]
-		value, err := l.config.Dataset.FieldValue(sample.Index, label.Field)
-		if err != nil {
-			return err
-		}
 		var at []unsafe.Pointer // where its fields have place i
 		for range label.fieldCount() {
 			place, err := d.place(&to[0], i)
@@ -117,20 +128,51 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 			}
 			at, to = append(at, place), to[1:]
 		}
-		if label.Rule.Kind == labels.Mask {
-			err = w.mask(label, value, steps, sample, at[0], size)
-		} else {
-			err = label.places(value, steps, size, at)
-		}
-		if err != nil {
-			return catalog.NewError(fault.KindBadFile, "", "field %q: %s", label.Field, err)
+		if err := w.moveLabel(label, &m, at); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (w *worker) mask(label *Label, value any, steps []native.Step, sample *catalog.Sample, to unsafe.Pointer, size native.Size) error {
-	width, height := int64(sample.Width), int64(sample.Height)
+// motion is what was done to an image, and what its labels have to follow.
+type motion struct {
+	plan          *native.Plan
+	sample        *catalog.Sample
+	steps         []native.Step
+	width, height uint32      // of the image before
+	size          native.Size // and of the finished one
+}
+
+func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
+	dataset := w.loader.config.Dataset
+	path, err := dataset.FieldFile(m.sample.Index, label.Field)
+	if err != nil {
+		return err
+	}
+	if label.Rule.Kind == labels.Image {
+		return label.blame(w.image(label, path, m, to[0]), m.sample, path)
+	}
+	var value any
+	if path != "" {
+		view, err := w.loader.store.ReadBeside(path, *m.sample, &w.beside)
+		if err != nil {
+			return err
+		}
+		value = view.Bytes() // of a buffer, never of a mapping
+	} else if value, err = dataset.FieldValue(m.sample.Index, label.Field); err != nil {
+		return err
+	}
+	if label.Rule.Kind == labels.Mask {
+		err = w.mask(label, value, m, to[0])
+	} else {
+		err = label.places(value, m.steps, m.size, to)
+	}
+	return label.blame(err, m.sample, path)
+}
+
+func (w *worker) mask(label *Label, value any, m *motion, to unsafe.Pointer) error {
+	width, height := int64(m.width), int64(m.height)
 	var pixels []byte
 	switch v := value.(type) {
 	case []byte:
@@ -144,13 +186,13 @@ func (w *worker) mask(label *Label, value any, steps []native.Step, sample *cata
 		}
 		pixels = v.Data
 	}
-	return w.context.MoveMask(steps, pixels, int32(width), int32(height), label.Rule.Fill, to, int32(size.Width), int32(size.Height))
+	return w.context.MoveMask(m.steps, pixels, int32(width), int32(height), label.Rule.Fill, to, int32(m.size.Width), int32(m.size.Height))
 }
 
 // places writes the boxes or points of one sample; what lies behind them in its rows is zero.
 func (l *Label) places(value any, steps []native.Step, size native.Size, to []unsafe.Pointer) error {
 	array, ok := value.(catalog.Array)
-	width := int64(l.Rule.Kind.Width())
+	width := int64(l.Rule.Width())
 	if !ok || len(array.Shape) != 2 || array.Shape[1] != width || array.Shape[0] > l.most {
 		return fmt.Errorf("an array of shape %v (expected [n %d])", array.Shape, width)
 	}

@@ -94,8 +94,7 @@ func newLayout(views []*native.Plan, moved []Label, batchSize int64) (Layout, er
 		l.Fields = append(l.Fields, Field{Name: name, DType: Int64, SampleBytes: Int64.Bytes()})
 	}
 	for i := range moved {
-		size, _ := views[0].FixedSize()
-		l.Fields = append(l.Fields, moved[i].fields(i, size)...)
+		l.Fields = append(l.Fields, moved[i].fields(i, views[0])...)
 	}
 	if mix := views[0].Mix(); mix != nil {
 		l.Fields = append(l.Fields, mixedFields(mix)...)

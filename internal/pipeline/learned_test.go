@@ -11,18 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/cache"
 	"github.com/headrace/headrace/internal/catalog"
-	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/internal/order"
 )
 
 // Tests keep nothing in the user's cache, nor find anything there.
-func init() { os.Setenv(learned.Variable, "off") }
+func init() { os.Setenv(cache.Variable, "off") }
 
 // cached gives loaders of a test a cache of their own.
 func cached(t testing.TB) string {
 	dir := filepath.Join(t.TempDir(), "cache")
-	t.Setenv(learned.Variable, dir)
+	t.Setenv(cache.Variable, dir)
 	return dir
 }
 
@@ -43,11 +43,15 @@ func learning(t testing.TB, path string, epochs int) (hash string, found, kept i
 	return hash, found, kept
 }
 
+// meanwhile is how many images of a second epoch may be begun before they are learned: two threads are at
+// work, and one of them may still have an image of the first when the other comes to it again.
+const meanwhile = 1
+
 // unlearned is what the same epochs hold without a cache.
 func unlearned(t testing.TB, path string, epochs int) string {
-	dir := os.Getenv(learned.Variable)
-	t.Setenv(learned.Variable, "off")
-	defer t.Setenv(learned.Variable, dir)
+	dir := os.Getenv(cache.Variable)
+	t.Setenv(cache.Variable, "off")
+	defer t.Setenv(cache.Variable, dir)
 	hash, found, kept := learning(t, path, epochs)
 	require.Zero(t, found+kept)
 	return hash
@@ -60,7 +64,7 @@ func TestAListedFolderIsDecodedByThePointsItLearnedToTheSamePixels(t *testing.T)
 	hash, found, kept := learning(t, root, 3)
 	require.Equal(t, want, hash)
 	require.EqualValues(t, 12, kept, "each file once")
-	require.GreaterOrEqual(t, found, int64(24), "from the second epoch on")
+	require.GreaterOrEqual(t, found, int64(24-meanwhile), "from the second epoch on")
 	hash, found, kept = learning(t, root, 3)
 	require.Equal(t, want, hash)
 	require.Zero(t, kept, "what an earlier process learned is known")
@@ -72,12 +76,12 @@ func TestTheSwitchThatIsOffMakesNoCache(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", "")
-	t.Setenv(learned.Variable, "off")
+	t.Setenv(cache.Variable, "off")
 	learning(t, root, 1)
 	entries, err := os.ReadDir(home)
 	require.NoError(t, err)
 	require.Empty(t, entries)
-	t.Setenv(learned.Variable, "")
+	t.Setenv(cache.Variable, "")
 	_, _, kept := learning(t, root, 1)
 	require.EqualValues(t, 4, kept)
 	require.DirExists(t, filepath.Join(home, ".cache", "headrace"))
@@ -86,7 +90,7 @@ func TestTheSwitchThatIsOffMakesNoCache(t *testing.T) {
 func TestASizeThatIsNoneIsAWarningAndTheEpochIsMade(t *testing.T) {
 	root := folder(t, 4)
 	dir := cached(t)
-	t.Setenv(learned.SizeVariable, "much")
+	t.Setenv(cache.SizeVariable, "much")
 	d, err := catalog.Open(root, catalog.Options{})
 	require.NoError(t, err)
 	defer d.Release()
@@ -133,7 +137,7 @@ func TestFilesThatAreReplacedWithTheirSizeAndTimeKeptGiveTheirOwnPixels(t *testi
 	hash, found, kept := learning(t, root, 2)
 	require.Equal(t, want, hash)
 	require.EqualValues(t, images, kept, "learned anew")
-	require.GreaterOrEqual(t, found, int64(images))
+	require.GreaterOrEqual(t, found, int64(images-meanwhile))
 	hash, _, kept = learning(t, root, 2)
 	require.Equal(t, want, hash)
 	require.Zero(t, kept)
@@ -196,6 +200,6 @@ func TestFilesThatAreDamagedFailAsTheyDoWithoutACache(t *testing.T) {
 	}
 	with := fails()
 	require.Contains(t, with, files[0])
-	t.Setenv(learned.Variable, "off")
+	t.Setenv(cache.Variable, "off")
 	require.Equal(t, fails(), with)
 }

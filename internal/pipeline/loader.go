@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/store"
+	"github.com/headrace/headrace/internal/trace"
 	"github.com/headrace/headrace/native"
 )
 
@@ -54,6 +55,9 @@ type Loader struct {
 	report    report
 	stretches stretches
 	stalls    stalls
+
+	trace   atomic.Pointer[trace.Trace] // or nil; workers look at it once a sample
+	tracing sync.Mutex                  // held while that changes
 
 	ready  chan struct{} // holds one token when a waiting Next should look again
 	closed chan struct{} // closed by Close
@@ -100,7 +104,7 @@ func Open(c Config) (*Loader, error) {
 			l.undo()
 			return nil, err
 		}
-		l.workers = append(l.workers, &worker{loader: l, context: context})
+		l.workers = append(l.workers, &worker{loader: l, context: context, number: len(l.workers)})
 	}
 	var wrong string
 	if l.learned, wrong = learned.Open(); wrong != "" && warning == "" {
@@ -113,11 +117,21 @@ func Open(c Config) (*Loader, error) {
 		l.undo()
 		return nil, err
 	}
+	if c.Dataset.Away() {
+		l.pace.ahead.Store(true) // for good: nobody waits for a network in a decode thread
+		l.ahead.fetch()
+	}
+	if costs := c.shuffledChunks(); costs != "" && l.warning == "" {
+		l.warning = costs
+	}
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
 	for _, w := range l.workers {
 		l.group.Go(w.run)
+	}
+	if l.ahead.fetcher != nil {
+		l.group.Go(l.ahead.plan)
 	}
 	go l.reap()
 	return l, nil
@@ -168,6 +182,10 @@ func (l *Loader) Close() {
 		l.cancel(l.stream)
 		l.work.Broadcast()
 		l.ahead.door.Broadcast()
+		l.store.Stop()
+		if l.ahead.fetcher != nil {
+			l.ahead.fetcher.Stop()
+		}
 		l.notify()
 		close(l.closed)
 		l.event.close()
@@ -182,6 +200,9 @@ func (l *Loader) Close() {
 	case <-l.gone:
 	case <-time.After(closeGrace):
 	}
+	// Behind the last sample; without those of a read that hangs. Whoever wants to know what writing met
+	// ends the trace before.
+	_ = l.EndTrace()
 }
 
 // reap gives everything back when the last goroutine has ended, which for a stuck read may be

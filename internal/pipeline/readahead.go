@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fetch"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/mmap"
 )
@@ -15,6 +16,7 @@ type record struct {
 	draft  *draft
 	i      int64
 	sample catalog.Sample
+	want   fetch.Want // of what lies in a store of objects
 	view   mmap.View
 	seek   points
 	err    error
@@ -49,6 +51,8 @@ type readAhead struct {
 	reading int   // records in the hands of readers
 	bytes   int64 // of all records that are in use
 	most    int64 // what bytes may be, unless it is one record
+
+	fetcher *fetch.Fetcher // in the readers' place where the dataset lies in a store of objects, else nil
 }
 
 // init makes nothing yet: a Loader whose reads are fast never has a reader.
@@ -75,8 +79,8 @@ func (a *readAhead) start() {
 			a.free = append(a.free, &records[i])
 			a.all = append(a.all, &records[i])
 		}
-		for range 1 + more {
-			l.group.Go(a.read)
+		for number := range 1 + more {
+			l.group.Go(func() { a.read(number) })
 		}
 	}
 	a.door.Signal()
@@ -86,7 +90,7 @@ func (a *readAhead) start() {
 func (a *readAhead) wake() { a.door.Signal() }
 
 // read is one reader.
-func (a *readAhead) read() {
+func (a *readAhead) read(number int) {
 	l := a.loader
 	for {
 		r := a.admit()
@@ -98,27 +102,33 @@ func (a *readAhead) read() {
 			r.view, r.seek, r.err = l.readBoth(r.sample, &r.buffer, &r.points)
 		}
 		took := time.Since(began)
+		l.noteRead(number, r, began, took)
 		l.mu.Lock()
 		// The length is known for certain now, of listed folders for the first time.
 		l.readers.read(r.view.Length, took)
-		a.reading--
 		a.charge(r, r.view.Length)
-		switch {
-		case r.draft.stream.cancelled.Load() || r.draft.refused:
-			d := r.draft
-			a.recycle(r)
-			l.finish(d, 1)
-		// Workers get only what they can decode at once, so that none of them ever holds a record
-		// and waits for a slot.
-		case r.draft.open.Load():
-			a.hand(r)
-		default:
-			r.draft.early = append(r.draft.early, r)
-		}
+		a.arrived(r)
 		if l.pace.readerRead() {
 			l.work.Broadcast()
 		}
 		l.mu.Unlock()
+	}
+}
+
+// arrived takes what was read, with the lock held.
+func (a *readAhead) arrived(r *record) {
+	a.reading--
+	switch {
+	case r.draft.stream.cancelled.Load() || r.draft.refused:
+		d := r.draft
+		a.recycle(r)
+		a.loader.finish(d, 1)
+	// Workers get only what they can decode at once, so that none of them ever holds a record
+	// and waits for a slot.
+	case r.draft.open.Load():
+		a.hand(r)
+	default:
+		r.draft.early = append(r.draft.early, r)
 	}
 }
 
@@ -175,7 +185,7 @@ func (a *readAhead) claim() *record {
 			return r
 		}
 		// Batches may be smaller than the depth, so reading runs ahead of the window.
-		if !s.advance(l.config.window() + l.config.ReadAhead) {
+		if !s.advance(a.drafts(s)) {
 			return nil
 		}
 		if l.idle > 0 && s.unopened(l.config.window()) != nil {
@@ -183,6 +193,15 @@ func (a *readAhead) claim() *record {
 		}
 	}
 	return nil
+}
+
+// drafts is how many may be under way. Of the next epoch, which may never be asked for, a store of
+// objects is asked for no more than the batches that are opened.
+func (a *readAhead) drafts(s *stream) int {
+	if a.fetcher != nil && !s.submitted && s.planEpoch > s.epoch {
+		return a.loader.config.window()
+	}
+	return a.loader.config.window() + a.loader.config.ReadAhead
 }
 
 // charge counts a record with so many bytes, with the lock held.
@@ -226,6 +245,9 @@ func (a *readAhead) done(r *record) {
 // recycle makes a record free for the next sample, with the lock held.
 func (a *readAhead) recycle(r *record) {
 	a.charge(r, 0)
+	if a.fetcher != nil {
+		a.fetcher.Free(&r.want)
+	}
 	r.draft, r.view, r.seek, r.err = nil, mmap.View{}, points{}, nil
 	a.free = append(a.free, r)
 	a.door.Signal()
@@ -238,10 +260,16 @@ func (a *readAhead) drop(s *stream) {
 		a.recycle(r)
 		a.loader.finish(d, 1)
 	}
+	if a.fetcher != nil {
+		a.dropFetched()
+	}
 }
 
 // release gives the memory of all records back, when no goroutine is left.
 func (a *readAhead) release() {
+	if a.fetcher != nil {
+		a.fetcher.Close()
+	}
 	for _, r := range a.all {
 		r.buffer.Free()
 		r.points.Free()

@@ -1,16 +1,23 @@
 package pipeline
 
 import (
+	"fmt"
 	"time"
+	"unsafe"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/native"
 )
 
+// tiny are images of arrays in files that are copied, many for one call into C; larger ones cost so much
+// more than a call that they are read where they are mapped.
+const tiny = 16 << 10
+
 // inRuns: images of an array in memory need no read, and tiny ones would drown in calls: workers make
 // a run of them in one C call. Those that are mixed, have several views or labels that move go singly.
 func (c *Config) inRuns() bool {
-	if c.Dataset.Kind() != catalog.InMemory || len(c.Labels) > 0 {
+	if !runnable(c.Dataset) || len(c.Labels) > 0 {
 		return false
 	}
 	for _, phase := range c.Recipe.Phases {
@@ -19,6 +26,34 @@ func (c *Config) inRuns() bool {
 		}
 	}
 	return true
+}
+
+func runnable(d *catalog.Dataset) bool {
+	switch d.Kind() {
+	case catalog.InMemory:
+		return true
+	case catalog.Arrays:
+		sample, err := d.Sample(0)
+		return err == nil && sample.Length <= tiny
+	}
+	for _, part := range d.Parts() {
+		if !runnable(part) {
+			return false
+		}
+	}
+	return len(d.Parts()) > 0
+}
+
+// shuffledChunks says what a full shuffle costs of an array whose chunks are compressed and hold several
+// images each; empty where it costs nothing, or all chunks are kept.
+func (c *Config) shuffledChunks() string {
+	count, bytes, rows := c.Dataset.Chunks()
+	if o := c.Order.Config(); !o.Shuffle || o.Window > 0 || rows <= count || bytes <= blocks.MostCached {
+		return ""
+	}
+	return fmt.Sprintf("the images lie in %d compressed chunks of %d images and %d kB on average, of which %d MB are kept: in shuffled order "+
+		"nearly every image costs a whole chunk; shuffle=\"window\" decodes one for its neighbours, and headrace pack makes shards, whose images cost the same in any order",
+		count, rows/count, bytes/count>>10, blocks.MostCached>>20)
 }
 
 // fillRun writes the rows of a draft that the worker has claimed: the one that take has just handed
@@ -38,40 +73,75 @@ func (w *worker) fillRun() {
 	w.loader.finishedRun(d, end-first)
 }
 
-// makeRun makes samples from `first` on and says how many came about before one that did not.
+// makeRun makes samples from `first` on and says how many came about before one that did not, or that is
+// of another array.
 func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	defer func() {
 		// A panic is of the sample at which `fill` meets it again.
 		_ = recover()
 	}()
-	began := time.Now()
-	defer func() { w.decode.Add(int64(time.Since(began))) }()
 	l := w.loader
+	tracing, entered := w.traced(), time.Now()
 	field, plan := &d.layout.Fields[0], l.config.Recipe.Phases[d.phase].Views[0]
 	labels, indices := int64s(d.base, d.layout.labelsOffset(), d.count), int64s(d.base, d.layout.indicesOffset(), d.count)
 	w.rows = w.rows[:0]
 	var pixels *catalog.Pixels
 	var length int64
+	var room []byte
 	for i := first; i < end; i++ {
 		index, draw := d.sample(i)
 		sample, err := l.config.Dataset.Sample(index)
-		if err != nil {
+		if err != nil || pixels != nil && (*sample.Pixels != *pixels || sample.Length != length) {
 			break
 		}
-		at, _ := l.config.Dataset.Bytes(sample)
+		pixels, length = sample.Pixels, sample.Length
+		at, held := l.config.Dataset.Bytes(sample)
+		if !held {
+			l.willNeed(d, i)
+			if at, err = w.copied(sample, &room, end-i); err != nil {
+				break
+			}
+		}
 		to, err := d.place(field, i)
 		if err != nil {
 			break
 		}
 		w.rows = append(w.rows, native.Row{Bytes: at, Sample: uint64(index), Draw: draw, To: to})
 		labels[i], indices[i] = sample.Label, index
-		pixels, length = sample.Pixels, sample.Length
 	}
 	if len(w.rows) == 0 {
 		return 0
 	}
+	began := time.Now()
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch)}
 	done, _ := w.context.Samples(plan, rawOf(pixels), length, uint64(field.SampleBytes), key, w.rows)
+	w.decode.Add(int64(time.Since(began)))
 	w.images.Add(int64(done))
+	if tracing != nil && done > 0 {
+		w.noteRun(tracing, d, first, int64(done), entered)
+	}
 	return int64(done)
+}
+
+// copied reads an image of an array in files into what is left of the room for a run, which is made for
+// the first.
+func (w *worker) copied(sample catalog.Sample, room *[]byte, images int64) (unsafe.Pointer, error) {
+	if int64(len(*room)) < sample.Length {
+		whole, err := w.buffer.Reserve(images * sample.Length)
+		if err != nil {
+			return nil, err
+		}
+		*room = whole
+	}
+	began := time.Now()
+	to := (*room)[:sample.Length]
+	if err := w.loader.store.ReadInto(to, sample); err != nil {
+		return nil, err
+	}
+	*room = (*room)[sample.Length:]
+	took := time.Since(began)
+	if w.read(sample.Length, took); w.loader.pace.workerRead(took) {
+		w.loader.ahead.start()
+	}
+	return unsafe.Pointer(&to[0]), nil
 }

@@ -59,7 +59,11 @@ func (w *worker) fill(t task) {
 			continue
 		}
 		tried++
-		if w.produce(d, t.i, substitute, draw, nil) == nil {
+		again := w.produce(d, t.i, substitute, draw, nil)
+		if outage(failed) && again != nil && outage(again) {
+			break // no sample is at fault, and each would be waited for
+		}
+		if again == nil {
 			if t.i < d.count { // a partner's own rank says so of it
 				l.note(d, Replacement{Epoch: d.epoch, Step: d.step, Place: t.i, Index: index, Key: failed.Key,
 					Substitute: substitute, Err: failed})
@@ -72,9 +76,14 @@ func (w *worker) fill(t task) {
 }
 
 // produce reads and decodes sample `index` into place i of the draft.
-func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *SampleError {
+func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (failed *SampleError) {
 	l := w.loader
 	began := time.Now()
+	tracing := w.traced()
+	seen := part{began: began, row: i, index: index}
+	if tracing != nil {
+		defer func() { w.note(tracing, d, &seen, failed != nil) }()
+	}
 	var sample catalog.Sample
 	var view mmap.View
 	var seek points
@@ -84,10 +93,12 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	} else if sample, err = l.config.Dataset.Sample(index); err == nil {
 		view, seek, err = l.readBoth(sample, &w.buffer, &w.seek)
 		took := time.Since(began)
+		seen.read = took
 		if w.read(view.Length, took); l.pace.workerRead(took) {
 			l.ahead.start()
 		}
 	}
+	seen.bytes = view.Length
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
@@ -118,10 +129,17 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
 	var warnings uint32
+	var called time.Time
+	if tracing != nil {
+		called = time.Now()
+	}
 	if p := sample.Pixels; p != nil {
 		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), key, w.views...)
 	} else {
 		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, key, crc, w.views...)
+	}
+	if tracing != nil {
+		seen.native = time.Since(called)
 	}
 	if err != nil {
 		return l.explain(err, index, sample)
@@ -138,6 +156,9 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) *Samp
 		int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
 	}
 	w.images.Add(1)
+	if seek.Length > 0 {
+		w.points.Add(1)
+	}
 	if d.mixture != nil {
 		if err := w.brought(d, i, index, sample.Label); err != nil {
 			return l.explain(err, index, sample)
@@ -215,6 +236,9 @@ func rawOf(p *catalog.Pixels) *native.Raw {
 // convict says what is wrong with a sample that was found faulty when it was packed or indexed;
 // nil when only a limit was met that is higher now.
 func (w *worker) convict(sample catalog.Sample, view mmap.View) error {
+	if sample.Pixels != nil && sample.Verdict == catalog.Limit {
+		return nil // pixels without a header have no other fault; their checksum is compared when they are taken
+	}
 	// Rare, so the whole file is read anew: its words are more use than a stored verdict.
 	facts, _, err := w.context.Inspect(view.Pointer, view.Length, true)
 	switch {

@@ -76,6 +76,8 @@ func (s *stalls) fill(to *Stats) {
 	to.Batches, to.Samples, to.ConsumerWait = s.batches, s.samples, s.total
 	to.StallP50, to.StallP99, to.StallMax = s.quantile(0.50), s.quantile(0.99), s.longest
 	if s.samples > 0 {
-		to.ImagesPerSecond = float64(s.samples) / time.Since(s.first).Seconds()
+		since := time.Since(s.first).Seconds()
+		to.ImagesPerSecond = float64(s.samples) / since
+		to.BytesPerSecond = float64(to.BytesRead) / since
 	}
 }

@@ -3,12 +3,15 @@ package pipeline
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // counters are a thread's own, added up when somebody asks.
 type counters struct {
 	_        [64]byte // two workers' counters never share a cache line
 	images   atomic.Int64
+	points   atomic.Int64 // of the images, those decoded with seek points
 	bytes    atomic.Int64
 	reading  atomic.Int64 // ns in reads
 	decode   atomic.Int64 // ns in everything else that is work
@@ -26,10 +29,13 @@ func (c *counters) read(bytes int64, took time.Duration) {
 // Stats are totals since Open. Waits are summed over the threads of their stage.
 type Stats struct {
 	Images          int64   // decoded, delivered or not
+	Blocks          int64   // compressed blocks of containers, decoded
 	Batches         int64   // delivered
 	Samples         int64   // in them
 	ImagesPerSecond float64 // delivered, since the first Next
+	WithPoints      int64   // of Images, those whose seek points were in the index or had been learned
 	BytesRead       int64
+	BytesPerSecond  float64       // read, since the first Next
 	Reading         time.Duration // in reads, by workers and readers
 	Decoding        time.Duration
 	ReadWait        time.Duration // workers without bytes
@@ -43,15 +49,19 @@ type Stats struct {
 	QueuedRecords   int  // read ahead and not yet decoded
 	ReadingAhead    bool // readers read, not the workers
 	Threads         int
-	Replaced        int64 // samples replaced in delivered batches
-	Warned          int64 // samples with decoder warnings in them
+	Fetched         remote.Counts // of shards and files in stores, by all loaders of the dataset
+	Merged          int64         // records that were fetched with another one's request
+	AtOnce          int           // requests that may be in flight now
+	Replaced        int64         // samples replaced in delivered batches
+	Warned          int64         // samples with decoder warnings in them
 }
 
 // Stats adds the counters up.
 func (l *Loader) Stats() Stats {
-	s := Stats{Threads: len(l.workers), ReadingAhead: l.pace.slow()}
+	s := Stats{Threads: len(l.workers), ReadingAhead: l.pace.slow(), Blocks: l.store.BlocksDecoded()}
 	add := func(c *counters) {
 		s.Images += c.images.Load()
+		s.WithPoints += c.points.Load()
 		s.BytesRead += c.bytes.Load()
 		s.Reading += time.Duration(c.reading.Load())
 		s.Decoding += time.Duration(c.decode.Load())
@@ -63,6 +73,10 @@ func (l *Loader) Stats() Stats {
 	}
 	// Totals of running threads are never of one moment; each is right by itself.
 	add(&l.readers)
+	if l.ahead.fetcher != nil {
+		s.Fetched = l.config.Dataset.Fetched()
+		_, s.Merged, s.AtOnce = l.ahead.fetcher.Counts()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Those that can be taken now: complete ones behind an incomplete one do not count.

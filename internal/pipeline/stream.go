@@ -116,6 +116,16 @@ func (s *stream) wanting() bool {
 	return s.submitted && len(s.waiting) == 0 && s.opened == len(s.drafts)
 }
 
+// incomplete: an open batch wants samples.
+func (s *stream) incomplete() bool {
+	for _, d := range s.drafts[:s.opened] {
+		if !d.done {
+			return true
+		}
+	}
+	return false
+}
+
 // head is the next draft to deliver, if it is complete.
 func (s *stream) head() *draft {
 	if len(s.drafts) > 0 && s.drafts[0].done {

@@ -15,9 +15,12 @@ type worker struct {
 	context *native.Context
 	buffer  mmap.Buffer // for what it reads itself
 	seek    mmap.Buffer // for the seek points of that
+	beside  mmap.Buffer // for a label of its own file, or an image that is one
 	views   []native.View
 	rows    []native.Row // of a run of images of an array
 	claimed run          // what is left of it
+	number  int          // of the Loader's workers
+	timed   bool         // the context notes times, for a trace
 	counters
 }
 
@@ -48,6 +51,7 @@ func (w *worker) run() {
 	defer threads.Name()()
 	defer w.buffer.Free()
 	defer w.seek.Free()
+	defer w.beside.Free()
 	defer w.context.Close()
 	for {
 		task, ok := w.take()
@@ -137,7 +141,11 @@ func (w *worker) sleep() {
 	// With the window full, or nothing more submitted, and nothing in the readers' hands only the
 	// consumer can help.
 	waited := &w.slotWait
-	if (l.stream.opened < l.config.window() && !l.stream.wanting()) || l.ahead.reading > 0 {
+	reading := l.ahead.reading > 0
+	if l.ahead.fetcher != nil { // which has more in its hands than the consumer will soon want
+		reading = l.stream.incomplete()
+	}
+	if (l.stream.opened < l.config.window() && !l.stream.wanting()) || reading {
 		waited = &w.readWait
 	}
 	began := time.Now()

@@ -35,6 +35,9 @@ var geometry = map[string]builder{
 	"RandomHorizontalFlip": buildHorizontalFlip,
 	"RandomVerticalFlip":   buildVerticalFlip,
 	"Crop":                 buildCrop,
+	"ResizeBox":            buildResizeBox,
+	"Reduce":               buildReduce,
+	"Draft":                buildDraft,
 	"Pad":                  buildPad,
 	"RandomShortestSize":   buildShortestSize,
 	"RandomResize":         buildRandomResize,
@@ -97,6 +100,27 @@ func buildVerticalFlip(v map[string]value) (native.Op, *Error) {
 func buildCrop(v map[string]value) (native.Op, *Error) {
 	return native.Crop{Top: v["top"].integer(0), Left: v["left"].integer(0),
 		Height: v["height"].integer(0), Width: v["width"].integer(0)}, nil
+}
+
+func buildResizeBox(v map[string]value) (native.Op, *Error) {
+	height, width := sizeOf(v["size"])
+	op := native.ResizeBox{Height: height, Width: width, Filter: filterOf(v), Box: [4]float64(v["box"].numbers)}
+	if op.Box[0] >= op.Box[2] || op.Box[1] >= op.Box[3] {
+		return nil, &Error{Argument: "box", Text: fmt.Sprintf("is %v (expected left < right and top < bottom)", op.Box)}
+	}
+	return op, nil
+}
+
+func buildReduce(v map[string]value) (native.Op, *Error) {
+	return native.Reduce{Across: int32(v["factor"].each(0)), Down: int32(v["factor"].each(1))}, nil
+}
+
+func buildDraft(v map[string]value) (native.Op, *Error) {
+	op := native.Reduce{Across: v["factor"].integer(0), Down: v["factor"].integer(0), Draft: native.DraftColours}
+	if v["grey"].on() {
+		op.Draft = native.DraftGrey
+	}
+	return op, nil
 }
 
 func buildPad(v map[string]value) (native.Op, *Error) {

@@ -23,6 +23,8 @@ HINTS = {
     "size": "int | Sequence[int] | Schedule",
     "shorter_or_size": "int | Sequence[int]",
     "length": "int",
+    "multiple": "int",
+    "image_dtype": "str",
     "interval": "Sequence[float]",
     "interpolation": "Any",
     "antialias": "bool | None",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/headrace/headrace/internal/labels"
@@ -35,8 +36,29 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 			r.Fill = fill.integer(0)
 		}
 		return r, nil
+	case "Image":
+		return labels.Rule{Kind: labels.Image, Image: parseForm(v)}, nil
 	}
-	return labels.Rule{}, labelError(field, &Error{Transform: name, Text: "it is no label that moves (expected Boxes, KeyPoints or Mask)"})
+	return labels.Rule{}, labelError(field, &Error{Transform: name, Text: "it is no label that moves (expected Boxes, KeyPoints, Mask or Image)"})
+}
+
+func parseForm(v map[string]value) labels.Form {
+	f := labels.Form{Scale: v["scale"].integer(0), DType: -1}
+	if dtype := v["dtype"]; !dtype.isNull {
+		f.DType = dtypes[dtype.text]
+	}
+	mean, std := v["mean"], v["std"]
+	f.Normalize = !mean.isNull || !std.isNull
+	for c := range f.Mean {
+		f.Std[c] = 1
+		if !mean.isNull {
+			f.Mean[c] = float32(mean.each(c))
+		}
+		if !std.isNull {
+			f.Std[c] = float32(std.each(c))
+		}
+	}
+	return f
 }
 
 func labelError(field string, err *Error) error {
@@ -53,7 +75,8 @@ func labelError(field string, err *Error) error {
 
 // CheckLabels refuses transforms with which torchvision moves no labels: policies, which would have
 // to know them, crops into several images, what mixes images; for places paddings that show the
-// image again; and for masks that are filled as images are, a fill for each channel.
+// image again; for masks that are filled as images are, a fill for each channel; and for images of
+// another scale what has no counterpart in whole pixels of both.
 func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
 	if len(rules) == 0 {
 		return nil
@@ -75,7 +98,10 @@ func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 	if e.NoLabels {
 		return &Error{Index: index, Transform: name, Text: "it moves no labels (expected a transform that does, or no labels)"}
 	}
-	places := slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind != labels.Mask })
+	if err := checkScaled(index, name, e, v, rules); err != nil {
+		return err
+	}
+	places := slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind == labels.Boxes || r.Kind == labels.Points })
 	if mode := v["padding_mode"].text; places && mode != "" && mode != "constant" {
 		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: fmt.Sprintf("is %q (expected \"constant\", for boxes and points have no place in another)", mode)}
 	}
@@ -89,4 +115,29 @@ func checkLabels(index int, raw json.RawMessage, rules []labels.Rule) error {
 		}
 	}
 	return nil
+}
+
+// checkScaled refuses what does not move an image of another scale along with the first one.
+func checkScaled(index int, name string, e *entry, v map[string]value, rules []labels.Rule) error {
+	if !slices.ContainsFunc(rules, func(r labels.Rule) bool { return r.Kind == labels.Image && r.Image.Scale != 1 }) {
+		return nil
+	}
+	const expected = "(expected crops, paddings, flips and quarter turns, or a scale of 1)"
+	if e.NoScale {
+		return &Error{Index: index, Transform: name, Text: "no image of another scale moves with it " + expected}
+	}
+	if v["padding_mode"].text == "reflect" {
+		return &Error{Index: index, Transform: name, Argument: "padding_mode", Text: `is "reflect", which leaves out the edge, a pixel that is larger in an image of another scale (expected another mode, or a scale of 1)`}
+	}
+	if name == "RandomRotation" && !turnsByQuarters(v) {
+		return &Error{Index: index, Transform: name, Argument: "degrees", Text: "leave more than a quarter turn to chance, and no image of another scale moves with that " + expected}
+	}
+	return nil
+}
+
+// turnsByQuarters is a RandomRotation by one angle, 0, 90, 180 or 270 degrees, around the middle.
+func turnsByQuarters(v map[string]value) bool {
+	d := v["degrees"].numbers
+	one := len(d) == 2 && d[0] == d[1] || len(d) == 1 && d[0] == 0
+	return one && math.Mod(d[0], 90) == 0 && v["center"].isNull
 }

@@ -226,6 +226,9 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 	return name, values, nil
 }
 
+// dtypes of finished values, by their names.
+var dtypes = map[string]int32{"uint8": native.Uint8, "float16": native.Float16, "bfloat16": native.BFloat16, "float32": native.Float32}
+
 // output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
 	out := native.Output{SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight, SourceGrey: o.SourceGrey}
@@ -234,8 +237,7 @@ func (o Options) output() (native.Output, error) {
 		names                 map[string]int32
 		to                    *int32
 	}{
-		{"dtype", o.DType, "float32", map[string]int32{"uint8": native.Uint8, "float16": native.Float16,
-			"bfloat16": native.BFloat16, "float32": native.Float32}, &out.DType},
+		{"dtype", o.DType, "float32", dtypes, &out.DType},
 		{"layout", o.Layout, "NCHW", map[string]int32{"NCHW": native.NCHW, "NHWC": native.NHWC}, &out.Layout},
 		{"scale", o.Scale, "div", map[string]int32{"div": native.ScaleDiv, "mul": native.ScaleMul}, &out.Scale},
 		{"mode", o.Mode, "exact", map[string]int32{"exact": native.Exact, "fast": native.Fast}, &out.Mode},

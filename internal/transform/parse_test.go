@@ -40,7 +40,7 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"AdjustContrast": `"factor": 1.5`, "AdjustSaturation": `"factor": 2`, "AdjustSharpness": `"factor": 3`,
 		"AdjustHue": `"factor": -0.5`, "AdjustGamma": `"gamma": 2.2`, "Blur": `"kernel_size": 3, "sigma": 1`,
 		"Affine": `"angle": 10, "translate": [1, 2], "scale": 1.1, "shear": [0, 5]`, "Rotate": `"angle": 90`,
-		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "PermuteChannels": `"permutation": [2, 1, 0]`, "Native": `"function": 4096`,
+		"AffineMap": `"coefficients": [1, 0, 0, 0, 1, 0]`, "ResizeBox": `"size": 5, "box": [0, 1.5, 7, 9]`, "Reduce": `"factor": [3, 2]`, "Draft": `"factor": 4`, "PermuteChannels": `"permutation": [2, 1, 0]`, "Native": `"function": 4096`,
 		"Perspective":        `"coefficients": [1, 0, 0, 0, 1, 0, 0, 0]`,
 		"RandomShortestSize": `"min_size": [7, 8]`, "RandomResize": `"min_size": 7, "max_size": 9`,
 		"TimmAugment": `"config": "rand-m9-mstd0.5-inc1"`, "SolarizeAdd": `"add": 11`, "PillowBlur": `"radius": 1.5`,

@@ -106,6 +106,10 @@ func callsOf(s native.Step) []Call {
 		return []Call{call("crop", map[string]any{"top": s.I[0], "left": s.I[1], "height": s.I[2], "width": s.I[3]})}
 	case native.OpResize:
 		return []Call{resizeCall(s, s.I[0], s.I[1])}
+	case native.OpResizeBox:
+		return []Call{call("resize_box", map[string]any{"size": s.I[:2], "interpolation": interpolation(s.Filter), "box": slices.Clone(s.P[:4])})}
+	case native.OpReduce:
+		return []Call{call("reduce", map[string]any{"factor": slices.Clone(s.I[:2])})}
 	case native.OpResizeShorter:
 		arguments := map[string]any{"size": s.I[0], "interpolation": interpolation(s.Filter)}
 		if s.I[0] == 0 {

@@ -22,6 +22,7 @@ type entry struct {
 	Internal  bool       `json:"internal"`  // of functional, not in a user's list
 	Batch     bool       `json:"batch"`     // done to a batch, not to one sample
 	NoLabels  bool       `json:"no_labels"` // torchvision moves no label with it
+	NoScale   bool       `json:"no_scale"`  // an image of another scale does not move with it
 	Arguments []argument `json:"arguments"`
 }
 

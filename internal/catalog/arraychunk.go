@@ -1,0 +1,75 @@
+package catalog
+
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// ChunkConfig is a stretch of a file that decodes to images of an array.
+type ChunkConfig struct {
+	Offset int64  `json:"offset"` // in the file
+	Stored int64  `json:"stored"` // bytes there
+	Size   int64  `json:"size"`   // bytes once it is decoded
+	Codec  string `json:"codec"`  // "gzip", "zlib", "zstd", "lz4", "lz4 pieces", "blosc" or "plain"
+	Sum    string `json:"sum"`    // of four bytes behind it: "crc32c", "fletcher32", "" for none
+
+	codec uint8
+}
+
+var (
+	chunkCodecs = map[string]uint8{"gzip": blocks.Gzip, "zlib": blocks.Zlib, "zstd": blocks.Zstd,
+		"lz4": blocks.LZ4Sized, "lz4 pieces": blocks.LZ4Pieces, "blosc": blocks.Blosc, "plain": blocks.Plain}
+	chunkSums = map[string]uint8{"": 0, "crc32c": blocks.CRC32C, "fletcher32": blocks.Fletcher32}
+)
+
+// check sees that a chunk lies inside of its file and is within the limit for blocks.
+func (c *ChunkConfig) check(file string, size int64) error {
+	codec, known := chunkCodecs[c.Codec]
+	sum, summed := chunkSums[c.Sum]
+	if c.codec = codec | sum; !known || !summed || !blocks.Known(c.codec) {
+		return NewError(fault.KindArgument, file, "array: a chunk of codec %q with the sum %q", c.Codec, c.Sum)
+	}
+	switch {
+	case c.Stored < 0 || c.Size < 0 || c.Offset < 0:
+		return NewError(fault.KindBadFile, file, "a chunk of the array has %d bytes at %d, %d once it is decoded", c.Stored, c.Offset, c.Size)
+	case c.Stored > blocks.MostBytes || c.Size > blocks.MostBytes:
+		return NewError(fault.KindLimit, file, "%s", fault.Differs("a chunk of the array is too large", fmt.Sprintf("at most %d bytes", int64(blocks.MostBytes)), max(c.Stored, c.Size)))
+	case c.Offset > size-c.Stored:
+		e := NewError(fault.KindTruncated, file, "%s", fault.Differs("the file ends before a chunk of the array does", fmt.Sprintf("%d bytes", c.Offset+c.Stored), size))
+		e.Offset = size
+		return e
+	}
+	return nil
+}
+
+// place is where an image lies that begins so many bytes into what the chunk decodes to.
+func (c *ChunkConfig) place(inner int64) BlockPlace {
+	return BlockPlace{Stored: uint32(c.Stored), Size: uint32(c.Size), Inner: uint32(inner), Codec: c.codec}
+}
+
+func (s *Stretch) String() string {
+	text := fmt.Sprintf("%d %d %d %d", s.File, s.Offset, s.Stride, s.Rows)
+	if s.Chunk != nil {
+		text += fmt.Sprintf(" %d %d %d %d", s.Chunk.Offset, s.Chunk.Stored, s.Chunk.Size, s.Chunk.codec)
+	}
+	return text
+}
+
+// Chunks are the compressed chunks of an array, their bytes once they are decoded, and their images;
+// all 0 where there are none.
+func (d *Dataset) Chunks() (count, bytes, rows int64) {
+	if d.arrays != nil {
+		for i := range d.arrays.stretches {
+			if s := &d.arrays.stretches[i]; s.Chunk != nil {
+				count, bytes, rows = count+1, bytes+s.Chunk.Size, rows+s.Rows
+			}
+		}
+	}
+	for _, part := range d.Parts() {
+		c, b, r := part.Chunks()
+		count, bytes, rows = count+c, bytes+b, rows+r
+	}
+	return count, bytes, rows
+}

@@ -1,0 +1,173 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/mmap"
+)
+
+const (
+	// maxIndexBytes bounds an index that is held in memory: 100 million samples and more.
+	maxIndexBytes = 16 << 30
+	// An index is fetched in pieces, several at once: one connection seldom fills a link.
+	indexPiece  = 8 << 20
+	indexPieces = 8
+)
+
+// openURL opens a dataset that lies in a store, with its manifest and index, both of which are fetched
+// whole. Its seek points stay where they are: to fetch them costs more than they save.
+func openURL(url string, o Options) (*Dataset, error) {
+	shown := remote.Display(url)
+	if o.IndexDir != "" {
+		return nil, NewError(fault.KindArgument, shown, "index_dir is for folders; the index of a dataset in a store lies beside its shards")
+	}
+	if o.Root != "" && !remote.IsURL(o.Root) {
+		return nil, NewError(fault.KindArgument, shown, "%s", fault.Argument("root", o.Root, "an address, as the dataset has one"))
+	}
+	if strings.ContainsAny(path.Base(shown), "*{}") {
+		return nil, noIndexAt(shown)
+	}
+	var d *Dataset
+	var err error
+	for range 3 { // for the reason that openIndexed gives
+		var m *Manifest
+		if m, err = fetchManifest(url, o.Storage); err != nil {
+			return nil, err
+		}
+		if d, err = openAway(url, m, o); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return d, outOfStore(err)
+}
+
+// noIndexAt says what makes an index; containers in a store are not walked whenever they are opened.
+func noIndexAt(shown string) error {
+	return NewError(fault.KindUnsupported, shown, "there is no %s below it, and without its index a dataset in a store is not read; "+
+		"where its files are at hand, make one with: headrace index SOURCE --out INDEX, or headrace pack SOURCE DESTINATION", ManifestName)
+}
+
+func fetchManifest(url string, storage remote.Storage) (*Manifest, error) {
+	at, err := remote.Join(url, ManifestName)
+	if err != nil {
+		return nil, outOfStore(err)
+	}
+	object, err := remote.Open(context.Background(), at, storage)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noIndexAt(remote.Display(url))
+	}
+	if err != nil {
+		return nil, outOfStore(err)
+	}
+	defer object.Close()
+	if object.Size() > maxManifestBytes {
+		return nil, NewError(fault.KindLimit, object.URL(), "the manifest has %d bytes, the limit is %d", object.Size(), maxManifestBytes)
+	}
+	// The text, and what is made of it.
+	if short := headroom.Memory(4 * object.Size()); short != nil {
+		return nil, short
+	}
+	text := make([]byte, object.Size())
+	if err := object.ReadAt(context.Background(), text, 0); err != nil {
+		return nil, outOfStore(err)
+	}
+	return DecodeManifest(object.URL(), text)
+}
+
+// openAway opens the index that a fetched manifest names.
+func openAway(url string, m *Manifest, o Options) (*Dataset, error) {
+	shown := remote.Display(url)
+	place := &away{below: url, storage: o.Storage, shards: make([]Shard, len(m.Shards))}
+	switch {
+	case o.Root != "" && m.Kind != Contained.String():
+		return nil, NewError(fault.KindArgument, shown, "root is for an index of containers, this dataset is %s", m.Kind)
+	case o.Root != "":
+		place.below = o.Root
+	case m.Kind == Contained.String() && m.Root != ".":
+		// A fetched index is not to say what else is read, in this store or on this machine.
+		return nil, NewError(fault.KindArgument, shown, "its containers lie in %.200q, which is not below it; where they are, root= says", string(m.Root))
+	}
+	for n, shard := range m.Shards {
+		place.shards[n] = Shard{away: place, name: shard.Name, size: shard.Size, opening: make(chan struct{}, 1)}
+	}
+	x, err := place.fetchIndex(url, m)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{path: shown, root: remote.Display(place.below), away: place, kind: x.kind, rows: m.Rows, info: m, index: x, classes: m.Classes}
+	d.fingerprint = func() string { return m.Fingerprint }
+	d.refs.Store(1)
+	return d, nil
+}
+
+func (a *away) fetchIndex(url string, m *Manifest) (*index, error) {
+	at, err := remote.Join(url, m.Index.Name)
+	if err != nil {
+		return nil, err
+	}
+	shown := remote.Display(at)
+	if m.Index.Size > maxIndexBytes {
+		return nil, NewError(fault.KindLimit, shown, "the index has %d bytes, the limit is %d", m.Index.Size, int64(maxIndexBytes))
+	}
+	if short := headroom.Memory(m.Index.Size); short != nil {
+		return nil, short
+	}
+	// Its checksums are in the manifest, so that no version has to be asked for.
+	object, err := remote.OpenKnown(at, m.Index.Size, "", a.storage)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	bytes, err := mmap.MakeIndex(shown, m.Index.Size, func(to []byte) error { return readPieces(object, to) })
+	if err != nil {
+		return nil, err
+	}
+	x, err := newIndex(shown, m, bytes)
+	if err != nil {
+		bytes.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// readPieces reads an object whole.
+func readPieces(object *remote.Object, to []byte) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var readers sync.WaitGroup
+	var next atomic.Int64
+	for range min(indexPieces, len(to)/indexPiece+1) {
+		readers.Go(func() {
+			for at := next.Add(indexPiece) - indexPiece; at < int64(len(to)) && ctx.Err() == nil; at = next.Add(indexPiece) - indexPiece {
+				if err := object.ReadAt(ctx, to[at:min(at+indexPiece, int64(len(to)))], at); err != nil {
+					cancel(err) // the first error is the cause; those of the others follow from it
+				}
+			}
+		})
+	}
+	readers.Wait()
+	return context.Cause(ctx)
+}
+
+// outOfStore gives an error of package remote the form that all errors of a dataset have.
+func outOfStore(err error) error {
+	var e *remote.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	place := e.FaultPlace()
+	out := &Error{Kind: e.Kind, File: place.File, Record: -1, Offset: place.Offset, Text: e.Text}
+	if errors.Is(err, fs.ErrNotExist) {
+		out.Err = fs.ErrNotExist
+	}
+	return out
+}

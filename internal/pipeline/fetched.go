@@ -1,0 +1,130 @@
+package pipeline
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fetch"
+	"github.com/headrace/headrace/mmap"
+)
+
+const (
+	defaultFetchAhead = 512 << 20
+	leastFetchAhead   = 1 << 20
+	mostFetchAhead    = 1 << 40
+
+	// fetchHorizon is how many samples ahead of the decoders are looked at for neighbours: the usual
+	// window of a windowed order. They cost 400 bytes each, and are seldom all fetched.
+	fetchHorizon = 16384
+	// fetchRequests are in flight at most.
+	fetchRequests = 256
+	// fetchGap is read rather than a second request sent: less than a millisecond of a link of 100 MB/s.
+	fetchGap = 16 << 10
+	// fetchTogether bytes make a request long enough that its latency is small beside it.
+	fetchTogether = 4 << 20
+	// planAtOnce samples are looked at before requests go out, and between two.
+	planAtOnce = 1024
+)
+
+// fetch makes the records come from a Fetcher and not from readers.
+func (a *readAhead) fetch() {
+	l := a.loader
+	a.fetcher = fetch.New(fetch.Options{
+		Bytes: l.config.FetchAhead, Requests: fetchRequests, Gap: fetchGap, Request: fetchTogether, Done: a.fetched,
+		Retries: func() int64 { return l.config.Dataset.Fetched().Retries },
+	})
+}
+
+// plan goes through the order of samples ahead of the decoders and says what will be wanted.
+func (a *readAhead) plan() {
+	l := a.loader
+	batch := make([]*record, 0, planAtOnce)
+	for {
+		l.mu.Lock()
+		for batch = a.claimSome(batch[:0]); len(batch) == 0 && !l.closing; batch = a.claimSome(batch) {
+			a.door.Wait()
+		}
+		closing := l.closing
+		a.reading += len(batch)
+		l.mu.Unlock()
+		// Outside the lock: the first touch of a part of the index validates it.
+		for _, r := range batch {
+			index, _ := r.draft.sample(r.i)
+			r.sample, r.err = l.config.Dataset.Sample(index)
+			r.want.Owner, r.want.Source, r.want.Direct = r, nil, nil
+			if shard, ok := l.store.Range(r.sample); r.err == nil && ok {
+				r.want.Source, r.want.Offset, r.want.Length = shard, r.sample.Offset, r.sample.Length
+				continue
+			}
+			r.want.Length = max(r.sample.Length, typicalBytes)
+			r.want.Direct = func(context.Context) error {
+				if r.err == nil {
+					r.view, r.seek, r.err = l.readBoth(r.sample, &r.buffer, &r.points)
+				}
+				return r.err
+			}
+		}
+		l.mu.Lock()
+		for _, r := range batch {
+			if r.draft.stream.cancelled.Load() || closing {
+				a.arrived(r)
+				continue
+			}
+			a.fetcher.Add(&r.want)
+		}
+		l.mu.Unlock()
+		if closing {
+			return
+		}
+		a.fetcher.Request()
+	}
+}
+
+// claimSome appends the next samples of the stream, with the lock held.
+func (a *readAhead) claimSome(batch []*record) []*record {
+	l := a.loader
+	for len(batch) < cap(batch) && !l.closing {
+		// Made as they are needed: a dataset may be smaller than the horizon.
+		if len(a.free) == 0 && len(a.all) < l.config.ReadAhead {
+			r := new(record)
+			a.free, a.all = append(a.free, r), append(a.all, r)
+		}
+		r := a.claim()
+		if r == nil {
+			break
+		}
+		batch = append(batch, r)
+	}
+	return batch
+}
+
+// fetched takes a record from the Fetcher.
+func (a *readAhead) fetched(w *fetch.Want) {
+	r, l := w.Owner.(*record), a.loader
+	if w.Direct == nil {
+		if r.err = l.store.Explain(w.Err, r.sample); r.err == nil && w.Length > 0 {
+			r.view = mmap.View{Pointer: unsafe.Pointer(&w.Bytes[0]), Length: w.Length}
+		}
+	} else if r.err == nil {
+		r.err = w.Err // it was not read
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readers.read(r.view.Length, w.Took)
+	a.arrived(r)
+}
+
+// dropFetched gives up what was planned for a cancelled stream, with the lock held. What is under way
+// comes back by itself, and soon.
+func (a *readAhead) dropFetched() {
+	for _, w := range a.fetcher.Drop() {
+		r := w.Owner.(*record)
+		a.reading--
+		d := r.draft
+		a.recycle(r)
+		a.loader.finish(d, 1)
+	}
+}
+
+var _ fetch.Source = (*catalog.Shard)(nil)
