@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from headrace import accelerate, functional, samplers, transforms
+    from headrace import accelerate, functional, metrics, samplers, transforms
     from headrace._translate.registered import register
     from headrace._translate.translation import from_torchvision
     from headrace.dataloader import DataLoader
     from headrace.dataset import Dataset, Sample
+    from headrace.diagnosing import doctor
     from headrace.explaining import explain
     from headrace.installing import install, uninstall
     from headrace.loader import Loader
+    from headrace.planning import plan
     from headrace.torch import IterableDataset
     from headrace.writing import Writer, index, pack, verify
 
@@ -33,12 +35,15 @@ __all__ = [
     "Sample",
     "Writer",
     "accelerate",
+    "doctor",
     "explain",
     "from_torchvision",
     "functional",
     "index",
     "install",
+    "metrics",
     "pack",
+    "plan",
     "register",
     "samplers",
     "transforms",
@@ -64,12 +69,23 @@ _HOMES = {
     "install": "installing",
     "uninstall": "installing",
     "Writer": "writing",
+    "doctor": "diagnosing",
+    "plan": "planning",
     "index": "writing",
     "pack": "writing",
     "verify": "writing",
 }
 _OF_TORCH = ("DataLoader", "IterableDataset", "accelerate", "explain", "install", "uninstall")
-_MODULES = ("accelerate", "errors", "functional", "lightning", "samplers", "torch", "transforms")
+_MODULES = (
+    "accelerate",
+    "errors",
+    "functional",
+    "lightning",
+    "metrics",
+    "samplers",
+    "torch",
+    "transforms",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ import contextlib
 import copy
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,10 +14,12 @@ import torch.utils.data
 
 from headrace._batch import lending
 from headrace._deferred import deciding
-from headrace._engine import arguments
+from headrace._engine import arguments, tracing
 from headrace._torch import stateful
+from headrace._torch.arrayed import NotItsArrayError
 from headrace._torch.batches import Engine
 from headrace._torch.choosing import layers
+from headrace._torch.engines import Engines
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
 from headrace._torch.kind import Kind, TorchDataLoader, attributes
@@ -31,7 +32,7 @@ from headrace._torch.record import Record
 from headrace._torch.samples import Contents
 from headrace._torch.states import State
 from headrace._transforms.multiview import Views
-from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
+from headrace.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from headrace._deferred.explaining import Explanation
@@ -50,11 +51,12 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     - the dataset is torchvision's ``ImageFolder`` or ``DatasetFolder`` (or a subclass that leaves
       ``__getitem__`` alone) with the default loader and no ``target_transform``, or a
       ``headrace.Dataset``, or ``Subset``s and ``ConcatDataset``s of them; ``samples`` says which
-      files, also where it was edited; at least half of them are JPEG or PNG by name; and
+      files, also where it was edited; at least half of them are by name of kinds that the engine
+      decodes; and
     - its ``transform`` is a ``Compose`` of transforms that ``headrace.from_torchvision`` knows. It
       is looked at anew by each ``iter``.
 
-    A file of a folder that the engine does not read, as a WebP whatever it is called, is decoded by
+    A file of a folder that the engine does not read, as an AVIF whatever its name, is decoded by
     Pillow alone, and the rest stays native; ``stats`` counts them, and one warning names one of
     them. Errors of a folder's files are those of ``headrace.errors`` and Pillow's at once, and so
     ``OSError``s; Pillow's switches ``ImageFile.LOAD_TRUNCATED_IMAGES`` and
@@ -169,8 +171,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         if limits is not None and _without_transform(dataset):
             raise ArgumentError("limits= is for image folders; a headrace.Dataset has its own")
         self.snapshot_every_n_steps = stateful.steps(snapshot_every_n_steps)
-        self._spare: Engine | None = None
-        self._alive: weakref.WeakSet[Engine | Pool] = weakref.WeakSet()
+        self._engines = Engines()
         self.notices = Notices()
         self.record = Record(dataset)
         self._deferring: Deferring | None = None
@@ -290,15 +291,17 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     def _deferred(self) -> Deferring | None:
         """What runs the dataset's own code so that its images are the engine's all the same."""
         if self._deferring is None and self._given is None:
-            self._deferring = deciding.behind(self, self._rows())
+            rows, refused = None, ""
+            try:
+                rows = self._reading.look()[0].rows  # the numbers of samples by indices
+            except NotItsArrayError as failure:
+                refused = str(failure)
+            except UnsupportedError:
+                pass
+            self._deferring = deciding.behind(self, rows)
+            if self._deferring is not None:
+                self._deferring.refused = refused
         return self._deferring
-
-    def _rows(self) -> Any:
-        """The numbers of samples by indices, where the samples are known."""
-        try:
-            return self._reading.look()[0].rows
-        except UnsupportedError:
-            return None
 
     def __iter__(self) -> Any:
         recipe = self.recipe()
@@ -377,29 +380,25 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         return False
 
     def take(self, recipe: Recipe) -> Engine | Pool:
-        """Something that makes batches: the engine of the last epoch where it still serves."""
-        made, spare = recipe.translation, self._spare
-        self._spare = None
-        # Batches are made whole where all images come out in one size; else one by one.
-        whole = made.gives != "PIL image" and made.size is not None and not made.rest
-        if spare is not None and whole and spare.recipe.same_as(recipe):
-            return spare
-        if spare is not None:
-            spare.close()
-        taken = Engine(recipe) if whole else Pool(recipe)
-        self._alive.add(taken)
-        return taken
+        """Something that makes batches."""
+        return self._engines.take(recipe)
 
     def give_back(self, engine: Engine | Pool) -> None:
-        """Keeps an engine for the next epoch, unless there is one already."""
-        if isinstance(engine, Engine) and self._spare is None:
-            try:
-                engine.begin(0, {})
-                self._spare = engine
-                return
-            except HeadraceError:  # it was closed, or belongs to the parent of a forked process
-                pass
-        engine.close()
+        """Takes it back behind the last batch."""
+        self._engines.give_back(engine)
+
+    def trace(self, path: str | os.PathLike[str] | None) -> str | None:
+        """Writes what the engine's threads do from now on to a file, as ``headrace.Loader.trace``.
+
+        Returns:
+            the file's name; None where the trace ended, or begins with the next ``iter``.
+
+        Raises:
+            UnsupportedError: the engine does not make the batches.
+            ArgumentError, OSError: as ``headrace.Loader.trace``.
+        """
+        wanted = tracing.checked(path)
+        return self._engines.trace(wanted, None if wanted is None else self.recipe())
 
     def stats(self) -> dict[str, int]:
         """What was not decoded by the engine, though all else is native.
@@ -417,15 +416,13 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid; a new ``iter`` starts new ones."""
-        for engine in list(self._alive):
-            engine.close()
-        self._spare = None
+        self._engines.close()
         if self._deferring is not None:
             self._deferring.close()
 
     def __getstate__(self) -> dict[str, Any]:
         # To another process go the arguments and the place, not the engine.
-        left = self.__dict__ | dict.fromkeys(("_spare", "_alive", "tracker", "_deferring"))
+        left = self.__dict__ | dict.fromkeys(("_engines", "tracker", "_deferring"))
         left["standing"], left["state"] = copy.copy(self.standing), copy.copy(self.state)
         left["state"].standing = left["standing"]
         for name in ("state_dict", "load_state_dict", "record"):
@@ -437,7 +434,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             DataLoader.__init__(self, **attributes(state))
             return
         self.__dict__.update(state)
-        self._alive, self.tracker, self.record = weakref.WeakSet(), Tracker(), Record(self.dataset)
+        self._engines, self.tracker, self.record = Engines(), Tracker(), Record(self.dataset)
         self._becomes(self._native)
 
     @property

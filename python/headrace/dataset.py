@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
 from headrace._arrays import held, opening
-from headrace._engine import _lib, arguments, containers
+from headrace._engine import _lib, arguments, away, containers, located, pairs
 from headrace._engine import fields as values
 from headrace.errors import ArgumentError, HeadraceError, NoSampleError
 
@@ -67,15 +67,17 @@ class Dataset:
         fingerprint: a short text that differs when the samples differ.
 
     Args:
-        path: the directory; or containers: a tar, zip, TFRecord, MDS, LMDB, Arrow or Parquet
-            file, a folder of such, a pattern as ``"train-{000000..000146}.tar"`` or
-            ``"train-*.tar"``, or a list of paths; or arrays of uint8: .npy, .npz, HDF5, Zarr,
-            .safetensors, .pt, MNIST's IDX or CIFAR's binary files. What they are is found by their
-            content (docs/formats.md). Without an index containers' headers are read now; ``headrace
-            index`` does that once.
-        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "mds", "lmdb", "arrow"
-            or "parquet", or of arrays "npy", "npz", "hdf5", "zarr", "idx", "safetensors", "pt",
-            "cifar10" or "cifar100", where the content leaves a choice; None: found.
+        path: the directory, or its address in a store of objects ("s3://bucket/train.hr",
+            "https://host/train.hr"; docs/object-stores.md); or containers: a tar,
+            zip, TFRecord, RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, a folder of
+            such, a pattern as ``"train-{000000..000146}.tar"`` or ``"train-*.tar"``, or a
+            list of paths; or arrays of uint8: .npy, .npz, HDF5, Zarr, .safetensors, .pt, MNIST's
+            IDX or CIFAR's binary files. What they are is found by their content (docs/formats.md).
+            Without an index containers' headers are read now; ``headrace index`` does that once.
+        format: "webdataset", "tar" (of class folders), "zip", "tfrecord", "recordio", "beton",
+            "mds", "lmdb", "litdata", "arrow" or "parquet", or of arrays "npy", "npz", "hdf5",
+            "zarr", "idx", "safetensors", "pt", "cifar10" or "cifar100", where the content leaves a
+            choice; None: found.
         image: the column of the images; alternatives are separated by ";". None: what has one of
             the usual names.
         label: the column of the labels; "json.NAME" is a member of JSON objects. None: what has one
@@ -93,6 +95,10 @@ class Dataset:
         limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
             ``max_scan_blocks``, where they should differ from the defaults; docs/limits.md says
             what each bounds.
+        storage: of a dataset in a store, what differs from what the store's own tools would take:
+            "endpoint", "region", "path_style", "anonymous".
+        fetch_ahead: bytes of memory for records that a loader fetches from a store ahead of its
+            decode threads, as a number or as text; None: "512MB".
 
     Raises:
         MissingFileError: the directory does not exist.
@@ -117,15 +123,17 @@ class Dataset:
         index_dir: Path | None = None,
         verify_crc: bool = True,
         limits: Mapping[str, int] | None = None,
+        storage: Mapping[str, Any] | None = None,
+        fetch_ahead: int | str | None = None,
     ) -> None:
-        config = opening.config(path, format, image, label, fields, classes, split, layout)
-        if config is None:
-            choices = (format, image, label, fields, classes, split, root)
-            config = containers.config("path", path, *choices)
-        elif root is not None:
-            raise ArgumentError("root= is for an index of containers, and these are arrays")
+        words = containers.Words(format, image, label, fields, classes, split, root)
+        config = opening.source("path", path, words, layout)
         if index_dir is not None:
             config["index_dir"] = arguments.path("index_dir", index_dir)
+        if storage is not None:
+            config["storage"] = away.storage(storage)
+        if fetch_ahead is not None:
+            config["fetch_ahead"] = arguments.size("fetch_ahead", fetch_ahead)
         self._open(config, backend, verify_crc, limits)
         containers.warn_of(self.info)
 
@@ -167,6 +175,50 @@ class Dataset:
         return made
 
     @classmethod
+    def from_pairs(
+        cls,
+        first: Path,
+        second: Path,
+        *,
+        kind: str = "image",
+        suffixes: Sequence[str] = ("", ""),
+        unpaired: str = "error",
+        backend: str = "auto",
+        limits: Mapping[str, int] | None = None,
+    ) -> Dataset:
+        """A dataset of images that each have a second one, in a folder of its own.
+
+        Two files are a pair where their paths below the two folders are the same but for their
+        extensions. Folders are listed as ``ImageFolder`` lists those of its classes, also files
+        that lie directly in them; every label is -1. The second file's bytes are a field, "target"
+        or "mask", which a loader moves with the image: ``labels={"target":
+        hr.transforms.Image(scale=4)}`` or ``labels={"mask": hr.transforms.Mask()}``.
+
+        Args:
+            first: the folder of the images.
+            second: the folder of what belongs to them.
+            kind: "image", whose field is "target"; or "mask", PNG files of one channel or with a
+                palette, whose field is "mask".
+            suffixes: what the names of the first and of the second files end with, in front of
+                their extensions, beside what they have in common: ``("x4", "")`` pairs
+                ``0001x4.png`` with ``0001.png``. Files without their folder's suffix are passed
+                over.
+            unpaired: "error": a file without a partner is one; "skip": it is left out.
+            backend: as for ``Dataset``; second files are read by "pread" alone.
+            limits: as for ``Dataset``; they hold for both files.
+
+        Raises:
+            MissingFileError: one of the folders does not exist.
+            EmptyDatasetError: there is no pair.
+            BadFileError: files have no partner; the sentence names them and the folder. Or two
+                files of a folder differ in their extension alone.
+        """
+        made = cls.__new__(cls)
+        config = pairs.config(first, second, kind, suffixes, unpaired)
+        made._open(config, backend, True, limits)
+        return made
+
+    @classmethod
     def from_arrays(
         cls,
         images: Any,
@@ -199,14 +251,49 @@ class Dataset:
             EmptyDatasetError: there are none.
         """
         config: dict[str, Any] = {"array": held.config(images, layout)}
-        numbers = None
         if classes is not None:
             config["classes"] = arguments.each("classes", classes, arguments.name)
-            numbers = {name: number for number, name in enumerate(config["classes"])}
         rows = config["array"]["stretches"][0]["rows"]
-        config["labels"] = held.labels(labels, rows, numbers)
+        config["labels"] = held.labels(labels, rows, config.get("classes"))
         made = cls.__new__(cls)
         made._open(config, BACKENDS[0], True, limits)
+        return made
+
+    @classmethod
+    def from_locations(
+        cls,
+        files: Iterable[Path],
+        table: Any,
+        classes: Sequence[str] | None = None,
+        *,
+        backend: str = "auto",
+        limits: Mapping[str, int] | None = None,
+    ) -> Dataset:
+        """A dataset of encoded images at places in files that the caller knows.
+
+        It is the way for a container that Headrace does not know: whoever can say where its images
+        lie has a dataset of it, which is read, shuffled, indexed and packed as any other.
+
+        Args:
+            files: the files.
+            table: columns of one length, as a dict of NumPy arrays or an Arrow table, with a row
+                for each sample: "file", the number of one of ``files``; "offset" and "length" of
+                the image in it, in bytes; and where there are such "label" (numbers; texts, which
+                are sorted; -1 or null for none) and "key" (texts that differ; None: CONTAINER/ROW).
+                Every further column is a field: int, float, str or bytes.
+            classes: the class names in the order of their numbers; None: of texts the sorted ones.
+
+        Raises:
+            ArgumentError: a value is impossible, or outside its file; the sentence says the row.
+            DuplicateKeyError: two rows have one key.
+            MissingFileError, SystemFailure: a file cannot be read.
+            EmptyDatasetError: there is no row.
+            UnsupportedError: a column is of a type that no field has.
+        """
+        config = located.config(files, table, classes)
+        made = cls.__new__(cls)
+        made._open(config, backend, True, limits)
+        containers.warn_of(made.info)
         return made
 
     @classmethod
@@ -273,30 +360,44 @@ class Dataset:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._config: dict[str, Any] = state["config"]
         self._handle: _lib.Handle | None = None
+        self._arrays = [array["memory"] for array in held.within(self._config)]
         self._facts: dict[str, Any] = {}
 
     @property
     def handle(self) -> int:
         """The engine's handle of this dataset, which is opened where it is not yet."""
-        if "array" in self._config or "parts" in self._config:
-            held.check_in_place(self._config)
+        for array in self._arrays:
+            array.check_in_place()
         if self._handle is None:
-            self._handle = _lib.opened("hr_dataset_open", self._config)
-            if arrays := self.arrays:
-                self._handle.keep(dict(enumerate(arrays)))
+            self._handle = self._waited_for(
+                lambda: _lib.opened("hr_dataset_open", self._config), lambda made: made.close()
+            )
+            self.lend_arrays(self._handle)
         return self._handle.value
 
-    def array_config(self) -> dict[str, Any] | None:
-        """What the engine is told of its arrays; None where it is another dataset."""
-        if "array" not in self._config:
-            return None
-        held.check_given_back(self._config)
-        return {name: self._config.get(name) for name in ("array", "labels", "classes")}
-
     @property
-    def arrays(self) -> list[Any]:
-        """The arrays in memory that its images are read from, of all parts."""
-        return [array["memory"].array for array in held.within(self._config)]
+    def away(self) -> bool:
+        """Whether it, or a part of it, lies in a store of objects."""
+        sources = [self._config, *self._config.get("parts", ())]
+        return any(away.is_url(source.get("path")) for source in sources)
+
+    def _waited_for(self, call: Callable[[], Any], forgotten: Callable[[Any], object]) -> Any:
+        return away.patiently(call, forgotten) if self.away else call()
+
+    def lend_arrays(self, handle: _lib.Handle) -> None:
+        """Keeps the arrays in memory that its images are read from until an object that reads them
+        is closed, whatever becomes of the dataset."""
+        if self._arrays:
+            handle.keep({number: one.array for number, one in enumerate(self._arrays)})
+
+    def source_config(self) -> dict[str, Any] | None:
+        """What the engine's jobs are told of it; None where they take no such dataset."""
+        config = self._config
+        if "array" in config:
+            held.check_given_back(config)
+        elif self.kind not in ("scanned", "contained") or "root" in config or "parts" in config:
+            return None
+        return {name: value for name, value in config.items() if name not in _SETTINGS}
 
     @property
     def info(self) -> dict[str, Any]:
@@ -357,9 +458,13 @@ class Dataset:
     def read(self, index: int) -> bytearray:
         """The encoded bytes of a sample, their checksum verified."""
         number = self._number(index)
-        found = self.facts(number)
-        return _lib.answer(
-            "hr_dataset_read", self.handle, number, guess=max(int(found["length"]), 1)
+        found, handle = self.facts(number), self.handle
+        length = max(int(found["length"]), 1)
+        return cast(
+            "bytearray",
+            self._waited_for(
+                lambda: _lib.answer("hr_dataset_read", handle, number, guess=length), len
+            ),
         )
 
     @overload
@@ -403,6 +508,7 @@ class Dataset:
         if self._handle is None:
             return
         self._handle.close()
+        self._arrays = []
         for array in held.within(self._config):
             array["memory"] = None
 
@@ -415,11 +521,17 @@ class Dataset:
     def __repr__(self) -> str:
         parts = self._config.get("parts")
         source = self._config.get("path", "files in place")
+        if away.is_url(source):
+            source = self.info["path"]  # without what is secret in it
         if "array" in self._config:
             inside = "memory" in self._config["array"]
             source = "an array in memory" if inside else "arrays in files"
         if "containers" in self._config:
             source = f"{len(self._config['containers'])} containers"
+        if "locations" in self._config:
+            source = f"{len(self._config['locations']['files'])} files by locations"
+        if "pairs" in self._config:
+            source = self._config["pairs"]["first"]
         if parts is not None:
             source = f"{len(parts)} datasets"
         return f"Dataset({str(source)!r}: {len(self):,} samples, {len(self.classes):,} classes)"
@@ -440,8 +552,10 @@ def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(part, Dataset):
         return {"path": arguments.path(name, part)}, {}
     config = part.__getstate__()["config"]
-    source = {key: value for key, value in config.items() if key not in _SETTINGS}
+    own = (*_SETTINGS, "fetch_ahead")
+    source = {key: value for key, value in config.items() if key not in own}
     source = held.copied(source)  # the part may be closed
     # Of files in place no CRC is known.
-    settings = _SETTINGS[:-1] if "paths" in source or "array" in source else _SETTINGS
+    in_place = any(name in source for name in ("paths", "pairs", "array"))
+    settings = _SETTINGS[:-1] if in_place else _SETTINGS
     return source, {key: config.get(key) for key in settings}

@@ -98,6 +98,18 @@ class MissingFileError(SystemFailure, FileNotFoundError):
     """A file or directory does not exist."""
 
 
+class ChangedError(BadFileError):
+    """An object of a store was replaced after it was opened or indexed."""
+
+
+class DeniedError(HeadraceError, PermissionError):
+    """A store refused: credentials are missing, wrong or not enough."""
+
+
+class UnreachableError(HeadraceError, ConnectionError):
+    """A store did not answer, or failed each time it was asked."""
+
+
 class MemoryShortError(HeadraceError, MemoryError):
     """Memory is short; the sentence says how much was needed."""
 

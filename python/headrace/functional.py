@@ -33,7 +33,9 @@ from headrace._images.ops import (
     permute_channels,
     pillow_blur,
     posterize,
+    reduce,
     resize,
+    resize_box,
     rgb_to_grayscale,
     solarize,
     solarize_add,
@@ -81,8 +83,10 @@ __all__ = [
     "perspective_map",
     "pillow_blur",
     "posterize",
+    "reduce",
     "replay",
     "resize",
+    "resize_box",
     "resized_crop",
     "rgb_to_grayscale",
     "rotate",
@@ -103,7 +107,9 @@ if TYPE_CHECKING:
 def decode(
     data: Encoded, *, limits: Mapping[str, int] | None = None, mode: str = "exact"
 ) -> NDArray[np.uint8]:
-    """Decodes a JPEG or PNG, recognised by content, to what Pillow's ``convert("RGB")`` gives.
+    """Decodes an image to what Pillow's ``convert("RGB")`` gives; its kind is told by its content.
+
+    JPEG, PNG, WebP, GIF, BMP, TIFF and PPM are read: docs/formats.md.
 
     Args:
         data: the encoded file.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -11,7 +12,7 @@ from typing import Any
 from headrace import samplers
 from headrace._batch import columns, lending, mixing, views
 from headrace._batch.moved import Moved
-from headrace._engine import _lib, arguments
+from headrace._engine import _lib, abi, arguments, away, containers, living, tracing
 from headrace._epoch import devices, feed, options, ranks
 from headrace._epoch.arrivals import Arrivals, Submitted
 from headrace._epoch.epoch import Batches, Epoch, Source
@@ -39,9 +40,11 @@ class Loader:
         dataset: a ``Dataset``, or the path of one; or a list of those, for
             ``Dataset.concat`` of them.
         batch_size: samples a batch, on this rank.
+        format, image, label, classes, split, root: of a path, and of each of a list, as for
+            ``Dataset``; a ``Dataset`` that is open was told its own.
         shuffle: a new order each epoch: True: all of the dataset mixed. "window": blocks of
             neighbours mixed, and then all samples of a window, for storage that is slow at random
-            reads.
+            reads, and for containers whose samples lie in compressed blocks.
         seed: what order and augmentations are drawn from.
         drop_last: leave a last, smaller batch out.
         pad: repeat the first samples of the epoch until the last batch is equally long on all
@@ -68,18 +71,24 @@ class Loader:
             processes of ``LOCAL_WORLD_SIZE``.
         prefetch: batches made ahead.
         read_ahead: samples read ahead; None: as many as the storage seems to need.
+        storage: of a dataset in a store of objects that is given by its address, as for
+            ``Dataset``.
+        fetch_ahead: bytes of memory for records that are fetched from a store ahead of the decode
+            threads, as a number or as text; None: what the dataset says, else "512MB".
         timeout: seconds that a batch may take; None: as long as it takes.
-        fields: names of packed fields, "index" or "key" among them, for the third part of a batch.
+        fields: names of fields, "index" or "key" among them, for the third part of a batch. Of
+            containers at a path they are chosen among all columns.
             A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
             the sample's own share) and "box" (int32: top, left, height, width of what is the
             partner's), each for every sample.
         labels: fields that move with the image, and what they are: ``{"boxes":
             hr.transforms.Boxes(sanitize=1), "classes": hr.transforms.Along("boxes"), "mask":
-            hr.transforms.Mask()}``. They are in the third part of a batch: masks as a tensor, boxes
-            and points as a list of one tensor for each image. Ops on colours, erasings and JPEG
-            leave them; policies, ``FiveCrop``, ``MixUp`` and its like are refused with them, as in
-            torchvision. Making the loader looks for the longest row of boxes and points in the
-            whole index.
+            hr.transforms.Mask(), "target": hr.transforms.Image(scale=4)}``. They are in the third
+            part of a batch: masks and images as a tensor, boxes and points as a list of one tensor
+            for each image. Ops on colours, erasings and JPEG leave them; policies, ``FiveCrop``,
+            ``MixUp`` and its like are refused with them, as in torchvision, and with an ``Image``
+            of another scale whatever resizes or turns by less than a quarter. Making the loader
+            looks for the longest row of boxes and points in the whole index.
         rank, world_size: this process's part; None: from torch.distributed or the environment. All
             ranks of a process group then begin every iteration together and compare what the order
             depends on; to read on one of them alone, say ``rank=0, world_size=1``.
@@ -90,7 +99,7 @@ class Loader:
             ``set_epoch(epoch)`` where it has that, and replayed to its place on resume. It is the
             order of all ranks together, unless it shards itself (``num_replicas``).
         window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
-            1,024 stretches of neighbours.
+            1,024 stretches of neighbours; of compressed blocks those of 192 MB at most, decoded.
         pin_memory: batches in memory of PyTorch's pinned allocator. Without an accelerator PyTorch
             cannot pin: then one warning, and ordinary memory.
         device: a CUDA device that batches are copied to, ahead and on a stream of their own;
@@ -112,6 +121,12 @@ class Loader:
         dataset: Dataset | str | os.PathLike[str] | Sequence[Dataset | str | os.PathLike[str]],
         batch_size: int = 1,
         *,
+        format: str | None = None,
+        image: str | None = None,
+        label: Any = None,
+        classes: Sequence[str] | None = None,
+        split: str | None = None,
+        root: str | os.PathLike[str] | None = None,
         shuffle: bool | str = False,
         seed: int = 0,
         drop_last: bool = False,
@@ -137,6 +152,8 @@ class Loader:
         rank: int | None = None,
         world_size: int | None = None,
         on_error: str = "raise",
+        storage: Mapping[str, Any] | None = None,
+        fetch_ahead: int | str | None = None,
     ) -> None:
         self._batch_fn = arguments.callback("batch_fn", batch_fn)
         self._device = devices.resolve(device)
@@ -167,33 +184,41 @@ class Loader:
             "num_threads": options.optional("num_threads", num_threads),
             "prefetch": arguments.count("prefetch", prefetch, 1),
             "read_ahead": options.optional("read_ahead", read_ahead),
+            "fetch_ahead": 0 if fetch_ahead is None else arguments.size("fetch_ahead", fetch_ahead),
         }
         self._part = ranks.checked(rank, world_size)
-        self.dataset = _opened(dataset)
+        words_of_path = containers.Words(format, image, label, None, classes, split, root)
+        self.dataset = _opened(dataset, words_of_path, storage)
         self._mixes = mixing.mixes_any(transform)
-        with_fields = self._take_fields(fields, labels, output)
+        last = layout == "channels_last"
+        with_fields = self._take_fields(fields, labels, output, last)
         self._lender = None
         if pin_memory or self._device:
             self._lender = lending.lender(output, own=self._device is None)
         arrange = transform.arrange if isinstance(transform, Views) else None
-        last = layout == "channels_last"
         self._view = views.viewer(
             output, dtype, last, with_fields, self._lender, arrange, self._mixes
         )
         self.position = Position()
         self._steps = self._length = 0  # of an epoch of Headrace's own order
+        self._stretches: str | None = None  # checksum of the compressed blocks that it goes by
         self._engine: _lib.Handle | None = None
+        self._trace: str | None = None  # where one is written that was asked for
         self._opened_for: tuple[int, int, int] = (0, 0, 0)
         # Opened now: an impossible transform is refused here, and the first batch is under way.
         self._open()
 
     def _take_fields(
-        self, fields: Sequence[str] | None, labels: Mapping[str, Any] | None, output: str
+        self,
+        fields: Sequence[str] | None,
+        labels: Mapping[str, Any] | None,
+        output: str,
+        channels_last: bool,
     ) -> bool:
         """Looks for what a batch has besides images and labels; whether that is anything."""
         beside = tuple(mixing.FIELDS) if self._mixes else ()
         self._fields = columns.known(self.dataset, () if fields is None else fields, beside)
-        self._moved = Moved(self.dataset, labels, self._fields, output)
+        self._moved = Moved(self.dataset, labels, self._fields, output, channels_last)
         self._config["labels"] = self._moved.config()
         return bool(self._fields or self._moved)
 
@@ -213,15 +238,17 @@ class Loader:
                 config["rank"], config["world_size"] = wanted[:2]
                 config["position"] = position
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
+            living.add(self._engine)
+            tracing.opened(self._engine, self._trace)
             # The engine is not closed at exit, where the process frees everything: closing would
             # wait for a read that hangs, and raise ClosedError in threads that still iterate.
-            if arrays := self.dataset.arrays:  # which the dataset's close gives back
-                self._engine.keep(dict(enumerate(arrays)))
+            self.dataset.lend_arrays(self._engine)
             self._engine.close.atexit = False
             self._opened_for = wanted
             if self._own_order:
                 info = self._info()
                 self._steps, self._length = info["steps"], info["length"]
+                self._stretches = info.get("stretches")
             if self._lender is not None:
                 slot_bytes = int(self._info()["slot_bytes"])
                 self._lender.serve(self._engine, slot_bytes, self._config["prefetch"])
@@ -292,6 +319,9 @@ class Loader:
             arrivals = Arrivals(handle, seek)
         else:
             arrivals = Submitted(handle, epoch, position // self.step_samples)
+        if self._lender is not None:
+            arrivals.returned = self._lender.returned
+        if isinstance(arrivals, Submitted):
             chosen = self._feed(origin, arrivals)
             begun.drawn = chosen.drawn
         if self._part == (None, None):
@@ -319,9 +349,13 @@ class Loader:
             (rank, world_size),
             self.batch_size,
             self.drop_last,
-            (self._config["prefetch"], self._config["read_ahead"]),
+            (self._config["prefetch"], self._config["read_ahead"] or self._far()),
             self._pad,
         )
+
+    def _far(self) -> int:
+        """Samples that a store of objects wants to be told ahead; 0: what the feed takes itself."""
+        return feed.SAMPLES_FETCHED if self.dataset.away else 0
 
     def _whose(self) -> list[int]:
         """Whose order a sampler gives: all ranks', or that of this one of so many."""
@@ -337,7 +371,7 @@ class Loader:
             facts["first samples of the sampler"] = chosen.head()
         return facts
 
-    def view(self, batch: _lib.Batch) -> tuple[Any, ...]:
+    def view(self, batch: abi.Batch) -> tuple[Any, ...]:
         """The tensors of a batch that was received."""
         if not self._fields and not self._moved:
             return self._view(batch)
@@ -377,6 +411,8 @@ class Loader:
         }
         if config["window"]:
             found["window"] = config["window"]
+        if self._stretches:
+            found["stretches"] = self._stretches
         if config["sampler"]:
             text = _lib.to_text(config["sampler"])
             found["sampler"] = hashlib.sha256(text).hexdigest()[:32]
@@ -398,7 +434,7 @@ class Loader:
                 f"the state is of another dataset: its fingerprint is "
                 f"{state.get('fingerprint')!r}, that of {self.dataset} {mine['fingerprint']!r}"
             )
-        for name in ("version", "samples", "shuffle", "window", "sampler"):
+        for name in ("version", "samples", "shuffle", "window", "stretches", "sampler"):
             if state.get(name) != mine.get(name):
                 raise ArgumentError(
                     f"the state has {name}={state.get(name)!r}, the loader {mine.get(name)!r}"
@@ -417,12 +453,43 @@ class Loader:
         self.position.go_to(epoch, position, drawn)
 
     def stats(self) -> dict[str, Any]:
-        """What the engine measured since it was opened: rates, waits by stage, stalls, slots."""
+        """What the engine measured since it was opened.
+
+        Returns:
+            rates, totals, waits by stage, stalls and queues; ``headrace.metrics.FIELDS`` says of
+            each field what it is.
+        """
         return dict(self._info()["stats"])
 
     def report(self) -> list[dict[str, Any]]:
         """The samples that ``on_error="replace"`` replaced: epoch, step, index, key, error, ..."""
         return list(self._info()["report"])
+
+    def trace(self, path: str | os.PathLike[str] | None) -> str | None:
+        """Writes what the loader's threads do from now on to a file for Chrome and Perfetto.
+
+        It is complete after ``close()`` or ``trace(None)``. The environment variable
+        ``HEADRACE_TRACE`` asks for one of each loader, as soon as it is opened.
+
+        Args:
+            path: of the file, which is written over; None ends the trace. Where this process wrote
+                one there before, or another process does now, a number goes into the name, as in
+                ``run-2.json``.
+
+        Returns:
+            the file's name; None where the trace ended.
+
+        Raises:
+            ArgumentError: ``path`` is none, or of something else than a file.
+            OSError: the file cannot be written, or not all of it could.
+        """
+        self._trace = tracing.checked(path)
+        self._open()
+        assert self._engine is not None
+        if self._trace is None:
+            tracing.end(self._engine)
+            return None
+        return tracing.begin(self._engine, self._trace)
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(
@@ -433,6 +500,7 @@ class Loader:
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid."""
         if self._engine is not None:
+            tracing.close(self._engine)
             self._engine.close()
         if self._owns_dataset:
             self.dataset.close()
@@ -444,10 +512,34 @@ class Loader:
         self.close()
 
 
-def _opened(dataset: Any) -> Dataset:
+def _opened(dataset: Any, words: containers.Words, storage: Mapping[str, Any] | None) -> Dataset:
     """What ``Loader`` takes for a dataset."""
     if isinstance(dataset, Dataset):
+        words.refuse_with("dataset")
+        if storage is not None:
+            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
         return dataset
-    if isinstance(dataset, list | tuple):
+    given = {name: value for name, value in words._asdict().items() if value is not None}
+    if not isinstance(dataset, list | tuple):
+        path = arguments.found_path(arguments.path("dataset", dataset))
+        return Dataset(path, storage=storage, **given)
+    if not given and storage is None:
         return Dataset.concat(dataset)
-    return Dataset(arguments.found_path(arguments.path("dataset", dataset)))
+    for number, part in enumerate(dataset):
+        if isinstance(part, Dataset):
+            words.refuse_with(f"datasets[{number}]")
+    with contextlib.ExitStack() as parts:
+        opened = [
+            part if isinstance(part, Dataset) else parts.enter_context(_part(part, given, storage))
+            for part in arguments.each("datasets", dataset, _path_or_open)
+        ]
+        return Dataset.concat(opened, words.classes)
+
+
+def _path_or_open(name: str, part: Any) -> Any:
+    return part if isinstance(part, Dataset) else arguments.path(name, part)
+
+
+def _part(path: str, given: Mapping[str, Any], storage: Mapping[str, Any] | None) -> Dataset:
+    """One part at its path or address; what is said of a store is for the latter."""
+    return Dataset(path, storage=storage if away.is_url(path) else None, **given)

@@ -46,7 +46,7 @@ from headrace._transforms.filters import (
 )
 from headrace._transforms.finished import Cutout, Normalize, RandomErasing, TimmErasing
 from headrace._transforms.groups import RandomApply, RandomChoice, RandomOrder
-from headrace._transforms.labels import Along, Boxes, KeyPoints, Mask
+from headrace._transforms.labels import Along, Boxes, Image, KeyPoints, Mask
 from headrace._transforms.mixing import CutMix, MixUp, Mixup
 from headrace._transforms.multiview import Views
 from headrace._transforms.policies import (
@@ -74,6 +74,7 @@ __all__ = [
     "GaussianBlur",
     "GaussianNoise",
     "Grayscale",
+    "Image",
     "KeyPoints",
     "Mask",
     "MixUp",

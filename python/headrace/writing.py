@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from ctypes import byref
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace._arrays import opening
-from headrace._engine import _lib, arguments, containers, scarce
+from headrace._engine import _lib, arguments, away, containers, scarce
 from headrace._engine import fields as values_of
-from headrace.dataset import Dataset
+from headrace._making import jobs, packing, sources
+from headrace._making.jobs import parse_size
 
 if TYPE_CHECKING:
-    Path = str | os.PathLike[str]
-    OnProgress = Callable[[int, int, int, int], None]
+    from headrace._making.jobs import OnProgress
 
-LONGEST_SIDE = 65500  # of a JPEG (docs/limits.md)
-ON_FAULT = ("keep", "raise")
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+    Path = str | os.PathLike[str]
+
+__all__ = ["Writer", "index", "pack", "parse_size", "verify"]
 
 
 def pack(
-    source: Path | Sequence[Path] | Dataset,
+    source: Any,
     destination: Path,
     *,
     format: str | None = None,
@@ -34,83 +32,87 @@ def pack(
     fields: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     split: str | None = None,
+    root: Path | None = None,
     shard_size: int | str = "256MB",
     resize: int | None = None,
     quality: int | None = None,
     baseline: bool = False,
     raw: bool = False,
+    lossless: str | None = None,
     seek: bool = True,
     overwrite: bool = False,
     on_fault: str = "keep",
     allow_empty: bool = False,
-    path_column: str = "path",
-    label_column: str = "label",
-    root: Path | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
     num_threads: int | None = None,
+    num_workers: int = 0,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Packs an image folder, a manifest of files, or containers, into tar shards with an index.
+    """Packs images of anywhere into tar shards with an index, which appears whole or not at all.
 
-    Images keep their original bytes, unless ``resize`` or ``quality`` asks for new ones, which
-    loses: pixels are encoded anew as 4:2:0 JPEG, and of the metadata only the EXIF orientation
-    stays. Faulty images keep theirs in any case. Equal input gives equal files. ``destination``
-    appears whole or not at all.
+    Images keep their bytes, unless ``resize`` or ``quality`` asks for new ones, which loses: of the
+    metadata only the EXIF orientation stays then. Equal input gives equal files.
 
     Args:
-        source: a folder with one folder of images a class; or a CSV or Parquet file with a path
-            and a label a row, and any further columns as fields; or containers, as ``Dataset``
-            takes them; or a ``Dataset`` of arrays, whose images are stored as decoded pixels.
-        format, image, label, fields, classes, split: of containers, as for ``Dataset``.
+        source: a folder with one folder of images a class; a CSV or Parquet file with a path, a
+            label and any fields a row; containers, as ``Dataset`` takes them; a ``Dataset``; or any
+            map-style dataset of pairs of image and label, or of dicts (docs/formats.md).
         destination: a directory that does not exist yet.
+        format, image, label, fields, classes, split: of containers, as for ``Dataset``, and but for
+            format of Python's datasets.
+        root: of an index of containers, as for ``Dataset``; of a list of files where relative paths
+            begin, None: beside it.
         shard_size: bytes a shard may have, as a number or as text: "256MB", "1GiB".
-        resize: LOSSY: re-encode with the shorter side so many pixels, by Pillow's bilinear filter.
-            Images whose shorter side is no longer keep their bytes.
-        quality: LOSSY: re-encode with this JPEG quality, 1 to 100; 90 where only ``resize`` is
-            given. Without ``resize``, every image at its own size.
-        baseline: rewrite progressive and arithmetic-coded JPEGs as baseline, which decodes faster.
-            Nothing is lost: pixels and metadata stay. Files that this could change stay as they
-            are.
-        raw: store decoded pixels, as binary PPM: nothing is left to decode, and the dataset is
-            several times as large, about 3 bytes a pixel. Without ``resize`` no pixel changes; of
-            the metadata only the EXIF orientation stays.
-        seek: note where decoding may begin inside baseline JPEGs, so that a crop costs little more
-            than its own part; ``headrace info`` says what share of their bytes it adds. Pixels are
-            the same without.
+        resize: LOSSY: the shorter side in pixels, by Pillow's bilinear filter, where it is longer.
+        quality: LOSSY: re-encode with this JPEG quality, 1 to 100; 90 with ``resize`` alone.
+        baseline: rewrite progressive and arithmetic-coded JPEGs as baseline, which loses nothing
+            and decodes faster. Files that this could change stay as they are.
+        raw: store decoded pixels, about 3 bytes a pixel, as binary PPM: nothing is left to decode.
+        lossless: "png": what a Python dataset has as pixels is stored as PNG; None: as PPM.
+        seek: note where decoding may begin inside JPEGs, so that a crop costs little more than its
+            own part. Pixels are the same without.
         overwrite: replace a packed dataset at ``destination``.
-        on_fault: what becomes of files that are no good image: "keep" them, with their verdict in
-            the index, or "raise" at the first.
+        on_fault: "keep" files that are no good image, with that verdict, or "raise" at the first.
         allow_empty: folders of classes may be without an image.
-        path_column, label_column: what they are called in a CSV or Parquet file.
-        root: where relative paths in it begin; None: beside it.
+        path_column, label_column: what they are called in a list of files; None: "path" and
+            "label", and a Parquet file that has images itself is a container.
         num_threads: None: all cores.
+        num_workers: processes that read a Python dataset, started as torch's; 0: this one.
         on_progress: called several times a second with samples done, samples in all (-1 while
             unknown), encoded bytes handled, faults found.
 
     Returns:
-        What was written: rows, bytes, shards, classes, counts by kind, and faults: how many in
-        "total", and the first thousand "listed" with file, offset and reason. Where images were
-        re-encoded, "lossy" says how and "reencoded" how many; "to_baseline" counts the files made
-        baseline; "raw" says how many "images" are stored as pixels, their "bytes", and the
-        "from_bytes" of the files they come from.
+        rows, bytes, shards, classes, counts by kind; "faults": how many in "total", the first
+        thousand "listed" with file, offset and reason; where it applies "lossy", "reencoded",
+        "to_baseline", and "raw" with its "images", "bytes" and "from_bytes".
 
     Raises:
-        ArgumentError: an argument is impossible; the sentence names it.
+        ArgumentError: an argument is impossible, or an item of a dataset, whose index it says.
         MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: about the source.
         SystemFailure: the destination exists or cannot be written.
     """
-    config: dict[str, Any] = {
-        **_output(destination, shard_size, seek, overwrite, on_fault),
-        "resize": None if resize is None else arguments.integer("resize", resize, 1, LONGEST_SIDE),
-        "quality": None if quality is None else arguments.integer("quality", quality, 1, 100),
-        "baseline": arguments.flag("baseline", baseline),
-        "raw": arguments.flag("raw", raw),
+    told = jobs.output(destination, shard_size, seek, overwrite, on_fault)
+    told |= jobs.recoding(resize, quality, baseline, raw)
+    listed = _listed(allow_empty, path_column, label_column)
+    words = containers.Words(format, image, label, fields, classes, split, root)
+    if (samples := sources.samples(source, words, lossless, num_workers)) is not None:
+        told["threads"] = jobs.threads(num_threads)
+        begin = functools.partial(Writer._begun, told)
+        return packing.pack(samples, begin, arguments.callback("on_progress", on_progress))
+    told |= listed | sources.containers_of(source, words)
+    return jobs.run("pack", told, num_threads, on_progress)
+
+
+def _listed(allow_empty: bool, path_column: str | None, label_column: str | None) -> dict[str, Any]:
+    """What is said of a folder and of a list of files alone."""
+    return {
         "allow_empty": arguments.flag("allow_empty", allow_empty),
-        "path_column": arguments.name("path_column", path_column),
-        "label_column": arguments.name("label_column", label_column),
-        "root": None if root is None else arguments.path("root", root),
-        **_containers(source, format, image, label, fields, classes, split),
+        **{
+            name: None if value is None else arguments.name(name, value)
+            for name, value in (("path_column", path_column), ("label_column", label_column))
+        },
     }
-    return _run("pack", config, num_threads, on_progress)
 
 
 def index(
@@ -123,6 +125,7 @@ def index(
     fields: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
     split: str | None = None,
+    root: Path | None = None,
     index_dir: Path | None = None,
     seek: bool = True,
     on_fault: str = "keep",
@@ -134,25 +137,26 @@ def index(
 
     Args:
         source: a folder with one folder of images a class; or containers, as ``Dataset`` takes
-            them.
+            them; or an index of containers, which is written anew.
         out: of containers: the directory of the index, which ``Dataset`` then opens. None: the
             folder of the containers where ``source`` is one, else NAME.hr beside them.
-        format, image, label, fields, classes, split: of containers, as for ``Dataset``.
+        format, image, label, fields, classes, split, root: of containers, as for ``Dataset``.
         index_dir: of a folder of images: where the index goes; None: into the folder itself.
         seek, on_fault, allow_empty, num_threads, on_progress: as in ``pack``.
 
     Returns:
         What was indexed, as ``pack`` says it.
     """
+    words = containers.Words(format, image, label, fields, classes, split, root)
     config = {
         "index_dir": None if index_dir is None else arguments.path("index_dir", index_dir),
         "out": None if out is None else arguments.path("out", out),
-        **_containers(source, format, image, label, fields, classes, split),
+        **sources.containers_of(source, words),
         "no_seek": not arguments.flag("seek", seek),
-        "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
+        "on_fault": arguments.choice("on_fault", on_fault, jobs.ON_FAULT),
         "allow_empty": arguments.flag("allow_empty", allow_empty),
     }
-    return _run("index", config, num_threads, on_progress)
+    return jobs.run("index", config, num_threads, on_progress)
 
 
 def verify(
@@ -163,6 +167,7 @@ def verify(
     decode: bool = False,
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Reads a dataset whole and compares every checksum, offset and seek point with its index.
 
@@ -172,6 +177,7 @@ def verify(
         root: where the containers of an index are, if not where it says.
         decode: read the entropy data of every image anew, too.
         num_threads, on_progress: as in ``pack``.
+        storage: of a dataset in a store of objects, as for ``Dataset``.
 
     Returns:
         "ok", what was read, and "faults": how many in "total", and the first "listed", each with
@@ -182,84 +188,9 @@ def verify(
         "root": None if root is None else arguments.path("root", root),
         "decode": arguments.flag("decode", decode),
         "source": arguments.path("source", source),
+        "storage": None if storage is None else away.storage(storage),
     }
-    return _run("verify", config, num_threads, on_progress)
-
-
-def _containers(source: Path | Sequence[Path] | Dataset, *choices: Any) -> dict[str, Any]:
-    """The source of a job, with what is said of its containers."""
-    if isinstance(source, Dataset):
-        found = source.array_config()
-        if found is None:
-            raise arguments.refuse("source", source, "a path, or a dataset of arrays,")
-        if any(choice is not None for choice in choices):
-            raise arguments.refuse("source", source, "no further choice for a dataset")
-        return found
-    found = opening.config(source, *choices, what="source")
-    if found is not None:
-        return found
-    found = containers.config("source", source, *choices)
-    if "path" in found:
-        found["source"] = found.pop("path")
-    return found
-
-
-def _run(
-    job: str,
-    config: dict[str, Any],
-    num_threads: int | None,
-    on_progress: OnProgress | None,
-) -> dict[str, Any]:
-    arguments.callback("on_progress", on_progress)
-    config["job"] = job
-    if num_threads is not None:
-        config["threads"] = arguments.integer("num_threads", num_threads, 1, 1024)
-    given = {name: value for name, value in config.items() if value is not None}
-    handle = _lib.opened("hr_job_start", given)
-    progress, error = _lib.Progress(), _lib.Error()
-    wait = _lib.library().hr_job_wait
-    try:
-        code, slice_ms = _lib.TIMEOUT, 0  # the first answer at once, for a bar to begin with
-        while code == _lib.TIMEOUT:
-            code = wait(handle.value, slice_ms, byref(progress), byref(error))
-            slice_ms = _lib.SLICE_MS
-            if on_progress is not None:
-                on_progress(progress.done, progress.total, progress.bytes, progress.faults)
-        if code:
-            raise error.exception()
-        scarce.warn_of(error.text)
-        return _lib.info("hr_job_result", handle.value)
-    finally:
-        handle.close()  # cancels, where an exception (Ctrl-C) ended the wait
-
-
-def _output(
-    destination: Path, shard_size: int | str, seek: bool, overwrite: bool, on_fault: str
-) -> dict[str, Any]:
-    """What ``pack`` and ``Writer`` say alike of what they make."""
-    return {
-        "destination": arguments.path("destination", destination),
-        "shard_bytes": parse_size(shard_size),
-        "no_seek": not arguments.flag("seek", seek),
-        "overwrite": arguments.flag("overwrite", overwrite),
-        "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
-    }
-
-
-def parse_size(size: int | str) -> int:
-    """Bytes, of a number or of text such as "256MB" (10**6) or "256MiB" (2**20).
-
-    Raises:
-        ArgumentError: it is neither, or not positive.
-    """
-    allowed = "a positive number of bytes, or text such as '256MB',"
-    if not isinstance(size, str):
-        return arguments.integer("shard_size", size, 1)
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?\s*", size.upper(), re.ASCII)
-    number = float(found[1]) * _UNITS[found[2] or ""] if found else 0
-    if not 1 <= number <= arguments.INT64_MAX:
-        raise arguments.refuse("shard_size", size, allowed)
-    return round(number)
+    return jobs.run("verify", config, num_threads, on_progress)
 
 
 class Writer:
@@ -302,13 +233,24 @@ class Writer:
         overwrite: bool = False,
         on_fault: str = "keep",
     ) -> None:
-        config = _output(destination, shard_size, seek, overwrite, on_fault)
+        config = jobs.output(destination, shard_size, seek, overwrite, on_fault)
         if classes is not None:
             config["classes"] = arguments.each("classes", classes, arguments.name)
         if fields is not None:
             config["fields"] = arguments.each("fields", fields, _field)
+        self._open(config)
+
+    def _open(self, config: dict[str, Any]) -> None:
         self.result: dict[str, Any] | None = None
-        self._handle = _lib.opened("hr_writer_open", config)
+        given = {name: value for name, value in config.items() if value is not None}
+        self._handle = _lib.opened("hr_writer_open", given)
+
+    @classmethod
+    def _begun(cls, config: dict[str, Any], classes: list[str] | None) -> Writer:
+        """One that also encodes images anew, as ``pack`` may be asked to."""
+        made = cls.__new__(cls)
+        made._open({**config, "classes": classes})
+        return made
 
     def add(
         self,
@@ -354,12 +296,16 @@ class Writer:
         """
         return self._finish()
 
-    def _finish(self) -> dict[str, Any]:
+    def _end(self) -> dict[str, Any]:
         try:
             scarce.warn_of(_lib.call("hr_writer_finish", self._handle.value))
             self.result = _lib.info("hr_job_result", self._handle.value)
         finally:
             self._handle.close()  # the writer is closed whatever comes of it
+        return self.result
+
+    def _finish(self) -> dict[str, Any]:
+        self.result = self._end()
         faults = self.result["faults"]
         if faults["total"]:
             first = faults["listed"][0]

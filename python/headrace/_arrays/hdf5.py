@@ -5,10 +5,15 @@ The file is closed again before an image is read: no process that loads has a ha
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace._arrays.shapes import Axes, bad, unsupported
+import numpy as np
+
+from headrace._arrays import heaps
+from headrace._arrays.shapes import Axes, Chunk, Stretch, bad, unsupported
 from headrace._arrays.stored import Places, Stored
 
 if TYPE_CHECKING:
@@ -29,9 +34,14 @@ def read_hdf5(path: str) -> list[Stored]:
 
         def visit(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and item.shape and len(found) < _MOST_DATASETS:
-                found.append(_dataset(path, name, item))
+                # A type that NumPy has none for is of neither images nor labels.
+                with contextlib.suppress(TypeError):
+                    found.append(_dataset(path, name, item))
 
-        file.visititems(visit)
+        try:
+            file.visititems(visit)
+        except (OSError, RuntimeError, KeyError, ValueError) as failure:
+            raise bad(path, f"h5py cannot read what it holds: {failure}") from None
     return found
 
 
@@ -54,21 +64,43 @@ def _opened(path: str) -> Any:
 def _dataset(path: str, name: str, item: Any) -> Stored:
     def values() -> NDArray[Any]:
         with _opened(path) as file:
-            data: NDArray[Any] = file[name][()]
+            try:
+                data: NDArray[Any] = file[name][()]
+            except (OSError, RuntimeError, KeyError, ValueError) as failure:
+                raise bad(path, f"dataset {name!r}: {failure}") from None
         return data
 
     def place(axes: Axes) -> Places:
         with _opened(path) as file:
             try:
                 stretches = _stretches(path, name, file[name], axes)
-            except (KeyError, RuntimeError, ValueError) as failure:
+            except (OSError, RuntimeError, KeyError, ValueError) as failure:
                 raise bad(path, f"dataset {name!r}: {failure}") from None
         return [path], stretches
 
-    return Stored(path, name, tuple(item.shape), str(item.dtype), place, values)
+    def encoded() -> tuple[NDArray[Any], NDArray[Any]]:
+        with _opened(path) as file:
+            try:
+                chunks = _chunks(file[name], file[name].shape[0]) if file[name].chunks else []
+                return heaps.places(path, file[name], chunks, refuse)
+            except (OSError, RuntimeError, KeyError, ValueError) as failure:
+                raise bad(path, f"dataset {name!r}: {failure}") from None
+
+    def refuse(why: str) -> Exception:
+        return unsupported(path, f"dataset {name!r} is not read in place: {why}; {_PACK}")
+
+    about = tuple(item.shape), str(item.dtype), place, values
+    of_bytes = item.ndim == 1 and _h5py(path).check_vlen_dtype(item.dtype) == np.uint8
+    return Stored(path, name, *about, item.chunks, encoded=encoded if of_bytes else None)
 
 
-def _stretches(path: str, name: str, item: Any, axes: Axes) -> list[tuple[int, int, int, int]]:
+# Filters by their numbers (github.com/HDFGroup/hdf5_plugins); 2 shuffles the bytes of a value, of
+# which uint8 has one.
+_CODECS = {1: "zlib", 32001: "blosc", 32004: "lz4 pieces", 32015: "zstd"}
+_SHUFFLE, _FLETCHER32 = 2, 3
+
+
+def _stretches(path: str, name: str, item: Any, axes: Axes) -> list[Stretch]:
     def refuse(why: str) -> Exception:
         return unsupported(path, f"dataset {name!r} is not read in place: {why}; {_PACK}")
 
@@ -78,30 +110,106 @@ def _stretches(path: str, name: str, item: Any, axes: Axes) -> list[tuple[int, i
         offset = item.id.get_offset()
         if offset is None:
             raise refuse("it was never written, or lies in its own header")
-        return [(0, offset, axes.stride, axes.rows)]
-    if item.id.get_create_plist().get_nfilters():
-        kind = item.compression or "a filter, as shuffle or fletcher32"
-        raise refuse(f"its chunks went through {kind}")
+        return [Stretch(0, offset, axes.stride, axes.rows)]
     rows, *sides = item.chunks
     if tuple(sides) != tuple(item.shape[1:]):
         raise refuse(f"a chunk of {item.chunks} holds parts of images")
-    chunks = []
-    for number in range(item.id.get_num_chunks()):
-        info = item.id.get_chunk_info(number)
-        first = int(info.chunk_offset[0])
-        if first < axes.rows:
-            chunks.append((first, int(info.byte_offset)))
-    chunks.sort()
-    if [first for first, _ in chunks] != list(range(0, axes.rows, rows)):
+    chunks = sorted(_chunks(item, axes.rows))
+    if [first for first, *_ in chunks] != list(range(0, axes.rows, rows)):
         raise refuse(f"{math.ceil(axes.rows / rows) - len(chunks)} chunks were never written")
-    return joined([(0, at, axes.stride, min(rows, axes.rows - first)) for first, at in chunks])
+    plist = item.id.get_create_plist()
+    filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
+    found = []
+    codecs: dict[int, tuple[str, str] | None] = {}
+    for first, at, stored, mask in chunks:
+        if mask not in codecs:
+            passed = [one for number, one in enumerate(filters) if not mask >> number & 1]
+            codecs[mask] = _codec(passed, refuse)
+        coded, here = codecs[mask], min(rows, axes.rows - first)
+        if coded is None:
+            found.append(Stretch(0, at, axes.stride, here))
+        else:
+            chunk = Chunk(at, stored, rows * axes.stride, *coded)
+            found.append(Stretch(0, 0, axes.stride, here, chunk))
+    _look(path, found, refuse)
+    return joined(found)
 
 
-def joined(stretches: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+def _chunks(item: Any, rows: int) -> list[tuple[int, int, int, int]]:
+    """The first row, place, bytes and mask of filters passed over of each chunk."""
+    chunks: list[tuple[int, int, int, int]] = []
+
+    def take(info: Any) -> None:
+        if info.chunk_offset[0] < rows:
+            place = int(info.byte_offset), int(info.size), int(info.filter_mask)
+            chunks.append((int(info.chunk_offset[0]), *place))
+
+    if hasattr(item.id, "chunk_iter"):  # which takes a time in proportion to the chunks
+        item.id.chunk_iter(take)
+    else:
+        for number in range(item.id.get_num_chunks()):
+            take(item.id.get_chunk_info(number))
+    return chunks
+
+
+def _codec(
+    filters: list[tuple[int, int, tuple[int, ...], bytes]], refuse: Callable[[str], Exception]
+) -> tuple[str, str] | None:
+    """The codec and the sum of a chunk that went through these filters; None: it is as it was."""
+    codec, total = "", ""
+    for number, _, values, name in filters:
+        if number == _SHUFFLE and not codec and values[:1] in ((), (1,)):
+            continue
+        if number in _CODECS and not codec and not total:
+            codec = _CODECS[number]
+        elif number == _FLETCHER32 and not total:
+            total = "fletcher32"
+        else:
+            said = name.decode("utf-8", "replace") or f"filter {number}"
+            raise refuse(f"its chunks went through {said}")
+    if not codec and not total:
+        return None
+    return codec or "plain", total
+
+
+def _look(path: str, stretches: list[Stretch], refuse: Callable[[str], Exception]) -> None:
+    """Refuses frames of Blosc of kinds that are not read, by the first."""
+    for one in stretches:
+        if one.chunk is not None and one.chunk.codec == "blosc":
+            why = blosc_refused(path, one.chunk.offset)
+            if why:
+                raise refuse(why)
+            return
+
+
+def blosc_refused(path: str, offset: int) -> str:
+    """Why a frame of Blosc is not read, which its header says (c-blosc's
+    README_CHUNK_FORMAT.rst); empty where it is."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        version, _, flags, width = (*file.read(4), 0, 0, 0, 0)[:4]
+    if version > 2:
+        return f"its chunks are frames of Blosc of version {version}"
+    if not flags & 2 and flags >> 5 == 0:
+        return "its chunks went through BloscLZ"
+    if not flags & 2 and width != 1:
+        return f"its chunks are frames of Blosc of values of {width} bytes"
+    return ""
+
+
+def joined(stretches: list[Stretch]) -> list[Stretch]:
     """The same with neighbours in a file as one stretch."""
-    found: list[tuple[int, int, int, int]] = []
-    for file, offset, stride, rows in stretches:
-        if found and found[-1][0] == file and found[-1][1] + stride * found[-1][3] == offset:
-            rows, offset = rows + found[-1][3], found.pop()[1]
-        found.append((file, offset, stride, rows))
+    found: list[Stretch] = []
+    for one in stretches:
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and last.chunk is None
+            and one.chunk is None
+            and last.file == one.file
+            and last.offset + one.stride * last.rows == one.offset
+        ):
+            found[-1] = last._replace(rows=last.rows + one.rows)
+        else:
+            found.append(one)
     return found

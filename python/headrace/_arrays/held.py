@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,12 +71,6 @@ def within(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from within(part)
 
 
-def check_in_place(config: dict[str, Any]) -> None:
-    """Refuses arrays whose memory is elsewhere by now: ``Held.check_in_place``."""
-    for array in within(config):
-        array["memory"].check_in_place()
-
-
 def copied(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration for a dataset of its own, which may be closed by itself."""
     found = dict(config)
@@ -111,7 +105,12 @@ def config(images: Any, layout: str | None) -> dict[str, Any]:
         raise EmptyDatasetError(f"images has the shape {array.shape}: it holds no image")
     found, held = shapes.axes("images", array.shape, array.strides, layout), Held(array, tensor)
     offset = array.ctypes.data - held.bounds()[0]
-    return {**found.config([(0, offset, found.stride, found.rows)]), "memory": held}
+    said = {"format": "memory", "layout": found.layout, "shape": list(array.shape)}
+    return {
+        **found.config([shapes.Stretch(0, offset, found.stride, found.rows)]),
+        "memory": held,
+        "source": {**said, "dtype": "uint8"},
+    }
 
 
 def _array(images: Any) -> tuple[NDArray[np.uint8], Any]:
@@ -133,11 +132,11 @@ def _array(images: Any) -> tuple[NDArray[np.uint8], Any]:
     return images, given
 
 
-def labels(values: Any, rows: int, numbers: Mapping[str, int] | None = None) -> list[int] | None:
+def labels(values: Any, rows: int, classes: Sequence[str] | None = None) -> list[int] | None:
     """A label for each image, as ints: of a sequence, an array or a tensor of whole numbers.
 
     Args:
-        numbers: of classes by their names, for labels that are such.
+        classes: their names in the order of their numbers, for labels that are names.
 
     Raises:
         ArgumentError: they are not as many as the images, or one is no class.
@@ -152,7 +151,8 @@ def labels(values: Any, rows: int, numbers: Mapping[str, int] | None = None) -> 
         raise ArgumentError(
             f"labels has the shape {found.shape} (expected ({rows},), one an image)"
         )
-    if found.dtype.kind == "U" and numbers is not None:
+    if found.dtype.kind == "U" and classes is not None:
+        numbers = {name: number for number, name in enumerate(classes)}
         missing = sorted(set(found.ravel().tolist()) - set(numbers))
         if missing:
             raise arguments.refuse("labels", missing[0], "one of the classes")

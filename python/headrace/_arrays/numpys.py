@@ -14,6 +14,7 @@ from numpy.lib import format as npy
 
 from headrace._arrays.shapes import PACK, Axes, bad, unsupported
 from headrace._arrays.stored import Places, Stored, in_one_piece
+from headrace._engine import containers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,22 +41,31 @@ def _array(path: str, name: str, file: IO[bytes], begin: int) -> Stored:
             shape, fortran, dtype = npy.read_array_header_2_0(file)
         else:
             raise unsupported(path, f".npy of version {version} (expected 1.0 or 2.0)")
-    except (
-        ValueError,
-        TypeError,
-        SyntaxError,
-        TokenError,
-        EOFError,
-        zipfile.BadZipFile,
-    ) as failure:
+    except _NO_HEADER as failure:
         reason = " ".join(str(failure).split())
         raise bad(path, f"array {name!r}: bad header: {reason}") from None
     if dtype.hasobject:
         text = f"array {name!r} is of dtype object, which is a pickle and is never read; {PACK}"
         raise unsupported(path, text)
-    if fortran and len(shape) > 1:
-        return _refused(path, name, shape, dtype, "it is in Fortran's order")
-    return in_one_piece(path, name, shape, dtype, begin + file.tell())
+    found = in_one_piece(path, name, shape, dtype, begin + file.tell())
+    if not fortran or len(shape) < 2:
+        return found
+    # The first axis is the fastest: every image lies all over the file.
+    steps = [dtype.itemsize]
+    for length in shape[:-1]:
+        steps.append(steps[-1] * length)
+
+    def place(axes: Axes) -> Places:
+        said = f"{found.title} is in Fortran's order, where every image lies all over the file"
+        more = "numpy.save of numpy.ascontiguousarray(array) makes a file that is read fast"
+        containers.warn_of({"warnings": [f"{said}: {more}"]})
+        return found.place(axes)
+
+    def values() -> NDArray[Any]:
+        data: NDArray[Any] = found.values().reshape(found.shape[::-1]).T
+        return data
+
+    return found._replace(place=place, values=values, strides=tuple(steps))
 
 
 def _refused(path: str, name: str, shape: Any, dtype: Any, why: str) -> Stored:
@@ -106,8 +116,7 @@ def _inflated(path: str, one: zipfile.ZipInfo, found: Stored) -> NDArray[Any]:
     """A small compressed array, as labels are; its shape was checked before."""
     expected = math.prod(found.shape) * np.dtype(found.dtype).itemsize
     with zipfile.ZipFile(path) as archive, archive.open(one) as file:
-        npy.read_magic(file)
-        npy.read_array_header_1_0(file)
+        _array(path, found.name, file, 0)  # to behind its header, of whatever version
         data = file.read(expected)  # no more, whatever the member says that it inflates to
     if len(data) != expected:
         raise bad(path, f"array {found.name!r} is truncated")

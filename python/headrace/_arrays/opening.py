@@ -7,13 +7,13 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 from headrace._arrays import hdf5, numpys, published, stored, tensors, zarrs
+from headrace._arrays import several as several_
 from headrace._arrays.shapes import bad, unsupported
 from headrace._arrays.stored import Stored
-from headrace._engine import arguments
+from headrace._engine import arguments, away, containers
 from headrace.errors import ArgumentError, HeadraceError, SystemFailure
 
 _READERS = {
@@ -33,35 +33,59 @@ _OF_HEADERS = (
 FORMATS = (*_READERS, "cifar10", "cifar100")
 
 
+def source(
+    what: str, path: Any, words: containers.Words, layout: str | None = None
+) -> dict[str, Any]:
+    """What the engine is told of a path, or of several: of arrays, or of whatever else lies there.
+
+    Args:
+        what: the name of that argument.
+
+    Raises:
+        ArgumentError: a word is impossible, or not for what lies there.
+        UnsupportedError, BadFileError: they are arrays that cannot be read so.
+    """
+    words.checked()
+    if away.is_url(path):
+        if layout is not None:
+            raise ArgumentError("layout= is for arrays, and a store has none")
+        return containers.config(what, path, words)
+    found = config(what, path, words, layout)
+    if found is None:
+        return containers.config(what, path, words)
+    if words.root is not None:
+        raise ArgumentError("root= is for an index of containers, and these are arrays")
+    return found
+
+
 def config(
-    path: Any,
-    format: str | None,
-    image: str | None,
-    label: Any,
-    fields: Sequence[str] | None,
-    classes: Sequence[str] | None,
-    split: str | None,
-    layout: str | None = None,
-    *,
-    what: str = "path",
+    what: str, path: Any, words: containers.Words, layout: str | None = None
 ) -> dict[str, Any] | None:
     """What the engine is told of the arrays at a path; None where other things lie there.
 
     Args:
-        path: of a file or folder, or several of CIFAR's files.
         what: the name of that argument.
+        path: of a file or folder, several files, or a pattern of them.
 
     Raises:
         ArgumentError, UnsupportedError, BadFileError: they are arrays that cannot be read so.
     """
+    format, image, label, fields, classes, split, _ = words
     several = isinstance(path, list | tuple)
     paths = [_local(what, one) for one in (path if several else [path])]
     kind = format if format in FORMATS else None
     if kind is None and format is not None:
         return None
+    if not several and kind not in published._CIFAR:
+        paths = several_.matching(paths[0]) or paths
     if kind is None and not several and zarrs.is_zarr(paths[0]):
         kind = "zarr"
-    if several or kind in published._CIFAR or (kind is None and os.path.isdir(paths[0])):
+    of_mnist = {} if kind is not None or several else published.idx_files(paths[0])
+    if of_mnist:
+        paths, split, kind = [published.of_split(of_mnist, split)], None, "idx"
+    if len(paths) > 1 and kind not in published._CIFAR and not published.cifar_kind(paths):
+        kind = kind or kind_of(paths[0])
+    elif several or kind in published._CIFAR or (kind is None and os.path.isdir(paths[0])):
         kind, paths = _cifar(paths, kind)
     elif kind is None:
         kind = kind_of(paths[0])
@@ -74,11 +98,16 @@ def config(
     if fields is not None:
         raise ArgumentError("fields= is for containers, and these are arrays")
     if kind in published._CIFAR:
-        return published.read_cifar(paths, kind, label, split)
+        return published.read_cifar(paths, kind, label, split, _opened)
     if split is not None:
         raise ArgumentError(f"split= is for containers and CIFAR, and this is {kind}")
+    if len(paths) > 1:
+        known = kind
+        return several_.config(
+            kind, paths, lambda one: _read(known, one), _opened, image, label, classes, layout
+        )
     arrays = _read(kind, paths[0])
-    return stored.config(arrays, image, label, classes, layout, _opened)
+    return stored.config(kind, arrays, image, label, classes, layout, _opened)
 
 
 def _local(what: str, path: Any) -> str:
@@ -96,6 +125,8 @@ def kind_of(path: str) -> str | None:
     """Which of the formats a file is of, by its first bytes; None where of none."""
     if published.cifar_kind([path]):
         return published.cifar_kind([path])
+    if zarrs.is_zarr(path):  # one of several, or of labels
+        return "zarr"
     try:
         # A FIFO named like a dataset must not hang the program.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

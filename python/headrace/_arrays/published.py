@@ -6,13 +6,14 @@ import math
 import os
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace._arrays.shapes import Axes, bad, unsupported
-from headrace._arrays.stored import Stored, in_one_piece
+from headrace._arrays import held
+from headrace._arrays.shapes import Axes, Stretch, bad, unsupported
+from headrace._arrays.stored import Stored, in_one_piece, labels_of
 from headrace._engine import arguments
 from headrace.errors import ArgumentError, MissingFileError
 
@@ -64,6 +65,42 @@ def _idx(path: str, name: str) -> Stored:
     return in_one_piece(path, name, shape, dtype, begin)
 
 
+# MNIST's files of images by their splits, and the folders where torchvision keeps them.
+_IDX_NAMES = {
+    "train": ("train-images-idx3-ubyte", "train-images.idx3-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte", "test-images-idx3-ubyte"),
+}
+_IDX_FOLDERS = ("", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw")
+
+
+def idx_files(folder: str) -> dict[str, str]:
+    """MNIST's files of images in a folder, or in the one where torchvision keeps them, by split."""
+    for below in _IDX_FOLDERS:
+        found = {}
+        for split, names in _IDX_NAMES.items():
+            paths = (os.path.join(folder, below, name) for name in names)
+            if there := [path for path in paths if os.path.isfile(path)]:
+                found[split] = there[0]
+        if found:
+            return found
+    return {}
+
+
+def of_split(splits: Mapping[str, str], split: str | None) -> str:
+    """The one of MNIST's files that is of a split.
+
+    Raises:
+        ArgumentError: none is chosen, and there are several.
+        MissingFileError: there is none of it.
+    """
+    if split is None and len(splits) > 1:
+        raise ArgumentError('there are several splits: ["test" "train"]; split= chooses one')
+    chosen = next(iter(splits)) if split is None else split_of(split)
+    if chosen not in splits:
+        raise MissingFileError(f"split={split!r}: there is no such file of MNIST")
+    return splits[chosen]
+
+
 # ---- CIFAR -----------------------------------------------------------------------------------
 
 # Bytes of labels before the 3,072 of an image, and how many classes the last of them has.
@@ -97,12 +134,19 @@ def cifar_files(folder: str) -> list[str]:
     return [path for path in named if os.path.isfile(path)]
 
 
-def read_cifar(paths: Sequence[str], kind: str, label: Any, split: str | None) -> dict[str, Any]:
+def read_cifar(
+    paths: Sequence[str],
+    kind: str,
+    label: Any,
+    split: str | None,
+    opened: Callable[[str], Sequence[Stored]],
+) -> dict[str, Any]:
     """What the engine is told of CIFAR's binary files.
 
     Args:
-        label: of CIFAR-100, "fine" (None) or "coarse".
+        label: of CIFAR-100, "fine" (None) or "coarse"; or another file, or the labels themselves.
         split: "train" or "test", where the files are of both.
+        opened: the arrays of another file.
     """
     before, classes = _CIFAR[kind]
     given = [
@@ -120,7 +164,8 @@ def read_cifar(paths: Sequence[str], kind: str, label: Any, split: str | None) -
         raise ArgumentError('there are several splits: ["test" "train"]; split= chooses one')
     if not given:
         raise MissingFileError(f"split={split!r}: there is no such file of {kind}")
-    if label not in (None, "fine", "coarse") or (label == "coarse" and before == 1):
+    which = label if isinstance(label, str) and label in ("fine", "coarse") else None
+    if which == "coarse" and before == 1:
         raise arguments.refuse("label", label, '"fine" or "coarse" of CIFAR-100')
     stretches, labels, step = [], [], before + _IMAGE
     for number, path in enumerate(given):
@@ -131,17 +176,25 @@ def read_cifar(paths: Sequence[str], kind: str, label: Any, split: str | None) -
                 f"not a whole number of images (expected a multiple of {step} bytes, found "
                 f"{rows * step + rest})",
             )
-        stretches.append((number, before, step, rows))
-        labels.append(_cifar_labels(path, step, 0 if label == "coarse" else before - 1))
+        stretches.append(Stretch(number, before, step, rows))
+        labels.append(_cifar_labels(path, step, 0 if which == "coarse" else before - 1))
     values = np.concatenate(labels)
-    limit = 20 if label == "coarse" else classes
+    limit = 20 if which == "coarse" else classes
     if values.max() >= limit:
         record = int(np.argmax(values >= limit))
         text = f"the label is {values[record]} (expected 0 to {limit - 1})"
         raise bad(given[0], text, record)
     axes = Axes(len(values), 32, 32, 3, step, (32, 1, 1024))
-    found = {"array": {**axes.config(stretches), "files": given}, "labels": values.tolist()}
-    if names := _class_names(os.path.dirname(given[0]), kind, label, limit):
+    found: dict[str, Any] = {
+        "array": {**axes.config(stretches), "files": given},
+        "labels": values.tolist(),
+    }
+    said = {"format": kind, "image": "", "layout": "NCHW", "shape": [axes.rows, 3, 32, 32]}
+    found["array"]["source"] = {**said, "label": which or "", "dtype": "uint8"}
+    if label is not None and which is None:
+        others, found["array"]["source"]["label"] = labels_of([], None, axes.rows, label, opened)
+        found["labels"] = held.labels(others, axes.rows)
+    elif names := _class_names(os.path.dirname(given[0]), kind, which, limit):
         found["classes"] = names
     return found
 

@@ -24,6 +24,45 @@ def unsupported(path: str, text: str) -> UnsupportedError:
     return UnsupportedError(f"{path}: unsupported: {text}", file=path)
 
 
+class Chunk(NamedTuple):
+    """A stretch of a file that decodes to whole images.
+
+    Attributes:
+        offset: in the file, in bytes.
+        stored: bytes there.
+        size: bytes once it is decoded.
+        codec, sum: in the engine's words (capi/headrace.h).
+    """
+
+    offset: int
+    stored: int
+    size: int
+    codec: str
+    sum: str = ""
+
+
+class Stretch(NamedTuple):
+    """Images at equal distances in a file, or in a chunk of it.
+
+    Attributes:
+        file: its number.
+        offset: of the first image's first value, in the file or in what the chunk decodes to.
+        stride: bytes from image to image.
+    """
+
+    file: int
+    offset: int
+    stride: int
+    rows: int
+    chunk: Chunk | None = None
+
+    def config(self) -> dict[str, Any]:
+        """What the engine is told."""
+        said = self._asdict()
+        said["chunk"] = None if self.chunk is None else self.chunk._asdict()
+        return said
+
+
 class Axes(NamedTuple):
     """An array of images by its axes. Strides are bytes, from one value to the next."""
 
@@ -33,21 +72,16 @@ class Axes(NamedTuple):
     channels: int
     stride: int  # from image to image
     strides: tuple[int, int, int]  # from row to row, pixel to pixel, channel to channel
+    layout: str = "NHWC"
 
-    def config(self, stretches: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """What the engine is told: an array without the files or the memory that it lies in.
-
-        Args:
-            stretches: of images at equal distances: number of the file, offset of the first
-                image's first value, distance and number of images.
-        """
-        names = ("file", "offset", "stride", "rows")
+    def config(self, stretches: Sequence[Stretch]) -> dict[str, Any]:
+        """What the engine is told: an array without the files or the memory that it lies in."""
         return {
             "height": self.height,
             "width": self.width,
             "channels": self.channels,
             "strides": list(self.strides),
-            "stretches": [dict(zip(names, one, strict=True)) for one in stretches],
+            "stretches": [one.config() for one in stretches],
         }
 
 
@@ -88,7 +122,8 @@ def axes(
         raise ArgumentError(
             f"{name} has {sizes[3]} channels in layout={layout!r} (expected 1, 3 or 4)"
         )
-    return Axes(sizes[0], sizes[1], sizes[2], sizes[3], steps[0], (steps[1], steps[2], steps[3]))
+    inner = (steps[1], steps[2], steps[3])
+    return Axes(sizes[0], sizes[1], sizes[2], sizes[3], steps[0], inner, layout)
 
 
 def _layout(name: str, shape: tuple[int, ...], layout: str | None) -> str:

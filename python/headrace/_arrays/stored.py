@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace._arrays import held, shapes
 from headrace._arrays.shapes import bad
-from headrace._engine import arguments, containers
+from headrace._engine import arguments, containers, located
 from headrace.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 IMAGES = ("image", "images", "img", "imgs", "x", "data", "pixels", "train_images", "x_train")
 LABELS = ("label", "labels", "y", "target", "targets", "class", "classes", "cls", "y_train")
-# Files, and stretches of images in them: number of the file, offset, distance, images.
-Places = tuple[list[str], list[tuple[int, int, int, int]]]
+Places = tuple[list[str], list[shapes.Stretch]]  # files, and where in them images lie
 
 
 class Stored(NamedTuple):
@@ -31,6 +30,10 @@ class Stored(NamedTuple):
         dtype: as NumPy says it, "uint8".
         place: where its images lie, by its axes; raises ``UnsupportedError`` where not in place.
         values: reads it whole.
+        chunks: the shape of a chunk; None where it is in one piece.
+        strides: bytes of each axis, where it is not in C order.
+        encoded: offsets and lengths in the file of the encoded images that it holds; None where it
+            holds numbers.
     """
 
     path: str
@@ -39,10 +42,16 @@ class Stored(NamedTuple):
     dtype: str
     place: Callable[[shapes.Axes], Places]
     values: Callable[[], NDArray[Any]]
+    chunks: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    encoded: Callable[[], tuple[NDArray[Any], NDArray[Any]]] | None = None
 
     @property
     def title(self) -> str:
         return f"{self.path}: array {self.name!r}" if self.name else f"{self.path}: the array"
+
+
+NO_LABELS = object()  # as label=: whatever arrays there are, none is of labels
 
 
 def in_one_piece(path: str, name: str, shape: Sequence[int], dtype: Any, offset: int) -> Stored:
@@ -52,7 +61,7 @@ def in_one_piece(path: str, name: str, shape: Sequence[int], dtype: Any, offset:
         raise bad(path, f"array {name!r} has the shape {whole}")
 
     def place(axes: shapes.Axes) -> Places:
-        return [path], [(0, offset, axes.stride, axes.rows)]
+        return [path], [shapes.Stretch(0, offset, axes.stride, axes.rows)]
 
     def values() -> NDArray[Any]:
         count = math.prod(whole)
@@ -71,6 +80,7 @@ def in_one_piece(path: str, name: str, shape: Sequence[int], dtype: Any, offset:
 
 
 def config(
+    kind: str,
     arrays: Sequence[Stored],
     image: str | None,
     label: Any,
@@ -81,6 +91,7 @@ def config(
     """What the engine is told of the arrays of a file.
 
     Args:
+        kind: of the file.
         image, label: the names of arrays; ``label`` may be another file, or the labels themselves.
         opened: the arrays of another file.
 
@@ -89,25 +100,79 @@ def config(
             shape that images have, or not read in place; the sentence says which.
     """
     images = _images(arrays, image)
+    if images.encoded is not None:
+        return _encoded(images, images.encoded, arrays, label, classes, layout, opened)
     shapes.check_dtype(images.title, images.dtype)
-    axes = shapes.axes(images.title, images.shape, None, layout)
+    axes = shapes.axes(images.title, images.shape, images.strides, layout)
     if not math.prod(images.shape):
         raise ArgumentError(f"{images.title} has the shape {images.shape}: it holds no image")
     files, stretches = images.place(axes)
     found: dict[str, Any] = {"array": {**axes.config(stretches), "files": files}}
-    numbers = None
     if classes is not None:
         found["classes"] = arguments.each("classes", classes, arguments.name)
-        numbers = {name: number for number, name in enumerate(found["classes"])}
-    values = _labels(arrays, images, axes.rows, label, opened)
-    found["labels"] = held.labels(values, axes.rows, numbers)
+    values, of = labels_of(arrays, images, axes.rows, label, opened)
+    found["array"]["source"] = _source(kind, arrays, images, axes, stretches, of)
+    found["labels"] = held.labels(values, axes.rows, found.get("classes"))
     return found
+
+
+def _encoded(
+    images: Stored,
+    encoded: Callable[[], tuple[NDArray[Any], NDArray[Any]]],
+    arrays: Sequence[Stored],
+    label: Any,
+    classes: Sequence[str] | None,
+    layout: str | None,
+    opened: Callable[[str], Sequence[Stored]],
+) -> dict[str, Any]:
+    """What the engine is told of encoded images, which are places in a file."""
+    if layout is not None:
+        raise ArgumentError(f"layout= is for pixels, and {images.title} holds encoded images")
+    (rows,) = images.shape
+    if not rows:
+        raise ArgumentError(f"{images.title} has the shape {images.shape}: it holds no image")
+    offsets, lengths = encoded()
+    table = {"file": np.zeros(rows, np.int64), "offset": offsets, "length": lengths}
+    values, _ = labels_of(arrays, images, rows, label, opened)
+    numbers = held.labels(values, rows, classes)
+    if numbers is not None:
+        table["label"] = np.array(numbers, np.int64)
+    return located.config([images.path], table, classes)
+
+
+def _source(
+    kind: str,
+    arrays: Sequence[Stored],
+    images: Stored,
+    axes: shapes.Axes,
+    stretches: Sequence[shapes.Stretch],
+    label: str,
+) -> dict[str, Any]:
+    """What ``Dataset.info`` says of an array."""
+    chunks = (one.chunk for one in stretches if one.chunk is not None)
+    codecs = {" and ".join(filter(None, (one.codec, one.sum))) for one in chunks}
+    others = (
+        f"{one.name} {one.dtype} {one.shape}"
+        for one in arrays
+        if one is not images and one.name != label
+    )
+    return {
+        "format": kind,
+        "image": images.name,
+        "label": label,
+        "layout": axes.layout,
+        "shape": list(images.shape),
+        "dtype": "uint8",
+        "chunks": list(images.chunks or ()),
+        "codecs": sorted(codecs),
+        "arrays": list(others),
+    }
 
 
 def _images(arrays: Sequence[Stored], image: str | None) -> Stored:
     if image is not None:
         return _named("image", arrays, arguments.name("image", image))
-    fitting = [one for one in arrays if len(one.shape) in (3, 4)]
+    fitting = [one for one in arrays if len(one.shape) in (3, 4) or one.encoded is not None]
     usual = [one for one in fitting if one.name.lower() in IMAGES]
     if len(fitting) == 1 or len(usual) == 1:
         return fitting[0] if len(fitting) == 1 else usual[0]
@@ -127,16 +192,18 @@ def _named(what: str, arrays: Sequence[Stored], name: str) -> Stored:
     raise arguments.refuse(what, name, f"one of {_names(arrays)}")
 
 
-def _labels(
+def labels_of(
     arrays: Sequence[Stored],
-    images: Stored,
+    images: Stored | None,
     rows: int,
     label: Any,
     opened: Callable[[str], Sequence[Stored]],
-) -> Any:
-    """The labels themselves, None where there are none."""
+) -> tuple[Any, str]:
+    """The labels themselves, None where there are none, and what they are called."""
+    if label is NO_LABELS:
+        return None, ""
     if label is not None and not isinstance(label, str | os.PathLike):
-        return label
+        return label, ""
     if label is None:
         fitting = [
             one
@@ -146,19 +213,20 @@ def _labels(
         # In a tuple of images and labels neither has a name.
         usual = [one for one in fitting if one.name.lower() in LABELS or one.name.isdigit()]
         if len(usual) == 1:
-            return usual[0].values()
+            return usual[0].values(), usual[0].name
         if usual:
             raise ArgumentError(f"label= is needed, to choose one of {_names(usual)}")
         if fitting:
             said = f"no array has a label's usual name, and every label is -1: {_names(fitting)}"
             containers.warn_of({"warnings": [f"{said} may be given as label="]})
-        return None
+        return None, ""
     if any(one.name == label for one in arrays):
         chosen = _named("label", arrays, str(label))
     else:
         path = arguments.path("label", label)
         if not os.path.exists(path):
-            raise arguments.refuse("label", label, f"a file, or one of {_names(arrays)}")
+            allowed = f"a file, or one of {_names(arrays)}" if arrays else "a file"
+            raise arguments.refuse("label", label, allowed)
         beside = opened(path)
         chosen = beside[0] if len(beside) == 1 else _labels_of(beside, rows, path)
     # Before it is read: a header may say anything.
@@ -168,7 +236,7 @@ def _labels(
         raise UnsupportedError(
             f"{chosen.title} is of dtype {chosen.dtype} (expected whole numbers)"
         )
-    return chosen.values()
+    return chosen.values(), chosen.name or chosen.path
 
 
 def _labels_of(arrays: Sequence[Stored], rows: int, path: str) -> Stored:

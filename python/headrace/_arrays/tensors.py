@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +25,9 @@ _DTYPES = {
     "I8": "int8",
     "U8": "uint8",
 }
+_MOST_DEPTH = 16  # a list may hold itself
+_MOST_TENSORS = 1024
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # torch prints parts of its sentences bold
 _MOST_HEADER = 100_000_000  # safetensors' own bound
 
 
@@ -73,7 +78,8 @@ def read_safetensors(path: str) -> list[Stored]:
 
 
 def read_torch(path: str) -> list[Stored]:
-    """The tensors of what torch.save wrote, by their keys or, of a tuple, by their numbers.
+    """The tensors of what torch.save wrote, by their keys or, of a tuple, by their numbers; of
+    those in one another as GROUP/NAME.
 
     Read by torch, which unpickles nothing but tensors (weights_only), and maps the storages: where
     they are mapped from says where in the file they lie.
@@ -85,11 +91,11 @@ def read_torch(path: str) -> list[Stored]:
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as failure:  # of whatever a hostile pickle may bring about
-        reason = " ".join(str(failure).split())[:300]
+        reason = " ".join(_ANSI.sub("", str(failure)).split())[:300]
         text = f"it holds more than tensors, or is none of torch's zip files: {reason}; {PACK}"
         raise unsupported(path, text) from None
     arrays = []
-    for name, tensor in _tensors(saved):
+    for name, tensor in itertools.islice(_tensors(saved), _MOST_TENSORS):
         if str(tensor.layout) != "torch.strided" or tensor.dtype.is_complex:
             continue
         try:
@@ -103,16 +109,16 @@ def read_torch(path: str) -> list[Stored]:
     return arrays
 
 
-def _tensors(saved: Any) -> Iterator[tuple[str, Any]]:
+def _tensors(saved: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Those of nested dicts, tuples and lists, as GROUP/NAME."""
     import torch
 
     if isinstance(saved, torch.Tensor):
-        yield "", saved
-    elif isinstance(saved, dict | list | tuple):
+        yield prefix.removesuffix("/"), saved
+    elif isinstance(saved, dict | list | tuple) and depth < _MOST_DEPTH:
         pairs = saved.items() if isinstance(saved, dict) else enumerate(saved)
         for name, value in pairs:
-            if isinstance(value, torch.Tensor):
-                yield str(name), value
+            yield from _tensors(value, f"{prefix}{name}/", depth + 1)
 
 
 def _offset(path: str, address: int) -> int:

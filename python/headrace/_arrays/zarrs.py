@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace._arrays.hdf5 import joined
-from headrace._arrays.shapes import Axes, bad, unsupported
+from headrace._arrays.hdf5 import blosc_refused, joined
+from headrace._arrays.shapes import Axes, Chunk, Stretch, bad, unsupported
 from headrace._arrays.stored import Places, Stored
 from headrace.errors import HeadraceError
 
@@ -42,6 +43,18 @@ def read_zarr(path: str) -> list[Stored]:
         raise bad(path, f"zarr cannot open it: {' '.join(str(failure).split())[:300]}") from None
 
 
+@contextlib.contextmanager
+def _explained(path: str, name: str) -> Iterator[None]:
+    """Of whatever hostile metadata and chunks may bring about a sentence."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as failure:
+        reason = " ".join(str(failure).split())[:300] or type(failure).__name__
+        raise bad(path, f"zarr cannot read array {name!r}: {reason}") from None
+
+
 def _arrays(node: Any) -> Iterator[tuple[str, Any]]:
     if not hasattr(node, "members"):
         yield "", node
@@ -53,13 +66,16 @@ def _arrays(node: Any) -> Iterator[tuple[str, Any]]:
 
 def _array(path: str, name: str, array: Any) -> Stored:
     def values() -> NDArray[Any]:
-        data: NDArray[Any] = array[...]
+        with _explained(path, name):
+            data: NDArray[Any] = array[...]
         return data
 
     def place(axes: Axes) -> Places:
-        return _places(path, name, array, axes)
+        with _explained(path, name):
+            return _places(path, name, array, axes)
 
-    return Stored(path, name, tuple(array.shape), str(array.dtype), place, values)
+    about = tuple(array.shape), str(array.dtype), place, values
+    return Stored(path, name, *about, chunks=array.chunks)
 
 
 def _places(path: str, name: str, array: Any, axes: Axes) -> Places:
@@ -70,9 +86,9 @@ def _places(path: str, name: str, array: Any, axes: Axes) -> Places:
     codecs = _codecs(about)
     shard = codecs[0] if len(codecs) == 1 and hasattr(codecs[0], "index_codecs") else None
     inner = codecs if shard is None else list(shard.codecs)
-    names = [type(codec).__name__ for codec in inner]
-    if names not in ([], ["BytesCodec"]) or getattr(about, "order", "C") != "C":
-        raise refuse(f"its chunks go through {', '.join(names) or 'a transposition'}")
+    if getattr(about, "order", "C") != "C":
+        raise refuse("its chunks go through a transposition")
+    coded = _coded(inner, refuse)
     # Of version 3 `chunks` may be those inside of a shard.
     whole = tuple(about.chunk_grid.chunk_shape if hasattr(about, "chunk_grid") else about.chunks)
     parts = whole if shard is None else tuple(shard.chunk_shape)
@@ -80,21 +96,64 @@ def _places(path: str, name: str, array: Any, axes: Axes) -> Places:
         raise refuse(f"a chunk of {parts} holds parts of images")
     root = os.path.join(path, array.path if name else "")
     files: list[str] = []
-    stretches: list[tuple[int, int, int, int]] = []
+    stretches: list[Stretch] = []
+    size = parts[0] * axes.stride
     for number in range(math.ceil(axes.rows / whole[0])):
         key = about.encode_chunk_key((number, *(0 for _ in array.shape[1:])))
         file = os.path.join(root, *key.split("/"))
         if not os.path.isfile(file):
             raise refuse(f"chunk {key} was never written")
         rows = min(whole[0], axes.rows - number * whole[0])
-        begins = [0] if shard is None else _index(file, shard, whole[0] // parts[0])
-        for at, begin in enumerate(begins[: math.ceil(rows / parts[0])]):
+        places = [(0, os.path.getsize(file))]
+        if shard is not None:
+            places = _index(file, shard, whole[0] // parts[0])
+        for at, (begin, stored) in enumerate(places[: math.ceil(rows / parts[0])]):
             if begin == _NEVER:
                 raise refuse(f"a chunk of shard {key} was never written")
             held = min(parts[0], rows - at * parts[0])
-            stretches.append((len(files), begin, axes.stride, held))
+            if coded is None:
+                stretches.append(Stretch(len(files), begin, axes.stride, held))
+                continue
+            chunk = Chunk(begin, stored, size, *coded)
+            if coded[0] == "blosc" and not stretches and (why := blosc_refused(file, begin)):
+                raise refuse(why)
+            stretches.append(Stretch(len(files), 0, axes.stride, held, chunk))
         files.append(file)
     return files, joined(stretches)
+
+
+# Codecs by the names of their classes, of zarr-python and of numcodecs.
+_CODECS = {
+    "ZstdCodec": "zstd",
+    "Zstd": "zstd",
+    "GzipCodec": "gzip",
+    "GZip": "gzip",
+    "BloscCodec": "blosc",
+    "Blosc": "blosc",
+    "Zlib": "zlib",
+    "LZ4": "lz4",
+}
+_SUMS = ("Crc32cCodec",)
+
+
+def _coded(codecs: list[Any], refuse: Callable[[str], Exception]) -> tuple[str, str] | None:
+    """The codec and the sum of a chunk that goes through codecs; None: it is as it is."""
+    codec, total = "", ""
+    for number, one in enumerate(codecs):
+        name = type(one).__name__
+        if name == "BytesCodec" and number == 0:
+            continue
+        # Of values of one byte there is nothing to shuffle.
+        if name == "Shuffle" and not codec and getattr(one, "elementsize", 0) == 1:
+            continue
+        if name in _CODECS and not codec and not total:
+            codec = _CODECS[name]
+        elif name in _SUMS and not total:
+            total = "crc32c"
+        else:
+            said = [type(each).__name__ for each in codecs]
+            raise refuse(f"its chunks go through {', '.join(said)}")
+    return (codec or "plain", total) if codec or total else None
 
 
 def _codecs(about: Any) -> list[Any]:
@@ -104,14 +163,16 @@ def _codecs(about: Any) -> list[Any]:
     return [one for one in (*(about.filters or ()), about.compressor) if one is not None]
 
 
-def _index(file: str, shard: Any, count: int) -> list[int]:
-    """Where the chunks of a shard begin (zarr-specs, sharding_indexed)."""
+def _index(file: str, shard: Any, count: int) -> list[tuple[int, int]]:
+    """Where the chunks of a shard begin, and their bytes (zarr-specs, sharding_indexed)."""
     names = [type(codec).__name__ for codec in shard.index_codecs]
     if names not in (["BytesCodec"], ["BytesCodec", "Crc32cCodec"]):
         raise unsupported(file, f"the shard's index goes through {', '.join(names)}")
     size = 16 * count + 4 * (len(names) - 1)
+    if size > os.path.getsize(file):
+        raise bad(file, f"the shard's index has {size} bytes, which are more than the file's")
     at_end = "start" not in str(shard.index_location)
     with open(file, "rb") as data:
         data.seek(-size if at_end else 0, os.SEEK_END if at_end else os.SEEK_SET)
         entries = struct.unpack(f"<{2 * count}Q", data.read(size)[: 16 * count])
-    return [int(begin) for begin in entries[::2]]
+    return list(zip(entries[::2], entries[1::2], strict=True))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace._batch import views
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from headrace.errors import ArgumentError
 
 Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
@@ -103,7 +103,14 @@ class Lender:
             self._offered = None
             again = False
 
-    def over(self, batch: _lib.Batch, form: views.Form) -> list[Any]:
+    def returned(self, tag: int) -> None:
+        """Forgets what lay in a batch that nobody took; the next batch lends anew in its place.
+
+        Whoever collects garbage may come here, so nothing is allocated.
+        """
+        self._lent.pop(tag, None)
+
+    def over(self, batch: abi.Batch, form: views.Form) -> list[Any]:
         """The tensors of a held batch, whose loan ends here."""
         tag = batch.tag
         memory = self._lent.get(tag)

@@ -1,7 +1,8 @@
-"""Labels that moved with the images of a batch: masks, boxes, points, and what belongs to those."""
+"""Labels that moved with the images of a batch: masks, boxes, points, further images."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from headrace._engine import arguments
 from headrace.errors import ArgumentError
-from headrace.transforms import Along, Boxes, KeyPoints, Mask
+from headrace.transforms import Along, Boxes, Image, KeyPoints, Mask
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -29,13 +30,14 @@ class Moved:
         labels: Mapping[str, Any] | None,
         fields: Sequence[str],
         output: str,
+        channels_last: bool = False,
     ) -> None:
         given = {} if labels is None else arguments.mapping("labels", labels)
         own = [field["name"] for field in dataset.info["fields"]]
         for name, label in given.items():
-            if type(label) not in (Boxes, KeyPoints, Mask, Along):
+            if type(label) not in (Boxes, KeyPoints, Mask, Image, Along):
                 raise arguments.refuse_type(
-                    f"labels[{name!r}]", label, "Boxes, KeyPoints, Mask or Along"
+                    f"labels[{name!r}]", label, "Boxes, KeyPoints, Mask, Image or Along"
                 )
             if name not in own:
                 has = ", ".join(own) or "none"
@@ -43,6 +45,10 @@ class Moved:
             if name in fields:
                 raise ArgumentError(f"fields: {name!r} is in labels, too")
         self._dataset, self._output = dataset, output
+        self._move = None  # of further images: NHWC in memory, NCHW by shape
+        if channels_last:
+            permute = "permute" if output == "torch" else "transpose"
+            self._move = operator.methodcaller(permute, 0, 3, 1, 2)
         self._labels = {name: v for name, v in given.items() if type(v) is not Along}
         self._along: dict[str, str] = {}
         for name, label in given.items():
@@ -67,6 +73,10 @@ class Moved:
         for number, (name, label) in enumerate(self._labels.items()):
             if type(label) is Mask:
                 found[name] = parts[f"mask.{number}"]
+                continue
+            if type(label) is Image:
+                image = parts[f"image.{number}"]
+                found[name] = image if self._move is None else self._move(image)
                 continue
             counts = parts[f"count.{number}"].tolist()
             for made, part in ((found, "places"), (kept, "kept")):

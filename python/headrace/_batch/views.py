@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from headrace._batch import mixing
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from headrace.errors import ArgumentError, HeadraceError
 
-View = Callable[[_lib.Batch], tuple[Any, ...]]
+View = Callable[[abi.Batch], tuple[Any, ...]]
 Arrange = Callable[[list[Any]], Any]
 
 DTYPES = ("float32", "float16", "bfloat16", "uint8")
@@ -41,7 +41,7 @@ class Form(NamedTuple):
 class Lends(Protocol):
     """What lends the engine the memory of batches: ``lending.Lender``."""
 
-    def over(self, batch: _lib.Batch, form: Form) -> list[Any]:
+    def over(self, batch: abi.Batch, form: Form) -> list[Any]:
         """The tensors of a batch that came."""
 
 
@@ -73,7 +73,7 @@ def viewer(
     forms: dict[tuple[int, int], Form] = {}
     release_with = _lib.release_with
 
-    def view(batch: _lib.Batch) -> tuple[Any, ...]:
+    def view(batch: abi.Batch) -> tuple[Any, ...]:
         key = (batch.length, batch.form)
         form = forms.get(key) or forms.setdefault(key, _form(batch, kinds, with_fields or mixed))
         if lender is not None and batch.length:
@@ -97,7 +97,7 @@ def viewer(
     return view
 
 
-def _form(batch: _lib.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -> Form:
+def _form(batch: abi.Batch, kinds: Mapping[tuple[int, int], Any], whole: bool) -> Form:
     """Of all fields, or of those up to the labels: a tensor nobody asked for costs 2 us."""
     fields = batch.fields[: batch.field_count]
     first, last = fields[0], fields[-1]

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.text import Text
 
 from headrace import __version__, writing
-from headrace._command import summary
+from headrace._command import options, summary
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError, SystemFailure, one_line
 
@@ -37,65 +37,6 @@ app = typer.Typer(
 err = Console(stderr=True)
 # Click's, wherever this version of typer keeps it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-def _path(text: str) -> Path:
-    """A path; an empty one, as of a variable that is not set, would be the current directory."""
-    if not text:
-        raise typer.BadParameter("a path that is not empty was expected")
-    return Path(text)
-
-
-Source = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SOURCE",
-        parser=_path,
-        help="A packed dataset, an index, a folder of images, or containers: a tar, zip, "
-        "TFRecord or MDS file, a folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
-    ),
-]
-Folder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SOURCE",
-        parser=_path,
-        help="A folder with one folder of images a class; or containers: a tar, zip, TFRecord "
-        "or MDS file, a folder of such, or a quoted pattern as 'train-{000..146}.tar'.",
-    ),
-]
-Images = Annotated[
-    Path,
-    typer.Argument(
-        metavar="SOURCE",
-        parser=_path,
-        help="A folder with one folder of images a class; a CSV or Parquet file with a path and a "
-        "label a row, and any further columns as fields; or containers.",
-    ),
-]
-Threads = Annotated[int | None, typer.Option(help="Threads; all cores where not given.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-NoSeek = Annotated[
-    bool, typer.Option("--no-seek", help="Note no seek points: smaller, but slower to load.")
-]
-IndexDir = Annotated[
-    Path | None,
-    typer.Option(metavar="PATH", parser=_path, help="Where the folder's index is, or goes."),
-]
-
-Format = Annotated[
-    str | None, typer.Option(help="What containers are, where their content leaves a choice.")
-]
-Image = Annotated[str | None, typer.Option(help="The column of the images in containers.")]
-Label = Annotated[str | None, typer.Option(help="The column of the labels in containers.")]
-Split = Annotated[str | None, typer.Option(help="Which of several splits.")]
-Layout = Annotated[
-    str | None, typer.Option(help="The axes of an array of images: NHW, NHWC or NCHW.")
-]
-Root = Annotated[
-    Path | None,
-    typer.Option(metavar="PATH", parser=_path, help="Where the containers of an index are now."),
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -138,6 +79,20 @@ def _bar(doing: str, quiet: bool) -> Iterator[Callable[[int, int, int, int], Non
         yield show
 
 
+@contextmanager
+def _complaining() -> Iterator[None]:
+    """Says warnings as sentences, and behind everything else."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield
+    _complain([str(warning.message) for warning in said])
+
+
+def _reading(doing: str, quiet: bool) -> AbstractContextManager[Any]:
+    """A sign on a terminal that something is read which may take a while."""
+    return nullcontext() if quiet or not err.is_terminal else err.status(doing)
+
+
 def _say(text: str) -> None:
     """Prints, at once: what nobody can read any more is noticed here, not at exit."""
     try:
@@ -172,11 +127,11 @@ def _made(made: dict[str, Any], as_json: bool) -> None:
 
 @app.command()
 def pack(
-    source: Images,
+    source: options.Images,
     destination: Annotated[
         Path,
         typer.Argument(
-            metavar="DESTINATION", parser=_path, help="A directory that does not exist yet."
+            metavar="DESTINATION", parser=options.path, help="A directory that does not exist yet."
         ),
     ],
     shard_size: Annotated[str, typer.Option(help='Bytes a shard may have: "256MB".')] = "256MB",
@@ -198,19 +153,24 @@ def pack(
         ),
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace a packed dataset.")] = False,
-    format: Format = None,
-    image: Image = None,
-    label: Label = None,
-    split: Split = None,
-    no_seek: NoSeek = False,
-    threads: Threads = None,
-    as_json: AsJSON = False,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    root: options.Root = None,
+    pairs: options.Pairs = None,
+    suffixes: options.Suffixes = ("", ""),
+    no_seek: options.NoSeek = False,
+    threads: options.Threads = None,
+    as_json: options.AsJSON = False,
 ) -> None:
     """Pack a folder, a CSV or Parquet list of files, or containers into shards with an index."""
     notice = ["Re-encoding: the packed images will not be the originals."]
     if resize is None and quality is None:
         notice.clear()
-    with _bar("Packing", as_json) as bar:
+    with _complaining(), _bar("Packing", as_json) as bar:
 
         def show(done: int, total: int, bytes_: int, faults: int) -> None:
             if done and notice:  # not before it is true: the arguments may yet be refused
@@ -218,12 +178,15 @@ def pack(
             bar(done, total, bytes_, faults)
 
         made = writing.pack(
-            source,
+            options.source(source) if pairs is None else options.paired(source, pairs, suffixes),
             destination,
             format=format,
             image=image,
             label=label,
+            fields=fields or None,
+            classes=classes or None,
             split=split,
+            root=root,
             shard_size=shard_size,
             resize=resize,
             quality=quality,
@@ -239,31 +202,37 @@ def pack(
 
 @app.command()
 def index(
-    source: Folder,
+    source: options.Folders,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", parser=_path, help="Of containers: the directory of the index."
+            metavar="PATH", parser=options.path, help="Of containers: the directory of the index."
         ),
     ] = None,
-    index_dir: IndexDir = None,
-    format: Format = None,
-    image: Image = None,
-    label: Label = None,
-    split: Split = None,
-    no_seek: NoSeek = False,
-    threads: Threads = None,
-    as_json: AsJSON = False,
+    index_dir: options.IndexDir = None,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    root: options.Root = None,
+    no_seek: options.NoSeek = False,
+    threads: options.Threads = None,
+    as_json: options.AsJSON = False,
 ) -> None:
     """Index a folder of images, or containers, which are then used in place."""
-    with _bar("Indexing", as_json) as show:
+    with _complaining(), _bar("Indexing", as_json) as show:
         made = writing.index(
-            source,
+            options.source(source),
             out,
             format=format,
             image=image,
             label=label,
+            fields=fields or None,
+            classes=classes or None,
             split=split,
+            root=root,
             index_dir=index_dir,
             seek=not no_seek,
             num_threads=threads,
@@ -274,12 +243,13 @@ def index(
 
 @app.command()
 def verify(
-    source: Source,
-    index_dir: IndexDir = None,
-    root: Root = None,
+    source: options.Source,
+    index_dir: options.IndexDir = None,
+    root: options.Root = None,
     decode: Annotated[bool, typer.Option(help="Read all entropy data anew, too.")] = False,
-    threads: Threads = None,
-    as_json: AsJSON = False,
+    storage: options.Storage = None,
+    threads: options.Threads = None,
+    as_json: options.AsJSON = False,
 ) -> None:
     """Read a dataset whole and compare it with its index; exit status 1 on any fault."""
     with _bar("Verifying", as_json) as show:
@@ -290,6 +260,7 @@ def verify(
             decode=decode,
             num_threads=threads,
             on_progress=show,
+            storage=options.storage(storage),
         )
     _print(found, as_json)
     if not as_json:
@@ -310,34 +281,44 @@ def _known(found: dict[str, Any]) -> list[str]:
 
 @app.command()
 def info(
-    source: Source,
+    source: options.Sources,
     sample: Annotated[int | None, typer.Option(help="Print what is known of one sample.")] = None,
-    index_dir: IndexDir = None,
-    format: Format = None,
-    image: Image = None,
-    label: Label = None,
-    split: Split = None,
-    layout: Layout = None,
-    root: Root = None,
-    as_json: AsJSON = False,
+    index_dir: options.IndexDir = None,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    layout: options.Layout = None,
+    root: options.Root = None,
+    storage: options.Storage = None,
+    as_json: options.AsJSON = False,
 ) -> None:
     """Say what a dataset holds."""
-    with (
-        warnings.catch_warnings(record=True) as said,
-        Dataset(
-            source,
-            format=format,
-            image=image,
-            label=label,
-            split=split,
-            layout=layout,
-            root=root,
-            index_dir=index_dir,
-        ) as dataset,
-    ):
-        _print(dataset.info if sample is None else dataset.facts(sample), as_json)
-        faults = _shard_faults(source, root) if dataset.kind in ("packed", "contained") else []
-    _complain([str(warning.message) for warning in said])
+    with _complaining():
+        with _reading("Reading headers", as_json):
+            dataset = Dataset(
+                options.source(source),
+                format=format,
+                image=image,
+                label=label,
+                fields=fields or None,
+                classes=classes or None,
+                split=split,
+                layout=layout,
+                root=root,
+                index_dir=index_dir,
+                storage=options.storage(storage),
+            )
+        with dataset:
+            found = dataset.info if sample is None else dataset.facts(sample)
+            if sample is None and dataset.kind in ("scanned", "contained"):
+                with suppress(HeadraceError):  # of a field that cannot be read
+                    found = {**found, "first_key": dataset.facts(0)["key"]}
+            _print(found, as_json)
+            own = dataset.kind in ("packed", "contained") and not dataset.away
+            faults = _shard_faults(source[0], root) if own else []
     _complain(faults)
     if faults:
         raise typer.Exit(1)
@@ -360,12 +341,12 @@ def _shard_faults(source: Path, root: Path | None) -> list[str]:
 
 @app.command()
 def bench(
-    source: Source,
+    source: options.Source,
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
-    threads: Threads = None,
-    as_json: AsJSON = False,
+    threads: options.Threads = None,
+    as_json: options.AsJSON = False,
 ) -> None:
     """Load augmented float32 batches as in training, and say how fast and where the time goes."""
     from headrace._command.bench import measure
@@ -381,10 +362,79 @@ def bench(
 
 
 @app.command()
+def doctor(
+    source: options.Source,
+    rate: Annotated[float | None, typer.Option(help="Images a second that are needed.")] = None,
+    transform: Annotated[
+        str, typer.Option(help="train, eval, randaugment, or a JSON file with a list.")
+    ] = "train",
+    batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
+    size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
+    seconds: Annotated[float, typer.Option(help="How long to measure, about.")] = 15.0,
+    as_json: options.AsJSON = False,
+) -> None:
+    """Say what limits loading here, storage, decoding or delivery, and what would help."""
+    from headrace import diagnosing
+
+    found = diagnosing.doctor(
+        source,
+        rate=rate,
+        transform=transform,
+        batch_size=batch_size,
+        size=size,
+        seconds=seconds,
+    )
+    _say(found.to_json() if as_json else str(found))
+
+
+@app.command()
+def plan(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[SOURCE]", parser=options.path, help="The dataset, where there is one."
+        ),
+    ] = None,
+    gpus: Annotated[int, typer.Option(help="How many GPUs train.")] = 1,
+    rate: Annotated[float | None, typer.Option(help="Images a second of one GPU.")] = None,
+    step_seconds: Annotated[
+        float | None, typer.Option(help="Or: seconds of a step on one GPU, without waiting.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Samples a step on one GPU.")] = 256,
+    images: Annotated[int | None, typer.Option(help="Without SOURCE: images of the set.")] = None,
+    image_bytes: Annotated[
+        float | None, typer.Option(help="Without SOURCE: mean bytes of an image file.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Epochs of the training.")] = 1,
+    size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
+    images_per_core: Annotated[
+        float | None, typer.Option(help="Images a second of a core, as headrace doctor has it.")
+    ] = None,
+    as_json: options.AsJSON = False,
+) -> None:
+    """Work out the storage, cores and memory that a training needs."""
+    from headrace import planning
+
+    found = planning.plan(
+        source,
+        gpus=gpus,
+        rate=rate,
+        step_seconds=step_seconds,
+        batch_size=batch_size,
+        images=images,
+        image_bytes=image_bytes,
+        epochs=epochs,
+        size=size,
+        images_per_core=images_per_core,
+    )
+    _say(found.to_json() if as_json else str(found))
+
+
+@app.command()
 def view(
-    source: Source,
+    source: options.Source,
     picture: Annotated[
-        Path, typer.Argument(metavar="PICTURE", parser=_path, help="The PNG to write.")
+        Path, typer.Argument(metavar="PICTURE", parser=options.path, help="The PNG to write.")
     ],
     count: Annotated[int, typer.Option(help="How many samples.")] = 24,
     size: Annotated[int, typer.Option(help="Height and width of each.")] = 160,

@@ -51,8 +51,16 @@ def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:
 
 
 def _source(source: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a container is, and what its columns became."""
+    """What a container or an array is, and what its columns became."""
     facts = [(name, str(source.get(name) or "none")) for name in ("format", "image", "label")]
+    if "layout" in source:  # an array
+        facts += [(name, _words(source[name])) for name in ("layout", "dtype")]
+        for name in ("shape", "chunks"):
+            if source.get(name):
+                facts.append((name, " x ".join(map(str, source[name]))))
+        for name in ("codecs", "arrays"):
+            if source.get(name):
+                facts.append((name.replace("arrays", "other arrays"), _listed(source[name])))
     columns = source.get("columns") or []
     said = (f"{c['name']} ({c['use'] or 'not used'}, {c['samples']:,})" for c in columns)
     return [*facts, *([("columns", ", ".join(said))] if columns else [])]

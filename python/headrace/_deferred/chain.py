@@ -75,6 +75,23 @@ class Chain(NamedTuple):
         steps = (*self.steps, Step(_LUMINANCE, partial(_converted, "L")))
         return Chain(self.source, self.stored, "L", self.size, steps, self.key, self.header)
 
+    def drafted(self, size: tuple[int, int], factor: int, grey: bool, replay: Any) -> Chain:
+        """Of a JPEG as it was opened: decoded at a fraction of its size.
+
+        Args:
+            grey: its luminance alone.
+            replay: does it to the file as Pillow opens it.
+        """
+        text = f'{{"name":"Draft","factor":{factor},"grey":{"true" if grey else "false"}}}'
+        steps = (Step(text, replay),)
+        made = Chain(self.source, self.stored, "RGB", size, steps, None, self.header)
+        return made.in_grey() if grey or self.mode == "L" else made
+
+    @property
+    def drafts(self) -> bool:
+        """Whether it begins with a draft, which is done to the file and not to an image."""
+        return bool(self.steps) and self.steps[0].text.startswith('{"name":"Draft"')
+
     def then(self, step: Step, size: tuple[int, int], key: Key | None = None) -> Chain:
         """With one step more."""
         steps = (*self.steps, step)

@@ -1,7 +1,7 @@
-"""What decodes images as tensors: torchvision's ``read_image``, ``decode_image``, ``decode_jpeg``.
+"""What decodes images as tensors: torchvision's ``read_image``, ``decode_image`` and its kinds.
 
-JPEG files alone: of those torchvision's values are Pillow's. Of PNG files with transparency it
-makes other channels.
+JPEG, PNG and WebP files, where torchvision's values are those that the engine makes: one channel of
+grey, or three. What keeps transparency or a palette's indices is torchvision's own.
 """
 
 from __future__ import annotations
@@ -19,20 +19,31 @@ from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import pending
 
-# What torchvision's modes leave as it is, by the file's own: its grey of colours is libjpeg's.
-_KEPT = {"UNCHANGED": ("L", "RGB"), "RGB": ("L", "RGB"), "GRAY": ("L",)}
+# By format and torchvision's mode: the modes of files of which the engine makes the same. libpng
+# has a grey of colours of its own.
+_SAME = {
+    ("JPEG", "UNCHANGED"): ("L", "RGB"),
+    ("JPEG", "RGB"): ("L", "RGB"),
+    ("JPEG", "GRAY"): ("L", "RGB"),
+    ("PNG", "UNCHANGED"): ("L", "RGB"),
+    ("PNG", "RGB"): ("L", "LA", "P", "RGB", "RGBA"),
+    ("PNG", "GRAY"): ("L", "LA"),
+    ("WEBP", "UNCHANGED"): ("RGB",),
+    ("WEBP", "RGB"): ("RGB", "RGBA"),
+}
+_ANY = ("JPEG", "PNG", "WEBP")
 
 
 def _read_image(
     found: Recording, original: Any, path: Any, mode: Any = "UNCHANGED", upright: Any = False
 ) -> Any:
-    return _decoded(found, path, mode, upright)
+    return _decoded(found, path, mode, upright, _ANY)
 
 
 def _decode_image(
     found: Recording, original: Any, given: Any, mode: Any = "UNCHANGED", upright: Any = False
 ) -> Any:
-    return _decoded(found, given, mode, upright)
+    return _decoded(found, given, mode, upright, _ANY)
 
 
 def _decode_jpeg(
@@ -45,12 +56,28 @@ def _decode_jpeg(
 ) -> Any:
     if str(device) != "cpu" or not isinstance(given, torch.Tensor):
         return NOT_RECORDED
-    return _decoded(found, given, mode, upright)
+    return _decoded(found, given, mode, upright, ("JPEG",))
 
 
-def _decoded(found: Recording, given: Any, mode: Any, upright: Any) -> Any:
-    kept = _KEPT.get(str(getattr(mode, "name", mode)).upper(), ())
-    if upright or not kept:
+def _decode_png(
+    found: Recording, original: Any, given: Any, mode: Any = "UNCHANGED", upright: Any = False
+) -> Any:
+    if not isinstance(given, torch.Tensor):
+        return NOT_RECORDED
+    return _decoded(found, given, mode, upright, ("PNG",))
+
+
+def _decode_webp(found: Recording, original: Any, given: Any, mode: Any = "UNCHANGED") -> Any:
+    if not isinstance(given, torch.Tensor):
+        return NOT_RECORDED
+    return _decoded(found, given, mode, False, ("WEBP",))
+
+
+def _decoded(
+    found: Recording, given: Any, mode: Any, upright: Any, formats: tuple[str, ...]
+) -> Any:
+    name = str(getattr(mode, "name", mode)).upper()
+    if upright or found.eager_open:
         return NOT_RECORDED
     opened: Any
     if type(given) is torch.Tensor:
@@ -63,14 +90,20 @@ def _decoded(found: Recording, given: Any, mode: Any, upright: Any) -> Any:
     else:
         return NOT_RECORDED
     source, head = opened
-    if head is None or head.format != "JPEG" or head.mode not in kept:
+    if head is None or head.format not in formats:
+        return NOT_RECORDED
+    if head.mode not in _SAME.get((head.format, name), ()):
         return NOT_RECORDED
     found.opened = True
     # torchvision warns of these functions, and so it does here.
     getattr(sys.modules["torchvision.io.image"], "_warn_deprecated", lambda: None)()
     chain = Chain(source, head.mode, head.mode, head.size, (), None, Opened(source, ""))
-    unchanged = head.mode == "L" and str(getattr(mode, "name", mode)).upper() != "RGB"
-    chain = chain.in_grey() if unchanged else chain.in_colours()
+    if name == "GRAY" and head.mode == "RGB":  # libjpeg's grey, which is the file's luminance
+        chain = chain.drafted(head.size, 1, True, None)
+    elif name == "GRAY" or (name == "UNCHANGED" and head.mode == "L"):
+        chain = chain.in_grey()
+    else:
+        chain = chain.in_colours()
     return pending(chain, Form(channels=chain.channels))
 
 
@@ -78,6 +111,8 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
     "torchvision.io.image": {
         "decode_image": _decode_image,
         "decode_jpeg": _decode_jpeg,
+        "decode_png": _decode_png,
+        "decode_webp": _decode_webp,
         "read_image": _read_image,
     },
 }

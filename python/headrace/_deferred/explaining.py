@@ -72,7 +72,11 @@ _CURE = (
     "What comes before that in the same code runs natively. To have all of it so: do it with a "
     "transform that headrace.from_torchvision translates, or behind the loader on whole batches."
 )
-_OTHER_FILES = "Files of other kinds become native when they are saved as JPEG or PNG."
+_OTHER_FILES = "Files of other kinds become native when they are saved as JPEG, PNG or WebP."
+_OF_ARRAYS = (
+    "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("
+    "dataset.data, labels) has its images with any labels."
+)
 _NOT_OPENED = (
     "Images become native that are opened by PIL.Image.open, or made by PIL.Image.fromarray of "
     "uint8 arrays (height, width, 3), in the dataset's code."
@@ -91,14 +95,17 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
     if len(places) == 1:
         place = places.pop()
         leaves = [leaf if leaf.native else leaf._replace(place=place) for leaf in leaves]
-    cures = dict.fromkeys(_cure(reason.text, opened) for reason in reasons)
+    cures = dict.fromkeys(
+        _OF_ARRAYS if reason.text == deferring.refused else _cure(reason.text, opened)
+        for reason in reasons
+    )
     return Explanation(leaves, reasons, " ".join(cures))
 
 
 def _cure(text: str, opened: bool) -> str:
     if not opened:
         return _NOT_OPENED
-    return _OTHER_FILES if "is no JPEG or PNG" in text else _CURE
+    return _OTHER_FILES if "is no JPEG, PNG, WebP" in text else _CURE
 
 
 def of_recipe(made: Translation) -> Explanation:

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import PIL.Image
+import PIL.ImageOps
 import torch
 
+from headrace._deferred import decoding
 from headrace._deferred.chain import Form, Step
-from headrace._deferred.image import LARGEST, DeferredImage, colour_of, native_chain
+from headrace._deferred.image import DeferredImage, native_chain
+from headrace._deferred.methods import LARGEST, colour_of
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
-from headrace._deferred.tensor import pending
+from headrace._deferred.tensor import PendingTensor, pending
 from headrace._deferred.tensorfunctions import KERNELS, part_of
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
@@ -78,6 +82,30 @@ def _expand(found: Recording, original: Any, image: Any, border: Any = 0, fill: 
     if colour is None:
         return NOT_RECORDED
     return _padded(original, image, (border, fill), border, fill=colour)
+
+
+def _pad_to(
+    found: Recording,
+    original: Any,
+    image: Any,
+    size: Any,
+    method: Any = PIL.Image.Resampling.BICUBIC,
+    color: Any = None,
+    centering: Any = (0.5, 0.5),
+) -> Any:
+    """``ImageOps.pad``: the image as large as it fits, and a colour around it."""
+    fill = colour_of(color, getattr(image, "mode", ""))
+    if native_chain(image) is None or fill is None:
+        return NOT_RECORDED
+    resized = PIL.ImageOps.contain(image, size, method)
+    if resized.size == size or native_chain(resized) is None:
+        return resized if resized.size == size else NOT_RECORDED
+    across, down = size[0] - resized.width, size[1] - resized.height
+    along = 0 if across else 1
+    before = round((across or down) * max(0, min(centering[along], 1)))
+    left, top = (before, 0) if across else (0, before)
+    border = (left, top, across - left, down - top)
+    return _padded(PIL.ImageOps.expand, resized, (border, color or 0), border, fill=fill)
 
 
 def _pad(
@@ -197,6 +225,18 @@ def _gamma(found: Recording, original: Any, image: Any, gamma: Any, gain: Any = 
 # ---- torchvision's, of tensors -------------------------------------------------------------------
 
 
+def _to_tensor(found: Recording, original: Any, pic: Any) -> Any:
+    chain = native_chain(pic)
+    return (
+        NOT_RECORDED if chain is None else pending(chain, Form("float32", channels=chain.channels))
+    )
+
+
+def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
+    chain = native_chain(pic)
+    return NOT_RECORDED if chain is None else pending(chain, Form("uint8", channels=chain.channels))
+
+
 def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
     """The handler of what makes numbers from 0 to 1 of bytes, dividing or multiplying."""
 
@@ -217,6 +257,48 @@ _always = _scaling("div", lambda more: not more)
 _v2_always = _scaling("mul", lambda more: not more)
 _asked = _scaling("mul", lambda more: more == (True,))
 
+
+def _normalize(
+    found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
+) -> Any:
+    part = part_of(tensor)
+    if part is None or inplace:
+        return NOT_RECORDED
+    step = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
+    if (
+        not step
+        or part.form.normalize
+        or '"Normalize"' in "".join(s.text for s in part.chain.steps)
+    ):
+        return NOT_RECORDED
+    return pending(part.chain, part.form._replace(normalize=step))
+
+
+def _normalization(mean: Any, std: Any, channels: int) -> str:
+    """The engine's step, or "" where it has none."""
+    sides = []
+    for values in (mean, std):
+        listed = values.tolist() if hasattr(values, "tolist") else values
+        listed = [listed] if isinstance(listed, int | float) else list(listed)
+        if len(listed) not in (1, channels) or not all(isinstance(v, int | float) for v in listed):
+            return ""
+        sides.append([float(value) for value in listed] * (channels // len(listed)))
+    if 0.0 in sides[1]:
+        return ""
+    return json.dumps({"name": "Normalize", "mean": sides[0], "std": sides[1]})
+
+
+def _of_its_class(handler: Handler) -> Handler:
+    """The handler of v2's function for values of any class, which keeps it; kernels and v1's
+    functions give plain tensors."""
+
+    def of_its_class(found: Recording, original: Any, image: Any, *more: Any) -> Any:
+        made = handler(found, original, image, *more)
+        return made.of_kind(type(image)) if isinstance(made, PendingTensor) else made
+
+    return of_its_class
+
+
 # By the module that defines them: handlers, by the names of functions or methods.
 FUNCTIONS: dict[str, dict[str, Handler]] = {
     "PIL.ImageOps": {
@@ -224,6 +306,7 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
         "equalize": _plain("Equalize"),
         "expand": _expand,
         "invert": _plain("Invert"),
+        "pad": _pad_to,
         "posterize": _posterize,
         "solarize": _solarize,
     },
@@ -237,11 +320,19 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
         "pad": _pad,
         "to_grayscale": _grey,
     },
-    "torchvision.transforms.functional": {"convert_image_dtype": _always},
-    "torchvision.transforms.v2.functional": {
-        "convert_image_dtype": _v2_always,
-        "to_dtype": _asked,
+    "torchvision.transforms.functional": {
+        "convert_image_dtype": _always,
+        "normalize": _normalize,
+        "pil_to_tensor": _pil_to_tensor,
+        "to_tensor": _to_tensor,
     },
-    "torchvision.transforms.v2.functional._misc": {"to_dtype_image": _asked},
+    "torchvision.transforms.v2.functional._misc": {
+        "convert_image_dtype": _v2_always,
+        "normalize": _of_its_class(_normalize),
+        "normalize_image": _normalize,
+        "to_dtype": _of_its_class(_asked),
+        "to_dtype_image": _asked,
+    },
+    **decoding.FUNCTIONS,
     **KERNELS,
 }

@@ -1,4 +1,4 @@
-"""Format, mode and size of a JPEG or PNG as Pillow says them, from the first bytes of the file.
+"""Format, mode and size of a JPEG, PNG or WebP as Pillow says them, from a file's first bytes.
 
 ``libheadrace_header.so`` reads them, C without an engine (``header/header.h``): worker processes
 open images, too. What is doubtful is left to Pillow.
@@ -13,14 +13,14 @@ from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_FORMATS = ("", "JPEG", "PNG")
+_FORMATS = ("", "JPEG", "PNG", "WEBP", "")
 _MODES = ("L", "RGB", "P", "LA", "RGBA")
 
 Identity = tuple[int, int, int, int]
 
 
 class Header(NamedTuple):
-    """What Pillow's ``Image.open`` would tell of a file."""
+    """What Pillow's ``Image.open`` would tell of a file; of format "": it has to be asked."""
 
     format: str
     mode: str

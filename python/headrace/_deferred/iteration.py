@@ -81,6 +81,7 @@ class Deferring:
         self._inner = _Inner(dataset, **arguments)
         self._threads: Decoder | None = None
         self._blocks = Blocks()
+        self.refused = ""  # why the engine does not read the array that the dataset is
 
     def iterate(self) -> Epoch:
         """One epoch."""
@@ -148,6 +149,8 @@ class Deferring:
 
     def unseen(self, opened: bool) -> str:
         """What is said where images are there and nothing was recorded of how they were made."""
+        if self.refused and not opened:
+            return self.refused
         kind = type(self._dataset).__name__
         if opened:
             return f"{kind} makes images of something else than what it opens"

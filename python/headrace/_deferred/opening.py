@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import PIL.Image
+import torch.utils.dlpack
 
-from headrace._deferred import header, source, switches
+from headrace._deferred import header, source, switches, tensor
 from headrace._deferred.chain import Chain
 from headrace._deferred.header import Header
 from headrace._deferred.image import DeferredImage, Opened
@@ -22,6 +23,7 @@ def switch() -> None:
     """Has them give deferred images while a dataset's code runs."""
     switches.add(PIL.Image.open, _open)
     switches.add(PIL.Image.fromarray, _from_array)
+    switches.put(torch.utils.dlpack, "to_dlpack", tensor.to_dlpack)
 
 
 def _open(
@@ -41,22 +43,39 @@ def _open(
         opened = _opened_bytes(fp.getvalue())
     else:
         return NOT_RECORDED  # type: ignore[no-any-return]
-    if opened is None:
-        found.note(
-            f"{_shown(name or getattr(fp, 'name', None))} is no JPEG or PNG of a common kind"
-        )
+    file = opened and Opened(opened[0], name)
+    head = opened and (opened[1] if opened[1].format else _told_by_pillow(file))
+    if opened is None or file is None or head is None:
+        shown = _shown(name or getattr(fp, "name", None))
+        found.note(f"{shown} is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind")
         return NOT_RECORDED  # type: ignore[no-any-return]
-    where, head = opened
+    where = opened[0]
     width, height = head.size
     most = PIL.Image.MAX_IMAGE_PIXELS
     if most is not None and width * height > most:
         return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow warns or refuses
-    chain = Chain(where, head.mode, head.mode, head.size, (), None, Opened(where, name))
+    chain = Chain(where, head.mode, head.mode, head.size, (), None, file)
     chain = chain.in_grey() if head.mode == "L" else chain
     image = DeferredImage(chain, head.format)
     if found.eager_open:
         image.materialise()
     return image
+
+
+# Pillow's modes that the engine makes RGB of as Pillow's convert("RGB") does.
+_DECODED = ("1", "L", "P", "LA", "RGB", "RGBA", "CMYK")
+
+
+def _told_by_pillow(file: Opened | None) -> Header | None:
+    """The header of a BMP, GIF or TIFF; None where Pillow raises, or can go on to other frames."""
+    try:
+        image: Any = file and file.image
+    except Exception:  # which the program is to meet in its own call
+        return None
+    known = image and image.format in ("BMP", "GIF", "TIFF") and image.mode in _DECODED
+    if not known or getattr(image, "is_animated", False):
+        return None
+    return Header(image.format, image.mode, image.size)
 
 
 def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:

@@ -12,7 +12,7 @@ from headrace._deferred import recording
 from headrace._deferred.chain import Chain, Form, config
 from headrace._deferred.recording import MadeInPython
 from headrace._deferred.source import encoded_pixels
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from headrace.errors import HeadraceError
 
 
@@ -72,7 +72,7 @@ def read_by_pillow(data: bytes) -> bytes:
 
 
 def _decoded(data: bytes, text: str) -> tuple[tuple[int, int], bytes]:
-    encoded, image = text.encode(), _lib.Image()
+    encoded, image = text.encode(), abi.Image()
     told = (data, len(data), encoded, len(encoded))
     _lib.call("hr_decode", *told, None, 0, image)
     made = bytearray(image.bytes)
@@ -84,10 +84,14 @@ def _with_pillow(chain: Chain) -> PIL.Image.Image:
     source = chain.source
     data = source if isinstance(source, bytes) else source.read()
     image: Any = PIL.Image.open(io.BytesIO(data))
+    steps = chain.steps
+    if chain.drafts:
+        assert steps[0].replay is not None
+        image, steps = steps[0].replay(image), steps[1:]
     if chain.native:
         image = image.convert("RGB")  # which the steps begin with
     image.load()
-    for step in chain.steps:
+    for step in steps:
         assert step.replay is not None
         image = step.replay(image)
     return PIL.Image.Image._new(image, image.im)

@@ -69,6 +69,9 @@ class Switch:
 
 _switches: list[Switch] = []
 _known: dict[FunctionType, Switch] = {}
+# Functions that are not written in Python: where they stand, by what names, and what takes their
+# place there. Names that were bound early keep them.
+_places: list[tuple[Any, str, Any, Any]] = []
 _lock = threading.Lock()
 _recordings: set[Any] = set()  # that go on
 
@@ -107,12 +110,22 @@ def add(function: Any, handler: Handler) -> None:
         function.__code__ = made.other
 
 
+def put(module: Any, name: str, other: Any) -> None:
+    """Has a name of a module mean something else while there are recordings."""
+    if not any(module is place and name == known for place, known, *_ in _places):
+        _places.append((module, name, getattr(module, name), other))
+        if _recordings:
+            setattr(module, name, other)
+
+
 def on(recording: Any) -> None:
     """Has the functions ask their handlers while there is this recording, or another."""
     with _lock:
         _recordings.add(recording)
         for switch in _switches:
             switch.function.__code__ = switch.other
+        for module, name, _, other in _places:
+            setattr(module, name, other)
 
 
 def off(recording: Any) -> None:
@@ -123,6 +136,8 @@ def off(recording: Any) -> None:
             if not _recordings:
                 for switch in _switches:
                     switch.function.__code__ = switch.own
+                for module, name, own, _ in _places:
+                    setattr(module, name, own)
 
 
 def _code(function: FunctionType, number: int) -> CodeType:

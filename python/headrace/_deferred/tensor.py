@@ -69,6 +69,7 @@ class PendingTensor(torch.Tensor):
         made.parts, made.stacked = parts, len(shape) == 4
         made.pinned = False
         made.form = shape, dtype
+        _refuse_pointers(made)
         if (found := recording.current()) is not None:
             found.pending.append(made)
         return made
@@ -162,6 +163,16 @@ class Shared:
         first = _values(PendingTensor(self._parts, *self._form))
         for one, view in self.alive():
             replace(one, view(first))
+
+
+# What exports a tensor in C++ alone would give memory at address 0 of it.
+_refuse_pointers: Any = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda tensor: None)
+
+
+def to_dlpack(tensor: Any) -> Any:
+    """``torch.utils.dlpack.to_dlpack``, which is written in C++ and asks no subclass."""
+    _materialise(tensor)
+    return torch._C._to_dlpack(tensor)
 
 
 def _all(first: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,8 @@ import PIL.Image
 
 from headrace._deferred.arriving import kind_of
 from headrace._deferred.chain import Form, Step
-from headrace._deferred.image import LARGEST, DeferredImage, native_chain
+from headrace._deferred.image import DeferredImage, native_chain
+from headrace._deferred.methods import LARGEST
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import Part, PendingTensor, pending

@@ -1,20 +1,18 @@
-"""What transforms images: torchvision's and timm's transforms, and torchvision's functional."""
+"""What transforms images: the transforms of torchvision and timm, and the functions of both."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from headrace._deferred import decoding, switches
-from headrace._deferred.chain import Chain, Form, Step
+from headrace._deferred import switches
+from headrace._deferred.chain import Form, Step
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 from headrace._deferred.tensor import pending
-from headrace._deferred.tensorfunctions import image_kind, part_of
+from headrace._deferred.tensorfunctions import image_kind
 
 # The modules whose classes the translation knows, and the methods through which they are called.
 _CLASSES = (
@@ -30,14 +28,12 @@ _CLASSES = (
 _METHODS = ("forward", "__call__")
 _TENSORS = {"tensor": True, "tv_tensors.Image": True, "PIL image": False}
 
-
-_FUNCTIONALS = ("torchvision.transforms.functional", "torchvision.transforms.v2.functional")
 _done: set[str] = set()
 
 
 def switch() -> None:
     """Has those that are imported by now record while a dataset's code runs."""
-    for name in (*_CLASSES, *_FUNCTIONALS, *FUNCTIONS, *decoding.FUNCTIONS, "torch.random"):
+    for name in (*_CLASSES, *FUNCTIONS, "torch.random"):
         if name not in _done and _imported(name):
             _done.add(name)
             _switch(name, vars(sys.modules[name]))
@@ -50,7 +46,7 @@ def _imported(name: str) -> bool:
 
 
 def _switch(name: str, names: dict[str, Any]) -> None:
-    for function, handler in (FUNCTIONS | decoding.FUNCTIONS).get(name, {}).items():
+    for function, handler in FUNCTIONS.get(name, {}).items():
         kind, _, method = function.rpartition(".")
         own = (vars(names[kind]) if kind in names else names).get(method)
         switches.add(getattr(own, "__func__", own), handler)  # of a static method its function
@@ -58,9 +54,6 @@ def _switch(name: str, names: dict[str, Any]) -> None:
         for function in _GENERATORS:
             found = names.get(function)
             switches.add(getattr(found, "__wrapped__", found), _seeded)
-    elif name in _FUNCTIONALS:
-        for function, handler in _FUNCTIONS.items():
-            switches.add(names.get(function), handler)
     elif name in _CLASSES:
         for kind in list(names.values()):
             if isinstance(kind, type) and kind.__module__ == name:
@@ -98,61 +91,6 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     for op in made.rest:
         result = op(result)
     return result
-
-
-# ---- functions -----------------------------------------------------------------------------------
-
-
-def _to_tensor(found: Recording, original: Any, pic: Any) -> Any:
-    chain = native_chain(pic)
-    return NOT_RECORDED if chain is None else pending(chain, _form(chain, "float32"))
-
-
-def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:
-    chain = native_chain(pic)
-    return NOT_RECORDED if chain is None else pending(chain, _form(chain, "uint8"))
-
-
-def _form(chain: Chain, dtype: str) -> Form:
-    return Form(dtype, channels=chain.channels)
-
-
-def _normalize(
-    found: Recording, original: Any, tensor: Any, mean: Any, std: Any, inplace: bool = False
-) -> Any:
-    part = part_of(tensor)
-    if part is None or inplace:
-        return NOT_RECORDED
-    step = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
-    if (
-        not step
-        or part.form.normalize
-        or '"Normalize"' in "".join(s.text for s in part.chain.steps)
-    ):
-        return NOT_RECORDED
-    return pending(part.chain, part.form._replace(normalize=step))
-
-
-def _normalization(mean: Any, std: Any, channels: int) -> str:
-    """The engine's step, or "" where it has none."""
-    sides = []
-    for values in (mean, std):
-        listed = values.tolist() if hasattr(values, "tolist") else values
-        listed = [listed] if isinstance(listed, int | float) else list(listed)
-        if len(listed) not in (1, channels) or not all(isinstance(v, int | float) for v in listed):
-            return ""
-        sides.append([float(value) for value in listed] * (channels // len(listed)))
-    if 0.0 in sides[1]:
-        return ""
-    return json.dumps({"name": "Normalize", "mean": sides[0], "std": sides[1]})
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "to_tensor": _to_tensor,
-    "pil_to_tensor": _pil_to_tensor,
-    "normalize": _normalize,
-    "normalize_image": _normalize,
-}
 
 
 # ---- generators ----------------------------------------------------------------------------------

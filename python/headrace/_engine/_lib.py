@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
-import errno
 import json
 import math
 import os
@@ -19,16 +18,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from ctypes import (
-    POINTER,
     byref,
     c_char,
-    c_char_p,
     c_int32,
     c_int64,
     c_size_t,
-    c_uint8,
-    c_uint16,
-    c_uint32,
     c_uint64,
     c_void_p,
     py_object,
@@ -37,168 +31,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace._engine import scarce, userop
+from headrace._engine import abi, scarce, userop
 from headrace._engine.arguments import shown
-from headrace._engine.codes import BY_CODE
 from headrace.errors import (
     ArgumentError,
     ArgumentTypeError,
     ClosedError,
     ForkedError,
-    HeadraceError,
     InternalError,
-    MissingFileError,
-    SystemFailure,
 )
 
 T = TypeVar("T")
 
-ABI_VERSION = 2
-MAX_FIELDS = 40
-MAX_DIMENSIONS = 5
-
-OK, END, TIMEOUT, SHORT_BUFFER, CLOSED = 0, 1, 2, 3, 17
-
 # Longest wait inside the library. Python delivers Ctrl-C only between two calls.
 SLICE_MS = 200
-
-
-class Error(ctypes.Structure):
-    """``hr_error``."""
-
-    _fields_ = (
-        ("code", c_int32),
-        ("os_error", c_int32),
-        ("record", c_int64),
-        ("offset", c_int64),
-        ("file", c_char * 1024),
-        ("text", c_char * 1024),
-    )
-
-    def exception(self) -> HeadraceError:
-        """What to raise for it."""
-        kind = BY_CODE.get(self.code, InternalError)
-        if kind is SystemFailure and self.os_error == errno.ENOENT:
-            kind = MissingFileError
-        failure = kind(
-            self.text.decode("utf-8", "replace") or f"error {self.code} without a text",
-            file=os.fsdecode(self.file) or None,
-            record=self.record if self.record >= 0 else None,
-            offset=self.offset if self.offset >= 0 else None,
-        )
-        if isinstance(failure, OSError):
-            failure.errno, failure.filename = self.os_error or None, failure.file
-        return failure
-
-
-class Image(ctypes.Structure):
-    """``hr_image``."""
-
-    _fields_ = (("width", c_uint32), ("height", c_uint32), ("bytes", c_uint64))
-
-
-class Task(ctypes.Structure):
-    """``hr_task``."""
-
-    _fields_ = (
-        ("bytes", c_void_p),
-        ("length", c_size_t),
-        ("path", c_void_p),
-        ("path_length", c_size_t),
-        ("config", c_void_p),
-        ("config_length", c_size_t),
-        ("data", c_void_p),
-        ("capacity", c_size_t),
-        ("seed", c_uint64),
-        ("epoch", c_uint64),
-        ("sample", c_uint64),
-        ("draw", c_uint64),
-        ("device", c_uint64),
-        ("inode", c_uint64),
-        ("size", c_int64),
-        ("mtime_ns", c_int64),
-        ("view", c_uint32),
-        ("flags", c_uint32),
-        ("descriptor", c_int32),
-        ("reserved", c_uint32),
-    )
-
-
-class Field(ctypes.Structure):
-    """``hr_field``."""
-
-    _fields_ = (
-        ("name", c_char * 32),
-        ("data", c_void_p),
-        ("bytes", c_uint64),
-        ("shape", c_int64 * MAX_DIMENSIONS),
-        ("strides", c_int64 * MAX_DIMENSIONS),
-        ("ndim", c_int32),
-        ("dtype_code", c_uint8),
-        ("dtype_bits", c_uint8),
-        ("reserved", c_uint16),
-    )
-
-
-class Batch(ctypes.Structure):
-    """``hr_batch``."""
-
-    _fields_ = (
-        ("batch", c_int64),
-        ("epoch", c_int64),
-        ("step", c_int64),
-        ("length", c_int64),
-        ("tag", c_int64),
-        ("replaced", c_int32),
-        ("field_count", c_int32),
-        ("form", c_int64),
-        ("fields", Field * MAX_FIELDS),
-    )
-
-
-class Progress(ctypes.Structure):
-    """``hr_progress``."""
-
-    _fields_ = (
-        ("done", c_int64),
-        ("total", c_int64),
-        ("bytes", c_int64),
-        ("faults", c_int64),
-    )
-
-
-_HANDLE = c_int64
-_TEXT_OUT = (c_void_p, c_size_t, POINTER(c_size_t))
-_ERROR = POINTER(Error)
-_PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "hr_abi_version": (),
-    "hr_close": (_HANDLE, _ERROR),
-    "hr_dataset_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
-    "hr_dataset_info": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
-    "hr_dataset_read": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
-    "hr_decode": (
-        *(c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t),
-        *(POINTER(Image), _ERROR),
-    ),
-    "hr_decoder_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
-    "hr_decoder_submit": (_HANDLE, c_void_p, c_size_t, POINTER(_HANDLE), _ERROR),
-    "hr_decoder_wait": (_HANDLE, c_int64, POINTER(c_uint64), _ERROR),
-    "hr_decoder_result": (_HANDLE, c_uint64, POINTER(Image), _ERROR),
-    "hr_loader_open": (_HANDLE, c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
-    "hr_seek": (_HANDLE, c_int64, c_int64, _ERROR),
-    "hr_submit": (_HANDLE, POINTER(c_int64), POINTER(c_uint64), c_size_t, _ERROR),
-    "hr_next": (_HANDLE, c_int64, POINTER(Batch), _ERROR),
-    "hr_release": (_HANDLE, _ERROR),
-    "hr_lend": (_HANDLE, c_void_p, c_uint64, c_int64, _ERROR),
-    "hr_loader_info": (_HANDLE, *_TEXT_OUT, _ERROR),
-    "hr_loader_event": (_HANDLE, POINTER(c_int32), _ERROR),
-    "hr_job_start": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
-    "hr_job_wait": (_HANDLE, c_int64, POINTER(Progress), _ERROR),
-    "hr_job_result": (_HANDLE, *_TEXT_OUT, _ERROR),
-    "hr_writer_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
-    "hr_writer_add": (_HANDLE, c_char_p, c_size_t, c_char_p, c_size_t, _ERROR),
-    "hr_writer_finish": (_HANDLE, _ERROR),
-}
 
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
@@ -255,18 +101,18 @@ def _load() -> ctypes.CDLL:
     except OSError as failure:
         scarce.check_space(path)
         raise InternalError(f"the engine could not be loaded: {failure}", file=str(path)) from None
-    for name, arguments in _PROTOTYPES.items():
+    for name, arguments in abi.PROTOTYPES.items():
         function = getattr(loaded, name)
         function.argtypes, function.restype = arguments, c_int32
     global _release_batch
     # What calls it says which reference it was, which nobody wants to know.
-    with_reference = ctypes.CFUNCTYPE(c_int32, _HANDLE, c_void_p, py_object)
+    with_reference = ctypes.CFUNCTYPE(c_int32, c_int64, c_void_p, py_object)
     _release_batch = with_reference(("hr_release", loaded))
     found = loaded.hr_abi_version()
-    if found != ABI_VERSION:
+    if found != abi.ABI_VERSION:
         raise InternalError(
-            f"{path} speaks version {found} of the C ABI and this package version {ABI_VERSION}: "
-            "they were not installed together",
+            f"{path} speaks version {found} of the C ABI and this package version "
+            f"{abi.ABI_VERSION}: they were not installed together",
             file=str(path),
         )
     return loaded
@@ -278,7 +124,7 @@ def call(name: str, *arguments: Any) -> bytes:
     Returns:
         What it warns of, where headrace.h says that it may; else nothing.
     """
-    error = Error()
+    error = abi.Error()
     if getattr(library(), name)(*arguments, byref(error)):
         raise error.exception()
     text: bytes = error.text
@@ -286,7 +132,7 @@ def call(name: str, *arguments: Any) -> bytes:
 
 
 def decode(
-    encoded: Any, length: int, config: Mapping[str, Any], make: Callable[[Image], tuple[T, Any]]
+    encoded: Any, length: int, config: Mapping[str, Any], make: Callable[[abi.Image], tuple[T, Any]]
 ) -> T:
     """Calls ``hr_decode`` for the size of its answer, and again for the answer.
 
@@ -296,7 +142,7 @@ def decode(
         make: is told the size and makes the object for the answer; returns it and its address.
     """
     text = to_text(config)
-    image = Image()
+    image = abi.Image()
     source = (encoded, length, text, len(text))
     call("hr_decode", *source, None, 0, byref(image))
     made, address = make(image)
@@ -318,7 +164,7 @@ class Handle:
     def __init__(self) -> None:
         # The library writes the handle to where the finalizer looks for it, so that no exception
         # comes between opening an object and owning it.
-        self.place = _HANDLE()
+        self.place = c_int64()
         self._kept: list[dict[int, Any]] = []
         self.close: weakref.finalize[..., Handle] = weakref.finalize(
             self, close_if_open, self.place
@@ -409,16 +255,16 @@ def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
 
 def answer(name: str, *arguments: Any, guess: int = 4096) -> bytearray:
     """Calls a function that answers into a buffer, again where the first guess was too small."""
-    need, error = c_size_t(), Error()
+    need, error = c_size_t(), abi.Error()
     while True:
         buffer = bytearray(guess)
         memory = (c_char * guess).from_buffer(buffer)
         code = getattr(library(), name)(*arguments, memory, guess, byref(need), byref(error))
         del memory
-        if code == OK:
+        if code == abi.OK:
             del buffer[need.value :]
             return buffer
-        if code != SHORT_BUFFER:
+        if code != abi.SHORT_BUFFER:
             raise error.exception()
         guess = need.value
 
@@ -465,7 +311,7 @@ _watching: dict[int, weakref.ref[Any]] = {}
 _watched: deque[int] = deque()
 
 
-def release_with(owner: Any, batch: Batch) -> None:
+def release_with(owner: Any, batch: abi.Batch) -> None:
     """Takes a batch: its memory goes back when ``owner`` dies.
 
     By C alone. Python runs signal handlers between any two of its instructions, also those of a

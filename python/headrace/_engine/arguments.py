@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 import reprlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +28,8 @@ ON_ERROR = ("raise", "replace")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UINT64_MAX = 2**64 - 1
 LAST_EPOCH = 2**62  # far from where the number of the epoch after it would wrap around
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 80
@@ -110,6 +113,17 @@ def integer(name: str, value: Any, least: int = INT64_MIN, most: int = INT64_MAX
     if not least <= found <= most:
         raise refuse(name, value, allowed if least > INT64_MIN else "an int of 64 bits")
     return found
+
+
+def size(name: str, value: Any) -> int:
+    """Bytes, of a number or of text such as "256MB" (10**6) or "256MiB" (2**20)."""
+    if not isinstance(value, str):
+        return count(name, value, 1)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?)?B?\s*", value.upper(), re.ASCII)
+    number = float(found[1]) * _UNITS[found[2] or ""] if found else 0
+    if not 1 <= number <= INT64_MAX:
+        raise refuse(name, value, "a positive number of bytes, or text such as '256MB',")
+    return round(number)
 
 
 def count(name: str, value: Any, least: int = 0, most: int = INT64_MAX) -> int:

@@ -9,8 +9,10 @@ from headrace.errors import (
     ArgumentError,
     BadFileError,
     BadImageError,
+    ChangedError,
     ChecksumError,
     ClosedError,
+    DeniedError,
     DuplicateKeyError,
     EmptyDatasetError,
     ForkedError,
@@ -20,6 +22,7 @@ from headrace.errors import (
     MemoryShortError,
     SystemFailure,
     TruncatedError,
+    UnreachableError,
     UnsupportedError,
 )
 
@@ -39,4 +42,7 @@ BY_CODE: dict[int, type[HeadraceError]] = {
     16: ForkedError,
     17: ClosedError,
     18: InternalError,
+    19: ChangedError,
+    20: DeniedError,
+    21: UnreachableError,
 }

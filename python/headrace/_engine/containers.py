@@ -6,25 +6,55 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace._engine import arguments
+from headrace.errors import ArgumentError
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 
-def config(
-    what: str,
-    path: Path | Sequence[Path],
-    format: str | None,
-    image: str | None,
-    label: str | None,
-    fields: Sequence[str] | None,
-    classes: Sequence[str] | None,
-    split: str | None,
-    root: Path | None = None,
-) -> dict[str, Any]:
+class Words(NamedTuple):
+    """What ``Dataset``, ``Loader``, ``index`` and ``pack`` say alike of a source that is a path."""
+
+    format: str | None = None
+    image: str | None = None
+    label: Any = None
+    fields: Sequence[str] | None = None
+    classes: Sequence[str] | None = None
+    split: str | None = None
+    root: Path | None = None
+
+    def checked(self) -> Words:
+        """The same as the engine takes them; only a label may yet be an array or another file."""
+        one = {"format": self.format, "image": self.image, "split": self.split}
+        several = {"fields": self.fields, "classes": self.classes}
+        given: dict[str, Any] = {
+            name: arguments.name(name, value) for name, value in one.items() if value is not None
+        }
+        for name, values in several.items():
+            if values is not None:
+                given[name] = arguments.each(name, values, arguments.name)
+        if self.root is not None:
+            given["root"] = arguments.path("root", self.root)
+        return self._replace(**given)
+
+    def refuse_with(self, what: str) -> None:
+        """Refuses words beside a dataset that is open, for it was told its own.
+
+        Args:
+            what: the name of the argument that the dataset was given as.
+        """
+        for name, value in self._asdict().items():
+            if value is not None:
+                raise ArgumentError(
+                    f"{name}={value!r} is for a path, and {what} is a Dataset that is open already "
+                    f"(expected the path, or Dataset(path, {name}=...))"
+                )
+
+
+def config(what: str, path: Path | Sequence[Path], words: Words) -> dict[str, Any]:
     """The engine's configuration of a source, which may be one path or several.
 
     Args:
@@ -35,19 +65,10 @@ def config(
         found["containers"] = arguments.each(what, path, arguments.path)
     else:
         found["path"] = arguments.path(what, path)
-    for name, value in (
-        ("format", format),
-        ("image", image),
-        ("label", label),
-        ("split", split),
-    ):
-        if value is not None:
-            found[name] = arguments.name(name, value)
-    for name, values in (("fields", fields), ("classes", classes)):
-        if values is not None:
-            found[name] = arguments.each(name, values, arguments.name)
-    if root is not None:
-        found["root"] = arguments.path("root", root)
+    given = words.checked()._asdict()
+    if words.label is not None:
+        given["label"] = arguments.name("label", words.label)
+    found |= {name: value for name, value in given.items() if value is not None}
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from ctypes import byref, c_char, c_char_p, c_int64, c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace._engine import _lib, arguments
+from headrace._engine import _lib, abi, arguments
 from headrace.errors import ArgumentError, ClosedError, HeadraceError, WaitTimeoutError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Work:
         """
         if self._failures is not None:
             return True
-        failed, error = c_uint64(), _lib.Error()
+        failed, error = c_uint64(), abi.Error()
         wait = _lib.library().hr_decoder_wait
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -129,11 +129,11 @@ class Work:
             if end is not None:
                 slice_ms = min(slice_ms, max(0, round((end - time.monotonic()) * 1000)))
             code = wait(self._handle(), slice_ms, byref(failed), byref(error))
-            if code == _lib.OK:
+            if code == abi.OK:
                 self._failures = self._failed() if failed.value else {}
                 self._kept.clear()
                 return True
-            if code != _lib.TIMEOUT:
+            if code != abi.TIMEOUT:
                 raise error.exception()
             if end is not None and time.monotonic() >= end:
                 return False
@@ -149,9 +149,9 @@ class Work:
             HeadraceError: it was not found out, and why: the task's error.
             WaitTimeoutError: the task is not finished.
         """
-        image, error = _lib.Image(), _lib.Error()
+        image, error = abi.Image(), abi.Error()
         code = self._result(index, byref(image), error)
-        if code == _lib.TIMEOUT:
+        if code == abi.TIMEOUT:
             raise WaitTimeoutError(f"task {index} is not finished")
         if code and not image.bytes:
             raise error.exception()
@@ -167,13 +167,13 @@ class Work:
         return self._place.value
 
     def _failed(self) -> dict[int, HeadraceError]:
-        found, error = {}, _lib.Error()
+        found, error = {}, abi.Error()
         for index in range(self._count):
-            if self._result(index, None, error) not in (_lib.OK, _lib.TIMEOUT):
+            if self._result(index, None, error) not in (abi.OK, abi.TIMEOUT):
                 found[index] = error.exception()
         return found
 
-    def _result(self, index: int, image: Any, error: _lib.Error) -> int:
+    def _result(self, index: int, image: Any, error: abi.Error) -> int:
         code: int = _lib.library().hr_decoder_result(self._handle(), index, image, byref(error))
         return code
 

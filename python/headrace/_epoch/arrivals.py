@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ctypes import byref
 from typing import Any, NamedTuple
 
-from headrace._engine import _lib
+from headrace._engine import _lib, abi, tracing
 from headrace._epoch.delivery import is_of_the_batch
 from headrace.errors import HeadraceError, InternalError
 
@@ -26,19 +26,26 @@ class Arrivals:
     Args:
         handle: of a loader.
         seek: sends the engine to the batch of a number.
+
+    Attributes:
+        returned: told the tag of a batch that was given back and that nobody took, where memory is
+            lent: its loan has ended (``_batch.lending``).
     """
+
+    returned: Callable[[int], None] | None = None
 
     def __init__(self, handle: int, seek: Callable[[int], None]) -> None:
         self._handle, self._seek = handle, seek
         self._receive = _lib.library().hr_next
-        self._batch, self._error = _lib.Batch(), _lib.Error()
+        self._batch, self._error = abi.Batch(), abi.Error()
         self._out = (byref(self._batch), byref(self._error))
         self._here = -1  # the number of what is in _batch, where a batch is
         # What the engine delivers next, where none is there. hr_next either fills _batch or leaves
         # the engine where it was, so an exception behind it leaves both as they should be.
         self._at = -1  # not known
+        self._stands = (0, 0)  # of a trace: the epoch, and which step of it number 0 is
 
-    def wait(self, number: int, seconds: float | None) -> _lib.Batch | None:
+    def wait(self, number: int, seconds: float | None) -> abi.Batch | None:
         """The batch of a number, or None where it did not come in that time (None: no limit).
 
         It stays the same batch until somebody took it: ``views.viewer``.
@@ -58,11 +65,12 @@ class Arrivals:
         self.approach(number)
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         slice_ms = _slice_ms(seconds)
+        began = tracing.now()
         self._here = number
         while code := self._receive(self._handle, slice_ms, *self._out):
-            if code != _lib.TIMEOUT:
+            if code != abi.TIMEOUT:
                 self._at = -1  # it stands at a fault, and goes on when it is sent anywhere
-                if code == _lib.END:
+                if code == abi.END:
                     raise InternalError(f"the engine ended its epoch before batch {number}")
                 raise self._error.exception()
             if seconds is not None:
@@ -70,7 +78,15 @@ class Arrivals:
                 if left <= 0:
                     return False
                 slice_ms = _slice_ms(left)
+        if began:
+            self._stands = (self._batch.epoch, self._batch.step - number)
+            self.note(abi.SPAN_WAIT, number, began)
         return True
+
+    def note(self, kind: int, number: int, began: int) -> None:
+        """Adds to the trace, where one is written, what was done with a batch since ``began``."""
+        epoch, first = self._stands
+        tracing.note(kind, self._handle, epoch, first + number, began)
 
     def approach(self, number: int) -> None:
         """Has the engine deliver a number next; nothing is taken from it before."""
@@ -92,6 +108,8 @@ class Arrivals:
         if self._batch.batch:
             self._at = self._here = -1  # nobody gets it any more, should the call be interrupted
             _lib.release(self._batch.batch)  # again is harmless
+            if self.returned is not None:
+                self.returned(self._batch.tag)
             self._batch.batch = 0
 
 
@@ -120,7 +138,7 @@ class Submitted(Arrivals):
         self._sent = -1  # what is submitted next; -1: not known
         self._refused: dict[int, HeadraceError] = {}  # batches that the engine does not take
 
-    def wait(self, number: int, seconds: float | None) -> _lib.Batch | None:
+    def wait(self, number: int, seconds: float | None) -> abi.Batch | None:
         if self._sent < 0 and not self._batch.batch:
             self._at = -1
         return super().wait(number, seconds)

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headrace._engine import arguments
+from headrace._engine import abi, arguments, tracing
 from headrace._epoch.delivery import is_of_the_batch
 from headrace.errors import UnsupportedError
 
@@ -93,6 +93,9 @@ class Copies:
             tensor.record_stream(now)
         return batch
 
+    def note(self, kind: int, number: int, began: int) -> None:
+        self._epoch.note(kind, number, began)
+
     def _copy_ahead(self, number: int) -> None:
         if self._epoch.ready(number):
             try:
@@ -104,9 +107,11 @@ class Copies:
 
     def _copied(self, number: int) -> tuple[Any, Any]:
         batch = self._epoch.make(number)
+        began = tracing.now()
         with self._torch.cuda.stream(self._stream):
             moved = _to(batch, self._device)
             copied = self._stream.record_event()
+        self.note(abi.SPAN_COPY, number, began)
         return moved, copied
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace._engine import _lib
+from headrace._engine import _lib, abi, tracing
 from headrace._epoch.arrivals import Arrivals
 from headrace._epoch.delivery import Delivery, is_of_the_batch
 from headrace._epoch.position import Pass, Position
@@ -25,7 +25,7 @@ class Iterated(Protocol):
     def begin(self) -> tuple[Pass, Arrivals, Feed | None]:
         """The place of the next iteration, its batches, and what submits them."""
 
-    def view(self, batch: _lib.Batch) -> Any:
+    def view(self, batch: abi.Batch) -> Any:
         """What is handed out of a batch that came."""
 
     def stats(self) -> dict[str, Any]:
@@ -46,6 +46,9 @@ class Source(Protocol):
 
     def ready(self, number: int) -> bool:
         """Whether a batch is there, so that ``make`` would not wait for one."""
+
+    def note(self, kind: int, number: int, began: int) -> None:
+        """Adds to a trace what was done with a batch that was made."""
 
 
 def newer_iteration() -> HeadraceError:
@@ -106,6 +109,9 @@ class Epoch:
             return False
         return number < self._pass.steps and self._arrivals.ready(number)
 
+    def note(self, kind: int, number: int, began: int) -> None:
+        self._arrivals.note(kind, number, began)
+
     @property
     def superseded(self) -> bool:
         """Whether a newer iteration over the loader has begun."""
@@ -139,7 +145,7 @@ class Batches:
 
     def __next__(self) -> Any:
         _lib.library()  # refuses a forked child, where nobody gives the lock back
-        thread = threading.get_ident()
+        began, thread = tracing.now(), threading.get_ident()
         reserved: dict[int, int] = {}
         try:
             with self._turn:
@@ -152,6 +158,8 @@ class Batches:
                 batch = self._source.make(number)
             if self._function is not None:
                 batch = self._applied(batch)
+            if began:
+                self._source.note(abi.SPAN_NEXT, number, began)
         except Exception as error:
             if is_of_the_batch(error) and thread in reserved:
                 del reserved[thread]  # it was this batch's turn

@@ -19,6 +19,7 @@ Sampler = Iterable[Any] | Callable[[], Iterable[Any]]
 
 # Samples under way at least, for storage that is slow: as many as the engine reads ahead by itself.
 _SAMPLES_AHEAD = 64
+SAMPLES_FETCHED = 4096  # and of a store of objects
 _REPLAYED_AT_ONCE = 1 << 16
 # How much hr_submit accepts ahead of the consumer.
 _MOST_BATCHES, _MOST_SAMPLES = 4096, 1 << 24

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from headrace._engine import arguments
+from headrace._epoch import gathering
 from headrace.errors import ArgumentError, WaitTimeoutError
 
 # How long a rank waits for the others at the beginning of an epoch.
@@ -51,14 +51,14 @@ def agree(facts: Mapping[str, Any]) -> None:
 
     Raises:
         ArgumentError: two ranks differ, and would have gone over different orders.
-        WaitTimeoutError: another rank did not come within 300 s.
+        WaitTimeoutError: another rank did not come within 300 s, was interrupted meanwhile, or is
+            gone.
     """
     distributed = _distributed()
     if distributed is None or distributed.get_world_size() < 2:
         return
-    everyone: list[Any] = [None] * distributed.get_world_size()
     try:
-        distributed.all_gather_object(everyone, dict(facts), group=_group(distributed))
+        everyone = gathering.everyones(distributed, dict(facts), AGREE_TIMEOUT_S)
     except RuntimeError as error:
         raise WaitTimeoutError(
             f"the ranks did not all begin an epoch within {AGREE_TIMEOUT_S} s, or one of them is "
@@ -72,19 +72,6 @@ def agree(facts: Mapping[str, Any]) -> None:
                     f"the ranks do not agree: {name} is {value!r} on rank 0 and "
                     f"{theirs.get(name)!r} on rank {rank}; they would go over different orders"
                 )
-
-
-_groups: tuple[Any, Any] = (None, None)  # the default group, and ours beside it
-
-
-def _group(distributed: Any) -> Any:
-    """A group over CPU sockets: the default one may be NCCL's, which has only a GPU's tensors."""
-    global _groups
-    world = distributed.group.WORLD
-    if _groups[0] is not world:
-        limit = datetime.timedelta(seconds=AGREE_TIMEOUT_S)
-        _groups = (world, distributed.new_group(backend="gloo", timeout=limit))
-    return _groups[1]
 
 
 def _distributed() -> Any:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace._engine import _lib, arguments
+from headrace._engine import _lib, abi, arguments
 from headrace._transforms.multiview import Views
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str
     """One view's steps."""
     config = {"dtype": "float32", "replay": True, **config}
 
-    def room(image: _lib.Image) -> tuple[Any, Any]:
+    def room(image: abi.Image) -> tuple[Any, Any]:
         text = ctypes.create_string_buffer(image.bytes)
         return text, text
 

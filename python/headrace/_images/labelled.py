@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace import transforms
-from headrace._engine import _lib, arguments
+from headrace._engine import _lib, abi, arguments
 from headrace._images.drawn import draw_key
 from headrace.errors import ArgumentError
 
@@ -28,8 +28,8 @@ def move(
 
     Args:
         label: ``headrace.transforms.Boxes``, ``KeyPoints`` or ``Mask``.
-        values: boxes of shape (n, 4) or points of shape (n, 2), which become float32; a mask as
-            uint8 of the image's height and width.
+        values: boxes of shape (n, 4), rotated ones (n, 5) or (n, 8), or points of shape (n, 2),
+            which become float32; a mask as uint8 of the image's height and width.
         size: height and width of the image.
         transform: as for ``Loader``; for given parameters the steps of ``replay``'s functions as
             dicts, as ``{"name": "Crop", "top": 1, "left": 2, "height": 3, "width": 4}``.
@@ -37,7 +37,7 @@ def move(
 
     Returns:
         a moved mask; of boxes and points those that are left, and their rows in ``values``: float32
-        of shape (k, 4) or (k, 2), int64 of shape (k,).
+        of shape (k, 4), or as the values have it, int64 of shape (k,).
 
     Raises:
         ArgumentError: values of another shape, or that are not finite; a transform that moves no
@@ -56,7 +56,7 @@ def move(
         **draw_key(seed=seed, epoch=epoch, sample=sample, draw=draw),
     }
 
-    def room(found: _lib.Image) -> tuple[Any, Any]:
+    def room(found: abi.Image) -> tuple[Any, Any]:
         made = np.empty(found.bytes, np.uint8)
         return (made, found.width, found.height), made.ctypes.data
 
@@ -65,6 +65,10 @@ def move(
         return made.reshape(down, across)
     kept, moved = made[: 8 * across].view(np.int64), made[8 * across :].view(np.float32)
     return moved.reshape(-1, array.shape[1]), kept
+
+
+# Numbers of a rotated box.
+_WIDTHS = {"xyxyxyxy": 8, "xywhr": 5, "cxcywhr": 5}
 
 
 def _values(label: Any, values: Any, size: tuple[int, int]) -> Any:
@@ -77,7 +81,7 @@ def _values(label: Any, values: Any, size: tuple[int, int]) -> Any:
         wanted, fits = f"uint8 of shape {size}", array.shape == size and array.dtype == np.uint8
         kind: Any = np.uint8
     else:
-        row = 4 if isinstance(label, transforms.Boxes) else 2
+        row = _WIDTHS.get(label.format, 4) if isinstance(label, transforms.Boxes) else 2
         wanted = f"numbers of shape (n, {row})"
         fits = array.ndim == 2 and array.shape[1] == row and array.dtype.kind in "iuf"
         kind = np.float32

@@ -189,6 +189,37 @@ def resize(
     return run(img, "Resize", antialias=antialias, **given)
 
 
+def resize_box(
+    img: Pixels,
+    size: int | Sequence[int],
+    box: Sequence[float],
+    interpolation: Any = "bilinear",
+) -> Pixels:
+    """Resizes a part of the image, as Pillow's ``resize`` with a ``box``.
+
+    Args:
+        size: height and width of the result in pixels; one number for a square.
+        box: left, top, right and bottom of the part, with fractions; held in float32 as by Pillow.
+            The filter reaches beyond it as far as the image does.
+
+    Raises:
+        ArgumentError: the box is empty or not inside the image.
+    """
+    return run(img, "ResizeBox", size=size, box=box, interpolation=interpolation)
+
+
+def reduce(img: Pixels, factor: int | Sequence[int]) -> Pixels:
+    """The mean of each box of pixels, as Pillow's ``reduce``; of edges, of those that are there.
+
+    Args:
+        factor: columns and rows of a box, 1 to 65,536; one number for both.
+
+    Raises:
+        ArgumentError: a factor is out of range.
+    """
+    return run(img, "Reduce", factor=factor)
+
+
 def erase(
     img: Pixels,
     i: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from headrace._transforms.base import plain
 from headrace.errors import ArgumentError
 
@@ -49,7 +49,7 @@ def of(image: Any) -> Pixels:
     return array
 
 
-def room_for(image: _lib.Image) -> tuple[Pixels, int]:
+def room_for(image: abi.Image) -> tuple[Pixels, int]:
     """An HWC uint8 array for an answer of ``hr_decode``, or one of several, and its address."""
     shape = (image.height, image.width, 3)
     count = image.bytes // math.prod(shape)

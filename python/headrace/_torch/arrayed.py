@@ -13,6 +13,10 @@ import torch
 from headrace.errors import UnsupportedError
 
 
+class NotItsArrayError(UnsupportedError):
+    """A dataset of an array that is not as torchvision makes it; the clause says in what."""
+
+
 class _Kind(NamedTuple):
     labels: str  # the attribute that holds them
     of: type  # what its data is: a tensor, or a NumPy array
@@ -71,11 +75,11 @@ def pixels(dataset: Any, name: str) -> Pixels:
         name: of its class, or of the one that it inherits from.
 
     Raises:
-        UnsupportedError: it is not as torchvision makes it; the clause says in what.
+        NotItsArrayError: it is not as torchvision makes it; the clause says in what.
     """
     kind, title = _KINDS[name], type(dataset).__name__
     if dataset.target_transform is not None:
-        raise UnsupportedError(f"{title} has a target_transform")
+        raise NotItsArrayError(f"{title} has a target_transform")
     array, labels = dataset.data, getattr(dataset, kind.labels)
     uint8 = str(getattr(array, "dtype", None)) in ("uint8", "torch.uint8")
     shape = tuple(getattr(array, "shape", ()))
@@ -83,9 +87,9 @@ def pixels(dataset: Any, name: str) -> Pixels:
         wanted in (None, found) for wanted, found in zip(kind.shape, shape, strict=True)
     )
     if type(array) is not kind.of or not uint8 or not fits or 0 in shape:
-        raise UnsupportedError(f"{title} has data that is not torchvision's")
+        raise NotItsArrayError(f"{title} has data that is not torchvision's")
     if isinstance(array, torch.Tensor) and (array.device.type != "cpu" or array.is_sparse):
-        raise UnsupportedError(f"{title} has data that is not in the memory of the CPU")
+        raise NotItsArrayError(f"{title} has data that is not in the memory of the CPU")
     found = _labels(title, labels, int(shape[0]), name in _AS_THEY_ARE)
     view: Any = array.detach().numpy() if isinstance(array, torch.Tensor) else array
     return Pixels(array, kind.layout, found, (view.ctypes.data, view.shape, view.strides))
@@ -97,12 +101,12 @@ def _labels(title: str, labels: Any, count: int, as_they_are: bool) -> list[int]
         # Others would be collated to their own dtype.
         whole = dtype == "int64" if as_they_are else dtype.startswith(("int", "uint"))
         if len(labels.shape) != 1 or not whole:
-            raise UnsupportedError(f"{title} has labels that are no whole numbers")
+            raise NotItsArrayError(f"{title} has labels that are no whole numbers")
         labels = labels.tolist()
     # Exactly int: a bool or a NumPy number would be collated to another dtype.
     if not isinstance(labels, list) or any(type(label) is not int for label in labels):
-        raise UnsupportedError(f"{title} has labels that are no list of ints")
+        raise NotItsArrayError(f"{title} has labels that are no list of ints")
     found: list[int] = labels
     if len(found) != count or (found and not -1 <= min(found) <= max(found) < 2**31):
-        raise UnsupportedError(f"{title} has not one class number an image")
+        raise NotItsArrayError(f"{title} has not one class number an image")
     return list(found)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from headrace._batch import lending, views
-from headrace._engine import _lib
+from headrace._engine import _lib, living, tracing
 from headrace._epoch.arrivals import Chosen
 from headrace._torch.pool import Pool
 from headrace._torch.recipe import Recipe
@@ -24,8 +24,9 @@ from headrace._torch.swapped import Swapped
 class Engine:
     """A native loader of submitted batches, kept by its ``DataLoader`` from epoch to epoch."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, trace: str | None = None) -> None:
         self.recipe = recipe
+        self._trace_path = trace
         self._handle: _lib.Handle | None = None
         self._epoch = 0
         self._chosen: dict[int, Chosen] = {}
@@ -83,13 +84,16 @@ class Engine:
             }
             dataset = recipe.samples.dataset
             handle = _lib.opened("hr_loader_open", config, dataset.handle)
-            if arrays := dataset.arrays:
-                handle.keep(dict(enumerate(arrays)))
+            living.add(handle)
+            tracing.opened(handle, self._trace_path)
+            dataset.lend_arrays(handle)
             if self._lender is not None:
                 info = _lib.info("hr_loader_info", handle.value)
                 self._lender.serve(handle, int(info["slot_bytes"]), recipe.prefetch)
             self._handle = handle
         arrivals = Swapped(self._handle.value, self._epoch, recipe, self._others)
+        if self._lender is not None:
+            arrivals.returned = self._lender.returned
         arrivals.chosen = self._chosen
         self._arrivals = arrivals
         return arrivals
@@ -99,9 +103,25 @@ class Engine:
         singly = map(wrapper(self.recipe.translation), images)
         return list(zip(singly, labels.tolist(), strict=True))
 
+    def trace(self, path: str | None) -> str | None:
+        """Has a trace written from now on, or ends it; the file's name, where it has begun."""
+        self._trace_path = path
+        if self._handle is None:
+            return None
+        if path is None:
+            tracing.end(self._handle)
+            return None
+        return tracing.begin(self._handle, path)
+
+    def note(self, kind: int, number: int, began: int) -> None:
+        """Adds to the trace, where one is written, what was done with a batch since ``began``."""
+        if self._arrivals is not None:
+            self._arrivals.note(kind, number, began)
+
     def close(self) -> None:
         _close_all(self._others)
         if self._handle is not None:
+            tracing.close(self._handle)
             self._handle.close()
 
 

@@ -1,9 +1,9 @@
 """Files of an image folder that Pillow decodes in the engine's place, each for itself.
 
-torch's loader reads what Pillow reads: WebP, GIF, BMP and TIFF, whatever a file is called, and with
-``ImageFile.LOAD_TRUNCATED_IMAGES`` files that end too early. So here Pillow has the last word on a
-file that the engine refuses, and on how many pixels are too many. Its pixels go through the same
-transforms, natively and with the same draws; only who decoded differs.
+torch's loader reads what Pillow reads: AVIF, JPEG 2000, a TIFF of 16 bits, whatever a file is
+called, and with ``ImageFile.LOAD_TRUNCATED_IMAGES`` files that end too early. So here Pillow has
+the last word on a file that the engine refuses, and on how many pixels are too many. Its pixels go
+through the same transforms, natively and with the same draws; only who decoded differs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from headrace.errors import (
 )
 
 # What the engine decodes, by name and by the first bytes. It goes by content.
-_EXTENSIONS = (".jpg", ".jpeg", ".png")
-_BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"P5", b"P6")
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+_BEGINNINGS = (
+    *(b"\xff\xd8", b"\x89PNG", b"RIFF", b"GIF8", b"BM", b"II*\0", b"MM\0*"),
+    *(b"P5", b"P6"),
+)
 # On these Pillow is asked for its verdict. Other limits are the engine's own and stand.
 REFUSALS = (BadImageError, TruncatedError, UnsupportedError)
 
@@ -61,7 +64,7 @@ def loads_truncated_images() -> bool:
 
 
 def of_another_kind(path: str) -> bool:
-    """Whether a file's name is not that of a JPEG or PNG."""
+    """Whether a file's name is not that of a kind which the engine decodes."""
     return not path.lower().endswith(_EXTENSIONS)
 
 
@@ -83,7 +86,7 @@ class Foreign:
     def __init__(self, paths: Sequence[str], own_pixels: bool) -> None:
         self._paths, self._own_pixels = paths, own_pixels
         self.rows = {
-            row: f"{path} is not a JPEG or PNG by its name"
+            row: f"{path} is of another kind by its name"
             for row, path in enumerate(paths)
             if of_another_kind(path)
         }

@@ -11,7 +11,7 @@ import torch.utils.data
 from torch.utils.data import default_collate
 
 from headrace._batch import lending
-from headrace._engine import _lib
+from headrace._engine import _lib, abi, tracing
 from headrace._epoch.delivery import is_of_the_batch
 from headrace._torch.batches import Engine
 from headrace._torch.choosing import Choice
@@ -59,6 +59,7 @@ class Iteration:
     def __next__(self) -> Any:
         _lib.library()  # refuses a forked child, where nobody gives the lock back
         thread, progress, standing = threading.get_ident(), self._progress, self._loader.standing
+        began = tracing.now()
         reserved = progress.delivery.reserved
         try:
             with self._turn:
@@ -66,7 +67,10 @@ class Iteration:
             batch = self._collated(received)
             self._tell()
             if self._loader.pin_memory and lending.available():
+                copying = tracing.now()
                 batch = _pinned(batch)  # leaves tensors alone that the engine made in such memory
+                self._note(abi.SPAN_COPY, reserved[thread], copying)
+            self._note(abi.SPAN_NEXT, reserved[thread], began)
             resume, epoch = self._behind()
         except Exception as error:
             if not is_of_the_batch(error) or thread not in reserved:
@@ -96,6 +100,10 @@ class Iteration:
             self._decoded = -1
             text, known = self._foreign.news
             self._loader.notices.say(text, stacklevel=3, topic=f"{known} files for Pillow")
+
+    def _note(self, kind: int, number: int, began: int) -> None:
+        if began and isinstance(self._maker, Engine):
+            self._maker.note(kind, number, began)
 
     def _behind(self) -> tuple[Place | None, int]:
         """What the loader's next iteration begins with, once a batch was handed out."""

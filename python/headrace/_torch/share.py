@@ -213,6 +213,11 @@ class _ShareOfAnEpoch:
         source = self._sources.get(self._share.is_rest(batch))
         return source is not None and source[0].ready(batch - source[1])
 
+    def note(self, kind: int, number: int, began: int) -> None:
+        batch = self._rounds + number
+        source, first = self._sources[self._share.is_rest(batch)]
+        source.note(kind, batch - first, began)
+
     def make(self, number: int) -> Any:
         assert self._pass is not None
         batch = self._rounds + number

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from headrace._torch.failures import joined
 from headrace._torch.recipe import Recipe
 from headrace._translate.translation import Translation
@@ -112,7 +112,7 @@ def wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:
 def _decoded(data: bytearray, config: dict[str, Any]) -> torch.Tensor:
     """One image, decoded and transformed: HWC, or CHW with the layout NCHW."""
 
-    def room(found: _lib.Image) -> tuple[torch.Tensor, int]:
+    def room(found: abi.Image) -> tuple[torch.Tensor, int]:
         dtype: torch.dtype = getattr(torch, config["dtype"])
         channels = found.bytes // (found.height * found.width * dtype.itemsize)
         shape = (found.height, found.width, channels)

@@ -292,5 +292,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "xyxy",
         "xywh",
         "cxcywh",
+        "xyxyxyxy",
+        "xywhr",
+        "cxcywhr",
+    ),
+    "image_dtype": (
+        "float32",
+        "float16",
+        "bfloat16",
+        "uint8",
     ),
 }

@@ -1,0 +1,139 @@
+"""The arguments and options that several commands have alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from headrace._engine import away
+from headrace.dataset import Dataset
+from headrace.errors import ArgumentError
+
+
+def path(text: str) -> Path:
+    """A path; an empty one, as of a variable that is not set, would be the current directory.
+
+    An address stays text, which is as good: a ``Path`` would take one of its slashes away.
+    """
+    if not text:
+        raise typer.BadParameter("a path that is not empty was expected")
+    return cast("Path", text) if away.is_url(text) else Path(text)
+
+
+def storage(given: list[str] | None) -> dict[str, Any] | None:
+    """What KEY=VALUE says of a store; "true" and "false" are flags."""
+    found: dict[str, Any] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name:  # not repeated: it may be a secret
+            raise typer.BadParameter("--storage KEY=VALUE was expected")
+        found[name] = {"true": True, "false": False}.get(value, value)
+    return found or None
+
+
+_CONTAINERS = (
+    "containers: a tar, zip, TFRecord, MDS, LMDB, Arrow or Parquet file, a folder of such, or a "
+    "pattern as 'train-{000..146}.tar'"
+)
+_SEVERAL = "Several containers are one dataset, in the order given."
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE",
+        parser=path,
+        help=f"A packed dataset, an index, a folder of images, or {_CONTAINERS}.",
+    ),
+]
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SOURCE...",
+        parser=path,
+        help=f"A packed dataset, an index, a folder of images, or {_CONTAINERS}. {_SEVERAL}",
+    ),
+]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SOURCE...",
+        parser=path,
+        help=f"A folder with one folder of images a class; or {_CONTAINERS}. {_SEVERAL}",
+    ),
+]
+Images = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SOURCE...",
+        parser=path,
+        help="A folder with one folder of images a class; a CSV or Parquet file with a path and a "
+        f"label a row, and any further columns as fields; or containers. {_SEVERAL}",
+    ),
+]
+Pairs = Annotated[
+    str | None,
+    typer.Option(
+        help="SOURCE is two folders, of images and of the images or masks that belong to them: "
+        '"image", whose field is "target", or "mask".'
+    ),
+]
+Suffixes = Annotated[
+    tuple[str, str],
+    typer.Option(help='Of --pairs: what the files\' names end with beside what they share: x4 "".'),
+]
+Threads = Annotated[int | None, typer.Option(help="Threads; all cores where not given.")]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+NoSeek = Annotated[
+    bool, typer.Option("--no-seek", help="Note no seek points: smaller, but slower to load.")
+]
+IndexDir = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", parser=path, help="Where the folder's index is, or goes."),
+]
+
+Format = Annotated[
+    str | None, typer.Option(help="What containers are, where their content leaves a choice.")
+]
+Image = Annotated[str | None, typer.Option(help="The column of the images in containers.")]
+Label = Annotated[str | None, typer.Option(help="The column of the labels in containers.")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="A column to keep beside them; may be given again. All else."
+    ),
+]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="The name of label 0; given again, that of 1, and so on."),
+]
+Split = Annotated[str | None, typer.Option(help="Which of several splits.")]
+Layout = Annotated[
+    str | None, typer.Option(help="The axes of an array of images: NHW, NHWC or NCHW.")
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", parser=path, help="Where the containers of an index are now."),
+]
+
+Storage = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Of a store of objects: endpoint, region, path_style or anonymous; may be given "
+        "again.",
+    ),
+]
+
+
+def source(given: list[Path]) -> Path | list[Path]:
+    """What a command's sources are to Python: one path, or several."""
+    return given[0] if len(given) == 1 else given
+
+
+def paired(given: list[Path], kind: str, suffixes: tuple[str, str]) -> Dataset:
+    """Two folders as the pairs that their files are."""
+    if len(given) != 2:
+        raise ArgumentError(f"--pairs takes two folders as SOURCE, here are {len(given)}")
+    return Dataset.from_pairs(*given, kind=kind, suffixes=suffixes)

@@ -1,0 +1,1 @@
+"""What limits a training: measured here, or worked out beforehand."""

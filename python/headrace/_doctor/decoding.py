@@ -1,0 +1,113 @@
+"""How fast batches are decoded and handed out: by one thread, by all, and when they are ready."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from headrace import samplers
+from headrace.dataset import Dataset
+from headrace.loader import Loader
+
+# What a worker's read takes where it comes from the page cache, at most: slower ones are left to
+# readers (internal/pipeline/pace.go), whose time is not the decoders'.
+_SLOW_READ = 150e-6
+_ROUNDS, _READY = 12, 16
+
+
+def measure(
+    dataset: Dataset,
+    chosen: list[int],
+    batch_size: int,
+    transform: Sequence[Any],
+    seconds: float,
+    threads: int | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Loads the chosen samples again and again, and says what the loader gave and could decode.
+
+    Returns:
+        ``images_per_second`` that came, ``decoding`` (images a second that its threads decode where
+        nothing else holds them up), ``threads``; and an image's ``reading_s``, ``decoding_s`` and
+        ``cpu_s``, which is of the whole process and does not go by what other programs do.
+    """
+    with _loader(dataset, chosen, batch_size, transform, threads, 2, options) as loader:
+        # Opening files and touching memory for the first time are not counted.
+        next(iter(loader))
+        before, began, used = loader.stats(), time.perf_counter(), time.process_time()
+        took, images = 0.0, 0
+        while took < seconds:
+            for batch in loader:
+                images += len(batch[0])
+                took = time.perf_counter() - began
+                if took >= seconds:
+                    break
+        after, used = loader.stats(), time.process_time() - used
+    spent = {name: after[name] - before[name] for name in ("decoding_s", "reading_s")}
+    decoded = max(after["images_decoded"] - before["images_decoded"], 1)
+    each = spent["decoding_s"] / decoded
+    reading = spent["reading_s"] / decoded
+    if reading < _SLOW_READ:
+        each += reading
+    return {
+        "images_per_second": images / took,
+        "decoding": after["threads"] / max(each, 1e-9),
+        "threads": after["threads"],
+        "reading_s": reading,
+        "decoding_s": spent["decoding_s"] / decoded,
+        "cpu_s": used / decoded,
+    }
+
+
+def handing_out(
+    dataset: Dataset,
+    chosen: list[int],
+    batch_size: int,
+    transform: Sequence[Any],
+    seconds: float,
+) -> float | None:
+    """Images a second that ``next`` would give if every batch were ready; None: none ever was.
+
+    A batch costs the same however many samples it has, so smaller ones do, which are ready sooner.
+    """
+    small = min(batch_size, _READY)
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    with _loader(dataset, chosen, small, transform, None, 4, {}) as loader:
+        while len(found) < _ROUNDS and time.perf_counter() < end:
+            batches = iter(loader)
+            next(batches)
+            while loader.stats()["batches_ready"] < 1 and time.perf_counter() < end:
+                time.sleep(0.002)
+            if loader.stats()["batches_ready"] < 1:
+                break
+            began = time.perf_counter()
+            batch = next(batches, None)
+            took = time.perf_counter() - began
+            if batch is not None:
+                found.append(batch_size / took)
+    return statistics.median(found) if found else None
+
+
+def _loader(
+    dataset: Dataset,
+    chosen: list[int],
+    batch_size: int,
+    transform: Sequence[Any],
+    threads: int | None,
+    prefetch: int,
+    options: dict[str, Any],
+) -> Loader:
+    whole = len(chosen) == len(dataset)
+    return Loader(
+        dataset,
+        min(batch_size, len(chosen)),
+        shuffle=True,
+        transform=list(transform),
+        sampler=None if whole else samplers.Subset(chosen),
+        num_threads=threads,
+        prefetch=prefetch,
+        **{"output": "numpy", "on_error": "replace", **options},
+    )

@@ -1,0 +1,153 @@
+"""What this process may use of the machine, and who else uses it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+# File systems that reads of cross a network, or another program.
+REMOTE = ("nfs", "cifs", "smb", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "9p", "fuse")
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def look() -> dict[str, Any]:
+    """Cores, memory and settings that a loader depends on; None for what cannot be read here."""
+    allowed = os.sched_getaffinity(0)
+    siblings = {
+        _text(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").strip() or core
+        for core in allowed
+    }
+    memory = _memory()
+    huge = _text("/sys/kernel/mm/transparent_hugepage/enabled")
+    return {
+        "cores_allowed": len(allowed),
+        "cores_of_machine": os.cpu_count() or len(allowed),
+        "physical_cores_allowed": len(siblings),
+        "cpu_quota": quota(),
+        "ranks_here": _ranks(),
+        "load": os.getloadavg()[0],
+        "memory_available": memory.get("MemAvailable"),
+        "swap_used": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
+        "huge_pages": huge.partition("[")[2].partition("]")[0] or None,
+        "shared_memory": _shared_memory(),
+    }
+
+
+def quota() -> float | None:
+    """Cores that the cgroups (version 2) of this process grant; None: nobody limits them.
+
+    The engine has its own reading of both versions, by which it chooses its threads
+    (internal/threads); this one is for what the report says.
+    """
+    for line in _text("/proc/self/cgroup").splitlines():
+        if line.startswith("0::"):
+            group = Path("/sys/fs/cgroup") / line[3:].lstrip("/")
+            found = [_granted(part) for part in (group, *group.parents) if _inside(part)]
+            limits = [cores for cores in found if cores is not None]
+            return min(limits, default=None)
+    return None
+
+
+def _inside(group: Path) -> bool:
+    return group.is_relative_to("/sys/fs/cgroup")
+
+
+def _granted(group: Path) -> float | None:
+    fields = _text(str(group / "cpu.max")).split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return None
+    granted, period = map(int, fields)
+    return granted / period if period else None
+
+
+def _ranks() -> int:
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return int(text) if text.isdigit() and int(text) else 1
+
+
+def _memory() -> dict[str, int]:
+    """Bytes, by the names of /proc/meminfo."""
+    found = {}
+    for line in _text("/proc/meminfo").splitlines():
+        name, _, value = line.partition(":")
+        fields = value.split()
+        if fields and fields[0].isdigit():
+            found[name] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
+    return found
+
+
+def _shared_memory() -> int | None:
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return found.f_blocks * found.f_frsize
+
+
+def file_system(path: str) -> str:
+    """The kind of file system that a path is on: "ext4", "nfs4"; "" where nobody says."""
+    real = os.path.realpath(path)
+    longest, kind = "", ""
+    for line in _text("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        before, after = left.split(), right.split()
+        if len(before) > 4 and after:
+            point = before[4].replace("\\040", " ")
+            inside = real == point or real.startswith(point.rstrip("/") + "/")
+            if inside and len(point) >= len(longest):
+                longest, kind = point, after[0]
+    return kind
+
+
+def is_remote(kind: str) -> bool:
+    return kind.startswith(REMOTE)
+
+
+class Others:
+    """Cores that other programs keep busy until ``end``, stolen ones, and what is ours.
+
+    Of the cores that this process may use. Stolen is what a hypervisor gave to another machine.
+    """
+
+    def __init__(self) -> None:
+        self._ticks, self._own = _ticks(), _own()
+
+    def end(self) -> tuple[float, float, float] | None:
+        """Cores busy for others, stolen and our own; None where the kernel does not say."""
+        ticks, own = _ticks(), _own()
+        if ticks is None or self._ticks is None:
+            return None
+        total, busy, stolen = (now - then for now, then in zip(ticks, self._ticks, strict=True))
+        if total <= 0:
+            return None
+        cores = len(os.sched_getaffinity(0))
+        seconds = total / os.sysconf("SC_CLK_TCK") / cores
+        mine = (own - self._own) / seconds
+        return max(busy / total * cores - mine, 0.0), stolen / total * cores, mine
+
+
+def _own() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def _ticks() -> tuple[int, int, int] | None:
+    """Ticks of the cores that this process may use: all, busy ones, and stolen ones."""
+    allowed = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    total = busy = stolen = 0
+    for line in _text("/proc/stat").splitlines():
+        name, *fields = line.split()
+        if name in allowed and len(fields) >= 8:
+            # user nice system idle iowait irq softirq steal (proc_stat(5))
+            ticks = [int(field) for field in fields[:8]]
+            total += sum(ticks)
+            busy += sum(ticks) - ticks[3] - ticks[4] - ticks[7]
+            stolen += ticks[7]
+    return (total, busy, stolen) if total else None

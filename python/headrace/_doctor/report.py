@@ -1,0 +1,83 @@
+"""What ``plan`` and ``doctor`` answer: facts by name, which print as text and go into JSON."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headrace.errors import one_line
+
+
+class Report(Mapping[str, Any]):
+    """Facts by name, as items and as attributes; ``str`` of it is text for a person.
+
+    ``dict(report)`` is what ``--json`` prints.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], lines: list[str]) -> None:
+        self._facts, self._lines = dict(facts), [one_line(line) for line in lines]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._facts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __getattr__(self, name: str) -> Any:
+        # Pickle and copy ask an object without attributes for its methods.
+        facts = self.__dict__.get("_facts", {})
+        if name in facts:
+            return facts[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._facts]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_json(self) -> str:
+        """The facts as JSON."""
+        return json.dumps(self._facts, indent=2)
+
+
+class Plan(Report):
+    """What ``headrace.plan`` worked out."""
+
+
+class Diagnosis(Report):
+    """What ``headrace.doctor`` found."""
+
+
+def table(rows: list[tuple[str, str]]) -> list[str]:
+    """Names and what is said of them, in two columns."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return [f"{name:{width}}  {text}".rstrip() for name, text in rows]
+
+
+def size(number: float) -> str:
+    """Bytes, as storage is sold: "1.3 GB"."""
+    for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= least:
+            return f"{number / least:,.1f} {unit}"
+    return f"{number:,.0f} bytes"
+
+
+def duration(seconds: float) -> str:
+    """ "45.0 s", "3.6 min", "12.1 h"."""
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:,.1f} min"
+    return f"{seconds / 3600:,.1f} h"

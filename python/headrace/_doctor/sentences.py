@@ -1,0 +1,119 @@
+"""What the doctor says, in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace._doctor import machine
+from headrace._doctor.report import size, table
+
+_LITTLE_SHM = 1 << 30
+_LITTLE_MEMORY = 2 << 30
+
+
+def lines(answer: dict[str, Any]) -> list[str]:
+    """The verdict first, then remedies, what was measured, and notes."""
+    measured, rate = answer["measured"], answer["asked"]["rate"]
+    said = [_verdict(answer["limit"], measured, rate)]
+    for number, remedy in enumerate(answer["remedies"], 1):
+        how = "measured" if remedy["measured"] else "worked out"
+        said.append(
+            f"  {number}. {remedy['text']}: {remedy['gain']:.2f}x, "
+            f"{remedy['images_per_second']:,.0f} images/s ({how})"
+        )
+    if not answer["remedies"] and answer["limit"] not in ("none", "training"):
+        said.append("  No remedy that was tried brings more than 3 %.")
+    said += table(_figures(measured))
+    return said + [f"Note: {note}." for note in answer["notes"]]
+
+
+def _verdict(limit: str, measured: dict[str, Any], rate: float | None) -> str:
+    slowest = measured["images_per_second"]
+    asked = f" of the {rate:,.0f} asked for" if rate is not None else ""
+    if limit == "none":
+        return f"none: {slowest:,.0f} images/s come here, and {rate:,.0f} were asked for"
+    if limit == "decoding" and "threads" in measured:
+        threads = measured["threads"]
+        who = f"{threads} thread{'s' * (threads > 1)} give"
+        return f"decoding: {who}{'s' * (threads == 1)} {slowest:,.0f} images/s{asked}"
+    return f"{limit}: {slowest:,.0f} images/s{asked}"
+
+
+def _figures(measured: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    for name in ("storage", "decoding", "delivery", "copy", "training"):
+        value = measured.get(name)
+        said = "not measured" if value is None else f"{value:,.0f} images/s"
+        rows.append((name, said + _more(name, measured)))
+    return rows
+
+
+def _more(name: str, measured: dict[str, Any]) -> str:
+    if name == "decoding" and measured.get("decoding_one_core"):
+        return f"; {measured['decoding_one_core']:,.0f} with one thread"
+    if name == "storage" and measured.get("storage_cold"):
+        cold, warm = measured["storage_cold"], measured["storage_warm"]
+        share = measured["cached_share"]
+        known = "not known" if share is None else f"{share * 100:.0f} %"
+        text = (
+            f"; cold {cold['images_per_second']:,.0f} ({cold['megabytes_per_second']:,.0f} MB/s, "
+            f"a read {cold['latency_p50_s'] * 1e3:,.2f} ms, by {cold['how']})"
+        )
+        if warm:
+            text += f", warm {warm['images_per_second']:,.0f}"
+        return f"{text}; in memory already: {known}"
+    return ""
+
+
+def notes(facts: dict[str, Any], asked: dict[str, Any], side: int) -> list[str]:
+    """What was seen of images and machine that costs, and what was not measured."""
+    return [
+        *_of_images(facts["images"], facts["file_system"], side),
+        *_of_machine(facts["machine"]),
+        *([facts["storage"]["why"]] if facts["storage"]["why"] else []),
+        "the copy to a GPU and the training were not measured: doctor(loader, step) runs the step",
+    ]
+
+
+def _of_images(images: dict[str, Any], file_system: str, side: int) -> list[str]:
+    said, count = [], images["looked_at"]
+    for name, share in (("progressive", images["progressive"]), ("PNG", images["png"])):
+        if share > 0:
+            said.append(f"{share * 100:.0f} % of {count:,} images are {name}")
+    points = images["seek_points"]
+    if points is not None and points < 0.5 and images["kind"] != "listed":
+        said.append("most JPEGs have no seek points: headrace pack or index notes them")
+    if images["kind"] == "listed":
+        said.append("the folder has no index: seek points are learned as it is read")
+    shorter = images["shorter_side"]
+    if shorter and shorter > 2 * side:
+        said.append(f"the shorter side is {shorter:,.0f} pixels, and {side} are taken")
+    if machine.is_remote(file_system):
+        said.append(f"the images are on {file_system}, behind a network or another program")
+    return said
+
+
+def _of_machine(found: dict[str, Any]) -> list[str]:
+    said = []
+    allowed, whole = found["cores_allowed"], found["cores_of_machine"]
+    if allowed < whole:
+        said.append(f"this process may use {allowed} of {whole} cores")
+    if found["cpu_quota"] is not None:
+        said.append(f"a CPU quota grants {found['cpu_quota']:g} cores")
+    if found["physical_cores_allowed"] < allowed:
+        said.append(f"{allowed} cores are hyper-threads of {found['physical_cores_allowed']}")
+    if (found["cores_others"] or 0) > 0.1 * allowed:
+        said.append(f"other programs kept {found['cores_others']:.1f} of {allowed} cores busy")
+    if (found["cores_stolen"] or 0) > 0.05 * allowed:
+        said.append(f"the hypervisor took {found['cores_stolen']:.1f} cores away")
+    if found["cores_others"] is None:
+        said.append("what other programs take was not measured: /proc/stat is not to be read")
+    if found["swap_used"] > 0:
+        said.append(f"{size(found['swap_used'])} are swapped out")
+    available = found["memory_available"]
+    if available is not None and available < _LITTLE_MEMORY:
+        said.append(f"only {size(available)} of memory are left")
+    shared = found["shared_memory"]
+    if shared is not None and shared < _LITTLE_SHM:
+        said.append(f"/dev/shm has {size(shared)}, which torch's worker processes need")
+    return said

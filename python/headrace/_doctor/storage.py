@@ -1,0 +1,201 @@
+"""How fast encoded images come from storage: cold, and from the page cache."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from headrace._doctor.choosing import Place
+
+PAGE = mmap.PAGESIZE
+MOST_BYTES = 1 << 30
+# Reads at once, and the part of the samples that each is measured with. 64 is what the loader reads
+# ahead where storage is slow (internal/pipeline/config.go).
+DEPTHS = {1: 1, 8: 2, 64: 5}
+_ASKED = 8  # whether dropping them helped; asking reads ahead, so they are not measured
+_HEAD = 4096  # of a file: as good as nothing but its latency
+
+
+def cached(place: Place) -> bool | None:
+    """Whether all of a record is in the page cache; None where the file system does not say.
+
+    The kernel may begin to read ahead what it was asked for, so the next answer may be another.
+    """
+    try:
+        file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        buffer = bytearray(place.length)
+        # Reads nothing that would have to be waited for (preadv2(2)).
+        return os.preadv(file, [buffer], place.offset, os.RWF_NOWAIT) == place.length
+    except OSError as failure:
+        return False if failure.errno == errno.EAGAIN else None
+    finally:
+        os.close(file)
+
+
+def drop(place: Place) -> None:
+    """Has the kernel forget a record's pages, but those that some process maps or has changed."""
+    try:
+        file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        first = place.offset // PAGE * PAGE
+        end = -(-(place.offset + place.length) // PAGE) * PAGE
+        os.posix_fadvise(file, first, end - first, os.POSIX_FADV_DONTNEED)
+    except OSError:  # some file systems have no pages to forget
+        pass
+    finally:
+        os.close(file)
+
+
+def read(place: Place, most: int | None = None) -> int:
+    """Reads a record as the loader does, by pread; the bytes that came."""
+    wanted = place.length if most is None else min(most, place.length)
+    file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        got = 0
+        while got < wanted:
+            part = os.pread(file, wanted - got, place.offset + got)
+            if not part:
+                break
+            got += len(part)
+        return got
+    finally:
+        os.close(file)
+
+
+def read_direct(place: Place, most: int | None = None) -> int:
+    """Reads a record past the page cache; whole pages, into memory that is aligned to them."""
+    wanted = place.length if most is None else min(most, place.length)
+    first = place.offset // PAGE * PAGE
+    size = -(-(place.offset + wanted) // PAGE) * PAGE - first
+    file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, size) as memory:
+            return os.preadv(file, [memory], first)
+    finally:
+        os.close(file)
+
+
+def timed(
+    places: list[Place], depth: int, seconds: float, how: Callable[[Place], int]
+) -> dict[str, Any] | None:
+    """Reads places, so many at once, until the time is over: rates, and the latency of a read."""
+    end = time.perf_counter() + seconds
+    found: list[tuple[float, int, float]] = []
+
+    def one(place: Place) -> None:
+        began = time.perf_counter()
+        if began < end or not found:
+            try:
+                got = how(place)
+            except OSError:
+                return
+            now = time.perf_counter()
+            found.append((now - began, got, now))
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(depth) as pool:
+        list(pool.map(one, places))
+    if not found:
+        return None
+    took = max(max(now for _, _, now in found) - began, 1e-9)
+    waits = sorted(wait for wait, _, _ in found)
+    return {
+        "images_per_second": len(found) / took,
+        "megabytes_per_second": sum(got for _, got, _ in found) / took / 1e6,
+        "latency_p50_s": statistics.median(waits),
+        "latency_p99_s": waits[min(len(waits) - 1, len(waits) * 99 // 100)],
+        "reads": len(found),
+    }
+
+
+def within(places: list[Place], most_bytes: int = MOST_BYTES) -> list[Place]:
+    """The first of them that have so many bytes together."""
+    found, left = [], most_bytes
+    for place in places:
+        left -= place.length
+        if left < 0:
+            break
+        found.append(place)
+    return found
+
+
+@contextmanager
+def left_as_it_was(places: list[Place]) -> Iterator[float | None]:
+    """The share of records that is in the page cache; those that were not leave it again behind.
+
+    None: the file system does not say.
+    """
+    known = [cached(place) for place in places]
+    answered = [state for state in known if state is not None]
+    try:
+        yield sum(answered) / len(answered) if answered else None
+    finally:
+        for place, state in zip(places, known, strict=True):
+            if state is False:
+                drop(place)
+
+
+def measure(places: list[Place], seconds: float) -> dict[str, Any]:
+    """Reads records cold, and then warm.
+
+    Args:
+        places: the records, at most 1 GB of them.
+        seconds: how long reading may take in all.
+
+    Returns:
+        ``cold``: ``images_per_second`` and the like at the best depth, ``depths`` by reads at once,
+        ``head_images_per_second`` of the first 4 kB alone, ``how`` ("fadvise" or "O_DIRECT"); and
+        ``warm``. Either is None where it could not be measured, and ``why`` says so.
+    """
+    places = random.Random(0).sample(places, len(places))  # a loader does not read in order either
+    for place in places:
+        drop(place)
+    how, name = read, "fadvise"
+    asked = places[:_ASKED]
+    if sum(cached(place) is True for place in asked) > len(asked) / 2:
+        how, name = read_direct, "O_DIRECT"
+    fresh = places[_ASKED:] if len(places) > 4 * _ASKED else places
+    cold, why = _cold(fresh, seconds * 0.75, how, name)
+    rate = cold["images_per_second"] if cold else 1.0
+    some = places[: max(8, int(rate * seconds * 0.15))]
+    timed(some, max(DEPTHS), seconds * 0.15, read)  # so that warm is warm
+    return {"cold": cold, "warm": timed(some, 8, seconds * 0.1, read), "why": why}
+
+
+def _cold(
+    places: list[Place], seconds: float, how: Callable[..., int], name: str
+) -> tuple[dict[str, Any] | None, str]:
+    parts, first = {}, 0
+    whole = sum(DEPTHS.values()) + 1
+    for depth, part in DEPTHS.items():
+        end = first + max(len(places) * part // whole, 1)
+        found = timed(places[first:end], depth, seconds * part / whole, how)
+        if found:
+            parts[depth] = found
+        first = end
+    if not parts:
+        return None, "no record could be read past the page cache"
+    heads = timed(places[first:], max(DEPTHS), seconds / whole, lambda place: how(place, _HEAD))
+    best = max(parts.values(), key=lambda found: float(found["images_per_second"]))
+    return {
+        **best,
+        "depths": {
+            str(depth): {name: found[name] for name in ("images_per_second", "latency_p50_s")}
+            for depth, found in parts.items()
+        },
+        "head_images_per_second": heads["images_per_second"] if heads else None,
+        "how": name,
+    }, ""

@@ -1,0 +1,72 @@
+"""What the limit is, and what a remedy is worth: arithmetic on rates, in images a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+STAGES = ("storage", "decoding", "delivery", "copy", "training")
+# A remedy that is worth less than this is not told.
+_LEAST_GAIN = 1.03
+
+
+def limit(stages: Mapping[str, float | None], asked: float | None) -> tuple[str, float]:
+    """The slowest stage and its rate; "none" where it is as fast as was asked for.
+
+    The stages work beside one another, so the slowest alone sets the pace. Of stages equally fast
+    the one nearest to the training is named. Those that were not measured are None.
+    """
+    known = [(rate, -STAGES.index(name), name) for name, rate in stages.items() if rate is not None]
+    if not known:
+        return "none", 0.0
+    rate, _, name = min(known)
+    return ("none" if asked is not None and rate >= asked else name), rate
+
+
+def gain(
+    stages: Mapping[str, float | None], changed: Mapping[str, float | None]
+) -> tuple[float, float]:
+    """How many times faster all becomes with some stages changed, and the rate it then has."""
+    before = limit(stages, None)[1]
+    after = limit({**stages, **changed}, None)[1]
+    return (after / before if before > 0 else 1.0), after
+
+
+def remedy(
+    text: str,
+    stages: Mapping[str, float | None],
+    changed: Mapping[str, float | None],
+    measured: bool,
+) -> dict[str, Any] | None:
+    """A remedy and its gain; None where it is worth nothing.
+
+    ``measured``: whether the changed rate was measured here, on some of these images, or
+    worked out.
+    """
+    times, rate = gain(stages, changed)
+    if times < _LEAST_GAIN:
+        return None
+    return {
+        "text": text,
+        "gain": round(times, 2),
+        "images_per_second": round(rate, 1),
+        "measured": measured,
+    }
+
+
+def from_storage(cached: float | None, cold: float | None, warm: float | None) -> float | None:
+    """Images a second where a share of the reads is answered from memory."""
+    if cold is None or warm is None:
+        return cold or warm
+    share = 0.0 if cached is None else cached
+    return 1 / (share / max(warm, cold) + (1 - share) / cold)
+
+
+def smaller_reads(whole: float, head: float | None, ratio: float) -> float:
+    """Images a second of reads that have a share of the bytes.
+
+    A read waits and then transfers; what the first 4 kB take is the wait.
+    """
+    if head is None or head <= whole:
+        return whole
+    return 1 / (1 / head + (1 / whole - 1 / head) * ratio)

@@ -1,0 +1,90 @@
+"""Traces: which loaders of this process write one, and what Python adds to it.
+
+The engine writes what its threads do. What the program's thread does with a batch is noted here:
+how long it waits, what a copy takes, and the whole ``next()``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import warnings
+import weakref
+
+from headrace._engine import _lib, arguments
+from headrace.errors import HeadraceError
+
+VARIABLE = "HEADRACE_TRACE"
+
+_traced: set[int] = set()  # handles of loaders
+
+
+def begin(handle: _lib.Handle, path: str) -> str:
+    """Has a loader write a trace to a file, in the place of the one under way; its name.
+
+    Raises:
+        HeadraceError: the file cannot be written.
+    """
+    name = path.encode("utf-8", "surrogateescape")
+    _lib.call("hr_trace", handle.value, name, len(name))
+    if not _traced:
+        # A program that ends without close() has whole traces all the same.
+        atexit.unregister(_end_all)
+        atexit.register(_end_all)
+    _traced.add(handle.value)
+    weakref.finalize(handle, _traced.discard, handle.value).atexit = False
+    return arguments.found_path(_lib.info("hr_loader_info", handle.value)["trace"])
+
+
+def end(handle: _lib.Handle) -> None:
+    """Completes the file.
+
+    Raises:
+        HeadraceError: something of it could not be written.
+    """
+    if handle.value in _traced:
+        _traced.discard(handle.value)
+        _lib.call("hr_trace", handle.value, None, 0)
+
+
+def close(handle: _lib.Handle) -> None:
+    """As ``end``, before a loader closes, which a full disk does not keep it from."""
+    if handle.close.alive and not _lib.came_by_fork():
+        try:
+            end(handle)
+        except HeadraceError as failure:
+            warnings.warn(f"the trace is not whole: {failure}", stacklevel=3)
+
+
+def opened(handle: _lib.Handle, path: str | None) -> None:
+    """Begins the trace of a loader just opened, where it or the environment asks for one."""
+    wanted = path or os.environ.get(VARIABLE)
+    if not wanted:
+        return
+    try:
+        begin(handle, arguments.path(VARIABLE, wanted))
+    except HeadraceError as failure:
+        warnings.warn(f"no trace is written: {failure}", stacklevel=3)
+
+
+def checked(path: object) -> str | None:
+    """The argument of ``trace``."""
+    return None if path is None else arguments.path("path", path)
+
+
+def now() -> int:
+    """When something began that is to be noted; 0 where nobody writes a trace."""
+    return time.monotonic_ns() if _traced else 0
+
+
+def note(kind: int, handle: int, epoch: int, step: int, began: int) -> None:
+    """Adds a span from ``began``, of ``now``, to this moment."""
+    if began and handle in _traced:
+        _lib.library().hr_span(handle, kind, epoch, step, began, time.monotonic_ns(), None)
+
+
+def _end_all() -> None:
+    if not _lib.came_by_fork():
+        for handle in _traced:
+            _lib.library().hr_trace(handle, None, 0, None)

@@ -1,0 +1,84 @@
+"""Jobs of the engine: what they are told alike, and how one is waited for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from ctypes import byref
+from typing import TYPE_CHECKING, Any
+
+from headrace._engine import _lib, abi, arguments, containers, scarce
+
+if TYPE_CHECKING:
+    Path = str | os.PathLike[str]
+    OnProgress = Callable[[int, int, int, int], None]
+
+LONGEST_SIDE = 65500  # of a JPEG (docs/limits.md)
+ON_FAULT = ("keep", "raise")
+
+
+def run(
+    job: str,
+    config: dict[str, Any],
+    num_threads: int | None,
+    on_progress: OnProgress | None,
+) -> dict[str, Any]:
+    """Has the engine do a job, and says what came of it."""
+    arguments.callback("on_progress", on_progress)
+    config["job"] = job
+    config["threads"] = threads(num_threads)
+    given = {name: value for name, value in config.items() if value is not None}
+    handle = _lib.opened("hr_job_start", given)
+    progress, error = abi.Progress(), abi.Error()
+    wait = _lib.library().hr_job_wait
+    try:
+        code, slice_ms = abi.TIMEOUT, 0  # the first answer at once, for a bar to begin with
+        while code == abi.TIMEOUT:
+            code = wait(handle.value, slice_ms, byref(progress), byref(error))
+            slice_ms = _lib.SLICE_MS
+            if on_progress is not None:
+                on_progress(progress.done, progress.total, progress.bytes, progress.faults)
+        if code:
+            raise error.exception()
+        scarce.warn_of(error.text)
+        made = _lib.info("hr_job_result", handle.value)
+        containers.warn_of(made)
+        return made
+    finally:
+        handle.close()  # cancels, where an exception (Ctrl-C) ended the wait
+
+
+def threads(num_threads: int | None) -> int | None:
+    return None if num_threads is None else arguments.integer("num_threads", num_threads, 1, 1024)
+
+
+def output(
+    destination: Path, shard_size: int | str, seek: bool, overwrite: bool, on_fault: str
+) -> dict[str, Any]:
+    """What ``pack`` and ``Writer`` say alike of what they make."""
+    return {
+        "destination": arguments.path("destination", destination),
+        "shard_bytes": parse_size(shard_size),
+        "no_seek": not arguments.flag("seek", seek),
+        "overwrite": arguments.flag("overwrite", overwrite),
+        "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
+    }
+
+
+def recoding(resize: int | None, quality: int | None, baseline: bool, raw: bool) -> dict[str, Any]:
+    """Which bytes images are to have in place of their own."""
+    return {
+        "resize": None if resize is None else arguments.integer("resize", resize, 1, LONGEST_SIDE),
+        "quality": None if quality is None else arguments.integer("quality", quality, 1, 100),
+        "baseline": arguments.flag("baseline", baseline),
+        "raw": arguments.flag("raw", raw),
+    }
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes, of a number or of text such as "256MB" (10**6) or "256MiB" (2**20).
+
+    Raises:
+        ArgumentError: it is neither, or not positive.
+    """
+    return arguments.size("shard_size", size)

@@ -1,0 +1,204 @@
+"""What limits a training: storage, decoding, delivery, or the training itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace._doctor import (
+    choosing,
+    decoding,
+    images,
+    machine,
+    remedies,
+    sentences,
+    storage,
+    verdict,
+)
+from headrace._doctor.report import Diagnosis
+from headrace._engine import arguments
+from headrace.dataset import Dataset
+from headrace.errors import ArgumentError
+
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_NAMED = ("train", "eval", "randaugment")
+_RECORDS, _IMAGES = 2048, 512
+
+
+def doctor(
+    source: Any,
+    step: Callable[[Any], Any] | None = None,
+    *,
+    rate: float | None = None,
+    transform: Any = "train",
+    batch_size: int = 128,
+    size: int = 224,
+    seconds: float = 15.0,
+) -> Diagnosis:
+    """Measures what limits a training here, and what each remedy would bring.
+
+    Of a dataset: storage, cold and from the page cache, decoding with one thread and with all, and
+    the delivery of batches. At most 1 GB is read; of these files the page cache is left as it was.
+    Of a loader and a step (``headrace.Loader``, ``headrace.DataLoader`` or torch's): the training
+    with real batches, with one batch again and again, and the loader alone.
+
+    Args:
+        source: the dataset, as ``Dataset`` takes it, or one; or with ``step`` a loader.
+        step: the training's own step; it is called with what the loader yields, and has to wait for
+            what it starts on a GPU only where PyTorch does not know of it.
+        rate: images a second that are asked for; None: the slowest stage is the limit.
+        transform: of a dataset: "train" (RandomResizedCrop, flip, Normalize), "eval" (Resize,
+            CenterCrop, Normalize), "randaugment", the path of a JSON list of transforms, or a list
+            as ``Loader`` takes it.
+        batch_size: of a dataset: samples a batch.
+        size: of a dataset: height and width of the crops of a named transform.
+        seconds: how long to measure, about.
+
+    Returns:
+        ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
+        ``asked``; ``remedies``, each with ``text``, ``gain`` (times as fast),
+        ``images_per_second`` and ``measured`` (whether that rate was measured or worked out); and
+        ``notes``, what was seen or could not be measured. It prints as text.
+
+    Raises:
+        ArgumentError: an argument is impossible.
+    """
+    asked_rate = None if rate is None else arguments.seconds("rate", rate)
+    seconds = arguments.seconds("seconds", seconds)
+    if step is not None:
+        from headrace._doctor import stepping
+
+        return stepping.diagnose(source, arguments.callback("step", step), asked_rate, seconds)
+    if not isinstance(source, Dataset | str | os.PathLike | list | tuple):
+        raise ArgumentError(
+            "source is a loader, and its step is missing: doctor(loader, step), or doctor(dataset)"
+        )
+    if isinstance(source, str | os.PathLike):
+        arguments.path("source", source)  # which Dataset calls path
+    batch_size = arguments.count("batch_size", batch_size, 1)
+    size = arguments.count("size", size, 1)
+    steps = _steps(transform, size)
+    asked: dict[str, Any] = {"rate": asked_rate, "batch_size": batch_size, "size": size}
+    asked["transform"] = transform if isinstance(transform, str) else "own"
+    if isinstance(source, Dataset):
+        return _of_dataset(source, asked, steps, seconds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of containers' columns, which info says
+        dataset = Dataset(source)
+    with dataset:
+        return _of_dataset(dataset, asked, steps, seconds)
+
+
+def _steps(transform: Any, size: int) -> list[Any]:
+    """The transforms of a recipe by its name, of a JSON file, or as they are."""
+    if not isinstance(transform, str | os.PathLike):
+        return arguments.steps("transform", transform)
+    crop = [{"name": "RandomResizedCrop", "size": size}, {"name": "RandomHorizontalFlip"}]
+    normalise = [{"name": "Normalize", "mean": _MEAN, "std": _STD}]
+    if transform == "train":
+        return crop + normalise
+    if transform == "randaugment":
+        return [*crop, {"name": "RandAugment"}, *normalise]
+    if transform == "eval":
+        whole = {"name": "Resize", "size": round(size * 256 / 224)}
+        return [whole, {"name": "CenterCrop", "size": size}, *normalise]
+    try:
+        text = Path(arguments.path("transform", transform)).read_text()
+        return arguments.steps("transform", json.loads(text))
+    except (OSError, ValueError) as failure:
+        if isinstance(failure, ArgumentError):
+            raise
+        allowed = f"one of {', '.join(_NAMED)}, or the path of a JSON list of transforms"
+        raise arguments.refuse("transform", transform, allowed) from None
+
+
+def _of_dataset(
+    dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
+) -> Diagnosis:
+    chosen = choosing.numbers(len(dataset), _RECORDS)
+    places = storage.within(choosing.places(dataset, chosen))
+    with storage.left_as_it_was(places) as share:
+        return _measured(dataset, asked, steps, seconds, chosen, places, share)
+
+
+def _measured(
+    dataset: Dataset,
+    asked: dict[str, Any],
+    steps: list[Any],
+    seconds: float,
+    chosen: list[int],
+    places: list[choosing.Place],
+    share: float | None,
+) -> Diagnosis:
+    count = len(dataset)
+    decoded = [chosen[at] for at in choosing.numbers(len(chosen), _IMAGES)]
+    facts: dict[str, Any] = {"machine": machine.look(), "images": images.look(dataset, places)}
+    facts["file_system"] = machine.file_system(places[0].path) if places else ""
+    nothing = {"cold": None, "warm": None, "why": "the samples are not bytes in files"}
+    read = storage.measure(places, seconds * 0.3) if places else nothing
+    facts["storage"] = {**read, "cached_share": share}
+    size, batch_size = asked["size"], asked["batch_size"]
+    # What is learned of files without an index, and what the page cache lacks, comes in here.
+    decoding.measure(dataset, decoded, batch_size, steps, seconds * 0.08)
+    one = decoding.measure(dataset, decoded, batch_size, steps, seconds * 0.1, 1)
+    others = machine.Others()
+    every = decoding.measure(dataset, decoded, batch_size, steps, seconds * 0.15)
+    busy = others.end()
+    ready = decoding.handing_out(dataset, decoded, batch_size, steps, seconds * 0.1)
+    names = ("cores_others", "cores_stolen", "cores_own")
+    facts["machine"] |= dict(zip(names, busy or (None, None, None), strict=True))
+    facts["decoding"] = {"one": one, "all": every}
+    facts["image_bytes"] = facts["images"]["image_bytes"]
+    stored = facts["image_bytes"] * count
+    free = facts["machine"]["memory_available"]
+    facts["fits_in_memory"] = free is not None and stored < 0.8 * free
+    stages = _stages(facts, every, ready)
+    limit, slowest = verdict.limit(stages, asked["rate"])
+    found, failed = remedies.find(dataset, decoded, facts, stages, asked, steps)
+    measured = {
+        "images_per_second": slowest,
+        **stages,
+        "decoding_one_core": one["decoding"],
+        "storage_cold": facts["storage"]["cold"],
+        "storage_warm": facts["storage"]["warm"],
+        "cached_share": facts["storage"]["cached_share"],
+        "loader": every["images_per_second"],
+        "threads": every["threads"],
+        "images": facts["images"],
+        "machine": facts["machine"],
+        "file_system": facts["file_system"],
+    }
+    notes = sentences.notes(facts, asked, size) + failed
+    answer = {
+        "limit": limit,
+        "measured": measured,
+        "asked": asked,
+        "remedies": found,
+        "notes": notes,
+    }
+    return Diagnosis(answer, sentences.lines(answer))
+
+
+def _stages(
+    facts: dict[str, Any], every: dict[str, Any], ready: float | None
+) -> dict[str, float | None]:
+    """Images a second that each stage is good for."""
+    measured = facts["storage"]
+    cold = (measured["cold"] or {}).get("images_per_second")
+    warm = (measured["warm"] or {}).get("images_per_second")
+    from_storage = verdict.from_storage(measured["cached_share"], cold, warm)
+    delivery = ready
+    # What the threads neither decoded nor waited for bytes for, they lost at the batches' ends.
+    if every["images_per_second"] < 0.6 * every["decoding"] and every["reading_s"] < 1e-3:
+        delivery = min(ready or every["images_per_second"], every["images_per_second"])
+    return {
+        "storage": from_storage,
+        "decoding": every["decoding"],
+        "delivery": delivery,
+        "copy": None,
+        "training": None,
+    }

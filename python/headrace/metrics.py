@@ -1,0 +1,131 @@
+"""What all loaders of this process measure, for Prometheus and OpenTelemetry.
+
+Neither package is needed by Headrace: ``register`` needs prometheus_client, ``instrument`` a meter
+of OpenTelemetry. Nothing runs between two scrapes; the engine adds its counters up when it is
+asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headrace._engine import living
+
+# The fields of ``Loader.stats()``: whether each is a total since the loader was opened ("counter")
+# or of now ("gauge"), and what it says. docs/doctor.md has the same list.
+FIELDS = {
+    "images_per_second": (
+        "gauge",
+        "images delivered a second, since the first batch was asked for",
+    ),
+    "bytes_per_second": (
+        "gauge",
+        "encoded bytes read a second, since the first batch was asked for",
+    ),
+    "samples": ("counter", "samples in the batches delivered"),
+    "batches": ("counter", "batches delivered"),
+    "images_decoded": ("counter", "images decoded, also those of batches not delivered yet"),
+    "images_with_seek_points": (
+        "counter",
+        "of the images decoded, those whose seek points were in the index, or in the cache of what "
+        "was learned",
+    ),
+    "blocks_decoded": ("counter", "compressed blocks of containers decoded: pages, frames, chunks"),
+    "bytes_read": ("counter", "encoded bytes read"),
+    "reading_s": ("counter", "seconds in reads, of decode threads and readers together"),
+    "decoding_s": ("counter", "seconds of decoding and augmenting, of all decode threads together"),
+    "waiting_for_bytes_s": ("counter", "seconds that decode threads slept for want of bytes"),
+    "waiting_for_consumer_s": (
+        "counter",
+        "seconds that decode threads slept because prefetch allowed no further batch",
+    ),
+    "consumer_waiting_s": ("counter", "seconds that next() waited for batches"),
+    "stall_p50_s": ("gauge", "median of what next() waited for a batch, in seconds"),
+    "stall_p99_s": ("gauge", "99th percentile of what next() waited for a batch, in seconds"),
+    "stall_max_s": ("gauge", "longest time that next() waited for a batch, in seconds"),
+    "batches_ready": ("gauge", "complete batches that next() would give at once"),
+    "batches_open": ("gauge", "batches in work or complete, and not delivered"),
+    "records_queued": ("gauge", "records read ahead and not decoded yet"),
+    "reading_ahead": (
+        "gauge",
+        "1 while readers read ahead of the decode threads, as slow storage needs",
+    ),
+    "threads": ("gauge", "decode threads"),
+    "remote_requests": (
+        "counter",
+        "requests to stores of objects for records, by all loaders of the dataset together, as the "
+        "further remote counters; retries and hedges are among them",
+    ),
+    "remote_bytes": ("counter", "bytes fetched from stores of objects"),
+    "remote_retries": ("counter", "requests to stores that were sent again because one had failed"),
+    "remote_hedges": ("counter", "second requests beside one that lasted"),
+    "remote_merged": ("counter", "records that were fetched with another one's request"),
+    "remote_at_once": ("gauge", "requests that may be in flight, as the link was measured"),
+    "remote_waited_s": ("counter", "seconds that requests to stores took, of all together"),
+    "replaced": ("counter", "samples of delivered batches that another one stands for"),
+    "warned": ("counter", "samples of delivered batches that drew a warning of the decoder"),
+}
+
+
+def collect() -> dict[int, dict[str, Any]]:
+    """``stats()`` of every open loader, by its number in this process."""
+    return living.stats()
+
+
+class Collector:
+    """Gives prometheus_client one family for each field of ``stats()``, with the label "loader".
+
+    ``headrace_images_per_second{loader="0"}``; totals end in ``_total``, seconds in ``_seconds``.
+    """
+
+    def collect(self) -> Iterable[Any]:
+        """What prometheus_client calls for a scrape."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        found = collect()
+        for field, (kind, says) in FIELDS.items():
+            family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+            metric = family(name(field), says, labels=["loader"])
+            for number, stats in found.items():
+                metric.add_metric([str(number)], float(stats[field]))
+            yield metric
+
+
+def name(field: str) -> str:
+    """The metric of a field, in the words of Prometheus."""
+    return "headrace_" + (field.removesuffix("_s") + "_seconds" if field.endswith("_s") else field)
+
+
+def register(registry: Any = None) -> Collector:
+    """Adds all loaders to a registry of prometheus_client; None: to its default one.
+
+    Raises:
+        ModuleNotFoundError: prometheus_client is not installed.
+    """
+    from prometheus_client import REGISTRY
+
+    made = Collector()
+    (REGISTRY if registry is None else registry).register(made)
+    return made
+
+
+def instrument(meter: Any) -> None:
+    """Makes an observable gauge of OpenTelemetry for each field, with the attribute "loader".
+
+    Args:
+        meter: an ``opentelemetry.metrics.Meter``.
+    """
+    from opentelemetry.metrics import Observation
+
+    def observing(field: str) -> Callable[[Any], Iterable[Any]]:
+        def observe(options: Any) -> Iterable[Any]:
+            for number, stats in collect().items():
+                yield Observation(float(stats[field]), {"loader": str(number)})
+
+        return observe
+
+    for field, (_, says) in FIELDS.items():
+        meter.create_observable_gauge(
+            name(field).replace("headrace_", "headrace."), [observing(field)], description=says
+        )

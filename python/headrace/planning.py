@@ -1,0 +1,214 @@
+"""What a training will need: images a second, storage, cores and memory, before there is any."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from headrace._doctor import caching, choosing
+from headrace._doctor.report import Plan, duration, size, table
+from headrace._engine import arguments
+from headrace.dataset import Dataset
+from headrace.errors import ArgumentError, HeadraceError
+
+# Of docs/performance.md: 3,293 images/s on two cores, RandomResizedCrop 224 of packed photographs
+# of 111 kB with seek points, an Intel Xeon at 2.1 GHz.
+IMAGES_PER_CORE = 1647.0
+# What `headrace pack` makes of 300 photographs of ImageNet, 110,814 bytes each: bytes of the whole
+# dataset, index and seek points with it, by the bytes of the files.
+FORMS = {"packed": 1.036, "baseline": 1.036, "resized": 0.272, "raw": 2.367}
+_HOW: dict[str, dict[str, Any]] = {
+    "packed": {},
+    "baseline": {"baseline": True},
+    "resized": {"resize": 256},
+    "raw": {"resize": 256, "raw": True},
+}
+_SAID = {
+    "files": "as files",
+    "packed": "packed",
+    "baseline": "packed with --baseline",
+    "resized": "packed with --resize 256",
+    "raw": "packed with --resize 256 --raw",
+}
+# Neighbours that shuffle="window" reads together: 16,384 samples in 1,024 stretches.
+WINDOW_RUN = 16
+_HITS = (0.25, 0.5, 0.75, 1.0)
+_SAMPLES, _SAMPLE_BYTES = 128, 64 << 20
+# Batches that the loader has memory for beside those made ahead (internal/pipeline/config.go).
+_MORE_SLOTS = 2
+
+
+def plan(
+    source: str | os.PathLike[str] | None = None,
+    *,
+    gpus: int = 1,
+    rate: float | None = None,
+    step_seconds: float | None = None,
+    batch_size: int = 256,
+    images: int | None = None,
+    image_bytes: float | None = None,
+    epochs: int = 1,
+    size: int = 224,
+    images_per_core: float | None = None,
+) -> Plan:
+    """Works out what a training needs of storage, cores and memory so that no GPU waits.
+
+    Args:
+        source: the dataset, as ``Dataset`` takes it; some of its samples are packed in each form
+            into a temporary folder to see how large they become.
+        gpus: how many there are.
+        rate: images a second that one GPU takes. Or ``step_seconds``, of a step of ``batch_size``.
+        step_seconds: what one step takes on one GPU, without waiting for data.
+        batch_size: samples a step on one GPU; the memory of batches goes by it, too.
+        images, image_bytes: how many images the set has, and the mean bytes of their files, where
+            there is no ``source``.
+        epochs: how many are planned.
+        size: height and width of what the GPU gets, for the memory of its float32 batches.
+        images_per_core: images a second that one core decodes, as ``doctor`` measures it
+            (``measured["decoding_one_core"]``); None: 1,647, of packed ImageNet on the machine
+            of docs/performance.md.
+
+    Returns:
+        ``images_per_second``, ``megabytes_per_second``, ``iops`` (reads a second, by form),
+        ``cores``, ``images_per_core``, ``memory`` (bytes of batches of all GPUs, and of page cache
+        by the share of reads that it answers), ``epoch_seconds``, ``total_seconds``, ``storage``
+        (bytes by form), ``asked`` and ``assumed``: what was taken and not measured, as sentences.
+
+    Raises:
+        ArgumentError: an argument is impossible or missing.
+    """
+    gpus = arguments.count("gpus", gpus, 1)
+    batch_size = arguments.count("batch_size", batch_size, 1)
+    epochs = arguments.count("epochs", epochs, 1)
+    side = arguments.count("size", size, 1)
+    each = _rate(rate, step_seconds, batch_size)
+    assumed: list[str] = []
+    if source is not None:
+        if images is not None or image_bytes is not None:
+            raise ArgumentError("images and image_bytes are for a plan without a source")
+        count, mean, ratios = _measured(source, assumed)
+    elif images is None or image_bytes is None:
+        raise ArgumentError("a plan needs a source, or images and image_bytes")
+    else:
+        count = arguments.count("images", images, 1)
+        mean = _positive("image_bytes", image_bytes)
+        ratios = FORMS
+        assumed.append(
+            "the storage of each form is that of 300 photographs of ImageNet, 111 kB each; with "
+            "SOURCE it is measured on its own images"
+        )
+    if images_per_core is None:
+        images_per_core = IMAGES_PER_CORE
+        assumed.append(
+            f"a core decodes {IMAGES_PER_CORE:,.0f} images/s: packed ImageNet with seek points on "
+            "an Intel Xeon at 2.1 GHz (docs/performance.md); headrace doctor measures yours"
+        )
+    per_core = _positive("images_per_core", images_per_core)
+    total = each * gpus
+    stored = {"files": round(count * mean)}
+    stored |= {form: round(count * mean * ratio) for form, ratio in ratios.items()}
+    facts: dict[str, Any] = {
+        "asked": {
+            "source": None if source is None else os.fspath(source),
+            "gpus": gpus,
+            "rate": each,
+            "batch_size": batch_size,
+            "epochs": epochs,
+            "images": count,
+            "image_bytes": mean,
+            "size": side,
+        },
+        "images_per_second": total,
+        "megabytes_per_second": total * mean / 1e6,
+        # A file is opened first; in a shard 16 neighbours of a window are one read.
+        "iops": {"files": total, "shards": total, "shards_window": total / WINDOW_RUN},
+        "cores": math.ceil(total / per_core),
+        "images_per_core": per_core,
+        "memory": {
+            "batches": _batches(batch_size, side) * gpus,
+            "cache": {
+                f"{hit:g}": round(caching.share_for(hit) * stored["packed"]) for hit in _HITS
+            },
+        },
+        "epoch_seconds": count / total,
+        "total_seconds": count / total * epochs,
+        "storage": stored,
+        "assumed": assumed,
+    }
+    return Plan(facts, _lines(facts))
+
+
+def _rate(rate: float | None, step_seconds: float | None, batch_size: int) -> float:
+    """Images a second of one GPU."""
+    if (rate is None) == (step_seconds is None):
+        raise ArgumentError("a plan needs one of rate and step_seconds")
+    if step_seconds is not None:
+        return batch_size / arguments.seconds("step_seconds", step_seconds)
+    return _positive("rate", rate)
+
+
+def _positive(name: str, value: Any) -> float:
+    found = arguments.number(name, value)
+    if found <= 0:
+        raise arguments.refuse(name, value, "a number of more than 0")
+    return float(found)
+
+
+def _batches(batch_size: int, side: int) -> int:
+    """Bytes of the batches that one loader keeps, with prefetch=2 and float32."""
+    return (2 + _MORE_SLOTS) * batch_size * (3 * side * side * 4 + 2 * 8)
+
+
+def _measured(
+    source: str | os.PathLike[str], assumed: list[str]
+) -> tuple[int, float, dict[str, float]]:
+    """Images, mean bytes of one, and the bytes of each form by those of the files."""
+    with Dataset(source) as dataset:
+        count = len(dataset)
+        chosen = choosing.numbers(count, 2048)
+        found = choosing.places(dataset, chosen)
+        if not found:
+            raise ArgumentError(f"no sample of {dataset} is bytes in a file; give image_bytes=")
+        mean = sum(place.length for place in found) / len(found)
+        if len(chosen) < count:
+            assumed.append(f"the mean bytes of an image are those of {len(found):,} of {count:,}")
+        some = choosing.numbers(count, _SAMPLES)
+        with choosing.copied(dataset, some, _SAMPLE_BYTES) as (folder, copies):
+            files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
+            ratios = {}
+            for form, how in _HOW.items():
+                try:
+                    made = choosing.packed(folder, form, **how)
+                    ratios[form] = choosing.bytes_of(made) / files
+                except HeadraceError as failure:
+                    assumed.append(f"the storage of {_SAID[form]} was not measured: {failure}")
+            assumed.append(f"the storage of each form is that of {copies:,} images, scaled")
+    return count, mean, {"packed": 1.0} | ratios
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    asked, memory = facts["asked"], facts["memory"]
+    gpus, iops = asked["gpus"], facts["iops"]
+    rate = facts["images_per_second"]
+    cores = facts["cores"]
+    cache = ", ".join(
+        f"{size(held)} for {float(hit) * 100:.0f} %" for hit, held in memory["cache"].items()
+    )
+    rows = [
+        ("images", f"{rate:,.0f} a second for {gpus:,} GPU{'s' * (gpus > 1)}"),
+        ("storage", f"{facts['megabytes_per_second']:,.1f} MB/s where nothing is cached"),
+        (
+            "reads",
+            f"{iops['files']:,.0f} a second of files, each opened first; {iops['shards']:,.0f} of "
+            f'shards, {iops["shards_window"]:,.0f} with shuffle="window"',
+        ),
+        ("cores", f"{cores:,} that decode {facts['images_per_core']:,.0f} images/s each"),
+        ("memory", f"{size(memory['batches'])} for batches of {asked['batch_size']:,}"),
+        ("page cache", f"{cache} of the reads, with a new order each epoch"),
+        ("an epoch", duration(facts["epoch_seconds"])),
+    ]
+    if asked["epochs"] > 1:
+        rows.append((f"{asked['epochs']:,} epochs", duration(facts["total_seconds"])))
+    rows += [(_SAID[form], size(held)) for form, held in facts["storage"].items()]
+    return table(rows) + [f"Assumed: {sentence}." for sentence in facts["assumed"]]
