@@ -1,4 +1,4 @@
-"""Bar charts, PNG and SVG, from the JSON that compare.py wrote.
+"""Bar charts, PNG and SVG, from the JSON that compare.py wrote, or arrays.py.
 
 .build/peers/chart/bin/python bench/chart.py .build/bench/compare.json DIRECTORY
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,29 @@ def sweep(entries: Sequence[dict[str, Any]], note: str, file: Path) -> None:
     save(figure, file)
 
 
+# Sides of arrays.py that read images of 224 x 224 x 3 from a file.
+_OF_ARRAYS = {
+    "packed": "Headrace, packed raw",
+    "npy": "Headrace, .npy",
+    "h5": "Headrace, HDF5",
+    "zarr": "Headrace, Zarr (zstd)",
+    "torch": "DataLoader, memory-mapped .npy",
+    "h5py": "DataLoader, h5py",
+    "zarr-python": "DataLoader, zarr-python (zstd)",
+}
+
+
+def of_arrays(rates: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Rows for ``bars`` of what arrays.py measured of a file."""
+    entries = []
+    for side, name in _OF_ARRAYS.items():
+        found = sorted(rates[f"file, {side}"])
+        peer = "headrace" if name.startswith("Headrace") else "torch"
+        rate = {"median": statistics.median(found), "min": found[0], "max": found[-1]}
+        entries.append({"name": name, "peer": peer, "rate": rate})
+    return entries
+
+
 def save(figure: Any, file: Path) -> None:
     for kind, metadata in (("png", {}), ("svg", {"Date": None})):
         place = file.with_suffix(f".{kind}")
@@ -90,6 +114,13 @@ def main() -> None:
     parser.add_argument("directory", type=Path, help="where headline.png, sweep.svg and so on go")
     options = parser.parse_args()
     result = json.loads(options.json.read_text())
+    title = "Arrays of 224 x 224 x 3 in a file, RandomResizedCrop(176), flip, normalise"
+    if "rates" in result:  # of arrays.py alone
+        rounds = len(result["loads"])
+        note = f"2 cores, median of {rounds} rounds"
+        options.directory.mkdir(parents=True, exist_ok=True)
+        bars(of_arrays(result["rates"]), title, note, options.directory / "arrays")
+        return
     machine, rounds = result["machine"], result["options"]["rounds"]
     note = f"{len(result['cores'])} cores of {machine['cpu']}, median of {rounds} rounds"
     options.directory.mkdir(parents=True, exist_ok=True)
@@ -111,6 +142,8 @@ def main() -> None:
         ]
         if entries:
             bars(entries, title, note, options.directory / group)
+    if "arrays" in result:
+        bars(of_arrays(result["arrays"]["rates"]), title, note, options.directory / "arrays")
     entries = [entry for entry in result["rows"] if entry["group"] == "sweep"]
     if entries:
         sweep(entries, note.partition(", median")[0], options.directory / "sweep")

@@ -29,12 +29,13 @@ from typing import Any
 import arrays
 import facts
 import packing
+import pairs
 import report
 from rows import GROUPS, RECIPES, TARGETS, Row, Target
 from sets import ImageSet, Sets, read_all
 from sides import ROOT, LeftOut, Sides
 
-PROGRAMS = ("packing", "stages", "arrays")  # groups that are no rows
+PROGRAMS = ("packing", "stages", "arrays", "pairs")  # groups that are no rows
 SHORTER = 0.6  # rows without a target are timed so much shorter
 
 
@@ -250,6 +251,9 @@ def main() -> None:
         result["stages"] = stages(comparison.sets.original().folder, comparison.sides.scratch)
     if "arrays" in groups:
         result["arrays"] = arrays.measure(options.rounds, comparison.sides.scratch)
+    if "pairs" in groups:
+        photographs = comparison.sets.original().folder
+        result["pairs"] = pairs.measure(photographs, options.rounds, comparison.sides.scratch)
     result["seconds"] = time.perf_counter() - begun
     comparison.write()
     print("\n" + report.markdown(result))

@@ -14,6 +14,7 @@ from typing import Any
 
 import arrays
 import facts
+import pairs
 
 PACKING_TARGET = 1000  # images a second and core, with seek points
 
@@ -30,6 +31,8 @@ def markdown(result: dict[str, Any]) -> str:
         lines += ["", "### ratios", "", *_ratios(result["ratios"])]
     if "arrays" in result:
         lines += ["", "### arrays", "", *arrays.table(result["arrays"])]
+    if "pairs" in result:
+        lines += ["", "### pairs", "", *pairs.table(result["pairs"])]
     if "packing" in result:
         lines += ["", "### packing", "", *packing_table(result["packing"])]
     if "stages" in result:

@@ -212,6 +212,52 @@ TARGETS += (
 )
 
 
+# Containers that are indexed in place, and their own loaders. Compressed ones hold the set several
+# times (protocol.COPIES).
+OWN_SHARDS = "Headrace, its own shards"
+IN_PLACE = (
+    *("webdataset", "tfrecord", "recordio", "mds", "lmdb", "arrow", "parquet", "zip", "litdata"),
+)
+# FFCV's JPEGs are its own, of quality 90: they are compared with shards of the same.
+OWN_Q90 = "Headrace, its own shards of FFCV's q90 files"
+BETON = "Headrace, beton in place, FFCV's q90 file"
+LOADERS = {
+    "webdataset": ("WebDataset's WebLoader", "webdataset", 8.0),
+    "arrow": ("Hugging Face datasets, torch's DataLoader", "huggingface", 5.0),
+    "mds": ("MosaicML's StreamingDataset", "mosaic", 5.0),
+    "litdata": ("LitData's StreamingDataLoader", "litdata", 5.0),
+}
+IN_BLOCKS = ("snappy parquet", "zstd litdata")
+CONTAINERS = (
+    Row(OWN_SHARDS, "containers", "headrace", "packed", kernel=""),
+    *(
+        Row(f"Headrace, {form} in place", "containers", "headrace", f"index of {form}", kernel="")
+        for form in IN_PLACE
+    ),
+    Row(OWN_Q90, "containers", "headrace", "packed q90", kernel=""),
+    Row(BETON, "containers", "headrace", "index of beton", kernel=""),
+    *(
+        Row(f"Headrace, {form}, {how}", "containers", "headrace", f"index of {form}", kernel="",
+            variant=variant, warm_up=24 if variant else 2)
+        for form in IN_BLOCKS
+        for how, variant in (("windows", "window"), ("full shuffle", ""))
+    ),
+    *(
+        Row(name, "containers", peer, form, kernel="")
+        for form, (name, peer, _) in LOADERS.items()
+    ),
+)  # fmt: skip
+TARGETS += (
+    *(Target(f"Headrace, {form} in place", OWN_SHARDS, 0.95, 1.0) for form in IN_PLACE),
+    Target(BETON, OWN_Q90, 0.95, 1.0),
+    *(Target(f"Headrace, {form}, windows", OWN_SHARDS, 0.6, 1.0) for form in IN_BLOCKS),
+    *(
+        Target(f"Headrace, {form} in place", name, at_least, 10.0)
+        for form, (name, _, at_least) in LOADERS.items()
+    ),
+)
+
+
 def _sweep() -> Iterator[Row]:
     for size in SIZES:
         for coding in CODINGS:
@@ -235,5 +281,6 @@ GROUPS = {
     **RECIPES,
     "programs": OWN_CODE,
     "learned": LEARNED,
+    "containers": CONTAINERS,
     "sweep": SWEEP,
 }

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,21 @@ from sets import ImageSet
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".build" / "peers"
-ENVIRONMENTS = {"tensorflow": "tf"}  # the others are called as their module is
+# The others are called as their module is. webdataset is in .venv, as torch is.
+ENVIRONMENTS = {"tensorflow": "tf", "webdataset": "torchvision"}
+# Who writes a container, and the variant of it.
+WRITERS = {
+    "webdataset": ("webdataset", ""),
+    "tfrecord": ("tensorflow", ""),
+    "recordio": ("recordio", ""),
+    "mds": ("mosaic", ""),
+    "lmdb": ("lmdb", ""),
+    "arrow": ("huggingface", ""),
+    "parquet": ("huggingface", "parquet"),
+    "snappy parquet": ("huggingface", "snappy"),
+    "litdata": ("litdata", ""),
+    "zstd litdata": ("litdata", "zstd"),
+}
 TIMEOUT_S = 600
 RAW_SHORTER = 256
 
@@ -65,8 +80,11 @@ class Sides:
         name = images.folder.name
         if form == "folder":
             return images.folder, ""
-        if form == "tfrecord":
-            return self._prepared("tensorflow", images, f"{name}.tfrecord", ""), ""
+        if form in WRITERS:
+            peer, variant = WRITERS[form]
+            return self._prepared(peer, images, f"{name}.{form.replace(' ', '-')}", variant), ""
+        if form == "zip":
+            return self._zip(images), ""
         if form == "beton":
             return self._prepared("ffcv", images, f"{name}.beton", ""), ""
         if form == "beton raw":
@@ -76,11 +94,27 @@ class Sides:
             return beton.with_suffix(".folder"), ""
         return self._headrace(form, images)
 
+    def _zip(self, images: ImageSet) -> Path:
+        """A zip of the stored files."""
+        file = self.work / "prepared" / f"{images.folder.name}.zip"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(".partial")
+            with zipfile.ZipFile(partial, "w") as archive:
+                for path in sorted(images.folder.rglob("*.jpg")):
+                    archive.write(path, path.relative_to(images.folder))
+            partial.rename(file)
+        return file
+
     def _headrace(self, form: str, images: ImageSet) -> tuple[Path, str]:
         import headrace as hr
         from headrace.errors import UnsupportedError
 
         place = self.scratch / f"{images.folder.name}-{form.replace(' ', '-')}"
+        if form.startswith("index of "):
+            source, _ = self._make(form.removeprefix("index of "), images)
+            hr.index(source, place.with_suffix(".hr"))
+            return place.with_suffix(".hr"), ""
         if form == "indexed":
             hr.index(images.folder, index_dir=place)
             return images.folder, str(place)
@@ -108,6 +142,8 @@ class Sides:
         if not Path(python_of(peer)).exists():
             raise LeftOut(f"{name} needs {peer}'s environment, which `make bench-peers` makes")
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.is_dir():
+            shutil.rmtree(file)
         file.unlink(missing_ok=True)
         if peer == "ffcv":  # lays its JPEGs down beside its file
             shutil.rmtree(file.with_suffix(".folder"), ignore_errors=True)
@@ -183,7 +219,7 @@ class Sides:
 
 def python_of(peer: str) -> str:
     """The interpreter of a peer's environment; Headrace's is that of this program."""
-    if peer in ("headrace", "programs"):
+    if peer in ("headrace", "programs", "recordio"):  # the last needs nothing
         return sys.executable
     return str(PEERS / ENVIRONMENTS.get(peer, peer) / "bin" / "python")
 

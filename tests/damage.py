@@ -20,9 +20,10 @@ from PIL import Image, PngImagePlugin
 
 import headrace as hr
 import images
+import other_formats
 from headrace import errors
 
-FORMATS = ("jpeg", "png", "ppm")
+FORMATS = ("jpeg", "png", "ppm", *other_formats.KINDS)
 MAX_PIXELS = 1_000_000  # a damaged header may say anything; both refuse what is larger
 
 Answer = NDArray[np.uint8] | Exception
@@ -72,6 +73,11 @@ def whole(kind: str) -> list[bytes]:
         return [*images.every_jpeg(37, 29).values(), _with_metadata("JPEG")]
     if kind == "png":
         return [*images.every_png(37, 29).values(), _with_metadata("PNG")]
+    if kind in other_formats.KINDS:
+        found = (
+            data for data in other_formats.variants(kind, 5) if isinstance(ours(data), np.ndarray)
+        )
+        return list(itertools.islice(found, 60))
     colours = images.pixels(37, 29).tobytes()
     return [b"P6\n37 29\n255\n" + colours, b"P5 # grey\n37 29 255 " + colours[: 37 * 29]]
 
@@ -248,12 +254,26 @@ def _reason_of_png(data: bytes, we: Answer, they: Answer) -> str | None:
     return "Pillow: a chunk without pixels" if (ancillary and identified) or small else None
 
 
+def _reason_of_tiff(data: bytes, we: Answer, they: Answer) -> str | None:
+    if isinstance(we, Exception):
+        said = re.search("values of field|in its directory|in strip|lengths of strips", str(we))
+        return "we: a field or a strip is cut that Pillow does without" if said else None
+    if isinstance(they, Image.UnidentifiedImageError):
+        return "Pillow: a field without pixels"
+    refused = isinstance(they, OSError) and "decoder error" in str(they)
+    return "Pillow: libtiff refuses the strips" if refused else None
+
+
 def reason(kind: str, data: bytes, we: Answer, they: Answer) -> str | None:
     """Why answers that differ do; None where that is not known."""
     if kind == "jpeg":
         return _reason_of_jpeg(data, we, they)
     if kind == "png":
         return _reason_of_png(data, we, they)
+    if kind in other_formats.KINDS and isinstance(we, errors.UnsupportedError):
+        return "we: a kind that is not read"
+    if kind == "tiff":
+        return _reason_of_tiff(data, we, they)
     if isinstance(they, Exception):
         return None
     if isinstance(we, errors.UnsupportedError):

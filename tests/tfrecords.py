@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-Value = bytes | int | float
+Value = bytes | int | float | list[int] | list[float]
 
 
 def _table() -> list[int]:
@@ -44,6 +44,10 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _feature(value: Value) -> bytes:
+    if isinstance(value, list):  # packed, as protobuf writes numbers
+        if isinstance(value[0], float):
+            return _field(2, _field(1, struct.pack(f"<{len(value)}f", *value)))
+        return _field(3, _field(1, b"".join(_varint(int(number)) for number in value)))
     if isinstance(value, bytes):
         return _field(1, _field(1, value))
     if isinstance(value, float):

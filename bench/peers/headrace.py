@@ -1,4 +1,4 @@
-"""Headrace: a packed dataset or an image folder, as `source` is."""
+"""Headrace: a packed dataset, an image folder or containers, as `source` is."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         ]
         ops.append(hr.transforms.RandomChoice(mixes))
     try:
-        # The variant is where the index of a folder lies.
-        dataset = hr.Dataset(order.source, index_dir=order.variant or None)
+        # The variant is where the index of a folder lies, or how its samples are shuffled.
+        window = order.variant == "window"
+        dataset = hr.Dataset(order.source, index_dir=None if window else order.variant or None)
         loader = hr.Loader(
             dataset,
             batch_size=order.batch_size,
-            shuffle=task != "eval",
+            shuffle="window" if window else task != "eval",
             drop_last=True,
             num_threads=order.threads,
             transform=ops,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -31,6 +32,10 @@ ERASING = 0.25  # probability
 JITTER, JITTER_P, GREY_P = (0.8, 0.8, 0.8, 0.2), 0.8, 0.2
 BLUR, BLUR_SIGMA, BLUR_P = 23, (0.1, 2.0), 0.5
 CLASSES = 1000  # of the mixed labels
+
+# Containers of compressed blocks hold the set so often: an epoch has to be larger than what a
+# reader keeps of decoded blocks.
+COPIES = 4
 
 
 @dataclass
@@ -166,8 +171,17 @@ def _version(package: str) -> str | None:
         return None
 
 
-def image_files(folder: Path) -> tuple[list[str], list[int]]:
-    """The paths of an image folder, one folder a class, in order, and their labels."""
+def encoded_images(folder: Path) -> list[tuple[bytes, int]]:
+    """The files of an image folder, mixed, and their labels."""
+    paths, labels = image_files(folder, mixed=True)
+    return [(Path(path).read_bytes(), label) for path, label in zip(paths, labels, strict=True)]
+
+
+def image_files(folder: Path, mixed: bool = False) -> tuple[list[str], list[int]]:
+    """The paths of an image folder, one folder a class, and their labels, in order or mixed.
+
+    Loaders that mix no more than a few shards get them mixed, as their guides ask.
+    """
     paths: list[str] = []
     labels: list[int] = []
     classes = sorted(entry for entry in folder.iterdir() if entry.is_dir())
@@ -175,4 +189,8 @@ def image_files(folder: Path) -> tuple[list[str], list[int]]:
         found = sorted(str(path) for path in entry.rglob("*") if path.is_file())
         paths += found
         labels += [label] * len(found)
+    if mixed:
+        both = list(zip(paths, labels, strict=True))
+        random.Random(0).shuffle(both)
+        paths, labels = [path for path, _ in both], [label for _, label in both]
     return paths, labels

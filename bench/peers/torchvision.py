@@ -75,6 +75,27 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     yield from loader
 
 
+def training(order: Order) -> Any:
+    """The pipeline of the training task, of PIL images: that of every peer that reads such."""
+    from torchvision import transforms
+
+    geometry = _geometry(
+        order, transforms, transforms.RandomResizedCrop, transforms.RandomHorizontalFlip
+    )
+    ends = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    return transforms.Compose([*geometry, *ends])
+
+
+def training_of_tensors(order: Order) -> Any:
+    """The same of decoded tensors."""
+    import torch
+    from torchvision.transforms import v2
+
+    geometry = _geometry(order, v2, v2.RandomResizedCrop, v2.RandomHorizontalFlip)
+    ends = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    return v2.Compose([*geometry, *ends])
+
+
 def _geometry(order: Order, module: Any, crop: Any, flip: Any) -> list[Any]:
     if order.task == "eval":
         return [module.Resize(EVALUATION_RESIZE), module.CenterCrop(order.size)]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import images
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from timing import within
 
 CONFIG = {
@@ -28,7 +28,7 @@ CONFIG = {
 
 
 def failure(name: str, *arguments: Any) -> tuple[int, str]:
-    error = _lib.Error()
+    error = abi.Error()
     code = getattr(_lib.library(), name)(*arguments, byref(error))
     assert error.code == code
     return code, error.text.decode()
@@ -66,7 +66,7 @@ def aligned(size: int) -> tuple[Any, int]:
 
 
 def test_batches_are_written_into_lent_memory_first(dataset: int) -> None:
-    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     with (
         _opened("hr_loader_open", CONFIG, dataset) as plain,
         _opened("hr_loader_open", CONFIG, dataset) as lent,
@@ -111,7 +111,7 @@ def test_memory_that_cannot_be_lent_is_refused(dataset: int) -> None:
 
 
 def test_the_event_is_readable_just_while_a_batch_is_ready(dataset: int) -> None:
-    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
 
     def drained_and_unreadable() -> bool:
         while (code := library.hr_next(loader, 0, batch, error)) in (0, 1):
@@ -136,7 +136,7 @@ def readable(descriptor: ctypes.c_int32, seconds: float) -> bool:
 
 
 def test_next_with_no_time_only_looks(dataset: int) -> None:
-    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     with _opened("hr_loader_open", {**CONFIG, "read_delay_ms": 1500}, dataset) as loader:
 
         def look() -> float:
@@ -149,7 +149,7 @@ def test_next_with_no_time_only_looks(dataset: int) -> None:
 
 
 def test_end_of_epoch_is_said_once_and_the_next_epoch_follows(dataset: int) -> None:
-    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     with _opened("hr_loader_open", CONFIG, dataset) as loader:
         places = []
         for _ in range(14):
@@ -161,7 +161,7 @@ def test_end_of_epoch_is_said_once_and_the_next_epoch_follows(dataset: int) -> N
 
 
 def test_a_batch_is_described_field_by_field(dataset: int) -> None:
-    batch, error = _lib.Batch(), _lib.Error()
+    batch, error = abi.Batch(), abi.Error()
     config = {**CONFIG, "dtype": "bfloat16", "layout": "NCHW"}
     with _opened("hr_loader_open", config, dataset) as loader:
         assert _lib.library().hr_next(loader, 60_000, batch, error) == 0
@@ -183,7 +183,7 @@ def test_a_batch_is_described_field_by_field(dataset: int) -> None:
 
 
 def test_a_batch_may_be_released_after_its_loader_was_closed(dataset: int) -> None:
-    batch, error = _lib.Batch(), _lib.Error()
+    batch, error = abi.Batch(), abi.Error()
     with _opened("hr_loader_open", CONFIG, dataset) as loader:
         assert _lib.library().hr_next(loader, 60_000, batch, error) == 0
     first = ctypes.string_at(batch.fields[0].data, 16)
@@ -221,7 +221,7 @@ def test_memory_that_is_missing_is_refused_before_anything_is_done(dataset: int)
     config = (loader_config, len(loader_config))
     image = ctypes.create_string_buffer(images.jpeg(8, 8))
     whole = (image, len(image) - 1)
-    room, made = ctypes.create_string_buffer(192), _lib.Image()
+    room, made = ctypes.create_string_buffer(192), abi.Image()
     with _opened("hr_loader_open", CONFIG, dataset) as loader:
         for name, arguments in (
             ("hr_dataset_open", (None, 9, byref(ctypes.c_int64()))),
@@ -243,7 +243,7 @@ def test_memory_that_is_missing_is_refused_before_anything_is_done(dataset: int)
         answer = ctypes.create_string_buffer(1 << 16)
         assert failure("hr_dataset_info", dataset, -1, answer, len(answer), None)[0] == 0
         assert failure("hr_loader_info", loader, answer, len(answer), None)[0] == 0
-        batch = _lib.Batch()
+        batch = abi.Batch()
         assert _lib.library().hr_next(loader, 60_000, batch, None) == 0
         assert batch.step == 0  # none was taken for the call that could not be told of it
         _lib.library().hr_release(batch.batch, None)
@@ -262,7 +262,7 @@ def test_short_buffers_say_what_they_need_and_are_not_written(dataset: int) -> N
 
 def test_memory_for_a_part_of_an_answer_in_place_of_pixels_is_refused() -> None:
     """Every kind of answer that hr_decode has: pixels, what is drawn, a mask and boxes."""
-    image, made = images.png(8, 8, 2), _lib.Image()
+    image, made = images.png(8, 8, 2), abi.Image()
     mask, boxes = bytes(64), np.array([[0, 0, 4, 4]], np.float32).tobytes()
     flip = {"transform": [{"name": "RandomHorizontalFlip", "p": 1}]}
     for data, config in (
@@ -290,7 +290,7 @@ def test_memory_for_a_part_of_an_answer_in_place_of_pixels_is_refused() -> None:
 def test_a_label_moves_as_the_image_of_its_view_does() -> None:
     image, box = images.png(8, 8, 2), np.array([[0, 0, 1, 8]], np.float32).tobytes()
     config = {"transform": [{"name": "RandomHorizontalFlip"}]}
-    made, room = _lib.Image(), ctypes.create_string_buffer(200)
+    made, room = abi.Image(), ctypes.create_string_buffer(200)
     flipped = []
     for view in range(16):
         answers = []
@@ -308,7 +308,7 @@ def test_a_label_moves_as_the_image_of_its_view_does() -> None:
 
 
 def test_a_dataset_may_be_closed_under_its_loader(packed: Path) -> None:
-    batch, error = _lib.Batch(), _lib.Error()
+    batch, error = abi.Batch(), abi.Error()
     with _opened("hr_dataset_open", {"path": str(packed)}) as handle:
         code, loader = opened("hr_loader_open", CONFIG, handle)
         assert code == 0
@@ -322,7 +322,7 @@ def test_a_dataset_may_be_closed_under_its_loader(packed: Path) -> None:
 
 
 def test_loans_are_refused_by_a_closed_loader_and_end_with_it(dataset: int) -> None:
-    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     with _opened("hr_loader_open", CONFIG, dataset) as loader:
         size = _lib.info("hr_loader_info", loader)["slot_bytes"]
         memory, address = aligned(size)

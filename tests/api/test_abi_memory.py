@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import images
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 
 SHORT_BUFFER, BAD_HANDLE, ARGUMENT, TRUNCATED = 3, 4, 5, 8
 NO_SIZES = (2**63, 2**64 - 1)
@@ -34,7 +34,7 @@ class Objects:
         self._handles: list[int] = []
         self._kept: list[Any] = []
         self._numbers = itertools.count()
-        self.out, self.held = ctypes.c_int64(), _lib.Batch()
+        self.out, self.held = ctypes.c_int64(), abi.Batch()
         self.dataset = self.opened("hr_dataset_open", self.source())
         self.loader = self.opened("hr_loader_open", text(CONFIG), self.dataset)
         self.submitted = self.opened(
@@ -84,6 +84,9 @@ class Objects:
         self._kept.append(ctypes.create_string_buffer(size + 64))
         return (ctypes.addressof(self._kept[-1]) + 63) & ~63, size
 
+    def trace(self) -> bytes:
+        return bytes(self._directory / "run.json")
+
     def keep(self, code: int) -> None:
         """Remembers the handle or batch that a call made, to release it later."""
         for made in (self.out.value, self.held.batch):
@@ -132,12 +135,12 @@ def configured(config: bytes, o: Objects) -> tuple[Any, ...]:
 
 def decode_arguments(_: Objects) -> tuple[Any, ...]:
     room = ctypes.create_string_buffer(192)
-    return IMAGE, len(IMAGE), b"{}", 2, room, 192, byref(_lib.Image())
+    return IMAGE, len(IMAGE), b"{}", 2, room, 192, byref(abi.Image())
 
 
 def decoder_task() -> Any:
     """One that asks for a size."""
-    return byref(_lib.Task(bytes=ctypes.cast(IMAGE, ctypes.c_void_p), length=len(IMAGE)))
+    return byref(abi.Task(bytes=ctypes.cast(IMAGE, ctypes.c_void_p), length=len(IMAGE)))
 
 
 def verify(o: Objects) -> bytes:
@@ -158,7 +161,7 @@ FUNCTIONS = {
     "hr_decoder_wait": Function(
         lambda o: (o.work.value, 60_000, byref(ctypes.c_uint64())), (), (2,)
     ),
-    "hr_decoder_result": Function(lambda o: (o.work.value, 0, byref(_lib.Image())), (), (2,)),
+    "hr_decoder_result": Function(lambda o: (o.work.value, 0, byref(abi.Image())), (), (2,)),
     "hr_loader_open": Function(
         lambda o: (o.dataset, *configured(text(CONFIG), o)), (1, 3), (), (2,)
     ),
@@ -169,8 +172,10 @@ FUNCTIONS = {
     "hr_lend": Function(lambda o: (o.loader, *o.memory(), next(TAGS)), (1,), (), (2,)),
     "hr_loader_info": Function(lambda o: answer(o.loader), (1,), (3,), (2,)),
     "hr_loader_event": Function(lambda o: (o.loader, byref(ctypes.c_int32())), (1,)),
+    "hr_trace": Function(lambda o: (o.loader, o.trace(), len(o.trace())), (1,), (), (2,)),
+    "hr_span": Function(lambda o: (o.loader, abi.SPAN_WAIT, 0, 0, 1, 2)),
     "hr_job_start": Function(lambda o: configured(verify(o), o), (0, 2), (), (1,)),
-    "hr_job_wait": Function(lambda o: (o.job, 0, byref(_lib.Progress())), (), (2,)),
+    "hr_job_wait": Function(lambda o: (o.job, 0, byref(abi.Progress())), (), (2,)),
     "hr_job_result": Function(lambda o: answer(o.job), (1,), (3,), (2,)),
     "hr_writer_open": Function(lambda o: configured(o.destination(), o), (0, 2), (), (1,)),
     "hr_writer_add": Function(
@@ -189,11 +194,11 @@ def called(o: Objects, name: str, arguments: tuple[Any, ...], error: Any) -> int
 
 
 def test_the_tables_here_have_every_function() -> None:
-    assert {*FUNCTIONS, "hr_abi_version"} == set(_lib._PROTOTYPES)
+    assert {*FUNCTIONS, "hr_abi_version"} == set(abi.PROTOTYPES)
     for name, function in FUNCTIONS.items():
         pointers = {
             place
-            for place, kind in enumerate(_lib._PROTOTYPES[name][:-1])
+            for place, kind in enumerate(abi.PROTOTYPES[name][:-1])
             if kind in (ctypes.c_char_p, ctypes.c_void_p) or hasattr(kind, "contents")
         }
         assert pointers == {*function.needed, *function.spare}, name
@@ -207,7 +212,7 @@ def test_null_for_any_pointers_is_refused_or_says_that_it_is_not_wanted(
     places = (*function.needed, *function.spare)
     for count in range(len(places) + 1):
         for missing in itertools.combinations(places, count):
-            for error in (byref(_lib.Error()), None):
+            for error in (byref(abi.Error()), None):
                 given = function.arguments(objects)
                 taken = tuple(None if at in missing else one for at, one in enumerate(given))
                 expected = ARGUMENT if set(missing) & set(function.needed) else 0
@@ -220,7 +225,7 @@ def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> No
     for at, size in itertools.product(function.sizes, NO_SIZES):
         given = list(function.arguments(objects))
         given[at] = size
-        error = _lib.Error()
+        error = abi.Error()
         assert called(objects, name, tuple(given), byref(error)) == ARGUMENT
         assert str(size) in error.text.decode()
         given[at - 1] = None
@@ -249,6 +254,7 @@ def test_a_size_that_no_memory_has_is_refused(objects: Objects, name: str) -> No
         ("hr_writer_add", (3,), 0),
         ("hr_writer_add", (1, 3), 0),
         ("hr_lend", (1,), ARGUMENT),
+        ("hr_trace", (1,), 0),  # which ends it
     ],
 )
 def test_nothing_at_null_is_nothing(
@@ -260,7 +266,7 @@ def test_nothing_at_null_is_nothing(
     sizes = [size for size in FUNCTIONS[name].sizes if size - 1 in places or name == "hr_submit"]
     for at in sizes:
         given[at] = 0
-    assert called(objects, name, tuple(given), byref(_lib.Error())) == expected
+    assert called(objects, name, tuple(given), byref(abi.Error())) == expected
 
 
 @pytest.mark.parametrize(
@@ -295,7 +301,7 @@ def test_an_answer_is_whole_where_its_buffer_is_large_enough_and_else_says_what_
 
 
 def test_a_batch_that_is_closed_by_mistake_stays_held(objects: Objects) -> None:
-    library, batch, error = _lib.library(), _lib.Batch(), _lib.Error()
+    library, batch, error = _lib.library(), abi.Batch(), abi.Error()
     assert library.hr_next(objects.loader, 60_000, batch, None) == 0
     held, pixels = batch.batch, batch.fields[0]
     was = ctypes.string_at(pixels.data, pixels.bytes)

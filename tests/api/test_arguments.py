@@ -33,9 +33,13 @@ CONTAINERS: dict[str, list[Any]] = {
     "fields": ["ab", 3, [1], [""], ["txt"], []],
     "classes": ["ab", 3, [1, 2], [None], ["a"]],
     "split": [*NAMES, "train"],
+    "root": [value for value in PATHS if value is not None],
 }
 FLAGS = ["yes", 1, None, [], 0.0]
 COUNTS = [0, -1, 2**63, 2**70, "2", 1.0, [1], math.nan]
+RATES = [0, -1, math.nan, math.inf, "2", [1], True]
+# Of these 1.5 is a value.
+FRACTIONS = {"timeout", "rate", "seconds", "step_seconds", "image_bytes", "images_per_core"}
 TEXTS = [b"x", 3, None, ["a"], "\ud800"]
 
 CASES: dict[str, dict[str, list[Any]]] = {
@@ -43,10 +47,11 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "path": SOURCES,
         **CONTAINERS,
         "layout": ["NWHC", b"NHWC", 3],
-        "root": [value for value in PATHS if value is not None],
         "backend": ["carrier pigeon", None, 3],
         "index_dir": [value for value in PATHS if value is not None],
         "verify_crc": FLAGS,
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "fetch_ahead": [0, -1, 2.5, "much", True],
         "limits": [
             3,
             "many",
@@ -66,6 +71,22 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "backend": ["tape", None],
         "limits": [3, {"max_scans": 1.5}],
     },
+    "Dataset.from_locations": {
+        "files": ["a.jpg", 3, None, [3], [""], ["a\0b"]],
+        "table": [3, "x", None, [1], {1: [0]}, {"file": [0]}, {"file": 0}],
+        "classes": ["ab", 3, [1, 2], [b"a"], [None]],
+        "backend": ["tape", None],
+        "limits": [3, {"max_scans": 1.5}],
+    },
+    "Dataset.from_pairs": {
+        "first": PATHS,
+        "second": PATHS,
+        "kind": ["boxes", None, 3],
+        "suffixes": ["ab", 3, None, [], ["a"], ["a", 3], ["a\0", ""], ["a", "b", "c"]],
+        "unpaired": ["warn", None, True],
+        "backend": ["tape", None],
+        "limits": [3, {"max_scans": 1.5}],
+    },
     "Dataset.concat": {
         "datasets": [[], "ab", 3, None, [3], [""], [["a"]], {"a": 1}],
         "classes": ["ab", 3, [1, 2], [None]],
@@ -79,14 +100,15 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "quality": [0, 101, "90", 1.5],
         "baseline": FLAGS,
         "raw": FLAGS,
+        "lossless": ["gif", b"png", 3, True, "png"],
         "seek": FLAGS,
         "overwrite": FLAGS,
         "on_fault": ["ignore", None, 3, True],
         "allow_empty": FLAGS,
-        "path_column": TEXTS,
-        "label_column": TEXTS,
-        "root": [value for value in PATHS if value is not None],
+        "path_column": [value for value in TEXTS if value is not None],
+        "label_column": [value for value in TEXTS if value is not None],
         "num_threads": COUNTS,
+        "num_workers": [-1, 1025, 2**70, "2", 1.0, [1], None, True, 1],
         "on_progress": [3, "print"],
     },
     "index": {
@@ -107,6 +129,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "decode": FLAGS,
         "num_threads": COUNTS,
         "on_progress": [3],
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
     },
     "Writer": {
         "destination": PATHS,
@@ -120,6 +143,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
     "Loader": {
         "dataset": [*PATHS[:-1], [], [3], [""], [None], [["a"]]],
         "batch_size": [*COUNTS, True],
+        **{name: values for name, values in CONTAINERS.items() if name != "fields"},
         "shuffle": ["yes", 1, None, 0.0, []],
         "seed": [-1, 2**64, "0", 1.0, None, True],
         "drop_last": FLAGS,
@@ -144,6 +168,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "num_threads": [-1, 1025, 2.5, "2", True, 2**70],
         "prefetch": [*COUNTS, True, None, 1025],
         "read_ahead": [-1, 4097, 2.5, "2", True],
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "fetch_ahead": [0, -1, 2.5, "much", True, "1KB", 2**50],
         "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
         "pin_memory": FLAGS,
         "device": ["teapot", "cuda:x", 2**70],
@@ -176,6 +202,28 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "limits": [3, {"max_scans": 1.5}],
         "snapshot_every_n_steps": [0, -1, 1.0, "1", True],
     },
+    "Loader.trace": {"path": [value for value in PATHS if value is not None]},
+    "doctor": {
+        "source": [3, "", "a\0b", None],
+        "step": [3, "step", [abs]],
+        "rate": RATES,
+        "transform": [3, "quick", [3], [hr.transforms.Resize]],
+        "batch_size": COUNTS,
+        "size": COUNTS,
+        "seconds": RATES,
+    },
+    "plan": {
+        "source": ["", "a\0b", 3],
+        "gpus": COUNTS,
+        "rate": RATES,
+        "step_seconds": RATES,
+        "batch_size": COUNTS,
+        "images": COUNTS,
+        "image_bytes": RATES,
+        "epochs": COUNTS,
+        "size": COUNTS,
+        "images_per_core": RATES,
+    },
 }
 
 
@@ -185,6 +233,11 @@ def good(call: str, folder: Path, tmp_path: Path) -> tuple[Callable[..., Any], d
     return {
         "Dataset": (hr.Dataset, {"path": folder}),
         "Dataset.from_files": (hr.Dataset.from_files, {"paths": files, "labels": [0, 1]}),
+        "Dataset.from_locations": (
+            hr.Dataset.from_locations,
+            {"files": files, "table": {"file": [0], "offset": [0], "length": [9]}},
+        ),
+        "Dataset.from_pairs": (hr.Dataset.from_pairs, {"first": folder, "second": folder}),
         "Dataset.concat": (hr.Dataset.concat, {"datasets": [folder]}),
         "pack": (hr.pack, {"source": folder, "destination": tmp_path / "out"}),
         "index": (hr.index, {"source": folder, "index_dir": tmp_path / "out"}),
@@ -192,7 +245,17 @@ def good(call: str, folder: Path, tmp_path: Path) -> tuple[Callable[..., Any], d
         "Writer": (hr.Writer, {"destination": tmp_path / "out"}),
         "Loader": (hr.Loader, {"dataset": folder, "transform": [hr.transforms.CenterCrop(8)]}),
         "DataLoader": (hr.DataLoader, {"dataset": hr.Dataset(folder)}),
+        "doctor": (hr.doctor, {"source": folder}),
+        "plan": (hr.plan, {"rate": 100.0, "images": 9, "image_bytes": 9.0}),
+        "Loader.trace": (traced, {"path": tmp_path / "run.json"}),
     }[call]
+
+
+def traced(path: Any) -> None:
+    """``Loader.trace`` of a loader over arrays, in memory."""
+    images = hr.Dataset.from_arrays(np.zeros((2, 8, 8, 3), np.uint8), [0, 1])
+    with images, hr.Loader(images, output="numpy") as loader:
+        loader.trace(path)
 
 
 def own_parameters(function: Callable[..., Any]) -> set[str]:
@@ -229,11 +292,11 @@ def test_a_wrong_value_is_refused_with_the_arguments_name(
     if call == "verify":
         arguments = {"source": packed}
     for value in [*CASES[call][name], *NOTHING_TAKES]:
-        if name in ("on_progress", "batch_fn", "sampler", "transform") and callable(value):
+        if name in ("on_progress", "batch_fn", "sampler", "step", "transform") and callable(value):
             continue
         if (call, name) in TAKE_ANY_ITERABLE and isinstance(value, set | dict):
             continue  # any iterable will do that has the right parts
-        if name == "timeout" and value == 1.5:
+        if name in FRACTIONS and value == 1.5:
             continue
         refused(function, {**arguments, name: value}, name)
     assert not (tmp_path / "out").exists()
@@ -421,6 +484,8 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         "hflip": False,
         "mode": "exact",
     },
+    "reduce": {"factor": 3},
+    "resize_box": {"size": 8, "box": [0.5, 1, 9, 8.25], "interpolation": "bilinear"},
     "rgb_to_grayscale": {"num_output_channels": 3},
     "rotate": {
         "angle": 10,

@@ -52,10 +52,10 @@ def test_a_missing_compiler_names_the_packages(tmp_path: Path) -> None:
     program(tmp_path / "bin", "go", "echo go version go1.26.0 linux/amd64")
     said = build(tmp_path, tmp_path / "bin")
     assert "C compiler 'gcc' was not found" in said
-    assert "libjpeg-dev zlib1g-dev" in said
+    assert "libjpeg-dev libwebp-dev zlib1g-dev" in said
 
 
-@pytest.mark.parametrize("header", ["jpeglib.h", "zlib.h"])
+@pytest.mark.parametrize("header", ["jpeglib.h", "webp/decode.h", "zlib.h"])
 def test_a_missing_header_is_named_with_the_packages(tmp_path: Path, header: str) -> None:
     tools = tmp_path / "bin"
     program(tools, "go", "echo go version go1.26.0 linux/amd64")

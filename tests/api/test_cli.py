@@ -210,7 +210,7 @@ def test_a_wrong_value_is_one_sentence_that_names_it(
         (["info", ""], "SOURCE"),
         (["info", "somewhere/a", "--index-dir", ""], "--index-dir"),
         (["pack"], "SOURCE"),
-        (["pack", "somewhere"], "DESTINATION"),
+        (["pack", "destination"], "SOURCE"),
         (["info", "somewhere", "--sample", "x"], "--sample"),
         (["info", "somewhere", "--nonsense"], "--nonsense"),
         (["nonsense"], "nonsense"),
@@ -256,8 +256,8 @@ def test_what_a_person_reads_is_one_line_a_fact(tmp_path: Path) -> None:
     assert facts["verdict"] == "good (1,200), bad (1)"
     assert done.stderr.splitlines() == [
         "1 faulty image, kept with that verdict in the index:",
-        f"{source}/a/bad.jpg: record 1200 at byte 0: neither JPEG, PNG nor PPM, "
-        "nor any other known type of image",
+        f"{source}/a/bad.jpg: record 1200 at byte 0: neither JPEG, PNG, WebP, GIF, BMP, "
+        "TIFF nor PPM, nor any other known type of image",
     ]
     assert "images" in run("info", tmp_path / "p").stdout
 

@@ -525,9 +525,9 @@ def test_datasets_of_headraces_that_are_read_in_different_ways_are_read_by_their
 
 def test_files_of_other_kinds_alone_go_to_pillow(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    Image.new("RGB", (40, 30), "red").save(tmp_path / "a" / "image.bmp")
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "a" / "image.ppm")
     dataset = datasets.ImageFolder(str(tmp_path), tv.Compose(STEPS))
-    with pytest.warns(UserWarning, match=r"image\.bmp"):
+    with pytest.warns(UserWarning, match=r"image\.ppm"):
         found = list(hr.DataLoader(dataset))
     assert same(found, list(data.DataLoader(dataset)))
 

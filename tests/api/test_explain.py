@@ -97,10 +97,10 @@ def test_every_cause_has_its_cure(root: Path, tmp_path: Path) -> None:
     unopened = hr.explain(data.DataLoader(Listed(root, lambda path: torch.zeros(3, 8, 8))))
     assert "Listed opens no image" in unopened.reasons[0].text
     assert "PIL.Image.open" in unopened.cure
-    Image.new("RGB", (20, 20)).save(tmp_path / "one.bmp")
-    foreign = Listed(root, lambda path: STEPS(opened(tmp_path / "one.bmp")))
+    Image.new("RGB", (20, 20)).save(tmp_path / "one.ppm")
+    foreign = Listed(root, lambda path: STEPS(opened(tmp_path / "one.ppm")))
     found = hr.explain(data.DataLoader(foreign))
-    assert "saved as JPEG or PNG" in found.cure
+    assert "saved as JPEG, PNG or WebP" in found.cure
     assert not found.native
     rest = tv.Compose([tv.ToTensor(), tv.Lambda(lambda image: image + 1)])
     ended = hr.explain(data.DataLoader(datasets.ImageFolder(root, rest)))

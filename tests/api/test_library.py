@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace._engine import _lib, decoder
+from headrace._engine import _lib, abi, decoder
 from timing import within
 
 PACKAGE = Path(headrace.__file__).parent
@@ -45,15 +45,15 @@ def test_the_library_exports_the_functions_of_its_header_and_nothing_else() -> N
     declared = set(re.findall(r"^int32_t (hr_\w+)\(", HEADER.read_text(), re.MULTILINE))
     exported = {name.split("@")[0] for name in symbols("--defined-only")} - {"HEADRACE_1"}
     assert exported == declared
-    assert set(_lib._PROTOTYPES) == declared
-    assert len(declared) <= 24
+    assert set(abi.PROTOTYPES) == declared
+    assert len(declared) <= 26
 
 
 def test_who_starts_the_engine_keeps_its_timer_slack_and_the_runtimes_threads_have_more() -> None:
     said = python(
         """
         import ctypes, os
-        from headrace._engine import _lib, decoder
+        from headrace._engine import abi, decoder, _lib
         libc = ctypes.CDLL(None)
         PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
         libc.prctl(PR_SET_TIMERSLACK, 70_000, 0, 0, 0)
@@ -89,18 +89,18 @@ def test_nothing_undefined_is_left_but_what_glibc_has() -> None:
 
 
 def test_the_library_loads_where_every_symbol_is_bound_at_once() -> None:
-    program = "from headrace._engine import _lib; print(_lib.library().hr_abi_version())"
-    assert python(program, LD_BIND_NOW="1") == str(_lib.ABI_VERSION)
+    program = "from headrace._engine import abi, _lib; print(_lib.library().hr_abi_version())"
+    assert python(program, LD_BIND_NOW="1") == str(abi.ABI_VERSION)
 
 
 def test_structures_are_laid_out_as_the_c_compiler_lays_them_out(tmp_path: Path) -> None:
     pairs = {
-        "hr_error": _lib.Error,
-        "hr_image": _lib.Image,
-        "hr_task": _lib.Task,
-        "hr_field": _lib.Field,
-        "hr_batch": _lib.Batch,
-        "hr_progress": _lib.Progress,
+        "hr_error": abi.Error,
+        "hr_image": abi.Image,
+        "hr_task": abi.Task,
+        "hr_field": abi.Field,
+        "hr_batch": abi.Batch,
+        "hr_progress": abi.Progress,
     }
     lines, expected = [], []
     for name, structure in pairs.items():
@@ -124,13 +124,13 @@ def test_codes_and_versions_are_those_of_the_header() -> None:
     codes = {name: value for name, value in numbers.items() if not name.startswith("HR_TASK_")}
     from headrace._engine.codes import BY_CODE
 
-    answers = {"HR_OK": _lib.OK, "HR_END": _lib.END, "HR_TIMEOUT": _lib.TIMEOUT}
-    answers["HR_SHORT_BUFFER"] = _lib.SHORT_BUFFER
+    answers = {"HR_OK": abi.OK, "HR_END": abi.END, "HR_TIMEOUT": abi.TIMEOUT}
+    answers["HR_SHORT_BUFFER"] = abi.SHORT_BUFFER
     assert {name: codes[name] for name in answers} == answers
     assert set(BY_CODE) == set(codes.values()) - set(answers.values())
-    assert f"#define HR_ABI_VERSION {_lib.ABI_VERSION}\n" in text
-    assert f"#define HR_MAX_FIELDS {_lib.MAX_FIELDS}\n" in text
-    assert f"#define HR_MAX_DIMENSIONS {_lib.MAX_DIMENSIONS}\n" in text
+    assert f"#define HR_ABI_VERSION {abi.ABI_VERSION}\n" in text
+    assert f"#define HR_MAX_FIELDS {abi.MAX_FIELDS}\n" in text
+    assert f"#define HR_MAX_DIMENSIONS {abi.MAX_DIMENSIONS}\n" in text
 
 
 def test_a_task_is_packed_as_its_structure_is_laid_out() -> None:
@@ -138,11 +138,11 @@ def test_a_task_is_packed_as_its_structure_is_laid_out() -> None:
     flags = dict(re.findall(r"\bHR_TASK_([A-Z_]+) = (\d+)", text))
     for name, value in flags.items():
         assert getattr(decoder, f"_{name}") == int(value)
-    assert decoder.TASK.size == ctypes.sizeof(_lib.Task)
+    assert decoder.TASK.size == ctypes.sizeof(abi.Task)
     values = range(1, 21)
-    packed = _lib.Task.from_buffer_copy(decoder.TASK.pack(*values))
+    packed = abi.Task.from_buffer_copy(decoder.TASK.pack(*values))
     # As they are packed: the members that say where the image is, what becomes of it, its key...
-    assert [getattr(packed, name) for name, _ in _lib.Task._fields_] == list(values)
+    assert [getattr(packed, name) for name, _ in abi.Task._fields_] == list(values)
     assert len(flags) == 3
 
 
@@ -184,7 +184,7 @@ def test_importing_takes_less_than_a_quarter_of_a_second() -> None:
 
 
 def test_another_version_of_the_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lib, "ABI_VERSION", 999)
+    monkeypatch.setattr(abi, "ABI_VERSION", 999)
     with pytest.raises(headrace.HeadraceError, match=r"version 2 of the C ABI .* version 999"):
         _lib._load()
 
@@ -215,16 +215,16 @@ def test_a_child_forked_before_first_use_works(folder: Path) -> None:
 def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
     program = """
         import ctypes, os
-        from headrace._engine import _lib, decoder
+        from headrace._engine import abi, decoder, _lib
         library = _lib.library()
-        error, null = _lib.Error(), None
+        error, null = abi.Error(), None
         child = os.fork()
         if child == 0:
-            for name, arguments in _lib._PROTOTYPES.items():
+            for name, arguments in abi.PROTOTYPES.items():
                 if name == "hr_abi_version":
                     continue
-                values = [kind() if kind in (ctypes.c_int64, ctypes.c_size_t, ctypes.c_uint64)
-                          else None for kind in arguments[:-1]]
+                numbers = (ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t, ctypes.c_uint64)
+                values = [kind() if kind in numbers else None for kind in arguments[:-1]]
                 assert getattr(library, name)(*values, ctypes.byref(error)) == 16, name
                 assert b"forked" in error.text
             os._exit(0)
@@ -235,8 +235,8 @@ def test_every_function_refuses_a_forked_child_before_it_enters_go() -> None:
 
 
 def test_stray_handles_are_errors_and_never_a_crash() -> None:
-    library, error = _lib.library(), _lib.Error()
-    batch, buffer, need = _lib.Batch(), ctypes.create_string_buffer(64), ctypes.c_size_t()
+    library, error = _lib.library(), abi.Error()
+    batch, buffer, need = abi.Batch(), ctypes.create_string_buffer(64), ctypes.c_size_t()
     for stray in (0, -1, 1, 3, 2**62):
         for code in (
             library.hr_close(stray, error),

@@ -32,7 +32,7 @@ CLASSES = [
     Normalize,
 ]
 # Transforms that came since, of which there is no pickle of before.
-SINCE = ("RandomPillowBlur",)
+SINCE = ("Image", "RandomPillowBlur", "reduce", "resize_box")
 OBJECTS: dict[str, Callable[[], Any]] = {
     "a transform": lambda: t.RandomResizedCrop(224, interpolation="bicubic"),
     "a list of transforms": lambda: [
@@ -62,7 +62,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
         hr.DataLoader(hr.Dataset("photos"), 4, transform=[t.CenterCrop(8)]).standing
     ),
     "functions of one image": lambda: [
-        getattr(hr.functional, name) for name in hr.functional.__all__
+        getattr(hr.functional, name) for name in hr.functional.__all__ if name not in SINCE
     ],
     "functions": lambda: [hr.from_torchvision, hr.pack, hr.index, hr.verify],
     "classes": lambda: [

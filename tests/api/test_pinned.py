@@ -140,6 +140,23 @@ def test_a_seek_an_early_break_and_another_seed_keep_the_loans_in_order(
                         break
 
 
+def test_batches_that_were_ready_and_that_nobody_took_cost_no_loan(
+    packed: Path, lent: Lent
+) -> None:
+    with loader_of(packed, pin_memory=True) as made:
+        for _ in range(8):
+            batches = iter(made)
+            next(batches)
+            deadline = time.monotonic() + 20
+            while not batches.ready():
+                assert time.monotonic() < deadline
+            del batches
+        # An epoch of 12 batches goes through all loans that the engine has.
+        before = set(made._lender._lent)
+        list(made)
+        assert not before & set(made._lender._lent)
+
+
 def test_lent_memory_stays_alive_where_a_stuck_read_may_still_write_into_it(
     packed: Path, lent: Lent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

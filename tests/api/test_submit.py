@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 
 CONFIG = {
     "batch_size": 4,
@@ -39,7 +39,7 @@ def loader(dataset: _lib.Handle) -> Iterator[int]:
 def submit(
     loader: int, indices: Sequence[int] | None, draws: Sequence[int] | None = None
 ) -> tuple[int, str]:
-    error = _lib.Error()
+    error = abi.Error()
     count = len(indices or ())
     room = max(1, count)
     chosen = None if indices is None else (ctypes.c_int64 * room)(*indices)
@@ -50,7 +50,7 @@ def submit(
 
 def received(loader: int, timeout_ms: int = 10_000) -> Any:
     """(epoch, step, indices, pixels) of the next batch, or the code."""
-    batch, error = _lib.Batch(), _lib.Error()
+    batch, error = abi.Batch(), abi.Error()
     code = _lib.library().hr_next(loader, timeout_ms, batch, error)
     if code:
         return code
@@ -109,7 +109,7 @@ def test_impossible_submissions_are_refused_by_name(dataset: _lib.Handle, loader
         assert code == ARGUMENT
         assert f"index {index}," in text
         assert "[0, 24)" in text
-    error = _lib.Error()
+    error = abi.Error()
     assert _lib.library().hr_submit(loader, None, None, 3, byref(error)) == ARGUMENT
     assert received(loader, 0) == TIMEOUT
     own = _lib.opened("hr_loader_open", {**CONFIG, "order": "epoch"}, dataset.value)

@@ -263,7 +263,7 @@ def test_a_writer_says_what_it_wrote_as_pack_does(folder: Path, tmp_path: Path) 
 
 def test_data_that_is_no_image_is_warned_of_at_the_end_and_listed(tmp_path: Path) -> None:
     writer = hr.Writer(tmp_path / "p")
-    for data in (jpeg(20, 20), b"no image", jpeg(20, 20)[:200], b"GIF89a" + bytes(40)):
+    for data in (jpeg(20, 20), b"no image", jpeg(20, 20)[:200], b"\0\0\0\x1cftypavif" + bytes(40)):
         writer.add(data, 0)
     with pytest.warns(UserWarning, match="3 of 4 samples are no good images.*record 1: neither"):
         result = writer.finish()
@@ -275,7 +275,9 @@ def test_data_that_is_no_image_is_warned_of_at_the_end_and_listed(tmp_path: Path
         with hr.Writer(tmp_path / "q", on_fault="raise") as writer:
             writer.add(b"no image", 0)
 
-    with pytest.raises(errors.BadImageError, match="neither JPEG, PNG nor PPM"):
+    with pytest.raises(
+        errors.BadImageError, match="neither JPEG, PNG, WebP, GIF, BMP, TIFF nor PPM"
+    ):
         strictly()
     assert not (tmp_path / "q").exists()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import warnings
+import zlib
 from importlib.util import find_spec
 
 import numpy as np
@@ -76,10 +78,8 @@ def test_hdf5_of_groups_and_other_axes(tmp_path):
 @pytest.mark.parametrize(
     ("form", "says"),
     [
-        ({"compression": "gzip"}, "gzip"),
-        ({"compression": "lzf"}, "lzf"),
-        ({"shuffle": True, "chunks": True}, "filter"),
-        ({"fletcher32": True}, "filter"),
+        ({"chunks": (5, 6, 7, 3), "compression": "lzf"}, "lzf"),
+        ({"chunks": (5, 6, 7, 3), "scaleoffset": 0}, "scaleoffset"),
         ({"chunks": (5, 3, 7, 3)}, "parts of images"),
     ],
 )
@@ -112,13 +112,14 @@ def test_truncated_hdf5_is_an_error(tmp_path):
             hr.Dataset(path)
 
 
-def test_eight_threads_and_no_handle_of_hdf5_give_every_label(tmp_path):
+@pytest.mark.parametrize("form", [{}, {"compression": "gzip"}])
+def test_eight_threads_and_no_handle_of_hdf5_give_every_label(tmp_path, form):
     rows = 3000
     images = np.zeros((rows, 4, 4), np.uint8)
     images[:, 0, 0], images[:, 0, 1] = np.arange(rows) % 256, np.arange(rows) // 256
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
-        file.create_dataset("images", data=images, chunks=(100, 4, 4))
+        file.create_dataset("images", data=images, chunks=(100, 4, 4), **form)
         file["labels"] = np.arange(rows)
     dataset = hr.Dataset(path)
     with hr.Loader(dataset, batch_size=64, shuffle=True, num_threads=8, dtype="uint8") as loader:
@@ -151,6 +152,238 @@ def test_a_spawned_process_reads_the_same(tmp_path):
     assert labels == LABELS.tolist()
 
 
+COMPRESSED = {
+    "gzip": {"compression": "gzip"},
+    "gzip, shuffle and sum": {"compression": "gzip", "shuffle": True, "fletcher32": True},
+    "sum": {"fletcher32": True},
+}
+CODECS = {"gzip": "zlib", "gzip, shuffle and sum": "zlib and fletcher32"}
+CODECS["sum"] = "plain and fletcher32"
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("form", list(COMPRESSED))
+def test_hdf5s_compressed_chunks_are_decoded_to_every_value(tmp_path, form, libver):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        file.create_dataset("images", data=IMAGES, chunks=(10, 6, 7, 3), **COMPRESSED[form])
+        file["labels"] = LABELS
+    check(path)
+    with hr.Dataset(path) as dataset:
+        source = dataset.info["source"]
+        assert source["chunks"] == [10, 6, 7, 3]
+        assert source["codecs"] == [CODECS[form]]
+
+
+# By the numbers that HDF5 knows filters by, and numcodecs' names of the same codecs.
+@pytest.mark.parametrize(("number", "codec"), [(32015, "Zstd"), (32001, "Blosc")])
+def test_hdf5s_filters_that_are_plugins_are_decoded_without_them(tmp_path, number, codec):
+    numcodecs = pytest.importorskip("numcodecs")
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((10, 6, 7, 3))
+        plist.set_filter(number, h5py.h5z.FLAG_OPTIONAL, ())
+        space = h5py.h5s.create_simple(IMAGES.shape)
+        made = h5py.h5d.create(file.id, b"images", h5py.h5t.STD_U8LE, space, plist)
+        for begin in range(0, ROWS, 10):
+            chunk = np.zeros((10, 6, 7, 3), np.uint8)
+            chunk[: len(IMAGES[begin : begin + 10])] = IMAGES[begin : begin + 10]
+            place = (begin, 0, 0, 0)
+            if begin == 20:  # one that the filter passed over lies there as it is
+                made.write_direct_chunk(place, chunk.tobytes(), 1)
+            else:
+                made.write_direct_chunk(place, getattr(numcodecs, codec)().encode(chunk))
+        file["labels"] = LABELS
+    check(path)
+
+
+def zarrs_codecs(version: int) -> dict:
+    """What chunks may go through, by zarr-python's or numcodecs' classes."""
+    numcodecs = pytest.importorskip("numcodecs")
+    if version == 2:
+        of = {name: getattr(numcodecs, name)() for name in ("Zstd", "GZip", "Zlib", "LZ4", "Blosc")}
+        return of | {"bits": numcodecs.Blosc("zstd", shuffle=numcodecs.Blosc.BITSHUFFLE)}
+    codecs = pytest.importorskip("zarr").codecs
+    return {
+        "zstd": codecs.ZstdCodec(),
+        "gzip": codecs.GzipCodec(),
+        "blosc": codecs.BloscCodec(cname="lz4"),
+        "sum": codecs.Crc32cCodec(),
+        "zstd and sum": [codecs.ZstdCodec(), codecs.Crc32cCodec()],
+    }
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarrs_compressed_chunks_are_decoded_to_every_value(tmp_path, version):
+    zarr = pytest.importorskip("zarr")
+    even = IMAGES // 16  # noise would not become smaller
+    for name, codec in zarrs_codecs(version).items():
+        for shards in (None, (20, 6, 7, 3)) if version == 3 else (None,):
+            form = {"chunks": (10, 6, 7, 3), "compressors": codec, "zarr_format": version}
+            if shards is not None:
+                form["shards"] = shards
+            path = tmp_path / f"{name} {shards is None}"
+            made = zarr.create_array(path, shape=IMAGES.shape, dtype="uint8", **form)
+            made[:] = even
+            with hr.Dataset(path, label=LABELS) as dataset:
+                images, labels = in_order(dataset)
+            assert np.array_equal(images, even), name
+            assert labels == LABELS.tolist()
+
+
+def test_arrays_in_compressed_chunks_are_packed_with_every_value(tmp_path):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        form = {"chunks": (10, 6, 7, 3), "compression": "gzip"}
+        file.create_dataset("images", data=IMAGES, **form)
+        file["labels"] = LABELS
+    hr.pack(path, tmp_path / "packed")
+    with hr.Dataset(tmp_path / "packed") as packed:
+        assert np.array_equal([sample.image for sample in packed], IMAGES)
+        assert [sample.label for sample in packed] == LABELS.tolist()
+
+
+def test_a_chunk_that_was_damaged_or_says_that_it_is_a_bomb_is_an_error_of_its_images(tmp_path):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        form = {"chunks": (10, 6, 7, 3), "compression": "gzip"}
+        data = file.create_dataset("images", data=IMAGES, **form)
+        info = data.id.get_chunk_info(1)
+    whole = bytearray(path.read_bytes())
+    bomb = zlib.compress(bytes(100 << 20))[: info.size]  # 100 MB where 1,260 bytes are expected
+    for damage in (bomb, bytes(info.size)):
+        path.write_bytes(whole)
+        with open(path, "r+b") as file:
+            file.seek(info.byte_offset)
+            file.write(damage)
+        dataset = hr.Dataset(path)
+        assert np.array_equal(dataset[3].image, IMAGES[3])
+        with pytest.raises(errors.BadFileError, match=r"record 13.*the block cannot be decoded"):
+            dataset[13]
+        with pytest.raises(errors.BadFileError, match=r"record 1[0-9].*the block"):
+            in_order(dataset)
+
+
+def test_a_full_shuffle_over_large_chunks_warns_once_of_what_it_costs(tmp_path, monkeypatch):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        form = {"chunks": (10, 1000, 1000), "compression": "gzip"}
+        data = file.create_dataset("images", (540, 1000, 1000), np.uint8, **form)
+        chunk = zlib.compress(bytes(10_000_000))
+        for begin in range(0, 540, 10):
+            data.id.write_direct_chunk((begin, 0, 0), chunk)
+    with hr.Dataset(path) as dataset:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            hr.Loader(dataset, shuffle="window", seed=1).close()
+            hr.Loader(dataset).close()
+        monkeypatch.setattr("headrace._engine.scarce._warned", False)
+        says = "54 compressed chunks of 10 images and 9765 kB .* nearly every image costs a whole"
+        with pytest.warns(UserWarning, match=says):
+            hr.Loader(dataset, shuffle=True, seed=1).close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            hr.Loader(dataset, shuffle=True, seed=1).close()
+
+
+def test_a_chunk_over_the_limit_for_blocks_is_refused(tmp_path):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        form = {"chunks": (300, 1000, 1000), "compression": "gzip"}
+        data = file.create_dataset("images", (300, 1000, 1000), np.uint8, **form)
+        data.id.write_direct_chunk((0, 0, 0), b"never decoded")
+    with pytest.raises(errors.LimitError, match="at most 268435456 bytes"):
+        hr.Dataset(path)
+
+
+def written(folder, kind: str):
+    """Images and labels in compressed chunks, and the files that they consist of."""
+    if kind == "hdf5":
+        path = folder / "set.h5"
+        with h5py.File(path, "w") as file:
+            form = {"chunks": (10, 6, 7, 3), "compression": "gzip", "fletcher32": True}
+            file.create_dataset("images", data=IMAGES // 16, **form)
+            file["labels"] = LABELS
+        return path, [path]
+    zarr, path = pytest.importorskip("zarr"), folder / "set.zarr"
+    group = zarr.open_group(path, mode="w", zarr_format=2 if kind == "zarr 2" else 3)
+    form = {"chunks": (10, 6, 7, 3)}
+    if kind == "shards":
+        form["shards"] = (20, 6, 7, 3)
+    group.create_array("images", shape=IMAGES.shape, dtype="uint8", **form)[:] = IMAGES // 16
+    group.create_array("labels", shape=LABELS.shape, dtype="int64")[:] = LABELS
+    return path, [file for file in path.rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "zarr 2", "zarr 3", "shards"])
+def test_whatever_a_byte_becomes_images_are_an_error_or_there(tmp_path, kind):
+    path, files = written(tmp_path, kind)
+    whole = {file: file.read_bytes() for file in files}
+    random, good = np.random.default_rng(11), 0
+    for turn in range(150):
+        file = files[turn % len(files)]
+        data = bytearray(whole[file])
+        for at in random.integers(0, len(data), 1 + turn % 3):
+            data[at] = int(random.choice([0, 1, 127, 128, 255, random.integers(0, 256)]))
+        if turn % 9 == 0:
+            del data[int(random.integers(0, len(data))) :]
+        file.write_bytes(data)
+        try:
+            with hr.Dataset(path, format=None if "zarr" in path.name else "hdf5") as dataset:
+                for number in {0, len(dataset) // 2, len(dataset) - 1}:
+                    assert dataset[number].image.shape[2] == 3
+            good += 1
+        except errors.InternalError:
+            raise
+        except errors.HeadraceError:
+            pass
+        file.write_bytes(whole[file])
+    assert 5 < good < 150
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "shards"])
+def test_epochs_of_compressed_chunks_are_the_same_for_any_threads_and_after_any_resume(
+    tmp_path, kind
+):
+    path, _ = written(tmp_path, kind)
+    options = {"batch_size": 8, "seed": 3, "dtype": "uint8"}
+    for shuffle in (True, "window"):
+
+        def epochs(threads: int, step: int, shuffle=shuffle) -> list[tuple[bytes, list[int]]]:
+            with hr.Dataset(path) as dataset:
+                with hr.Loader(dataset, num_threads=threads, shuffle=shuffle, **options) as loader:
+                    batches = iter(loader)
+                    for _ in range(step):
+                        next(batches)
+                    state = loader.state_dict()
+                with hr.Loader(dataset, num_threads=threads, shuffle=shuffle, **options) as loader:
+                    loader.load_state_dict(state)
+                    found = [*loader, *loader]
+                    return [(images.numpy().tobytes(), of.tolist()) for images, of in found]
+
+        expected = epochs(1, 0)
+        assert sorted(label for _, of in expected[:6] for label in of) == sorted(LABELS.tolist())
+        for threads, step in ((2, 3), (8, 5)):
+            assert epochs(threads, step) == expected[step:]
+
+
+def test_a_window_of_a_shuffle_goes_by_compressed_chunks(tmp_path):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("images", data=IMAGES, chunks=(10, *IMAGES.shape[1:]), compression=4)
+    options = {"shuffle": "window", "window": 20, "seed": 1, "fields": ["index"], "dtype": "uint8"}
+    with hr.Dataset(path) as dataset, hr.Loader(dataset, 5, **options) as loader:
+        places = [int(index) for _, _, fields in loader for index in fields["index"]]
+        decoded = loader.stats()["blocks_decoded"]
+    assert sorted(places) == list(range(len(IMAGES)))
+    for begin in range(0, len(IMAGES), 20):
+        window = places[begin : begin + 20]
+        assert len({place // 10 for place in window}) <= 3
+        assert window != sorted(window)
+    assert decoded == -(-len(IMAGES) // 10)
+
+
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("chunks", [1, 10, ROWS])
 @pytest.mark.parametrize("shards", [None, 20])
@@ -173,11 +406,14 @@ def test_zarr_that_is_not_read_in_place_says_why(tmp_path):
     form = {"shape": IMAGES.shape, "dtype": "uint8"}
     packed = zarr.create_array(tmp_path / "z", chunks=(10, 6, 7, 3), **form)
     packed[:] = IMAGES
+    check(tmp_path / "z", label=LABELS)
+    bloscs = {"compressors": zarr.codecs.BloscCodec(cname="blosclz"), "chunks": (10, 6, 7, 3)}
+    zarr.create_array(tmp_path / "b", **bloscs, **form)[:] = IMAGES // 255
     parts = zarr.create_array(tmp_path / "p", chunks=(10, 3, 7, 3), compressors=None, **form)
     parts[:] = IMAGES
     part = zarr.create_array(tmp_path / "n", chunks=(10, 6, 7, 3), compressors=None, **form)
     part[:10] = IMAGES[:10]
-    for name, says in (("z", "ZstdCodec"), ("p", "parts of images"), ("n", "never written")):
+    for name, says in (("b", "BloscLZ"), ("p", "parts of images"), ("n", "never written")):
         with pytest.raises(errors.UnsupportedError, match=says):
             hr.Dataset(tmp_path / name)
     (tmp_path / "z" / "zarr.json").write_text("{")

@@ -17,6 +17,7 @@ import torchvision
 import headrace as hr
 from headrace import errors, writing
 from headrace._arrays.opening import kind_of
+from headrace._command import summary
 from headrace.transforms import CenterCrop
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (30, 8, 11, 3), np.uint8)
@@ -133,6 +134,50 @@ def test_mnists_files_have_the_images_and_labels_that_torchvision_reads(tmp_path
     assert labels == theirs.targets.tolist()
 
 
+def test_mnists_folder_is_read_by_split(tmp_path):
+    mnist(tmp_path)
+    with pytest.raises(errors.ArgumentError, match="several splits"):
+        hr.Dataset(tmp_path)
+    for folder in (tmp_path, tmp_path / "MNIST" / "raw"):
+        images, labels = in_order(hr.Dataset(folder, split="test"))
+        assert np.array_equal(images[..., 0], GREYS)
+        assert labels == LABELS.tolist()
+    (tmp_path / "MNIST" / "raw" / "train-images-idx3-ubyte").unlink()
+    with pytest.raises(errors.MissingFileError, match="split='train'"):
+        hr.Dataset(tmp_path, split="train")
+
+
+def test_several_files_of_arrays_are_one_dataset_by_list_wildcard_or_braces(tmp_path):
+    for number, (begin, end) in enumerate([(0, 7), (7, 8), (8, 30)]):
+        np.save(tmp_path / f"x-{number}.npy", IMAGES[begin:end])
+        np.save(tmp_path / f"y-{number}.npy", LABELS[begin:end])
+        named = {"images": IMAGES[begin:end], "labels": LABELS[begin:end]}
+        np.savez(tmp_path / f"z-{number}.npz", **named)
+    np.save(tmp_path / "all.npy", LABELS)
+    paths = [tmp_path / f"x-{number}.npy" for number in range(3)]
+    beside = [tmp_path / f"y-{number}.npy" for number in range(3)]
+    for path, label in (
+        (paths, beside),
+        (str(tmp_path / "x-*.npy"), str(tmp_path / "y-*.npy")),
+        (str(tmp_path / "x-{0..2}.npy"), tmp_path / "all.npy"),
+        (str(tmp_path / "x-{0,1,2}.npy"), LABELS),
+        (str(tmp_path / "z-?.npz"), None),
+        (str(tmp_path / "z-?.npz"), "labels"),
+    ):
+        images, labels = in_order(hr.Dataset(path, label=label))
+        assert np.array_equal(images, IMAGES)
+        assert labels == LABELS.tolist()
+    assert in_order(hr.Dataset(paths))[1] == [-1] * 30
+    with pytest.raises(errors.ArgumentError, match=r"2 files .expected 3"):
+        hr.Dataset(paths, label=beside[:2])
+    np.save(paths[1], IMAGES[7:8, :5])
+    with pytest.raises(errors.ArgumentError, match=r"height 5 .expected 8"):
+        hr.Dataset(paths)
+    paths[1].write_bytes(b"no array")
+    with pytest.raises(errors.BadFileError, match=r"x-1\.npy: bad"):
+        hr.Dataset(paths)
+
+
 def test_an_idx_file_without_its_labels_has_none_and_a_compressed_sibling_is_named(tmp_path):
     path = mnist(tmp_path)
     sibling = path.with_name("train-labels-idx1-ubyte")
@@ -167,6 +212,15 @@ def cifar(folder: Path, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     test = "test_batch.bin" if kind == "cifar10" else "test.bin"
     (folder / test).write_bytes(records[:3].tobytes())
     return images.transpose(0, 2, 3, 1), fine, coarse
+
+
+def test_other_labels_take_the_place_of_those_in_cifars_files(tmp_path):
+    cifar(tmp_path, "cifar10")
+    np.save(tmp_path / "y.npy", np.arange(57))
+    for label in (tmp_path / "y.npy", str(tmp_path / "y.npy"), np.arange(57)):
+        assert in_order(hr.Dataset(tmp_path, split="train", label=label))[1] == [*range(57)]
+    with pytest.raises(errors.ArgumentError, match="a file was expected"):
+        hr.Dataset(tmp_path, split="train", label="neither")
 
 
 @pytest.mark.parametrize("kind", ["cifar10", "cifar100"])
@@ -230,24 +284,70 @@ def test_nothing_is_ever_unpickled(tmp_path, capsys):
     torch.save({"images": _Evil()}, tmp_path / "o.pt")
     torch.save({"images": _Evil()}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     for name in ("o.npy", "o.npz", "o.pt"):
-        with pytest.raises(errors.UnsupportedError, match=r"pickle|more than tensors"):
+        with pytest.raises(errors.UnsupportedError, match=r"pickle|more than tensors") as raised:
             hr.Dataset(tmp_path / name)
+        assert str(raised.value).isprintable(), "torch's sentences have parts in bold"
     with pytest.raises(errors.UnsupportedError):
         hr.Dataset(tmp_path / "old.pt")
     assert "unpickled" not in capsys.readouterr().out
 
 
 def test_what_cannot_be_read_in_place_says_what_to_do(tmp_path):
-    np.save(tmp_path / "f.npy", np.asfortranarray(IMAGES))
     np.savez_compressed(tmp_path / "c.npz", images=IMAGES, labels=LABELS)
     np.save(tmp_path / "float.npy", IMAGES.astype(np.float32))
     for name, says in (
-        ("f.npy", "Fortran"),
         ("c.npz", "it is compressed"),
         ("float.npy", "dtype float32, only uint8"),
     ):
         with pytest.raises(errors.UnsupportedError, match=says):
             hr.Dataset(tmp_path / name)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW", "NHW"])
+def test_an_npy_in_fortrans_order_is_read_and_warned_of(tmp_path, layout):
+    array = {"NHWC": IMAGES, "NCHW": IMAGES.transpose(0, 3, 1, 2), "NHW": GREYS}[layout]
+    np.save(tmp_path / "f.npy", np.asfortranarray(array))
+    np.save(tmp_path / "y.npy", np.asfortranarray(LABELS[:, None]))
+    with pytest.warns(UserWarning, match="in Fortran's order, where every image lies all over"):
+        dataset = hr.Dataset(tmp_path / "f.npy", label=tmp_path / "y.npy")
+    images, labels = in_order(dataset)
+    assert np.array_equal(images, IMAGES if layout != "NHW" else GREYS[..., None].repeat(3, 3))
+    assert labels == LABELS.tolist()
+    dataset.close()
+
+
+def test_tensors_in_one_another_are_called_by_group_and_name(tmp_path):
+    images, labels = torch.from_numpy(IMAGES), torch.from_numpy(LABELS)
+    halves = {"train": {"x": images, "y": labels}, "test": [images[:5].clone(), labels[:5].clone()]}
+    torch.save(halves, tmp_path / "n.pt")
+    with pytest.raises(errors.ArgumentError, match=r"image= is needed.*train/x.*test/0"):
+        hr.Dataset(tmp_path / "n.pt")
+    found, numbers = in_order(hr.Dataset(tmp_path / "n.pt", image="train/x", label="train/y"))
+    assert np.array_equal(found, IMAGES)
+    assert numbers == LABELS.tolist()
+
+
+def test_info_says_what_is_image_and_label_and_how_they_lie(tmp_path):
+    np.savez(tmp_path / "x.npz", images=IMAGES, labels=LABELS, other=LABELS)
+    with hr.Dataset(tmp_path / "x.npz") as dataset:
+        assert dataset.info["source"] == {
+            "format": "npz",
+            "image": "images",
+            "label": "labels",
+            "layout": "NHWC",
+            "shape": [30, 8, 11, 3],
+            "dtype": "uint8",
+            "arrays": ["other int64 (30,)"],
+        }
+        assert summary.lines(dataset.info)[-7:] == [
+            "format        npz",
+            "image         images",
+            "label         labels",
+            "layout        NHWC",
+            "dtype         uint8",
+            "shape         30 x 8 x 11 x 3",
+            "other arrays  other int64 (30,)",
+        ]
 
 
 def test_compressed_labels_are_read(tmp_path):

@@ -61,6 +61,68 @@ def test_a_run_has_the_bytes_of_packed_samples(array, transform, tmp_path):
     held.close()
 
 
+def files_of(folder, array):
+    """The same array in files, whose images go many at a time, too: in one piece, cut in two, in
+    compressed chunks, and joined."""
+    np.save(folder / "a.npy", array)
+    np.save(folder / "x-0.npy", array[:50])
+    np.save(folder / "x-1.npy", array[50:])
+    yield hr.Dataset(folder / "a.npy", label=range(90))
+    yield hr.Dataset(folder / "a.npy", label=range(90), backend="pread")
+    yield hr.Dataset(str(folder / "x-*.npy"), label=range(90))
+    halves = array[:50], array[50:]
+    labels = range(50), range(50, 90)
+    parts = [hr.Dataset.from_arrays(*one) for one in zip(halves, labels, strict=True)]
+    parts[1] = hr.Dataset(folder / "x-1.npy", label=range(50, 90))
+    yield hr.Dataset.concat(parts)
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "a.h5", "w") as file:
+        form = {"chunks": (7, *array.shape[1:]), "compression": "gzip"}
+        file.create_dataset("images", data=array, **form)
+        file["labels"] = np.arange(90)
+    yield hr.Dataset(folder / "a.h5")
+
+
+@pytest.mark.parametrize("transform", ["none", "crop and flip", "resize"])
+@pytest.mark.parametrize("shuffle", [False, True, "window"])
+def test_runs_of_files_have_the_bytes_of_those_in_memory(tmp_path, transform, shuffle):
+    array = IMAGES[:, :12, :14].copy()
+    options = {"batch_size": 40, "shuffle": shuffle, "seed": 9, "transform": TRANSFORMS[transform]}
+    # Windows go by the chunks of a compressed file, and an array in memory has none: there the
+    # images of a whole epoch are compared, each with its own.
+    by_label = shuffle == "window"
+    with hr.Loader(hr.Dataset.from_arrays(array, range(90)), **options) as loader:
+        expected = epoch_of(loader, by_label)
+    for dataset in files_of(tmp_path, array):
+        with hr.Loader(dataset, num_threads=3, **options) as loader:
+            ours = epoch_of(loader, by_label)
+        assert torch.equal(expected[0], ours[0])
+        assert torch.equal(expected[1], ours[1])
+
+
+def epoch_of(loader, by_label):
+    """All images and labels of an epoch, in its order or in that of the labels."""
+    batches = [(images.clone(), labels.clone()) for images, labels in loader]
+    images, labels = (torch.cat(column) for column in zip(*batches, strict=True))
+    order = labels.argsort() if by_label else torch.arange(len(labels))
+    return images[order], labels[order]
+
+
+def test_a_file_that_is_cut_while_its_runs_are_read_is_an_error_of_the_first_image_that_is_gone(
+    tmp_path,
+):
+    np.save(tmp_path / "a.npy", IMAGES)
+    size = (tmp_path / "a.npy").stat().st_size
+    with hr.Loader(hr.Dataset(tmp_path / "a.npy"), batch_size=10, prefetch=1) as loader:
+        batches = iter(loader)
+        next(batches)
+        with open(tmp_path / "a.npy", "r+b") as file:
+            file.truncate(size - 3 * IMAGES[0].size - 1)
+        with pytest.raises(errors.TruncatedError, match=r"record 86 .86."):
+            for _ in batches:
+                pass
+
+
 def test_the_epoch_is_the_same_for_any_number_of_threads_and_after_any_resume():
     held = hr.Dataset.from_arrays(IMAGES, range(90))
     options = {

@@ -207,15 +207,22 @@ class Written(data.Dataset[Any]):
         return part
 
 
-def batches(make: Callable[[], Any]) -> tuple[list[Any], str]:
-    """Those that come, and the error that ends them."""
+def passed(
+    kind: type[data.DataLoader[Any]], dataset: Written, options: dict[str, Any]
+) -> tuple[list[Any], str]:
+    """The batches of a pass from a seed, as far as they come, and the error that ends them."""
+    torch.manual_seed(3)
     found: list[Any] = []
-    try:
-        for batch in make():
-            found.append(batch)
-    except (KeyError, OSError, TypeError, RuntimeError, ValueError) as error:
-        # What follows the message is where the user's code stood.
-        return found, f"{type(error).__name__}: {str(error).splitlines()[-1]}"
+    with contextlib.ExitStack() as stack:
+        loader = kind(dataset, **options)
+        if isinstance(loader, hr.DataLoader):
+            stack.callback(loader.close)
+        try:
+            for batch in loader:
+                found.append(batch)
+        except (KeyError, OSError, TypeError, RuntimeError, ValueError) as error:
+            # What stands before the last line is where the user's code stood.
+            return found, f"{type(error).__name__}: {str(error).splitlines()[-1]}"
     return found, ""
 
 
@@ -250,15 +257,8 @@ def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
 ) -> None:
     dataset = written(tmp_path, files, sample, refused)
 
-    def of(kind: Any) -> tuple[list[Any], str]:
-        torch.manual_seed(3)
-        loader = kind(dataset, **options)
-        try:
-            return batches(lambda: loader)
-        finally:
-            getattr(loader, "close", lambda: None)()
-
-    (found, error), (expected, torchs) = of(hr.DataLoader), of(data.DataLoader)
+    kinds = (hr.DataLoader, data.DataLoader)
+    (found, error), (expected, torchs) = (passed(kind, dataset, options) for kind in kinds)
     assert error == torchs
     assert equal(found, expected)
 
@@ -270,15 +270,8 @@ def test_a_dataset_that_draws_has_torchs_structure_and_what_is_late_is_what_was_
 ) -> None:
     dataset = written(tmp_path, files, sample, -1)
 
-    def of(kind: Any) -> tuple[list[Any], str]:
-        torch.manual_seed(3)
-        loader = kind(dataset, **options)
-        try:
-            return batches(lambda: loader)
-        finally:
-            getattr(loader, "close", lambda: None)()
-
-    found, again, expected = of(hr.DataLoader), of(hr.DataLoader), of(data.DataLoader)
+    kinds = (hr.DataLoader, hr.DataLoader, data.DataLoader)
+    found, again, expected = (passed(kind, dataset, options) for kind in kinds)
     assert equal(found, again)
     assert shaped(found) == shaped(expected)
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import re
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.utils.dlpack
 import torchvision.io
+from PIL import Image
 from torch.utils import data
 from torchvision.io import ImageReadMode
 from torchvision.transforms import v2
 
 import headrace as hr
 import images
+import other_formats
 from deferred.test_own_code import Opens, compared
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:headrace.DataLoader")
@@ -49,12 +56,70 @@ def test_what_torchvision_io_decodes_has_its_bytes(tmp_path: Path, how: str, end
     compared(opens, strict=strict, batch_size=None)
 
 
+class Encoded(data.Dataset[Any]):
+    """Files in memory, each decoded in every mode by a function of torchvision's."""
+
+    def __init__(self, decode: Callable[..., Any], files: list[bytes]) -> None:
+        modes = (ImageReadMode.UNCHANGED, ImageReadMode.RGB, ImageReadMode.GRAY)
+        self.decode, self.work = decode, [(file, mode) for file in files for mode in modes]
+
+    def __len__(self) -> int:
+        return len(self.work)
+
+    def __getitem__(self, index: int) -> Any:
+        file, mode = self.work[index]
+        try:
+            return self.decode(torch.frombuffer(bytearray(file), dtype=torch.uint8), mode)
+        except RuntimeError as failure:
+            return str(failure)
+
+
+def files_of(kind: str) -> list[bytes]:
+    if kind == "webp":
+        return list(islice(other_formats.variants("webp", 4), 60))
+    if kind == "jpeg":
+        return list(images.every_jpeg(31, 20).values())
+    # torchvision leaves memory as it was behind a palette's packed indices.
+    packed = re.compile("type3-[124]bit")
+    return [file for name, file in images.every_png(31, 20).items() if not packed.match(name)]
+
+
+@pytest.mark.parametrize("kind", ["png", "webp", "jpeg"])
+def test_files_of_every_kind_are_decoded_as_torchvision_decodes_them(kind: str) -> None:
+    for function in (f"decode_{kind}", "decode_image", "decode_png"):
+        every = Encoded(getattr(torchvision.io, function), files_of(kind))
+        compared(every, strict=False, batch_size=None)
+
+
+def test_common_pngs_and_webps_are_native() -> None:
+    webp = io.BytesIO()
+    Image.fromarray(images.pixels(30, 20)).save(webp, "WEBP")
+    png = images.png(30, 20, 2)
+    for decode, file in (("decode_png", png), ("decode_webp", webp.getvalue())):
+        every = Encoded(getattr(torchvision.io, decode), [file])
+        every.work = every.work[:2]
+        compared(every, batch_size=None)
+
+
+EXPORTS: dict[str, Callable[[Any], Any]] = {
+    "to_dlpack": lambda image: torch.from_dlpack(torch.utils.dlpack.to_dlpack(image)),
+    "from_dlpack": torch.from_dlpack,
+    "NumPy's": np.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("how", EXPORTS)
+def test_a_tensor_to_come_is_exported_with_its_values(how: str) -> None:
+    export, file = EXPORTS[how], images.jpeg(31, 20)
+    every = Encoded(lambda *given: export(torchvision.io.decode_image(*given)), [file])
+    compared(every, strict=False, batch_size=None)
+
+
 def test_other_ways_of_torchvision_io_are_its_own(tmp_path: Path) -> None:
     (tmp_path / "0.png").write_bytes(images.png(30, 20, 2))
     (tmp_path / "1.jpg").write_bytes(images.jpeg(30, 20))
     ways = [
-        lambda path: torchvision.io.read_image(str(tmp_path / "0.png")),
-        lambda path: torchvision.io.read_image(path, ImageReadMode.GRAY),
+        lambda path: torchvision.io.read_image(str(tmp_path / "0.png"), ImageReadMode.GRAY),
         lambda path: torchvision.io.read_image(path, apply_exif_orientation=True),
     ]
     for way in ways:

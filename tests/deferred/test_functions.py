@@ -84,9 +84,38 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "pad, v2": lambda image: F2.pad(image, [5, 6, 7, 8], None, "symmetric"),
     "mirrored": lambda image: F.pad(image, [5, 6], padding_mode="reflect"),
     "its edge": lambda image: F.pad(image, 70, padding_mode="edge"),
+    "a part": lambda image: image.resize((30, 31), Image.Resampling.LANCZOS, (1.5, 2, 40.25, 47)),
+    "a part, nearest": lambda image: image.resize(
+        (30, 31), Image.Resampling.NEAREST, (0.3, 2.7, 60.9, 40)
+    ),
+    "a part of its size": lambda image: image.resize((30, 31), box=(4, 5, 34, 36)),
+    "a gap": lambda image: image.resize((30, 31), Image.Resampling.BOX, reducing_gap=2.0),
+    "fit": lambda image: ImageOps.fit(image, (43, 39)),
+    "fit, without its border": lambda image: ImageOps.fit(
+        image, (20, 30), Image.Resampling.BILINEAR, 0.03, (0.1, 0.7)
+    ),
+    "L, fit": lambda image: ImageOps.fit(image.convert("L"), (43, 39)),
+    "fit of a part": lambda image: ImageOps.fit(image.crop((3, 4, 50, 40)), (31, 30)).rotate(9),
+    "pad by Pillow": lambda image: ImageOps.pad(image, (50, 70), color=(4, 5, 6)),
+    "pad by Pillow, aside": lambda image: ImageOps.pad(
+        image, (90, 41), Image.Resampling.BOX, centering=(0.2, 0.9)
+    ),
+    "thumbnail": lambda image: (image.thumbnail((44, 33)), image)[1],
+    "thumbnail of a thumbnail": lambda image: (
+        image.thumbnail((44, 33)),
+        image.thumbnail((30, 30), Image.Resampling.LANCZOS, None),
+        image,
+    )[2],
+    "no thumbnail": lambda image: (image.thumbnail((440, 330)), image)[1],
     "divided": of_bytes(F.convert_image_dtype, torch.float32),
     "multiplied": of_bytes(F2.convert_image_dtype),
     "scaled": of_bytes(F2.to_dtype, torch.float32, scale=True),
+    "of their class": lambda image: F2.normalize(
+        F2.to_dtype(F2.to_image(image), scale=True), [0.4], [0.3]
+    ),
+    "plain tensors, of v1": lambda image: F.normalize(
+        F.convert_image_dtype(F2.to_image(image)), [0.4], [0.3]
+    ),
 }
 
 

@@ -14,6 +14,7 @@ import PIL.Image
 import pytest
 
 import images
+import other_formats
 from damage import damaged
 from headrace._deferred import header
 from headrace._deferred.header import Header
@@ -30,6 +31,7 @@ def pillows(data: bytes) -> Header | None:
 def of_all_kinds() -> Iterator[bytes]:
     yield from images.every_jpeg(70, 50).values()
     yield from images.every_png(70, 50).values()
+    yield from islice(other_formats.variants("webp", 1), 100)
 
 
 def test_a_whole_file_of_a_common_kind_is_known_and_as_pillow_says() -> None:
@@ -38,10 +40,10 @@ def test_a_whole_file_of_a_common_kind_is_known_and_as_pillow_says() -> None:
         found = header.read(data)
         assert found in (None, pillows(data))
         known += found is not None
-    assert known > 20
+    assert known > 80
 
 
-@pytest.mark.parametrize("kind", ["jpeg", "png"])
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
 def test_of_a_damaged_file_nothing_is_said_that_pillow_says_otherwise(kind: str) -> None:
     said = 0
     for data in islice(damaged(kind, 5), 3000):

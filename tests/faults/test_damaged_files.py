@@ -79,10 +79,10 @@ def test_a_file_that_is_no_image_is_a_bad_image_that_names_the_file(folder: Path
 @pytest.mark.parametrize(
     ("name", "magic"),
     [
-        ("WebP", b"RIFF\x24\x00\x00\x00WEBPVP8 "),
-        ("GIF", b"GIF89a\x01\x00\x01\x00\x80\x00\x00"),
-        ("TIFF", b"II*\x00\x08\x00\x00\x00"),
-        ("BMP", b"BM\x46\x00\x00\x00\x00\x00\x00\x00"),
+        ("AVIF", b"\0\0\0\x18ftypavif"),
+        ("JPEG 2000", b"\0\0\0\x0cjP  \r\n\x87\n"),
+        ("JPEG XL", b"\xff\x0a"),
+        ("BigTIFF", b"II+\0\x08\0\0\0"),
     ],
 )
 def test_an_unread_type_is_unsupported_and_named(folder: Path, name: str, magic: bytes) -> None:

@@ -131,7 +131,7 @@ def partly_pillows(packed: Path, folder: Path, **more: Any) -> Iterator[Case]:
             place.parent.mkdir(exist_ok=True)
             if row % 5 == 1:
                 kind = "webp" if row % 2 else "jpg"
-                Image.open(path).save(place.with_suffix(f".{kind}"), "WEBP", lossless=True)
+                Image.open(path).save(place.with_suffix(f".{kind}"), "JPEG2000")
             else:
                 place.write_bytes(path.read_bytes())
         with dataloader_of(packed, Path(other), strict=False, **more) as case:

@@ -18,7 +18,7 @@ import headrace as hr
 import images
 import processes
 from headrace import errors
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 
 LIST = Path(__file__).parents[2] / "internal" / "fault" / "kinds.json"
 KINDS = {kind["name"]: kind for kind in json.loads(LIST.read_text())}
@@ -118,7 +118,20 @@ def an_answer_that_says_so(packed: Path, place: Path) -> None:
 
     That a panic becomes it: internal/pipeline, TestAPanicIsAnInternalErrorOfItsBatch...; capi.
     """
-    raise _lib.Error(18, 0, -1, -1, b"", b"internal: odd; please report this").exception()
+    raise abi.Error(18, 0, -1, -1, b"", b"internal: odd; please report this").exception()
+
+
+def an_object_that_was_replaced(packed: Path, place: Path) -> None:
+    """These three are what internal/remote says of a store; its tests show that it does."""
+    raise abi.Error(19, 0, -1, -1, b"", b"bad: cannot read it: it was replaced").exception()
+
+
+def a_store_that_refuses(packed: Path, place: Path) -> None:
+    raise abi.Error(20, 0, -1, -1, b"", b"cannot open it: the server answered 403").exception()
+
+
+def a_store_that_does_not_answer(packed: Path, place: Path) -> None:
+    raise abi.Error(21, 0, -1, -1, b"", b"cannot open it: no answer").exception()
 
 
 PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
@@ -137,6 +150,9 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
     "Forked": a_child_of_a_process_that_uses_it,
     "Closed": a_loader_that_is_closed,
     "Internal": an_answer_that_says_so,
+    "Changed": an_object_that_was_replaced,
+    "Denied": a_store_that_refuses,
+    "Unreachable": a_store_that_does_not_answer,
 }
 
 

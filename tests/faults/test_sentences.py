@@ -72,9 +72,12 @@ OF_FOLDERS: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
         r"image0000\.jpg: record 0 \(class0/image0000\).*: bad: ",
     ),
     "unread type": (
-        lambda f: [(f / "class0/image0000.jpg").write_bytes(b"GIF89a" + bytes(30)), loader(f)],
+        lambda f: [
+            (f / "class0/image0000.jpg").write_bytes(b"\0\0\0\x18ftypavif" + bytes(30)),
+            loader(f),
+        ],
         errors.UnsupportedError,
-        r"record 0 \(class0/image0000\).*: unsupported: GIF",
+        r"record 0 \(class0/image0000\).*: unsupported: AVIF",
     ),
     "limit": (
         lambda f: loader(hr.Dataset(f, limits={"max_pixels": 100})),
@@ -274,8 +277,8 @@ def test_a_decoded_images_fault_has_family_and_offset_and_no_file() -> None:
     whole = images.jpeg(64, 48)
     text = caught(lambda: hr.functional.decode(whole[:-200]), errors.TruncatedError)
     assert re.search(r"^at byte \d+: bad: ", text), text
-    text = caught(lambda: hr.functional.decode(b"BM" + bytes(60)), errors.UnsupportedError)
-    assert re.search(r"unsupported: BMP", text), text
+    text = caught(lambda: hr.functional.decode(b"\xff\x0a" + bytes(60)), errors.UnsupportedError)
+    assert re.search(r"unsupported: JPEG XL", text), text
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\r\x1b[2K", "\u2028\x85"])

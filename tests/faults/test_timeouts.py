@@ -12,7 +12,7 @@ import pytest
 
 import headrace as hr
 import images
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 
 CROP = [{"name": "RandomResizedCrop", "size": 8}]
 
@@ -55,12 +55,12 @@ def test_hr_next_returns_within_a_tenth_of_a_second_of_its_timeout(
     packed: Path, timeout_ms: int
 ) -> None:
     with Stuck(packed, 24, transform=CROP, num_threads=1, read_ahead=1) as made:
-        batch, error = _lib.Batch(), _lib.Error()
+        batch, error = abi.Batch(), abi.Error()
 
         def call() -> None:
             assert made._engine is not None
             handle = made._engine.value
-            assert _lib.library().hr_next(handle, timeout_ms, batch, error) == _lib.TIMEOUT
+            assert _lib.library().hr_next(handle, timeout_ms, batch, error) == abi.TIMEOUT
 
         assert least_delay(call, timeout_ms / 1000) < 0.1
 
@@ -78,11 +78,11 @@ def test_hr_job_wait_returns_within_a_tenth_of_a_second_of_its_timeout(
         os.link(first, folder / "a" / f"{number}.jpg")
     config = {"job": "pack", "source": str(folder), "destination": str(tmp_path / "packed.hr")}
     job = _lib.opened("hr_job_start", {**config, "threads": 1})
-    progress, error = _lib.Progress(), _lib.Error()
+    progress, error = abi.Progress(), abi.Error()
 
     def call() -> None:
         code = _lib.library().hr_job_wait(job.value, timeout_ms, progress, error)
-        assert code == _lib.TIMEOUT, "the job is too small for this test"
+        assert code == abi.TIMEOUT, "the job is too small for this test"
 
     over = least_delay(call, timeout_ms / 1000)
     begun = time.monotonic()

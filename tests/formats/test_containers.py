@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,13 @@ import pytest
 import torch
 import webdataset
 
+import betons
+import chunks
 import headrace as hr
 import headrace.transforms as T
 import images
+import mds
+import recordio
 import tables
 import tfrecords
 from headrace import errors
@@ -99,23 +104,53 @@ def batches(dataset: hr.Dataset) -> list[list[torch.Tensor]]:
         return [[torch.as_tensor(part).clone() for part in batch] for batch in loader]
 
 
-@pytest.fixture(params=["webdataset", "tfrecord", "zip", "arrow", "parquet", "snappy"])
+@pytest.fixture(
+    params=[
+        "webdataset",
+        "tfrecord",
+        "recordio",
+        "beton",
+        "zip",
+        "deflated",
+        "mds",
+        "arrow",
+        "parquet",
+        "snappy",
+        "litdata",
+    ]
+)
 def source(
     request: pytest.FixtureRequest, shards: Path, records: Path, tmp_path_factory: Any
 ) -> str | list[Path]:
     if request.param == "arrow":
         return str(tables.save(tmp_path_factory.mktemp("arrow") / "saved", huggingface()))
+    if request.param == "litdata":
+        items = [chunks.item(image(i), i % 3, f"été {i}") for i in range(PER_SHARD)]
+        both = [chunks.classic(items), chunks.framed(items[::-1], 3)]
+        return str(chunks.write(tmp_path_factory.mktemp("litdata") / "train", both, PER_SHARD))
     if request.param == "webdataset":
         return f"{shards}/*.tar"
     if request.param == "tfrecord":
         return sorted(records.glob("train-*"))
+    if request.param == "recordio":
+        path = tmp_path_factory.mktemp("recordio") / "train.rec"
+        recordio.write(path, [(image(number), number % 5) for number in range(PER_SHARD)])
+        return str(path)
+    if request.param == "mds":
+        halves = [range(PER_SHARD), range(PER_SHARD, 2 * PER_SHARD)]
+        samples = [[(image(i), i % 5, f"été {i}") for i in half] for half in halves]
+        return str(mds.write(tmp_path_factory.mktemp("mds"), samples))
+    if request.param == "beton":
+        path = tmp_path_factory.mktemp("beton") / "train.beton"
+        return str(betons.write(path, [(image(i), i % 5) for i in range(PER_SHARD)]))
     if request.param == "parquet":
         return tables.parquet(tmp_path_factory.mktemp("parquet"), huggingface())
     if request.param == "snappy":
         options: dict[str, Any] = {"compression": "snappy", "use_dictionary": True}
         return tables.parquet(tmp_path_factory.mktemp("snappy"), huggingface(), **options)
     path = tmp_path_factory.mktemp("zip") / "photos.zip"
-    with zipfile.ZipFile(path, "w") as archive:
+    method = zipfile.ZIP_DEFLATED if request.param == "deflated" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", method) as archive:
         for number in range(PER_SHARD):
             archive.writestr(f"top/class {number % 3}/{number}.jpg", image(number))
     return str(path)
@@ -151,6 +186,37 @@ def test_an_index_notes_verdicts_sizes_and_seek_points(source: Source, tmp_path:
         found = dataset.facts(3)
         assert dataset[3].image.shape == (found["height"], found["width"], 3)
         assert (found["height"], found["verdict"], found["seek_length"] > 0) == (50, "good", True)
+
+
+def test_vectors_of_labels_stay_arrays_in_an_index_and_in_shards(tmp_path: Path) -> None:
+    fixtures = Path(__file__).parents[2] / "internal" / "scan" / "testdata"
+    source = shutil.copy(fixtures / "vectors.rec", tmp_path)
+    hr.index(source, tmp_path / "index.hr")
+    hr.pack(tmp_path / "index.hr", tmp_path / "packed.hr")
+    for path in (source, tmp_path / "index.hr", tmp_path / "packed.hr"):
+        with hr.Dataset(path) as dataset:
+            assert dataset[3].fields["label"].tolist() == [3.0, 1.5, -3.0]
+            with hr.Loader(
+                dataset, batch_size=4, transform=[T.Resize((8, 8))], fields=["label"]
+            ) as part:
+                _, labels, fields = next(iter(part))
+        assert labels.tolist() == [-1] * 4
+        assert fields["label"].tolist() == [[i, i / 2, -i] for i in range(4)]
+
+
+def test_values_of_lmdb_in_frames_of_lz4_are_images(tmp_path: Path) -> None:
+    fixture = Path(__file__).parents[2] / "internal" / "scan" / "testdata" / "lz4.lmdb"
+    source = shutil.copy(fixture, tmp_path / "train.lmdb")
+    hr.index(source, tmp_path / "index.hr")
+    hr.pack(source, tmp_path / "packed.hr")
+    with hr.Dataset(source) as scanned:
+        want = batches(scanned)
+        assert len(scanned) == 7
+    for name in ("index.hr", "packed.hr"):
+        with hr.Dataset(tmp_path / name) as dataset:
+            found = batches(dataset)
+        assert all(torch.equal(a[0], b[0]) for a, b in zip(want, found, strict=True))
+        assert hr.verify(tmp_path / name, decode=True)["ok"]
 
 
 def test_a_data_loader_over_containers_gives_each_sample_once(source: Source) -> None:
@@ -305,3 +371,47 @@ def test_the_command_line_shows_columns_and_indexes_containers(
     assert (made["rows"], made["kind"]) == (24, "contained")
     assert "contained" in run("info", tmp_path / "train.hr")
     assert json.loads(run("verify", tmp_path / "train.hr", "--json"))["ok"]
+
+
+def test_the_command_line_takes_several_sources_fields_and_classes(
+    shards: Path, tmp_path: Path
+) -> None:
+    paths = [str(path) for path in sorted(shards.glob("*.tar"))[:2]]
+    words = ["--fields", "__key__x", *(part for n in "abcde" for part in ("--classes", n))]
+
+    def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "headrace", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert '"__key__x"' in headrace("info", *paths, *words).stderr
+    words[1] = "txt"
+    told = json.loads(headrace("info", *paths, *words, "--json").stdout)
+    assert (told["rows"], told["classes"]) == (2 * PER_SHARD, [*"abcde"])
+    assert headrace("pack", *paths, str(tmp_path / "packed.hr"), *words).returncode == 0
+    index = str(tmp_path / "index.hr")
+    assert headrace("index", *paths, "--out", index, *words).returncode == 0
+    for name in ("packed.hr", "index.hr"):
+        with hr.Dataset(tmp_path / name) as dataset:
+            assert (len(dataset), dataset.classes) == (2 * PER_SHARD, [*"abcde"])
+            assert dataset[-1].fields == {"txt": f"été {2 * PER_SHARD - 1}"}
+
+
+def test_what_a_scan_has_to_say_is_said_once_by_each_who_scans(tmp_path: Path) -> None:
+    with webdataset.TarWriter(str(tmp_path / "unlabelled.tar")) as writer:
+        writer.write({"__key__": "a", "jpg": image(0)})
+    said = "no column is known as the label, so every label is -1"
+    for make in (hr.pack, hr.index):
+        with pytest.warns(UserWarning, match=said) as caught:
+            make(tmp_path / "unlabelled.tar", tmp_path / f"{make.__name__}.hr")
+        assert (len(caught), caught[0].filename) == (1, __file__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with hr.Dataset(tmp_path / "index.hr") as dataset:
+            assert dataset[0].label == -1
+
+
+def test_one_parquet_file_of_images_is_packed_as_the_container_that_it_is(tmp_path: Path) -> None:
+    (path,) = tables.parquet(tmp_path / "repo", huggingface()[:1])
+    assert hr.pack(path, tmp_path / "packed.hr")["rows"] == PER_SHARD
+    with pytest.raises(errors.UnsupportedError, match='the column "image" is nested'):
+        hr.pack(path, tmp_path / "list.hr", path_column="path")

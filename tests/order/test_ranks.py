@@ -229,3 +229,54 @@ def test_a_rank_that_does_not_come_is_no_hang(
     running = [forked.start(ALONE, packed, tmp_path / "store", rank) for rank in range(2)]
     answers = [process.communicate(timeout=120) for process in running]
     assert answers[0][0].startswith("True the ranks did not all begin an epoch within 2 s"), answers
+
+
+INTERRUPTED = """
+    import json, pathlib, signal, sys, time
+    import headrace as hr
+    import torch.distributed as dist
+    from headrace._epoch import ranks
+
+    store, rank = sys.argv[1:]
+    interrupted, told = pathlib.Path(store + ".interrupted"), pathlib.Path(store + ".told")
+
+    class Stop(Exception): pass
+    def stop(*_): raise Stop
+    def until(path):
+        while not path.exists(): time.sleep(0.02)
+
+    dist.init_process_group("gloo", init_method="file://" + store, rank=int(rank), world_size=2)
+    ranks.agree({"seed": 1})  # makes the group, which takes both
+    if rank == "1":
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            ranks.agree({"seed": 2})
+        except Stop:
+            interrupted.touch()  # though the other has not come
+        until(told)
+    else:
+        until(interrupted)
+        try:
+            ranks.agree({"seed": 2})
+        except hr.errors.WaitTimeoutError as error:
+            print(error)
+        told.touch()
+    while True:
+        try:
+            ranks.agree({"seed": 2})
+            break
+        except hr.errors.WaitTimeoutError:
+            pass  # the note is there until the other has come again
+    ranks.agree({"seed": 3})
+    dist.destroy_process_group()
+"""
+
+
+def test_a_rank_that_is_interrupted_while_they_agree_is_known_to_the_others_and_may_come_again(
+    forked: forking.Parent, tmp_path: Path
+) -> None:
+    running = [forked.start(INTERRUPTED, tmp_path / "store", rank) for rank in range(2)]
+    answers = [process.communicate(timeout=60) for process in running]
+    assert all(process.returncode == 0 for process in running), answers
+    assert "rank 1 was interrupted: Stop()" in answers[0][0]

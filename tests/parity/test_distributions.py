@@ -28,7 +28,7 @@ from torchvision.transforms import autoaugment, v2
 from torchvision.transforms import transforms as v1
 
 from headrace import transforms as t
-from headrace._engine import _lib, arguments
+from headrace._engine import _lib, abi, arguments
 
 DRAWS = 100_000 if "HEADRACE_REPETITIONS" in os.environ else 40_000
 AT_ONCE = 10_000
@@ -47,7 +47,7 @@ def replays(op: Any, count: int) -> Iterable[Steps]:
     IMAGE.save(encoded, "PPM")
     data = np.frombuffer(encoded.getvalue(), np.uint8)
 
-    def room(image: _lib.Image) -> tuple[Any, Any]:
+    def room(image: abi.Image) -> tuple[Any, Any]:
         text = ctypes.create_string_buffer(image.bytes)
         return text, text
 

@@ -22,6 +22,7 @@ from headrace import transforms as t
 DRAWS = 200
 SIDES = (1, 2, 3, 5, 17, 64, 97)
 FORMATS = ("xyxy", "xywh", "cxcywh")
+ROTATED = ("xyxyxyxy", "xywhr", "cxcywhr")
 # torch adds up in another order in vectors; on sides of a hundred pixels that shows in the last
 # bit or two.
 CLOSE = 1e-4
@@ -196,6 +197,63 @@ def test_boxes_are_moved_as_torchvision_moves_them(op: str, label: str, clamp: b
         assert kept.tolist() == list(range(len(values)))
 
 
+def turned_boxes(draw: random.Random, label: str, size: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Rectangles at any angle, most of them across an edge of the image."""
+    height, width = size
+    rows = [
+        [
+            draw.uniform(-0.2, 1.1) * width,
+            draw.uniform(-0.2, 1.1) * height,
+            draw.uniform(0.05, 0.9) * width + 0.5,
+            draw.uniform(0.05, 0.9) * height + 0.5,
+            draw.uniform(-180, 180),
+        ]
+        for _ in range(draw.choice((1, 7)))
+    ]
+    if label != "xyxyxyxy":
+        return np.array(rows, np.float32)
+    boxes = tv_tensors.BoundingBoxes(torch.tensor(rows), format="CXCYWHR", canvas_size=size)
+    return theirs.convert_bounding_box_format(boxes, new_format="XYXYXYXY").numpy()
+
+
+def well_conditioned(boxes: Any) -> Any:
+    """Which boxes are no slivers and no hair from upright: of those torchvision's cuts at the edges
+    divide by what rounding has left of a side, and decide by whether that is a number."""
+    row = theirs.convert_bounding_box_format(boxes, new_format="CXCYWHR").numpy()
+    off = row[:, 4] % 90
+    return (row[:, 2:4].min(1) > 1) & (off > 1) & (off < 89)
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+@pytest.mark.parametrize("label", ROTATED)
+@pytest.mark.parametrize("op", OPS)
+def test_rotated_boxes_are_moved_as_torchvision_moves_them(
+    op: str, label: str, clamp: bool
+) -> None:
+    rows = 0
+    for draw, size, step, other in draws(op, 8):
+        if min(size) < 3:
+            continue
+        values = turned_boxes(draw, label, size)
+        given: dict[str, Any] = {"format": label.upper(), "canvas_size": size}
+        boxes = tv_tensors.BoundingBoxes(
+            torch.from_numpy(values.copy()), clamping_mode="soft" if clamp else None, **given
+        )
+        moved = other(boxes)
+        if op == "rotate and expand" and clamp and moved.canvas_size != turned(step, size):
+            continue
+        found, kept = ours.move(t.Boxes(label, clamp), values, size, [step])
+        whole = tv_tensors.BoundingBoxes(
+            torch.from_numpy(values.copy()), clamping_mode=None, **given
+        )
+        firm = well_conditioned(other(whole)) & well_conditioned(moved)
+        wanted = moved.numpy()
+        assert np.allclose(found[firm], wanted[firm], rtol=1e-3, atol=1e-2), (size, step, values)
+        assert kept.tolist() == list(range(len(values)))
+        rows += int(firm.sum())
+    assert rows > 20
+
+
 @pytest.mark.parametrize("op", OPS)
 def test_points_are_moved_as_torchvision_moves_them(op: str) -> None:
     for draw, size, step, other in draws(op, 3):
@@ -221,6 +279,22 @@ def test_boxes_are_sanitized_as_torchvision_sanitizes_them(label: str) -> None:
         assert np.allclose(found, wanted.numpy(), atol=CLOSE)
         dropped += len(values) - len(kept)
     assert dropped > 50
+
+
+@pytest.mark.parametrize("label", ROTATED)
+def test_rotated_boxes_are_sanitized_as_torchvision_sanitizes_them(label: str) -> None:
+    dropped = rows = 0
+    for draw, size, step, other in draws("flip", 9):
+        values = turned_boxes(draw, label, size)
+        boxes = tv_tensors.BoundingBoxes(
+            torch.from_numpy(values.copy()), format=label.upper(), canvas_size=size
+        )
+        _, valid = theirs.sanitize_bounding_boxes(other(boxes), min_size=2, min_area=4)
+        _, kept = ours.move(t.Boxes(label, sanitize=2, min_area=4), values, size, [step])
+        assert kept.tolist() == valid.nonzero().flatten().tolist(), (size, step, values)
+        dropped += len(values) - len(kept)
+        rows += len(values)
+    assert 50 < dropped < rows
 
 
 def test_points_outside_of_the_image_are_left_out_where_that_is_asked_for() -> None:

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+FILTERS = {filter.name.lower(): filter for filter in list(Image.Resampling)[:6]}
+
+
 def picture(draw: random.Random) -> np.ndarray:
     """A cut of a photograph, one pixel wide now and then, or of black and white blocks."""
     height, width = draw.choice((1, 2, 5, 33, 80)), draw.choice((1, 3, 7, 31, 90))
@@ -34,6 +37,44 @@ def picture(draw: random.Random) -> np.ndarray:
     top = draw.randrange(source.shape[0] - height)
     left = draw.randrange(source.shape[1] - width)
     return np.ascontiguousarray(source[top : top + height, left : left + width])
+
+
+def part(draw: random.Random, length: int) -> tuple[float, float]:
+    """From where to where along an axis: all of it, between whole pixels, or anywhere."""
+    low, high = sorted(draw.uniform(0, length) for _ in range(2))
+    kind = draw.randrange(4)
+    if kind == 0:
+        return 0.0, float(length)
+    if kind == 1:
+        return float(int(low)), float(int(low) + draw.randint(1, length - int(low)))
+    return low, max(high, min(low + 0.01, float(length)))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_resize_of_a_part_is_pillows_in_every_byte(name: str) -> None:
+    draw = random.Random(17)
+    for _ in range(300):
+        array = picture(draw)
+        height, width = array.shape[:2]
+        (left, right), (top, bottom) = part(draw, width), part(draw, height)
+        size, box = (draw.randint(1, 60), draw.randint(1, 60)), (left, top, right, bottom)
+        wanted = np.asarray(Image.fromarray(array).resize(size, FILTERS[name], box))
+        found = ours.resize_box(array, size[::-1], box, name)
+        assert np.array_equal(found, wanted), (array.shape, size, box)
+
+
+@pytest.mark.parametrize(
+    ("box", "said"),
+    [
+        ((0, 0, 8.5, 4), r"ends at \(8\.5, 4\) in 8x4 pixels"),
+        ((3, 1, 3, 2), "left < right"),
+        ((-0.5, 0, 8, 4), "from 0 to"),
+        ((0, 0, 8), "expected a list of 4"),
+    ],
+)
+def test_a_part_that_is_not_inside_of_the_image_is_refused(box: Any, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        ours.resize_box(np.zeros((4, 8, 3), np.uint8), 5, box)
 
 
 def blurred(array: np.ndarray, radius: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ from torchvision import transforms as v1
 
 import headrace as hr
 from headrace import transforms as t
-from headrace._engine import _lib
+from headrace._engine import _lib, abi
 from headrace.errors import ArgumentError
 from images import jpeg, photographs, pixels
 
@@ -89,7 +89,7 @@ def alone(data: bytes, steps: Any, key: dict[str, int], **form: Any) -> bytes:
     buffer = np.frombuffer(data, np.uint8)
     config = {"transform": steps, **form, **key}
 
-    def room(image: _lib.Image) -> tuple[Any, Any]:
+    def room(image: abi.Image) -> tuple[Any, Any]:
         made = np.empty(image.bytes, np.uint8)
         return made, made.ctypes.data
 

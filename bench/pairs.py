@@ -1,0 +1,162 @@
+"""Pairs a second of super resolution: Headrace, and torch's DataLoader with two workers.
+
+Photographs as PNG pairs of DIV2K's form: the large image's longer side is 2,040 pixels, the small
+one a quarter of it by Pillow's bicubic. A sample is RandomCrop(48) of the small and the 192 pixels
+of the large that show the same, flipped across and down and turned by quarters at random, both as
+float32 between 0 and 1; in batches of 16. The DataLoader's dataset decodes with Pillow, crops
+before anything else, and draws with Python's random.
+
+Each row is a fresh process on two cores, and a round measures every row once. A rate is taken
+between two batches of a pipeline that is full at both. The page cache is warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_SIDE = """
+import os, random, sys, time
+from pathlib import Path
+
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+import torch
+from PIL import Image
+from torchvision.transforms import functional as F
+
+side, folder, seconds = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+torch.set_num_threads(2)
+
+class Pairs(torch.utils.data.Dataset):
+    def __init__(self):
+        self.names = sorted(path.name for path in (folder / "high").iterdir())
+    def __len__(self):
+        return len(self.names)
+    def __getitem__(self, index):
+        name = self.names[index]
+        low = Image.open(folder / "low" / name.replace(".png", "x4.png")).convert("RGB")
+        high = Image.open(folder / "high" / name).convert("RGB")
+        x, y = random.randint(0, low.width - 48), random.randint(0, low.height - 48)
+        low = low.crop((x, y, x + 48, y + 48))
+        high = high.crop((4 * x, 4 * y, 4 * x + 192, 4 * y + 192))
+        moves = [Image.Transpose.FLIP_LEFT_RIGHT, Image.Transpose.FLIP_TOP_BOTTOM]
+        chosen = [move for move in moves if random.random() < 0.5]
+        if turns := random.randrange(4):
+            chosen.append((Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180,
+                           Image.Transpose.ROTATE_270)[turns - 1])
+        for move in chosen:
+            low, high = low.transpose(move), high.transpose(move)
+        return F.to_tensor(low), F.to_tensor(high)
+
+def native():
+    import headrace as hr
+    from headrace import transforms as T
+
+    turns = T.RandomChoice([T.RandomRotation((angle, angle)) for angle in (0, 90, 180, 270)])
+    recipe = [T.RandomCrop(48), T.RandomHorizontalFlip(), T.RandomVerticalFlip(), turns]
+    pairs = hr.Dataset.from_pairs(folder / "low", folder / "high", suffixes=("x4", ""))
+    labels = {"target": T.Image(scale=4)}
+    return hr.Loader(pairs, 16, shuffle=True, transform=recipe, labels=labels, num_threads=2)
+
+if side == "torch":
+    torchs = dict(batch_size=16, shuffle=True, num_workers=2, persistent_workers=True)
+    epoch = torch.utils.data.DataLoader(Pairs(), **torchs)
+else:
+    epoch = native()
+
+def batches():
+    while True:
+        yield from epoch
+
+count, begun, timed = 0, time.perf_counter(), None
+for number, found in enumerate(batches()):
+    now = time.perf_counter()
+    if timed is None:
+        timed = now if number >= 8 and now - begun > 1 else None
+    else:
+        count += len(found[0])
+        if now - timed > seconds:
+            break
+print(count / (now - timed), flush=True)
+os._exit(0)  # workers that are in the middle of an epoch end with it
+"""
+
+SIDES = ("Headrace", "torch")
+LEAST = 5.0  # that the first is to be of the second
+
+
+def prepare(photographs: Path, folder: Path, most: int) -> None:
+    """PNG pairs of the photographs below a folder."""
+    from PIL import Image
+
+    for name in ("low", "high"):
+        (folder / name).mkdir()
+    files = sorted(
+        path for path in photographs.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg")
+    )
+    for number, path in enumerate(files[:most]):
+        with Image.open(path) as opened:
+            image = opened.convert("RGB")
+        scale = 2040 / max(image.size)
+        width, height = (max(192, round(side * scale) // 4 * 4) for side in image.size)
+        high = image.resize((width, height), Image.Resampling.LANCZOS)
+        high.save(folder / "high" / f"{number:04}.png")
+        low = high.resize((width // 4, height // 4), Image.Resampling.BICUBIC)
+        low.save(folder / "low" / f"{number:04}x4.png")
+
+
+def measure(
+    photographs: Path, rounds: int, scratch: Path, seconds: float = 6.0, most: int = 48
+) -> dict[str, Any]:
+    """The rates of both sides, and the ratio of each round."""
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    prepare(photographs, folder, most)
+    rates: dict[str, list[float]] = {side: [] for side in SIDES}
+    loads = []
+    for _ in range(rounds):
+        for side in SIDES:
+            command = [sys.executable, "-c", _SIDE, side, str(folder), str(seconds)]
+            answer = subprocess.run(
+                command, capture_output=True, text=True, check=True, timeout=600
+            )
+            rates[side].append(float(answer.stdout))
+        loads.append(os.getloadavg()[0])
+    ratios = [ours / theirs for ours, theirs in zip(rates["Headrace"], rates["torch"], strict=True)]
+    return {"rates": rates, "ratio": statistics.median(ratios), "least": LEAST, "loads": loads}
+
+
+def table(found: dict[str, Any]) -> list[str]:
+    """The same as Markdown."""
+    lines = ["| side | pairs/s |", "|---|---|"]
+    lines += [
+        f"| {name} | {statistics.median(each):,.1f} |" for name, each in found["rates"].items()
+    ]
+    lines += ["", f"Ratio {found['ratio']:.2f}, at least {found['least']:g} is wanted."]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("photographs", type=Path, help="a folder of JPEGs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--most", type=int, default=48, help="pairs; of more photographs the first")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        chosen = options.seconds, options.most
+        found = measure(options.photographs, options.rounds, Path(scratch), *chosen)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+    print("\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""``headrace.doctor``: verdicts and arithmetic. What a machine measures is in no test."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace import errors
+from headrace._command import cli
+from headrace._doctor import choosing, images, machine, remedies, storage, verdict
+from images import jpeg, png, write_tree
+
+CROP = [hr.transforms.RandomResizedCrop(32)]
+NOT_MEASURED = {"copy": None, "training": None}
+
+
+def test_the_limit_is_the_slowest_stage() -> None:
+    stages = {"storage": 4000.0, "decoding": 3250.0, "delivery": 90000.0, **NOT_MEASURED}
+    assert verdict.limit(stages, None) == ("decoding", 3250)
+    assert verdict.limit(stages, 5885) == ("decoding", 3250)
+    assert verdict.limit({**stages, "storage": 100.0}, 5885) == ("storage", 100)
+    assert verdict.limit({**stages, "training": 99.0}, 5885) == ("training", 99)
+
+
+def test_nothing_is_the_limit_where_the_slowest_stage_gives_what_is_asked_for() -> None:
+    stages = {"storage": 4000.0, "decoding": 3250.0, **NOT_MEASURED}
+    assert verdict.limit(stages, 3250) == ("none", 3250)
+
+
+def test_of_stages_as_slow_the_one_nearest_to_the_training_is_named() -> None:
+    assert verdict.limit({"storage": 5.0, "decoding": 5.0}, None)[0] == "decoding"
+
+
+def test_a_remedy_gains_no_more_than_the_next_slowest_stage_allows() -> None:
+    stages = {"storage": 2000.0, "decoding": 1000.0, **NOT_MEASURED}
+    told = verdict.remedy("more cores", stages, {"decoding": 9000.0}, False)
+    assert told is not None
+    assert (told["gain"], told["images_per_second"]) == (2.0, 2000.0)
+    assert verdict.remedy("a faster disk", stages, {"storage": 9000.0}, False) is None
+
+
+def test_storage_that_is_half_in_memory_gives_the_harmonic_mean_of_both_rates() -> None:
+    assert verdict.from_storage(0.5, 100, 300) == pytest.approx(150)
+    assert verdict.from_storage(0.0, 100, 300) == 100
+    assert verdict.from_storage(1.0, 100, 300) == 300
+    assert verdict.from_storage(None, 100, 300) == 100  # nobody says what is in memory
+    assert verdict.from_storage(0.5, None, 300) == 300
+
+
+def test_reads_of_fewer_bytes_still_wait_as_long_as_the_first_of_them_takes() -> None:
+    assert verdict.smaller_reads(100, 1000, 1.0) == pytest.approx(100)
+    assert verdict.smaller_reads(100, 1000, 0.0) == pytest.approx(1000)
+    assert verdict.smaller_reads(100, 1000, 0.5) == pytest.approx(1 / (0.001 + 0.0045))
+    assert verdict.smaller_reads(100, None, 0.5) == 100
+
+
+def test_files_of_a_tenth_of_the_bytes_are_read_ten_times_as_fast_from_memory() -> None:
+    warm, cold = {"images_per_second": 100.0}, {"images_per_second": 10.0}
+    cold["head_images_per_second"] = 10.0  # all of a read is its wait
+    facts = {"storage": {"cached_share": 1.0, "cold": cold, "warm": warm}}
+    assert remedies._read(facts, 0.1) == pytest.approx(1000)
+    facts["storage"]["cached_share"] = 0.0
+    assert remedies._read(facts, 0.1) == pytest.approx(10)
+
+
+def test_records_leave_the_page_cache_for_the_measurement_and_come_back_as_they_were(
+    tmp_path: Path,
+) -> None:
+    places = []
+    for number, warm in enumerate([True, False] * 8):
+        path = tmp_path / f"{number}"
+        path.write_bytes(bytes(100_000))
+        os.sync()
+        place = choosing.Place(number, str(path), 0, 100_000)
+        storage.drop(place)
+        if warm:
+            storage.read(place)
+        places.append(place)
+    with storage.left_as_it_was(places) as share:
+        found = storage.measure(places, 2.0)
+        if share is None or found["cold"]["how"] != "fadvise":
+            pytest.skip("this file system does not say what is in memory, or forgets nothing")
+        assert share == 0.5
+    assert set(found["cold"]["depths"]) == {"1", "8", "64"}
+    assert [storage.cached(place) for place in places] == [True, False] * 8
+
+
+def test_records_that_are_read_past_the_page_cache_have_all_their_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(50_000))
+    place = choosing.Place(0, str(path), 5000, 30_000)
+    try:
+        assert storage.read_direct(place) >= 30_000
+    except OSError:
+        pytest.skip("this file system has no O_DIRECT")
+    assert storage.read(place) == 30_000
+    assert storage.read(place, 4096) == 4096
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (jpeg(64, 48), ("jpeg", "baseline", 64, 48)),
+        (jpeg(64, 48, flags=("progressive",)), ("jpeg", "progressive", 64, 48)),
+        (png(20, 30, 2), ("png", "unknown", 20, 30)),
+        (b"\xff\xd8\xff\xe0\x00\x00" * 3, ("jpeg", "unknown", 0, 0)),
+        (b"\xff\xd8" + b"\xff" * 99, ("jpeg", "unknown", 0, 0)),
+        (b"", ("unknown", "unknown", 0, 0)),
+    ],
+)
+def test_what_an_image_is_is_read_from_its_first_bytes(data: bytes, said: Any) -> None:
+    assert images.header(data) == said
+
+
+def test_shares_of_costly_images_are_those_of_the_folder(tmp_path: Path) -> None:
+    files = {f"a/{n}.jpg": jpeg(64, 48, flags=("progressive",) * (n < 3)) for n in range(6)}
+    files |= {f"a/{n}.png": png(64, 48, 2) for n in range(6, 8)}
+    with hr.Dataset(write_tree(tmp_path / "photos", files)) as dataset:
+        found = images.look(dataset, choosing.places(dataset, list(range(8))))
+    assert (found["progressive"], found["png"], found["shorter_side"]) == (3 / 8, 2 / 8, 48)
+
+
+def test_samples_are_chosen_from_all_of_the_dataset() -> None:
+    assert choosing.numbers(3, 8) == [0, 1, 2]
+    chosen = choosing.numbers(1_000_000, 100)
+    assert chosen == choosing.numbers(1_000_000, 100)
+    assert [number // 10_000 for number in chosen] == list(range(100))
+
+
+def test_a_folder_is_diagnosed_in_words_json_and_attributes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["doctor", str(folder), "--seconds", "1", "--size", "32", "--rate"]
+    cli.app([*asked, "0.001", "--json"], standalone_mode=False)
+    told = json.loads(capsys.readouterr().out)
+    assert told["limit"] == "none"
+    assert told["remedies"] == []
+    assert {"limit", "measured", "asked", "remedies"} <= set(told)
+    assert told["asked"]["rate"] == 0.001
+    cli.app([*asked, "1e12"], standalone_mode=False)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(("storage: ", "decoding: ", "delivery: "))
+    assert "1,000,000,000,000 asked for" in first
+
+
+def test_a_report_is_a_mapping_with_attributes_and_survives_pickling(folder: Path) -> None:
+    found = hr.doctor(folder, rate=0.001, seconds=1, size=32, transform="eval")
+    assert found.limit == found["limit"] == dict(found)["limit"]
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+    assert found._repr_html_().startswith("<pre>none: ")
+    with pytest.raises(AttributeError, match="limits"):
+        found.limits  # noqa: B018
+
+
+def test_a_step_that_sleeps_is_the_limit_and_the_loader_goes_on_where_it_stood(
+    packed: Path,
+) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        next(iter(loader))
+        stood = loader.state_dict()
+        found = hr.doctor(loader, lambda batch: time.sleep(0.2), seconds=2)
+        assert loader.state_dict() == stood
+    assert found.limit == "training"
+    assert found.measured["training"] <= 8 / 0.2
+    assert found.measured["waiting_share"] < 0.05
+
+
+def test_a_loader_whose_own_code_sleeps_is_the_limit(packed: Path) -> None:
+    def late(batch: Any) -> Any:
+        time.sleep(0.1)
+        return batch
+
+    with hr.Loader(packed, 8, transform=CROP, output="numpy", batch_fn=late) as loader:
+        found = hr.doctor(loader, lambda batch: None, seconds=2)
+    assert found.limit == "delivery"
+    assert found.measured["loader"] <= 8 / 0.1
+
+
+def test_a_rate_that_the_training_reaches_has_no_limit(packed: Path) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        found = hr.doctor(loader, lambda batch: time.sleep(0.1), rate=1e-3, seconds=1)
+    assert (found.limit, found.remedies) == ("none", [])
+
+
+def test_batches_that_a_step_keeps_are_counted(packed: Path) -> None:
+    kept: list[Any] = []
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        found = hr.doctor(loader, lambda batch: kept.append(batch[0]), seconds=1)
+    assert found.measured["batches_kept"] > 4
+    assert any("keeps batches" in note for note in found.notes)
+
+
+def test_any_iterable_of_arrays_is_a_loader_to_the_doctor() -> None:
+    batches = [{"image": np.zeros((4, 3, 8, 8)), "label": np.zeros(4)}] * 3
+    found = hr.doctor(batches, lambda batch: time.sleep(0.05), seconds=1)
+    assert found.limit == "training"
+    assert found.measured["training"] <= 4 / 0.05
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ({"rate": 0}, "rate"),
+        ({"seconds": -1}, "seconds"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"size": 0}, "size"),
+        ({"transform": "trian"}, "transform"),
+        ({"transform": [{"name": "Crop"}]}, "Crop"),
+        ({"source": object()}, "step"),
+        ({"source": [], "step": print}, "no batch"),
+        ({"source": [3], "step": 3}, "step"),
+        ({"source": [3], "step": lambda batch: None, "seconds": 0.1}, "no part has samples"),
+    ],
+)
+def test_what_cannot_be_diagnosed_is_refused(
+    folder: Path, wrong: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(errors.ArgumentError, match=name):
+        hr.doctor(**({"source": folder} | wrong))
+
+
+def test_a_file_systems_kind_is_that_of_the_longest_mount_point() -> None:
+    assert machine.file_system("/proc/self/status") == "proc"
+    assert machine.is_remote("nfs4")
+    assert machine.is_remote("fuse.sshfs")
+    assert not machine.is_remote("ext4")

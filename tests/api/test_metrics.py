@@ -1,0 +1,92 @@
+"""``loader.stats()`` and ``headrace.metrics``: each field, of every loader of the process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace as hr
+from headrace import metrics
+
+CROP = [hr.transforms.RandomResizedCrop(32)]
+PAGE = Path(__file__).parents[2] / "docs/doctor.md"
+
+
+def test_every_field_of_stats_is_described_and_no_other(packed: Path) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        assert set(loader.stats()) == set(metrics.FIELDS)
+
+
+def test_the_documentation_says_of_each_field_what_the_module_does() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (?:counter|gauge) \| (.+) \|$", PAGE.read_text(), re.M))
+    assert rows == {field: says for field, (_, says) in metrics.FIELDS.items()}
+
+
+def test_bytes_and_seek_points_of_what_was_decoded_are_counted(packed: Path) -> None:
+    with hr.Dataset(packed) as dataset:
+        facts = [dataset.facts(index) for index in range(len(dataset))]
+        with hr.Loader(dataset, 8, transform=CROP, output="numpy") as loader:
+            for _ in loader:
+                pass
+            found = loader.stats()
+    assert found["images_decoded"] >= 24
+    assert found["bytes_read"] >= sum(fact["length"] for fact in facts)
+    assert found["bytes_per_second"] > 0
+    with_points = sum(fact["seek_length"] > 0 for fact in facts)
+    assert found["images_with_seek_points"] >= with_points
+    if with_points in (0, 24):
+        assert found["images_with_seek_points"] == found["images_decoded"] * with_points // 24
+
+
+def test_prometheus_reads_every_loader_until_it_is_closed(packed: Path) -> None:
+    client = pytest.importorskip("prometheus_client")
+    registry = client.CollectorRegistry()
+    metrics.register(registry)
+
+    def text() -> str:
+        return str(client.generate_latest(registry).decode())
+
+    with (
+        hr.Loader(packed, 8, transform=CROP, output="numpy") as one,
+        hr.Loader(packed, 4, transform=CROP, output="numpy"),
+    ):
+        next(iter(one))
+        lines = [line for line in text().splitlines() if line.startswith("headrace_samples_total")]
+        assert sorted(line.split()[-1] for line in lines) == ["0.0", "8.0"]
+        assert "headrace_decoding_seconds_total{" in text()
+        assert "headrace_batches_ready{" in text()
+    assert "headrace_samples_total{" not in text()
+
+
+def test_opentelemetry_observes_every_loader(packed: Path) -> None:
+    pytest.importorskip("opentelemetry.sdk.metrics")
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    metrics.instrument(provider.get_meter("test"))
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        next(iter(loader))
+        told: dict[str, Any] = {}
+        found = reader.get_metrics_data()
+        assert found is not None
+        for resource in found.resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    told[metric.name] = [point.value for point in metric.data.data_points]
+    provider.shutdown()
+    assert set(told) == {
+        metrics.name(field).replace("headrace_", "headrace.") for field in metrics.FIELDS
+    }
+    assert told["headrace.samples"] == [8]
+
+
+def test_the_collector_needs_no_package_before_it_is_asked(packed: Path) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy"):
+        [stats] = metrics.collect().values()
+    assert set(stats) == set(metrics.FIELDS)
+    assert metrics.collect() == {}

@@ -1,0 +1,120 @@
+"""``headrace.plan``: what a training needs, by arithmetic that somebody else published."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace as hr
+from headrace import errors
+from headrace._command import cli
+from headrace._doctor import caching
+
+IMAGENET = {"images": 1_281_167, "image_bytes": 113_044}
+
+
+def test_four_gpus_of_1471_images_a_second_need_what_a_training_at_5885_images_a_second_does() -> (
+    None
+):
+    plan = hr.plan(gpus=4, rate=1471.25, epochs=90, images_per_core=1647, **IMAGENET)
+    assert plan.images_per_second == 5885
+    assert plan.megabytes_per_second == pytest.approx(5885 * 0.113044)
+    assert plan.iops == {"files": 5885, "shards": 5885, "shards_window": pytest.approx(367.8, 0.01)}
+    assert plan.cores == 4  # 3.57
+    assert plan.epoch_seconds == pytest.approx(217.7, 0.001)
+    assert plan.total_seconds == pytest.approx(90 * 217.7, 0.001)
+    assert plan.storage["files"] == 1_281_167 * 113_044
+    assert plan.memory["batches"] == 4 * 4 * 256 * (3 * 224 * 224 * 4 + 16)
+
+
+def test_storage_is_asked_for_what_dell_computed_and_measured_for_four_v100() -> None:
+    # Dell EMC Ready Solutions for AI, Deep Learning with NVIDIA, v1.0, page 25: ResNet-50 at 2,940
+    # images/s on one node of four V100, images of 0.113 MB: 2,658 Mb/s computed, 2,680 measured.
+    plan = hr.plan(gpus=4, rate=735, images=12_811_670, image_bytes=1_448_283_629_516 / 12_811_670)
+    assert plan.images_per_second == 2940
+    assert plan.megabytes_per_second * 8 == pytest.approx(2658, rel=0.001)
+    assert plan.megabytes_per_second * 8 == pytest.approx(2680, rel=0.01)
+
+
+def test_the_rate_may_be_said_as_the_seconds_of_a_step() -> None:
+    by_step = hr.plan(gpus=2, step_seconds=0.128, batch_size=128, **IMAGENET)
+    assert by_step.images_per_second == 2000
+    assert dict(by_step) == dict(hr.plan(gpus=2, rate=1000, batch_size=128, **IMAGENET))
+
+
+def test_of_a_source_the_storage_of_each_form_is_that_of_its_own_images(packed: Path) -> None:
+    plan = hr.plan(packed, rate=100)
+    with hr.Dataset(packed) as dataset:
+        lengths = [dataset.facts(index)["length"] for index in range(len(dataset))]
+    assert plan.asked["images"] == 24
+    assert plan.asked["image_bytes"] == pytest.approx(sum(lengths) / 24)
+    assert plan.storage["files"] == sum(lengths)
+    files = sum(file.stat().st_size for file in packed.iterdir())
+    assert plan.storage["packed"] == pytest.approx(files, rel=0.02)
+    assert plan.storage["raw"] > plan.storage["packed"]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_a_cache_that_drops_what_is_oldest_answers_the_share_that_the_plan_says(
+    share: float,
+) -> None:
+    count, draws = 2000, random.Random(1)
+    cache: OrderedDict[int, None] = OrderedDict()
+    found = 0
+    for epoch in range(5):
+        order = list(range(count))
+        draws.shuffle(order)
+        for sample in order:
+            found += epoch > 0 and sample in cache
+            cache[sample] = None
+            cache.move_to_end(sample)
+            if len(cache) > share * count:
+                cache.popitem(last=False)
+    assert found / (4 * count) == pytest.approx(caching.hits(share), abs=0.02)
+    assert caching.share_for(caching.hits(share)) == pytest.approx(share)
+
+
+def test_a_plan_is_text_json_and_attributes(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "--gpus", "4", "--rate", "1471.25", "--images", "1281167"]
+    asked += ["--image-bytes", "113044"]
+    cli.app([*asked, "--json"], standalone_mode=False)
+    told = json.loads(capsys.readouterr().out)
+    plan = hr.plan(gpus=4, rate=1471.25, **IMAGENET)
+    assert told == dict(plan)
+    cli.app(asked, standalone_mode=False)
+    assert capsys.readouterr().out == f"{plan}\n"
+    assert "5,885" in str(plan)
+    assert len(plan.assumed) == 2  # of forms and of a core
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ({}, "rate"),
+        ({"rate": 1, "step_seconds": 1}, "rate"),
+        ({"rate": 0}, "rate"),
+        ({"rate": "1"}, "rate"),
+        ({"step_seconds": -1}, "step_seconds"),
+        ({"rate": 1, "gpus": 0}, "gpus"),
+        ({"rate": 1, "epochs": 1.5}, "epochs"),
+        ({"rate": 1, "batch_size": 0}, "batch_size"),
+        ({"rate": 1, "size": 0}, "size"),
+        ({"rate": 1, "images": 0}, "images"),
+        ({"rate": 1, "images": None}, "images"),
+        ({"rate": 1, "image_bytes": -1}, "image_bytes"),
+        ({"rate": 1, "images_per_core": 0}, "images_per_core"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_by_name(wrong: dict[str, Any], name: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=name):
+        hr.plan(**(IMAGENET | wrong))
+
+
+def test_a_source_excludes_images_and_their_bytes(packed: Path) -> None:
+    with pytest.raises(errors.ArgumentError, match="images"):
+        hr.plan(packed, rate=1, images=3)

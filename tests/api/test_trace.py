@@ -1,0 +1,267 @@
+"""Traces: the Trace Event Format's JSON array, held against its description.
+
+Perfetto's own trace processor is a program that its Python package downloads when it is first used;
+these tests need no network, so they look at what the format asks for themselves.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace import errors
+
+CROP = [hr.transforms.RandomResizedCrop(32), hr.transforms.ColorJitter(0.4)]
+SPANS = {"sample", "read", "checksum", "decode", "ops", "write", "wait", "next"}
+COUNTERS = {"batches ready", "batches open", "records queued", "bytes read", "bytes a second"}
+Event = dict[str, Any]
+
+
+def read(path: str | Path) -> list[Event]:
+    """The events of a trace, each with what the format says that its phase has."""
+    events: list[Event] = json.loads(Path(path).read_text())
+    needed = {"M": {"args"}, "C": {"ts", "args"}, "X": {"ts", "dur", "args"}, "i": {"ts", "s"}}
+    for event in events:
+        assert {"name", "ph", "pid", "tid"} | needed[event["ph"]] == set(event)
+    return events
+
+
+def spans(events: list[Event], name: str | None = None) -> list[Event]:
+    return [e for e in events if e["ph"] == "X" and name in (None, e["name"])]
+
+
+def assert_nested(events: list[Event]) -> None:
+    """Of two spans of a thread one holds the other, or they do not meet; as the format asks."""
+    for _, ours in itertools.groupby(
+        sorted(spans(events), key=lambda e: (e["tid"], e["ts"], -e["dur"])), lambda e: e["tid"]
+    ):
+        around: list[float] = []
+        for event in ours:
+            begin, end = event["ts"], event["ts"] + event["dur"]
+            while around and around[-1] <= begin + 5e-4:
+                around.pop()
+            # Nanoseconds, as binary floats of microseconds since the machine started.
+            assert not around or end <= around[-1] + 5e-4, event
+            around.append(end)
+
+
+def samples_of(events: list[Event], epoch: int) -> collections.Counter[tuple[int, int]]:
+    return collections.Counter(
+        (e["args"]["batch"], e["args"]["row"])
+        for e in spans(events, "sample")
+        if e["args"]["epoch"] == epoch
+    )
+
+
+def test_a_trace_has_each_sample_once_and_the_spans_of_a_thread_nest(
+    packed: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    loader = hr.Loader(packed, 8, transform=CROP, output="numpy", shuffle=True, num_threads=2)
+    with loader:
+        for _ in loader:  # so that what was made before the trace is past
+            pass
+        assert loader.trace(path) == str(path)
+        loader.set_epoch(5)
+        order = [int(index) for _, labels in loader for index in labels]
+        assert len(order) == 24
+    events = read(path)
+    assert samples_of(events, 5) == {(batch, row): 1 for batch in range(3) for row in range(8)}
+    mine = [e for e in spans(events) if e["args"]["epoch"] == 5]
+    assert {e["name"] for e in mine} == SPANS
+    # One decode each, inside of its sample.
+    assert sum(e["name"] == "decode" for e in mine) == 24
+    assert_nested(events)
+    for name in ("next", "wait"):
+        assert [e["args"]["batch"] for e in mine if e["name"] == name] == [0, 1, 2]
+    for wait, around in zip(spans(events, "wait"), spans(events, "next"), strict=True):
+        assert around["ts"] <= wait["ts"]
+        assert wait["tid"] == around["tid"]
+    by_batch = [
+        min(e["ts"] for e in mine if e["name"] == "sample" and e["args"]["batch"] == batch)
+        for batch in range(3)
+    ]
+    assert by_batch == sorted(by_batch)
+    counted = {e["name"] for e in events if e["ph"] == "C"}
+    assert counted == COUNTERS
+    named = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {"decode 0", f"thread {threading.get_native_id()}"} <= named
+    assert len({e["tid"] for e in spans(events, "sample")}) <= 2
+
+
+def test_the_parts_of_a_sample_are_measured_and_fill_it(packed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    with hr.Loader(packed, 8, transform=CROP, output="numpy", num_threads=1) as loader:
+        loader.trace(path)
+        for _ in range(4):
+            for _ in loader:
+                pass
+    events = read(path)
+    took = {
+        name: sum(e["dur"] for e in spans(events, name))
+        for name in (*SPANS - {"wait", "next"}, "sample")
+    }
+    assert all(took.values())
+    parts = sum(took.values()) - took["sample"]
+    assert 0.5 * took["sample"] < parts <= took["sample"]
+    assert took["decode"] > took["checksum"]
+
+
+def test_a_trace_ends_when_it_is_told_and_the_loader_goes_on(packed: Path, tmp_path: Path) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        first = loader.trace(tmp_path / "run.json")
+        assert first is not None
+        for _ in loader:
+            pass
+        assert loader.trace(None) is None
+        whole = Path(first).read_bytes()
+        for _ in loader:
+            pass
+        assert Path(first).read_bytes() == whole
+        read(first)
+        assert loader.trace(tmp_path / "run.json") == str(tmp_path / "run-2.json")
+    read(tmp_path / "run-2.json")
+    with pytest.raises(errors.ClosedError):
+        loader.trace(tmp_path / "later.json")
+    assert not (tmp_path / "later.json").exists()
+
+
+def test_the_environment_asks_for_a_trace_of_each_loader(
+    packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_TRACE", str(tmp_path / "run.json"))
+    dataset = hr.Dataset(packed)
+    with dataset, hr.Loader(dataset, 8, transform=CROP, output="numpy") as first:
+        first.set_epoch(5)  # work on 0 began when the loader was opened, just before the trace
+        for _ in first:
+            pass
+        crops = [hr.transforms.RandomResizedCrop(32)]
+        second = hr.DataLoader(dataset, batch_size=6, transform=crops)
+        assert sum(len(labels) for _, labels in second) == 24
+        second.close()
+    found = read(tmp_path / "run-2.json")
+    assert len(spans(found, "sample")) == 24
+    assert [e["args"]["batch"] for e in spans(found, "next")] == [0, 1, 2, 3]
+    assert_nested(found)
+    assert samples_of(read(tmp_path / "run.json"), 5).total() == 24
+    monkeypatch.setenv("HEADRACE_TRACE", str(tmp_path))
+    with pytest.warns(UserWarning, match="no trace is written: "):
+        hr.Loader(packed, 8, transform=CROP, output="numpy").close()
+
+
+def test_a_dataloader_that_torch_reads_for_has_no_trace_and_says_so(tmp_path: Path) -> None:
+    loader: Any = hr.DataLoader([1, 2, 3])
+    with pytest.raises(errors.UnsupportedError, match=r"explain\(\) says why"):
+        loader.trace(tmp_path / "run.json")
+    assert loader.trace(None) is None
+
+
+def test_images_of_a_run_have_a_span_each(tmp_path: Path) -> None:
+    images = np.zeros((300, 20, 20, 3), np.uint8)
+    with hr.Loader(
+        hr.Dataset.from_arrays(images, range(300)), 100, output="numpy", num_threads=1
+    ) as loader:
+        loader.trace(tmp_path / "run.json")
+        loader.set_epoch(5)
+        for _ in loader:
+            pass
+    events = read(tmp_path / "run.json")
+    rows = [
+        (e["args"]["batch"], e["args"]["row"])
+        for e in spans(events, "decode")
+        if e["args"]["epoch"] == 5
+    ]
+    assert sorted(rows) == [(batch, row) for batch in range(3) for row in range(100)]
+    assert_nested(events)
+
+
+def test_a_bad_sample_is_marked(packed: Path, tmp_path: Path) -> None:
+    with hr.Dataset(packed) as dataset:
+        data = [b"no image", *(bytes(dataset.read(i)) for i in range(3))]
+    writer = hr.Writer(tmp_path / "bad")
+    for image in data:
+        writer.add(image, label=0)
+    with pytest.warns(UserWarning, match="1 of 4 samples are no good images"):
+        writer.finish()
+    with hr.Loader(
+        tmp_path / "bad", 4, transform=CROP, output="numpy", on_error="replace"
+    ) as loader:
+        loader.trace(tmp_path / "run.json")
+        loader.set_epoch(5)
+        for _ in loader:
+            pass
+    mine = [e for e in spans(read(tmp_path / "run.json"), "sample") if e["args"]["epoch"] == 5]
+    failed = [e["args"]["row"] for e in mine if e["args"].get("failed")]
+    assert set(failed) == {0}  # perhaps twice, for it is among its own substitutes
+    assert len(mine) == 4 + len(failed)
+
+
+PROGRAM = """
+import sys
+import headrace as hr
+loader = hr.Loader(sys.argv[1], 8, transform=[hr.transforms.RandomResizedCrop(32)], output="numpy")
+loader.trace(sys.argv[2])
+for _ in range(4):
+    for _ in loader:
+        pass
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_program_that_never_closes_leaves_a_whole_trace_and_one_that_is_killed_a_readable_one(
+    packed: Path, tmp_path: Path, killed: bool
+) -> None:
+    path = tmp_path / "run.json"
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(packed), str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"done\n"
+    if killed:
+        while path.read_bytes().count(b'"name":"decode"') < 24:
+            time.sleep(0.01)
+        os.kill(program.pid, signal.SIGKILL)
+    program.communicate(b"\n", timeout=60)
+    text = path.read_text()
+    if killed:
+        text += "]"  # which Chrome and Perfetto do without
+    events = json.loads(text)
+    assert len(spans(events, "decode")) >= 24
+    assert killed or len(spans(events, "next")) == 12
+
+
+@pytest.mark.parametrize(
+    ("path", "failure", "words"),
+    [
+        (7, errors.ArgumentTypeError, "path=7 is of type int: a path"),
+        ("", errors.ArgumentError, "path='': a path"),
+        ("/dev/null", errors.ArgumentError, "(expected a regular file)"),
+        ("/", OSError, "is a directory"),
+        ("/nowhere/run.json", FileNotFoundError, "no such file"),
+    ],
+)
+def test_a_path_that_no_trace_can_have_is_a_sentence(
+    packed: Path, path: Any, failure: type[Exception], words: str
+) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        with pytest.raises(failure) as caught:
+            loader.trace(path)
+        assert words in str(caught.value)
+        assert len(list(loader)) == 3

@@ -1,0 +1,100 @@
+"""Windows over compressed blocks: each block's samples close together, the same on any ranks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+import images
+import tables
+from headrace.errors import ArgumentError
+
+COUNT, ROWS, WINDOW = 119, 7, 28
+
+
+def table() -> Any:
+    photos = [images.jpeg(16 + i % 9, 17, seed=i) for i in range(COUNT)]
+    return tables.table(photos, [i % 4 for i in range(COUNT)], ["a", "b", "c", "d"])
+
+
+def written(root: Path, rows: int) -> list[Path]:
+    return tables.parquet(
+        root, [table()], compression="snappy", row_group_size=rows, use_dictionary=False
+    )
+
+
+@pytest.fixture(scope="module")
+def snappy(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return written(tmp_path_factory.mktemp("blocks"), ROWS)
+
+
+def loader(source: Any, **options: Any) -> hr.Loader:
+    settings = {"batch_size": 8, "transform": [hr.transforms.RandomResizedCrop(8)], "seed": 5}
+    settings |= {"shuffle": "window", "window": WINDOW, "fields": ["index"], "output": "numpy"}
+    return hr.Loader(source, **{**settings, **options})
+
+
+def samples(batches: Any) -> list[tuple[int, bytes]]:
+    return [
+        (int(index), image.tobytes())
+        for pixels, _, fields in batches
+        for index, image in zip(fields["index"], pixels, strict=True)
+    ]
+
+
+def test_a_windows_samples_lie_in_a_few_blocks_which_are_decoded_once(snappy: list[Path]) -> None:
+    with loader(snappy) as source:
+        first, second = ([index for index, _ in samples(source)] for _ in range(2))
+        decoded = source.stats()["blocks_decoded"]
+    assert first != second
+    for epoch in (first, second):
+        assert sorted(epoch) == list(range(COUNT))
+        for begin in range(0, COUNT, WINDOW):
+            window = epoch[begin : begin + WINDOW]
+            assert len({index // ROWS for index in window}) <= WINDOW // ROWS + 1
+            assert window != sorted(window)
+    assert decoded == COUNT // ROWS  # all are kept from epoch to epoch
+
+
+def test_windows_of_blocks_are_resumed_exactly_on_other_ranks(snappy: list[Path]) -> None:
+    with loader(snappy) as whole:
+        expected = samples(whole)
+        source = iter(whole)
+        for _ in range(4):
+            next(source)
+        state = json.loads(json.dumps(whole.state_dict()))
+    assert state["position"] == 32
+    with loader(snappy) as whole:
+        whole.set_epoch(1)
+        expected = samples(whole)
+    for world in (1, 3):
+        found: list[tuple[int, bytes]] = []
+        for rank in range(world):
+            with loader(snappy, rank=rank, world_size=world, num_threads=1 + rank) as part:
+                part.load_state_dict(state)
+                found += samples(part)
+        assert sorted(found) == sorted(expected[32:])
+
+
+def test_a_state_of_the_same_samples_in_other_blocks_is_refused(
+    snappy: list[Path], tmp_path: Path
+) -> None:
+    other = written(tmp_path, ROWS + 1)
+    with loader(snappy) as one, loader(other) as two:
+        assert one.dataset.fingerprint == two.dataset.fingerprint
+        with pytest.raises(ArgumentError, match="the state has stretches="):
+            two.load_state_dict(one.state_dict())
+
+
+def test_a_subset_of_scattered_samples_is_taken_block_by_block(snappy: list[Path]) -> None:
+    chosen = np.random.default_rng(0).permutation(COUNT)[: COUNT // 2]
+    with loader(snappy, sampler=hr.samplers.Subset(chosen), window=12) as source:
+        found = [index for index, _ in samples(source)]
+    assert sorted(found) == sorted(chosen)
+    blocks = [len({index // ROWS for index in found[i : i + 12]}) for i in range(0, len(found), 12)]
+    assert max(blocks) <= 7

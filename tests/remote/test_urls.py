@@ -1,0 +1,354 @@
+"""Datasets by URL: every batch is that of the same dataset on disk, whatever the store does."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headrace as hr
+import images
+from headrace import errors
+from headrace._command.cli import app
+from headrace._engine import away
+from remote.stores import Answering, Store
+
+COUNT = 117
+ORDERS: dict[str, dict[str, Any]] = {
+    "in order": {},
+    "shuffled": {"shuffle": True},
+    "windowed": {"shuffle": "window", "window": 40},
+    "weighted": {"sampler": hr.samplers.Weighted([1 + i % 5 for i in range(COUNT)], 90)},
+    "user": {"sampler": [i * 5 % COUNT for i in range(100)]},
+}
+SECRET = "c29tZSBzZWNyZXQ"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("remote")
+    photos = images.plain_tree(root / "photos", COUNT)
+    hr.pack(photos, root / "train.hr", shard_size="64KiB")
+    hr.index(photos)
+    return root
+
+
+@pytest.fixture
+def store(root: Path) -> Iterator[Store]:
+    made = Store(root)
+    yield made
+    made.end()
+
+
+def loader(dataset: Any, **options: Any) -> hr.Loader:
+    settings: dict[str, Any] = {
+        "batch_size": 8,
+        "seed": 3,
+        "transform": [hr.transforms.RandomResizedCrop(8), hr.transforms.RandomHorizontalFlip()],
+        "dtype": "uint8",
+        "fields": ["index"],
+        "num_threads": 1,
+    }
+    return hr.Loader(dataset, output="numpy", **{**settings, **options})
+
+
+def samples(batches: Any) -> list[tuple[int, int, bytes]]:
+    """Each sample's number, label and pixels."""
+    return [
+        (int(index), int(label), image.tobytes())
+        for pixels, labels, fields in batches
+        for index, label, image in zip(fields["index"], labels, pixels, strict=True)
+    ]
+
+
+def epochs(dataset: Any, **options: Any) -> list[tuple[int, int, bytes]]:
+    with loader(dataset, **options) as made:
+        return samples(made) + samples(made)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_batch_is_that_of_the_dataset_on_disk(root: Path, store: Store, order: str) -> None:
+    options = ORDERS[order]
+    assert epochs(store.url("train.hr"), **options) == epochs(root / "train.hr", **options)
+
+
+def test_neighbours_are_fetched_together_and_each_byte_once(root: Path, store: Store) -> None:
+    with hr.Dataset(store.url("train.hr")) as dataset, loader(dataset) as made:
+        bytes_ = dataset.info["bytes"]
+        assert len(samples(made)) == COUNT
+        stats = made.stats()
+    # A set: on a busy machine a request may be hedged by a second one for the same range.
+    records = {one for one in store.requests if one[3] > 1 and one[1].endswith(".tar")}
+    fetched = sum(length for *_, length in records)
+    # In order all lies side by side; what stands between records are the heads of tar.
+    assert len(records) < COUNT / 2
+    beyond = 2 * 8  # of the next epoch, two batches
+    assert bytes_ <= fetched < (bytes_ / COUNT + 2048) * (COUNT + beyond)
+    assert stats["remote_requests"] >= len(records)
+
+
+def test_an_image_folder_with_its_index_is_read_object_by_object(root: Path, store: Store) -> None:
+    found = epochs(store.url("photos"), shuffle=True)
+    assert found == epochs(root / "photos", shuffle=True)
+
+
+def test_single_samples_and_facts_are_those_of_the_dataset_on_disk(
+    root: Path, store: Store
+) -> None:
+    with hr.Dataset(store.url("train.hr")) as away_, hr.Dataset(root / "train.hr") as here:
+        assert away_.fingerprint == here.fingerprint
+        assert away_.classes == here.classes
+        for number in (0, 50, -1):
+            assert np.array_equal(away_[number].image, here[number].image)
+        assert away_.facts(5)["path"].startswith(store.url("train.hr/shard-"))
+
+
+def test_parts_of_a_concatenation_may_lie_in_a_store_and_on_disk(root: Path, store: Store) -> None:
+    here = [root / "train.hr", root / "train.hr"]
+    assert epochs([store.url("train.hr"), root / "train.hr"], shuffle=True) == epochs(
+        here, shuffle=True
+    )
+
+
+def test_memory_for_what_is_fetched_ahead_may_be_small(root: Path, store: Store) -> None:
+    options = {"shuffle": True, "fetch_ahead": "1.1MB"}
+    assert epochs(store.url("train.hr"), **options) == epochs(root / "train.hr", shuffle=True)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "windowed", "user"])
+def test_an_epoch_is_resumed_in_its_middle_and_sought_back_in(
+    root: Path, store: Store, order: str
+) -> None:
+    options = ORDERS[order]
+    with loader(root / "train.hr", **options) as made:
+        whole = samples(made)
+    with loader(store.url("train.hr"), **options) as made:
+        batches = iter(made)
+        begun = [next(batches) for _ in range(5)]
+        state = made.state_dict()
+        assert samples(begun) == whole[:40]
+        made.load_state_dict(state)
+        assert samples(made) == whole[40:]
+    with loader(store.url("train.hr"), **options) as made:
+        made.load_state_dict(state)
+        assert samples(made) == whole[40:]
+
+
+def test_a_dataloader_over_it_gives_the_batches_of_the_dataset_on_disk(
+    root: Path, store: Store
+) -> None:
+    def batches(source: Any) -> list[bytes]:
+        torch.manual_seed(5)
+        with hr.Dataset(source) as dataset:
+            made = hr.DataLoader(dataset, 8, shuffle=True, transform=[hr.transforms.CenterCrop(8)])
+            return [pixels.numpy().tobytes() for pixels, _ in made]
+
+    assert batches(store.url("train.hr")) == batches(root / "train.hr")
+
+
+def test_a_dataset_in_a_store_is_verified_and_its_damage_named(tmp_path: Path) -> None:
+    hr.pack(images.plain_tree(tmp_path / "photos", 20), tmp_path / "train.hr")
+    with hr.Dataset(tmp_path / "train.hr") as dataset:
+        at = int(dataset.facts(7)["offset"])
+    store = Store(tmp_path)
+    try:
+        assert hr.verify(store.url("train.hr"), storage={})["ok"]
+        shard = tmp_path / "train.hr" / "shard-00000.tar"
+        data = bytearray(shard.read_bytes())
+        data[at + 300] ^= 255
+        shard.write_bytes(data)
+        found = hr.verify(store.url("train.hr"))
+        assert [fault["record"] for fault in found["faults"]["listed"]] == [7]
+        for refused in (hr.pack, hr.index):
+            with pytest.raises(errors.UnsupportedError, match="not yet a store"):
+                refused(store.url("train.hr"), tmp_path / "out.hr")
+    finally:
+        store.end()
+
+
+def test_the_command_line_takes_addresses(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("info", "verify"):
+        arguments = [command, store.url("train.hr"), "--storage", "region=here", "--json"]
+        app(arguments, standalone_mode=False)
+        found = json.loads(capsys.readouterr().out)
+        assert found["path"] == store.url("train.hr")
+        assert found["rows"] == COUNT
+
+
+def failing(share: float, how: str) -> Any:
+    """A fault that some requests for records meet, drawn from a seed."""
+    draw, lock = random.Random(7), threading.Lock()
+
+    def fault(answering: Answering, body: bytes, first: int, whole: int) -> bool:
+        with lock:
+            bad = draw.random() < share and ".tar" in answering.path
+        if bad and how == "503":
+            answering.refuse(503)
+        elif bad and how == "cut" and answering.command == "GET":
+            answering.cut(body, len(body) // 2, first, whole)
+        elif bad and how == "reset":
+            answering.reset()
+        else:
+            return False
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize("how", ["503", "cut", "reset"])
+def test_an_epoch_survives_that_a_tenth_of_all_requests_fail(
+    root: Path, store: Store, how: str
+) -> None:
+    store.fault = failing(0.1, how)
+    options = {"shuffle": True}
+    with loader(store.url("train.hr"), **options) as made:
+        found = samples(made)
+        assert made.stats()["remote_retries"] > 0
+    with loader(root / "train.hr", **options) as made:
+        assert found == samples(made)
+
+
+def test_a_shard_that_was_replaced_is_an_error_that_names_it(tmp_path: Path) -> None:
+    photos = images.plain_tree(tmp_path / "photos", 20)
+    hr.pack(photos, tmp_path / "train.hr")
+    store = Store(tmp_path)
+    shard = tmp_path / "train.hr" / "shard-00000.tar"
+    try:
+        with hr.Dataset(store.url("train.hr")) as dataset:
+            dataset.read(0)
+            data = bytearray(shard.read_bytes())
+            data[-1] ^= 1
+            shard.write_bytes(data)
+            with pytest.raises(errors.ChangedError, match=r"shard-00000\.tar.*replaced.*412"):
+                dataset.read(1)
+    finally:
+        store.end()
+
+
+def test_a_shard_of_another_length_is_not_read(tmp_path: Path) -> None:
+    photos = images.plain_tree(tmp_path / "photos", 20)
+    hr.pack(photos, tmp_path / "train.hr")
+    shard = tmp_path / "train.hr" / "shard-00000.tar"
+    shard.write_bytes(shard.read_bytes()[:-512])
+    store = Store(tmp_path)
+    try:
+        with (
+            loader(store.url("train.hr")) as made,
+            pytest.raises(errors.TruncatedError, match=r"shard-00000\.tar.*expected \d+ bytes"),
+        ):
+            samples(made)
+    finally:
+        store.end()
+
+
+def test_a_damaged_record_is_the_samples_error_or_is_replaced(tmp_path: Path) -> None:
+    photos = images.plain_tree(tmp_path / "photos", 20)
+    hr.pack(photos, tmp_path / "train.hr")
+    with hr.Dataset(tmp_path / "train.hr") as dataset:
+        at = int(dataset.facts(7)["offset"])
+    shard = tmp_path / "train.hr" / "shard-00000.tar"
+    data = bytearray(shard.read_bytes())
+    data[at + 300] ^= 255
+    shard.write_bytes(data)
+    store = Store(tmp_path)
+    try:
+        with (
+            loader(store.url("train.hr")) as made,
+            pytest.raises(errors.ChecksumError, match=r"http://.*: record 7 .*CRC-32C of"),
+        ):
+            samples(made)
+        with loader(store.url("train.hr"), on_error="replace") as made:
+            numbers = [number for number, *_ in samples(made)]
+            assert len(numbers) == 20
+            assert 7 not in numbers
+            assert [line["index"] for line in made.report()] == [7]
+    finally:
+        store.end()
+
+
+def test_a_store_that_stops_answering_is_a_timeout_and_close_does_not_wait_for_it(
+    store: Store,
+) -> None:
+    over = threading.Event()
+
+    def silent(answering: Answering, *_: object) -> bool:
+        if ".tar" in answering.path:
+            over.wait(30)
+            answering.reset()
+            return True
+        return False
+
+    store.fault = silent
+    try:
+        with (
+            loader(store.url("train.hr"), timeout=0.3) as made,
+            pytest.raises(errors.WaitTimeoutError),
+        ):
+            next(iter(made))
+        began = time.monotonic()
+        made.close()
+        assert time.monotonic() - began < 5
+    finally:
+        over.set()
+
+
+def test_a_dataset_without_an_index_is_refused_with_the_command_that_makes_one(
+    store: Store,
+) -> None:
+    for name in ("nothing.hr", "shard-{000..003}.tar", "*.tar"):
+        with pytest.raises(errors.UnsupportedError, match="headrace index SOURCE"):
+            hr.Dataset(store.url(name))
+
+
+def test_a_manifest_that_names_what_lies_elsewhere_is_refused(tmp_path: Path) -> None:
+    hr.pack(images.plain_tree(tmp_path / "photos", 3), tmp_path / "train.hr")
+    manifest = tmp_path / "train.hr" / "headrace.json"
+    manifest.write_text(manifest.read_text().replace("shard-00000.tar", "../../etc/x.tar"))
+    store = Store(tmp_path)
+    try:
+        with pytest.raises(errors.HeadraceError):
+            hr.Dataset(store.url("train.hr"))
+        assert all("etc" not in path for _, path, *_ in store.requests)
+    finally:
+        store.end()
+
+
+def test_no_secret_of_an_address_or_of_options_is_in_a_text(store: Store) -> None:
+    texts = []
+    signed = f"{store.url('train.hr')}?X-Amz-Signature={SECRET}"
+    with loader(signed) as made:
+        samples(made)
+        texts += [repr(made.dataset), str(made.state_dict()), str(made.stats())]
+        texts += [str(made.dataset.info), str(made.dataset.facts(0))]
+    assert all(SECRET in path for _, path, *_ in store.requests)
+    for url, options in [
+        (f"{store.url('nothing.hr')}?token={SECRET}", {}),
+        (store.url("train.hr").replace("//", f"//user:{SECRET}@") + "/missing", {}),
+        (store.url("train.hr"), {"endpoint": f"https://name:{SECRET}@host"}),
+        (store.url("train.hr"), {SECRET: 3}),
+        (store.url("train.hr"), {"password": SECRET}),
+    ]:
+        with pytest.raises(errors.HeadraceError) as caught:
+            hr.Dataset(url, storage=options)
+        texts.append(repr(caught.value))
+    store.fault = lambda answering, *_: answering.refuse(403) or True
+    with pytest.raises(errors.DeniedError) as denied:
+        hr.Dataset(signed)
+    texts.append(str(denied.value))
+    assert [text for text in texts if SECRET in text] == []
+
+
+def test_python_knows_the_schemes_of_the_engine() -> None:
+    source = Path(__file__).parents[2] / "internal" / "remote" / "address.go"
+    listed = re.search(r"var schemes = \[\]string\{(.*?)\}", source.read_text())
+    assert listed is not None
+    assert tuple(re.findall(r'"(\w+)"', listed[1])) == away.SCHEMES
