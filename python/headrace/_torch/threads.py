@@ -8,6 +8,7 @@ side that asks is one call of C each: ``SimpleQueue.put``, ``Lock.acquire``.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import queue
 import threading
@@ -95,21 +96,23 @@ class Threads:
         self.close = weakref.finalize(self, _end, self._tasks, wanted)
         self.close.atexit = False
         _alive.add(self)
-        count = 0
+        start = _Start(self._tasks, wanted)
         try:
-            while count < wanted:
-                threading.Thread(
-                    target=_work, args=(self._tasks,), name=f"DataLoader_{count}"
-                ).start()
-                count += 1
+            # A call of C, and so is the wait. Thread.start goes through many lines of Python: an
+            # exception among them leaves a thread in threading's list that never was, or one that
+            # waits for ever for a lock of its own. None comes in a thread that nobody knows.
+            _thread.start_new_thread(start.run, ())
+            start.over.acquire()
         except RuntimeError as failure:
-            if not count:
-                raise scarce.no_thread(wanted, str(failure)) from None
-            text = f"{count} threads work where {wanted} were to: {failure}"
-            scarce.warn_of(text.encode())
+            raise scarce.no_thread(wanted, str(failure)) from None
         except BaseException:
             self.close()
             raise
+        if start.failure is not None and not start.count:
+            raise scarce.no_thread(wanted, start.failure)
+        if start.failure is not None:
+            text = f"{start.count} threads work where {wanted} were to: {start.failure}"
+            scarce.warn_of(text.encode())
 
     def submit(self, result: Result) -> None:
         """Has it run behind what was submitted before.
@@ -120,6 +123,31 @@ class Threads:
         if not self.close.alive:
             raise ClosedError("the DataLoader was closed")
         self._tasks.put(result)
+
+
+class _Start:
+    """Starts so many threads, in one more that ends with it; ``over`` can be taken behind it."""
+
+    def __init__(self, tasks: _Tasks, wanted: int) -> None:
+        self._tasks, self._wanted = tasks, wanted
+        self.count = 0
+        self.failure: str | None = None  # why it began fewer
+        self.over = threading.Lock()
+        self.over.acquire()
+
+    def run(self) -> None:
+        try:
+            while self.count < self._wanted:
+                name = f"DataLoader_{self.count}"
+                # daemon: else threading would make an object for this thread, too, to ask it.
+                threading.Thread(
+                    target=_work, args=(self._tasks,), name=name, daemon=False
+                ).start()
+                self.count += 1
+        except (RuntimeError, MemoryError) as failure:
+            self.failure = str(failure) or type(failure).__name__
+        finally:
+            self.over.release()
 
 
 def _work(tasks: _Tasks) -> None:

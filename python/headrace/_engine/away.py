@@ -1,0 +1,76 @@
+"""Datasets in stores of objects: what a user says of the store, and waits that Ctrl-C ends."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from headrace._engine import arguments
+from headrace.errors import ArgumentError
+
+# How addresses begin: those of internal/remote/address.go.
+SCHEMES = ("s3", "gs", "az", "http", "https", "hf")
+
+Answer = TypeVar("Answer")
+
+
+def is_url(path: Any) -> bool:
+    """Whether a path is the address of something in a store."""
+    return isinstance(path, str) and path.partition("://")[0] in SCHEMES and "://" in path
+
+
+def storage(value: Any) -> dict[str, Any]:
+    """What is said of a store, for the engine, which knows the names.
+
+    No value is in an error: it may be a secret in the wrong place.
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise arguments.refuse_type("storage", type(value), "a dict with names of options")
+    for one in value.values():
+        if not isinstance(one, str | bool):
+            raise ArgumentError(
+                f"an option of storage is of type {type(one).__name__}: a str or a bool is expected"
+            )
+    return dict(value)
+
+
+def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object]) -> Answer:
+    """Calls what may wait long for a store, so that Ctrl-C ends the wait.
+
+    Python delivers signals between two calls into the engine, and one of these may last a minute.
+
+    Args:
+        forgotten: takes the answer that comes when nobody waits any more.
+    """
+    done: list[Answer] = []
+    failed: list[BaseException] = []
+    lock, waited_for, over = threading.Lock(), [True], threading.Lock()
+    over.acquire()
+
+    def run() -> None:
+        try:
+            made = call()
+            with lock:
+                if waited_for[0]:
+                    done.append(made)
+                    return
+            forgotten(made)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            over.release()
+
+    try:
+        _thread.start_new_thread(run, ())  # one call of C, which no exception cuts in two
+        over.acquire()
+    except BaseException:
+        with lock:
+            waited_for[0] = False
+        for made in done:
+            forgotten(made)
+        raise
+    if failed:
+        raise failed[0]
+    return done[0]
