@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ from torchvision import transforms as v1
 import headrace as hr
 from headrace._batch import lending
 from headrace._epoch import devices
+from headrace._torch.threads import Result, Threads
 from images import plain_tree
 
 PACKAGE = str(Path(hr.__file__).parent)
@@ -210,14 +212,14 @@ def shards(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Places:
-    """Raises at the n-th place of the package at which Python looks for signals."""
+    """Raises at the n-th place at which Python looks for signals, of the package or of modules."""
 
-    def __init__(self, place: int) -> None:
-        self._left = place
+    def __init__(self, place: int, *modules: str) -> None:
+        self._left, self._modules = place, (PACKAGE, *modules)
         self._before: dict[int, int] = {}  # no frames, which would keep batches
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        if not frame.f_code.co_filename.startswith(self._modules):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event in ("call", "exception"):  # no look behind a call that raised
@@ -328,6 +330,24 @@ def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert stopped > 20
+
+
+def test_an_exception_at_any_place_while_threads_start_leaves_none_of_them() -> None:
+    for place in itertools.count(1):
+        sys.settrace(Places(place, threading.__file__))
+        try:
+            threads = Threads(2)
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.settrace(None)
+        break
+    assert place > 5
+    done = Result(int, "7")
+    threads.submit(done)
+    assert done.wait(60)
+    assert done.get() == 7
+    threads.close()
 
 
 def test_a_lack_of_memory_costs_no_batch_and_a_functions_own_error_costs_its_batch(
