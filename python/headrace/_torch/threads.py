@@ -140,9 +140,7 @@ class _Start:
             while self.count < self._wanted:
                 name = f"DataLoader_{self.count}"
                 # daemon: else threading would make an object for this thread, too, to ask it.
-                threading.Thread(
-                    target=_work, args=(self._tasks,), name=name, daemon=False
-                ).start()
+                threading.Thread(target=_work, args=(self._tasks,), name=name, daemon=False).start()
                 self.count += 1
         except (RuntimeError, MemoryError) as failure:
             self.failure = str(failure) or type(failure).__name__
