@@ -10,6 +10,7 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/pipeline"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/mmap"
@@ -44,6 +45,7 @@ type loaderConfig struct {
 	Epoch       int64               `json:"epoch"`
 	Position    int64               `json:"position"`
 	ReadDelayMs int64               `json:"read_delay_ms"`
+	Trace       pathjson.Text       `json:"trace"`
 }
 
 // The values of "order": who says which samples a batch has.
@@ -128,6 +130,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted,
 		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
+		Trace:   string(c.Trace),
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.ExplainViews(views, err) },
 	}

@@ -37,6 +37,7 @@ type Config struct {
 	ReadAhead       int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
 	OnError         Policy
 	VerifyCRC       bool
+	Trace           string // the file of a trace of all from Open on; empty: none
 	Limits          native.Limits
 	// Explain puts the user's name of a transform into what the plan says of an image; may be nil.
 	Explain func(error) error

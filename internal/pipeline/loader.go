@@ -127,6 +127,10 @@ func Open(c Config) (*Loader, error) {
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
+	if c.Trace != "" {
+		// Before the first sample. What keeps it from being written is no reason not to train.
+		_, _ = l.Trace(c.Trace)
+	}
 	for _, w := range l.workers {
 		l.group.Go(w.run)
 	}

@@ -237,9 +237,10 @@ class Loader:
             if self._own_order:
                 config["rank"], config["world_size"] = wanted[:2]
                 config["position"] = position
+            config |= tracing.config(self._trace)
             self._engine = _lib.opened("hr_loader_open", config, self.dataset.handle)
             living.add(self._engine)
-            tracing.opened(self._engine, self._trace)
+            tracing.opened(self._engine, config.get("trace"))
             # The engine is not closed at exit, where the process frees everything: closing would
             # wait for a read that hangs, and raise ClosedError in threads that still iterate.
             self.dataset.lend_arrays(self._engine)
@@ -469,7 +470,7 @@ class Loader:
         """Writes what the loader's threads do from now on to a file for Chrome and Perfetto.
 
         It is complete after ``close()`` or ``trace(None)``. The environment variable
-        ``HEADRACE_TRACE`` asks for one of each loader, as soon as it is opened.
+        ``HEADRACE_TRACE`` asks for one of each loader, from its first sample on.
 
         Args:
             path: of the file, which is written over; None ends the trace. Where this process wrote
@@ -483,8 +484,9 @@ class Loader:
             ArgumentError: ``path`` is none, or of something else than a file.
             OSError: the file cannot be written, or not all of it could.
         """
-        self._trace = tracing.checked(path)
+        wanted = tracing.checked(path)
         self._open()
+        self._trace = wanted
         assert self._engine is not None
         if self._trace is None:
             tracing.end(self._engine)

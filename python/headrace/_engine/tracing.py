@@ -28,6 +28,11 @@ def begin(handle: _lib.Handle, path: str) -> str:
     """
     name = path.encode("utf-8", "surrogateescape")
     _lib.call("hr_trace", handle.value, name, len(name))
+    return _begun(handle)
+
+
+def _begun(handle: _lib.Handle) -> str:
+    """Remembers that a loader has a trace; the name of its file."""
     if not _traced:
         # A program that ends without close() has whole traces all the same.
         atexit.unregister(_end_all)
@@ -57,13 +62,21 @@ def close(handle: _lib.Handle) -> None:
             warnings.warn(f"the trace is not whole: {failure}", stacklevel=3)
 
 
-def opened(handle: _lib.Handle, path: str | None) -> None:
-    """Begins the trace of a loader just opened, where it or the environment asks for one."""
+def config(path: str | None) -> dict[str, str]:
+    """What a loader's configuration has of the trace that it or the environment asks for."""
     wanted = path or os.environ.get(VARIABLE)
-    if not wanted:
+    return {"trace": wanted} if wanted else {}
+
+
+def opened(handle: _lib.Handle, path: str | None) -> None:
+    """Remembers the trace of a loader that was opened with one, or says why it has none."""
+    if path is None:
         return
     try:
-        begin(handle, arguments.path(VARIABLE, wanted))
+        if "trace" in _lib.info("hr_loader_info", handle.value):
+            _begun(handle)
+        else:
+            begin(handle, arguments.path(VARIABLE, path))
     except HeadraceError as failure:
         warnings.warn(f"no trace is written: {failure}", stacklevel=3)
 

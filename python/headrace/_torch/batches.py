@@ -83,9 +83,10 @@ class Engine:
                 "epoch": self._epoch,
             }
             dataset = recipe.samples.dataset
+            config |= tracing.config(self._trace_path)
             handle = _lib.opened("hr_loader_open", config, dataset.handle)
             living.add(handle)
-            tracing.opened(handle, self._trace_path)
+            tracing.opened(handle, config.get("trace"))
             dataset.lend_arrays(handle)
             if self._lender is not None:
                 info = _lib.info("hr_loader_info", handle.value)
