@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from headrace._doctor import (
     verdict,
 )
 from headrace._doctor.report import Diagnosis
-from headrace._engine import arguments
+from headrace._engine import arguments, containers
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
@@ -38,6 +38,13 @@ def doctor(
     batch_size: int = 128,
     size: int = 224,
     seconds: float = 15.0,
+    format: str | None = None,
+    image: str | None = None,
+    label: Any = None,
+    fields: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    split: str | None = None,
+    root: str | os.PathLike[str] | None = None,
 ) -> Diagnosis:
     """Measures what limits a training here, and what each remedy would bring.
 
@@ -57,6 +64,7 @@ def doctor(
         batch_size: of a dataset: samples a batch.
         size: of a dataset: height and width of the crops of a named transform.
         seconds: how long to measure, about.
+        format, image, label, fields, classes, split, root: of a path, as for ``Dataset``.
 
     Returns:
         ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
@@ -69,8 +77,11 @@ def doctor(
     """
     asked_rate = None if rate is None else arguments.seconds("rate", rate)
     seconds = arguments.seconds("seconds", seconds)
+    words = containers.Words(format, image, label, fields, classes, split, root)
     if step is not None:
         from headrace._doctor import stepping
+
+        words.refuse_with("source", "a loader, whose dataset")
 
         return stepping.diagnose(source, arguments.callback("step", step), asked_rate, seconds)
     if not isinstance(source, Dataset | str | os.PathLike | list | tuple):
@@ -85,10 +96,11 @@ def doctor(
     asked: dict[str, Any] = {"rate": asked_rate, "batch_size": batch_size, "size": size}
     asked["transform"] = transform if isinstance(transform, str) else "own"
     if isinstance(source, Dataset):
+        words.refuse_with("source")
         return _of_dataset(source, asked, steps, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
-        dataset = Dataset(source)
+        dataset = Dataset(source, **words._asdict())
     with dataset:
         return _of_dataset(dataset, asked, steps, seconds)
 

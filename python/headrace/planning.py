@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from headrace._doctor import caching, choosing
 from headrace._doctor.report import Plan, duration, size, table
-from headrace._engine import arguments
+from headrace._engine import arguments, containers
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, HeadraceError
 
@@ -40,7 +43,7 @@ _MORE_SLOTS = 2
 
 
 def plan(
-    source: str | os.PathLike[str] | None = None,
+    source: Any = None,
     *,
     gpus: int = 1,
     rate: float | None = None,
@@ -51,12 +54,19 @@ def plan(
     epochs: int = 1,
     size: int = 224,
     images_per_core: float | None = None,
+    format: str | None = None,
+    image: str | None = None,
+    label: Any = None,
+    fields: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
+    split: str | None = None,
+    root: str | os.PathLike[str] | None = None,
 ) -> Plan:
     """Works out what a training needs of storage, cores and memory so that no GPU waits.
 
     Args:
-        source: the dataset, as ``Dataset`` takes it; some of its samples are packed in each form
-            into a temporary folder to see how large they become.
+        source: the dataset, as ``Dataset`` takes it, or one; some of its samples are packed in each
+            form into a temporary folder to see how large they become.
         gpus: how many there are.
         rate: images a second that one GPU takes. Or ``step_seconds``, of a step of ``batch_size``.
         step_seconds: what one step takes on one GPU, without waiting for data.
@@ -68,6 +78,7 @@ def plan(
         images_per_core: images a second that one core decodes, as ``doctor`` measures it
             (``measured["decoding_one_core"]``); None: 1,647, of packed ImageNet on the machine
             of docs/performance.md.
+        format, image, label, fields, classes, split, root: of a path, as for ``Dataset``.
 
     Returns:
         ``images_per_second``, ``megabytes_per_second``, ``iops`` (reads a second, by form),
@@ -84,10 +95,19 @@ def plan(
     side = arguments.count("size", size, 1)
     each = _rate(rate, step_seconds, batch_size)
     assumed: list[str] = []
+    words = containers.Words(format, image, label, fields, classes, split, root)
+    if isinstance(source, Dataset):
+        words.refuse_with("source")
+    if source is None:
+        for name, value in words._asdict().items():
+            if value is not None:
+                raise ArgumentError(
+                    f"{name}={value!r} is for a plan with a source, and none is given"
+                )
     if source is not None:
         if images is not None or image_bytes is not None:
             raise ArgumentError("images and image_bytes are for a plan without a source")
-        count, mean, ratios = _measured(source, assumed)
+        count, mean, ratios = _measured(source, words, assumed)
     elif images is None or image_bytes is None:
         raise ArgumentError("a plan needs a source, or images and image_bytes")
     else:
@@ -110,7 +130,7 @@ def plan(
     stored |= {form: round(count * mean * ratio) for form, ratio in ratios.items()}
     facts: dict[str, Any] = {
         "asked": {
-            "source": None if source is None else os.fspath(source),
+            "source": _named(source),
             "gpus": gpus,
             "rate": each,
             "batch_size": batch_size,
@@ -160,11 +180,29 @@ def _batches(batch_size: int, side: int) -> int:
     return (2 + _MORE_SLOTS) * batch_size * (3 * side * side * 4 + 2 * 8)
 
 
+def _named(source: Any) -> Any:
+    """A source as JSON has it."""
+    if source is None or isinstance(source, list | tuple):
+        return source and [os.fsdecode(one) for one in source]
+    return repr(source) if isinstance(source, Dataset) else os.fsdecode(source)
+
+
+def _opened(source: Any, words: containers.Words) -> Any:
+    """A context that has the dataset; it leaves open what was open before."""
+    if isinstance(source, Dataset):
+        return nullcontext(source)
+    if isinstance(source, str | os.PathLike):
+        arguments.path("source", source)  # which Dataset calls path
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of containers' columns, which info says
+        return Dataset(source, **words._asdict())
+
+
 def _measured(
-    source: str | os.PathLike[str], assumed: list[str]
+    source: Any, words: containers.Words, assumed: list[str]
 ) -> tuple[int, float, dict[str, float]]:
     """Images, mean bytes of one, and the bytes of each form by those of the files."""
-    with Dataset(source) as dataset:
+    with _opened(source, words) as dataset:
         count = len(dataset)
         chosen = choosing.numbers(count, 2048)
         found = choosing.places(dataset, chosen)

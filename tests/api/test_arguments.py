@@ -205,6 +205,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
     "Loader.trace": {"path": [value for value in PATHS if value is not None]},
     "doctor": {
         "source": [3, "", "a\0b", None],
+        **CONTAINERS,
         "step": [3, "step", [abs]],
         "rate": RATES,
         "transform": [3, "quick", [3], [hr.transforms.Resize]],
@@ -214,6 +215,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
     },
     "plan": {
         "source": ["", "a\0b", 3],
+        **CONTAINERS,
         "gpus": COUNTS,
         "rate": RATES,
         "step_seconds": RATES,

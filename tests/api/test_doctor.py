@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,75 @@ def test_a_folder_is_diagnosed_in_words_json_and_attributes(
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith(("storage: ", "decoding: ", "delivery: "))
     assert "1,000,000,000,000 asked for" in first
+
+
+@pytest.fixture(scope="module")
+def two_columns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A WebDataset tar whose samples have two images, and labels of an unusual name."""
+    path = tmp_path_factory.mktemp("columns") / "train.tar"
+    with tarfile.open(path, "w") as tar:
+        for number in range(12):
+            parts = {"left.jpg": jpeg(64, 48), "right.jpg": jpeg(40, 30), "kind": b"%d" % number}
+            for name, data in parts.items():
+                member = tarfile.TarInfo(f"{number:03d}.{name}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+WORDS = ["--format", "webdataset", "--image", "right.jpg", "--label", "kind"]
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("doctor", ["--seconds", "0.2", "--size", "16", "--json"]),
+        ("plan", ["--rate", "100", "--json"]),
+        ("bench", ["--seconds", "0.1", "--size", "16", "--json"]),
+        ("view", ["{tmp}/sheet.png", "--size", "16"]),
+    ],
+)
+def test_a_container_opens_in_every_command_with_the_words_that_it_needs(
+    two_columns: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    options: list[str],
+) -> None:
+    asked = [command, str(two_columns), *(text.format(tmp=tmp_path) for text in options)]
+    with pytest.raises(errors.UnsupportedError, match="image= names it"):
+        cli.app(asked, standalone_mode=False)
+    cli.app([*asked, *WORDS], standalone_mode=False)
+    told = capsys.readouterr().out
+    if command == "doctor":
+        assert json.loads(told)["measured"]["images"]["shorter_side"] == 30
+    if command == "plan":
+        assert json.loads(told)["asked"]["images"] == 12
+
+
+def test_a_dataset_that_is_open_is_diagnosed_and_planned_for_and_stays_open(
+    two_columns: Path,
+) -> None:
+    words: dict[str, Any] = {"image": "right.jpg", "label": "kind"}
+    with hr.Dataset(two_columns, **words) as dataset:
+        found = hr.doctor(dataset, rate=0.001, seconds=0.2, size=16)
+        plan = hr.plan(dataset, rate=100)
+        assert len(dataset[0].image) == 30
+        for function in (hr.doctor, hr.plan):
+            with pytest.raises(errors.ArgumentError, match=r"split='train' is for a path"):
+                function(dataset, rate=1, split="train")
+    assert (found.limit, found.measured["images"]["shorter_side"]) == ("none", 30)
+    assert plan.asked["source"].startswith("Dataset(")
+    assert dict(plan) == dict(hr.plan([two_columns], rate=100, **words)) | {"asked": plan.asked}
+
+
+def test_words_of_a_dataset_beside_a_loader_are_refused() -> None:
+    with pytest.raises(
+        errors.ArgumentError, match=r"image='jpg' .* a loader, whose dataset is open"
+    ):
+        hr.doctor([np.zeros((4, 8))], lambda batch: None, image="jpg")
+    with pytest.raises(errors.ArgumentError, match=r"root='/' is for a plan with a source"):
+        hr.plan(rate=1, images=1, image_bytes=1, root="/")
 
 
 def test_a_report_is_a_mapping_with_attributes_and_survives_pickling(folder: Path) -> None:

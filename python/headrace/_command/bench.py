@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,16 +22,20 @@ _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def measure(
-    source: str | os.PathLike[str],
+    source: Any,
     batch_size: int,
     size: int,
     seconds: float,
     threads: int | None,
     show: Callable[[int, int, int, int], None],
+    **how: Any,
 ) -> dict[str, Any]:
     """Loads for ``seconds``, epoch after epoch, and returns rates and the engine's own figures.
 
     The first batch is not counted: it pays for opening files and for the first touch of memory.
+
+    Args:
+        how: of the source, as ``Dataset`` takes it.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
@@ -42,7 +45,7 @@ def measure(
     seconds = arguments.seconds("seconds", seconds)
     if threads is not None:
         threads = arguments.integer("threads", threads, 1)
-    with Dataset(source) as dataset:
+    with Dataset(source, **how) as dataset:
         loader = Loader(
             dataset,
             min(batch_size, len(dataset)),

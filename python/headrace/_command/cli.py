@@ -341,18 +341,39 @@ def _shard_faults(source: Path, root: Path | None) -> list[str]:
 
 @app.command()
 def bench(
-    source: options.Source,
+    source: options.Sources,
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
     seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    root: options.Root = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Load augmented float32 batches as in training, and say how fast and where the time goes."""
     from headrace._command.bench import measure
 
-    with _bar("Loading", as_json) as show:
-        found = measure(source, batch_size, size, seconds, threads, show)
+    with _complaining(), _bar("Loading", as_json) as show:
+        found = measure(
+            options.source(source),
+            batch_size,
+            size,
+            seconds,
+            threads,
+            show,
+            format=format,
+            image=image,
+            label=label,
+            fields=fields or None,
+            classes=classes or None,
+            split=split,
+            root=root,
+        )
     if not as_json:
         _say(
             f"{found.pop('images_per_second'):,.0f} images/s, "
@@ -363,7 +384,7 @@ def bench(
 
 @app.command()
 def doctor(
-    source: options.Source,
+    source: options.Sources,
     rate: Annotated[float | None, typer.Option(help="Images a second that are needed.")] = None,
     transform: Annotated[
         str, typer.Option(help="train, eval, randaugment, or a JSON file with a list.")
@@ -371,18 +392,32 @@ def doctor(
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
     seconds: Annotated[float, typer.Option(help="How long to measure, about.")] = 15.0,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    root: options.Root = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Say what limits loading here, storage, decoding or delivery, and what would help."""
     from headrace import diagnosing
 
     found = diagnosing.doctor(
-        source,
+        options.source(source),
         rate=rate,
         transform=transform,
         batch_size=batch_size,
         size=size,
         seconds=seconds,
+        format=format,
+        image=image,
+        label=label,
+        fields=fields or None,
+        classes=classes or None,
+        split=split,
+        root=root,
     )
     _say(found.to_json() if as_json else str(found))
 
@@ -390,9 +425,9 @@ def doctor(
 @app.command()
 def plan(
     source: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Argument(
-            metavar="[SOURCE]", parser=options.path, help="The dataset, where there is one."
+            metavar="[SOURCE...]", parser=options.path, help="The dataset, where there is one."
         ),
     ] = None,
     gpus: Annotated[int, typer.Option(help="How many GPUs train.")] = 1,
@@ -410,13 +445,20 @@ def plan(
     images_per_core: Annotated[
         float | None, typer.Option(help="Images a second of a core, as headrace doctor has it.")
     ] = None,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    root: options.Root = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Work out the storage, cores and memory that a training needs."""
     from headrace import planning
 
     found = planning.plan(
-        source,
+        options.source(source) if source else None,
         gpus=gpus,
         rate=rate,
         step_seconds=step_seconds,
@@ -426,13 +468,20 @@ def plan(
         epochs=epochs,
         size=size,
         images_per_core=images_per_core,
+        format=format,
+        image=image,
+        label=label,
+        fields=fields or None,
+        classes=classes or None,
+        split=split,
+        root=root,
     )
     _say(found.to_json() if as_json else str(found))
 
 
 @app.command()
 def view(
-    source: options.Source,
+    source: options.Sources,
     picture: Annotated[
         Path, typer.Argument(metavar="PICTURE", parser=options.path, help="The PNG to write.")
     ],
@@ -440,11 +489,33 @@ def view(
     size: Annotated[int, typer.Option(help="Height and width of each.")] = 160,
     seed: Annotated[int, typer.Option(help="What is drawn from.")] = 0,
     views: Annotated[int, typer.Option(help="Images of each sample, side by side.")] = 1,
+    format: options.Format = None,
+    image: options.Image = None,
+    label: options.Label = None,
+    fields: options.Fields = None,
+    classes: options.Classes = None,
+    split: options.Split = None,
+    root: options.Root = None,
 ) -> None:
     """Write a contact sheet of an augmented batch, with labels."""
     from headrace._command.sheet import contact_sheet
 
-    contact_sheet(source, picture, count, size, seed, views)
+    with _complaining():
+        contact_sheet(
+            options.source(source),
+            picture,
+            count,
+            size,
+            seed,
+            views,
+            format=format,
+            image=image,
+            label=label,
+            fields=fields or None,
+            classes=classes or None,
+            split=split,
+            root=root,
+        )
     _say(one_line(f"Wrote {picture}"))
 
 

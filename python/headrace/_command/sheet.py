@@ -6,6 +6,7 @@ import io
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 from headrace._engine import arguments
 from headrace._transforms.multiview import Views
@@ -18,16 +19,18 @@ _GAP = 4
 
 
 def contact_sheet(
-    source: str | os.PathLike[str],
+    source: Any,
     picture: str | os.PathLike[str],
     count: int,
     size: int,
     seed: int,
     views: int = 1,
+    **how: Any,
 ) -> None:
     """Writes a PNG of ``count`` shuffled samples, cropped at random to ``size`` and flipped.
 
-    Of each sample ``views`` such images stand side by side.
+    Of each sample ``views`` such images stand side by side. ``how`` is of the source, as
+    ``Dataset`` takes it.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
@@ -51,7 +54,7 @@ def contact_sheet(
         raise ArgumentError(f"{picture}: a PNG is written (expected a name ending in .png)")
     if not folder.is_dir():
         raise SystemFailure(f"{picture}: there is no folder {folder} to write it to")
-    with Dataset(source) as dataset:
+    with Dataset(source, **how) as dataset:
         loader = Loader(
             dataset,
             min(count, len(dataset)),

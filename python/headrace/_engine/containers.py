@@ -40,16 +40,17 @@ class Words(NamedTuple):
             given["root"] = arguments.path("root", self.root)
         return self._replace(**given)
 
-    def refuse_with(self, what: str) -> None:
+    def refuse_with(self, what: str, is_: str = "a Dataset that") -> None:
         """Refuses words beside a dataset that is open, for it was told its own.
 
         Args:
             what: the name of the argument that the dataset was given as.
+            is_: what that argument is, if not the dataset itself.
         """
         for name, value in self._asdict().items():
             if value is not None:
                 raise ArgumentError(
-                    f"{name}={value!r} is for a path, and {what} is a Dataset that is open already "
+                    f"{name}={value!r} is for a path, and {what} is {is_} is open already "
                     f"(expected the path, or Dataset(path, {name}=...))"
                 )
 
