@@ -288,6 +288,12 @@ type RawSize struct {
 // bytes are those of such an image.
 func (r RawSize) bytes() uint64 { return uint64(r.Channels) * uint64(r.Width) * uint64(r.Height) }
 
+// Fills says whether such an image is one that is read, and has so many bytes. Of any other image it says nothing.
+func (r RawSize) Fills(bytes uint32) bool {
+	return r == RawSize{} || bytes > 0 && (r.Channels == 3 || r.Channels == 1 && r.Planar) &&
+		max(r.Width, r.Height) <= mostSide && r.bytes() == uint64(bytes)
+}
+
 // rawSize is the form of a raw image that an index has.
 func (s *Sample) rawSize() RawSize {
 	return RawSize{s.Width, s.Height, uint32(s.Channels), s.Process == processPlanar}

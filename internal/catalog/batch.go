@@ -186,10 +186,8 @@ func (b *batch) checkPlace(x *index, n int) error {
 		return fmt.Errorf("offset %d with %d bytes lies outside %s, which has %d", offset, length, x.manifest.Shards[b.shard[n]].Name, size)
 	}
 	if x.kind == Contained && b.codec[n] == codecRaw {
-		planar := b.process[n] == processPlanar
-		size := RawSize{b.width[n], b.height[n], uint32(b.channels[n]), planar}
-		wrong := size.Channels != 3 && (size.Channels != 1 || !planar)
-		if stored := uint64(b.length[n]); wrong || b.blockCodec != nil && b.blockCodec[n] != 0 || max(size.Width, size.Height) > mostSide || stored != size.bytes() || stored == 0 {
+		size := RawSize{b.width[n], b.height[n], uint32(b.channels[n]), b.process[n] == processPlanar}
+		if stored := b.length[n]; size == (RawSize{}) || !size.Fills(stored) || b.blockCodec != nil && b.blockCodec[n] != 0 {
 			return fmt.Errorf("an image of %d x %d pixels without a header in %d bytes", size.Width, size.Height, stored)
 		}
 	}

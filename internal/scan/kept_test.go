@@ -255,3 +255,21 @@ func FuzzAnyBytesAsATableThatWasKept(f *testing.F) {
 		}
 	})
 }
+
+func TestAKeptTableWhoseImagesOfPixelsAreLargerThanTheirBytesIsNotTaken(t *testing.T) {
+	table, err := scan([]string{"testdata/pixels.lmdb"}, "lmdb", Options{})
+	require.NoError(t, err)
+	require.NotEmpty(t, table.Raw)
+	whole := table.Raw
+	for what, raw := range map[string][]catalog.RawSize{
+		"one too few":           whole[:len(whole)-1],
+		"larger than its bytes": append([]catalog.RawSize{{Width: 60000, Height: 60000, Channels: 3}}, whole[1:]...),
+		"of five channels":      append([]catalog.RawSize{{Width: 1, Height: table.Length[0] / 5, Channels: 5}}, whole[1:]...),
+	} {
+		table.Raw = raw
+		data, err := encodeTable(table)
+		require.NoError(t, err)
+		_, err = decodeTable(data)
+		require.ErrorIs(t, err, errKept, what)
+	}
+}

@@ -187,7 +187,7 @@ func (d *keptReader) names() (*formats.Names, error) {
 func fits(t *catalog.Table) bool {
 	rows := len(t.Shard)
 	if len(t.Offset) != rows || len(t.Length) != rows || len(t.Label) != rows || t.Keys.Len() != int64(rows) ||
-		t.Blocks != nil && len(t.Blocks) != rows || t.Frames != nil && len(t.Frames) != rows {
+		t.Blocks != nil && len(t.Blocks) != rows || t.Frames != nil && len(t.Frames) != rows || t.Raw != nil && len(t.Raw) != rows {
 		return false
 	}
 	n := len(t.Fields)
@@ -217,6 +217,9 @@ func fits(t *catalog.Table) bool {
 			return false
 		}
 		size, length := t.Shards[t.Shard[i]].Size, int64(t.Length[i])
+		if t.Raw != nil && !t.Raw[i].Fills(t.Length[i]) {
+			return false
+		}
 		if t.Blocks != nil && t.Blocks[i].Codec != 0 {
 			length = int64(t.Blocks[i].Stored)
 		}
