@@ -65,12 +65,12 @@ func Open(path string, workers int, counts func() Counts) (*Trace, error) {
 }
 
 func open(path string, workers int, counts func() Counts, most int64) (*Trace, error) {
-	file, name, err := create(path)
-	if err != nil {
-		return nil, err
-	}
 	var clock unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &clock); err != nil {
+		return nil, err
+	}
+	file, name, err := create(path)
+	if err != nil {
 		return nil, err
 	}
 	t := &Trace{path: name, counts: counts, start: time.Now(), clock: time.Duration(clock.Nano()),
