@@ -213,6 +213,8 @@ def _measured(
             assumed.append(f"the mean bytes of an image are those of {len(found):,} of {count:,}")
         some = choosing.numbers(count, _SAMPLES)
         with choosing.copied(dataset, some, _SAMPLE_BYTES) as (folder, copies):
+            if not copies:
+                raise ArgumentError(f"no sample of {dataset} that was tried can be read")
             files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
             ratios = {}
             for form, how in _HOW.items():
@@ -221,7 +223,7 @@ def _measured(
                     ratios[form] = choosing.bytes_of(made) / files
                 except HeadraceError as failure:
                     assumed.append(f"the storage of {_SAID[form]} was not measured: {failure}")
-            assumed.append(f"the storage of each form is that of {copies:,} images, scaled")
+            assumed.append(f"the storage of each form is that of {len(copies):,} images, scaled")
     return count, mean, {"packed": 1.0} | ratios
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headrace import writing
+from headrace._doctor import bounded
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
+
+_READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -36,43 +40,71 @@ def numbers(count: int, most: int) -> list[int]:
     ]
 
 
-def places(dataset: Dataset, chosen: list[int]) -> list[Place]:
-    """Where those of the samples lie that are bytes of a file; the others are left out."""
-    found = []
-    for index in chosen:
+def places(dataset: Dataset, chosen: list[int], seconds: float = 2.0) -> list[Place]:
+    """Where those of the samples lie that are bytes of a file; the others are left out.
+
+    ``seconds``: what it may take to ask the file system, whose answers may come late.
+    """
+    sizes: dict[str, int] = {}  # of files, 0 where there is none; a shard has many samples
+
+    def place(index: int) -> Place | None:
         facts = dataset.facts(index)
         path, length, offset = facts["path"], int(facts["length"]), int(facts["offset"])
-        try:
-            if length < 0:  # a folder that is only listed: the file is the sample
-                length = os.stat(path).st_size
-        except (OSError, TypeError, ValueError):
-            continue
-        if path and length > 0 and os.path.isfile(path):
-            found.append(Place(index, path, offset, length))
-    return found
+        if path not in sizes:
+            sizes[path] = _size(path)
+        if length < 0:  # a folder that is only listed: the file is the sample
+            length = sizes[path]
+        return Place(index, path, offset, length) if length > 0 and sizes[path] > 0 else None
+
+    # In no order, so that those that are come to stand for all.
+    mixed = random.Random(0).sample(chosen, len(chosen))
+    found = [one for _, one in bounded.each(mixed, place, seconds) if one is not None]
+    return sorted(found, key=lambda one: one.index)
+
+
+def _size(path: str) -> int:
+    try:
+        found = os.stat(path)
+    except (OSError, TypeError, ValueError):
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 @contextmanager
-def copied(dataset: Dataset, chosen: list[int], most_bytes: int) -> Iterator[tuple[Path, int]]:
-    """A folder with copies of samples, until so many bytes, and how many they are.
+def copied(
+    dataset: Dataset,
+    chosen: list[int],
+    most_bytes: int,
+    seconds: float = 5.0,
+    at_once: int = _READ_AT_ONCE,
+) -> Iterator[tuple[Path, list[int]]]:
+    """A folder with copies of samples, until so many bytes or seconds, and which they are.
 
     Samples that cannot be read are left out.
     """
+
+    def read(index: int) -> bytearray | None:
+        try:
+            return dataset.read(index)
+        except HeadraceError:
+            return None
+
     with TemporaryDirectory(prefix="headrace-") as folder:
         files = Path(folder) / "files" / "all"
         files.mkdir(parents=True)
-        left, count = most_bytes, 0
-        for index in chosen:
-            try:
-                data = dataset.read(index)
-            except HeadraceError:
-                continue
-            left -= len(data)
-            if left < 0 and count:
+        left = most_bytes
+        taken: list[int] = []
+        clock = bounded.Clock(seconds)
+        for first in range(0, len(chosen), at_once):
+            some = chosen[first : first + at_once]
+            for index, data in bounded.each(some, read, clock.left, at_once):
+                if data and (len(data) <= left or not taken):
+                    (files / f"{index:012d}.jpg").write_bytes(data)
+                    taken.append(index)
+                    left -= len(data)
+            if left <= 0 or (taken and clock.left == 0):
                 break
-            (files / f"{index:012d}.jpg").write_bytes(data)
-            count += 1
-        yield Path(folder), count
+        yield Path(folder), taken
 
 
 def packed(folder: Path, name: str, **how: object) -> Path:

@@ -15,6 +15,16 @@ from headrace.loader import Loader
 # readers (internal/pipeline/pace.go), whose time is not the decoders'.
 _SLOW_READ = 150e-6
 _ROUNDS, _READY = 12, 16
+_SPENT = (
+    "decoding_s",
+    "reading_s",
+    "waiting_for_bytes_s",
+    "images_decoded",
+    "blocks_decoded",
+    "replaced",
+)
+# Shares of the threads' time: from these on they were held up by storage, or by what takes batches.
+LACKING, IDLE = 0.1, 0.4
 
 
 def measure(
@@ -30,34 +40,48 @@ def measure(
 
     Returns:
         ``images_per_second`` that came, ``decoding`` (images a second that its threads decode where
-        nothing else holds them up), ``threads``; and an image's ``reading_s``, ``decoding_s`` and
-        ``cpu_s``, which is of the whole process and does not go by what other programs do.
+        they have bytes), ``threads``; ``waiting_for_bytes`` and ``idle``, the shares of the
+        threads' time without bytes and with nothing to do; ``cpu_s`` of an image, which is of the
+        whole process and does not go by what other programs do; ``side``, the shorter one of what
+        comes out, in pixels; and ``replaced``, the share of samples that others stood for.
     """
     with _loader(dataset, chosen, batch_size, transform, threads, 2, options) as loader:
         # Opening files and touching memory for the first time are not counted.
         next(iter(loader))
         before, began, used = loader.stats(), time.perf_counter(), time.process_time()
-        took, images = 0.0, 0
+        took, images, side = 0.0, 0, 0
         while took < seconds:
             for batch in loader:
                 images += len(batch[0])
+                side = min(batch[0].shape[-2:])
                 took = time.perf_counter() - began
                 if took >= seconds:
                     break
         after, used = loader.stats(), time.process_time() - used
-    spent = {name: after[name] - before[name] for name in ("decoding_s", "reading_s")}
-    decoded = max(after["images_decoded"] - before["images_decoded"], 1)
-    each = spent["decoding_s"] / decoded
-    reading = spent["reading_s"] / decoded
-    if reading < _SLOW_READ:
-        each += reading
+    spent = {name: after[name] - before[name] for name in _SPENT}
+    decoded = max(spent["images_decoded"], 1)
+    whole = after["threads"] * took
+    reading, bytes_ = spent["reading_s"], spent["waiting_for_bytes_s"]
+    # Compressed blocks are decoded while they are read.
+    blocks = spent["blocks_decoded"] > 0
+    if reading / decoded < _SLOW_READ or (blocks and not after["reading_ahead"]):
+        busy = spent["decoding_s"] + reading
+    else:
+        busy, bytes_ = spent["decoding_s"], bytes_ or reading
+    could, came = after["threads"] * decoded / max(busy, 1e-9), images / took
+    idle = max(1 - (busy + bytes_) / whole, 0.0)
+    lacking = min(bytes_ / whole, 1.0)
+    if lacking < LACKING and idle < IDLE:
+        could = came  # also what the threads lose between images and at the ends of batches
     return {
-        "images_per_second": images / took,
-        "decoding": after["threads"] / max(each, 1e-9),
+        "images_per_second": came,
+        "decoding": could,
         "threads": after["threads"],
-        "reading_s": reading,
-        "decoding_s": spent["decoding_s"] / decoded,
+        "waiting_for_bytes": lacking,
+        "idle": idle,
         "cpu_s": used / decoded,
+        "side": side,
+        "replaced": spent["replaced"] / max(images, 1),
     }
 
 

@@ -20,16 +20,15 @@ def _text(path: str) -> str:
 def look() -> dict[str, Any]:
     """Cores, memory and settings that a loader depends on; None for what cannot be read here."""
     allowed = os.sched_getaffinity(0)
-    siblings = {
-        _text(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").strip() or core
-        for core in allowed
-    }
+    siblings = {_siblings(core) for core in allowed}
+    whole = os.cpu_count() or len(allowed)
     memory = _memory()
     huge = _text("/sys/kernel/mm/transparent_hugepage/enabled")
     return {
         "cores_allowed": len(allowed),
-        "cores_of_machine": os.cpu_count() or len(allowed),
+        "cores_of_machine": whole,
         "physical_cores_allowed": len(siblings),
+        "physical_cores": len({_siblings(core) for core in range(whole)}),
         "cpu_quota": quota(),
         "ranks_here": _ranks(),
         "load": os.getloadavg()[0],
@@ -38,6 +37,12 @@ def look() -> dict[str, Any]:
         "huge_pages": huge.partition("[")[2].partition("]")[0] or None,
         "shared_memory": _shared_memory(),
     }
+
+
+def _siblings(core: int) -> str:
+    """The hyper-threads of a core, which are one core for arithmetic."""
+    path = f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
+    return _text(path).strip() or str(core)
 
 
 def quota() -> float | None:
@@ -119,18 +124,31 @@ class Others:
     def __init__(self) -> None:
         self._ticks, self._own = _ticks(), _own()
 
-    def end(self) -> tuple[float, float, float] | None:
-        """Cores busy for others, stolen and our own; None where the kernel does not say."""
+    def end(self) -> dict[str, float | None]:
+        """Cores busy for others, stolen and our own, of those that this process may use; and the
+        idle ones of the whole machine. None where the kernel does not say.
+        """
         ticks, own = _ticks(), _own()
-        if ticks is None or self._ticks is None:
-            return None
-        total, busy, stolen = (now - then for now, then in zip(ticks, self._ticks, strict=True))
-        if total <= 0:
-            return None
-        cores = len(os.sched_getaffinity(0))
-        seconds = total / os.sysconf("SC_CLK_TCK") / cores
+        names = ("cores_others", "cores_stolen", "cores_own", "cores_idle")
+        if not ticks or not self._ticks:
+            return dict.fromkeys(names)
+        spent = {
+            core: [now - then for now, then in zip(ticks[core], before, strict=True)]
+            for core, before in self._ticks.items()
+            if core in ticks
+        }
+        every = [sum(parts) for parts in zip(*spent.values(), strict=True)]
+        allowed = {f"cpu{core}" for core in os.sched_getaffinity(0)} & set(spent)
+        ours = [sum(parts) for parts in zip(*(spent[core] for core in allowed), strict=True)]
+        if not ours or ours[0] <= 0:
+            return dict.fromkeys(names)
+        total, busy, stolen = ours
+        seconds = total / os.sysconf("SC_CLK_TCK") / len(allowed)
         mine = (own - self._own) / seconds
-        return max(busy / total * cores - mine, 0.0), stolen / total * cores, mine
+        others = max(busy / total * len(allowed) - mine, 0.0)
+        idle = len(spent) * (1 - (every[1] + every[2]) / every[0])
+        told = (others, stolen / total * len(allowed), mine, max(idle, 0.0))
+        return dict(zip(names, told, strict=True))
 
 
 def _own() -> float:
@@ -138,16 +156,14 @@ def _own() -> float:
     return times.user + times.system
 
 
-def _ticks() -> tuple[int, int, int] | None:
-    """Ticks of the cores that this process may use: all, busy ones, and stolen ones."""
-    allowed = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-    total = busy = stolen = 0
+def _ticks() -> dict[str, tuple[int, int, int]]:
+    """Ticks of each core, by its name: all, busy ones, and stolen ones."""
+    found = {}
     for line in _text("/proc/stat").splitlines():
         name, *fields = line.split()
-        if name in allowed and len(fields) >= 8:
+        if name.startswith("cpu") and name != "cpu" and len(fields) >= 8:
             # user nice system idle iowait irq softirq steal (proc_stat(5))
             ticks = [int(field) for field in fields[:8]]
-            total += sum(ticks)
-            busy += sum(ticks) - ticks[3] - ticks[4] - ticks[7]
-            stolen += ticks[7]
-    return (total, busy, stolen) if total else None
+            total = sum(ticks)
+            found[name] = total, total - ticks[3] - ticks[4] - ticks[7], ticks[7]
+    return found

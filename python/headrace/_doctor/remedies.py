@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace._doctor import choosing, decoding, verdict
+from headrace._doctor import bounded, choosing, decoding, verdict
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 
-_COPIES, _COPY_BYTES = 64, 48 << 20
+_LEAST, _COPIES, _COPY_BYTES = 12, 64, 48 << 20
 _SECONDS = 0.7
 # Images are told to be larger than needed from so many times the crop on.
 _OVERSIZED = 2.0
@@ -20,11 +20,24 @@ class Trials:
     """The rates of decoding that remedies give, by those of the same images as they are."""
 
     def __init__(
-        self, dataset: Dataset, chosen: list[int], batch_size: int, transform: list[Any]
+        self,
+        dataset: Dataset,
+        chosen: list[int],
+        batch_size: int,
+        transform: list[Any],
+        clock: bounded.Clock,
     ) -> None:
         self._dataset, self._chosen = dataset, chosen
         self._batch_size, self._transform = min(batch_size, 32), transform
+        self._clock = clock
         self.failed: list[str] = []
+
+    def late(self, name: str) -> bool:
+        """Whether the time is over, so that a remedy is not tried, which is told."""
+        if self._clock.left > 0:
+            return False
+        self.failed.append(f"there was no time to try {name}")
+        return True
 
     def rate(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
         """Images by second of CPU time: only to be compared with one another."""
@@ -36,14 +49,22 @@ class Trials:
         """By form, how many times faster it decodes than the images as they are, and its bytes
         by theirs."""
         found = {}
-        with choosing.copied(self._dataset, self._chosen, _COPY_BYTES) as (folder, copies):
-            if not copies:
+        forms = {name: how for name, how in forms.items() if not self.late(f"headrace {name}")}
+        if not forms:
+            return {}
+        seconds = self._clock.left / 3
+        with choosing.copied(self._dataset, self._chosen, _COPY_BYTES, seconds) as (
+            folder,
+            chosen,
+        ):
+            if not chosen:
                 return {}
-            chosen = self._chosen[:copies]
             files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
             self.rate(self._dataset, chosen)  # what is learned of files is learned here
             now = self.rate(self._dataset, chosen)
             for name, how in forms.items():
+                if self.late(f"headrace {name}"):
+                    continue
                 try:
                     made = choosing.packed(folder, name, **how)
                     with Dataset(made) as packed:
@@ -61,25 +82,29 @@ def find(
     stages: dict[str, float | None],
     asked: dict[str, Any],
     transform: list[Any],
+    clock: bounded.Clock,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Remedies for the slowest stage, the best one first, and what could not be tried."""
     name, _ = verdict.limit(stages, asked["rate"])
     if name == "none" or name == "training":
         return [], []
-    some = [chosen[at] for at in choosing.numbers(len(chosen), _COPIES)]
-    trials = Trials(dataset, some, asked["batch_size"], transform)
+    # As many as are decoded again and again in the time of a trial, and packed in some of them.
+    many = int(stages["decoding"] or 0.0) * 2
+    some = [chosen[at] for at in choosing.numbers(len(chosen), min(max(many, _LEAST), _COPIES))]
+    batch_size = min(asked["batch_size"], max(many // 8, 1))
+    trials = Trials(dataset, some, batch_size, transform, clock)
     found: list[dict[str, Any] | None] = []
     if name == "decoding":
-        found += _of_decoding(trials, dataset, some, facts, stages, asked, transform)
+        found += _of_decoding(trials, dataset, some, facts, stages, transform)
     elif name == "storage":
-        found += _of_storage(trials, facts, stages, asked)
+        found += _of_storage(trials, facts, stages)
     elif name == "delivery":
-        found.append(_of_delivery(stages, asked))
+        found.append(_of_delivery(stages, asked, len(dataset)))
     told = [one for one in found if one is not None]
     return sorted(told, key=lambda one: -one["gain"]), trials.failed
 
 
-def _forms(facts: dict[str, Any], asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _forms(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The forms of packing that may help these images."""
     images = facts["images"]
     forms: dict[str, dict[str, Any]] = {}
@@ -89,13 +114,17 @@ def _forms(facts: dict[str, Any], asked: dict[str, Any]) -> dict[str, dict[str, 
         forms["pack --baseline"] = {"baseline": True}
     elif images["kind"] != "packed" or (images["seek_points"] or 0) < 0.5:
         forms["pack"] = {}
-    side, shorter = asked["size"], images["shorter_side"]
-    if shorter and shorter >= _OVERSIZED * side * _RESIZED:
-        resize = round(side * _RESIZED)
+    if resize := _smaller(facts, _OVERSIZED):
         forms[f"pack --resize {resize}"] = {"resize": resize}
     if images["png"] > 0.5:
         forms["pack --quality 90"] = {"quality": 90}
     return forms
+
+
+def _smaller(facts: dict[str, Any], from_: float) -> int | None:
+    """The shorter side that crops leave of images so many times as large; None: they are not."""
+    resize, shorter = round(facts["side"] * _RESIZED), facts["images"]["shorter_side"]
+    return resize if shorter and shorter >= from_ * resize else None
 
 
 def _of_decoding(
@@ -104,23 +133,24 @@ def _of_decoding(
     some: list[int],
     facts: dict[str, Any],
     stages: dict[str, float | None],
-    asked: dict[str, Any],
     transform: list[Any],
 ) -> list[dict[str, Any] | None]:
     now = stages["decoding"] or 0.0
     found = []
-    for form, (faster, ratio) in trials.forms(_forms(facts, asked)).items():
+    for form, (faster, ratio) in trials.forms(_forms(facts)).items():
         lossy = ", which loses" if "resize" in form or "quality" in form else ""
         text = f"headrace {form}{lossy}"
         changed = {"decoding": now * faster, "storage": _read(facts, ratio)}
         found.append(verdict.remedy(text, stages, changed, True))
-    exact = trials.rate(dataset, some)
-    fast = trials.rate(dataset, some, mode="fast") / exact
-    found.append(verdict.remedy('mode="fast"', stages, {"decoding": now * fast}, True))
-    plain = [step for step in transform if step.get("name") != "Normalize"]
-    small = trials.rate(dataset, some, dtype="uint8", transform=plain) / exact
     text = 'dtype="uint8", and normalising on the GPU'
-    found.append(verdict.remedy(text, stages, {"decoding": now * small}, True))
+    if not trials.late('mode="fast" and dtype="uint8"'):
+        exact = trials.rate(dataset, some)
+        fast = trials.rate(dataset, some, mode="fast") / exact
+        found.append(verdict.remedy('mode="fast"', stages, {"decoding": now * fast}, True))
+        plain = [step for step in transform if step.get("name") != "Normalize"]
+        if len(plain) < len(transform):
+            small = trials.rate(dataset, some, dtype="uint8", transform=plain) / exact
+            found.append(verdict.remedy(text, stages, {"decoding": now * small}, True))
     found += _of_cores(facts, stages)
     return found
 
@@ -131,24 +161,36 @@ def _of_cores(
     machine, now = facts["machine"], stages["decoding"] or 0.0
     allowed, found = machine["cores_allowed"], []
     others, own = machine["cores_others"] or 0.0, machine["cores_own"] or 0.0
-    wanted = min(allowed, facts["decoding"]["all"]["threads"])
+    threads = facts["decoding"]["all"]["threads"]
+    wanted = min(allowed, threads)
     if others > 0.1 * allowed and 0 < own < wanted:
         text = f"end the other programs, which keep {others:.1f} of {allowed} cores busy"
         found.append(verdict.remedy(text, stages, {"decoding": now * wanted / own}, False))
     quota = machine["cpu_quota"]
-    most = machine["cores_of_machine"]
     usable = min(allowed, quota or allowed)
-    if most > usable:
-        text = f"allow this process all {most} cores of the machine; it may use {usable:g}"
-        found.append(verdict.remedy(text, stages, {"decoding": now * most / usable}, False))
+    if machine["cores_of_machine"] > usable and own > 0:
+        free = _free(machine, usable, own)
+        text = f"allow this process {free:.0f} cores, which nobody uses; it may use {usable:g}"
+        found.append(verdict.remedy(text, stages, {"decoding": now * free / usable}, False))
     return found
+
+
+def _free(machine: dict[str, Any], usable: float, own: float) -> float:
+    """Cores that this process could use where it were let, as such as it uses now.
+
+    Two hyper-threads of one core do not count as two where those used now are not of one: what a
+    second one brings goes by the images.
+    """
+    idle = machine["cores_idle"]
+    free: float = machine["cores_of_machine"] if idle is None else own + idle
+    ratio = machine["physical_cores_allowed"] / machine["cores_allowed"]
+    return float(min(free, machine["physical_cores"] / max(ratio, 1e-9)))
 
 
 def _of_storage(
     trials: Trials,
     facts: dict[str, Any],
     stages: dict[str, float | None],
-    asked: dict[str, Any],
 ) -> list[dict[str, Any] | None]:
     storage, found = facts["storage"], []
     cold = storage["cold"]
@@ -158,8 +200,9 @@ def _of_storage(
         found.append(verdict.remedy(text, stages, {"storage": warm}, True))
     if cold is None:
         return found
-    size = round(asked["size"] * _RESIZED)
-    for form, (_, ratio) in trials.forms({f"pack --resize {size}": {"resize": size}}).items():
+    size = _smaller(facts, 1.0)
+    forms = {f"pack --resize {size}": {"resize": size}} if size else {}
+    for form, (_, ratio) in trials.forms(forms).items():
         text = f"headrace {form}, which loses: {ratio:.2f} of the bytes"
         found.append(verdict.remedy(text, stages, {"storage": _read(facts, ratio)}, False))
     return found
@@ -177,8 +220,10 @@ def _read(facts: dict[str, Any], ratio: float) -> float | None:
     )
 
 
-def _of_delivery(stages: dict[str, float | None], asked: dict[str, Any]) -> dict[str, Any] | None:
-    larger = max(64, asked["batch_size"] * 4)
+def _of_delivery(
+    stages: dict[str, float | None], asked: dict[str, Any], count: int
+) -> dict[str, Any] | None:
+    larger = min(max(64, asked["batch_size"] * 4), count)
     now = stages["delivery"] or 0.0
     times = larger / asked["batch_size"]
     text = f"batch_size={larger}: what a batch costs is the same for a larger one"

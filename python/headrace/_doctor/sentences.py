@@ -65,14 +65,24 @@ def _more(name: str, measured: dict[str, Any]) -> str:
     return ""
 
 
-def notes(facts: dict[str, Any], asked: dict[str, Any], side: int) -> list[str]:
+def notes(facts: dict[str, Any]) -> list[str]:
     """What was seen of images and machine that costs, and what was not measured."""
     return [
-        *_of_images(facts["images"], facts["file_system"], side),
+        *_of_images(facts["images"], facts["file_system"], facts["side"]),
+        *_of_damage(facts["decoding"]["all"]["replaced"]),
         *_of_machine(facts["machine"]),
         *([facts["storage"]["why"]] if facts["storage"]["why"] else []),
         "the copy to a GPU and the training were not measured: doctor(loader, step) runs the step",
     ]
+
+
+def _of_damage(share: float) -> list[str]:
+    if not share:
+        return []
+    text = (
+        "of the samples are no good images, and others stood for them: headrace verify names them"
+    )
+    return [f"{max(share * 100, 0.1):,.1f} % {text}"]
 
 
 def _of_images(images: dict[str, Any], file_system: str, side: int) -> list[str]:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from headrace._doctor import bounded
 from headrace._doctor.choosing import Place
 
 PAGE = mmap.PAGESIZE
@@ -21,6 +22,9 @@ MOST_BYTES = 1 << 30
 # ahead where storage is slow (internal/pipeline/config.go).
 DEPTHS = {1: 1, 8: 2, 64: 5}
 _ASKED = 8  # whether dropping them helped; asking reads ahead, so they are not measured
+_ASKING = 1.0  # seconds for the page cache to be asked, or to forget
+_CORES = 16  # at once where the kernel works and does not wait for a disk
+_SLOW = 300.0  # images a second
 _HEAD = 4096  # of a file: as good as nothing but its latency
 
 
@@ -73,6 +77,14 @@ def read(place: Place, most: int | None = None) -> int:
         return got
     finally:
         os.close(file)
+
+
+def try_to_read(place: Place) -> bool:
+    """Reads a record into the page cache; whether all of it came."""
+    try:
+        return read(place) == place.length
+    except OSError:
+        return False
 
 
 def read_direct(place: Place, most: int | None = None) -> int:
@@ -138,14 +150,13 @@ def left_as_it_was(places: list[Place]) -> Iterator[float | None]:
 
     None: the file system does not say.
     """
-    known = [cached(place) for place in places]
-    answered = [state for state in known if state is not None]
+    known = dict(bounded.each(places, cached, _ASKING, _CORES))
+    answered = [state for state in known.values() if state is not None]
     try:
         yield sum(answered) / len(answered) if answered else None
     finally:
-        for place, state in zip(places, known, strict=True):
-            if state is False:
-                drop(place)
+        came = [place for place in places if known.get(place, False) is False]
+        bounded.each(came, drop, _ASKING, _CORES)
 
 
 def measure(places: list[Place], seconds: float) -> dict[str, Any]:
@@ -153,16 +164,16 @@ def measure(places: list[Place], seconds: float) -> dict[str, Any]:
 
     Args:
         places: the records, at most 1 GB of them.
-        seconds: how long reading may take in all.
+        seconds: how long reading may take in all, but for the last reads of each kind.
 
     Returns:
         ``cold``: ``images_per_second`` and the like at the best depth, ``depths`` by reads at once,
         ``head_images_per_second`` of the first 4 kB alone, ``how`` ("fadvise" or "O_DIRECT"); and
-        ``warm``. Either is None where it could not be measured, and ``why`` says so.
+        ``warm``. Either is None where it could not be measured, and ``why`` says so. ``at_once`` is
+        how many reads at once brought something.
     """
     places = random.Random(0).sample(places, len(places))  # a loader does not read in order either
-    for place in places:
-        drop(place)
+    places = [place for place, _ in bounded.each(places, drop, seconds * 0.2, _CORES)]
     how, name = read, "fadvise"
     asked = places[:_ASKED]
     if sum(cached(place) is True for place in asked) > len(asked) / 2:
@@ -170,9 +181,11 @@ def measure(places: list[Place], seconds: float) -> dict[str, Any]:
     fresh = places[_ASKED:] if len(places) > 4 * _ASKED else places
     cold, why = _cold(fresh, seconds * 0.75, how, name)
     rate = cold["images_per_second"] if cold else 1.0
+    at_once = max(map(int, cold["depths"])) if cold else max(DEPTHS)
     some = places[: max(8, int(rate * seconds * 0.15))]
-    timed(some, max(DEPTHS), seconds * 0.15, read)  # so that warm is warm
-    return {"cold": cold, "warm": timed(some, 8, seconds * 0.1, read), "why": why}
+    timed(some, at_once, seconds * 0.15, read)  # so that warm is warm
+    warm = timed(some, min(8, at_once), seconds * 0.1, read)
+    return {"cold": cold, "warm": warm, "at_once": at_once, "why": why}
 
 
 def _cold(
@@ -186,9 +199,11 @@ def _cold(
         if found:
             parts[depth] = found
         first = end
+        if _gains_nothing(parts):
+            break  # more at once would wait as long each as they are more
     if not parts:
         return None, "no record could be read past the page cache"
-    heads = timed(places[first:], max(DEPTHS), seconds / whole, lambda place: how(place, _HEAD))
+    heads = timed(places[first:], max(parts), seconds / whole, lambda place: how(place, _HEAD))
     best = max(parts.values(), key=lambda found: float(found["images_per_second"]))
     return {
         **best,
@@ -199,3 +214,11 @@ def _cold(
         "head_images_per_second": heads["images_per_second"] if heads else None,
         "how": name,
     }, ""
+
+
+def _gains_nothing(parts: dict[int, dict[str, Any]]) -> bool:
+    """Whether a disk is slow, and reads at once wait for one another: its bytes are the limit."""
+    if len(parts) < 2:
+        return False
+    one, several = (found["images_per_second"] for found in list(parts.values())[-2:])
+    return bool(several < 1.5 * one and several < _SLOW)

@@ -1,0 +1,45 @@
+"""Work that ends in time, on storage that answers late or on images that take long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+# Each waits for storage and does little else.
+AT_ONCE = 64
+
+
+class Clock:
+    """What is left of the time that a diagnosis may take."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.perf_counter() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 where the time is over."""
+        return max(self._end - time.perf_counter(), 0.0)
+
+
+def each(
+    items: Iterable[Item], work: Callable[[Item], Found], seconds: float, at_once: int = AT_ONCE
+) -> list[tuple[Item, Found]]:
+    """Does the work on items, many at once and the first ones first, until the time is over.
+
+    Returns:
+        the items that were come to, in their order, each with what the work gave. The first one is
+        among them, however short the time is, and what has begun is waited for.
+    """
+    clock, ordered = Clock(seconds), list(items)
+
+    def one(number: int) -> tuple[Item, Found] | None:
+        item = ordered[number]
+        return (item, work(item)) if number == 0 or clock.left > 0 else None
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return [found for found in pool.map(one, range(len(ordered))) if found is not None]

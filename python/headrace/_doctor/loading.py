@@ -1,0 +1,91 @@
+"""What the loader makes of samples that are in memory: by one thread, by all, and handed out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from headrace._doctor import bounded, choosing, decoding, machine, storage
+from headrace.dataset import Dataset
+from headrace.errors import HeadraceError
+
+_IMAGES, _COPY_BYTES = 512, 48 << 20
+_FEW = 8  # images of the first batches, whose rate nobody knows yet
+# Images a second: storage that gives fewer when asked for them again keeps nothing in memory, and
+# what the threads do would be measured in its waits.
+_SLOW = 300.0
+_IN_MEMORY = ("memory", "arrays")
+
+
+@contextmanager
+def at_hand(
+    dataset: Dataset,
+    chosen: list[int],
+    places: list[choosing.Place],
+    facts: dict[str, Any],
+    seconds: float,
+) -> Iterator[tuple[Dataset, list[int]]]:
+    """A dataset and samples of it whose bytes are in memory: the one given, or copies.
+
+    Of a disk that is too slow to bring many of them in the time, those that came.
+    """
+    warm, depth = facts["storage"]["warm"], facts["storage"]["at_once"]
+    slow = warm["images_per_second"] < _SLOW if warm else dataset.kind not in _IN_MEMORY
+    if not slow:
+        yield dataset, _read(chosen, places, seconds)
+        return
+    some = _mixed(chosen)
+    with choosing.copied(dataset, some, _COPY_BYTES, seconds, depth) as (folder, copies):
+        made = None
+        if copies:
+            points = (facts["images"]["seek_points"] or 0.0) > 0.5
+            try:
+                copy = choosing.packed(folder, "same") if points else folder / "files"
+                made = Dataset(copy)
+            except HeadraceError:  # of damage, which loading the original tells of
+                made = None
+        if made is None:
+            yield dataset, _read(chosen, places, seconds)
+            return
+        with made:
+            yield made, list(range(len(made)))
+
+
+def _mixed(chosen: list[int]) -> list[int]:
+    some = [chosen[at] for at in choosing.numbers(len(chosen), _IMAGES)]
+    return random.Random(0).sample(some, len(some))
+
+
+def _read(chosen: list[int], places: list[choosing.Place], seconds: float) -> list[int]:
+    """Samples that were read just now."""
+    by_index = {place.index: place for place in places}
+    if not by_index:
+        return sorted(_mixed(chosen))
+    wanted = _mixed(sorted(by_index))
+    came = bounded.each(wanted, lambda index: storage.try_to_read(by_index[index]), seconds)
+    return sorted(index for index, _ in came)
+
+
+def measure(
+    dataset: Dataset, decoded: list[int], batch_size: int, steps: list[Any], seconds: float
+) -> dict[str, Any]:
+    """Decodes samples with one thread and with all.
+
+    Returns:
+        ``one`` and ``all``, as ``decoding.measure`` has them; ``ready``, as
+        ``decoding.handing_out``; and ``busy``, what other programs did meanwhile.
+    """
+    # What is learned of files without an index comes in here. It says how many images a batch may
+    # have so that there are some batches in the time; the rate of decoding does not go by that.
+    first = decoding.measure(dataset, decoded, min(batch_size, _FEW), steps, seconds * 0.2)
+    soon, threads = int(first["images_per_second"] * seconds * 0.04), first["threads"]
+    few = min(batch_size, max(soon // threads, 1))
+    one = decoding.measure(dataset, decoded, few, steps, seconds * 0.25, 1)
+    few = min(batch_size, max(soon, 2 * threads))  # with fewer some threads would be idle
+    others = machine.Others()
+    every = decoding.measure(dataset, decoded, few, steps, seconds * 0.35)
+    busy = others.end()
+    ready = decoding.handing_out(dataset, decoded, batch_size, steps, seconds * 0.2)
+    return {"one": one, "all": every, "ready": ready, "busy": busy}
