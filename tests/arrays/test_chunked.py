@@ -101,6 +101,18 @@ def test_hdf5_with_chunks_that_were_never_written_is_refused(tmp_path):
         hr.Dataset(path)
 
 
+@pytest.mark.parametrize("of_files", [False, True])
+def test_hdf5_that_claims_chunks_without_number_is_refused_at_once(tmp_path, of_files):
+    path, rows = tmp_path / "set.h5", 2**40
+    form = ((rows,), h5py.vlen_dtype(np.uint8), (1,))
+    shape, dtype, chunks = form if of_files else ((rows, 2, 2, 3), np.uint8, (1, 2, 2, 3))
+    with h5py.File(path, "w") as file:
+        file.create_dataset("images", shape, dtype, chunks=chunks)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(errors.UnsupportedError, match=f"{rows} chunks were never written"):
+        hr.Dataset(path)
+
+
 def test_truncated_hdf5_is_an_error(tmp_path):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:

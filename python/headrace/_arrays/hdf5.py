@@ -6,7 +6,6 @@ The file is closed again before an image is read: no process that loads has a ha
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +114,7 @@ def _stretches(path: str, name: str, item: Any, axes: Axes) -> list[Stretch]:
     if tuple(sides) != tuple(item.shape[1:]):
         raise refuse(f"a chunk of {item.chunks} holds parts of images")
     chunks = sorted(_chunks(item, axes.rows))
-    if [first for first, *_ in chunks] != list(range(0, axes.rows, rows)):
-        raise refuse(f"{math.ceil(axes.rows / rows) - len(chunks)} chunks were never written")
+    heaps.check_whole([first for first, *_ in chunks], axes.rows, rows, refuse)
     plist = item.id.get_create_plist()
     filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
     found = []

@@ -49,8 +49,7 @@ def places(
         step = item.chunks[0]
         if step * _REFERENCE.itemsize > _MOST_CHUNK:
             raise refuse(f"a chunk of {step} references is too large")
-        if sorted(first for first, *_ in chunks) != list(range(0, rows, step)):
-            raise refuse(f"{-(-rows // step) - len(chunks)} chunks were never written")
+        check_whole(sorted(first for first, *_ in chunks), rows, step, refuse)
     elif rows * _REFERENCE.itemsize > size:
         raise bad(path, f"dataset {item.name!r} is truncated")
     found = np.zeros(rows, _REFERENCE)
@@ -75,6 +74,20 @@ def places(
         base = item.file.id.get_create_plist().get_userblock()
         offsets = _offsets(path, file.fileno(), found, base)
     return offsets, found["length"].astype(np.int64)
+
+
+def check_whole(
+    firsts: list[int], rows: int, step: int, refuse: Callable[[str], Exception]
+) -> None:
+    """Refuses a dataset some of whose chunks of so many rows are not in the file.
+
+    Args:
+        firsts: the first row of each chunk that is, sorted.
+    """
+    # Counted before they are listed: a file of 2 kB may claim 2**60 rows.
+    expected = -(-rows // step)
+    if len(firsts) != expected or firsts != list(range(0, rows, step)):
+        raise refuse(f"{expected - len(firsts)} chunks were never written")
 
 
 def _unfiltered(
