@@ -139,7 +139,7 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, key, crc, w.views...)
 	}
 	if tracing != nil {
-		seen.native = time.Since(called)
+		seen.native, seen.times = time.Since(called), w.context.Times()
 	}
 	if err != nil {
 		return l.explain(err, index, sample)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headrace/headrace/internal/trace"
+	"github.com/headrace/headrace/native"
 )
 
 // Trace has everything from here on written to a file, until EndTrace or Close, and returns its name: path,
@@ -78,17 +79,15 @@ func (w *worker) traced() *trace.Trace {
 type part struct {
 	began      time.Time
 	read       time.Duration // by the worker
-	native     time.Duration // in the one call
+	native     time.Duration // in the one call, and
+	times      native.Times  // what its parts took: labels that are images make calls of their own
 	bytes      int64
 	row, index int64
 }
 
 // note puts a sample into a trace.
 func (w *worker) note(t *trace.Trace, d *draft, p *part, failed bool) {
-	times := w.context.Times()
-	if p.native == 0 { // it failed before; the times are another sample's
-		times.Checksum, times.Decode, times.Write = 0, 0, 0
-	}
+	times := &p.times
 	t.Worker(w.number).Note(trace.Event{
 		Kind: trace.Sample, Failed: failed, Epoch: d.epoch, Step: d.step, Row: p.row, Index: p.index, Bytes: p.bytes,
 		Begin: t.At(p.began), Took: time.Since(p.began), Read: p.read, Checksum: times.Checksum, Decode: times.Decode,

@@ -210,6 +210,25 @@ def test_a_bad_sample_is_marked(packed: Path, tmp_path: Path) -> None:
     assert len(mine) == 4 + len(failed)
 
 
+def test_the_parts_of_a_sample_are_its_images_and_not_those_of_a_label_that_is_one(
+    packed: Path, tmp_path: Path
+) -> None:
+    with hr.Dataset(packed) as dataset, hr.Writer(tmp_path / "set") as writer:
+        for number in range(8):
+            image = bytes(dataset.read(number))
+            writer.add(image, label=0, target=image)
+    labels = {"target": hr.transforms.Image()}
+    with hr.Loader(tmp_path / "set", 4, transform=CROP, labels=labels, output="numpy") as loader:
+        loader.trace(tmp_path / "run.json")
+        loader.set_epoch(5)
+        for _ in loader:
+            pass
+    mine = [e for e in spans(read(tmp_path / "run.json")) if e["args"]["epoch"] == 5]
+    # Of the label, which is of the index, no checksum is compared.
+    for part in ("sample", "checksum", "decode"):
+        assert sum(e["name"] == part for e in mine) == 8
+
+
 PROGRAM = """
 import sys
 import headrace as hr
