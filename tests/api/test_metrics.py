@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import headrace as hr
 from headrace import metrics
+from headrace._engine import _lib, living
 
 CROP = [hr.transforms.RandomResizedCrop(32)]
 PAGE = Path(__file__).parents[2] / "docs/doctor.md"
@@ -39,6 +42,37 @@ def test_bytes_and_seek_points_of_what_was_decoded_are_counted(packed: Path) -> 
     assert found["images_with_seek_points"] >= with_points
     if with_points in (0, 24):
         assert found["images_with_seek_points"] == found["images_decoded"] * with_points // 24
+
+
+def test_a_thread_reads_all_loaders_while_another_opens_and_closes_some() -> None:
+    over, failures = threading.Event(), []
+
+    def read() -> None:
+        try:
+            for _ in range(5):
+                metrics.collect()
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            over.set()
+
+    def opened() -> _lib.Handle:
+        handle = _lib.Handle()  # closed at once: what is looked at is the list of them
+        handle.close()
+        living.add(handle)
+        return handle
+
+    kept = [opened() for _ in range(500)]
+    reader, interval = threading.Thread(target=read), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        reader.start()
+        while not over.is_set():
+            kept.append(opened())
+    finally:
+        reader.join()
+        sys.setswitchinterval(interval)
+    assert not failures
 
 
 def test_prometheus_reads_every_loader_until_it_is_closed(packed: Path) -> None:

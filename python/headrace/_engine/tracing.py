@@ -99,5 +99,5 @@ def note(kind: int, handle: int, epoch: int, step: int, began: int) -> None:
 
 def _end_all() -> None:
     if not _lib.came_by_fork():
-        for handle in _traced:
+        for handle in list(_traced):  # other threads may end theirs meanwhile
             _lib.library().hr_trace(handle, None, 0, None)
