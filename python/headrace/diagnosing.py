@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace import __version__
 from headrace._doctor import (
+    ages,
     bounded,
     choosing,
     decoding,
@@ -94,6 +96,8 @@ def doctor(
 
         words.refuse_with("source", "a loader, whose dataset")
 
+        if isinstance(source, str | Dataset) or not hasattr(source, "__iter__"):
+            raise arguments.refuse_type("source", source, "a loader, beside a step")
         return stepping.diagnose(source, arguments.callback("step", step), asked_rate, seconds)
     if not isinstance(source, Dataset | str | os.PathLike | list | tuple):
         raise ArgumentError(
@@ -162,6 +166,7 @@ def _measured(
     facts["file_system"] = machine.file_system(places[0].path) if places else ""
     read = storage.measure(places, seconds * 0.3) if places else _NOTHING
     facts["storage"] = {**read, "cached_share": share}
+    facts["index"] = ages.look(dataset, __version__)
     # Behind the measurement of what is cold: the first bytes of files may be read for it.
     facts["images"] = images.look(dataset, places, seconds * 0.1, read["at_once"])
     size = facts["images"]["image_bytes"]
@@ -185,6 +190,7 @@ def _measured(
         "loader": every["images_per_second"],
         "threads": every["threads"],
         "images": facts["images"],
+        "index": facts["index"],
         "machine": facts["machine"],
         "file_system": facts["file_system"],
         "side": facts["side"],

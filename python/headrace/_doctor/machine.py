@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,17 @@ def look() -> dict[str, Any]:
     allowed = os.sched_getaffinity(0)
     siblings = {_siblings(core) for core in allowed}
     whole = os.cpu_count() or len(allowed)
-    memory = _memory()
+    memory, granted = _memory(), quota()
     huge = _text("/sys/kernel/mm/transparent_hugepage/enabled")
     return {
         "cores_allowed": len(allowed),
         "cores_of_machine": whole,
         "physical_cores_allowed": len(siblings),
         "physical_cores": len({_siblings(core) for core in range(whole)}),
-        "cpu_quota": quota(),
+        "cpu_quota": granted,
+        "cores_usable": min(len(allowed), granted or len(allowed)),
         "ranks_here": _ranks(),
+        "ranks_unsaid": ranks_unsaid(os.environ),
         "load": os.getloadavg()[0],
         "memory_available": memory.get("MemAvailable"),
         "swap_used": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
@@ -77,6 +80,27 @@ def _ranks() -> int:
     return int(text) if text.isdigit() and int(text) else 1
 
 
+# How many ranks a machine has, by those who start them; and which of them this is.
+_LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
+_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+
+
+def ranks_unsaid(environment: Mapping[str, str]) -> str | None:
+    """The variable that tells of several ranks on this machine, where LOCAL_WORLD_SIZE does not.
+
+    It is what the engine divides the cores by, and torchrun sets it; other ways to start ranks do
+    not, and then each takes threads for all cores.
+    """
+    if environment.get("LOCAL_WORLD_SIZE", "").isdigit():
+        return None
+    for names, least in ((_LOCAL_SIZES, 2), (_LOCAL_RANKS, 1)):
+        for name in names:
+            text = environment.get(name, "")
+            if text.isdigit() and int(text) >= least:
+                return f"{name}={text}"
+    return None
+
+
 def _memory() -> dict[str, int]:
     """Bytes, by the names of /proc/meminfo."""
     found = {}
@@ -93,7 +117,7 @@ def _shared_memory() -> int | None:
         found = os.statvfs("/dev/shm")
     except OSError:
         return None
-    return found.f_blocks * found.f_frsize
+    return found.f_bavail * found.f_frsize
 
 
 def file_system(path: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from headrace._doctor import machine
 from headrace._doctor.report import size, table
 
-_LITTLE_SHM = 1 << 30
 _LITTLE_MEMORY = 2 << 30
 
 
@@ -70,7 +69,8 @@ def notes(facts: dict[str, Any]) -> list[str]:
     return [
         *_of_images(facts["images"], facts["file_system"], facts["side"]),
         *_of_damage(facts["decoding"]["all"]["replaced"]),
-        *_of_machine(facts["machine"]),
+        *of_index(facts["index"]),
+        *of_machine(facts["machine"], facts["decoding"]["all"]["threads"]),
         *([facts["storage"]["why"]] if facts["storage"]["why"] else []),
         "the copy to a GPU and the training were not measured: doctor(loader, step) runs the step",
     ]
@@ -103,9 +103,60 @@ def _of_images(images: dict[str, Any], file_system: str, side: int) -> list[str]
     return said
 
 
-def _of_machine(found: dict[str, Any]) -> list[str]:
+def of_index(index: dict[str, Any]) -> list[str]:
+    """Of an index that is older than this version, or than what it is of."""
+    said, again = [], "headrace index writes it anew" if index["in_place"] else "pack it again"
+    if index["written_by"]:
+        said.append(f"the index is of {index['written_by']}, an older version: {again}")
+    if index["changed"]:
+        said.append(
+            f"{index['changed']} has changed since the index was written: new files are not in "
+            "it, headrace index writes it anew"
+        )
+    return said
+
+
+def of_workers(found: dict[str, Any], workers: int, wanted: int) -> list[str]:
+    """Of torch's ``DataLoader`` with worker processes, whose batches in flight take shared memory.
+
+    Args:
+        wanted: bytes of the batches that its workers make ahead.
+    """
+    said = []
+    if workers > found["cores_usable"]:
+        said.append(
+            f"{workers} worker processes share {found['cores_usable']:g} cores: more of them are "
+            "slower"
+        )
+    shared = found["shared_memory"]
+    if workers and shared is not None and shared < wanted:
+        said.append(
+            f"/dev/shm has {size(shared)} left, and the batches that {workers} workers make ahead "
+            f"take {size(wanted)}"
+        )
+    return said
+
+
+def of_machine(found: dict[str, Any], threads: int) -> list[str]:
+    """What of the machine costs.
+
+    Args:
+        threads: that decode in this process; 0: nobody knows.
+    """
     said = []
     allowed, whole = found["cores_allowed"], found["cores_of_machine"]
+    if threads > found["cores_usable"] + 0.5:
+        said.append(f"{threads} threads decode, and {found['cores_usable']:g} cores are granted")
+    if found["ranks_unsaid"]:
+        said.append(
+            f"{found['ranks_unsaid']} tells of several ranks on this machine, but LOCAL_WORLD_SIZE "
+            "is not set: each rank takes threads for all cores"
+        )
+    if found["huge_pages"] == "never":
+        said.append(
+            "transparent huge pages are off (never): batches lie in pages of 4 kB, and touching "
+            "new ones costs more"
+        )
     if allowed < whole:
         said.append(f"this process may use {allowed} of {whole} cores")
     if found["cpu_quota"] is not None:
@@ -123,7 +174,4 @@ def _of_machine(found: dict[str, Any]) -> list[str]:
     available = found["memory_available"]
     if available is not None and available < _LITTLE_MEMORY:
         said.append(f"only {size(available)} of memory are left")
-    shared = found["shared_memory"]
-    if shared is not None and shared < _LITTLE_SHM:
-        said.append(f"/dev/shm has {size(shared)}, which torch's worker processes need")
     return said

@@ -5,17 +5,16 @@ What the second is faster than the first, data costs; the third says what the lo
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from headrace._doctor import sentences, verdict
+from headrace._doctor import machine, rerun, sentences, verdict
 from headrace._doctor.report import Diagnosis
-from headrace.errors import ArgumentError, HeadraceError, UnsupportedError
+from headrace.errors import ArgumentError, HeadraceError
 
 # A training that waits for less of its time than this is not held up by its data.
 _LEAST_WAIT = 0.05
@@ -32,11 +31,18 @@ def samples(batch: Any) -> int:
     if shape is not None and len(shape):
         return int(shape[0])
     parts = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(batch, tuple | list) and batch and all(map(_is_image, batch)):
+        return len(batch)  # of sizes of their own, as detection has them
     if isinstance(batch, tuple | list | dict):
         for part in parts:
             if found := samples(part):
                 return found
     return 0
+
+
+def _is_image(part: Any) -> bool:
+    shape: Sequence[int] = getattr(part, "shape", ())
+    return len(shape) == 3 and shape[0] in (1, 3, 4)
 
 
 class _Batches:
@@ -45,14 +51,23 @@ class _Batches:
     def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._epoch: Iterator[Any] = iter(loader)
+        self._taken = 0
 
     def take(self) -> Any:
         for _ in range(2):
             try:
-                return next(self._epoch)
+                batch = next(self._epoch)
             except StopIteration:
                 self._epoch = iter(self._loader)
-        raise ArgumentError("the loader yields no batch")
+                continue
+            self._taken += 1
+            return batch
+        if not self._taken:
+            raise ArgumentError("the loader yields no batch")
+        raise ArgumentError(
+            f"the loader ended after {self._taken:,} batches and does not begin again (expected a "
+            "loader, and not its iterator)"
+        )
 
 
 def _settled() -> None:
@@ -69,15 +84,16 @@ class _Phase:
         self._loader, self._before = loader, _stats(loader)
         self.samples, self.waited, self.worked = 0, 0.0, 0.0
         self.spent: dict[str, float] = {}
-        self._began = time.perf_counter()
-        self.took = 0.0
+        self._began, self._used = time.perf_counter(), time.process_time()
+        self.took = self.cpu_s = 0.0
 
     def end(self) -> None:
         self.took = time.perf_counter() - self._began
+        self.cpu_s = (time.process_time() - self._used) / max(self.samples, 1)  # an image
         after = _stats(self._loader)
         for name, value in after.items():
             if isinstance(value, int | float) and name in self._before:
-                self.spent[name] = value - self._before[name]
+                self.spent[name] = max(value - self._before[name], 0.0)
         self.spent["threads"] = after.get("threads", 0)
 
     @property
@@ -85,12 +101,32 @@ class _Phase:
         return self.samples / max(self.took, 1e-9)
 
 
+class _Bound(NamedTuple):
+    """Cores that step and loader share, and the seconds of them that each takes for an image.
+
+    A loader and a step that are measured apart have had all cores, each of them.
+    """
+
+    cores: float
+    step_s: float
+    loader_s: float
+
+    def of(self, rate: float, loader_s: float | None = None) -> float:
+        """A rate, or what the cores allow of it."""
+        each = self.step_s + (self.loader_s if loader_s is None else loader_s)
+        return min(rate, self.cores / max(each, 1e-9))
+
+
 def _stats(loader: Any) -> dict[str, Any]:
+    """What the engine measured of its batches; empty where nobody says."""
     stats = getattr(loader, "stats", None)
     if callable(stats):
         found = stats()
         if isinstance(found, dict) and "decoding_s" in found:
             return found
+    engines = getattr(getattr(loader, "_engines", None), "stats", None)
+    if callable(engines) and (several := engines()):  # a headrace.DataLoader's
+        return dict(max(several, key=lambda one: one["images_decoded"]))
     return {}
 
 
@@ -99,7 +135,8 @@ def _real(
 ) -> tuple[_Phase, Any, int]:
     """The training itself; also its largest batch, and how many batches the step has kept."""
     phase, end = _Phase(loader), time.perf_counter() + seconds
-    seen: list[weakref.ref[Any]] = []
+    seen: dict[int, weakref.ref[Any]] = {}
+    again = False  # batches that come twice are the loader's to keep
     largest: Any = None
     while True:
         began = time.perf_counter()
@@ -114,12 +151,15 @@ def _real(
         phase.waited += waited - began
         phase.worked += worked - waited
         with suppress(TypeError):  # of what nobody can refer to weakly
-            seen.append(weakref.ref(_first(batch)))
+            first = _first(batch)
+            again |= id(first) in seen and seen[id(first)]() is first
+            seen[id(first)] = weakref.ref(first)
+            del first
         if worked >= end:
             break
     phase.end()
     del batch
-    return phase, largest, sum(one() is not None for one in seen)
+    return phase, largest, 0 if again else sum(one() is not None for one in seen.values())
 
 
 def _first(batch: Any) -> Any:
@@ -171,12 +211,14 @@ def diagnose(
     if not samples(batch):
         raise ArgumentError("loader yields batches in which no part has samples (a shape)")
     repeated = _repeated(loader, batch, step, seconds * 0.2)
+    others = machine.Others()
     alone = _alone(loader, batches, seconds * 0.25)
+    facts = machine.look() | others.end()
     del batches
     if place is not None:
         loader.load_state_dict(place)
     share = real.waited / max(real.waited + real.worked, 1e-9)
-    cause = _cause(alone)
+    cause = _cause(alone, facts["cores_usable"])
     stages: dict[str, float | None] = dict.fromkeys(verdict.STAGES)
     stages["training"], stages[cause] = repeated.rate, alone.rate
     if cause == "storage" and alone.spent.get("decoding_s"):
@@ -190,8 +232,16 @@ def diagnose(
         "waiting_share": share,
         "waiting_for": {cause: share},
         "batches_kept": kept,
+        "machine": facts,
     }
-    found, notes = _remedies(loader, stages, limit, cause, real.rate, kept, seconds)
+    free = max(facts["cores_usable"] - (facts["cores_others"] or 0.0), 0.5)
+    bound = _Bound(free, repeated.cpu_s, alone.cpu_s)
+    found, notes = _remedies(loader, stages, limit, bound, real.rate, kept, seconds, facts)
+    notes += sentences.of_machine(facts, int(alone.spent["threads"]))
+    if _is_torchs(loader):
+        workers = int(getattr(loader, "num_workers", 0))
+        ahead = workers * int(getattr(loader, "prefetch_factor", None) or 2)
+        notes += sentences.of_workers(facts, workers, ahead * _bytes(batch))
     if rate is not None and real.rate >= rate:
         limit, found = "none", []
     answer = {
@@ -204,6 +254,17 @@ def diagnose(
     return Diagnosis(answer, [*sentences.lines(answer)])
 
 
+def _is_torchs(loader: Any) -> bool:
+    return type(loader).__module__.startswith("torch.utils.data")
+
+
+def _bytes(batch: Any) -> int:
+    """Bytes of a batch's tensors and arrays."""
+    if isinstance(batch, tuple | list | dict):
+        return sum(map(_bytes, batch.values() if isinstance(batch, dict) else batch))
+    return int(getattr(batch, "nbytes", 0))
+
+
 def _has_state(loader: Any) -> bool:
     return all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
 
@@ -214,7 +275,7 @@ def _decoding(alone: _Phase) -> float:
     return alone.spent["threads"] * decoded / max(spent, 1e-9)
 
 
-def _cause(alone: _Phase) -> str:
+def _cause(alone: _Phase, cores: float) -> str:
     """What the loader alone waits for: where its threads' time goes."""
     spent = alone.spent
     if "decoding_s" not in spent:
@@ -222,7 +283,9 @@ def _cause(alone: _Phase) -> str:
     whole = max(spent["threads"] * alone.took, 1e-9)
     reading = spent["reading_s"] / max(spent["images_decoded"], 1.0)
     bytes_ = spent["waiting_for_bytes_s"]
-    if reading > _SLOW_READ and not bytes_:
+    # A thread among more than there are cores waits for one of these in the midst of a read.
+    crowd = max(spent["threads"] / cores, 1.0)
+    if reading > _SLOW_READ * crowd and not bytes_:
         bytes_ = spent["reading_s"]
     if bytes_ > 0.3 * whole:
         return "storage"
@@ -243,10 +306,11 @@ def _remedies(
     loader: Any,
     stages: dict[str, float | None],
     limit: str,
-    cause: str,
+    bound: _Bound,
     real: float,
     kept: int,
     seconds: float,
+    facts: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[str]]:
     found: list[dict[str, Any] | None] = []
     expected, notes = verdict.limit(stages, None)[1], []
@@ -265,15 +329,18 @@ def _remedies(
             f"with its data always there the step makes {training:,.0f} images/s; headrace doctor "
             "tries what the dataset itself allows"
         )
-    threads, allowed = _stats(loader).get("threads", 0), len(os.sched_getaffinity(0))
-    if limit == "decoding" and 0 < threads < allowed:
-        rate = min((stages["decoding"] or 0.0) * allowed / threads, training)
-        text = f"num_threads={allowed}: the loader has {threads}"
-        found.append(_from(real, rate, text, False))
+    threads, allowed = _stats(loader).get("threads", 0), int(facts["cores_usable"])
+    if limit == "decoding" and threads not in (0, allowed):
+        times = rerun.gain(loader, threads, allowed, seconds * 0.15)
+        if times is not None:
+            rate = bound.of(min((stages["decoding"] or 0.0) * times, training))
+            text = f"num_threads={allowed}: the loader has {threads}"
+            found.append(_from(real, rate, text, True))
     swapped, why = _swapped(loader, seconds * 0.1)
-    if swapped:
+    if swapped is not None:
         text = "from headrace import DataLoader, in the place of torch's"
-        found.append(_from(real, min(swapped, training), text, True))
+        rate = bound.of(min(swapped.rate, training), swapped.cpu_s)
+        found.append(_from(real, rate, text, True))
     if why:
         notes.append(why)
     if not _stats(loader):
@@ -286,9 +353,9 @@ def _from(real: float, rate: float, text: str, measured: bool) -> dict[str, Any]
     return verdict.remedy(text, {"training": real}, {"training": rate}, measured)
 
 
-def _swapped(loader: Any, seconds: float) -> tuple[float | None, str]:
-    """Images a second of Headrace's ``DataLoader`` in the place of torch's, where it is that."""
-    if not type(loader).__module__.startswith("torch.utils.data"):
+def _swapped(loader: Any, seconds: float) -> tuple[_Phase | None, str]:
+    """Headrace's ``DataLoader`` alone in the place of torch's, where it is that."""
+    if not _is_torchs(loader):
         return None, ""
     from headrace._torch.kind import attributes
     from headrace.dataloader import DataLoader
@@ -296,8 +363,8 @@ def _swapped(loader: Any, seconds: float) -> tuple[float | None, str]:
     try:
         made: Any = DataLoader(**attributes(loader.__dict__))
         try:
-            return _alone(made, _Batches(made), max(seconds, 1.0)).rate, ""
+            return _alone(made, _Batches(made), max(seconds, 1.0)), ""
         finally:
             made.close()
-    except (HeadraceError, UnsupportedError) as failure:
+    except HeadraceError as failure:
         return None, f"Headrace's DataLoader was not tried in its place: {failure}"

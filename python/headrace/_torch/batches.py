@@ -114,6 +114,12 @@ class Engine:
             return None
         return tracing.begin(self._handle, path)
 
+    def stats(self) -> dict[str, Any]:
+        """As ``Loader.stats``; empty where it is not open."""
+        if self._handle is None or not self._handle.close.alive:
+            return {}
+        return dict(_lib.info("hr_loader_info", self._handle.value)["stats"])
+
     def note(self, kind: int, number: int, began: int) -> None:
         """Adds to the trace, where one is written, what was done with a batch since ``began``."""
         if self._arrivals is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 from headrace._torch.batches import Engine
 from headrace._torch.pool import Pool
@@ -57,6 +58,11 @@ class Engines:
         for engine in [one for one in self._alive if isinstance(one, Engine)]:
             name = engine.trace(path) or name
         return name
+
+    def stats(self) -> list[dict[str, Any]]:
+        """What each of the engine's loaders measured that are open."""
+        found = [one.stats() for one in self._alive if isinstance(one, Engine)]
+        return [stats for stats in found if stats]
 
     def close(self) -> None:
         """Stops the threads; the next ``take`` starts new ones."""

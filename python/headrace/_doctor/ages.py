@@ -1,0 +1,52 @@
+"""Whether a dataset's index is older than this version, or than what it is of."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from headrace.dataset import Dataset
+from headrace.errors import one_line
+
+_FOLDERS = 1000  # class folders that are looked at
+
+
+def look(dataset: Dataset, version: str) -> dict[str, Any]:
+    """Of a dataset with an index.
+
+    Args:
+        version: of Headrace, now.
+
+    Returns:
+        ``written_by``: "headrace 0.0.9" where that is older, else None; ``changed``: a folder that
+        files came to or went from since, else None; ``in_place``: whether the index is of files
+        that lie where they are.
+    """
+    kind, info = dataset.kind, dataset.info
+    found: dict[str, Any] = {"written_by": None, "changed": None, "in_place": kind != "packed"}
+    writer = str(info.get("created_by") or "").strip()
+    if writer and _number(writer) < _number(version):
+        found["written_by"] = one_line(writer)
+    if kind == "indexed" and not dataset.away:
+        found["changed"] = _changed(Path(info["path"]))
+    return found
+
+
+def _number(text: str) -> tuple[int, ...]:
+    """The numbers of a version, behind the program's name."""
+    parts = text.split()[-1].split(".")[:3]
+    return tuple(int(part) if part.isdigit() else 0 for part in parts)
+
+
+def _changed(folder: Path) -> str | None:
+    try:
+        written = (folder / "headrace.json").stat().st_mtime_ns
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, _FOLDERS):
+                if entry.is_dir() and entry.stat().st_mtime_ns > written:
+                    return one_line(entry.path)
+    except OSError:  # an index elsewhere
+        pass
+    return None
