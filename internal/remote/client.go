@@ -5,9 +5,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/http/httpproxy"
 
 	"github.com/headrace/headrace/internal/environment"
 	"github.com/headrace/headrace/internal/fault"
@@ -81,8 +84,10 @@ func (c *client) store(scheme string) (store, error) {
 // HTTP/2, whose one connection and its windows bound the rate, and bytes come as they are stored.
 func newTransport(s Storage) *http.Transport {
 	total := s.patience()
+	// Of the environment now: http.ProxyFromEnvironment knows that of its first call alone.
+	proxy := httpproxy.FromEnvironment().ProxyFunc()
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+		Proxy:                  func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
 		DialContext:            (&net.Dialer{Timeout: total / 6, KeepAlive: 15 * time.Second, Control: refuseLinkLocal}).DialContext,
 		TLSHandshakeTimeout:    total / 6,
 		ResponseHeaderTimeout:  total / attemptPart,

@@ -81,6 +81,16 @@ def test_every_batch_is_that_of_the_dataset_on_disk(root: Path, store: Store, or
     assert epochs(store.url("train.hr"), **options) == epochs(root / "train.hr", **options)
 
 
+def test_a_proxy_that_the_program_names_behind_its_first_request_is_asked(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hr.Dataset(store.url("train.hr")) as dataset:
+        fingerprint = dataset.fingerprint
+    monkeypatch.setenv("HTTP_PROXY", store.url(""))
+    with hr.Dataset("http://photographs.invalid/train.hr") as dataset:
+        assert dataset.fingerprint == fingerprint
+
+
 def test_neighbours_are_fetched_together_and_each_byte_once(root: Path, store: Store) -> None:
     with hr.Dataset(store.url("train.hr")) as dataset, loader(dataset) as made:
         bytes_ = dataset.info["bytes"]
