@@ -244,6 +244,18 @@ def test_a_step_that_sleeps_is_the_limit_and_the_loader_goes_on_where_it_stood(
     assert found.measured["waiting_share"] < 0.05
 
 
+def test_a_loader_goes_on_where_it_stood_also_where_the_step_fails(packed: Path) -> None:
+    def step(batch: Any) -> None:
+        raise RuntimeError("the step's own")
+
+    with hr.Loader(packed, 4, transform=CROP, output="numpy") as loader:
+        next(iter(loader))
+        stood = loader.state_dict()
+        with pytest.raises(RuntimeError, match="the step's own"):
+            hr.doctor(loader, step, seconds=1)
+        assert loader.state_dict() == stood
+
+
 def test_a_loader_whose_own_code_sleeps_is_the_limit(packed: Path) -> None:
     def late(batch: Any) -> Any:
         time.sleep(0.1)

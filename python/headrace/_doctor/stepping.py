@@ -194,15 +194,16 @@ def _alone(loader: Any, batches: _Batches, seconds: float) -> _Phase:
     return phase
 
 
-def diagnose(
-    loader: Any, step: Callable[[Any], Any], rate: float | None, seconds: float
-) -> Diagnosis:
-    """Runs the step and the loader, together and apart; ``headrace.doctor`` says what it answers.
+class _Seen(NamedTuple):
+    real: _Phase  # the training
+    repeated: _Phase  # the step alone
+    alone: _Phase  # the loader alone
+    kept: int  # batches that the training holds
+    batch_bytes: int
+    facts: dict[str, Any]  # of the machine
 
-    The step is the user's and really trains. The loader goes on behind it from where it stood, if
-    it can say where that is.
-    """
-    place = loader.state_dict() if _has_state(loader) else None
+
+def _measured(loader: Any, step: Callable[[Any], Any], seconds: float) -> _Seen:
     batches = _Batches(loader)
     for _ in range(_WARM_UP):
         step(batches.take())
@@ -214,9 +215,24 @@ def diagnose(
     others = machine.Others()
     alone = _alone(loader, batches, seconds * 0.25)
     facts = machine.look() | others.end()
-    del batches
-    if place is not None:
-        loader.load_state_dict(place)
+    return _Seen(real, repeated, alone, kept, _bytes(batch), facts)
+
+
+def diagnose(
+    loader: Any, step: Callable[[Any], Any], rate: float | None, seconds: float
+) -> Diagnosis:
+    """Runs the step and the loader, together and apart; ``headrace.doctor`` says what it answers.
+
+    The step is the user's and really trains. The loader goes on behind it from where it stood, if
+    it can say where that is.
+    """
+    place = loader.state_dict() if _has_state(loader) else None
+    try:
+        seen = _measured(loader, step, seconds)
+    finally:  # the step may fail, and a program may try another one
+        if place is not None:
+            loader.load_state_dict(place)
+    real, repeated, alone, kept, facts = seen.real, seen.repeated, seen.alone, seen.kept, seen.facts
     share = real.waited / max(real.waited + real.worked, 1e-9)
     cause = _cause(alone, facts["cores_usable"])
     stages: dict[str, float | None] = dict.fromkeys(verdict.STAGES)
@@ -241,7 +257,7 @@ def diagnose(
     if _is_torchs(loader):
         workers = int(getattr(loader, "num_workers", 0))
         ahead = workers * int(getattr(loader, "prefetch_factor", None) or 2)
-        notes += sentences.of_workers(facts, workers, ahead * _bytes(batch))
+        notes += sentences.of_workers(facts, workers, ahead * seen.batch_bytes)
     if rate is not None and real.rate >= rate:
         limit, found = "none", []
     answer = {
