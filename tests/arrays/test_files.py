@@ -253,6 +253,12 @@ def test_a_label_that_is_no_class_of_cifars_is_an_error_of_its_record(tmp_path):
     with pytest.raises(errors.BadFileError, match="record 2: bad: the label is 10") as raised:
         hr.Dataset(path)
     assert raised.value.record == 2
+    (tmp_path / "data_batch_5.bin").write_bytes(data)
+    with pytest.raises(errors.BadFileError) as raised:
+        hr.Dataset(tmp_path, split="train")
+    # The others have 12, 12, 11 and 11.
+    assert raised.value.record == 12 + 12 + 11 + 11 + 2
+    assert raised.value.file == str(tmp_path / "data_batch_5.bin")
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "pt"])

@@ -183,7 +183,8 @@ def read_cifar(
     if values.max() >= limit:
         record = int(np.argmax(values >= limit))
         text = f"the label is {values[record]} (expected 0 to {limit - 1})"
-        raise bad(given[0], text, record)
+        ends = np.cumsum([len(part) for part in labels])
+        raise bad(given[int(np.searchsorted(ends, record, "right"))], text, record)
     axes = Axes(len(values), 32, 32, 3, step, (32, 1, 1024))
     found: dict[str, Any] = {
         "array": {**axes.config(stretches), "files": given},
