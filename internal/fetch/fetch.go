@@ -30,6 +30,7 @@ type Want struct {
 	Took  time.Duration // the request; zero for those that shared it with another
 
 	state  state
+	turn   int64 // its place among all that were added
 	passed bool  // all before it were requested
 	at     int64 // in the arena
 	own    mmap.Buffer
@@ -74,8 +75,9 @@ type Fetcher struct {
 
 	mu       sync.Mutex
 	arena    arena
-	direct   int64   // bytes that Direct reads count with
-	order    []*Want // as added, from the first that is still to be requested
+	direct   int64 // bytes that Direct reads count with
+	order    []due // as added, from the first that is still to be requested
+	turns    int64 // so many were added
 	beside   map[Source][]*Want
 	early    int64 // bytes of Wants that were requested before their turn
 	before   int   // Wants behind which the first of order stands, and that are not given back
@@ -90,6 +92,15 @@ type Fetcher struct {
 	group  sync.WaitGroup
 }
 
+// due is a Want's turn. One that was requested before it may be given back and added again meanwhile: its
+// turn is another one then.
+type due struct {
+	want *Want
+	turn int64
+}
+
+func (d due) is(s state) bool { return d.want.turn == d.turn && d.want.state == s }
+
 // New makes a Fetcher that has neither memory nor a goroutine before the first Want.
 func New(o Options) *Fetcher {
 	f := &Fetcher{options: o, beside: make(map[Source][]*Want), link: link{limit: min(firstRequests, o.Requests), most: o.Requests, retries: o.Retries}}
@@ -101,8 +112,9 @@ func New(o Options) *Fetcher {
 func (f *Fetcher) Add(w *Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.Bytes, w.Err, w.Took, w.state, w.passed, w.where = nil, nil, 0, pending, false, nowhere
-	f.order = append(f.order, w)
+	f.turns++
+	w.Bytes, w.Err, w.Took, w.state, w.turn, w.passed, w.where = nil, nil, 0, pending, f.turns, false, nowhere
+	f.order = append(f.order, due{w, w.turn})
 	if w.Direct == nil {
 		list := f.beside[w.Source]
 		i, _ := slices.BinarySearchFunc(list, w, byOffset)
@@ -149,13 +161,13 @@ func (f *Fetcher) Drop() []*Want {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var dropped []*Want
-	for _, w := range f.order {
-		switch w.state {
-		case pending:
-			w.state = idle
-			dropped = append(dropped, w)
-		case taken: // requested before its turn, which will not come
-			f.pass(w)
+	for _, d := range f.order {
+		switch {
+		case d.is(pending):
+			d.want.state = idle
+			dropped = append(dropped, d.want)
+		case d.is(taken): // requested before its turn, which will not come
+			f.pass(d.want)
 		}
 	}
 	f.order = nil
@@ -205,11 +217,11 @@ func (f *Fetcher) pass(w *Want) {
 // request sends requests while there is room, with the lock held.
 func (f *Fetcher) request() {
 	for !f.closed {
-		for len(f.order) > 0 && f.order[0].state != pending {
-			if f.order[0].state == taken {
-				f.pass(f.order[0])
+		for len(f.order) > 0 && !f.order[0].is(pending) {
+			if f.order[0].is(taken) {
+				f.pass(f.order[0].want)
 			}
-			f.order[0] = nil // the array outlives the slice
+			f.order[0].want = nil // the array outlives the slice
 			f.order = f.order[1:]
 		}
 		if len(f.order) == 0 {
@@ -219,7 +231,7 @@ func (f *Fetcher) request() {
 			f.link.bound = true
 			return
 		}
-		if !f.send(f.order[0]) {
+		if !f.send(f.order[0].want) {
 			return
 		}
 	}

@@ -158,6 +158,38 @@ func TestWhatIsDueIsReadThoughTheMemoryIsFullOfWhatIsNot(t *testing.T) {
 	}
 }
 
+func TestAWantThatIsUsedAgainWaitsForItsNewTurn(t *testing.T) {
+	f, arrived := fetching(t, Options{Bytes: 1000, Gap: 0, Request: 1 << 20})
+	first, second, fourth, last := new(object), new(object), new(object), new(object)
+	due := []*Want{{Source: first, Length: 600}, {Source: second, Length: 600}, {Source: first, Offset: 600, Length: 100}, {Source: fourth, Length: 800}}
+	for _, w := range due {
+		f.Add(w)
+	}
+	f.Request()
+	for range 2 { // the first, and the third beside it; for the second there is no room
+		holds(t, next(t, arrived))
+	}
+	early := due[2]
+	f.Free(early)
+	early.Source, early.Offset, early.Length = last, 0, 300
+	f.Add(early)
+	f.Free(due[0])
+	w := next(t, arrived)
+	require.True(t, w == due[1], "the second comes first")
+	f.Free(w)
+	// What is wanted last is not given back before this came: in its place it would be in the way.
+	w = next(t, arrived)
+	require.True(t, w == due[3], "the fourth comes next")
+	holds(t, w)
+	f.Free(w)
+	w = next(t, arrived)
+	require.True(t, w == early)
+	holds(t, w)
+	f.Free(w)
+	assert.Zero(t, f.before)
+	assert.Zero(t, f.early)
+}
+
 func TestWhatWasDroppedIsNotRequestedAndWhatIsUnderWayEnds(t *testing.T) {
 	from := &object{gate: make(chan struct{})}
 	f, arrived := fetching(t, Options{Bytes: 1 << 20, Requests: 2})
