@@ -28,7 +28,9 @@ import (
 type bucketStore struct {
 	client *client
 	// open makes a bucket; writing asks for one whose uploads are tried again by the library.
-	open    func(ctx context.Context, name string, writing bool) (*blob.Bucket, error)
+	open func(ctx context.Context, name string, writing bool) (*blob.Bucket, error)
+	// clear removes the parts of a failed upload, where the library leaves them; nil where none are left.
+	clear   func(ctx context.Context, a address, err error) error
 	opening sync.Mutex
 	buckets map[string]*blob.Bucket
 }

@@ -4,37 +4,38 @@ package remote
 
 import (
 	"context"
+	"time"
 
 	"gocloud.dev/blob"
-)
-
-// Parts of an upload: S3 takes 10,000, so that the largest object has 320 GB. As many at once as keep
-// their memory below 128 MiB.
-const (
-	partBytes   = 32 << 20
-	partsAtOnce = 4
 )
 
 type bucketUpload struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	writer *blob.Writer
+	// clear removes the parts of an upload that has failed with an error; nil where a store does that itself.
+	clear func(context.Context, error) error
 }
 
-func (s *bucketStore) create(ctx context.Context, a address) (upload, error) {
+func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload, err error) {
+	defer guard(&err)
 	b, err := s.bucket(ctx, a.host, true)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := b.NewWriter(ctx, a.path, &blob.WriterOptions{
-		BufferSize: partBytes, MaxConcurrency: partsAtOnce, ContentType: "application/octet-stream",
+		BufferSize: part, MaxConcurrency: partsAtOnce, ContentType: "application/octet-stream",
 	})
 	if err != nil {
 		cancel()
 		return nil, cloudFailure(ctx, err)
 	}
-	return &bucketUpload{ctx: ctx, cancel: cancel, writer: w}, nil
+	u := &bucketUpload{ctx: ctx, cancel: cancel, writer: w}
+	if s.clear != nil {
+		u.clear = func(ctx context.Context, err error) error { return s.clear(ctx, a, err) }
+	}
+	return u, nil
 }
 
 func (u *bucketUpload) write(p []byte) (int, error) {
@@ -47,15 +48,46 @@ func (u *bucketUpload) write(p []byte) (int, error) {
 
 func (u *bucketUpload) commit() error {
 	defer u.cancel()
-	if err := u.writer.Close(); err != nil {
-		return cloudFailure(u.ctx, err)
+	err := u.writer.Close()
+	if err == nil {
+		return nil
 	}
-	return nil
+	f := cloudFailure(u.ctx, err)
+	if u.clear != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), clearing)
+		defer cancel()
+		if u.clear(ctx, err) != nil {
+			left := *classify(f)
+			left.text += "; parts of the incomplete upload may be left"
+			return &left
+		}
+	}
+	return f
 }
 
-// abort: a writer whose context has ended does not complete, and its library removes the parts.
+// abort: a writer whose context has ended does not complete. What removes the parts must not end with it.
 func (u *bucketUpload) abort() error {
 	u.cancel()
-	u.writer.Close()
+	err := u.writer.Close()
+	if err == nil || u.clear == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), clearing)
+	defer cancel()
+	return u.clear(ctx, err)
+}
+
+// clearing bounds the removal of parts, for which Ctrl-C waits.
+const clearing = 10 * time.Second
+
+func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
+	defer guard(&err)
+	b, err := s.bucket(ctx, a.host, false)
+	if err != nil {
+		return err
+	}
+	if err := b.Delete(ctx, a.path); err != nil {
+		return cloudFailure(ctx, err)
+	}
 	return nil
 }

@@ -85,7 +85,7 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 	case status == http.StatusNotFound || status == http.StatusGone:
 		f.kind, f.inner = fault.KindIO, syscall.ENOENT
 	case status == http.StatusPreconditionFailed:
-		f.kind, f.text = fault.KindChanged, "it was replaced after it was opened: "+f.text
+		f.kind, f.text = fault.KindChanged, "it was replaced after it was opened or indexed: "+f.text
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:
 		f.again = true
 	case status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported:

@@ -144,7 +144,7 @@ func TestWhatStaysWrongIsASentenceWithAddressStatusAndAttempts(t *testing.T) {
 		"403":                       {status(403), fault.KindDenied, 1, "the server answered 403 Forbidden"},
 		"404":                       {status(404), fault.KindIO, 1, "the server answered 404 Not Found"},
 		"400":                       {status(400), fault.KindDenied, 1, "the server answered 400 Bad Request"},
-		"412":                       {status(412), fault.KindChanged, 1, "bad: cannot read it in 1 attempt: it was replaced after it was opened"},
+		"412":                       {status(412), fault.KindChanged, 1, "bad: cannot read it in 1 attempt: it was replaced after it was opened or indexed"},
 		"416":                       {part(map[string]string{"Content-Range": "bytes */77"}, 416, nil), fault.KindChanged, 1, "expected 1000 bytes, found 77"},
 		"429":                       {status(429), fault.KindUnreachable, 0, "the server answered 429 Too Many Requests"},
 		"500":                       {status(500), fault.KindUnreachable, 0, "the server answered 500 Internal Server Error"},

@@ -117,12 +117,16 @@ func (h *hubStore) nextPage(header string, entries int) (string, error) {
 	return "", nil
 }
 
-func (h *hubStore) create(context.Context, address) (upload, error) {
+func (h *hubStore) create(context.Context, address, int) (upload, error) {
 	return nil, unsupported("datasets of the hub are only read")
 }
 
+func (h *hubStore) remove(context.Context, address) error {
+	return unsupported("datasets of the hub are only read")
+}
+
 func changedVersion(expected, found string) error {
-	return &failure{kind: fault.KindChanged, text: "it was replaced after it was opened (expected version " + short(expected) + ", found " + short(found) + ")"}
+	return &failure{kind: fault.KindChanged, text: "it was replaced after it was opened or indexed (expected version " + short(expected) + ", found " + short(found) + ")"}
 }
 
 func short(text string) string { return text[:min(len(text), 100)] }

@@ -183,6 +183,6 @@ func TestTheHubRefusesInASentenceWithoutTheToken(t *testing.T) {
 		_, err := Open(t.Context(), url, hasty())
 		assert.Equal(t, fault.KindArgument, fault.KindOf(err), url)
 	}
-	_, err = Create(t.Context(), "hf://datasets/org/pets/x", hasty())
+	_, err = Create(t.Context(), "hf://datasets/org/pets/x", 0, hasty())
 	assert.Equal(t, fault.KindUnsupported, kindOf(t, err))
 }

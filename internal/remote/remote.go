@@ -13,7 +13,9 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -38,8 +40,10 @@ type store interface {
 	read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error)
 	// list calls found for each object whose address begins with that of a, page by page.
 	list(ctx context.Context, a address, found func(Entry) error) error
-	// create begins an object that is visible from its commit on.
-	create(ctx context.Context, a address) (upload, error)
+	// create begins an object that is visible from its commit on, and is sent in parts of so many bytes.
+	create(ctx context.Context, a address, part int) (upload, error)
+	// remove removes an object.
+	remove(ctx context.Context, a address) error
 }
 
 // Object is one version of an object. Its methods may be called from several goroutines.
@@ -163,7 +167,25 @@ func (o *Object) ReadAt(ctx context.Context, p []byte, offset int64) error {
 	})
 	waited := time.Since(began)
 	o.count(func(c *counter) { c.waited.Add(int64(waited)) })
+	if e := (*Error)(nil); errors.As(err, &e) && e.Status == http.StatusPreconditionFailed {
+		return o.replaced(ctx, e)
+	}
 	return err
+}
+
+// replaced adds to the error of an object that is another version now which one that is: a store that refuses says
+// that the version is not the one that was asked for, and seldom which it has.
+func (o *Object) replaced(ctx context.Context, e *Error) error {
+	one, cancel := context.WithTimeout(ctx, o.client.stall())
+	defer cancel()
+	o.count(func(c *counter) { c.requests.Add(1) })
+	size, found, err := o.store.head(one, o.address)
+	if err != nil || checkAnswer(size, found) != nil {
+		return e
+	}
+	own := *e
+	own.Text += " (expected version " + short(o.version) + ", found " + short(found) + ")"
+	return &own
 }
 
 // once is one request for a range.

@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go/logging"
 	"gocloud.dev/blob"
@@ -42,7 +45,7 @@ const payload = "UNSIGNED-PAYLOAD"
 func newS3Store(c *client) store {
 	s := &s3Store{client: c, signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
 	s.web = webStore{transport: c.web, stall: c.stall(), request: s.request, sign: s.sign, refused: s.refused, follow: stay}
-	s.bucketStore = &bucketStore{client: c, open: s.bucket}
+	s.bucketStore = &bucketStore{client: c, open: s.bucket, clear: s.clear}
 	return s
 }
 
@@ -91,13 +94,17 @@ func (s *s3Store) sdk(ctx context.Context, writing bool) (*s3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	storage := s.client.storage
 	return s3.NewFromConfig(loaded, func(o *s3.Options) {
-		o.UsePathStyle = s.client.storage.PathStyle
-		if s.client.storage.Endpoint != "" {
-			o.BaseEndpoint = aws.String(s.client.storage.Endpoint)
+		o.UsePathStyle = storage.PathStyle
+		if storage.Endpoint != "" {
+			o.BaseEndpoint = aws.String(storage.Endpoint)
 		}
-		if !writing {
-			o.Retryer = aws.NopRetryer{}
+		o.Retryer = aws.NopRetryer{}
+		if writing {
+			o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+				r.MaxAttempts, r.MaxBackoff = mostAttempts, storage.patience()/longestPart
+			})
 		}
 		o.HTTPClient = &http.Client{Transport: s.client.web, CheckRedirect: stay}
 	}), nil
@@ -110,6 +117,27 @@ func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.
 		return nil, err
 	}
 	return s3blob.OpenBucket(ctx, sdk, name, &s3blob.Options{RequestChecksumCalculation: s.config.RequestChecksumCalculation})
+}
+
+// clear removes the parts of an upload that has failed. The library does it with the upload's own context, which has
+// ended where somebody ended the upload.
+func (s *s3Store) clear(ctx context.Context, a address, err error) error {
+	var failed transfermanager.MultipartUploadError
+	if !errors.As(err, &failed) || failed.UploadID() == "" {
+		return nil
+	}
+	sdk, err := s.sdk(ctx, true)
+	if err != nil {
+		return err
+	}
+	_, err = sdk.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+		Bucket: aws.String(a.host), Key: aws.String(a.path), UploadId: aws.String(failed.UploadID()),
+	})
+	var answer interface{ HTTPStatusCode() int }
+	if errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound { // it is gone already
+		return nil
+	}
+	return err
 }
 
 // anyKey stands for a key where the SDK is asked for a bucket's address.

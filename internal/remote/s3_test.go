@@ -30,7 +30,7 @@ func s3Server(t testing.TB) (*s3test.Server, Storage) {
 // put uploads an object.
 func put(t testing.TB, url string, s Storage, data []byte) {
 	t.Helper()
-	w, err := Create(t.Context(), url, s)
+	w, err := Create(t.Context(), url, 0, s)
 	require.NoError(t, err)
 	_, err = w.Write(data)
 	require.NoError(t, err)
@@ -76,7 +76,10 @@ func TestAnObjectOfS3ThatIsReplacedIsAnErrorOfTheKindChanged(t *testing.T) {
 	put(t, "s3://photos/x", s, content(1001)[1:])
 	err = o.ReadAt(t.Context(), make([]byte, 10), 0)
 	assert.Equal(t, fault.KindChanged, kindOf(t, err))
-	assert.ErrorContains(t, err, "s3://photos/x: at byte 0: bad: cannot read it in 1 attempt: it was replaced after it was opened: the server answered 412 Precondition Failed PreconditionFailed")
+	assert.ErrorContains(t, err, "s3://photos/x: at byte 0: bad: cannot read it in 1 attempt: it was replaced after it was opened or indexed: the server answered 412 Precondition Failed PreconditionFailed")
+	now, wrong := Open(t.Context(), "s3://photos/x", s)
+	require.NoError(t, wrong)
+	assert.ErrorContains(t, err, "(expected version "+o.Version()+", found "+now.Version()+")")
 }
 
 func TestAFileThatWasPutBesideTheServerHasNoTagAndIsToldByItsDate(t *testing.T) {
@@ -103,7 +106,7 @@ func TestS3RefusesAWrongSecretAndTheSentenceHasNeither(t *testing.T) {
 		func() error { _, err := Open(t.Context(), "s3://photos/x", s); return err },
 		func() error { _, err := List(t.Context(), "s3://photos/", s); return err },
 		func() error {
-			w, err := Create(t.Context(), "s3://photos/y", s)
+			w, err := Create(t.Context(), "s3://photos/y", 0, s)
 			require.NoError(t, err)
 			w.Write([]byte("x"))
 			return w.Commit()
@@ -167,8 +170,8 @@ func TestManyReadsOfS3ShareTheirConnections(t *testing.T) {
 
 func TestNothingOfAnUploadIsVisibleBeforeItsCommitOrAfterItsAbort(t *testing.T) {
 	server, s := s3Server(t)
-	part := content(partBytes)
-	w, err := Create(t.Context(), "s3://photos/large", s)
+	part := content(usualPart)
+	w, err := Create(t.Context(), "s3://photos/large", 0, s)
 	require.NoError(t, err)
 	_, err = w.Write(append(part[:len(part):len(part)], 'x')) // one part is sent
 	require.NoError(t, err)
@@ -193,7 +196,7 @@ func TestNothingOfAnUploadIsVisibleBeforeItsCommitOrAfterItsAbort(t *testing.T) 
 		})
 		return left == 0
 	}, 20*time.Second, 20*time.Millisecond, "parts of an aborted upload")
-	w, err = Create(t.Context(), "s3://photos/large", s)
+	w, err = Create(t.Context(), "s3://photos/large", 0, s)
 	require.NoError(t, err)
 	_, err = w.Write(part)
 	require.NoError(t, err)
@@ -202,10 +205,10 @@ func TestNothingOfAnUploadIsVisibleBeforeItsCommitOrAfterItsAbort(t *testing.T) 
 	require.NoError(t, w.Commit())
 	o, err := Open(t.Context(), "s3://photos/large", s)
 	require.NoError(t, err)
-	assert.Equal(t, int64(partBytes+8), o.Size())
+	assert.Equal(t, int64(usualPart+8), o.Size())
 	p := make([]byte, 100)
-	require.NoError(t, o.ReadAt(t.Context(), p, partBytes-92))
-	assert.Equal(t, string(part[partBytes-92:])+"and more", string(p))
+	require.NoError(t, o.ReadAt(t.Context(), p, usualPart-92))
+	assert.Equal(t, string(part[usualPart-92:])+"and more", string(p))
 }
 
 func TestAPresignedAddressIsReadAndItsSignatureNeverShown(t *testing.T) {

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -26,9 +28,26 @@ type Writer struct {
 	ended  bool
 }
 
+// Parts of an upload: S3 takes 10,000, and each part that is on its way is in memory.
+const (
+	leastPart   = 8 << 20
+	usualPart   = 32 << 20
+	mostParts   = 10_000
+	partsAtOnce = 4
+)
+
+// partBytes is how long the parts of an object are that has so many bytes at most; of 0 nothing is known.
+func partBytes(most int64) int {
+	if most <= 0 {
+		return usualPart
+	}
+	return int(max(leastPart, (most/mostParts+1<<20)>>20<<20))
+}
+
 // Create begins an object, which replaces one of its name when it is committed. The context is that of
-// the whole upload; its parts are sent by the store's library, several at once, each tried again.
-func Create(ctx context.Context, url string, s Storage) (*Writer, error) {
+// the whole upload; its parts are sent by the store's library, several at once, each tried again. Most is how
+// many bytes the object will have at most, 0 where that is not known: memory is saved by it.
+func Create(ctx context.Context, url string, most int64, s Storage) (*Writer, error) {
 	followEnvironment()
 	o, err := newObject(url, s)
 	if err != nil {
@@ -36,7 +55,7 @@ func Create(ctx context.Context, url string, s Storage) (*Writer, error) {
 	}
 	w := &Writer{ctx: ctx, object: o, began: time.Now()}
 	o.count(func(c *counter) { c.requests.Add(1) })
-	if w.upload, err = o.store.create(ctx, o.address); err != nil {
+	if w.upload, err = o.store.create(ctx, o.address, partBytes(most)); err != nil {
 		return nil, w.error(err)
 	}
 	return w, nil
@@ -85,11 +104,49 @@ func (w *Writer) Abort() error {
 	}
 	w.ended = true
 	if err := w.upload.abort(); err != nil {
-		return w.error(&failure{kind: fault.KindUnreachable, text: "parts of the incomplete upload may be left: " + classify(err).text})
+		return w.error(&failure{kind: fault.KindUnreachable, text: "parts of the incomplete upload may be left"})
 	}
 	return nil
 }
 
-func (w *webStore) create(context.Context, address) (upload, error) {
+// URL is the address of the object, for texts.
+func (w *Writer) URL() string { return w.object.URL() }
+
+// Remove removes an object. One that is not there is no error.
+func Remove(ctx context.Context, url string, s Storage) error {
+	followEnvironment()
+	o, err := newObject(url, s)
+	if err != nil {
+		return err
+	}
+	return o.client.try(ctx, o.goal("remove", fault.None), 0, func(ctx context.Context) (int, error) {
+		o.count(func(c *counter) { c.requests.Add(1) })
+		err := o.store.remove(ctx, o.address)
+		if f := (*failure)(nil); errors.As(err, &f) && f.status == http.StatusNotFound {
+			err = nil
+		}
+		return 0, err
+	})
+}
+
+// Writable refuses an address where nothing can be written, before any work.
+func Writable(url string) error {
+	a, err := parse(url)
+	if err != nil {
+		return err
+	}
+	switch a.scheme {
+	case "s3", "gs", "az":
+		return nil
+	}
+	return &Error{URL: a.display(), Kind: fault.KindUnsupported, offset: fault.None,
+		Text: "cannot write there: a dataset is written to s3://, gs:// and az://; what lies at " + a.scheme + ":// is only read"}
+}
+
+func (w *webStore) create(context.Context, address, int) (upload, error) {
 	return nil, unsupported("a server of plain HTTP is only read")
+}
+
+func (w *webStore) remove(context.Context, address) error {
+	return unsupported("a server of plain HTTP is only read")
 }

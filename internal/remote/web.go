@@ -131,7 +131,7 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 }
 
 func changedSize(expected, found int64) error {
-	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened (expected %d bytes, found %d)", expected, found)}
+	return &failure{kind: fault.KindChanged, text: fmt.Sprintf("it was replaced after it was opened or indexed (expected %d bytes, found %d)", expected, found)}
 }
 
 // fill fills p from a body, and stops its request where nothing comes for so long: a slow answer is no
