@@ -1,0 +1,154 @@
+// Package tape reads an object of a store from front to back for readers that make many small reads, some of
+// them at once: in pieces, of which the next ones are asked for before they are wanted. It knows nothing of what
+// the bytes mean.
+package tape
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+const (
+	pieceBytes = 4 << 20
+	mostAhead  = 8  // pieces asked for behind the one that is read
+	mostHeld   = 16 // pieces in memory, those on their way included: 64 MiB
+)
+
+// Source is an object of a store.
+type Source interface {
+	Size() int64
+	ReadAt(ctx context.Context, to []byte, offset int64) error
+}
+
+// Tape is an object that is read. It may be used by several goroutines, whose places should lie close together.
+type Tape struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	source Source
+
+	mu      sync.Mutex
+	pieces  map[int64]*piece
+	clock   int64
+	running sync.WaitGroup
+}
+
+type piece struct {
+	done chan struct{} // closed when data and err are there
+	data []byte
+	err  error
+	used int64 // by the clock
+}
+
+// New begins to read nothing yet. What is read later ends with the context, or with Close.
+func New(ctx context.Context, source Source) *Tape {
+	t := &Tape{source: source, pieces: make(map[int64]*piece)}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	return t
+}
+
+// Close ends all reads and waits for them.
+func (t *Tape) Close() error {
+	t.cancel()
+	t.running.Wait()
+	return nil
+}
+
+// Forget lets go of what is in memory. Who reads on fetches it anew.
+func (t *Tape) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.pieces) > 0 && t.drop() {
+	}
+}
+
+// ReadAt is io.ReaderAt's.
+func (t *Tape) ReadAt(to []byte, offset int64) (int, error) {
+	size := t.source.Size()
+	if offset < 0 || offset > size {
+		return 0, io.EOF
+	}
+	done := 0
+	for done < len(to) {
+		at := offset + int64(done)
+		if at >= size {
+			return done, io.EOF
+		}
+		p := t.get(at / pieceBytes)
+		select {
+		case <-p.done:
+		case <-t.ctx.Done():
+			return done, t.ctx.Err()
+		}
+		if p.err != nil {
+			return done, p.err
+		}
+		done += copy(to[done:], p.data[at%pieceBytes:])
+	}
+	return done, nil
+}
+
+// get is a piece that was asked for, now or before. Whoever comes from the piece before it goes on, so those
+// behind it are asked for, too.
+func (t *Tape) get(number int64) *piece {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.begin(number)
+	if t.pieces[number-1] != nil {
+		last := (t.source.Size() - 1) / pieceBytes
+		for n := number + 1; n <= min(number+mostAhead, last); n++ {
+			t.begin(n)
+		}
+	}
+	t.clock++
+	p.used = t.clock
+	return p
+}
+
+// begin asks for a piece, with the lock held. A piece that failed is asked for anew.
+func (t *Tape) begin(number int64) *piece {
+	if p := t.pieces[number]; p != nil && !p.failed() {
+		return p
+	}
+	for len(t.pieces) >= mostHeld && t.drop() {
+	}
+	t.clock++
+	p := &piece{done: make(chan struct{}), used: t.clock}
+	t.pieces[number] = p
+	t.running.Go(func() {
+		defer close(p.done)
+		data := make([]byte, min(pieceBytes, t.source.Size()-number*pieceBytes))
+		if p.err = t.source.ReadAt(t.ctx, data, number*pieceBytes); p.err == nil {
+			p.data = data
+		}
+	})
+	return p
+}
+
+func (p *piece) failed() bool {
+	select {
+	case <-p.done:
+		return p.err != nil
+	default:
+		return false
+	}
+}
+
+// drop forgets the piece that was not used for the longest time, of those that are there.
+func (t *Tape) drop() bool {
+	oldest := int64(-1)
+	for number, p := range t.pieces {
+		select {
+		case <-p.done:
+			if oldest < 0 || p.used < t.pieces[oldest].used {
+				oldest = number
+			}
+		default:
+		}
+	}
+	if oldest < 0 {
+		return false
+	}
+	delete(t.pieces, oldest)
+	return true
+}
