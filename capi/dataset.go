@@ -304,6 +304,9 @@ func (d *dataset) summary() map[string]any {
 	if source := d.ArraySource(); source != nil {
 		answer["source"] = source
 	}
+	if d.Away() {
+		answer["away"] = true
+	}
 	if d.Parts() != nil {
 		parts := []map[string]any{}
 		for _, part := range d.Parts() {

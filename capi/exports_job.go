@@ -36,12 +36,18 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 	switch named.Job {
 	case "pack":
 		var c packJob
-		err := configuration(config, length, &c)
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, c.config(), t) }, err
+		if err := configuration(config, length, &c); err != nil {
+			return nil, err
+		}
+		told, err := c.config()
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Pack(ctx, told, t) }, err
 	case "index":
 		var c indexJob
-		err := configuration(config, length, &c)
-		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, c.config(), t) }, err
+		if err := configuration(config, length, &c); err != nil {
+			return nil, err
+		}
+		told, err := c.config()
+		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, told, t) }, err
 	case "verify":
 		var c verifyJob
 		if err := configuration(config, length, &c); err != nil {

@@ -6,10 +6,12 @@ package main
 import "C"
 
 import (
+	"encoding/json"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/pack"
 	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // writer is the object behind a writer's handle.
@@ -24,10 +26,15 @@ func (w writer) close() error {
 func goWriterOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
 		var c struct {
-			Destination pathjson.Text `json:"destination"`
+			Destination pathjson.Text   `json:"destination"`
+			Storage     json.RawMessage `json:"storage"`
 			pack.WriterConfig
 		}
 		if err := configuration(config, length, &c); err != nil {
+			return err
+		}
+		var err error
+		if c.WriterConfig.Storage, err = remote.ParseStorage(c.Storage); err != nil {
 			return err
 		}
 		c.WriterConfig.Destination = string(c.Destination)
@@ -60,10 +67,9 @@ func goWriterFinish(handle C.hr_handle, out *C.hr_error) C.int32_t {
 		if err != nil {
 			return "", err
 		}
-		// Closed whatever comes of it: what could not be finished leaves nothing.
-		handles.remove(int64(handle))
+		// Closed whatever comes of it: what could not be finished leaves nothing. Until then hr_close ends the wait.
 		summary, err := w.Finish()
-		if err == nil {
+		if _, mine := handles.remove(int64(handle)); mine && err == nil {
 			handles.put(int64(handle), finishedJob(summary))
 		}
 		return w.Warning(), err

@@ -19,18 +19,20 @@ import (
 type (
 	jobName struct{ Job string }
 	packJob struct {
-		Job         string        `json:"job"`
-		Source      pathjson.Text `json:"source"`
-		Destination pathjson.Text `json:"destination"`
-		Root        pathjson.Text `json:"root"`
+		Job         string          `json:"job"`
+		Source      pathjson.Text   `json:"source"`
+		Destination pathjson.Text   `json:"destination"`
+		Root        pathjson.Text   `json:"root"`
+		Storage     json.RawMessage `json:"storage"`
 		pack.PackConfig
 	}
 	indexJob struct {
-		Job      string        `json:"job"`
-		Source   pathjson.Text `json:"source"`
-		Out      pathjson.Text `json:"out"`
-		IndexDir pathjson.Text `json:"index_dir"`
-		Root     pathjson.Text `json:"root"`
+		Job      string          `json:"job"`
+		Source   pathjson.Text   `json:"source"`
+		Out      pathjson.Text   `json:"out"`
+		IndexDir pathjson.Text   `json:"index_dir"`
+		Root     pathjson.Text   `json:"root"`
+		Storage  json.RawMessage `json:"storage"`
 		pack.IndexConfig
 	}
 	verifyJob struct {
@@ -43,16 +45,24 @@ type (
 	}
 )
 
-func (j *packJob) config() pack.PackConfig {
+func (j *packJob) config() (pack.PackConfig, error) {
 	c := j.PackConfig
+	var err error
+	if c.Storage, err = remote.ParseStorage(j.Storage); err != nil {
+		return c, err
+	}
 	c.Source, c.Destination, c.Root = string(j.Source), string(j.Destination), string(j.Root)
-	return c
+	return c, nil
 }
 
-func (j *indexJob) config() pack.IndexConfig {
+func (j *indexJob) config() (pack.IndexConfig, error) {
 	c := j.IndexConfig
+	var err error
+	if c.Storage, err = remote.ParseStorage(j.Storage); err != nil {
+		return c, err
+	}
 	c.Source, c.IndexDir, c.Out, c.Root = string(j.Source), string(j.IndexDir), string(j.Out), string(j.Root)
-	return c
+	return c, nil
 }
 
 func (j *verifyJob) config() (pack.VerifyConfig, error) {

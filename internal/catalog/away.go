@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	// maxIndexBytes bounds an index that is held in memory: 100 million samples and more.
-	maxIndexBytes = 16 << 30
+	// MaxIndexBytes bounds an index that is held in memory: 100 million samples and more.
+	MaxIndexBytes = 16 << 30
 	// An index is fetched in pieces, several at once: one connection seldom fills a link.
 	indexPiece  = 8 << 20
 	indexPieces = 8
@@ -33,8 +34,8 @@ func openURL(url string, o Options) (*Dataset, error) {
 	if o.Root != "" && !remote.IsURL(o.Root) {
 		return nil, NewError(fault.KindArgument, shown, "%s", fault.Argument("root", o.Root, "an address, as the dataset has one"))
 	}
-	if strings.ContainsAny(path.Base(shown), "*{}") {
-		return nil, noIndexAt(shown)
+	if base, _, _ := strings.Cut(url, "?"); strings.ContainsAny(path.Base(base), "*{}") {
+		return nil, noIndexAt(strings.NewReplacer("%7B", "{", "%7D", "}").Replace(shown)) // a pattern, for the command
 	}
 	var d *Dataset
 	var err error
@@ -47,26 +48,26 @@ func openURL(url string, o Options) (*Dataset, error) {
 			break
 		}
 	}
-	return d, outOfStore(err)
+	return d, OutOfStore(err)
 }
 
 // noIndexAt says what makes an index; containers in a store are not walked whenever they are opened.
 func noIndexAt(shown string) error {
 	return NewError(fault.KindUnsupported, shown, "there is no %s below it, and without its index a dataset in a store is not read; "+
-		"where its files are at hand, make one with: headrace index SOURCE --out INDEX, or headrace pack SOURCE DESTINATION", ManifestName)
+		"of containers make one with: headrace index \"%s\" --out INDEX; of a folder of images make a dataset with: headrace pack FOLDER %s", ManifestName, shown, shown)
 }
 
 func fetchManifest(url string, storage remote.Storage) (*Manifest, error) {
 	at, err := remote.Join(url, ManifestName)
 	if err != nil {
-		return nil, outOfStore(err)
+		return nil, OutOfStore(err)
 	}
 	object, err := remote.Open(context.Background(), at, storage)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noIndexAt(remote.Display(url))
 	}
 	if err != nil {
-		return nil, outOfStore(err)
+		return nil, OutOfStore(err)
 	}
 	defer object.Close()
 	if object.Size() > maxManifestBytes {
@@ -78,26 +79,61 @@ func fetchManifest(url string, storage remote.Storage) (*Manifest, error) {
 	}
 	text := make([]byte, object.Size())
 	if err := object.ReadAt(context.Background(), text, 0); err != nil {
-		return nil, outOfStore(err)
+		return nil, OutOfStore(err)
 	}
 	return DecodeManifest(object.URL(), text)
+}
+
+// IndexedAt is true of an address below which a manifest lies.
+func IndexedAt(ctx context.Context, url string, storage remote.Storage) (bool, error) {
+	at, err := remote.Join(url, ManifestName)
+	if err != nil {
+		return false, OutOfStore(err)
+	}
+	_, err = remote.Open(ctx, at, storage)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, OutOfStore(err)
+}
+
+// FromTableAway makes a dataset of what a scan of containers in a store found: names are below an address, which
+// may have a query.
+func FromTableAway(t *Table, below string, storage remote.Storage) (*Dataset, error) {
+	d, err := FromTable(t)
+	if err != nil {
+		return nil, err
+	}
+	d.away = newAway(below, storage, t.Shards, true)
+	return d, nil
+}
+
+// newAway is the place of shards or containers, whose versions count where they are those that were indexed.
+func newAway(below string, storage remote.Storage, shards []ShardInfo, pinned bool) *away {
+	place := &away{below: below, storage: storage, shards: make([]Shard, len(shards))}
+	for n, shard := range shards {
+		place.shards[n] = Shard{away: place, name: shard.Name, size: shard.Size, opening: make(chan struct{}, 1)}
+		if pinned {
+			place.shards[n].version = shard.Version
+		}
+	}
+	return place
 }
 
 // openAway opens the index that a fetched manifest names.
 func openAway(url string, m *Manifest, o Options) (*Dataset, error) {
 	shown := remote.Display(url)
-	place := &away{below: url, storage: o.Storage, shards: make([]Shard, len(m.Shards))}
+	place := newAway(url, o.Storage, m.Shards, false)
 	switch {
 	case o.Root != "" && m.Kind != Contained.String():
 		return nil, NewError(fault.KindArgument, shown, "root is for an index of containers, this dataset is %s", m.Kind)
 	case o.Root != "":
 		place.below = o.Root
+	case m.Kind == Contained.String() && string(m.Root) == strings.TrimSuffix(shown, "/"):
+		place = newAway(url, o.Storage, m.Shards, true) // indexed where they lie, and the index copied to them
 	case m.Kind == Contained.String() && m.Root != ".":
 		// A fetched index is not to say what else is read, in this store or on this machine.
 		return nil, NewError(fault.KindArgument, shown, "its containers lie in %.200q, which is not below it; where they are, root= says", string(m.Root))
-	}
-	for n, shard := range m.Shards {
-		place.shards[n] = Shard{away: place, name: shard.Name, size: shard.Size, opening: make(chan struct{}, 1)}
 	}
 	x, err := place.fetchIndex(url, m)
 	if err != nil {
@@ -115,8 +151,8 @@ func (a *away) fetchIndex(url string, m *Manifest) (*index, error) {
 		return nil, err
 	}
 	shown := remote.Display(at)
-	if m.Index.Size > maxIndexBytes {
-		return nil, NewError(fault.KindLimit, shown, "the index has %d bytes, the limit is %d", m.Index.Size, int64(maxIndexBytes))
+	if m.Index.Size > MaxIndexBytes {
+		return nil, NewError(fault.KindLimit, shown, "the index has %d bytes, the limit is %d", m.Index.Size, int64(MaxIndexBytes))
 	}
 	if short := headroom.Memory(m.Index.Size); short != nil {
 		return nil, short
@@ -158,8 +194,8 @@ func readPieces(object *remote.Object, to []byte) error {
 	return context.Cause(ctx)
 }
 
-// outOfStore gives an error of package remote the form that all errors of a dataset have.
-func outOfStore(err error) error {
+// OutOfStore gives an error of package remote the form that all errors of a dataset have.
+func OutOfStore(err error) error {
 	var e *remote.Error
 	if !errors.As(err, &e) {
 		return err
@@ -167,7 +203,7 @@ func outOfStore(err error) error {
 	place := e.FaultPlace()
 	out := &Error{Kind: e.Kind, File: place.File, Record: -1, Offset: place.Offset, Text: e.Text}
 	if errors.Is(err, fs.ErrNotExist) {
-		out.Err = fs.ErrNotExist
+		out.Err = syscall.ENOENT // by which it is a missing file to every caller
 	}
 	return out
 }

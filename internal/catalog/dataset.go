@@ -64,7 +64,7 @@ func Open(path string, o Options) (*Dataset, error) {
 	_, err := os.Lstat(manifest)
 	switch {
 	case err == nil:
-		return openIndexed(path, dir, o.Root)
+		return openIndexed(path, dir, o)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, IOError(manifest, "cannot open the manifest", err)
 	case o.IndexDir != "":

@@ -70,8 +70,13 @@ func NewError(kind fault.Kind, file, format string, a ...any) *Error {
 	return &Error{Kind: kind, File: file, Record: -1, Offset: -1, Text: fmt.Sprintf(format, a...)}
 }
 
-// IOError wraps what the operating system said about a file.
+// IOError wraps what the operating system said about a file. What was said of an object of a store is a sentence
+// already, with its own kind.
 func IOError(file, doing string, err error) *Error {
+	if e := (*Error)(nil); errors.As(OutOfStore(err), &e) {
+		own := *e
+		return &own
+	}
 	return &Error{Kind: fault.KindIO, File: file, Record: -1, Offset: -1, Text: doing, Err: err}
 }
 

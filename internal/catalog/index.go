@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -42,7 +43,7 @@ type batchSlot struct {
 }
 
 // openIndexed opens the dataset at path whose manifest lies in dir.
-func openIndexed(path, dir, root string) (*Dataset, error) {
+func openIndexed(path, dir string, o Options) (*Dataset, error) {
 	// Between reading a manifest and opening its index, `headrace index` may have replaced both.
 	// Whoever then finds the old index gone reads the new manifest.
 	var d *Dataset
@@ -52,7 +53,7 @@ func openIndexed(path, dir, root string) (*Dataset, error) {
 		if m, err = ReadManifest(filepath.Join(dir, ManifestName)); err != nil {
 			return nil, err
 		}
-		if d, err = openWith(path, dir, root, m); !errors.Is(err, fs.ErrNotExist) {
+		if d, err = openWith(path, dir, o, m); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
@@ -61,7 +62,8 @@ func openIndexed(path, dir, root string) (*Dataset, error) {
 
 // openWith opens the index that a manifest names. root is where containers lie, if not where the manifest
 // says.
-func openWith(path, dir, root string, m *Manifest) (*Dataset, error) {
+func openWith(path, dir string, o Options, m *Manifest) (*Dataset, error) {
+	root := o.Root
 	if root != "" && m.Kind != Contained.String() {
 		return nil, NewError(fault.KindArgument, path, "root is for an index of containers, this dataset is %s", m.Kind)
 	}
@@ -80,6 +82,10 @@ func openWith(path, dir, root string, m *Manifest) (*Dataset, error) {
 	if d.kind == Contained {
 		if d.root = root; root == "" {
 			d.root = m.ContainersBelow(dir)
+		}
+		if remote.IsURL(d.root) {
+			d.away = newAway(d.root, o.Storage, m.Shards, root == "")
+			d.root = remote.Display(d.root)
 		}
 	}
 	d.refs.Store(1)

@@ -16,6 +16,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -348,7 +349,7 @@ func (s *ShardInfo) CheckTime(path string, record int64) error {
 // ContainersBelow is where the names of containers begin, for a manifest that lies in dir.
 func (m *Manifest) ContainersBelow(dir string) string {
 	root := filepath.FromSlash(string(m.Root))
-	if filepath.IsAbs(root) {
+	if filepath.IsAbs(root) || remote.IsURL(root) {
 		return root
 	}
 	return filepath.Join(dir, root)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,11 +25,12 @@ type away struct {
 }
 
 // Shard is a shard or container in a store. It is opened at its first read, and stays the version that
-// was found then for as long as the dataset is open.
+// was found then, or that was indexed, for as long as the dataset is open.
 type Shard struct {
 	away    *away
 	name    string
-	size    int64 // as the manifest states it
+	size    int64  // as the manifest states it
+	version string // the same, of a container that was indexed where it lies; else ""
 	opening chan struct{}
 	object  atomic.Pointer[remote.Object]
 }
@@ -93,14 +95,37 @@ func (s *Shard) ReadAt(ctx context.Context, to []byte, offset int64) error {
 	if object == nil {
 		var err error
 		if object, err = s.open(ctx); err != nil {
-			return outOfStore(err)
+			return OutOfStore(err)
 		}
 	}
 	if offset < 0 || offset > s.size-int64(len(to)) {
 		return &Error{Kind: fault.KindBadFile, File: object.URL(), Record: -1, Offset: offset,
 			Text: fmt.Sprintf("a range of %d bytes lies outside the shard, which has %d", len(to), s.size)}
 	}
-	return outOfStore(object.ReadAt(ctx, to, offset))
+	return OutOfStore(object.ReadAt(ctx, to, offset))
+}
+
+// Beside is another object in the shard's folder, whole, and its address for texts.
+func (s *Shard) Beside(ctx context.Context, name string, most int64) (data []byte, shown string, err error) {
+	name = path.Join(path.Dir(s.name), name)
+	shown = s.away.shown(name)
+	url, err := remote.Join(s.away.below, name)
+	if err != nil {
+		return nil, shown, OutOfStore(err)
+	}
+	object, err := remote.Open(ctx, url, s.away.storage)
+	if err != nil {
+		return nil, shown, OutOfStore(err)
+	}
+	defer object.Close()
+	if object.Size() > most {
+		return nil, shown, NewError(fault.KindLimit, shown, "the file has %d bytes, the limit is %d", object.Size(), most)
+	}
+	if short := headroom.Memory(object.Size()); short != nil {
+		return nil, shown, short
+	}
+	data = make([]byte, object.Size())
+	return data, shown, OutOfStore(object.ReadAt(ctx, data, 0))
 }
 
 // open asks for size and version, once for all who wait.
@@ -118,7 +143,12 @@ func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := remote.Open(ctx, url, s.away.storage)
+	var object *remote.Object
+	if s.version != "" {
+		object, err = remote.OpenKnown(url, s.size, s.version, s.away.storage)
+	} else {
+		object, err = remote.Open(ctx, url, s.away.storage)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -142,18 +172,18 @@ func (d *Dataset) ReadFile(ctx context.Context, to []byte, i int64) error {
 	}
 	url, err := remote.Join(d.away.below, name)
 	if err != nil {
-		return outOfStore(err)
+		return OutOfStore(err)
 	}
 	object, err := remote.OpenKnown(url, int64(len(to)), "", d.away.storage)
 	if err != nil {
-		return outOfStore(err)
+		return OutOfStore(err)
 	}
 	defer object.Close()
 	err = object.ReadAt(ctx, to, 0)
 	d.away.mu.Lock()
 	d.away.files = added(d.away.files, object.Counts())
 	d.away.mu.Unlock()
-	return outOfStore(err)
+	return OutOfStore(err)
 }
 
 // readPlace reads a value.

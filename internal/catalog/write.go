@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"os"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -24,14 +23,14 @@ type Row struct {
 	Fields []any  // in the order of the writer's fields
 }
 
-// Writer writes an index row by row, holding one record batch in memory. It makes no file
-// visible: who calls it chooses a temporary name and renames.
+// Writer writes an index row by row, holding one record batch in memory. Where and when its file is visible
+// is the business of whoever made that.
 type Writer struct {
-	path    string
+	path    string // for texts
 	kind    Kind
 	blocks  bool
 	fields  []Field
-	file    *os.File
+	file    Made
 	out     *countingWriter
 	arrow   *ipc.FileWriter
 	schema  *arrow.Schema
@@ -53,7 +52,30 @@ func NewWriterInBlocks(path string, kind Kind, blocks bool, fields []Field) (*Wr
 	if err := CheckFields(fields); err != nil {
 		return nil, NewError(fault.KindArgument, "", "%v", err)
 	}
-	w := &Writer{path: path, kind: kind, blocks: blocks, fields: fields, schema: schemaOf(kind, blocks, fields), content: NewContent(fields)}
+	file, err := Create(path)
+	if err != nil {
+		return nil, IOError(path, "cannot create the index", err)
+	}
+	return NewWriterTo(file, kind, blocks, fields)
+}
+
+// NewWriterTo begins an index in a file that was made for it, which is the writer's from now on, also after an
+// error.
+func NewWriterTo(file Made, kind Kind, blocks bool, fields []Field) (*Writer, error) {
+	w, err := newWriter(file, kind, blocks, fields)
+	if err != nil {
+		file.Abandon()
+		return nil, err
+	}
+	return w, nil
+}
+
+func newWriter(file Made, kind Kind, blocks bool, fields []Field) (*Writer, error) {
+	if err := CheckFields(fields); err != nil {
+		return nil, NewError(fault.KindArgument, "", "%v", err)
+	}
+	path := file.Name()
+	w := &Writer{path: path, file: file, kind: kind, blocks: blocks, fields: fields, schema: schemaOf(kind, blocks, fields), content: NewContent(fields)}
 	var err error
 	if w.head, err = headBytes(w.schema); err != nil {
 		return nil, NewError(fault.KindInternal, path, "%v", err)
@@ -61,13 +83,9 @@ func NewWriterInBlocks(path string, kind Kind, blocks bool, fields []Field) (*Wr
 	for _, f := range columnsOf(kind, blocks, fields) {
 		w.columns = append(w.columns, newColumn(f.Type))
 	}
-	if w.file, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
-		return nil, IOError(path, "cannot create the index", err)
-	}
 	w.out = &countingWriter{to: bufio.NewWriterSize(w.file, 1<<20), boundary: w.head}
 	w.arrow, err = ipc.NewFileWriter(w.out, ipc.WithSchema(w.schema))
 	if err != nil {
-		w.Abort()
 		return nil, NewError(fault.KindInternal, path, "%v", err)
 	}
 	return w, nil
@@ -186,10 +204,9 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Finish writes what is left, syncs the file and returns a manifest in which shards and classes
-// are still to be filled in.
+// Finish writes what is left, commits the file and returns a manifest in which shards and classes
+// are still to be filled in. An error leaves the writer fit for Abort only.
 func (w *Writer) Finish() (*Manifest, error) {
-	defer w.file.Close()
 	if w.total == 0 {
 		return nil, NewError(fault.KindEmpty, "", "no sample was added")
 	}
@@ -203,10 +220,7 @@ func (w *Writer) Finish() (*Manifest, error) {
 		err = w.out.to.Flush()
 	}
 	if err == nil {
-		err = w.file.Sync()
-	}
-	if err == nil {
-		err = w.file.Close()
+		err = w.file.Commit()
 	}
 	if err != nil {
 		return nil, IOError(w.path, "cannot write the index", err)
@@ -227,10 +241,7 @@ func (w *Writer) Finish() (*Manifest, error) {
 }
 
 // Abort closes and removes the file.
-func (w *Writer) Abort() {
-	w.file.Close()
-	os.Remove(w.path)
-}
+func (w *Writer) Abort() { w.file.Abandon() }
 
 // countingWriter counts and checksums what Arrow writes. The bytes before boundary, which come
 // in one call with the first batch's, have a checksum of their own.

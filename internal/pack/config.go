@@ -5,6 +5,7 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/processors"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/native"
 )
 
@@ -75,13 +76,15 @@ type PackConfig struct {
 	SeekOptions
 	ContainerOptions
 	Source      string `json:"source"`      // a class folder, a manifest (*.csv, *.parquet), or containers
-	Destination string `json:"destination"` // a directory that does not exist yet
+	Destination string `json:"destination"` // a directory that does not exist yet, or a URL
 	ShardBytes  int64  `json:"shard_bytes"` // 0: 256 MB
 	Overwrite   bool   `json:"overwrite"`   // replace a packed dataset at destination
 	OnFault     string `json:"on_fault"`    // "keep" (default) or "raise"
 	AllowEmpty  bool   `json:"allow_empty"` // class folders without an image are fine
 	PathColumn  string `json:"path_column"` // manifests; "": "path"
 	LabelColumn string `json:"label_column"`
+
+	Storage remote.Storage `json:"-"` // of a Source and a Destination that are URLs
 }
 
 // IndexConfig asks for an index of a class folder or of containers in place.
@@ -94,6 +97,8 @@ type IndexConfig struct {
 	Out        string `json:"out"`       // of containers; "": beside them
 	OnFault    string `json:"on_fault"`
 	AllowEmpty bool   `json:"allow_empty"`
+
+	Storage remote.Storage `json:"-"` // of containers that have URLs
 }
 
 const (

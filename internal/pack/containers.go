@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -17,7 +19,9 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
+	"github.com/headrace/headrace/internal/tape"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -39,26 +43,46 @@ type ContainerOptions struct {
 	Located *scan.Locations `json:"locations"` // or places in files
 }
 
-func (o *ContainerOptions) scanOptions() scan.Options {
-	return scan.Options{Options: catalog.Options{Root: o.Root}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
+func (o *ContainerOptions) scanOptions(storage remote.Storage) scan.Options {
+	return scan.Options{Options: catalog.Options{Root: o.Root, Storage: storage}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
 }
 
-func (o *ContainerOptions) open(source string) (*catalog.Dataset, error) {
-	options := o.scanOptions()
+func (o *ContainerOptions) open(ctx context.Context, source string, storage remote.Storage) (*catalog.Dataset, error) {
+	options := o.scanOptions(storage)
 	if o.Array != nil {
 		return catalog.FromArrays(o.Array, o.Labels, o.Classes)
 	}
 	if o.Located != nil {
 		return scan.FromLocations(o.Located, o.Classes)
 	}
-	if o.Containers == nil {
-		return scan.Open(source, options)
+	list := []string{source}
+	if o.Containers != nil {
+		list = nil
 	}
-	var list []string
 	for _, path := range o.Containers {
 		list = append(list, string(path))
 	}
+	switch {
+	case slices.ContainsFunc(list, remote.IsURL):
+		return openAway(ctx, list, options)
+	case o.Containers == nil:
+		return scan.Open(source, options)
+	}
 	return scan.OpenFiles(list, options)
+}
+
+// openAway opens a dataset in a store that has its index, or else containers there, by their headers.
+func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Dataset, error) {
+	if len(list) == 1 && !strings.ContainsAny(remote.Display(list[0]), "*{") {
+		indexed, err := catalog.IndexedAt(ctx, list[0], o.Storage)
+		if err != nil {
+			return nil, err
+		}
+		if indexed {
+			return scan.Open(list[0], o)
+		}
+	}
+	return scan.OpenAway(ctx, list, o)
 }
 
 // extent is where an item lies in a container.
@@ -70,6 +94,7 @@ type extent struct {
 	sample         catalog.Sample // of one in a block, that block; offset is the block's
 	pixels         *catalog.Pixels
 	memory         unsafe.Pointer // where it lies, if not in a file
+	away           *tape.Tape     // the container, if that lies in a store
 }
 
 // containers are the samples of a dataset in containers as a source.
@@ -77,20 +102,43 @@ type containers struct {
 	dataset *catalog.Dataset
 	stored  bool // fields as an index holds them, not their values
 	at      int64
+
+	ctx    context.Context
+	tapes  []*tape.Tape // of containers in a store that were begun, the last is the one that is read
+	tapeOf uint32       // its number
 }
 
 // openContainers opens a source that consists of containers; it is nil, without an error, for a source
 // that is read otherwise.
-func openContainers(source string, o *ContainerOptions, stored bool) (*containers, error) {
-	d, err := o.open(source)
+func openContainers(ctx context.Context, source string, o *ContainerOptions, storage remote.Storage, stored bool) (*containers, error) {
+	d, err := o.open(ctx, source, storage)
 	if err != nil {
 		return nil, err
 	}
 	if !d.Kind().InShards() && d.Kind() != catalog.InMemory || d.Kind() == catalog.Packed {
-		d.Release()
+		defer d.Release()
+		if d.Away() {
+			return nil, catalog.NewError(fault.KindUnsupported, d.Root(), "this is a dataset of the kind %s in a store of objects (expected containers, or an index of them)", d.Kind())
+		}
 		return nil, nil
 	}
-	return &containers{dataset: d, stored: stored}, nil
+	return &containers{dataset: d, stored: stored, ctx: ctx}, nil
+}
+
+// tape is container n in a store, which samples are read from in their order; nil where it is a file. Those of
+// containers before it end with the source: samples of theirs may be on their way.
+func (c *containers) tape(n uint32) *tape.Tape {
+	shard := c.dataset.Shard(int(n))
+	if shard == nil {
+		return nil
+	}
+	if c.tapes == nil || c.tapeOf != n {
+		if n := len(c.tapes); n > 1 { // samples of the last one may be on their way
+			c.tapes[n-2].Forget()
+		}
+		c.tapes, c.tapeOf = append(c.tapes, tape.New(c.ctx, shard)), n
+	}
+	return c.tapes[len(c.tapes)-1]
 }
 
 func (c *containers) next(it *item) (bool, error) {
@@ -109,6 +157,7 @@ func (c *containers) next(it *item) (bool, error) {
 		it.inside.memory = at
 	} else {
 		it.inside.size = c.dataset.Shards()[s.Shard].Size
+		it.inside.away = c.tape(s.Shard)
 	}
 	it.inside.sample = s
 	it.inside.frame, it.inside.framed = c.dataset.Frame(i)
@@ -134,7 +183,13 @@ func (c *containers) next(it *item) (bool, error) {
 
 func (c *containers) total() int64      { return c.dataset.Len() }
 func (c *containers) classes() []string { return c.dataset.Classes() }
-func (c *containers) close()            { c.dataset.Release() }
+
+func (c *containers) close() {
+	for _, t := range c.tapes {
+		t.Close()
+	}
+	c.dataset.Release()
+}
 
 func (c *containers) fields() []catalog.Field {
 	fields := append([]catalog.Field(nil), c.dataset.Fields()...)
@@ -186,6 +241,9 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	}
 	data := buffer[:at.Length]
 	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
+		if x.away != nil {
+			return buffer, awayError(r, err)
+		}
 		return buffer, recordError(r, fault.KindIO, "the container cannot be read, or changed meanwhile", err)
 	}
 	if err := r.checkFrame(data, at.Offset); err != nil {
@@ -197,6 +255,17 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	r.space = data
 	r.data = data[x.offset-at.Offset:][:x.length:x.length]
 	return buffer, nil
+}
+
+// awayError says which sample an error of a store is about.
+func awayError(r *record, err error) error {
+	var e *catalog.Error
+	if !errors.As(catalog.OutOfStore(err), &e) {
+		return recordError(r, fault.KindIO, "the container cannot be read", err)
+	}
+	own := *e
+	own.Record, own.Key = r.seq, r.key
+	return &own
 }
 
 // checkFrame compares the record around the sample, which begins at that byte, with the checksum that its container
@@ -235,10 +304,13 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 }
 
 // readBlock loads a sample out of the block that it lies in.
-func (in *inspector) readBlock(r *record, f *os.File, buffer []byte, wait func(int64)) ([]byte, error) {
+func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait func(int64)) ([]byte, error) {
 	wait(r.length)
 	data, err := blockSample(in.blocks, f, &r.inside.sample, buffer)
 	if err != nil {
+		if away := (*catalog.Error)(nil); r.inside.away != nil && errors.As(err, &away) {
+			return buffer, awayError(r, err)
+		}
 		kind := fault.KindIO
 		if malformed := (*blocks.MalformedError)(nil); errors.As(err, &malformed) {
 			kind = fault.KindBadFile
@@ -275,7 +347,10 @@ func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer [
 }
 
 // container is the open file of a record, kept for the next one: neighbours share it.
-func (in *inspector) container(r *record) (*os.File, error) {
+func (in *inspector) container(r *record) (io.ReaderAt, error) {
+	if r.inside.away != nil {
+		return r.inside.away, nil
+	}
 	if in.file != nil && in.file.Name() == r.path {
 		return in.file, nil
 	}
@@ -305,6 +380,9 @@ func indexPlace(source, out string, d *catalog.Dataset) (dir, root string, err e
 		if dir, err = besideContainers(source, d); err != nil {
 			return "", "", err
 		}
+	}
+	if d.Away() {
+		return dir, d.ContainersRoot(), nil
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -340,6 +418,9 @@ var varying = regexp.MustCompile(`[-_. ]*[{*?[].*$`)
 // besideContainers is the place of an index that nobody named: in a folder of containers itself, beside
 // other ones NAME.hr.
 func besideContainers(source string, d *catalog.Dataset) (string, error) {
+	if d.Away() {
+		return "", catalog.NewError(fault.KindArgument, d.Root(), "out is missing (--out): the index of containers in a store goes to a directory")
+	}
 	if info, err := os.Stat(source); err == nil && info.IsDir() {
 		return source, nil
 	}

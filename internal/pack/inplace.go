@@ -10,6 +10,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // Index writes an index without copying an image: of a class folder into the folder itself, or into another
@@ -22,10 +23,13 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
-	if err := checkHere(c.Containers, c.Source, c.Out); err != nil {
-		return Summary{}, err
+	for _, place := range []string{c.Out, c.IndexDir} {
+		if remote.IsURL(place) {
+			return Summary{}, catalog.NewError(fault.KindUnsupported, remote.Display(place),
+				"an index is written to a directory; copied beside its containers, it is opened there by its address")
+		}
 	}
-	s, err := openFolderOr(c.Source, c.AllowEmpty, &c.ContainerOptions, true)
+	s, err := openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -113,7 +117,13 @@ func newInPlace(dir string, kind catalog.Kind, inBlocks bool, fields []catalog.F
 	if err != nil {
 		return nil, catalog.IOError(dir, "cannot lock the directory; is another index run at work?", err)
 	}
-	x := &inPlace{dir: dir, lock: lock, seek: &seekFile{path: filepath.Join(dir, temporarySeek)}}
+	x := &inPlace{dir: dir, lock: lock, seek: &seekFile{create: func() (catalog.Made, error) {
+		f, err := catalog.Create(filepath.Join(dir, temporarySeek))
+		if err != nil {
+			return nil, catalog.IOError(filepath.Join(dir, temporarySeek), "cannot create the seek file", err)
+		}
+		return f, nil
+	}}}
 	// Whoever holds the lock is the only one: what lies there is a dead run's.
 	os.Remove(filepath.Join(dir, temporaryIndex))
 	os.Remove(filepath.Join(dir, temporarySeek))

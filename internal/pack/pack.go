@@ -2,13 +2,13 @@ package pack
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // Pack copies the images of a folder or manifest, byte for byte unless c asks otherwise, into a
@@ -21,9 +21,6 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	if err := checkFaultPolicy(c.OnFault); err != nil {
 		return Summary{}, err
 	}
-	if err := checkHere(c.Containers, c.Source, c.Destination); err != nil {
-		return Summary{}, err
-	}
 	if err := c.RecodeOptions.check(); err != nil {
 		return Summary{}, err
 	}
@@ -31,30 +28,29 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
 	// The source is listed whole before the destination is touched: most mistakes are found here.
-	s, err := openSource(&c)
+	s, err := openSource(ctx, &c)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer s.close()
 	t.setTotal(s.total())
-	o, err := newOutput(c.Destination, c.ShardBytes, c.Overwrite)
+	o, err := newOutput(ctx, c.Destination, c.ShardBytes, c.Overwrite, c.Storage)
 	if err != nil {
 		return Summary{}, err
 	}
 	o.raise, o.track, o.lossy = c.OnFault == RaiseFaults, t, c.lossy()
 	if err := o.begin(s.fields()); err != nil {
-		return Summary{}, err
+		return Summary{}, o.abandon(err)
 	}
 	f := newFlow(s, c.threads(), c.Limits.native(), !c.NoSeek, t)
 	f.recode = c.RecodeOptions
 	if err := f.run(ctx, o.add); err != nil {
-		o.abandon()
-		return Summary{}, err
+		return Summary{}, o.abandon(err)
 	}
 	summary, err := o.finish(s.classes())
 	if in, ok := s.(*containers); ok {
 		// All but the advice to do what was just done.
-		summary.Warnings = slices.DeleteFunc(slices.Clone(in.dataset.Warnings()), func(w string) bool { return strings.Contains(w, "headrace pack") })
+		summary.Warnings = append(summary.Warnings, slices.DeleteFunc(slices.Clone(in.dataset.Warnings()), func(w string) bool { return strings.Contains(w, "headrace pack") })...)
 	}
 	summary.Seconds = time.Since(begin).Seconds()
 	return summary, err
@@ -63,7 +59,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 // output is a packed dataset in the making: newOutput, begin, add for each record, then finish or
 // abandon.
 type output struct {
-	partial *partial
+	to      destination
 	shards  *shards
 	index   *catalog.Writer
 	seek    *seekFile
@@ -75,26 +71,29 @@ type output struct {
 	track   *Tracker
 }
 
-func newOutput(destination string, shardBytes int64, overwrite bool) (*output, error) {
+func newOutput(ctx context.Context, place string, shardBytes int64, overwrite bool, storage remote.Storage) (*output, error) {
 	if shardBytes == 0 {
 		shardBytes = defaultShardBytes
 	}
 	if shardBytes < minShardBytes {
 		return nil, catalog.NewError(fault.KindArgument, "", "shard_bytes is %d (expected at least %d)", shardBytes, minShardBytes)
 	}
-	p, err := newPartial(destination, overwrite)
+	to, err := newDestination(ctx, place, overwrite, storage)
 	if err != nil {
 		return nil, err
 	}
-	seek := &seekFile{path: filepath.Join(p.dir, catalog.SeekFileName(0))}
-	return &output{partial: p, shards: newShards(p.dir, shardBytes), seek: seek}, nil
+	seek := &seekFile{create: func() (catalog.Made, error) { return to.create(catalog.SeekFileName(0), 0) }}
+	return &output{to: to, shards: newShards(to, shardBytes), seek: seek}, nil
 }
 
 // begin says which fields the records will have.
 func (o *output) begin(fields []catalog.Field) (err error) {
-	o.index, err = catalog.NewWriter(filepath.Join(o.partial.dir, catalog.IndexFileName(0)), catalog.Packed, fields)
-	if err != nil {
-		o.abandon()
+	if err := catalog.CheckFields(fields); err != nil {
+		return catalog.NewError(fault.KindArgument, "", "%v", err)
+	}
+	file, err := o.to.create(catalog.IndexFileName(0), catalog.MaxIndexBytes)
+	if err == nil {
+		o.index, err = catalog.NewWriterTo(file, catalog.Packed, false, fields)
 	}
 	return err
 }
@@ -153,20 +152,24 @@ func faultError(r *record) error {
 // finish makes the dataset visible: index, manifest, directory, in this order.
 func (o *output) finish(classes []string) (Summary, error) {
 	m, err := o.write(classes)
+	warning := ""
 	if err == nil {
-		err = o.partial.publish()
+		warning, err = o.to.publish()
 	}
 	if err != nil {
-		o.abandon()
-		return Summary{}, err
+		return Summary{}, o.abandon(err)
 	}
-	return summaryOf(o.partial.destination, m, o.faults), nil
+	summary := summaryOf(o.to.path(), m, o.faults)
+	if warning != "" {
+		summary.Warnings = []string{warning}
+	}
+	return summary, nil
 }
 
 // write ends shards and index and adds the manifest last: without it nothing opens.
 func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if o.index == nil {
-		return nil, catalog.NewError(fault.KindEmpty, o.partial.destination, "no sample was added")
+		return nil, catalog.NewError(fault.KindEmpty, o.to.path(), "no sample was added")
 	}
 	if err := o.shards.finish(); err != nil {
 		return nil, err
@@ -190,20 +193,32 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	if m.Reencoded > 0 { // else every image is an original, whatever was asked for
 		m.Lossy = o.lossy
 	}
-	data, err := encodeManifest(m, o.partial.destination)
+	data, err := encodeManifest(m, o.to.path())
 	if err != nil {
 		return nil, err
 	}
-	return m, writeFile(filepath.Join(o.partial.dir, catalog.ManifestName), data)
+	manifest, err := o.to.create(catalog.ManifestName, int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err = manifest.Write(data); err == nil {
+		err = manifest.Commit()
+	}
+	if err != nil {
+		manifest.Abandon()
+		return nil, catalog.IOError(manifest.Name(), "cannot write", err)
+	}
+	return m, nil
 }
 
-func (o *output) abandon() {
+// abandon removes what was made, because of an error, and returns that with what could not be removed.
+func (o *output) abandon(why error) error {
 	o.shards.abandon()
 	o.seek.abandon()
 	if o.index != nil {
 		o.index.Abort()
 	}
-	o.partial.abandon()
+	return leftBehind(why, o.to.abandon())
 }
 
 // summaryOf tells the caller what the manifest says, and the faults that it only counts.

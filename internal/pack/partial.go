@@ -141,13 +141,13 @@ func escapeGlob(s string) string {
 }
 
 // publish makes the directory visible under its name. All files in it were synced before.
-func (p *partial) publish() error {
+func (p *partial) publish() (warning string, err error) {
 	if err := syncDirectory(p.dir); err != nil {
-		return err
+		return "", err
 	}
 	replaced, err := p.rename()
 	if err != nil {
-		return err
+		return "", err
 	}
 	if replaced {
 		// What now stands under the temporary name is the old dataset. Killed before this, the next
@@ -155,7 +155,7 @@ func (p *partial) publish() error {
 		os.RemoveAll(p.dir)
 	}
 	p.lock.Close()
-	return syncDirectory(filepath.Dir(p.destination))
+	return "", syncDirectory(filepath.Dir(p.destination))
 }
 
 // rename is the moment the dataset appears. It never replaces anything unasked, not even what
@@ -204,9 +204,10 @@ func (p *partial) replaceInTwoSteps() error {
 }
 
 // abandon removes everything. The lock goes last: until then nobody takes the directory for dead.
-func (p *partial) abandon() {
+func (p *partial) abandon() string {
 	os.RemoveAll(p.dir)
 	p.lock.Close()
+	return ""
 }
 
 // syncDirectory makes names durable: a file that was synced can still lose its name when the

@@ -3,7 +3,6 @@ package pack
 import (
 	"bufio"
 	"hash/crc32"
-	"os"
 
 	"github.com/headrace/headrace/internal/catalog"
 )
@@ -11,8 +10,8 @@ import (
 // seekFile collects the seek points of all records. There is no file before the first record that
 // has some.
 type seekFile struct {
-	path    string
-	file    *os.File
+	create  func() (catalog.Made, error)
+	file    catalog.Made
 	out     *bufio.Writer
 	size    int64
 	samples int64
@@ -24,16 +23,16 @@ func (s *seekFile) add(points []byte) (catalog.SeekPlace, error) {
 		return catalog.SeekPlace{}, nil
 	}
 	if s.file == nil {
-		f, err := os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		f, err := s.create()
 		if err != nil {
-			return catalog.SeekPlace{}, catalog.IOError(s.path, "cannot create the seek file", err)
+			return catalog.SeekPlace{}, err
 		}
 		s.file, s.out = f, bufio.NewWriterSize(f, 1<<18)
 		s.out.Write(catalog.SeekHead()) // a bufio.Writer keeps its error for the next write
 		s.size = catalog.SeekHeadBytes
 	}
 	if _, err := s.out.Write(points); err != nil {
-		return catalog.SeekPlace{}, catalog.IOError(s.path, "cannot write the seek file", err)
+		return catalog.SeekPlace{}, catalog.IOError(s.file.Name(), "cannot write the seek file", err)
 	}
 	place := catalog.SeekPlace{Offset: s.size, Length: int64(len(points)), CRC32C: crc32.Checksum(points, castagnoli)}
 	s.size += place.Length
@@ -41,22 +40,17 @@ func (s *seekFile) add(points []byte) (catalog.SeekPlace, error) {
 	return place, nil
 }
 
-// finish puts everything on disk; nil where there is no file. The name is the caller's to fill in.
+// finish has everything on disk or in the store; nil where there is no file. The name is the caller's to fill in.
 func (s *seekFile) finish() (*catalog.SeekFile, error) {
 	if s.file == nil {
 		return nil, nil
 	}
-	f := s.file
-	s.file = nil
 	err := s.out.Flush()
 	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
+		err = s.file.Commit()
 	}
 	if err != nil {
-		return nil, catalog.IOError(s.path, "cannot write the seek file", err)
+		return nil, catalog.IOError(s.file.Name(), "cannot write the seek file", err)
 	}
 	return &catalog.SeekFile{Size: s.size, Samples: s.samples}, nil
 }
@@ -64,8 +58,7 @@ func (s *seekFile) finish() (*catalog.SeekFile, error) {
 // abandon closes and removes the file.
 func (s *seekFile) abandon() {
 	if s.file != nil {
-		s.file.Close()
+		s.file.Abandon()
 		s.file = nil
 	}
-	os.Remove(s.path)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -13,21 +12,21 @@ import (
 
 // shards writes records into a sequence of tar files. Where one ends depends on sizes alone.
 type shards struct {
-	dir   string
+	to    destination
 	limit int64 // bytes, header blocks and padding included
 	done  []catalog.ShardInfo
 
-	file *os.File
+	file catalog.Made
 	buf  *bufio.Writer
 	tar  *formats.TarWriter
 	rows int64
 
-	syncing chan error // of the shard before, on its way to the disk
+	syncing chan error // of the shard before, on its way to the disk or the store
 }
 
-func newShards(dir string, limit int64) *shards {
+func newShards(to destination, limit int64) *shards {
 	// Small images share a system call; of a photograph the most part is not copied here.
-	return &shards{dir: dir, limit: limit, buf: bufio.NewWriterSize(nil, 1<<14)}
+	return &shards{to: to, limit: limit, buf: bufio.NewWriterSize(nil, 1<<14)}
 }
 
 // add writes a record and notes its place.
@@ -79,7 +78,14 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		}
 		return at, nil
 	}
-	// Over the record limit: never held in memory, so it comes from the file once more.
+	// Over the record limit: never held in memory, so it comes from where it lies once more.
+	if r.inside != nil && r.inside.away != nil {
+		at, err := s.tar.Member(name, r.length, io.NewSectionReader(r.inside.away, r.inside.offset, r.inside.length))
+		if err != nil {
+			return 0, catalog.IOError(s.file.Name(), "cannot write the shard", err)
+		}
+		return at, nil
+	}
 	f, err := os.Open(r.path)
 	if err != nil {
 		return 0, catalog.IOError(r.path, "cannot open", err)
@@ -113,18 +119,18 @@ func extensionOf(codec uint8) string {
 }
 
 func (s *shards) open() error {
-	path := filepath.Join(s.dir, catalog.ShardName(len(s.done)))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	// One that holds a single record may be longer than the limit.
+	f, err := s.to.create(catalog.ShardName(len(s.done)), max(s.limit, formats.ArchiveBytes(2*maxRecordBytes)))
 	if err != nil {
-		return catalog.IOError(path, "cannot create the shard", err)
+		return err
 	}
 	s.file, s.rows = f, 0
-	s.buf.Reset(&stream{file: f})
+	s.buf.Reset(f)
 	s.tar = formats.NewTarWriter(s.buf)
 	return nil
 }
 
-// finishShard ends the current shard and syncs it while the next is written.
+// finishShard ends the current shard and commits it while the next is written.
 func (s *shards) finishShard() error {
 	f := s.file
 	err := s.tar.Close()
@@ -137,18 +143,16 @@ func (s *shards) finishShard() error {
 	s.done = append(s.done, catalog.ShardInfo{Name: catalog.ShardName(len(s.done)), Size: s.tar.Len(), Rows: s.rows})
 	s.file, s.tar = nil, nil
 	if err := s.wait(); err != nil {
-		f.Close()
+		f.Abandon()
 		return err
 	}
-	// One sync at a time is under way: a disk slower than the cores holds the writer back here,
+	// One commit at a time is under way: a disk slower than the cores holds the writer back here,
 	// not the page cache of the whole machine.
 	s.syncing = make(chan error, 1)
 	go func(result chan<- error) {
-		err := f.Sync()
-		if e := f.Close(); err == nil {
-			err = e
-		}
+		err := f.Commit()
 		if err != nil {
+			f.Abandon()
 			err = catalog.IOError(f.Name(), "cannot write the shard to disk", err)
 		}
 		result <- err
@@ -156,7 +160,7 @@ func (s *shards) finishShard() error {
 	return nil
 }
 
-// wait collects the result of the sync under way; a write error may show only there (fsync(2), EIO).
+// wait collects the result of the commit under way; a write error may show only there (fsync(2), EIO).
 func (s *shards) wait() error {
 	if s.syncing == nil {
 		return nil
@@ -166,7 +170,7 @@ func (s *shards) wait() error {
 	return err
 }
 
-// finish ends the last shard and waits until all are on disk.
+// finish ends the last shard and waits until all are on disk or in the store.
 func (s *shards) finish() error {
 	if s.tar != nil {
 		if err := s.finishShard(); err != nil {
@@ -176,10 +180,10 @@ func (s *shards) finish() error {
 	return s.wait()
 }
 
-// abandon closes what is open; the directory is removed by its owner.
+// abandon ends what is open; what was committed is removed by the destination.
 func (s *shards) abandon() {
 	if s.file != nil {
-		s.file.Close()
+		s.file.Abandon()
 	}
 	s.wait()
 }

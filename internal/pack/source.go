@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
 )
 
@@ -147,25 +149,31 @@ func (f *folder) fields() []catalog.Field { return nil }
 func (f *folder) close()                  {}
 
 // openSource tells a manifest, a folder and containers from each other.
-func openSource(c *PackConfig) (source, error) {
+func openSource(ctx context.Context, c *PackConfig) (source, error) {
 	kind := strings.ToLower(filepath.Ext(c.Source))
+	if remote.IsURL(c.Source) {
+		kind = "" // a list of files is a file
+	}
 	if kind == ".csv" || kind == ".parquet" && (c.PathColumn != "" || !scan.HasImages(c.Source)) {
-		if options := c.scanOptions(); options.Given() {
+		if options := c.scanOptions(c.Storage); options.Given() {
 			return nil, catalog.NewError(fault.KindArgument, c.Source, "format, image, label, fields, classes and split are for containers; this is a list of files")
 		}
 		return openTable(c)
 	}
-	return openFolderOr(c.Source, c.AllowEmpty, &c.ContainerOptions, false)
+	return openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, false)
 }
 
 // openFolderOr opens a folder of class folders, or what else may be a source in place.
-func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool) (source, error) {
-	options := o.scanOptions()
+func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *ContainerOptions, storage remote.Storage, stored bool) (source, error) {
+	options := o.scanOptions(storage)
 	if o.Array != nil && stored {
 		return nil, catalog.NewError(fault.KindArgument, path, "an array of pixels has no use for an index: it says itself where its images lie")
 	}
 	if o.Array != nil || o.Located != nil {
-		return openContainers(path, o, stored)
+		return openContainers(ctx, path, o, storage, stored)
+	}
+	if remote.IsURL(path) && o.Containers == nil {
+		return openContainers(ctx, path, o, storage, stored)
 	}
 	info, err := os.Stat(path)
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
@@ -180,7 +188,7 @@ func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool
 			return f, err
 		}
 		// No class folder with images: perhaps containers lie there.
-		s, other := openContainers(path, o, stored)
+		s, other := openContainers(ctx, path, o, storage, stored)
 		if other != nil && fault.KindOf(other) != fault.KindEmpty {
 			return nil, other
 		}
@@ -189,7 +197,7 @@ func openFolderOr(path string, allowEmpty bool, o *ContainerOptions, stored bool
 		}
 		return s, nil
 	}
-	s, err := openContainers(path, o, stored)
+	s, err := openContainers(ctx, path, o, storage, stored)
 	if err != nil || s != nil {
 		return s, err
 	}

@@ -124,9 +124,10 @@ func (v *verifier) run(ctx context.Context) error {
 	}
 	send(func(*reader) { v.checkRows(ctx) })
 	for n := range v.dataset.Shards() {
-		send(func(*reader) { v.checkShard(ctx, n) })
+		send(func(r *reader) { v.checkShard(ctx, r, n) })
 	}
-	for first := int64(0); first < v.dataset.Len(); first += rowsPerTask {
+	// Of a shard in a store the records are read with their headers, so that each byte is fetched once.
+	for first := int64(0); first < v.dataset.Len() && !v.dataset.Away(); first += rowsPerTask {
 		send(func(r *reader) { v.checkRecords(ctx, r, first, min(first+rowsPerTask, v.dataset.Len())) })
 	}
 	close(tasks)

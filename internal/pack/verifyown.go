@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"crypto/sha1"
@@ -27,8 +28,8 @@ import (
 )
 
 // checkOwn compares a container with the checksums that it has itself, or that lie beside it: what an index has of a
-// sample covers its image alone. What lies beside it is looked at on disks alone.
-func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, path string, size int64, at func(record, offset int64, expected, found any, text string)) {
+// sample covers its image alone.
+func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, n int, size int64, at func(record, offset int64, expected, found any, text string)) {
 	var err error
 	switch v.dataset.Source().Format {
 	case "tfrecord":
@@ -36,10 +37,9 @@ func (v *verifier) checkOwn(ctx context.Context, f io.ReaderAt, path string, siz
 	case "parquet":
 		err = checkParquet(f, size, at)
 	case "mds":
-		if local, ok := f.(*os.File); ok {
-			err = checkMDS(ctx, local, at)
-		}
+		err = v.checkMDS(ctx, f, n, at)
 	}
+	path := v.dataset.ShardPath(n)
 	if err != nil && ctx.Err() == nil {
 		v.note(catalog.FormatError(path, err))
 	}
@@ -105,15 +105,28 @@ func (x xxh128) Size() int { return 16 }
 
 const maxMDSIndex = 256 << 20
 
-// checkMDS compares a shard with the hashes that the index.json beside it has of it, if it has any.
-func checkMDS(ctx context.Context, f *os.File, at func(record, offset int64, expected, found any, text string)) error {
-	path := filepath.Join(filepath.Dir(f.Name()), "index.json")
+// besideShard opens another file in the folder of a shard.
+func (v *verifier) besideShard(ctx context.Context, n int, name string) (io.ReadCloser, string, error) {
+	if away := v.dataset.Shard(n); away != nil {
+		data, shown, err := away.Beside(ctx, name, maxMDSIndex)
+		return io.NopCloser(bytes.NewReader(data)), shown, err
+	}
+	path := filepath.Join(filepath.Dir(v.dataset.ShardPath(n)), name)
 	file, err := mmap.OpenRegular(path)
+	if err != nil {
+		return nil, path, catalog.IOError(path, "cannot open it", err)
+	}
+	return file, path, nil
+}
+
+// checkMDS compares a shard with the hashes that the index.json beside it has of it, if it has any.
+func (v *verifier) checkMDS(ctx context.Context, f io.ReaderAt, n int, at func(record, offset int64, expected, found any, text string)) error {
+	file, path, err := v.besideShard(ctx, n, "index.json")
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return catalog.IOError(path, "cannot open it", err)
+		return err
 	}
 	defer file.Close()
 	type part struct {
@@ -129,7 +142,7 @@ func checkMDS(ctx context.Context, f *os.File, at func(record, offset int64, exp
 	if err := json.NewDecoder(io.LimitReader(file, maxMDSIndex)).Decode(&index); err != nil {
 		return catalog.NewError(fault.KindBadFile, path, "no index of MDS: %v", err)
 	}
-	name := filepath.Base(f.Name())
+	name := filepath.Base(v.dataset.ShardPath(n))
 	for _, shard := range index.Shards {
 		said := shard.Raw
 		if shard.Zip != nil && shard.Zip.Name == name {

@@ -14,6 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/tape"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -71,7 +72,7 @@ func (r *reader) open(ctx context.Context, path string, away *catalog.Shard) err
 		r.file = nil
 	}
 	if away != nil {
-		r.file, r.path, r.size = &window{ctx: ctx, shard: away}, path, away.Size()
+		r.file, r.path, r.size = tape.New(ctx, away), path, away.Size()
 		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

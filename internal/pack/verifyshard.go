@@ -15,34 +15,39 @@ import (
 
 // checkShard compares a shard's members with the index: one image a row, in order, with the name
 // its key gives, and the label beside it.
-func (v *verifier) checkShard(ctx context.Context, n int) {
+func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	shard := v.dataset.Shards()[n]
 	path := v.dataset.ShardPath(n)
 	at := func(record, offset int64, expected, found any, text string) {
 		v.places.add(Place{File: path, Record: record, Key: v.keyOf(record), Offset: offset,
 			Expected: fmt.Sprint(expected), Found: fmt.Sprint(found), Text: text})
 	}
-	f, size, err := v.openShard(ctx, n)
+	next, end := v.ends[n]-shard.Rows, v.ends[n]
+	f, size, err := v.openShard(ctx, r, n)
 	if err != nil {
 		v.note(err)
 		return
 	}
-	defer f.Close()
+	away := v.dataset.Shard(n) != nil
+	if away {
+		defer func() { v.checkRecords(ctx, r, next, end) }() // those that the walk did not come to
+	} else {
+		defer f.Close()
+	}
 	if size != shard.Size {
 		at(-1, size, shard.Size, size, "the shard's size in bytes")
 	}
 	if v.dataset.Kind() == catalog.Contained {
 		// What else stands in a container of others is their business; its rows are compared with its bytes.
-		if ends, err := catalog.EndsOf(f, size); err != nil {
+		if ends, err := v.endsOf(ctx, f, n, size); err != nil {
 			v.note(catalog.IOError(path, "cannot read the container", err))
 		} else if found := fmt.Sprintf("%08x", ends); found != shard.Ends {
 			at(-1, -1, shard.Ends, found, "the checksum of the container's first and last bytes")
 		}
-		v.checkOwn(ctx, f, path, size, at)
+		v.checkOwn(ctx, f, n, size, at)
 		return
 	}
 	// Rows are in the order of members, so one walk beside one counter compares all of them.
-	next, end := v.ends[n]-shard.Rows, v.ends[n]
 	w := formats.NewTarWalker(f, size)
 	for ctx.Err() == nil {
 		m, err := w.Next()
@@ -62,6 +67,9 @@ func (v *verifier) checkShard(ctx context.Context, n int) {
 			return
 		}
 		v.checkMember(n, next, m, at)
+		if away {
+			v.checkRecords(ctx, r, next, next+1)
+		}
 		next++
 	}
 	if ctx.Err() != nil {
@@ -75,13 +83,15 @@ func (v *verifier) checkShard(ctx context.Context, n int) {
 	}
 }
 
-// openShard opens a shard, wherever it lies, and says how long it is.
-func (v *verifier) openShard(ctx context.Context, n int) (readable, int64, error) {
+// openShard opens a shard, wherever it lies, and says how long it is. One in a store is then r's.
+func (v *verifier) openShard(ctx context.Context, r *reader, n int) (readable, int64, error) {
 	if away := v.dataset.Shard(n); away != nil {
+		if err := r.open(ctx, v.dataset.ShardPath(n), away); err != nil {
+			return nil, 0, err
+		}
 		// Another length than the manifest's is an error of the first read.
-		w := &window{ctx: ctx, shard: away}
-		_, err := w.ReadAt(make([]byte, 1), 0)
-		return w, away.Size(), err
+		_, err := r.file.ReadAt(make([]byte, min(1, away.Size())), 0)
+		return r.file, away.Size(), err
 	}
 	path := v.dataset.ShardPath(n)
 	f, err := os.Open(path)
@@ -94,6 +104,24 @@ func (v *verifier) openShard(ctx context.Context, n int) (readable, int64, error
 		return nil, 0, catalog.IOError(path, "cannot stat the shard", err)
 	}
 	return f, info.Size(), nil
+}
+
+// endsOf is the checksum of a container's ends. In a store these are fetched by themselves, for the pieces that the
+// rest is read in would be several megabytes more.
+func (v *verifier) endsOf(ctx context.Context, f io.ReaderAt, n int, size int64) (uint32, error) {
+	if away := v.dataset.Shard(n); away != nil {
+		f = readerAt(func(to []byte, offset int64) error { return away.ReadAt(ctx, to, offset) })
+	}
+	return catalog.EndsOf(f, size)
+}
+
+type readerAt func(to []byte, offset int64) error
+
+func (read readerAt) ReadAt(to []byte, offset int64) (int, error) {
+	if err := read(to, offset); err != nil {
+		return 0, err
+	}
+	return len(to), nil
 }
 
 func (v *verifier) keyOf(record int64) string {

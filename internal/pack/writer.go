@@ -12,6 +12,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // WriterConfig asks for a packed dataset that is given sample by sample.
@@ -25,6 +26,7 @@ type WriterConfig struct {
 	OnFault     string          `json:"on_fault"`
 	Classes     []string        `json:"classes"`
 	Fields      []catalog.Field `json:"fields"` // nil: those of the first sample
+	Storage     remote.Storage  `json:"-"`      // of a Destination that is a URL
 }
 
 // Added is what a sample has beside its image.
@@ -46,6 +48,7 @@ type Writer struct {
 	count  int64
 
 	items  chan *item
+	ctx    context.Context // of all that waits
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the flow has ended
 	err    error         // of the flow; read after done
@@ -77,12 +80,14 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 			return nil, catalog.NewError(fault.KindArgument, "", "classes[%d] has %d bytes (expected at most %d)", i, len(name), formats.MaxNameBytes)
 		}
 	}
-	o, err := newOutput(c.Destination, c.ShardBytes, c.Overwrite)
+	ctx, cancel := context.WithCancel(context.Background())
+	o, err := newOutput(ctx, c.Destination, c.ShardBytes, c.Overwrite, c.Storage)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	o.raise, o.lossy = c.OnFault == RaiseFaults, c.lossy()
-	return &Writer{config: c, output: o, keys: newKeySet(), track: NewTracker()}, nil
+	return &Writer{config: c, output: o, keys: newKeySet(), track: NewTracker(), ctx: ctx, cancel: cancel}, nil
 }
 
 // Add takes a sample. The image's bytes are copied.
@@ -106,6 +111,8 @@ func (w *Writer) Add(image []byte, a Added) error {
 	case w.items <- it:
 	case <-w.done:
 		return w.err
+	case <-w.ctx.Done():
+		return catalog.NewError(fault.KindClosed, w.output.to.path(), "the writer was closed meanwhile")
 	}
 	w.keys.add(it.key, w.count)
 	w.count++
@@ -201,10 +208,11 @@ func (w *Writer) fieldsOf(a Added) ([]catalog.Field, error) {
 func (w *Writer) start() error {
 	if err := w.output.begin(w.fields); err != nil {
 		w.closed = true
-		return err
+		defer w.cancel()
+		return w.output.abandon(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w.items, w.done, w.cancel = make(chan *item), make(chan struct{}), cancel
+	w.items, w.done = make(chan *item), make(chan struct{})
+	ctx := w.ctx
 	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek, w.track)
 	f.recode = w.config.RecodeOptions
 	go func() {
@@ -228,20 +236,20 @@ func (w *Writer) Finish() (Summary, error) {
 		return Summary{}, catalog.NewError(fault.KindArgument, w.config.Destination, "the writer is closed")
 	}
 	w.closed = true
+	defer w.cancel()
 	if w.items != nil {
 		close(w.items)
 		<-w.done
-		w.cancel()
 		if w.err != nil {
-			w.output.abandon()
-			return Summary{}, w.err
+			return Summary{}, w.output.abandon(w.err)
 		}
 	}
 	return w.output.finish(w.config.Classes)
 }
 
-// Abort ends without leaving anything. After Finish it does nothing.
+// Abort ends without leaving anything, also a Finish that is at work. After that it does nothing.
 func (w *Writer) Abort() {
+	w.cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -249,10 +257,9 @@ func (w *Writer) Abort() {
 	}
 	w.closed = true
 	if w.items != nil {
-		w.cancel()
 		<-w.done
 	}
-	w.output.abandon()
+	w.output.abandon(nil)
 }
 
 // Warning says that fewer threads looked at images than should; empty where that is not so.

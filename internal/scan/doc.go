@@ -30,6 +30,7 @@ type Options struct {
 
 	lit  *litFolder // of LitData's chunks
 	rows []string   // tables of the rows that are selected of a saved dataset; nil: all
+	away *awayFiles // where the containers lie in a store, and what waits for it; nil: in files
 }
 
 // Formats are the containers that are read.

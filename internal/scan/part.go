@@ -19,8 +19,9 @@ type part struct {
 	jsonPath     string // of the label inside a JSON object; "" for none that was asked for
 	file         io.ReaderAt
 	size         int64
-	path         string     // of the container
-	lit          *litFolder // that it may lie in
+	path         string                                   // of the container
+	lit          *litFolder                               // that it may lie in
+	beside       func(path string) (io.ReadCloser, error) // another file there, where it lies in a store; nil: in a file
 
 	offset  []int64
 	length  []uint32

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/headrace/headrace/internal/blocks"
@@ -76,8 +76,12 @@ func keyOfNone(k formats.RecordKey) error {
 // recordKeys are those of PREFIX.idx beside PREFIX.rec; none where there is no such file.
 func (p *part) recordKeys() ([]formats.RecordKey, error) {
 	path := strings.TrimSuffix(p.path, ".rec") + ".idx"
-	f, err := mmap.OpenRegular(path)
-	if errors.Is(err, os.ErrNotExist) {
+	open := p.beside
+	if open == nil {
+		open = func(path string) (io.ReadCloser, error) { return mmap.OpenRegular(path) }
+	}
+	f, err := open(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {

@@ -30,6 +30,9 @@ var walkers = map[string]func(*part) error{
 // scan reads the headers of all files, several files at a time, and makes one table of them.
 func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 	root, names := catalog.CommonRoot(files)
+	if o.away != nil {
+		root, names = o.away.shown, o.away.names
+	}
 	walk := walkers[kind]
 	if o.Format == "tar" {
 		walk = scanImageFiles
@@ -79,7 +82,7 @@ func arePlain(parts []*part) bool {
 // walkAll walks the files on all cores and returns what each holds, in their order. The first error by
 // their order is the one that is returned, whichever was met first.
 func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part, []catalog.ShardInfo, error) {
-	workers, short := processors.Take(min(len(files), processors.Cores()), 1)
+	workers, short := processors.Take(min(len(files), o.away.atOnce()), 1)
 	if workers < 1 {
 		return nil, nil, short
 	}
@@ -92,7 +95,7 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 	for range workers {
 		wg.Go(func() {
 			for i := range next {
-				if parts[i], shards[i], errs[i] = walkFile(files[i], names[i], walk, o); errs[i] != nil {
+				if parts[i], shards[i], errs[i] = walkAnywhere(i, files[i], names[i], walk, o); errs[i] != nil {
 					once.Do(func() { close(stop) })
 				}
 			}
@@ -118,8 +121,18 @@ feed:
 	return parts, shards, nil
 }
 
-// placed names file and record of a walk's error.
+func walkAnywhere(i int, file, name string, walk func(*part) error, o *Options) (*part, catalog.ShardInfo, error) {
+	if o.away != nil {
+		return o.away.walk(i, walk, o)
+	}
+	return walkFile(file, name, walk, o)
+}
+
+// placed names file and record of a walk's error. One of a store has its place already.
 func placed(err error, file string, before int64, p *part) error {
+	if already := (*catalog.Error)(nil); p != nil && p.beside != nil && errors.As(err, &already) {
+		return already
+	}
 	err = catalog.FormatError(file, err)
 	var e *catalog.Error
 	if errors.As(err, &e) && p != nil && e.Kind != fault.KindIO {

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,7 +62,7 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 	for _, source := range sources {
 		if remote.IsURL(source) {
 			return nil, catalog.NewError(fault.KindUnsupported, remote.Display(source), "several containers in a store of objects are not one dataset "+
-				"before they have an index; where the files are at hand, make one with: headrace index SOURCE --out INDEX")
+				"before they have an index; make one with: headrace index \"%s\" --out INDEX", quotedAll(sources))
 		}
 		found, all, err := expand(source)
 		if err != nil {
@@ -70,6 +71,15 @@ func OpenFiles(sources []string, o Options) (*catalog.Dataset, error) {
 		files, named = append(files, found...), named && all
 	}
 	return openFiles("", files, named, o)
+}
+
+// quotedAll are several sources as a command takes them.
+func quotedAll(sources []string) string {
+	var shown []string
+	for _, source := range sources[:min(len(sources), 8)] {
+		shown = append(shown, remote.Display(source))
+	}
+	return strings.Join(shown, `" "`)
 }
 
 // openFolder leaves a folder to package catalog, unless that finds no image where containers lie.
@@ -247,20 +257,25 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 	if formats.IsLitData(f, info.Size()) || folder != nil && isLitChunk(path, folder) {
 		return kind{name: "litdata"}, nil
 	}
-	found := kindOfHead(head[:n])
-	if formats.IsZstd(head[:n]) && formats.IsZstdMDS(f, info.Size()) || found.name == "" && formats.IsMDS(f, info.Size()) {
-		return kind{name: "mds"}, nil
+	return kindOfBytes(path, head[:n], f, info.Size()), nil
+}
+
+// kindOfBytes is the kind of a container of so many bytes that begins with head.
+func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
+	found := kindOfHead(head)
+	if formats.IsZstd(head) && formats.IsZstdMDS(r, size) || found.name == "" && formats.IsMDS(r, size) {
+		return kind{name: "mds"}
 	}
-	if found.name == "" && err == nil && formats.IsBeton(f, info.Size()) {
-		return kind{name: "beton"}, nil
+	if found.name == "" && formats.IsBeton(r, size) {
+		return kind{name: "beton"}
 	}
 	if found.name == "" {
 		found = kindOfName(path)
 	}
 	if found.name == "" {
-		found = kindOfUnread(string(head[:n]))
+		found = kindOfUnread(string(head))
 	}
-	return found, nil
+	return found
 }
 
 func kindOfHead(head []byte) kind {
@@ -308,28 +323,36 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 	if err != nil {
 		return nil, err
 	}
-	var first kind
 	o.lit = new(litFolder)
+	first, err := oneKind(files, &o, func(i int) (kind, error) { return kindOf(files[i], o.lit) })
+	if err != nil {
+		return nil, err
+	}
+	return scanOrKept(files, first.name, o)
+}
+
+// oneKind is the kind that all files are of, whose names are for texts.
+func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first kind, err error) {
 	for i, file := range files {
-		found, err := kindOf(file, o.lit)
+		found, err := kindOf(i)
 		if err != nil {
-			return nil, err
+			return kind{}, err
 		}
 		switch {
 		case found.name == "":
-			return nil, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)", Formats)
+			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)", Formats)
 		case found.refused != "":
-			return nil, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
+			return kind{}, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
 		case i == 0:
 			first = found
 		case found.name != first.name:
-			return nil, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
+			return kind{}, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
 		}
 		if wanted := kindOfFormat(o.Format); wanted != "" && wanted != found.name {
-			return nil, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
+			return kind{}, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
 		}
 	}
-	return scanOrKept(files, first.name, o)
+	return first, nil
 }
 
 func kindOfFormat(format string) string {

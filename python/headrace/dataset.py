@@ -379,7 +379,8 @@ class Dataset:
     def away(self) -> bool:
         """Whether it, or a part of it, lies in a store of objects."""
         sources = [self._config, *self._config.get("parts", ())]
-        return any(away.is_url(source.get("path")) for source in sources)
+        told = any(away.is_url(source.get("path")) for source in sources)
+        return told or bool(self._facts.get("away"))  # an index here, of containers there
 
     def _waited_for(self, call: Callable[[], Any], forgotten: Callable[[Any], object]) -> Any:
         return away.patiently(call, forgotten) if self.away else call()

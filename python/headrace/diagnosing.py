@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ def doctor(
     classes: Sequence[str] | None = None,
     split: str | None = None,
     root: str | os.PathLike[str] | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
     """Measures what limits a training here, and what each remedy would bring.
 
@@ -77,7 +78,7 @@ def doctor(
         batch_size: of a dataset: samples a batch.
         size: of a dataset: height and width of the crops of a named transform.
         seconds: how long to measure, about.
-        format, image, label, fields, classes, split, root: of a path, as for ``Dataset``.
+        format, image, label, fields, classes, split, root, storage: of a path, as for ``Dataset``.
 
     Returns:
         ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
@@ -115,7 +116,7 @@ def doctor(
         return _of_dataset(source, asked, steps, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
-        dataset = Dataset(source, **words._asdict())
+        dataset = Dataset(source, storage=storage, **words._asdict())
     with dataset:
         return _of_dataset(dataset, asked, steps, seconds)
 

@@ -48,6 +48,7 @@ def pack(
     num_threads: int | None = None,
     num_workers: int = 0,
     on_progress: OnProgress | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Packs images of anywhere into tar shards with an index, which appears whole or not at all.
 
@@ -58,7 +59,8 @@ def pack(
         source: a folder with one folder of images a class; a CSV or Parquet file with a path, a
             label and any fields a row; containers, as ``Dataset`` takes them; a ``Dataset``; or any
             map-style dataset of pairs of image and label, or of dicts (docs/formats.md).
-        destination: a directory that does not exist yet.
+        destination: a directory that does not exist yet; or an address of s3://, gs:// or az://,
+            below which nothing lies.
         format, image, label, fields, classes, split: of containers, as for ``Dataset``, and but for
             format of Python's datasets.
         root: of an index of containers, as for ``Dataset``; of a list of files where relative paths
@@ -81,6 +83,7 @@ def pack(
         num_workers: processes that read a Python dataset, started as torch's; 0: this one.
         on_progress: called several times a second with samples done, samples in all (-1 while
             unknown), encoded bytes handled, faults found.
+        storage: of a source or destination in a store of objects, as for ``Dataset``.
 
     Returns:
         rows, bytes, shards, classes, counts by kind; "faults": how many in "total", the first
@@ -91,8 +94,9 @@ def pack(
         ArgumentError: an argument is impossible, or an item of a dataset, whose index it says.
         MissingFileError, EmptyDatasetError, DuplicateKeyError, BadFileError: about the source.
         SystemFailure: the destination exists or cannot be written.
+        UnreachableError, DeniedError: what a store answered.
     """
-    told = jobs.output(destination, shard_size, seek, overwrite, on_fault)
+    told = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage)
     told |= jobs.recoding(resize, quality, baseline, raw)
     listed = _listed(allow_empty, path_column, label_column)
     words = containers.Words(format, image, label, fields, classes, split, root)
@@ -132,6 +136,7 @@ def index(
     allow_empty: bool = False,
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Writes an index for a folder or for containers, which are then used in place, without a copy.
 
@@ -142,7 +147,7 @@ def index(
             folder of the containers where ``source`` is one, else NAME.hr beside them.
         format, image, label, fields, classes, split, root: of containers, as for ``Dataset``.
         index_dir: of a folder of images: where the index goes; None: into the folder itself.
-        seek, on_fault, allow_empty, num_threads, on_progress: as in ``pack``.
+        seek, on_fault, allow_empty, num_threads, on_progress, storage: as in ``pack``.
 
     Returns:
         What was indexed, as ``pack`` says it.
@@ -155,6 +160,7 @@ def index(
         "no_seek": not arguments.flag("seek", seek),
         "on_fault": arguments.choice("on_fault", on_fault, jobs.ON_FAULT),
         "allow_empty": arguments.flag("allow_empty", allow_empty),
+        "storage": None if storage is None else away.storage(storage),
     }
     return jobs.run("index", config, num_threads, on_progress)
 
@@ -210,16 +216,17 @@ class Writer:
         result: after ``finish``, what was written, as ``pack`` says it; None before.
 
     Args:
-        destination: a directory that does not exist yet.
+        destination: a directory that does not exist yet, or an address, as in ``pack``.
         shard_size: bytes a shard may have, as in ``pack``.
         classes: the class names in the order of their numbers.
         fields: ``{"name": ..., "type": "int" | "float" | "str" | "bytes" | "array"}`` for each
             field; None: those of the first sample.
-        seek, overwrite, on_fault: as in ``pack``.
+        seek, overwrite, on_fault, storage: as in ``pack``.
 
     Raises:
         ArgumentError: an argument is impossible; the sentence names it.
         SystemFailure: the destination exists or cannot be written.
+        UnreachableError, DeniedError: what a store answered.
     """
 
     def __init__(
@@ -232,8 +239,9 @@ class Writer:
         seek: bool = True,
         overwrite: bool = False,
         on_fault: str = "keep",
+        storage: Mapping[str, Any] | None = None,
     ) -> None:
-        config = jobs.output(destination, shard_size, seek, overwrite, on_fault)
+        config = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage)
         if classes is not None:
             config["classes"] = arguments.each("classes", classes, arguments.name)
         if fields is not None:
@@ -243,7 +251,10 @@ class Writer:
     def _open(self, config: dict[str, Any]) -> None:
         self.result: dict[str, Any] | None = None
         given = {name: value for name, value in config.items() if value is not None}
-        self._handle = _lib.opened("hr_writer_open", given)
+        self._waiting = away.waiting(given["destination"])
+        self._handle = self._waiting(
+            functools.partial(_lib.opened, "hr_writer_open", given), lambda made: made.close()
+        )
 
     @classmethod
     def _begun(cls, config: dict[str, Any], classes: list[str] | None) -> Writer:
@@ -283,7 +294,8 @@ class Writer:
         if key is not None:
             sample["key"] = arguments.name("key", key)
         text = json.dumps(sample).encode()
-        _lib.call("hr_writer_add", self._handle.value, data, len(data), text, len(text))
+        told = (self._handle.value, data, len(data), text, len(text))
+        self._waiting(functools.partial(_lib.call, "hr_writer_add", *told), lambda _: None)
 
     def finish(self) -> dict[str, Any]:
         """Makes the dataset visible, whole; the end of the ``with`` block does it.
@@ -298,7 +310,8 @@ class Writer:
 
     def _end(self) -> dict[str, Any]:
         try:
-            scarce.warn_of(_lib.call("hr_writer_finish", self._handle.value))
+            finish = functools.partial(_lib.call, "hr_writer_finish", self._handle.value)
+            scarce.warn_of(self._waiting(finish, lambda _: None))
             self.result = _lib.info("hr_job_result", self._handle.value)
         finally:
             self._handle.close()  # the writer is closed whatever comes of it

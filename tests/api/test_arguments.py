@@ -110,6 +110,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "num_threads": COUNTS,
         "num_workers": [-1, 1025, 2**70, "2", 1.0, [1], None, True, 1],
         "on_progress": [3, "print"],
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
     },
     "index": {
         "source": SOURCES,
@@ -121,6 +122,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "allow_empty": FLAGS,
         "num_threads": COUNTS,
         "on_progress": [3],
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
     },
     "verify": {
         "source": PATHS,
@@ -139,6 +141,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "seek": FLAGS,
         "overwrite": FLAGS,
         "on_fault": ["ignore", None],
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
     },
     "Loader": {
         "dataset": [*PATHS[:-1], [], [3], [""], [None], [["a"]]],
@@ -212,6 +215,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "batch_size": COUNTS,
         "size": COUNTS,
         "seconds": RATES,
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
     },
     "plan": {
         "source": ["", "a\0b", 3],

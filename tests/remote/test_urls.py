@@ -179,10 +179,39 @@ def test_a_dataset_in_a_store_is_verified_and_its_damage_named(tmp_path: Path) -
         found = hr.verify(store.url("train.hr"))
         assert [fault["record"] for fault in found["faults"]["listed"]] == [7]
         for refused in (hr.pack, hr.index):
-            with pytest.raises(errors.UnsupportedError, match="not yet a store"):
+            with pytest.raises(errors.UnsupportedError, match="expected containers"):
                 refused(store.url("train.hr"), tmp_path / "out.hr")
     finally:
         store.end()
+
+
+def test_a_verification_fetches_each_byte_of_a_shard_once(tmp_path: Path) -> None:
+    hr.pack(images.plain_tree(tmp_path / "photos", 90, side=400), tmp_path / "train.hr")
+    store = Store(tmp_path)
+    try:
+        assert hr.verify(store.url("train.hr"), num_threads=2)["ok"]
+        # A set, as above: a request may be hedged. One byte is asked for to learn the version.
+        asked = {one for one in store.requests if one[1].endswith(".tar") and one[3] > 1}
+        size = (tmp_path / "train.hr" / "shard-00000.tar").stat().st_size
+        assert sum(length for *_, length in asked) == size
+    finally:
+        store.end()
+
+
+def test_the_command_line_measures_and_shows_what_lies_at_an_address(
+    store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    url, told = store.url("train.hr"), ["--storage", "region=here"]
+    measured = ["--seconds", "0.3", "--size", "16", "--json"]
+    app(["bench", url, *told, *measured], standalone_mode=False)
+    found = json.loads(capsys.readouterr().out)
+    assert found["images"] > 0
+    assert found["remote_requests"] >= 0
+    app(["doctor", url, *told, *measured], standalone_mode=False)
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert any("lie in a store of objects" in note for note in notes)
+    app(["view", url, str(tmp_path / "view.png"), "--count", "4", *told], standalone_mode=False)
+    assert (tmp_path / "view.png").stat().st_size > 0
 
 
 def test_the_command_line_takes_addresses(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,7 +344,9 @@ def test_a_dataset_without_an_index_is_refused_with_the_command_that_makes_one(
     store: Store,
 ) -> None:
     for name in ("nothing.hr", "shard-{000..003}.tar", "*.tar"):
-        with pytest.raises(errors.UnsupportedError, match="headrace index SOURCE"):
+        with pytest.raises(
+            errors.UnsupportedError, match=f'headrace index "{re.escape(store.url(name))}"'
+        ):
             hr.Dataset(store.url(name))
 
 

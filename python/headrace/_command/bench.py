@@ -18,6 +18,8 @@ _STAGES = (
     "waiting_for_consumer_s",
     "consumer_waiting_s",
 )
+# What a store was asked for meanwhile.
+_FETCHED = ("remote_requests", "remote_bytes", "remote_retries", "remote_hedges")
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -74,6 +76,7 @@ def measure(
                     if took >= seconds:
                         break
             after = loader.stats()
+        fetched = dataset.away
     spent = {name: round(after[name] - before[name], 3) for name in _STAGES}
     return {
         "images_per_second": round(images / took, 1),
@@ -84,4 +87,5 @@ def measure(
         "first_batch_s": round(begun - opened, 4),
         **spent,
         **{name: round(after[name], 6) for name in ("stall_p50_s", "stall_p99_s", "stall_max_s")},
+        **({name: after[name] - before[name] for name in _FETCHED} if fetched else {}),
     }

@@ -131,7 +131,9 @@ def pack(
     destination: Annotated[
         Path,
         typer.Argument(
-            metavar="DESTINATION", parser=options.path, help="A directory that does not exist yet."
+            metavar="DESTINATION",
+            parser=options.path,
+            help="A directory that does not exist yet, or an address: s3://BUCKET/NAME.",
         ),
     ],
     shard_size: Annotated[str, typer.Option(help='Bytes a shard may have: "256MB".')] = "256MB",
@@ -163,6 +165,7 @@ def pack(
     pairs: options.Pairs = None,
     suffixes: options.Suffixes = ("", ""),
     no_seek: options.NoSeek = False,
+    storage: options.Storage = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -196,6 +199,7 @@ def pack(
             seek=not no_seek,
             num_threads=threads,
             on_progress=show,
+            storage=options.storage(storage),
         )
     _made(made, as_json)
 
@@ -218,6 +222,7 @@ def index(
     split: options.Split = None,
     root: options.Root = None,
     no_seek: options.NoSeek = False,
+    storage: options.Storage = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -237,6 +242,7 @@ def index(
             seek=not no_seek,
             num_threads=threads,
             on_progress=show,
+            storage=options.storage(storage),
         )
     _made(made, as_json)
 
@@ -352,6 +358,7 @@ def bench(
     classes: options.Classes = None,
     split: options.Split = None,
     root: options.Root = None,
+    storage: options.Storage = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -373,6 +380,7 @@ def bench(
             classes=classes or None,
             split=split,
             root=root,
+            storage=options.storage(storage),
         )
     if not as_json:
         _say(
@@ -399,6 +407,7 @@ def doctor(
     classes: options.Classes = None,
     split: options.Split = None,
     root: options.Root = None,
+    storage: options.Storage = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Say what limits loading here, storage, decoding or delivery, and what would help."""
@@ -418,6 +427,7 @@ def doctor(
         classes=classes or None,
         split=split,
         root=root,
+        storage=options.storage(storage),
     )
     _say(found.to_json() if as_json else str(found))
 
@@ -496,6 +506,7 @@ def view(
     classes: options.Classes = None,
     split: options.Split = None,
     root: options.Root = None,
+    storage: options.Storage = None,
 ) -> None:
     """Write a contact sheet of an augmented batch, with labels."""
     from headrace._command.sheet import contact_sheet
@@ -515,6 +526,7 @@ def view(
             classes=classes or None,
             split=split,
             root=root,
+            storage=options.storage(storage),
         )
     _say(one_line(f"Wrote {picture}"))
 

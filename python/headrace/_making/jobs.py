@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
-from headrace._engine import _lib, abi, arguments, containers, scarce
+from headrace._engine import _lib, abi, arguments, away, containers, scarce
 
 if TYPE_CHECKING:
     Path = str | os.PathLike[str]
@@ -53,7 +53,12 @@ def threads(num_threads: int | None) -> int | None:
 
 
 def output(
-    destination: Path, shard_size: int | str, seek: bool, overwrite: bool, on_fault: str
+    destination: Path,
+    shard_size: int | str,
+    seek: bool,
+    overwrite: bool,
+    on_fault: str,
+    storage: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """What ``pack`` and ``Writer`` say alike of what they make."""
     return {
@@ -62,6 +67,7 @@ def output(
         "no_seek": not arguments.flag("seek", seek),
         "overwrite": arguments.flag("overwrite", overwrite),
         "on_fault": arguments.choice("on_fault", on_fault, ON_FAULT),
+        "storage": None if storage is None else away.storage(storage),
     }
 
 

@@ -1,0 +1,211 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
+)
+
+// A destination is where a packed dataset comes to lie. Its manifest is created last: without it nothing opens.
+type destination interface {
+	// create begins a file of the dataset, which will have so many bytes at most; 0: nobody knows.
+	create(name string, most int64) (catalog.Made, error)
+	// publish makes visible what was committed. The warning is a sentence about what else could not be done.
+	publish() (warning string, err error)
+	// abandon removes everything. What it returns is a clause about what is left all the same, or "".
+	abandon() string
+	// path is where the dataset will be, for texts.
+	path() string
+}
+
+// newDestination checks a place and begins there.
+func newDestination(ctx context.Context, place string, overwrite bool, storage remote.Storage) (destination, error) {
+	if remote.IsURL(place) {
+		return newUpload(ctx, place, overwrite, storage)
+	}
+	return newPartial(place, overwrite)
+}
+
+func (p *partial) create(name string, _ int64) (catalog.Made, error) {
+	path := filepath.Join(p.dir, name)
+	f, err := catalog.Create(path)
+	if err != nil {
+		return nil, catalog.IOError(path, "cannot create", err)
+	}
+	if strings.HasSuffix(name, ".tar") {
+		return &streamed{OnDisk: f, stream: stream{file: f.File}}, nil
+	}
+	return f, nil
+}
+
+func (p *partial) path() string { return p.destination }
+
+// streamed is a shard on its way to the disk.
+type streamed struct {
+	*catalog.OnDisk
+	stream stream
+}
+
+func (s *streamed) Write(p []byte) (int, error) { return s.stream.Write(p) }
+
+// upload is a dataset that is written below an address. Its objects are visible one by one as they are
+// committed, the manifest as the last. A process that is killed leaves shards that nothing opens.
+type upload struct {
+	ctx     context.Context
+	url     string
+	storage remote.Storage
+	before  []string // names below it, of a dataset that is overwritten
+
+	mu   sync.Mutex
+	made map[string]bool // names that may be there; true: committed
+	left []string        // names of which parts may be left
+}
+
+// newUpload refuses an address below which something lies, unless that is a packed dataset, or the rest of one,
+// and may be overwritten. Then its manifest goes first, so that no reader takes new shards for old ones.
+func newUpload(ctx context.Context, url string, overwrite bool, storage remote.Storage) (*upload, error) {
+	if err := remote.Writable(url); err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	url = strings.TrimRight(url, "/")
+	u := &upload{ctx: ctx, url: url, storage: storage, made: make(map[string]bool)}
+	entries, err := remote.List(ctx, url+"/", storage)
+	if err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	whole := false
+	for _, entry := range entries {
+		name := strings.TrimPrefix(entry.URL, url+"/")
+		if name == "" { // what consoles make for a folder
+			continue
+		}
+		if !ownName(name) {
+			return nil, catalog.NewError(fault.KindArgument, u.path(), "below the destination lies %.200q, which is no part of a packed dataset, so nothing is written there", name)
+		}
+		u.before = append(u.before, name)
+		whole = whole || name == catalog.ManifestName
+	}
+	switch {
+	case u.before == nil:
+	case !overwrite && whole:
+		return nil, catalog.NewError(fault.KindArgument, u.path(), "the destination exists; overwrite (--overwrite) replaces a packed dataset")
+	case !overwrite:
+		return nil, catalog.NewError(fault.KindArgument, u.path(), "the destination holds %d files of a packing that was not finished; overwrite (--overwrite) replaces them", len(u.before))
+	case whole:
+		if err := u.remove(ctx, catalog.ManifestName); err != nil {
+			return nil, catalog.OutOfStore(err)
+		}
+	}
+	return u, nil
+}
+
+func (u *upload) path() string { return remote.Display(u.url) }
+
+func (u *upload) remove(ctx context.Context, name string) error {
+	at, err := remote.Join(u.url, name)
+	if err != nil {
+		return err
+	}
+	return remote.Remove(ctx, at, u.storage)
+}
+
+func (u *upload) create(name string, most int64) (catalog.Made, error) {
+	at, err := remote.Join(u.url, name)
+	if err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	w, err := remote.Create(u.ctx, at, most, u.storage)
+	if err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	return &object{Writer: w, upload: u, name: name}, nil
+}
+
+// publish removes what an overwritten dataset had and the new one has not; the manifest is there already.
+func (u *upload) publish() (warning string, err error) {
+	for _, name := range u.before {
+		if _, again := u.made[name]; again {
+			continue
+		}
+		if err := u.remove(u.ctx, name); err != nil && warning == "" {
+			warning = fmt.Sprintf("%s of the dataset that was overwritten is left: %v", name, err)
+		}
+	}
+	return warning, nil
+}
+
+// clearingTime bounds the removal of what was uploaded, which Ctrl-C waits for.
+const clearingTime = 20 * time.Second
+
+func (u *upload) abandon() string {
+	// The job's own context has ended where somebody ended the job.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(u.ctx), clearingTime)
+	defer cancel()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	left := u.left
+	for name, committed := range u.made {
+		if err := u.remove(ctx, name); err != nil && committed {
+			left = append(left, name)
+		}
+	}
+	if len(left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("of what was uploaded, %d objects or their parts could not be removed and are left below %s, as %s", len(left), u.path(), left[0])
+}
+
+// object is one that is uploaded.
+type object struct {
+	*remote.Writer
+	upload *upload
+	name   string
+}
+
+func (o *object) Name() string { return o.URL() }
+
+func (o *object) Commit() error {
+	o.upload.note(o.name, false) // an answer that does not arrive may have been a yes
+	err := o.Writer.Commit()
+	if err == nil {
+		o.upload.note(o.name, true)
+	}
+	return err
+}
+
+func (u *upload) note(name string, committed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.made[name] = committed
+}
+
+// Abandon ends an upload; what was committed is removed with all the rest.
+func (o *object) Abandon() {
+	if o.Abort() != nil {
+		o.upload.mu.Lock()
+		defer o.upload.mu.Unlock()
+		o.upload.left = append(o.upload.left, o.name)
+	}
+}
+
+// leftBehind adds to an error what could not be removed.
+func leftBehind(err error, clause string) error {
+	if clause == "" || err == nil {
+		return err
+	}
+	var e *catalog.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%w; %s", err, clause)
+	}
+	own := *e
+	own.Text, own.Err = own.Clause()+"; "+clause, nil
+	return &own
+}

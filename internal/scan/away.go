@@ -1,0 +1,365 @@
+package scan
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/processors"
+	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/internal/tape"
+)
+
+const (
+	// awayAtOnce containers are walked at a time: each reads ahead, and most of the time waits.
+	awayAtOnce = 4
+	// sniffedAtOnce are looked at for their kind at a time, a request or two each.
+	sniffedAtOnce = 32
+	// maxBeside bounds a file beside a container that is held in memory.
+	maxBeside = 1 << 30
+)
+
+// awayFiles are containers in a store, opened, in their order.
+type awayFiles struct {
+	ctx     context.Context
+	storage remote.Storage
+	below   string // the address that all names are below, with the query that all have
+	shown   string // the same for texts
+	names   []string
+	objects []*remote.Object
+}
+
+// atOnce is how many containers are walked at a time.
+func (a *awayFiles) atOnce() int {
+	if a == nil {
+		return processors.Cores()
+	}
+	return awayAtOnce
+}
+
+// OpenAway opens containers in a store by their headers, which takes as long as to fetch them: an object, what
+// a pattern stands for, or all that lie directly below an address. The dataset reads them where they are.
+func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Dataset, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Root != "" {
+		return nil, catalog.NewError(fault.KindArgument, remote.Display(sources[0]), "root is for an index of containers, and these are containers themselves")
+	}
+	var files []string
+	named := true
+	for _, source := range sources {
+		if !remote.IsURL(source) {
+			return nil, catalog.NewError(fault.KindArgument, source, "containers in files and in a store of objects are not one dataset; index them apart and concatenate them")
+		}
+		found, all, err := expandAway(ctx, source, o.Storage)
+		if err != nil {
+			return nil, catalog.OutOfStore(err)
+		}
+		files, named = append(files, found...), named && all
+	}
+	source := remote.Display(sources[0])
+	files, err := chooseSplit(source, files, named, &o)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > maxFiles {
+		return nil, catalog.NewError(fault.KindLimit, source, "there are %d containers (expected at most %d)", len(files), maxFiles)
+	}
+	a := &awayFiles{ctx: ctx, storage: o.Storage}
+	if err := a.place(files); err != nil {
+		return nil, err
+	}
+	kinds, err := a.open(files)
+	if err != nil {
+		return nil, err
+	}
+	if !named { // what was looked for, as in a folder: what is no container is passed over
+		if files, kinds = a.containers(files, kinds); len(files) == 0 {
+			return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
+		}
+	}
+	texts := make([]string, len(files))
+	for i, file := range files {
+		texts[i] = remote.Display(file)
+	}
+	o.away = a
+	kind, err := oneKind(texts, &o, func(i int) (kind, error) { return kinds[i], nil })
+	if err != nil {
+		return nil, err
+	}
+	if kind.name == "lmdb" || kind.name == "litdata" {
+		return nil, catalog.NewError(fault.KindUnsupported, texts[0], "a container of the kind %s is not read out of a store of objects; copy it, or pack it where it is at hand", kind.name)
+	}
+	t, err := scan(texts, kind.name, o)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.FromTableAway(t, a.below, a.storage)
+}
+
+// expandAway is what a source in a store stands for: braces, then wildcards by the store's list; an address
+// without either is that of an object, or what lies directly below it.
+func expandAway(ctx context.Context, source string, storage remote.Storage) (files []string, named bool, err error) {
+	base, query := source, ""
+	if strings.HasPrefix(source, "http") { // whose query may hold any character
+		base, query, _ = strings.Cut(source, "?")
+		if query != "" {
+			query = "?" + query
+		}
+	}
+	texts, err := braces(base)
+	if err != nil {
+		return nil, false, catalog.NewError(fault.KindArgument, remote.Display(source), "%v", err)
+	}
+	named = true
+	for _, text := range texts {
+		wild := strings.ContainsAny(text, "*?[")
+		_, rest, _ := strings.Cut(text, "://")
+		_, key, _ := strings.Cut(rest, "/")
+		if !wild && key != "" && !strings.HasSuffix(key, "/") { // else a bucket, or a folder of one
+			_, err := remote.Open(ctx, text+query, storage)
+			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
+				files = append(files, text+query) // what is wrong with it is found when it is opened
+				continue
+			}
+		}
+		named = false
+		found, err := listed(ctx, text, wild, storage)
+		if err != nil {
+			return nil, false, err
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		e := catalog.NewError(fault.KindIO, remote.Display(source), "no object has such a name")
+		e.Err = syscall.ENOENT
+		return nil, false, e
+	}
+	return files, named, nil
+}
+
+// listed are the objects that a pattern stands for, or that lie directly below an address; sorted.
+func listed(ctx context.Context, text string, wild bool, storage remote.Storage) ([]string, error) {
+	prefix := strings.TrimSuffix(text, "/") + "/"
+	if wild {
+		prefix = text[:strings.IndexAny(text, "*?[")]
+		if _, err := path.Match(text, ""); err != nil {
+			return nil, catalog.NewError(fault.KindArgument, remote.Display(text), "the pattern is not understood: %v", err)
+		}
+	}
+	entries, err := remote.List(ctx, prefix, storage)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, entry := range entries {
+		rest := strings.TrimPrefix(entry.URL, prefix)
+		name := path.Base(entry.URL)
+		matched, _ := path.Match(text, entry.URL)
+		if wild && matched || !wild && rest != "" && !strings.Contains(rest, "/") && rest[0] != '.' && !formats.HasImageExtension(name) {
+			found = append(found, entry.URL)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// place finds the address that all files lie below. An index says that, and no query, which may be a secret; so
+// all have to have the same one.
+func (a *awayFiles) place(files []string) error {
+	query := ""
+	for i, file := range files {
+		base, own := file, ""
+		if strings.HasPrefix(file, "http") {
+			base, own, _ = strings.Cut(file, "?")
+			base, _, _ = strings.Cut(base, "#")
+		}
+		if i > 0 && own != query {
+			return catalog.NewError(fault.KindArgument, remote.Display(file), "the addresses differ in their queries, so that no address is above all of them")
+		}
+		folder := base[:strings.LastIndexByte(base, '/')]
+		if query = own; i == 0 {
+			a.below = folder
+		}
+		for !strings.HasPrefix(base, a.below+"/") {
+			up := strings.LastIndexByte(a.below, '/')
+			if up < 0 || strings.HasSuffix(a.below[:up+1], "://") {
+				return catalog.NewError(fault.KindArgument, remote.Display(file), "the containers lie in several buckets or hosts; index them apart and concatenate them")
+			}
+			a.below = a.below[:up]
+		}
+	}
+	for _, file := range files {
+		base := file
+		if query != "" {
+			base = strings.TrimSuffix(file, "?"+query)
+		}
+		name := strings.TrimPrefix(base, a.below+"/")
+		if strings.HasPrefix(file, "http") {
+			plain, err := url.PathUnescape(name)
+			if err != nil {
+				return catalog.NewError(fault.KindArgument, remote.Display(file), "its escapes are not understood")
+			}
+			name = plain
+		}
+		a.names = append(a.names, name)
+	}
+	if a.shown = strings.TrimSuffix(remote.Display(a.below), "/"); query != "" {
+		a.below += "?" + query
+	}
+	return nil
+}
+
+// open finds size, version and kind of all files.
+func (a *awayFiles) open(files []string) ([]kind, error) {
+	a.objects = make([]*remote.Object, len(files))
+	kinds, errs := make([]kind, len(files)), make([]error, len(files))
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(len(files), sniffedAtOnce) {
+		workers.Go(func() {
+			for i := range next {
+				if kinds[i], errs[i] = a.look(ctx, i, files[i]); errs[i] != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	for i := range files {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	for _, err := range errs { // the first that is not of being cancelled because of another
+		if err != nil && fault.KindOf(err) != fault.KindClosed {
+			return nil, catalog.OutOfStore(err)
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, catalog.OutOfStore(err)
+		}
+	}
+	return kinds, nil
+}
+
+func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) {
+	object, err := remote.Open(ctx, file, a.storage)
+	if err != nil {
+		return kind{}, err
+	}
+	a.objects[i] = object
+	if object.Size() == 0 {
+		return kind{}, nil
+	}
+	head := make([]byte, min(formats.TarBlock, object.Size()))
+	if err := object.ReadAt(ctx, head, 0); err != nil {
+		return kind{}, err
+	}
+	r := &reading{ctx: ctx, object: object}
+	found := kindOfBytes(object.URL(), head, r, object.Size())
+	if found.name == "" && formats.IsLitData(r, object.Size()) {
+		found = kind{name: "litdata"}
+	}
+	return found, r.failed
+}
+
+// containers leaves away what is none, of files that were looked for.
+func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) {
+	n := 0
+	for i := range files {
+		if kinds[i].name == "" || kinds[i].beside {
+			continue
+		}
+		files[n], kinds[n], a.names[n], a.objects[n] = files[i], kinds[i], a.names[i], a.objects[i]
+		n++
+	}
+	a.names, a.objects = a.names[:n], a.objects[:n]
+	return files[:n], kinds[:n]
+}
+
+// reading is an object as an io.ReaderAt, and what went wrong with it.
+type reading struct {
+	ctx    context.Context
+	object *remote.Object
+	failed error
+}
+
+func (r *reading) ReadAt(to []byte, offset int64) (int, error) {
+	n := min(int64(len(to)), r.object.Size()-offset)
+	if offset < 0 || n < 0 {
+		return 0, io.EOF
+	}
+	if err := r.object.ReadAt(r.ctx, to[:n], offset); err != nil {
+		r.failed = err
+		return 0, err
+	}
+	if n < int64(len(to)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// walk reads the headers of container i.
+func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, catalog.ShardInfo, error) {
+	object := a.objects[i]
+	r := &reading{ctx: a.ctx, object: object}
+	ends, err := catalog.EndsOf(r, object.Size())
+	if err != nil {
+		return nil, catalog.ShardInfo{}, catalog.OutOfStore(err)
+	}
+	shard := catalog.ShardInfo{Name: a.names[i], Size: object.Size(), Ends: fmt.Sprintf("%08x", ends), Version: object.Version()}
+	if short := headroom.Memory(min(shard.Size/64, 256<<20)); short != nil {
+		return nil, shard, short
+	}
+	t := tape.New(a.ctx, object)
+	defer t.Close()
+	p := newPart(formats.NewWindow(t), shard.Size, o)
+	p.path = object.URL()
+	p.beside = a.readBeside
+	err = walk(p)
+	shard.Rows = int64(p.rows())
+	if of := (*remote.Error)(nil); errors.As(err, &of) {
+		err = catalog.OutOfStore(of)
+	}
+	return p, shard, err
+}
+
+// readBeside is another object whole. Its address is one for texts.
+func (a *awayFiles) readBeside(shown string) (io.ReadCloser, error) {
+	at, err := remote.Join(a.below, strings.TrimPrefix(shown, a.shown+"/"))
+	if err != nil {
+		return nil, err
+	}
+	object, err := remote.Open(a.ctx, at, a.storage)
+	if err != nil {
+		return nil, err
+	}
+	if object.Size() > maxBeside {
+		return nil, catalog.NewError(fault.KindLimit, shown, "the file has %d bytes, the limit is %d", object.Size(), int64(maxBeside))
+	}
+	if short := headroom.Memory(object.Size()); short != nil {
+		return nil, short
+	}
+	text := make([]byte, object.Size())
+	if err := object.ReadAt(a.ctx, text, 0); err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(text)), nil
+}
