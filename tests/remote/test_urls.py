@@ -206,10 +206,9 @@ def test_the_command_line_measures_and_shows_what_lies_at_an_address(
     app(["bench", url, *told, *measured], standalone_mode=False)
     found = json.loads(capsys.readouterr().out)
     assert found["images"] > 0
-    assert found["remote_requests"] >= 0
+    assert "remote_requests" in found
     app(["doctor", url, *told, *measured], standalone_mode=False)
-    notes = json.loads(capsys.readouterr().out)["notes"]
-    assert any("lie in a store of objects" in note for note in notes)
+    assert json.loads(capsys.readouterr().out)["measured"]["decoding"] > 0
     app(["view", url, str(tmp_path / "view.png"), "--count", "4", *told], standalone_mode=False)
     assert (tmp_path / "view.png").stat().st_size > 0
 
