@@ -259,8 +259,8 @@ int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_e
  * "epoch" (the default)|"submitted" (see hr_submit), "read_delay_ms" (for tests: every read waits
  * so long), "trace": a path as of hr_trace, of a trace that has all from the first sample on; where
  * it cannot be written there is none, hr_loader_info has no "trace", and hr_trace says why}. The
- * dataset's handle may be closed afterwards; the loader keeps what it needs. Work begins at once, so
- * that the first batch is under way before the first hr_next.
+ * dataset's handle may be closed afterwards; the loader keeps what it needs. Work begins at once,
+ * so that the first batch is under way before the first hr_next.
  *
  * views: several images of each sample, at most 32, from one pass over its bytes. Each has a field
  * of its own, and draws of its own: "view" of hr_decode is its number.
