@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from headrace._deferred.drawn import Repeated
 from headrace._deferred.source import Source
 
 
@@ -19,7 +20,8 @@ class Step(NamedTuple):
 
     Attributes:
         text: the transforms as the engine's JSON, separated by commas.
-        replay: does the same to a Pillow image; None where the engine draws.
+        replay: does the same to a Pillow image, or to the tensor that the step before made of it.
+            What the engine would have drawn is drawn there by torchvision.
     """
 
     text: str
@@ -111,6 +113,12 @@ class Chain(NamedTuple):
     def drawn(self) -> bool:
         """Whether the engine draws some of the steps."""
         return self.key is not None
+
+    @property
+    def drawn_in_python(self) -> bool:
+        """Whether torchvision has drawn them, for this process has no engine."""
+        replays = (step.replay for step in self.steps)
+        return any(isinstance(replay, Repeated) and replay.before is not None for replay in replays)
 
 
 def _converted(mode: str, image: Any) -> Any:

@@ -12,14 +12,15 @@ from typing import Any
 
 import torch.utils.data
 
-from headrace._deferred import opening, recording, switches, transforming
+from headrace._deferred import opening, recording, switches, tensor, transforming, undoing
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.known import Transforms
-from headrace._deferred.recording import Asked, Draws, MadeInPython, Recording
+from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._torch.place import spread
 
-# Samples that a worker process makes twice before it opens all images as ever.
+# Samples of a worker process some of whose draws were needed in Python before it opens all images
+# as ever.
 _MOST_IN_VAIN = 4
 
 
@@ -31,7 +32,7 @@ class Fetching:
         eager_open: images are decoded as they are opened.
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
-        in_vain: samples that had to be made again, for this process has no engine.
+        in_vain: samples whose drawn transforms were needed in Python, in a process without engine.
     """
 
     def __init__(self, seed: int | None, eager_open: bool) -> None:
@@ -99,10 +100,8 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         found.begin(number, draw, eager)
         try:
             sample = self.dataset[index]
+            self._fetching.in_vain += _drawn_in_python(found)
             settled = found.settle()
-        except MadeInPython:
-            self._fetching.in_vain += 1
-            settled = False
         finally:
             found.settle()
         if settled:
@@ -118,15 +117,29 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         found.begin(first, draw, bool(asked.eager))
         try:
             samples = many(asked.indices)
+            _drawn_in_python(found)
             settled = found.settle()
-        except MadeInPython:
-            settled = False
         finally:
             found.settle()
         if settled:
             return samples
         found.begin(first, draw, eager=True)
         return many(asked.indices)
+
+
+def _drawn_in_python(found: Recording) -> bool:
+    """Whether torchvision had to draw for a sample, in a process without the engine.
+
+    What else the sample has of the same draws is then made of them, too.
+    """
+    if all(repeated.before is None for repeated in found.repeated):
+        return False
+    for image in found.images:
+        if image.chain is not None and image.chain.drawn_in_python:
+            image.materialise()
+    for value in found.pending:
+        tensor.make(value, lambda part: part.chain.drawn_in_python)
+    return True
 
 
 class RecordedStream(torch.utils.data.IterableDataset[Any]):
@@ -152,9 +165,10 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
         samples = iter(self.dataset)
         while True:
             with Recorder(fetching.recorded or fetching.new(self._passed)) as found:
-                found.begin(number, 0)
+                found.begin(number, 0, fetching.in_vain > _MOST_IN_VAIN)
                 try:
                     sample = next(samples)
+                    fetching.in_vain += _drawn_in_python(found)
                 except StopIteration:
                     return
                 finally:
@@ -167,28 +181,44 @@ class Collating:
     """A collate function that sees pending tensors, and behind which the recording ends.
 
     One that needs values, as MixUp's, is called again once all threads have made those of the
-    batch, in the process that trains, and draws then what it would have drawn.
+    batch, in the process that trains. What it changed until then is put back, and from the next
+    batch on it is only called there.
     """
 
     def __init__(self, collate: Callable[[Any], Any], fetching: Fetching) -> None:
         self._collate, self._fetching = collate, fetching
-        self._draws = collate is not torch.utils.data.default_collate
+        self._own = collate is not torch.utils.data.default_collate
+        self._needs_values = False
 
     def __call__(self, samples: Any) -> Recorded:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
-        collated, before = True, states() if self._draws else None
+        data = samples if self._needs_values else self._early(found, samples)
+        collated = not self._needs_values
+        return Recorded(
+            data, found.pending, list(found.reasons), found.opened, found.asked, collated
+        )
+
+    def _early(self, found: Recording, samples: Any) -> Any:
+        """What it makes of pending tensors; the samples, as they were, where it needs values."""
+        tried = self._own and bool(found.pending)
+        before = (undoing.Before(samples, self._collate), states()) if tried else None
         found.waits = True
         try:
             with Recorder(found):
                 data = self._collate(samples)
-        except MadeInPython:
-            data, collated = samples, False
-            if before is not None:
-                go_back(before)
-        return Recorded(
-            data, found.pending, list(found.reasons), found.opened, found.asked, collated
-        )
+        except ValuesNeeded:
+            pass
+        except Exception:  # may have come of what it was not given
+            if not found.refused:
+                raise
+        if not found.refused:
+            return data
+        if before is not None:
+            before[0].restore()
+            go_back(before[1])
+        self._needs_values = True
+        return samples
 
 
 class WorkerStart:

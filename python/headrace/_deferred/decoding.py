@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import Any
 
 import torch
 
 from headrace._deferred import header, opening
 from headrace._deferred.chain import Chain, Form
-from headrace._deferred.image import Opened
+from headrace._deferred.image import Opened, as_draft
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import pending
@@ -99,7 +100,7 @@ def _decoded(
     getattr(sys.modules["torchvision.io.image"], "_warn_deprecated", lambda: None)()
     chain = Chain(source, head.mode, head.mode, head.size, (), None, Opened(source, ""))
     if name == "GRAY" and head.mode == "RGB":  # libjpeg's grey, which is the file's luminance
-        chain = chain.drafted(head.size, 1, True, None)
+        chain = chain.drafted(head.size, 1, True, partial(as_draft, "L", head.size))
     elif name == "GRAY" or (name == "UNCHANGED" and head.mode == "L"):
         chain = chain.in_grey()
     else:

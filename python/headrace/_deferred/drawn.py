@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,3 +22,26 @@ def go_back(before: States) -> None:
     random.setstate(before[0])
     np.random.set_state(before[1])
     torch.default_generator.set_state(before[2])
+
+
+class Repeated:
+    """A transform that draws from the process's generators: each time what it drew the first time.
+
+    Attributes:
+        before: where the generators stood the first time; None: it was not called.
+    """
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self._transform = transform
+        self.before: States | None = None
+
+    def __call__(self, image: Any) -> Any:
+        now = states()
+        if self.before is None:
+            self.before = now
+            return self._transform(image)
+        go_back(self.before)
+        try:
+            return self._transform(image)
+        finally:
+            go_back(now)

@@ -7,6 +7,7 @@ on with what Pillow would have decoded.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import io
 import sys
@@ -55,13 +56,17 @@ class DeferredImage(RecordedImage):
         self._im = None
         self._twin: PIL.Image.Image | None = None
         self._mode, self._size = chain.mode, chain.size
-        self.palette = None
+        if not (format and chain.mode == "P"):  # whose palette the file has
+            self.palette = None
         self._readonly = 0
         self._exif = None
         self.chain = chain
         self.loaded = False
+        self._file = chain.header if format else None
         if format:
             self.format = format
+        if chain.key is not None and (found := recording.current()) and not found.engine:
+            found.images.append(self)
 
     def of(self, chain: Chain) -> DeferredImage:
         self.loaded = True
@@ -113,18 +118,18 @@ class DeferredImage(RecordedImage):
         return self.twin().__array_interface__
 
     def __getattr__(self, name: str) -> Any:
-        """What only the opened file knows: ``info``, and an unaltered image's own attributes."""
-        chain = self.__dict__.get("chain")
-        if chain is None or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if name == "info":
+        """What only the opened file knows: ``info``, and an opened image's own attributes."""
+        chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
+        if name == "info" and chain is not None:
             self.info = chain.header.image._copy_info()
             return self.info
-        if name == "filename" and self.format:
-            return chain.header.name
-        if self.format:  # as it was opened
-            return getattr(chain.header.image, name)
-        raise AttributeError(f"'Image' object has no attribute {name!r}")
+        if file is None or name.startswith("__"):
+            raise AttributeError(f"'Image' object has no attribute {name!r}")
+        return file.name if name == "filename" else getattr(file.image, name)
+
+    @property
+    def format_description(self) -> Any:  # type: ignore[override]
+        return None if self._file is None else self._file.image.format_description
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DeferredImage):
@@ -134,7 +139,16 @@ class DeferredImage(RecordedImage):
     __hash__ = None  # type: ignore[assignment]  # as Image's, which has an __eq__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.plain().__reduce_ex__(protocol)
+        # An Image of Pillow's own, in processes without Headrace, too. Not as an Image reduces
+        # itself: pickle then compares classes.
+        anew: Any = (PIL.Image.Image, object, None)
+        return copyreg._reconstructor, anew, self.plain().__getstate__()  # type: ignore[attr-defined]
+
+    def seek(self, frame: int) -> None:
+        """Of the one frame of the file."""
+        if frame and self._file is not None:
+            self._file.image.seek(frame)
+        super().seek(frame)
 
     def plain(self) -> PIL.Image.Image:
         """An Image of Pillow's own class with the same pixels."""
@@ -144,9 +158,7 @@ class DeferredImage(RecordedImage):
         return made
 
     def getexif(self) -> Any:
-        if self.chain is not None and self.format:
-            return self.chain.header.image.getexif()
-        return super().getexif()
+        return super().getexif() if self._file is None else self._file.image.getexif()
 
     def verify(self) -> None:
         if self.chain is not None and self.format:
@@ -188,7 +200,7 @@ class DeferredImage(RecordedImage):
             factor = next(f for f in (8, 4, 2, 1) if least >= f or f == 1)
         sides = ((width + factor - 1) // factor, (height + factor - 1) // factor)
         grey = mode == "L" and chain.mode == "RGB"
-        self.chain = chain.drafted(sides, factor, grey, partial(_as_draft, mode, size))
+        self.chain = chain.drafted(sides, factor, grey, partial(as_draft, mode, size))
         self._mode, self._size, self._twin = self.chain.mode, sides, None
         return self.mode, (0, 0, width / factor, height / factor)
 
@@ -210,7 +222,8 @@ class DeferredImage(RecordedImage):
             self.im, self._size = made.im, made.size
 
 
-def _as_draft(mode: Any, size: Any, image: Any) -> Any:
+def as_draft(mode: Any, size: Any, image: Any) -> Any:
+    """The replay of a draft: of the file as Pillow opens it."""
     image.draft(mode, size)
     return image
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from ctypes import c_char
+from functools import partial
 from typing import Any
 
+import numpy as np
 import PIL.Image
+import torch
+import torch.utils.data
 
 from headrace._deferred import recording
 from headrace._deferred.chain import Chain, Form, config
-from headrace._deferred.recording import MadeInPython
 from headrace._deferred.source import encoded_pixels
 from headrace._engine import _lib, abi
 from headrace.errors import HeadraceError
@@ -27,19 +32,45 @@ def image_of(chain: Chain, what: str = "") -> PIL.Image.Image:
 
     Raises:
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
-        MadeInPython: the engine was to draw, and this process has none.
+        ValuesNeeded: a collate function has to wait for them.
     """
     found = recording.current()
-    if found is not None and found.waits:
-        raise MadeInPython
+    if found is not None:
+        found.refuse()
     note(what)
-    if chain.native and (found is None or found.engine):
+    if chain.native and engine_here():
         size, data = decoded(chain, Form(layout="NHWC", channels=chain.channels))
         return PIL.Image.frombytes(chain.mode, size, data)
-    if chain.drawn:
-        raise MadeInPython
     with recording.paused():
-        return _with_pillow(chain)
+        image = _with_pillow(chain)
+        return PIL.Image.Image._new(image, image.im)
+
+
+def engine_here() -> bool:
+    """Whether this process may decode natively; threads of the program's own have no recording."""
+    found = recording.current()
+    if found is not None:
+        return found.engine
+    return torch.utils.data.get_worker_info() is None and not _lib.came_by_fork()
+
+
+def values_of(chain: Chain, form: Form) -> torch.Tensor:
+    """The tensor of a chain in a form, as Pillow, torchvision and torch make it without an engine.
+
+    Raises:
+        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+    """
+    with recording.paused():
+        made = _tensor(_with_pillow(chain))
+        dtype: torch.dtype = getattr(torch, form.dtype)
+        if made.dtype != dtype:
+            made = made.to(dtype)
+            made = made.div_(255) if form.scale == "div" else made.mul_(1 / 255)
+        if form.normalize:
+            step = json.loads(form.normalize)
+            mean, std = (torch.tensor(step[name])[:, None, None] for name in ("mean", "std"))
+            made = made.sub(mean).div_(std)
+        return made
 
 
 def decoded(chain: Chain, form: Form, mode: str = "exact") -> tuple[tuple[int, int], bytes]:
@@ -80,7 +111,26 @@ def _decoded(data: bytes, text: str) -> tuple[tuple[int, int], bytes]:
     return (image.width, image.height), bytes(made)
 
 
-def _with_pillow(chain: Chain) -> PIL.Image.Image:
+def _tensor(value: Any) -> torch.Tensor:
+    """Of an image; its plain values, where it is one already."""
+    if not isinstance(value, torch.Tensor):
+        pixels = torch.from_numpy(np.array(value))
+        value = pixels.view(*pixels.shape[:2], -1).permute(2, 0, 1).contiguous()
+    plain: torch.Tensor = value.as_subclass(torch.Tensor)
+    return plain
+
+
+def of_tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What replays a function of tensors, of a Pillow image as of its tensor."""
+    return partial(_of_tensor, function)
+
+
+def _of_tensor(function: Callable[[Any], Any], value: Any) -> Any:
+    return function(_tensor(value))
+
+
+def _with_pillow(chain: Chain) -> Any:
+    """An image, or the tensor that a step made of it."""
     source = chain.source
     data = source if isinstance(source, bytes) else source.read()
     image: Any = PIL.Image.open(io.BytesIO(data))
@@ -94,4 +144,4 @@ def _with_pillow(chain: Chain) -> PIL.Image.Image:
     for step in steps:
         assert step.replay is not None
         image = step.replay(image)
-    return PIL.Image.Image._new(image, image.im)
+    return image

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from headrace._deferred.chain import Key
+from headrace._deferred.drawn import Repeated
 from headrace._deferred.known import Transforms
 from headrace._deferred.source import File
 
@@ -55,10 +56,10 @@ class Reason(NamedTuple):
     place: str
 
 
-class MadeInPython(BaseException):
-    """A sample cannot be recorded here and is made once more, without the engine's draws.
+class ValuesNeeded(BaseException):
+    """A collate function needs values that are still to come, and is called again with them.
 
-    Not an ``Exception``, for a dataset may catch those around the opening of an image.
+    Not an ``Exception``, for it may catch those.
     """
 
 
@@ -78,7 +79,10 @@ class Recording:
         transforms: the dataset's, as the engine knows them.
         opened: the program's code opened images.
         waits: values are not made now but with all of the batch: whoever needs some is asked again.
+        refused: somebody was asked to wait; an ``except:`` may have kept it from us.
         drawing: transforms are drawn by the engine; else by torchvision, from torch's generator.
+        repeated: of a process without the engine, what draws the sample's transforms in its place
+            where pixels are needed at once; and ``images``, the sample's that were drawn.
     """
 
     def __init__(
@@ -92,7 +96,9 @@ class Recording:
         self._sample = (0, 0)  # its number, and how often it came before in the epoch
         self.place = -1
         self.eager = self.opened = False
-        self.drawing, self.waits = True, False
+        self.drawing, self.waits, self.refused = True, False, False
+        self.repeated: list[Repeated] = []
+        self.images: list[Any] = []
         self._calls = 0
 
     def begin(self, sample: int, draw: int, eager: bool = False) -> None:
@@ -101,11 +107,23 @@ class Recording:
         self.opened |= eager  # of which nothing is seen
         self.place += 1
         self._calls, self.drawing = 0, True
+        self.repeated.clear()
+        self.images.clear()
 
     def new_key(self) -> Key:
         """The key of the next call of transforms that the engine draws; each draws its own."""
         self._calls += 1
         return Key(*self.draws, *self._sample, self._calls - 1)
+
+    def refuse(self) -> None:
+        """Has whoever needs values wait. Who asks again has not heard it, and is given them.
+
+        Raises:
+            ValuesNeeded: where values are not made now.
+        """
+        if self.waits:
+            self.waits, self.refused = False, True
+            raise ValuesNeeded
 
     def settle(self) -> bool:
         """Lets go of the files that the sample opened; false where one was written to meanwhile."""
@@ -147,7 +165,8 @@ def paused() -> Iterator[None]:
 
 
 SWITCHED = "<headrace>"  # the file of the code that takes the place of a function's own
-# Whose lines are not the program's own. Datasets of torchvision's are: they are what it runs.
+# Whose lines are not the program's own, nor are those of Python's own modules. Datasets of
+# torchvision's are: they are what it runs.
 _LIBRARIES = ("headrace.", "PIL.", "torch.", "torchvision.", "numpy.", "timm.", "datasets.")
 _DATASETS = "torchvision.datasets."
 _BEHIND_CALLS = "torch.nn.modules.module."  # how each transform that is a Module is called
@@ -160,6 +179,10 @@ def _name(frame: Any) -> str:
         return f"{type(owner).__module__}.{type(owner).__qualname__}.{frame.f_code.co_name}"
     code, module = frame.f_code, frame.f_globals.get("__name__", "")
     return f"{module}.{getattr(code, 'co_qualname', code.co_name)}"  # Python 3.11 and later
+
+
+def _of_a_library(module: str) -> bool:
+    return module.startswith(_LIBRARIES) or module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _says_little(frame: Any) -> bool:
@@ -178,7 +201,7 @@ def _caller() -> tuple[str, str]:
         module = f"{frame.f_globals.get('__name__', '')}."
         if module.startswith("torch.utils.data."):
             break  # whoever iterates has not called it
-        if not module.startswith(_LIBRARIES) or module.startswith(_DATASETS):
+        if not _of_a_library(module) or module.startswith(_DATASETS):
             return _name(called or frame), f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if not module.startswith(("headrace.", _BEHIND_CALLS)) and not _says_little(frame):
             called = frame

@@ -14,7 +14,6 @@ import torch
 
 from headrace._deferred import pixels, recording
 from headrace._deferred.chain import Chain, Form
-from headrace._deferred.recording import MadeInPython
 
 DTYPES = {
     "uint8": torch.uint8,
@@ -250,22 +249,29 @@ def _materialise(value: Any) -> None:
             _materialise(part)
 
 
+def make(value: PendingTensor, which: Callable[[Part], bool]) -> None:
+    """Gives a tensor its values now if it is pending, and any of its images is such a one."""
+    parts = value.parts if isinstance(value, PendingTensor) else ()
+    if any(which(part) for part in parts if isinstance(part, Part)):
+        _materialise(value)
+
+
 def _values(value: Any) -> Any:
     """The values of a pending tensor, decoded one after the other in this thread."""
     if not isinstance(value, PendingTensor):
         return value
     found = recording.current()
-    if found is not None and found.waits:
-        raise MadeInPython
+    if found is not None:
+        found.refuse()
     pixels.note()
-    parts = value.parts
+    parts, engine = value.parts, pixels.engine_here()
     shape, dtype = value.described()
-    if found is not None and not found.engine:
-        raise MadeInPython
     made = torch.empty(shape, dtype=dtype)
     for row, part in zip(made.view(len(parts), -1), parts, strict=True):
         if isinstance(part, torch.Tensor):
             row.copy_(part.reshape(-1))
+        elif not engine:
+            row.copy_(pixels.values_of(part.chain, part.form).reshape(-1))
         else:
             _, data = pixels.decoded(part.chain, part.form)
             row.view(torch.uint8).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import PIL.Image
 
+from headrace._deferred import pixels
 from headrace._deferred.arriving import kind_of
 from headrace._deferred.chain import Form, Step
 from headrace._deferred.image import DeferredImage, native_chain
@@ -32,9 +34,16 @@ def part_of(value: Any) -> Part | None:
     return part if isinstance(part, Part) else None
 
 
-def _then(part: Part, sides: tuple[int, int], **step: Any) -> PendingTensor:
-    """The tensor with one step more, which leaves a width and height."""
-    return pending(part.chain.then(Step(json.dumps(step), None), sides), part.form)
+def _then(
+    part: Part, sides: tuple[int, int], function: Callable[[Any], Any], **step: Any
+) -> PendingTensor:
+    """The tensor with one step more, which leaves a width and height.
+
+    Args:
+        function: of a tensor; does the same.
+    """
+    replay = pixels.of_tensors(function)
+    return pending(part.chain.then(Step(json.dumps(step), replay), sides), part.form)
 
 
 def _whole(*values: Any) -> bool:
@@ -44,7 +53,9 @@ def _whole(*values: Any) -> bool:
 def _flip(name: str) -> Handler:
     def handler(found: Recording, original: Any, image: Any) -> Any:
         part = part_of(image)
-        return NOT_RECORDED if part is None else _then(part, part.chain.size, name=name, p=1.0)
+        if part is None:
+            return NOT_RECORDED
+        return _then(part, part.chain.size, original, name=name, p=1.0)
 
     return handler
 
@@ -60,8 +71,8 @@ def _crop(
     if not inside and part.form.normalize:  # whose 0 is not black
         return NOT_RECORDED
     box = {"top": top, "left": left, "height": height, "width": width}
-    made = _then(part, (width, height), name="Crop", **box)
     view = partial(original, top=top, left=left, height=height, width=width)
+    made = _then(part, (width, height), view, name="Crop", **box)
     return image.seen_as(made, view) if inside else made
 
 
@@ -75,9 +86,10 @@ def _center_crop(found: Recording, original: Any, image: Any, output_size: Any) 
     columns, rows = part.chain.size
     if part.form.normalize and (height > rows or width > columns):
         return NOT_RECORDED
-    made = _then(part, (width, height), name="CenterCrop", size=sides)
+    view = partial(original, output_size=sides)
+    made = _then(part, (width, height), view, name="CenterCrop", size=sides)
     inside = height <= rows and width <= columns
-    return image.seen_as(made, partial(original, output_size=sides)) if inside else made
+    return image.seen_as(made, view) if inside else made
 
 
 def _resize(
@@ -103,7 +115,8 @@ def _resize(
     if not _whole(height, width) or min(height, width) < 1:
         return NOT_RECORDED
     step = {"size": [height, width], "interpolation": f"tensor-{name}"}
-    return _then(part, (width, height), name="Resize", **step)
+    resized = partial(original, size=[height, width], interpolation=interpolation, antialias=True)
+    return _then(part, (width, height), resized, name="Resize", **step)
 
 
 def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
@@ -145,7 +158,8 @@ def _pad(
     if max(both) > LARGEST:
         return NOT_RECORDED
     colour = [int(v) for v in values] * (3 // len(values))
-    return _then(part, both, name="Pad", padding=sides, fill=colour)
+    padded = partial(original, padding=sides, fill=[float(v) for v in colour])
+    return _then(part, both, padded, name="Pad", padding=sides, fill=colour)
 
 
 def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> Any:
@@ -157,7 +171,9 @@ def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> A
     step = {"name": "PermuteChannels", "permutation": order}
     part, chain = part_of(image), native_chain(image)
     if part is not None:
-        return _then(part, part.chain.size, **step) if part.form == Form() else NOT_RECORDED
+        permuted = partial(original, permutation=order)
+        whole = part.form == Form()
+        return _then(part, part.chain.size, permuted, **step) if whole else NOT_RECORDED
     if chain is None or chain.mode != "RGB":
         return NOT_RECORDED
     made = Step(json.dumps(step), partial(original, permutation=permutation))

@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace._deferred import switches
 from headrace._deferred.chain import Form, Step
+from headrace._deferred.drawn import Repeated
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.recording import Recording
@@ -77,7 +78,11 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     if size is None or (known.drawn and (chain.drawn or not found.drawing)):
         return NOT_RECORDED
     key = found.new_key() if known.drawn else None
-    replay = None if known.drawn else known.replay
+    replay: Any = known.replay
+    if known.drawn:
+        replay = Repeated(known.replay)
+        if not found.engine:
+            found.repeated.append(replay)
     chain = chain.then(Step(known.text, replay), size, key)
     if known.channels == 1:
         chain = chain._replace(mode="L")

@@ -1,0 +1,357 @@
+"""What a program's own code may do while images are made later: once each, as with torch's loader.
+
+Collate functions that need values, transforms whose result is needed in a worker process, and what
+programs keep of deferred images.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import pickle
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as tv
+import torchvision.transforms.functional as F
+from PIL import Image
+from torch.utils import data
+from torchvision import io as tv_io
+from torchvision.transforms import v2
+
+import images
+from deferred.test_own_code import EVALUATION, Opens, compared
+
+WORKERS = pytest.mark.parametrize("workers", [0, 2])
+MIRROR = tv.RandomHorizontalFlip(1.0)  # drawn, and always the same
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    root = images.plain_tree(tmp_path_factory.mktemp("once") / "photos", 12)
+    found = sorted(str(path) for path in root.rglob("*.jpg"))
+    for path in found:
+        os.utime(path, (1e9, 1e9))
+    return found
+
+
+def opened(path: str) -> Any:
+    return Image.open(path).convert("RGB")
+
+
+# ---- collate functions that need values ----------------------------------------------------------
+
+
+@dataclass
+class Sample:
+    image: Any
+    boxes: Any
+    names: list[str]
+
+
+def of_a_sample(path: str, index: int) -> dict[str, Any]:
+    boxes = np.full((2, 4), index, np.float32)
+    part = Sample(EVALUATION(opened(path)), torch.full((2, 4), float(index)), ["a"])
+    return {"part": part, "label": index, "boxes": boxes, "more": deque([index])}
+
+
+def takes_apart(samples: list[Any]) -> Any:
+    """Takes fields away, and adds in place, before it needs values."""
+    labels, drawn = [sample.pop("label") for sample in samples], random.random()
+    for sample in samples:
+        sample["boxes"] += 1
+        sample["part"].boxes.mul_(2).unsqueeze_(0)
+        sample["part"].names.append("b")
+        sample["more"].append(0)
+        sample["part"].label = 1
+    made = torch.stack([sample["part"].image for sample in samples]) * 2
+    boxes = [(sample["boxes"], sample["part"].boxes) for sample in samples]
+    rest = [(sample["part"].names, len(sample["more"]), len(sample)) for sample in samples]
+    return made, labels, boxes, rest, drawn
+
+
+class Counts:
+    """Counts its batches, and draws from a generator of its own."""
+
+    def __init__(self) -> None:
+        self.count, self.kept = 0, [0]
+        self.numpys, self.pythons = np.random.default_rng(3), random.Random(3)
+        self.torchs = torch.Generator().manual_seed(3)
+
+    def __call__(self, samples: list[Any]) -> Any:
+        self.count += 1
+        self.kept[0] += 1
+        drawn = (
+            float(self.numpys.random()),
+            self.pythons.random(),
+            torch.rand(1, generator=self.torchs),
+        )
+        made = torch.stack([image for image, _ in samples])
+        return made.mean((2, 3)), self.count, self.kept[0], *drawn
+
+
+def closing_over() -> Callable[[list[Any]], Any]:
+    count = 0
+
+    def collate(samples: list[Any]) -> Any:
+        nonlocal count
+        count += 1
+        return torch.stack([image for image, _ in samples]) + count, count
+
+    return collate
+
+
+def keeps_everything(samples: list[Any]) -> Any:
+    try:
+        made = torch.stack([image for image, _ in samples])
+        return (made - made.mean()) / made.std()
+    except:  # noqa: E722  # as programs have it
+        return None
+
+
+@WORKERS
+def test_a_collate_function_that_needs_values_finds_its_samples_as_they_were(
+    paths: list[str], workers: int
+) -> None:
+    dataset = Opens(paths, of_a_sample)
+    random.seed(1)
+    expected = list(data.DataLoader(dataset, 5, collate_fn=takes_apart))
+    random.seed(1)
+    # Its draws are those of the process that trains; `ahead=0` is torch's order there.
+    compared(dataset, expected=expected, collate_fn=takes_apart, num_workers=workers, ahead=0)
+
+
+@WORKERS
+@pytest.mark.parametrize("made", [Counts, closing_over, lambda: partial(Counts())])
+def test_a_collate_function_that_needs_values_counts_each_batch_once(
+    paths: list[str], made: Callable[[], Any], workers: int
+) -> None:
+    dataset = Opens(paths, lambda path, index: (EVALUATION(opened(path)), index))
+    expected = list(data.DataLoader(dataset, 3, collate_fn=made()))
+    compared(dataset, expected=expected, batch_size=3, collate_fn=made(), num_workers=workers)
+
+
+@WORKERS
+def test_a_collate_function_that_catches_everything_is_asked_again(
+    paths: list[str], workers: int
+) -> None:
+    dataset = Opens(paths, lambda path, index: (EVALUATION(opened(path)), index))
+    compared(dataset, collate_fn=keeps_everything, num_workers=workers)
+
+
+# ---- values that a worker process needs at once --------------------------------------------------
+
+
+def catches_everything(path: str, index: int) -> Any:
+    try:
+        return np.array(MIRROR(opened(path)).resize((32, 32))), index
+    except:  # noqa: E722
+        return np.zeros((32, 32, 3), np.uint8), -1
+
+
+def tries_until_it_has_one(path: str, index: int) -> Any:
+    while True:
+        try:
+            return np.array(MIRROR(opened(path)).resize((32, 32))), index
+        except:  # noqa: E722
+            index += 1
+
+
+def with_noise(path: str, index: int) -> Any:
+    return EVALUATION(opened(path)) + torch.randn(3, 32, 32), random.random(), np.random.rand()
+
+
+def of_one_channel(path: str, index: int) -> Any:
+    return F.to_tensor(opened(path).convert("L").resize((9, 8))) * 2
+
+
+def of_tensors(path: str, index: int) -> Any:
+    """What torchvision does to tensors, one after the other."""
+    image = tv_io.read_image(path, tv_io.ImageReadMode.RGB)
+    parts = v2.functional.center_crop(v2.functional.crop(image, 2, 3, 40, 30), [20, 24])
+    small = v2.functional.resize(parts, [11, 13])
+    wide = v2.functional.pad(v2.functional.horizontal_flip(small), [1, 2], fill=7)
+    turned = v2.functional.permute_channels(v2.functional.vertical_flip(wide), [2, 0, 1])
+    made = v2.functional.normalize(
+        v2.functional.to_dtype(turned, torch.float32, scale=True), [0.5, 0.4, 0.3], [0.2, 0.3, 0.1]
+    )
+    grey = tv_io.read_image(path, tv_io.ImageReadMode.GRAY)
+    return made + 1, grey.float().mean()
+
+
+def v2s(path: str, index: int) -> Any:
+    to_image = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+    return to_image(opened(path).resize((9, 8))) + 1
+
+
+def of_both(path: str, index: int) -> Any:
+    """The same draws, as an array and as tensors that were made before and behind it."""
+    flip = tv.RandomHorizontalFlip(0.5)
+    image = flip(opened(path)).resize((32, 24))
+    before = F.to_tensor(image)
+    array = np.array(image).transpose(2, 0, 1)
+    return [(before * 255).round().byte(), torch.from_numpy(array), F.pil_to_tensor(image)]
+
+
+MAKING = [catches_everything, tries_until_it_has_one, with_noise, of_one_channel, of_tensors, v2s]
+
+
+def quiet(dataset: Any, **options: Any) -> list[Any]:
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    return list(data.DataLoader(dataset, 5, **options))
+
+
+@WORKERS
+@pytest.mark.parametrize("make", MAKING)
+def test_what_needs_values_while_a_sample_is_made_runs_once_and_has_them(
+    paths: list[str], make: Callable[[str, int], Any], workers: int
+) -> None:
+    dataset = Opens(paths, make)
+    expected = quiet(dataset, num_workers=workers)
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    compared(dataset, strict=False, expected=expected, num_workers=workers)
+
+
+@WORKERS
+def test_an_image_whose_draws_are_needed_at_once_is_one_image_in_all_that_is_made_of_it(
+    paths: list[str], workers: int
+) -> None:
+    import headrace as hr
+
+    loader = hr.DataLoader(Opens(paths * 2, of_both), 4, num_workers=workers)
+    try:
+        for before, array, behind in loader:
+            assert before.equal(array)
+            assert behind.equal(array)
+    finally:
+        loader.close()
+
+
+class Stream(data.IterableDataset[Any]):
+    def __init__(self, paths: list[str], make: Callable[[str, int], Any]) -> None:
+        self.paths, self.make = paths, make
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = data.get_worker_info()
+        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        for index in range(first, len(self.paths), step):
+            yield self.make(self.paths[index], index)
+
+
+@WORKERS
+@pytest.mark.parametrize("make", MAKING)
+def test_streams_need_values_where_they_are_made_too(
+    paths: list[str], make: Callable[[str, int], Any], workers: int
+) -> None:
+    dataset = Stream(paths, make)
+    expected = quiet(dataset, num_workers=workers)
+    random.seed(5)
+    np.random.seed(5)
+    torch.manual_seed(5)
+    compared(dataset, strict=False, expected=expected, num_workers=workers)
+
+
+@WORKERS
+def test_threads_of_the_programs_own_get_values(paths: list[str], workers: int) -> None:
+    def make(path: str, index: int) -> Any:
+        image, tensor = opened(path), EVALUATION(opened(path))
+        with ThreadPoolExecutor(2) as threads:
+            return [*threads.map(EVALUATION, [image, image]), *threads.map(torch.neg, [tensor])]
+
+    compared(Opens(paths, make), strict=False, num_workers=workers)
+
+
+# ---- what programs keep --------------------------------------------------------------------------
+
+
+@WORKERS
+def test_a_cache_of_tensors_serves_whoever_changes_what_he_takes_of_it(
+    paths: list[str], workers: int
+) -> None:
+    def made() -> Opens:
+        cache: dict[int, Any] = {}
+
+        def make(path: str, index: int) -> Any:
+            if index not in cache:
+                cache[index] = EVALUATION(opened(path))
+            changed = cache[index].clone()
+            changed[:, :4] = 0
+            return changed, cache[index]
+
+        return Opens(paths, make)
+
+    expected = list(data.DataLoader(made(), 5, num_workers=workers))
+    compared(made(), strict=False, expected=expected, num_workers=workers)
+
+
+@WORKERS
+def test_a_cache_of_files_holds_what_pillow_and_torch_read(
+    paths: list[str], workers: int, tmp_path: Path
+) -> None:
+    def make(path: str, index: int, folder: Path) -> Any:
+        kept, pickled = folder / f"{index}.pt", folder / f"{index}.pickle"
+        if not kept.exists():
+            torch.save(EVALUATION(opened(path)), kept)
+            pickled.write_bytes(pickle.dumps(opened(path)))
+        assert b"headrace" not in kept.read_bytes() + pickled.read_bytes()
+        return torch.load(kept), F.to_tensor(pickle.loads(pickled.read_bytes()).resize((9, 8)))
+
+    (folders := [tmp_path / "torch", tmp_path / "headrace"])[0].mkdir()
+    folders[1].mkdir()
+    theirs, ours = (Opens(paths, partial(make, folder=folder)) for folder in folders)
+    expected = list(data.DataLoader(theirs, 5, num_workers=workers))
+    for _ in range(2):  # made, and read
+        compared(ours, strict=False, expected=expected, num_workers=workers)
+
+
+def test_copies_of_an_image_are_images_of_pillows_own(paths: list[str]) -> None:
+    def make(path: str, index: int) -> Any:
+        image = opened(path).resize((20, 10))
+        copies = [copy.deepcopy(image), pickle.loads(pickle.dumps(image)), copy.copy(image)]
+        assert [type(one) for one in copies[:2]] == [Image.Image] * 2
+        return [F.to_tensor(one) for one in copies], image == copies[0]
+
+    compared(Opens(paths, make), strict=False)
+
+
+def palette(path: str) -> bytes:
+    made = io.BytesIO()
+    opened(path).quantize(20).save(made, "PNG", transparency=3)
+    return made.getvalue()
+
+
+@WORKERS
+def test_an_opened_image_knows_its_file_after_its_pixels_were_needed(
+    paths: list[str], workers: int
+) -> None:
+    def make(path: str, index: int) -> Any:
+        told = []
+        for source in (path, io.BytesIO(palette(path))):
+            image: Any = Image.open(source)
+            kind = type(image.palette).__name__, image.has_transparency_data
+            frames, seeking = getattr(image, "n_frames", 1), ""
+            try:
+                image.seek(1)
+            except EOFError as error:
+                seeking = str(error)
+            image.load()[0, 0]
+            exif, mime = dict(image.getexif()), image.get_format_mimetype()
+            about = (image.getpalette() or [])[:6], image.format_description, image.tell()
+            told.append((kind, frames, seeking, exif, mime, about, sorted(map(str, image.info))))
+        return told
+
+    compared(Opens(paths, make), strict=False, collate_fn=list, num_workers=workers)
