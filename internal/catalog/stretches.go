@@ -60,3 +60,50 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 	}
 	return s, nil
 }
+
+// SharedBlocks are blocks that hold several samples each, so that reading one of these costs all.
+type SharedBlocks struct {
+	Count, Bytes, Rows int64 // blocks, their bytes once they are decoded, and the samples in them
+	More               bool  // there may be more: the search ended when it knew enough
+}
+
+// SharedBlocks looks for blocks of several samples until their bytes are more than enough. A block of one sample
+// costs the same in any order, and so does one whose parts are only joined.
+func (d *Dataset) SharedBlocks(enough int64) (s SharedBlocks, err error) {
+	for _, part := range d.Parts() {
+		found, err := part.SharedBlocks(enough)
+		if err != nil {
+			return s, err
+		}
+		s = SharedBlocks{s.Count + found.Count, s.Bytes + found.Bytes, s.Rows + found.Rows, s.More || found.More}
+	}
+	if count, bytes, rows := d.Chunks(); d.arrays != nil && rows > count {
+		s = SharedBlocks{Count: count, Bytes: bytes, Rows: rows}
+	}
+	if source := d.Source(); source == nil || !source.Blocks {
+		return s, nil
+	}
+	seen := make(map[blocks.Block]bool)
+	for i := range d.rows {
+		sample, err := d.Sample(i)
+		if err != nil {
+			return s, err
+		}
+		block := sample.InBlock()
+		if block.Codec == blocks.None || blocks.Interrupted(block.Codec) || int64(block.Size) == sample.Length {
+			continue
+		}
+		if !seen[block] {
+			if s.More = s.Bytes > enough; s.More {
+				return s, nil
+			}
+			seen[block] = true
+			s.Count, s.Bytes = s.Count+1, s.Bytes+int64(block.Size)
+		}
+		s.Rows++
+	}
+	if s.Rows == s.Count {
+		return SharedBlocks{}, nil
+	}
+	return s, nil
+}

@@ -49,6 +49,38 @@ func TestOnlyDatasetsInBlocksHaveStretches(t *testing.T) {
 	require.Equal(t, []uint32{0, 1, 2, 3, 4, 5}, s.Of, "containers of several datasets are not one")
 }
 
+func TestBlocksThatSeveralSamplesShareAreCountedUntilTheyAreEnough(t *testing.T) {
+	d := tableOf(t, true, 1, 1, 2, 1, 0, 3, 2, 4)
+	for _, c := range []struct {
+		enough int64
+		want   SharedBlocks
+	}{{1 << 40, SharedBlocks{4, 10000, 7, false}}, {10000, SharedBlocks{4, 10000, 7, false}}, {2999, SharedBlocks{2, 3000, 4, true}}} {
+		s, err := d.SharedBlocks(c.enough)
+		require.NoError(t, err)
+		require.Equal(t, c.want, s)
+	}
+	both, err := Concat([]*Dataset{tableOf(t, false, 1, 2), d, d}, nil)
+	require.NoError(t, err)
+	defer both.Release()
+	s, err := both.SharedBlocks(1 << 40)
+	require.NoError(t, err)
+	require.Equal(t, SharedBlocks{8, 20000, 14, false}, s)
+}
+
+func TestABlockOfOneSampleOrOfPartsThatAreJoinedIsNotShared(t *testing.T) {
+	alone, joined := tableOf(t, true, 1, 2), tableOf(t, true, 1, 1)
+	whole := tableOf(t, true, 1, 1)
+	for i := range 2 {
+		joined.table.Blocks[i].Codec = blocks.RecordIO
+		whole.table.Length[i] = whole.table.Blocks[i].Size
+	}
+	for _, d := range []*Dataset{alone, joined, whole, tableOf(t, false, 1, 1)} {
+		s, err := d.SharedBlocks(1 << 40)
+		require.NoError(t, err)
+		require.Equal(t, SharedBlocks{}, s)
+	}
+}
+
 func TestACompressedChunkOfAnArrayIsAStretch(t *testing.T) {
 	d, err := FromArrays(chunked(t), nil, nil)
 	require.NoError(t, err)
@@ -56,4 +88,7 @@ func TestACompressedChunkOfAnArrayIsAStretch(t *testing.T) {
 	s, err := d.Stretches()
 	require.NoError(t, err)
 	require.Equal(t, &Stretches{Of: []uint32{0, 0, 0, 0, 0, 0, 1, 1, 1, 1}, Bytes: []int64{360, 360}}, s)
+	shared, err := d.SharedBlocks(0)
+	require.NoError(t, err)
+	require.Equal(t, SharedBlocks{2, 720, 10, false}, shared)
 }

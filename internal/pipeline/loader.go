@@ -81,6 +81,10 @@ func Open(c Config) (*Loader, error) {
 	if err := usual.pool.Check(); err != nil {
 		return nil, err
 	}
+	costs, err := c.shuffledBlocks()
+	if err != nil {
+		return nil, err
+	}
 	// Beside the workers a reader, and what makes the memory of the window.
 	taken, short := processors.Take(c.Threads+beside, 1+beside)
 	if taken == 0 {
@@ -121,7 +125,7 @@ func Open(c Config) (*Loader, error) {
 		l.pace.ahead.Store(true) // for good: nobody waits for a network in a decode thread
 		l.ahead.fetch()
 	}
-	if costs := c.shuffledChunks(); costs != "" && l.warning == "" {
+	if l.warning == "" {
 		l.warning = costs
 	}
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.

@@ -1,11 +1,9 @@
 package pipeline
 
 import (
-	"fmt"
 	"time"
 	"unsafe"
 
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/native"
 )
@@ -42,18 +40,6 @@ func runnable(d *catalog.Dataset) bool {
 		}
 	}
 	return len(d.Parts()) > 0
-}
-
-// shuffledChunks says what a full shuffle costs of an array whose chunks are compressed and hold several
-// images each; empty where it costs nothing, or all chunks are kept.
-func (c *Config) shuffledChunks() string {
-	count, bytes, rows := c.Dataset.Chunks()
-	if o := c.Order.Config(); !o.Shuffle || o.Window > 0 || rows <= count || bytes <= blocks.MostCached {
-		return ""
-	}
-	return fmt.Sprintf("the images lie in %d compressed chunks of %d images and %d kB on average, of which %d MB are kept: in shuffled order "+
-		"nearly every image costs a whole chunk; shuffle=\"window\" decodes one for its neighbours, and headrace pack makes shards, whose images cost the same in any order",
-		count, rows/count, bytes/count>>10, blocks.MostCached>>20)
 }
 
 // fillRun writes the rows of a draft that the worker has claimed: the one that take has just handed

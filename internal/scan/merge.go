@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
@@ -30,10 +29,6 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	if t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil }); t.Source.Blocks {
 		for _, p := range parts {
 			t.Blocks = append(t.Blocks, grown(p.blocks, p.rows())...)
-		}
-		if bytes, count := blockBytes(parts); bytes > blocks.MostCached {
-			t.Warnings = append(t.Warnings, fmt.Sprintf("the images lie in %d compressed blocks of %d kB on average, of which %d MB are kept: with shuffle=True nearly every image costs a block; shuffle=\"window\" decodes each about once, and headrace pack makes shards of them",
-				count, bytes/count>>10, blocks.MostCached>>20))
 		}
 	}
 	if slices.ContainsFunc(parts, func(p *part) bool { return p.raw != nil }) {
@@ -59,22 +54,6 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	}
 	uniqueKeys(t, keys...)
 	return t, nil
-}
-
-// blockBytes are those of all blocks of several samples once they are decoded, and their number.
-func blockBytes(parts []*part) (bytes, count int64) {
-	for _, p := range parts {
-		seen := make(map[int64]bool)
-		for i := range p.blocks {
-			if b := &p.blocks[i]; b.Codec == blocks.None || blocks.Interrupted(b.Codec) || b.Size == p.length[i] {
-				continue
-			} else if !seen[p.offset[i]] {
-				seen[p.offset[i]] = true
-				bytes, count = bytes+int64(b.Size), count+1
-			}
-		}
-	}
-	return bytes, count
 }
 
 // where is what an error about all containers names: the only one, or the folder of all.

@@ -12,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headrace/headrace/internal/blocks"
-	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
@@ -127,14 +125,6 @@ func TestABlockThatIsDamagedBehindItsScanIsBadAndNamesTheRecord(t *testing.T) {
 	defer buffer.Free()
 	_, err = r.Read(s, &buffer)
 	require.ErrorContains(t, err, fmt.Sprintf("a.parquet: record 3 (3) at byte %d: bad: the block cannot be decoded", s.Offset))
-}
-
-func TestWhatShufflingBlocksWouldCostIsWarnedOf(t *testing.T) {
-	p := &part{offset: []int64{8, 8, 900, 5, 7, 0}, length: []uint32{1, 2, 3, 300 << 20, 4, 5}, blocks: []catalog.BlockPlace{{Size: 300 << 20, Codec: 1}, {Size: 300 << 20, Codec: 1}, {Size: 300 << 20, Codec: 1},
-		{Size: 300 << 20, Codec: 1}, {Size: 300 << 20, Codec: blocks.RecordIO}}} // a block of one sample and parts that are joined cost the same in any order
-	bytes, count := blockBytes([]*part{p})
-	require.Equal(t, []int64{600 << 20, 2}, []int64{bytes, count})
-	require.Empty(t, open(t, "testdata/snappy.parquet", Options{}).Warnings(), "all blocks are kept")
 }
 
 func FuzzAnyBytesAsParquet(f *testing.F) {
