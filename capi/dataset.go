@@ -66,12 +66,13 @@ type containerConfig struct {
 	Fields     []string        `json:"fields"`
 	Split      string          `json:"split"`
 	Root       pathjson.Text   `json:"root"`
+	Inspect    bool            `json:"inspect"`
 }
 
 func (c *sourceConfig) scanOptions(storage remote.Storage) scan.Options {
 	return scan.Options{
 		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root), Storage: storage},
-		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split,
+		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split, Inspect: c.Inspect,
 	}
 }
 

@@ -119,13 +119,16 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * "index_dir": "...", "verify_crc": true, "limits": {"max_pixels": n, "max_decoder_bytes": n,
  * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n}, which docs/limits.md explains. Of
  * containers: "format", "image", "label", "fields": [...], "classes": [...], "split"; of an index
- * of containers "root": docs/formats.md. */
+ * of containers "root": docs/formats.md. With "inspect": true, containers whose image or label is
+ * missing or in doubt open as well, to be asked by hr_dataset_info and not to be read: "warnings"
+ * say what is in doubt, and "use" of a column that may be either is "image?" or "label?". */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
  * "arrays"|"memory"|"concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards",
  * "bytes", "backend", "parts": [{"rows", "kind", "path"}...] of several, "source": {"format",
- * "image", "label", "columns"} and "warnings": [...] of containers, "source" of arrays, ...} and,
+ * "image", "label", "columns": [{"name", "type", "samples", "use"}], "sample": names of what the
+ * first one has} and "warnings": [...] of containers, "source" of arrays, ...} and,
  * with index >= 0, of that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays

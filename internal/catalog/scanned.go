@@ -51,14 +51,16 @@ type SourceInfo struct {
 	Image   string         `json:"image"`           // column of the images; alternatives are separated by ";"
 	Label   string         `json:"label,omitempty"` // column of the labels
 	Columns []SourceColumn `json:"columns,omitempty"`
+	Sample  []string       `json:"sample,omitempty"` // names of what the first sample has
 	Blocks  bool           `json:"blocks,omitempty"` // the index has columns of blocks
 }
 
 // SourceColumn is a column of a container and what became of it.
 type SourceColumn struct {
 	Name    string `json:"name"`
-	Samples int64  `json:"samples"` // that have it
-	Use     string `json:"use"`     // "image", "label", "field" or "" for none
+	Type    string `json:"type,omitempty"` // "int", "float", "str", "bytes", "array of float32", "list" or "mixed"
+	Samples int64  `json:"samples"`        // that have it
+	Use     string `json:"use"`            // "image", "label", "field" or "" for none; of a source that was only inspected "image?" and "label?" for what may be either
 }
 
 // Place is where a value lies in its sample's container, which is what an index has of a located field.

@@ -27,6 +27,7 @@ type cell struct {
 	shape  []int64         // of an array
 	raw    catalog.RawSize // of an image that is pixels
 	held   bool            // an array that lies nowhere: data is it
+	holds  string          // what it is instead of an image's bytes, for a sentence; "" where its kind says enough
 }
 
 type cellKind uint8
@@ -39,6 +40,19 @@ const (
 	listCell  // of several numbers
 	arrayCell // the same, where their bytes are those of an array
 )
+
+// content says what a cell holds that is no image.
+func (c *cell) content() string {
+	switch {
+	case c.holds != "":
+		return c.holds
+	case c.kind == listCell:
+		return "lists, objects or what is no value here"
+	case c.kind == arrayCell:
+		return "arrays of " + c.dtype
+	}
+	return "numbers"
+}
 
 // The columns that are taken without a word: WebDataset's and Hugging Face's, and those that slim and
 // TFDS write into tf.train.Example.

@@ -28,6 +28,10 @@ type Options struct {
 	Classes []string // names of labels in the order of their numbers
 	Split   string   // which of the splits that the names of files tell apart
 
+	// Inspect answers what a source holds also where image or label are in doubt or missing: what else is an error is a
+	// warning then. The dataset that it gives is to be looked at, not read.
+	Inspect bool
+
 	lit  *litFolder // of LitData's chunks
 	rows []string   // tables of the rows that are selected of a saved dataset; nil: all
 	away *awayFiles // where the containers lie in a store, and what waits for it; nil: in files

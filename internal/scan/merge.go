@@ -39,15 +39,19 @@ func merge(root, format string, shards []catalog.ShardInfo, parts []*part, o *Op
 	if len(t.Shard) == 0 {
 		return nil, catalog.NewError(fault.KindEmpty, where(root, shards), "the containers hold no sample")
 	}
-	if err := chooseColumns(t, all, o); err != nil {
+	if err := o.inspected(t, chooseColumns(t, all, parts, o)); err != nil {
 		return nil, err
 	}
-	if err := mergeLabels(t, parts, o); err != nil {
+	if err := o.inspected(t, mergeLabels(t, parts, o)); err != nil {
 		return nil, err
 	}
-	if err := mergeFields(t, all, parts, o); err != nil {
+	for len(t.Label) < len(t.Shard) { // behind a label that was refused, of a source that is only inspected
+		t.Label = append(t.Label, catalog.NoLabel)
+	}
+	if err := o.inspected(t, mergeFields(t, all, parts, o)); err != nil {
 		return nil, err
 	}
+	noteDoubts(t, parts)
 	keys := make([]*formats.Names, len(parts))
 	for i, p := range parts {
 		keys[i] = &p.keys
@@ -96,7 +100,7 @@ func sumColumns(parts []*part) []*column {
 func isNumber(k cellKind) bool { return k == intCell || k == floatCell }
 
 // chooseColumns settles which columns were image and label, and refuses what is missing or in doubt.
-func chooseColumns(t *catalog.Table, all []*column, o *Options) error {
+func chooseColumns(t *catalog.Table, all []*column, parts []*part, o *Options) error {
 	var images, labels []string
 	for _, c := range all {
 		use := ""
@@ -105,8 +109,13 @@ func chooseColumns(t *catalog.Table, all []*column, o *Options) error {
 			images, use = append(images, c.name), "image"
 		case c.labels > 0:
 			labels, use = append(labels, c.name), "label"
+		case o.Inspect:
+			use = candidate(c.name, parts)
 		}
-		t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: c.name, Samples: max(c.seen, c.labels), Use: use})
+		t.Source.Columns = append(t.Source.Columns, catalog.SourceColumn{Name: c.name, Type: c.typeOf(), Samples: max(c.seen, c.labels), Use: use})
+	}
+	if first := slices.IndexFunc(parts, func(p *part) bool { return p.rows() > 0 }); first >= 0 {
+		t.Source.Sample = parts[first].first
 	}
 	t.Source.Image, t.Source.Label = strings.Join(images, ";"), strings.Join(labels, ";")
 	switch {

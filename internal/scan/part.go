@@ -41,6 +41,10 @@ type part struct {
 	held     int64    // bytes of texts in memory
 	fields   []string // that were asked for; nil: all
 	warnings []string
+
+	inspect bool     // what leaves image or label open is a doubt, and no error
+	doubts  []string // that were met so
+	first   []string // names of the first sample's cells
 }
 
 // column is what is known of the cells of one name.
@@ -70,7 +74,7 @@ const (
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
-		columns: make(map[string]*column), names: make(map[string][]string), plain: true}
+		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
 		p.jsonPath = rest
@@ -84,7 +88,7 @@ func (p *part) rows() int { return len(p.offset) }
 // decided here; the others are fields.
 func (p *part) add(key string, at int64, cells []cell) error {
 	row := p.rows()
-	image, err := p.image.find(cells, "image")
+	image, err := p.imageOf(cells)
 	if err != nil {
 		return err
 	}
@@ -92,13 +96,13 @@ func (p *part) add(key string, at int64, cells []cell) error {
 		if err := p.note(row, &cells[i], i == image); err != nil {
 			return err
 		}
+		if row == 0 {
+			p.first = append(p.first, cells[i].name)
+		}
 	}
 	offset, length := at, int64(0) // a sample without an image stands there, and its bytes are no image
 	if image >= 0 {
 		c := &cells[image]
-		if c.kind != bytesCell && c.kind != textCell {
-			return fmt.Errorf("%w: the column %s holds numbers (expected the bytes of an image)", formats.ErrUnsupported, c.name)
-		}
 		if offset, length = c.offset, c.length; length > maxLength {
 			return fmt.Errorf("%w: an image of %d bytes (expected at most %d)", formats.ErrLimit, length, int64(maxLength))
 		}
@@ -112,12 +116,28 @@ func (p *part) add(key string, at int64, cells []cell) error {
 	}
 	l, err := p.labelOf(cells)
 	if err != nil {
-		return err
+		if err = p.doubt(err); err != nil {
+			return err
+		}
+		l = label{}
 	}
 	p.offset, p.length = append(p.offset, offset), append(p.length, uint32(length))
 	p.labels = append(p.labels, l)
 	p.keys.Append(key)
 	return nil
+}
+
+// imageOf is the cell that is the image, -1 where there is none.
+func (p *part) imageOf(cells []cell) (int, error) {
+	image, err := p.image.find(cells, "image")
+	if err == nil && image >= 0 && cells[image].kind != bytesCell && cells[image].kind != textCell {
+		c := &cells[image]
+		err = fmt.Errorf("%w: the column %s holds %s (expected the bytes of an image)", formats.ErrUnsupported, c.name, c.content())
+	}
+	if err != nil {
+		return -1, p.doubt(err)
+	}
+	return image, nil
 }
 
 // noteBlock makes the place of an image that of the block which it lies in. Blocks are at most 256 MiB.

@@ -185,7 +185,9 @@ func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 			continue
 		}
 		if slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name) {
-			return fmt.Errorf("%w: the column %.80q is %s", formats.ErrUnsupported, c.name, leaves[i].Type)
+			if err := p.doubt(fmt.Errorf("%w: the column %.80q is %s", formats.ErrUnsupported, c.name, leaves[i].Type)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

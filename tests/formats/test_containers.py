@@ -342,6 +342,36 @@ def test_what_is_missing_is_warned_of_and_what_is_in_doubt_refused(tmp_path: Pat
         hr.Dataset(tmp_path / "none.tar")
 
 
+def test_info_lists_what_a_source_in_doubt_has_and_which_words_to_say(tmp_path: Path) -> None:
+    members = {"0.jpg": image(0), "0.png": image(1), "0.cls": b"1"}
+    members |= {f"0.x{i:02d}": b"x" for i in range(30)}
+    write(tmp_path / "two.tar", members)
+    command = [sys.executable, "-m", "headrace", "info", str(tmp_path / "two.tar")]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert "jpg and png may both be the image; image= says which" in told.stderr
+    lines = [line.split(None, 1) for line in told.stdout.splitlines()]
+    said = {name: text for name, text in lines if name != "column"}
+    assert (said["images"], said["kind"]) == ("1", "scanned")
+    columns = [text for name, text in lines if name == "column"]
+    assert columns[:3] == [
+        "jpg (bytes, perhaps the image, 1)",
+        "png (bytes, perhaps the image, 1)",
+        "cls (bytes, label, 1)",
+    ]
+    assert len(columns) == 33
+    found = json.loads(
+        subprocess.run([*command, "--json"], capture_output=True, text=True, check=False).stdout
+    )
+    assert found["first_key"] == "0"
+    assert found["source"]["sample"] == [name[2:] for name in members]
+    assert "image= says which" in found["doubts"][0]
+    clear = subprocess.run(
+        [*command, "--image", "png"], capture_output=True, text=True, check=True
+    )
+    assert "png (bytes, image, 1)" in clear.stdout
+
+
 def test_several_splits_are_an_error_that_names_them(tmp_path: Path) -> None:
     for name, number in (("train-0.tar", 0), ("train-1.tar", 1), ("test-0.tar", 2)):
         write(tmp_path / name, {f"{number}.jpg": image(number), f"{number}.cls": b"1"})
@@ -364,7 +394,7 @@ def test_the_command_line_shows_columns_and_indexes_containers(
 
     said = run("info", f"{shards}/train-*.tar")
     assert "columns" in said
-    assert "cls (label, 24), jpg (image, 24), txt (field, 24)" in said
+    assert "cls (bytes, label, 24), jpg (bytes, image, 24), txt (str, field, 24)" in said
     made = json.loads(
         run("index", f"{shards}/train-*.tar", "--out", tmp_path / "train.hr", "--json")
     )

@@ -25,9 +25,16 @@ from rich.progress import (
 from rich.text import Text
 
 from headrace import __version__, writing
-from headrace._command import options, summary
+from headrace._command import inspecting, options, summary
+from headrace._engine import containers
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError, SystemFailure, one_line
+from headrace.errors import (
+    ArgumentError,
+    HeadraceError,
+    SystemFailure,
+    UnsupportedError,
+    one_line,
+)
 
 app = typer.Typer(
     name="headrace",
@@ -301,22 +308,23 @@ def info(
     storage: options.Storage = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Say what a dataset holds."""
+    """Say what a dataset holds; of containers also where image or label are in doubt."""
+    given = options.source(source)
+    words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     with _complaining():
         with _reading("Reading headers", as_json):
-            dataset = Dataset(
-                options.source(source),
-                format=format,
-                image=image,
-                label=label,
-                fields=fields or None,
-                classes=classes or None,
-                split=split,
-                layout=layout,
-                root=root,
-                index_dir=index_dir,
-                storage=options.storage(storage),
-            )
+            try:
+                dataset = Dataset(
+                    given,
+                    **words._asdict(),
+                    layout=layout,
+                    index_dir=index_dir,
+                    storage=options.storage(storage),
+                )
+            except (ArgumentError, UnsupportedError):
+                if sample is None and (found := inspecting.looked_at(given, words, storage)):
+                    _print(found, as_json)
+                raise
         with dataset:
             found = dataset.info if sample is None else dataset.facts(sample)
             if sample is None and dataset.kind in ("scanned", "contained"):

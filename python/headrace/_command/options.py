@@ -34,8 +34,8 @@ def storage(given: list[str] | None) -> dict[str, Any] | None:
 
 
 _CONTAINERS = (
-    "containers: a tar, zip, TFRecord, MDS, LMDB, Arrow or Parquet file, a folder of such, or a "
-    "pattern as 'train-{000..146}.tar'"
+    "containers: a tar, zip, TFRecord, RecordIO, FFCV, MDS, LMDB, LitData, Arrow or Parquet file, "
+    "a folder of such, or a pattern as 'train-{000..146}.tar'"
 )
 _SEVERAL = "Several containers are one dataset, in the order given."
 

@@ -26,7 +26,9 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     facts: list[tuple[str, str]] = []
     for name, value in found.items():
         if name == "source":
-            facts += _source(value)
+            facts += _source(value, apart="doubts" in found)
+        elif name == "doubts":
+            facts += [("in doubt", text) for text in value]
         elif name == "counts":
             facts += [(kind, _counts(kind, parts)) for kind, parts in value.items()]
         elif name not in _PASSED_OVER:
@@ -50,8 +52,12 @@ def _said(name: str, value: Any, found: Mapping[str, Any]) -> str:
     return _words(value)
 
 
-def _source(source: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a container or an array is, and what its columns became."""
+def _source(source: Mapping[str, Any], apart: bool) -> list[tuple[str, str]]:
+    """What a container or an array is, and what its columns became.
+
+    Args:
+        apart: each column on a line of its own.
+    """
     facts = [(name, str(source.get(name) or "none")) for name in ("format", "image", "label")]
     if "layout" in source:  # an array
         facts += [(name, _words(source[name])) for name in ("layout", "dtype")]
@@ -62,8 +68,18 @@ def _source(source: Mapping[str, Any]) -> list[tuple[str, str]]:
             if source.get(name):
                 facts.append((name.replace("arrays", "other arrays"), _listed(source[name])))
     columns = source.get("columns") or []
-    said = (f"{c['name']} ({c['use'] or 'not used'}, {c['samples']:,})" for c in columns)
-    return [*facts, *([("columns", ", ".join(said))] if columns else [])]
+    said = [f"{c['name']} ({_column(c)})" for c in columns]
+    if source.get("sample"):
+        facts.append(("first sample", _listed(source["sample"])))
+    shown = said if apart else [", ".join(said)]
+    return [*facts, *(("column" if apart else "columns", text) for text in shown if text)]
+
+
+def _column(column: Mapping[str, Any]) -> str:
+    """A column's type, what became of it and how many samples have it."""
+    use = {"image?": "perhaps the image", "label?": "perhaps the label", "": "not used"}
+    said = [column.get("type", ""), use.get(column["use"], column["use"])]
+    return ", ".join([*filter(None, said), f"{column['samples']:,}"])
 
 
 def _words(value: Any) -> str:

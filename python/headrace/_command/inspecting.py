@@ -1,0 +1,40 @@
+"""What containers hold that do not open, because image or label are missing or in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from headrace._command import options
+from headrace._engine import containers
+from headrace.dataset import Dataset
+from headrace.errors import HeadraceError
+
+_SHOWN = ("rows", "kind", "path", "shards", "source")
+
+
+def looked_at(
+    source: Path | list[Path], words: containers.Words, storage: Sequence[str] | None
+) -> dict[str, Any]:
+    """Kind, samples, columns and what is in doubt; nothing where that cannot be said either.
+
+    Args:
+        source: one path, or several.
+        words: what the user said of it.
+        storage: KEY=VALUE of a store of objects.
+    """
+    with suppress(HeadraceError):
+        config = containers.config("source", source, words) | {"inspect": True}
+        if storage:
+            config["storage"] = options.storage(list(storage))
+        dataset = Dataset.__new__(Dataset)
+        dataset.__setstate__({"config": config | {"backend": "auto", "verify_crc": True}})
+        with dataset:
+            info = dataset.info
+            if "columns" not in info.get("source", {}):
+                return {}
+            found = {name: info[name] for name in _SHOWN}
+            return {**found, "first_key": dataset.facts(0)["key"], "doubts": info["warnings"]}
+    return {}
