@@ -162,4 +162,5 @@ type ShardInfo struct {
 	MTimeNs int64  `json:"mtime_ns,omitempty"`    // of a container when it was indexed
 	Ends    string `json:"ends_crc32c,omitempty"` // of its first and last bytes (EndsOf)
 	Version string `json:"version,omitempty"`     // of a container in a store when it was indexed
+	Txn     uint64 `json:"txn,omitempty"`         // of an LMDB: its last transaction's number
 }

@@ -319,12 +319,19 @@ func ShardOf(name string, f *os.File) (ShardInfo, error) {
 	if err != nil {
 		return ShardInfo{}, err
 	}
-	ends, err := EndsOf(f, info.Size())
-	return ShardInfo{Name: name, Size: info.Size(), MTimeNs: info.ModTime().UnixNano(), Ends: hexCRC(ends)}, err
+	shard := ShardInfo{Name: name, Size: info.Size(), MTimeNs: info.ModTime().UnixNano()}
+	ends, err := EndsOf(f, shard.Size)
+	if err != nil {
+		return shard, err
+	}
+	shard.Ends = hexCRC(ends)
+	shard.Txn, err = formats.LMDBTransaction(f, shard.Size)
+	return shard, err
 }
 
-// CheckTime accepts a container of another time than it was indexed at if its ends are the same.
-func (s *ShardInfo) CheckTime(path string, record int64) error {
+// Check accepts a container of another time than it was indexed at if its ends are the same. An LMDB whose last
+// transaction is another one is refused whatever its time: its pages may have been used again.
+func (s *ShardInfo) Check(path string, record int64) error {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
 		return IOError(path, "cannot open the container", err)
@@ -333,6 +340,16 @@ func (s *ShardInfo) CheckTime(path string, record int64) error {
 	info, err := f.Stat()
 	if err != nil {
 		return IOError(path, "cannot look at the container", err)
+	}
+	if s.Txn != 0 {
+		txn, err := formats.LMDBTransaction(f, info.Size())
+		if err != nil {
+			return IOError(path, "cannot read the container", err)
+		}
+		if txn != s.Txn {
+			return &Error{Kind: fault.KindBadFile, File: path, Record: record, Offset: -1,
+				Text: fault.Differs("the LMDB was written to since it was indexed, its last transaction is another", s.Txn, txn)}
+		}
 	}
 	if info.ModTime().UnixNano() == s.MTimeNs {
 		return nil

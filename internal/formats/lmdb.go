@@ -15,10 +15,11 @@ import (
 // MDB_meta), read-only and without its lock: whoever writes meanwhile makes the walk, and any place that it
 // found, worthless. A named database is walked where it is the only one.
 type LMDB struct {
-	r     io.ReaderAt
-	size  int64
-	page  int64 // bytes of a page
-	pages int64 // that may yet be visited: a tree with a loop ends here
+	r           io.ReaderAt
+	size        int64
+	page        int64  // bytes of a page
+	pages       int64  // that may yet be visited: a tree with a loop ends here
+	transaction uint64 // the last
 }
 
 // LMDBEntry is a key and where its value lies.
@@ -64,11 +65,30 @@ func WalkLMDB(r io.ReaderAt, size int64, each func(LMDBEntry) error) error {
 	return w.database(tree, true, each)
 }
 
+// LMDBTransaction is the number of an LMDB's last transaction, 0 of any other file and of one whose meta pages are
+// damaged.
+func LMDBTransaction(r io.ReaderAt, size int64) (uint64, error) {
+	var head [lmdbHeader + 8]byte
+	if size < int64(len(head)) {
+		return 0, nil
+	}
+	if err := readAt(r, head[:], 0); err != nil || !IsLMDB(head[:]) {
+		return 0, err
+	}
+	w := &LMDB{r: r, size: size}
+	_, err := w.open()
+	for _, damaged := range []error{ErrBad, ErrTruncated, ErrUnsupported} {
+		if errors.Is(err, damaged) {
+			return 0, nil
+		}
+	}
+	return w.transaction, err
+}
+
 // open reads both meta pages and takes the one of the later transaction.
 func (w *LMDB) open() (tree lmdbTree, err error) {
 	le := binary.LittleEndian
 	const metaBytes = 24 + 2*lmdbTreeBytes + 16
-	var newest uint64
 	for n := range int64(2) {
 		at := n*w.page + lmdbHeader
 		b := make([]byte, metaBytes)
@@ -89,8 +109,8 @@ func (w *LMDB) open() (tree lmdbTree, err error) {
 			return tree, &WalkError{at, fmt.Errorf("%w: pages of %d bytes", ErrBad, page)}
 		}
 		w.page = page
-		if txn := le.Uint64(b[metaBytes-8:]); n == 0 || txn > newest {
-			newest, tree = txn, treeOf(b[24+lmdbTreeBytes:])
+		if txn := le.Uint64(b[metaBytes-8:]); n == 0 || txn > w.transaction {
+			w.transaction, tree = txn, treeOf(b[24+lmdbTreeBytes:])
 		}
 	}
 	return tree, nil

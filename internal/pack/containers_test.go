@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -155,6 +156,25 @@ func TestAContainerThatIsAnotherOneThanWasIndexedIsRefused(t *testing.T) {
 	err = firstRead(t, index)
 	require.Equal(t, fault.KindChecksum, fault.KindOf(err))
 	require.ErrorContains(t, err, "the container has another time than when it was indexed, and its first and last bytes have another checksum")
+}
+
+func TestAnLMDBThatWasWrittenToIsRefusedThoughItsSizeAndTimeAreTheSame(t *testing.T) {
+	data, err := os.ReadFile("../scan/testdata/plain.lmdb")
+	require.NoError(t, err)
+	root := t.TempDir()
+	file, index := root+"/data.mdb", root+"/train.hr"
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	indexed(t, file, index)
+	require.NoError(t, firstRead(t, index))
+
+	const page, place = 4096, 16 + 128 // of the transaction's number in a meta page
+	last := max(binary.LittleEndian.Uint64(data[place:]), binary.LittleEndian.Uint64(data[page+place:]))
+	binary.LittleEndian.PutUint64(data[(last+1)%2*page+place:], last+1)
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	require.NoError(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
+	require.ErrorContains(t, firstRead(t, index), fmt.Sprintf("the LMDB was written to since it was indexed, its last transaction is another (expected %d, found %d)", last, last+1))
 }
 
 func TestVerifyFindsADamagedSampleOfAContainer(t *testing.T) {

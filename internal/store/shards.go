@@ -93,7 +93,7 @@ func (s *shards) open(sample catalog.Sample) (*mmap.File, error) {
 	}
 	err = s.check(shard, file.Size(), sample.Index)
 	if err == nil && shard.info != nil {
-		err = shard.info.CheckTime(shard.path, sample.Index)
+		err = shard.info.Check(shard.path, sample.Index)
 	}
 	if err != nil {
 		file.Close()
