@@ -5,11 +5,13 @@ package blocks
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
@@ -33,6 +35,8 @@ const (
 	LZ4Pieces // HDF5's filter 32004: blocks with their lengths
 	Blosc     // a frame of C-Blosc 1, of values of one byte
 	Plain     // as it is, for a stretch that has a sum
+	Brotli
+	Bzip2
 	codecs
 )
 
@@ -134,6 +138,10 @@ func Decode(codec uint8, to, from []byte) (err error) {
 		return nil
 	case LZ4Frame:
 		return fill(to, lz4.NewReader(bytes.NewReader(from)))
+	case Brotli:
+		return fill(to, brotli.NewReader(bytes.NewReader(from)))
+	case Bzip2:
+		return fill(to, bzip2.NewReader(bytes.NewReader(from)))
 	case LZ4:
 		n, err := lz4.UncompressBlock(from, to)
 		if err != nil {
@@ -169,21 +177,66 @@ func differs(found, expected int) error {
 	return fmt.Errorf("the block decodes to %d bytes (expected %d)", found, expected)
 }
 
-// ZstdLength is how many bytes a frame of zstd decodes to where it does not say so, as those of streaming writers do not:
-// it is decoded for that, piece by piece, and not beyond MostBytes + 1.
-func ZstdLength(from []byte) (length int64, err error) {
+// Length is how many bytes a block decodes to where nothing says so: it is decoded for that, piece by piece, and not
+// beyond MostBytes + 1.
+func Length(codec uint8, from []byte) (length int64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the block is malformed: %v", r)
 		}
 	}()
-	d, err := zstd.NewReader(bytes.NewReader(from), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MostBytes))
+	if codec == Snappy { // which says so itself
+		n, err := snappy.DecodedLen(from)
+		if err != nil {
+			err = fmt.Errorf("the snappy block: %w", err)
+		}
+		return int64(n), err
+	}
+	r, err := Reader(codec, bytes.NewReader(from))
 	if err != nil {
 		return 0, err
 	}
-	defer d.Close()
-	if length, err = io.Copy(io.Discard, io.LimitReader(d, MostBytes+1)); err != nil {
-		err = fmt.Errorf("the zstd block: %w", err)
+	defer r.Close()
+	return io.Copy(io.Discard, io.LimitReader(r, MostBytes+1))
+}
+
+// Reader decodes a stream piece by piece. Snappy's blocks are no streams.
+func Reader(codec uint8, from io.Reader) (io.ReadCloser, error) {
+	var r io.ReadCloser
+	var err error
+	switch codec {
+	case Zstd:
+		d, wrong := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MostBytes))
+		if err = wrong; err == nil {
+			r = d.IOReadCloser()
+		}
+	case Gzip:
+		r, err = gzip.NewReader(from)
+	case Brotli:
+		r = io.NopCloser(brotli.NewReader(from))
+	case Bzip2:
+		r = io.NopCloser(bzip2.NewReader(from))
+	default:
+		return nil, fmt.Errorf("a stream of codec %d", codec)
 	}
-	return length, err
+	if err != nil {
+		return nil, fmt.Errorf("the %s block: %w", streams[codec], err)
+	}
+	return named{r, streams[codec]}, nil
+}
+
+var streams = map[uint8]string{Zstd: "zstd", Gzip: "gzip", Brotli: "brotli", Bzip2: "bzip2"}
+
+// named says of an error which codec met it.
+type named struct {
+	io.ReadCloser
+	codec string
+}
+
+func (n named) Read(to []byte) (int, error) {
+	read, err := n.ReadCloser.Read(to)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the %s block: %w", n.codec, err)
+	}
+	return read, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
@@ -39,7 +40,13 @@ func stored(t testing.TB, data []byte) map[uint8][]byte {
 	packed := make([]byte, lz4.CompressBlockBound(len(data)))
 	n, err := lz4.CompressBlock(data, packed, nil)
 	require.NoError(t, err)
-	all := map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil), LZ4Frame: framed.Bytes(), Deflate: deflated.Bytes()}
+	var brotlied bytes.Buffer
+	x := brotli.NewWriterLevel(&brotlied, 1)
+	_, err = x.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, x.Close())
+	all := map[uint8][]byte{Snappy: snappy.Encode(nil, data), Gzip: b.Bytes(), Zstd: z.EncodeAll(data, nil), LZ4Frame: framed.Bytes(), Deflate: deflated.Bytes(),
+		Brotli: brotlied.Bytes()}
 	if n > 0 { // else it cannot be made smaller
 		all[LZ4] = packed[:n]
 	}
@@ -56,6 +63,24 @@ func TestABlockDecodesToWhatWasCompressed(t *testing.T) {
 		}
 	}
 	require.Error(t, Decode(codecs, make([]byte, 1), []byte("a")))
+}
+
+func TestTheLengthOfABlockThatDoesNotSayItIsFoundByDecodingIt(t *testing.T) {
+	data := bytes.Repeat([]byte("four"), 100_000)
+	for codec, from := range stored(t, data) {
+		if codec == LZ4 || codec == LZ4Frame || codec == Deflate {
+			_, err := Length(codec, from)
+			require.Error(t, err)
+			continue
+		}
+		length, err := Length(codec, from)
+		require.NoError(t, err, codec)
+		require.Equal(t, int64(len(data)), length)
+		if codec != Snappy {
+			_, err = Length(codec, from[:len(from)/2])
+			require.Error(t, err, codec)
+		}
+	}
 }
 
 func TestABlockOfAnotherLengthThanItsContainerSaysIsAnError(t *testing.T) {

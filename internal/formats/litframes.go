@@ -102,7 +102,7 @@ func (l *LitData) decode(b Block, base int64) error {
 		b.Size = int64(min(head.FrameContentSize, math.MaxInt64))
 		if !head.HasFCS {
 			var err error
-			if b.Size, err = blocks.ZstdLength(stored); err != nil {
+			if b.Size, err = blocks.Length(blocks.Zstd, stored); err != nil {
 				return wrong(ErrBad, "%v", err)
 			}
 		}

@@ -50,20 +50,20 @@ func IsMDS(r io.ReaderAt, size int64) bool {
 	return err == nil && c.Format == "mds"
 }
 
-// mostZstdHead bounds the table and the configuration of a shard that is looked at while it is compressed.
-const mostZstdHead = 64 << 20
+// mostWholeHead bounds the table and the configuration of a shard that is looked at while it is compressed.
+const mostWholeHead = 64 << 20
 
-// IsZstdMDS recognises a shard that is compressed by zstd as a whole.
-func IsZstdMDS(r io.ReaderAt, size int64) bool {
-	head, err := ZstdHead(r, size, 8)
+// IsWholeMDS recognises a shard that is compressed as a whole.
+func IsWholeMDS(codec uint8, r io.ReaderAt, size int64) bool {
+	head, err := WholeHead(codec, r, size, 8)
 	if err != nil || len(head) < 8 {
 		return false
 	}
 	first := int64(binary.LittleEndian.Uint32(head[4:]))
-	if table := 4 + 4*(int64(binary.LittleEndian.Uint32(head))+1); first <= table || first > min(table+maxMDSConfig, mostZstdHead) {
+	if table := 4 + 4*(int64(binary.LittleEndian.Uint32(head))+1); first <= table || first > min(table+maxMDSConfig, mostWholeHead) {
 		return false
 	}
-	head, err = ZstdHead(r, size, first)
+	head, err = WholeHead(codec, r, size, first)
 	return err == nil && IsMDS(bytes.NewReader(head), int64(len(head)))
 }
 

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -20,7 +21,7 @@ import (
 )
 
 func TestSamplesOfMDSAreThoseThatStreamingReads(t *testing.T) {
-	for _, folder := range []string{"mds", "mdszstd"} {
+	for _, folder := range []string{"mds", "mdszstd", "mdsgz", "mdsbz2", "mdsbr", "mdssnappy"} {
 		t.Run(folder, func(t *testing.T) { samplesAreThoseOfStreaming(t, folder) })
 	}
 }
@@ -106,17 +107,66 @@ func TestImagesThatZstdKeptRawAreReadWhereTheyLie(t *testing.T) {
 	require.Positive(t, seen[blocks.Zstd], "in a block that is compressed")
 }
 
-func TestShardsInOtherCompressionsAreUnsupportedByName(t *testing.T) {
-	for name, want := range map[string]string{"shard.00000.mds.br": "compressed by br is not read", "shard.00000.mds.snappy": "compressed by snappy is not read",
-		"shard.00000.mds.bz2": "compressed by bz2 is not read", "shard.00000.mds.gz": "the file is compressed as a whole"} {
-		content := []byte("BZh9")
-		if filepath.Ext(name) == ".gz" {
+func TestAShardThatIsNotWhatItsNameSaysIsAnErrorThatNamesTheCodec(t *testing.T) {
+	for name, want := range map[string]string{"shard.00000.mds.br": "brotli", "shard.00000.mds.snappy": "bad: the snappy block",
+		"shard.00000.mds.bz2": "bad: the bzip2 block", "shard.00000.mds.gz": "the file is compressed as a whole"} {
+		content := bytes.Repeat([]byte{0xfe}, 12)
+		switch filepath.Ext(name) {
+		case ".gz":
 			content = []byte{0x1f, 0x8b, 8}
+		case ".bz2":
+			content = append([]byte("BZh9"), content...)
 		}
 		_, err := Open(put(t, map[string][]byte{name: content, "index.json": []byte("{}")}), Options{})
 		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, name)
+		require.Contains(t, []fault.Kind{fault.KindBadFile, fault.KindUnsupported}, fault.KindOf(err))
+	}
+}
+
+func TestEveryEncodingOfMDSIsReadOrRefusedByName(t *testing.T) {
+	want := expected(t, "mdsall")
+	for _, image := range []string{"photo", "drawn", "pixels", "grey"} {
+		d := open(t, "testdata/mdsall", Options{Image: image})
+		for i, found := range contents(t, d) {
+			require.Equal(t, want[i].Members[image], found, image)
+			s, err := d.Sample(int64(i))
+			require.NoError(t, err)
+			require.Equal(t, image == "pixels" || image == "grey", s.Pixels != nil)
+			if s.Pixels != nil {
+				require.Equal(t, []uint32{7, uint32(5 + i)}, []uint32{s.Width, s.Height})
+			}
+			for name, value := range map[string]any{"uint8": int64(i), "uint16": int64(i), "uint32": int64(i), "uint64": float64(i), "int8": int64(-i), "int16": int64(-i),
+				"int32": int64(-i), "int64": int64(-i), "float16": float64(i), "float32": float64(i), "float64": float64(i), "digits": int64(-i), "fraction": float64(i) / 4} {
+				v, err := d.FieldValue(int64(i), name)
+				require.NoError(t, err)
+				require.Equal(t, value, v, name)
+			}
+			exact, err := d.FieldValue(int64(i), "exact")
+			require.NoError(t, err)
+			require.Equal(t, []string{"0", "0.125", "0.25"}[i], exact)
+		}
+	}
+	for image, said := range map[string]string{"several": `the column several holds values of the encoding "jpeg_array" (expected the bytes of an image)`,
+		"many": `the column many holds values of the encoding "list[png]" (expected the bytes of an image)`, "float32": "the column float32 holds numbers",
+		"alpha": `the column alpha holds pixels of the mode "RGBA" of PIL (RGB and L are read) (expected the bytes of an image)`} {
+		_, err := Open("testdata/mdsall", Options{Image: image})
+		require.ErrorContains(t, err, said)
+		require.ErrorContains(t, err, "record 0")
 		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 	}
+}
+
+func TestPixelsInAShardThatIsCompressedAreRefusedWithTheWayOut(t *testing.T) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(fixture(t, "mdsall/shard.00000.mds"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	dir := put(t, map[string][]byte{"shard.00000.mds.gz": b.Bytes()})
+	_, err = Open(dir, Options{Image: "pixels"})
+	require.ErrorContains(t, err, "pixels in a shard that is compressed as a whole; streaming writes it without compression, or headrace.pack takes the dataset")
+	require.Equal(t, int64(3), open(t, dir, Options{Image: "photo"}).Len())
 }
 
 func TestAShardThatIsThereCompressedAndNotIsReadOnce(t *testing.T) {

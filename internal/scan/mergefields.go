@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -143,7 +142,7 @@ func uniqueKeys(t *catalog.Table, lists ...*formats.Names) {
 	}
 	containers := make([]string, len(t.Shards))
 	for i := range containers {
-		containers[i] = formats.SampleKey(strings.TrimSuffix(t.Shards[i].Name, ".zstd")) // compressed or not, its keys are the same
+		containers[i] = formats.SampleKey(withoutWhole(t.Shards[i].Name)) // compressed or not, its keys are the same
 	}
 	rows := make([]int64, len(t.Shards)) // of each container so far
 	at := 0

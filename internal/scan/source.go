@@ -146,7 +146,7 @@ func containersIn(dir string) ([]string, error) {
 		}
 		path := filepath.Join(dir, e.Name())
 		// streaming keeps a compressed shard beside what it became, where it is asked to.
-		if raw, ok := strings.CutSuffix(path, ".zstd"); ok && isFile(raw) {
+		if raw := withoutWhole(path); raw != path && isFile(raw) {
 			continue
 		}
 		switch kind, err := kindOf(path, nil); {
@@ -161,6 +161,15 @@ func containersIn(dir string) ([]string, error) {
 		files = beside
 	}
 	return files, nil
+}
+
+// withoutWhole is the path of a shard of MDS without the ending of what it is compressed by.
+func withoutWhole(path string) string {
+	ending := filepath.Ext(path)
+	if raw := strings.TrimSuffix(path, ending); formats.WholeEndings[ending] != 0 && filepath.Ext(raw) == ".mds" {
+		return raw
+	}
+	return path
 }
 
 func isFile(path string) bool {
@@ -263,14 +272,15 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 // kindOfBytes is the kind of a container of so many bytes that begins with head.
 func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	found := kindOfHead(head)
-	if formats.IsZstd(head) && formats.IsZstdMDS(r, size) || found.name == "" && formats.IsMDS(r, size) {
+	if codec := formats.WholeCodec(path, head); codec != 0 && formats.IsWholeMDS(codec, r, size) || found.name == "" && formats.IsMDS(r, size) {
 		return kind{name: "mds"}
 	}
 	if found.name == "" && formats.IsBeton(r, size) {
 		return kind{name: "beton"}
 	}
-	if found.name == "" {
-		found = kindOfName(path)
+	// A block of snappy shows nothing of what it holds before it is decoded.
+	if found.name == "" && withoutWhole(path) != path {
+		return kind{name: "mds"}
 	}
 	if found.name == "" {
 		found = kindOfUnread(string(head))
@@ -299,17 +309,6 @@ func kindOfHead(head []byte) kind {
 		return kind{name: "zip"}
 	case formats.IsRecordIO(head):
 		return kind{name: "recordio"}
-	}
-	return kind{}
-}
-
-// kindOfName is the kind of files that nothing in them tells: shards of MDS in compressions that have no magic, or
-// none that says what was compressed.
-func kindOfName(path string) kind {
-	for _, codec := range []string{"br", "bz2", "snappy"} {
-		if strings.HasSuffix(path, ".mds."+codec) {
-			return kind{name: "mds of " + codec, refused: "an MDS shard that is compressed by " + codec + " is not read, only by zstd; decompress it first, or write it without compression"}
-		}
 	}
 	return kind{}
 }

@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,41 @@ def tfrecord() -> dict[str, Any]:
     }
 
 
+NUMBERS = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+NUMBERS += ["float16", "float32", "float64"]
+
+
+def encodings() -> dict[str, Any]:
+    """Every encoding of one value, and the pixels of each mode of PIL that is read or refused."""
+    path = HERE / "mdsall"
+    shutil.rmtree(path, ignore_errors=True)
+    columns = {name: name for name in NUMBERS} | {"label": "int", "digits": "str_int"}
+    columns |= {"fraction": "str_float", "exact": "str_decimal", "words": "json", "said": "str"}
+    columns |= {"pixels": "pil", "grey": "pil", "alpha": "pil", "drawn": "png", "photo": "jpeg"}
+    columns |= {"several": "jpeg_array", "many": "list[png]"}
+    found: list[dict[str, Any]] = []
+    with MDSWriter(out=str(path), columns=columns) as writer:
+        for i in range(3):
+            values = {name: np.dtype(name).type(-i if name[0] == "i" else i) for name in NUMBERS}
+            noise = np.random.default_rng(i).integers(0, 256, (5 + i, 7, 4), dtype=np.uint8)
+            pixels = Image.fromarray(noise[..., :3].copy())
+            png = io.BytesIO()
+            pixels.save(png, "PNG")
+            sample = values | {"label": i, "digits": -i, "fraction": i / 4, "said": "ü" * i}
+            sample |= {"exact": Decimal(i) / 8, "words": {"n": i}, "pixels": pixels}
+            sample |= {"grey": Image.fromarray(noise[..., 0].copy()), "photo": jpeg(i)}
+            sample |= {"alpha": Image.fromarray(noise), "drawn": png.getvalue()}
+            sample |= {"several": [jpeg(i)], "many": [pixels]}
+            writer.write(sample)
+            members = {name: zlib.crc32(str(value).encode()) for name, value in values.items()}
+            members |= {"pixels": zlib.crc32(pixels.tobytes()), "drawn": zlib.crc32(png.getvalue())}
+            members |= {"grey": zlib.crc32(noise[..., 0].tobytes()), "photo": zlib.crc32(jpeg(i))}
+            found.append({"key": f"shard.00000/{i}", "members": members})
+    return {"mdsall": found}
+
+
 def mds(folder: str, compression: str | None) -> dict[str, Any]:
-    """MosaicML's own writer and reader; every encoding but arrays' variants."""
+    """MosaicML's own writer and reader."""
     path = HERE / folder
     shutil.rmtree(path, ignore_errors=True)
     columns = {"photo": "jpeg", "label": "int", "caption": "str", "raw": "bytes", "meta": "json"}
@@ -263,6 +297,8 @@ def lmdbs() -> dict[str, Any]:
 if __name__ == "__main__":
     zips()
     pixels()
-    said = tars() | tfrecord() | mds("mds", None) | mds("mdszstd", "zstd:3")
+    said = tars() | tfrecord() | mds("mds", None) | mds("mdszstd", "zstd:3") | encodings()
+    for codec in ("gz", "bz2", "br", "snappy"):
+        said |= mds(f"mds{codec}", codec)
     said |= lmdbs() | lz4s()
     (HERE / "expected.json").write_text(json.dumps(said, indent=1) + "\n")

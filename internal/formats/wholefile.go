@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"sort"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -14,13 +16,14 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 )
 
-// ZstdFile is a file that is one frame of zstd (RFC 8878), decompressed. zstd stores what it cannot make smaller
-// as raw blocks, so that most photographs stand in the file as they are.
-type ZstdFile struct {
+// WholeFile is a file that is compressed as a whole, decompressed. zstd stores what it cannot make smaller as raw
+// blocks, so that most photographs stand in such a file as they are.
+type WholeFile struct {
 	Data []byte
 
-	size int64     // of the file
-	raw  []rawPart // in the order of the file
+	size  int64 // of the file
+	codec uint8
+	raw   []rawPart // of a frame of zstd (RFC 8878), in the order of the file
 }
 
 // rawPart is a raw block: its content stands in the file behind the head at that offset, and at at in Data.
@@ -40,10 +43,29 @@ const (
 )
 
 // IsZstd recognises a frame.
-func IsZstd(head []byte) bool { return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) }
+func IsZstd(head []byte) bool { return strings.HasPrefix(string(head), wholeMagic[blocks.Zstd]) }
 
-// ReadZstd decompresses a file, which may have up to blocks.MostBytes before and after.
-func ReadZstd(r io.ReaderAt, size int64) (*ZstdFile, error) {
+// wholeMagic are the first bytes of files in codecs that have such.
+var wholeMagic = map[uint8]string{blocks.Zstd: "\x28\xb5\x2f\xfd", blocks.Gzip: "\x1f\x8b\x08", blocks.Bzip2: "BZh"}
+
+// WholeEndings are what is behind the name of a file that is compressed as a whole.
+var WholeEndings = map[string]uint8{".zstd": blocks.Zstd, ".gz": blocks.Gzip, ".bz2": blocks.Bzip2, ".br": blocks.Brotli, ".snappy": blocks.Snappy}
+
+// WholeCodec is what compressed a file, by its first bytes, or by its name where these say nothing; 0 for none.
+func WholeCodec(name string, head []byte) uint8 {
+	for codec, magic := range wholeMagic {
+		if strings.HasPrefix(string(head), magic) {
+			return codec
+		}
+	}
+	if codec := WholeEndings[path.Ext(name)]; wholeMagic[codec] == "" {
+		return codec
+	}
+	return blocks.None
+}
+
+// ReadWhole decompresses a file, which may have up to blocks.MostBytes before and after.
+func ReadWhole(codec uint8, r io.ReaderAt, size int64) (*WholeFile, error) {
 	if size > blocks.MostBytes {
 		return nil, fmt.Errorf("%w: a file of %d bytes that is compressed as a whole (expected at most %d)", ErrLimit, size, int64(blocks.MostBytes))
 	}
@@ -55,34 +77,38 @@ func ReadZstd(r io.ReaderAt, size int64) (*ZstdFile, error) {
 		return nil, err
 	}
 	var head zstd.Header
-	if err := head.Decode(stored); err != nil || head.Skippable {
-		return nil, &WalkError{0, fmt.Errorf("%w: no frame of zstd begins here (%v)", ErrBad, err)}
+	if codec == blocks.Zstd {
+		if err := head.Decode(stored); err != nil || head.Skippable {
+			return nil, &WalkError{0, fmt.Errorf("%w: no frame of zstd begins here (%v)", ErrBad, err)}
+		}
 	}
 	length, more := int64(min(head.FrameContentSize, math.MaxInt64)), ""
 	if !head.HasFCS {
 		more = " or more"
 		var err error
-		if length, err = blocks.ZstdLength(stored); err != nil {
+		if length, err = blocks.Length(codec, stored); err != nil {
 			return nil, &WalkError{0, fmt.Errorf("%w: %v", ErrBad, err)}
 		}
 	}
 	if length > blocks.MostBytes {
-		return nil, &WalkError{0, fmt.Errorf("%w: a frame of zstd of %d bytes%s once it is decompressed (expected at most %d)", ErrLimit, length, more, int64(blocks.MostBytes))}
+		return nil, &WalkError{0, fmt.Errorf("%w: a file of %d bytes%s once it is decompressed (expected at most %d)", ErrLimit, length, more, int64(blocks.MostBytes))}
 	}
 	if short := headroom.Memory(length); short != nil {
 		return nil, short
 	}
-	z := &ZstdFile{Data: make([]byte, length), size: size}
-	if err := blocks.Decode(blocks.Zstd, z.Data, stored); err != nil {
+	z := &WholeFile{Data: make([]byte, length), size: size, codec: codec}
+	if err := blocks.Decode(codec, z.Data, stored); err != nil {
 		return nil, &WalkError{0, fmt.Errorf("%w: %v", ErrBad, err)}
 	}
-	z.findRaw(stored, int64(head.HeaderSize))
+	if codec == blocks.Zstd {
+		z.findRaw(stored, int64(head.HeaderSize))
+	}
 	return z, nil
 }
 
 // findRaw goes through the blocks of the frame. How long a compressed block is once it is decompressed stands
 // nowhere, so raw blocks behind it are looked for in what the frame became: equal bytes are all that is asked of a place.
-func (z *ZstdFile) findRaw(stored []byte, offset int64) {
+func (z *WholeFile) findRaw(stored []byte, offset int64) {
 	at, behind := int64(0), int64(0) // where the last raw block ended, and how much may stand between it and the next
 	budget := 4 * int64(len(z.Data)) // bytes that may be looked through: hostile blocks stand nowhere, or everywhere
 	for last := false; !last && offset+zstdBlockHead <= int64(len(stored)); {
@@ -138,7 +164,7 @@ func placeOf(data, part []byte, at, most int64, budget *int64) int64 {
 
 // Place is where a stretch of Data lies: in the file itself, if block is nil, or in a block, which is that of the
 // raw blocks that it lies in or the whole file.
-func (z *ZstdFile) Place(at, length int64) (offset int64, block *Block) {
+func (z *WholeFile) Place(at, length int64) (offset int64, block *Block) {
 	first := sort.Search(len(z.raw), func(i int) bool { return z.raw[i].at+z.raw[i].length > at })
 	for i := first; i < len(z.raw) && z.raw[first].at <= at; i++ {
 		p := &z.raw[i]
@@ -158,18 +184,24 @@ func (z *ZstdFile) Place(at, length int64) (offset int64, block *Block) {
 }
 
 // Block is the whole file.
-func (z *ZstdFile) Block() *Block {
-	return &Block{Stored: z.size, Size: int64(len(z.Data)), Codec: blocks.Zstd}
+func (z *WholeFile) Block() *Block {
+	return &Block{Stored: z.size, Size: int64(len(z.Data)), Codec: z.codec}
 }
 
-// ZstdHead decompresses the first bytes of a file, as many as there are up to length.
-func ZstdHead(r io.ReaderAt, size, length int64) ([]byte, error) {
-	d, err := zstd.NewReader(io.NewSectionReader(r, 0, size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(blocks.MostBytes))
+// WholeHead decompresses the first bytes of a file, as many as there are up to length. Of a codec that has no streams
+// there are none.
+func WholeHead(codec uint8, r io.ReaderAt, size, length int64) (head []byte, err error) {
+	defer func() { // a library's panic over hostile bytes is theirs
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrBad, r)
+		}
+	}()
+	d, err := blocks.Reader(codec, io.NewSectionReader(r, 0, size))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %v", ErrBad, err)
 	}
 	defer d.Close()
-	head, err := io.ReadAll(io.LimitReader(d, length))
+	head, err = io.ReadAll(io.LimitReader(d, length))
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("%w: %v", ErrBad, err)
 	}
