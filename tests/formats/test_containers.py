@@ -366,9 +366,7 @@ def test_info_lists_what_a_source_in_doubt_has_and_which_words_to_say(tmp_path: 
     assert found["first_key"] == "0"
     assert found["source"]["sample"] == [name[2:] for name in members]
     assert "image= says which" in found["doubts"][0]
-    clear = subprocess.run(
-        [*command, "--image", "png"], capture_output=True, text=True, check=True
-    )
+    clear = subprocess.run([*command, "--image", "png"], capture_output=True, text=True, check=True)
     assert "png (bytes, image, 1)" in clear.stdout
 
 
