@@ -130,8 +130,8 @@ func (c *Cache) isSegment(name string) bool {
 	return err == io.EOF && bytes.HasPrefix(head(), first[:n])
 }
 
-// makeRoom removes segments until one more fits the bound, whatever size those become that are being
-// written. With the lock held.
+// makeRoom removes segments that were not used lately until one more fits the bound, whatever size those
+// become that are being written. With the lock held.
 func (c *Cache) makeRoom(list []found) bool {
 	most, total := c.segmentBytes(), c.segmentBytes()
 	writing := make(map[string]bool)
@@ -147,13 +147,16 @@ func (c *Cache) makeRoom(list []found) bool {
 		if total <= c.bound && count < mostSegments {
 			break
 		}
-		if !writing[f.name] && c.remove(f.name) {
+		if !writing[f.name] && !lately(f.used) && c.remove(f.name) {
 			total -= f.size
 			count--
 		}
 	}
 	return total <= c.bound && count < mostSegments
 }
+
+// lately: within the last hour, or the next, for clocks differ.
+func lately(used time.Time) bool { return time.Since(used).Abs() < recent }
 
 // isWritten: somebody holds the lock of a segment.
 func (c *Cache) isWritten(name string) bool {

@@ -24,6 +24,9 @@ const (
 	mostRecord = 4 << 20
 	// mostSegments of a directory are read. A cache of 4 GB has 64.
 	mostSegments = 1024
+	// recent is how long a segment stays after it was used. Of a set that is larger than the bound a part is
+	// kept then, epoch by epoch; where the oldest went for the newest, all would be made anew in each.
+	recent = time.Hour
 	// lookEvery is how often misses may make a process look for what others have put.
 	lookEvery = time.Second
 )
@@ -168,8 +171,14 @@ func (c *Cache) forget(key Key, at place) {
 
 // Put keeps a value; a later one of the same key takes its place. It is in memory when Put returns, and
 // in the file a second later at most if there is another Put by then, or at Close. It is false where the key
-// has this value already: two that missed it at once both put it, and it is kept once.
+// has this value already (two that missed it at once both put it, and it is kept once), and where it cannot be
+// kept: it is over MostValue, or the cache is not Writable.
 func (c *Cache) Put(key Key, value []byte) bool { return c.writer.put(key, value) }
+
+// Writable says whether what is put now is kept, as far as is known before: not in a directory that is only
+// read, nor on a disk that was full, nor where the bound is reached by what was used within the last hour.
+// Whoever would have to work for a value asks before.
+func (c *Cache) Writable() bool { return c.writer.writable() }
 
 // has says whether the place of a key is of a record of this length and CRC-32C, which is of the key as well.
 func (c *Cache) has(key Key, length, crc uint32) bool {

@@ -182,8 +182,9 @@ func TestADirectoryThatCannotBeWrittenIsReadAndNothingIsPut(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, lockName), 0o700))
 	before := sizeOf(t, dir)
 	c = alone(t, dir, 64<<20)
+	require.False(t, c.Writable(), "before anything was put")
 	require.True(t, find(t, c, 1))
-	c.Put(keyOf(2), valueOf(2))
+	require.False(t, c.Put(keyOf(2), valueOf(2)))
 	require.False(t, find(t, c, 2))
 	c.Close()
 	require.Equal(t, before, sizeOf(t, dir))
@@ -209,7 +210,9 @@ func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
 	for i := range 3000 {
 		c.Put(keyOf(i), valueOf(i))
 	}
-	off := c.writer.off
+	off := c.writer.off.Load()
+	require.False(t, c.Writable())
+	require.False(t, c.Put(keyOf(4000), valueOf(4000)))
 	c.Close()
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
 	require.True(t, off, "the disk was to be full")
@@ -223,6 +226,19 @@ func TestAFullDiskLeavesWhatWasWritten(t *testing.T) {
 	c.Close()
 }
 
+// rest has all segments of a directory used hours ago, in the order in which they were.
+func rest(t testing.TB, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"+keysSuffix))
+	require.NoError(t, err)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		before := info.ModTime().Add(-2 * recent)
+		require.NoError(t, os.Chtimes(file, before, before))
+	}
+}
+
 func TestTheBoundIsKeptAndWhatWasUsedLastStays(t *testing.T) {
 	world(t)
 	dir := t.TempDir()
@@ -234,11 +250,49 @@ func TestTheBoundIsKeptAndWhatWasUsedLastStays(t *testing.T) {
 			require.LessOrEqual(t, sizeOf(t, dir), int64(bound))
 		}
 		c.Close()
+		rest(t, dir)
 		require.LessOrEqual(t, sizeOf(t, dir), int64(bound))
 	}
 	c := alone(t, dir, bound)
 	require.Equal(t, 100, countFound(t, c, 13000, 13100))
 	require.Less(t, countFound(t, c, 0, 1000), 100)
+	c.Close()
+}
+
+func TestOfASetThatIsLargerThanTheBoundTheFirstPartStaysAndNoMoreIsPut(t *testing.T) {
+	world(t)
+	dir := t.TempDir()
+	const set = 2000 // more than the bound holds
+	kept := -1
+	for epoch := range 4 {
+		c := alone(t, dir, LeastBound)
+		found, put := 0, 0
+		for i := range set {
+			switch {
+			case find(t, c, i):
+				found++
+			case c.Writable() && c.Put(keyOf(i), valueOf(i)):
+				put++
+			}
+		}
+		if epoch == 0 {
+			require.Zero(t, found)
+			kept = put
+		} else {
+			require.GreaterOrEqual(t, found, kept*9/10)
+			require.LessOrEqual(t, put, kept/5, "what is left of the last segment")
+		}
+		if epoch == 3 {
+			require.Zero(t, put)
+			require.False(t, c.Writable())
+		}
+		c.Close()
+		require.LessOrEqual(t, sizeOf(t, dir), int64(LeastBound))
+	}
+	require.Positive(t, kept)
+	rest(t, dir) // an hour after they were used last, they make room
+	c := alone(t, dir, LeastBound)
+	require.True(t, c.Put(keyOf(-7), valueOf(7)))
 	c.Close()
 }
 
@@ -264,6 +318,7 @@ func TestFilesThatAreNotTheCachesAreNeitherWrittenNorRemoved(t *testing.T) {
 		}
 		require.Equal(t, 100, countFound(t, c, 1000*round, 1000*round+100))
 		c.Close()
+		rest(t, dir)
 	}
 	for name, text := range own {
 		found, err := os.ReadFile(filepath.Join(dir, name))
@@ -279,6 +334,7 @@ func TestWhatAKilledProcessLeftOfASegmentIsUsedOrRemoved(t *testing.T) {
 		name := filepath.Join(dir, "0123456789abcdef")
 		require.NoError(t, os.WriteFile(name+keysSuffix, []byte(left), 0o600))
 		require.NoError(t, os.WriteFile(name+dataSuffix, make([]byte, 2*LeastBound), 0o600))
+		rest(t, dir)
 		c := alone(t, dir, LeastBound)
 		c.Put(keyOf(1), valueOf(1))
 		c.Close()
@@ -303,8 +359,9 @@ func TestWhatAKilledProcessLeftOfASegmentIsUsedOrRemoved(t *testing.T) {
 func TestARecordThatIsTooLargeIsNotKept(t *testing.T) {
 	world(t)
 	c := alone(t, t.TempDir(), LeastBound)
-	c.Put(keyOf(1), make([]byte, leastSegment/4))
+	require.False(t, c.Put(keyOf(1), make([]byte, c.MostValue()+1)))
 	require.False(t, find(t, c, 1))
+	require.True(t, c.Put(keyOf(2), make([]byte, c.MostValue())))
 	c.Put(keyOf(1), valueOf(1))
 	require.True(t, find(t, c, 1))
 	c.Close()

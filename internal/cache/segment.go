@@ -67,7 +67,7 @@ func (c *Cache) drop(number int) {
 }
 
 // touchEvery is how exactly it is known when a segment was used.
-const touchEvery = time.Hour
+const touchEvery = recent / 6
 
 // use notes that a value was of use, for the segments that are not are evicted first.
 func (s *segment) use() {

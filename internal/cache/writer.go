@@ -32,15 +32,18 @@ type writer struct {
 	entries    []byte // not on disk yet
 	records    []byte
 	flushed    time.Time
-	retry      time.Time // not to be tried before
-	off        bool      // a write has failed: this process reads alone
+
+	// What Writable asks, without the lock.
+	has   atomic.Bool  // there is a segment
+	off   atomic.Bool  // a write has failed: this process reads alone
+	retry atomic.Int64 // a segment is not to be asked for before; in nanoseconds
 
 	// Where a reader has to look for what waits, for one that need not is not to wait for a write.
 	waiting     atomic.Pointer[segment]
 	waitingFrom atomic.Int64
 }
 
-// put is false where the record is there already.
+// put is false where the record is there already, or cannot be kept.
 func (w *writer) put(key Key, value []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,8 +52,8 @@ func (w *writer) put(key Key, value []byte) bool {
 	if w.cache.has(key, uint32(length), crc) {
 		return false
 	}
-	if w.off || length > min(mostRecord, int(w.cache.segmentBytes()/4)) || !w.ready(int64(length)) {
-		return true
+	if len(value) > w.cache.MostValue() || !w.ready(int64(length)) {
+		return false
 	}
 	at := len(w.records)
 	w.records = append(append(w.records, key[:]...), value...)
@@ -63,8 +66,26 @@ func (w *writer) put(key Key, value []byte) bool {
 	return true
 }
 
+// writable: there is a segment, or one is to be had.
+func (w *writer) writable() bool {
+	switch {
+	case w.off.Load():
+		return false
+	case w.has.Load():
+		return true
+	case time.Now().UnixNano() < w.retry.Load():
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ready(0)
+}
+
 // ready: there is a segment, and it has room for a record of that length.
 func (w *writer) ready(length int64) bool {
+	if w.off.Load() {
+		return false
+	}
 	if w.keys != nil && w.size()+length+entryBytes > w.cache.segmentBytes() {
 		w.flush()
 		w.leave()
@@ -72,12 +93,13 @@ func (w *writer) ready(length int64) bool {
 	if w.keys != nil {
 		return true
 	}
-	if now := time.Now(); now.Before(w.retry) {
+	if now := time.Now().UnixNano(); now < w.retry.Load() {
 		return false
 	} else if w.begin(); w.keys == nil {
-		w.retry = now.Add(retryEvery)
+		w.retry.Store(now + int64(retryEvery))
 		return false
 	}
+	w.has.Store(true)
 	w.flushed = time.Now()
 	return true
 }
@@ -98,7 +120,7 @@ func (w *writer) flush() {
 		_, err = w.keys.WriteAt(w.entries, w.keysEnd)
 	}
 	if err != nil {
-		w.off = true
+		w.off.Store(true)
 		w.leave()
 		return
 	}
@@ -123,6 +145,7 @@ func (w *writer) leave() {
 	w.keys.Close()
 	w.data.Close()
 	w.keys, w.data, w.segment = nil, nil, nil
+	w.has.Store(false)
 	w.waiting.Store(nil)
 	w.cache.own.Store(-1)
 	w.records, w.entries = w.records[:0], w.entries[:0]
