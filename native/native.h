@@ -86,7 +86,7 @@ typedef struct hrn_job {
   int32_t check_seek_crc;  /* 1: points of another checksum are passed over, not an error */
   uint32_t image_crc32c;   /* of the bytes that the points were found in */
   int32_t check_image_crc; /* 1: points of other bytes are passed over, not an error */
-  int32_t learn;           /* 1: where none are used, points are noted for hrn_learned */
+  int32_t learn;           /* 1: points that are not there are noted for hrn_learned */
   int32_t view_count;      /* at least 1 */
   hrn_view views[HRN_MAX_VIEWS];
   /* An unmixed plan's, whose view is the only one: what is finished at once; whether (1) the sample

@@ -23,7 +23,7 @@ type Seek struct {
 	// Of points that were learned: they are passed over unless Image is the record's CRC-32C.
 	Image    uint32
 	HasImage bool
-	// Learn notes points on the way where none are used; Learned has them.
+	// Learn notes points on the way that are not there; Learned has them.
 	Learn bool
 }
 
@@ -195,16 +195,16 @@ func init() {
 	}
 }
 
-// Learned is the seek points that Sample noted of the record it made last, as InspectSeek finds them,
-// and the CRC-32C of the record's bytes, which must still be readable. The points are the context's
-// until its next call; nil where there are none: the record is no baseline JPEG, is not clean to its
-// end, or was made by the points that it had.
-func (c *Context) Learned() (points []byte, crc uint32) {
+// Learned is the seek points that Sample noted of the record it made last, as InspectSeek finds them, or
+// those of its first rows, and the CRC-32C of the record's bytes, which must still be readable. The points are
+// the context's until its next call. There are none of a record that can have none, for it is not clean to its
+// end. Not ok, nothing was found out: the record is no baseline JPEG, or was made by the points that it had.
+func (c *Context) Learned() (points []byte, crc uint32, ok bool) {
 	var found *C.uint8_t
 	var size C.size_t
 	var sum C.uint32_t
 	if c.c == nil || !C.hrn_learned(c.c, &found, &size, &sum) {
-		return nil, 0
+		return nil, 0, false
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(found)), int(size)), uint32(sum)
+	return unsafe.Slice((*byte)(unsafe.Pointer(found)), int(size)), uint32(sum), true
 }

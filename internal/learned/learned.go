@@ -119,7 +119,7 @@ func (x *Index) Find(name Name, b *mmap.Buffer) native.Seek {
 
 // Learn keeps what c learned of the image that it made last, whose bytes must still be readable.
 func (x *Index) Learn(name Name, c *native.Context) {
-	if points, crc := c.Learned(); points != nil {
+	if points, crc, _ := c.Learned(); points != nil {
 		x.keep(name, points, crc)
 	}
 }
@@ -127,7 +127,7 @@ func (x *Index) Learn(name Name, c *native.Context) {
 // LearnBytes is Learn for bytes that the program may have changed since their CRC-32C was taken: then
 // nothing is known of which the points are.
 func (x *Index) LearnBytes(name Name, c *native.Context, before uint32) {
-	if points, crc := c.Learned(); points != nil && crc == before {
+	if points, crc, _ := c.Learned(); points != nil && crc == before {
 		x.keep(name, points, crc)
 	}
 }

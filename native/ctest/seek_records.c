@@ -94,12 +94,28 @@ static void a_record_of_another_length_or_image_is_refused(random_state *r) {
   memcpy(longer, record, length);
   EXPECT(!hrn_seek_open(&seek, longer, length + 1, p.columns, p.rows, p.components));
   EXPECT(!hrn_seek_open(&seek, record, length, p.columns + p.step, p.rows, p.components));
-  EXPECT(!hrn_seek_open(&seek, record, length, p.columns, p.rows + 1, p.components));
+  EXPECT(!hrn_seek_open(&seek, record, length, p.columns, p.rows - 1, p.components));
   EXPECT(!hrn_seek_open(&seek, record, length, p.columns, p.rows, p.components + 1));
   EXPECT(p.components == 1 ||
          !hrn_seek_open(&seek, record, length, p.columns, p.rows, p.components - 1));
   free(cut);
   free(longer);
+  free(record);
+  free(p.points);
+}
+
+static void a_record_of_an_images_first_rows_says_how_many_they_are(random_state *r) {
+  points p = some_points(r);
+  size_t length;
+  uint8_t *record = packed(&p, &length);
+  const uint32_t rows = p.rows + (uint32_t)random_below(r, 9);
+  hrn_seek seek;
+  EXPECT(hrn_seek_open(&seek, record, length, p.columns, rows, p.components));
+  EXPECT(seek.rows == p.rows);
+  hrn_seek_point found;
+  hrn_seek_at(&seek, p.rows - 1, p.a_row - 1, &found);
+  const hrn_seek_point *last = &p.points[(size_t)p.rows * p.a_row - 1];
+  EXPECT(found.byte == last->byte && found.bit == last->bit);
   free(record);
   free(p.points);
 }
@@ -116,7 +132,8 @@ static void a_damaged_record_is_refused_or_read_within_its_bytes(random_state *r
   hrn_seek seek;
   if (hrn_seek_open(&seek, record, length, p.columns, p.rows, p.components)) {
     EXPECT(seek.step > 0 && seek.points == (p.columns + seek.step - 1) / seek.step);
-    for (uint32_t row = 0; row < p.rows; row++) {
+    EXPECT(seek.rows > 0 && seek.rows <= p.rows);
+    for (uint32_t row = 0; row < seek.rows; row++) {
       for (uint32_t i = 0; i < seek.points; i++) {
         hrn_seek_point found;
         hrn_seek_at(&seek, row, i, &found);
@@ -194,6 +211,7 @@ int main(int count, char **arguments) {
   for (long n = 0; n < rounds && failures < 10; n++) {
     every_point_comes_back(&r);
     a_record_of_another_length_or_image_is_refused(&r);
+    a_record_of_an_images_first_rows_says_how_many_they_are(&r);
     a_damaged_record_is_refused_or_read_within_its_bytes(&r);
     nothing_is_written_where_the_room_is_too_small(&r);
   }

@@ -82,9 +82,10 @@ void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length) {
 void hrn_decode_learn(hrn_context *context) { context->jpeg->learns = true; }
 
 bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uint32_t *crc32c) {
-  if (context->jpeg->learned == NULL) return false;
-  *seek = context->jpeg->learned;
-  *length = context->jpeg->learned_length;
+  const hrn_jpeg *jpeg = context->jpeg;
+  if (jpeg->learned == NULL && !jpeg->unlearnable) return false;
+  *seek = jpeg->unlearnable ? NULL : jpeg->learned;
+  *length = jpeg->unlearnable ? 0 : jpeg->learned_length;
   *crc32c = hrn_crc32c(0, context->bytes, context->length);
   return true;
 }

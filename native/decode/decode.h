@@ -69,14 +69,15 @@ int hrn_decode_raw(hrn_context *context, const uint8_t *bytes, size_t length, co
  * follow. */
 void hrn_decode_seek(hrn_context *context, const uint8_t *seek, size_t length);
 
-/* After hrn_decode_header, of a record without seek points: they are to be noted while its windows
- * are decoded (hrn_learned). */
+/* After hrn_decode_header, of a record without seek points, or with those of its first rows: they
+ * are to be noted while its windows are decoded (hrn_learned). */
 void hrn_decode_learn(hrn_context *context);
 
-/* The seek points that were noted of the record last decoded, as hrn_inspect_seek finds them, in
- * the context's memory until its next call; false where there are none: the record is no baseline
- * JPEG, is not clean to its end, or was decoded by points. *crc32c is of the record's bytes, which
- * must still be readable. */
+/* The seek points that were noted of the record last decoded, as hrn_inspect_seek finds them, or
+ * those of its first rows; in the context's memory until its next call. NULL and 0 of a record that
+ * can have none, for it is not clean to its end. False where nothing was found out: the record is
+ * no baseline JPEG, or was decoded by points. *crc32c is of the record's bytes, which must still be
+ * readable. */
 bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uint32_t *crc32c);
 
 /* After hrn_decode_header, for HRN_FAST: windows that follow need not be exact, and are of an image

@@ -34,6 +34,7 @@ void hrn_jpeg_begin(hrn_context *context) {
   context->jpeg->seek_step = 0;
   context->jpeg->learns = false;
   context->jpeg->learned = NULL;
+  context->jpeg->unlearnable = false;
   context->jpeg->denominator = 1;
   context->jpeg->drafts = context->jpeg->grey = false;
 }

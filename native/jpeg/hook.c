@@ -104,6 +104,7 @@ static void walk_from(hrn_hook *hook, size_t byte, size_t to, uint32_t bit, cons
   walk->segment.bit = bit;
   if (dc != NULL) memcpy(walk->segment.dc, dc, sizeof walk->segment.dc);
   walk->mcu = mcu;
+  walk->fresh = true;
 }
 
 /* Over the restart marker that must stand here (T.81 E.2.4). */
@@ -121,19 +122,18 @@ static void walk_restart(hrn_hook *hook) {
   memset(walk->segment.dc, 0, sizeof walk->segment.dc);
 }
 
-/* The next `count` MCUs: to `blocks`, or passed over when that is NULL. `fresh`: the walk has just
- * begun here, behind a restart marker if one stands before this MCU. */
-static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks, bool fresh) {
+/* The next `count` MCUs: to `blocks`, or passed over when that is NULL. */
+static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks) {
   hrn_walk *walk = &hook->walk;
   while (count > 0 && !hook->irregular) {
     uint32_t run = count;
     if (hook->restart_interval > 0) {
       uint32_t into = (uint32_t)(walk->mcu % hook->restart_interval);
-      if (into == 0 && walk->mcu > 0 && !fresh) walk_restart(hook);
+      if (into == 0 && walk->mcu > 0 && !walk->fresh) walk_restart(hook);
       if (hook->irregular) return;
       if (run > hook->restart_interval - into) run = hook->restart_interval - into;
     }
-    if (hook->noted != NULL) run = hrn_learn_point(hook, run);
+    if (hook->next_noted != NULL) run = hrn_learn_point(hook, run);
     walk->segment.mcus = run;
     if (blocks != NULL) {
       walk->segment.blocks = blocks;
@@ -145,15 +145,27 @@ static void walk_on(hrn_hook *hook, uint32_t count, int16_t *blocks, bool fresh)
     if (walk->segment.irregular) hook->irregular = true;
     walk->mcu += run;
     count -= run;
-    fresh = false;
+    walk->fresh = false;
   }
+}
+
+void hrn_hook_onward(hrn_hook *hook) {
+  const uint32_t row = hook->seek.rows - 1, number = hook->seek.points - 1;
+  hrn_seek_point point;
+  hrn_seek_at(&hook->seek, row, number, &point);
+  walk_from(hook, point.byte, hook->length, point.bit, point.dc,
+            (uint64_t)row * hook->columns + (uint64_t)number * hook->seek.step);
+  hook->onward = true;
+  /* The first one that is noted is that point once more. */
+  if (hook->noted != NULL)
+    hook->next_noted = hook->noted + (size_t)row * hook->seek.points + number;
 }
 
 void hrn_hook_pass(hrn_hook *hook) {
   const uint64_t mcus = (uint64_t)hook->columns * hook->rows;
   while (hook->walk.mcu < mcus && !hook->irregular) {
     const uint64_t left = mcus - hook->walk.mcu;
-    walk_on(hook, left < hook->columns ? (uint32_t)left : hook->columns, NULL, false);
+    walk_on(hook, left < hook->columns ? (uint32_t)left : hook->columns, NULL);
   }
 }
 
@@ -181,7 +193,12 @@ static size_t row_coefficients(const hrn_hook *hook, uint32_t mcus) {
   return (size_t)mcus * (size_t)hook->mcu.blocks * HRN_BLOCK;
 }
 
-/* The first MCU that is decoded for a row: the point at or before the window. */
+/* Points that were learned may end above a row. */
+static bool has_points(const hrn_hook *hook, uint32_t row) {
+  return hook->has_seek && row < hook->seek.rows;
+}
+
+/* The first MCU that is decoded for a row that has points: the one at or before the window. */
 static uint32_t lead_column(const hrn_hook *hook) {
   return hook->has_seek ? hook->first_column - hook->first_column % hook->seek.step
                         : hook->first_column;
@@ -193,7 +210,7 @@ static uint32_t lead_column(const hrn_hook *hook) {
 static size_t row_end(const hrn_hook *hook, uint32_t row, size_t from) {
   uint32_t after = hook->last_column / hook->seek.step + 1;
   size_t to = hook->length;
-  if (after < hook->seek.points || row + 1 < hook->rows) {
+  if (after < hook->seek.points || has_points(hook, row + 1)) {
     hrn_seek_point next;
     bool same = after < hook->seek.points;
     hrn_seek_at(&hook->seek, same ? row : row + 1, same ? after : 0, &next);
@@ -227,7 +244,7 @@ static void enter_row(hrn_hook *hook, uint32_t row, uint32_t slot, hrn_segment *
  * a queue, were no faster. */
 static void decode_rows_from_points(hrn_hook *hook, uint32_t row) {
   hrn_segment first, second;
-  bool two = row < hook->last_row;
+  bool two = row < hook->last_row && has_points(hook, row + 1);
   memset(hook->blocks, 0, (two ? 2 : 1) * hook->row_stride * sizeof *hook->blocks);
   enter_row(hook, row, 0, &first);
   if (two) {
@@ -244,25 +261,24 @@ static void decode_rows_from_points(hrn_hook *hook, uint32_t row) {
  * begins at its point. */
 static void decode_row_walking(hrn_hook *hook, uint32_t row) {
   uint64_t start = (uint64_t)row * hook->columns + hook->first_column;
-  bool fresh = false;
-  if (hook->has_seek) {
+  if (has_points(hook, row)) {
     hrn_seek_point point;
     uint32_t number = hook->first_column / hook->seek.step;
     hrn_seek_at(&hook->seek, row, number, &point);
     walk_from(hook, point.byte, row_end(hook, row, point.byte), point.bit, point.dc,
               (uint64_t)row * hook->columns + (uint64_t)number * hook->seek.step);
-    fresh = true;
+  } else if (hook->has_seek && !hook->onward) {
+    hrn_hook_onward(hook);
   }
   memset(hook->blocks, 0, hook->row_stride * sizeof *hook->blocks);
   uint64_t away = start - hook->walk.mcu;
-  if (away > 0) {
-    walk_on(hook, (uint32_t)away, NULL, fresh);
-    fresh = false;
-  }
-  walk_on(hook, hook->last_column - hook->first_column + 1, hook->blocks, fresh);
+  if (away > 0) walk_on(hook, (uint32_t)away, NULL);
+  walk_on(hook, hook->last_column - hook->first_column + 1, hook->blocks);
   hook->ready_rows = 1;
-  /* A file with seek points was read to its end when they were noted. */
-  if (row + 1 == hook->rows && !hook->has_seek && !ends_plainly(hook)) hook->irregular = true;
+  /* A file whose last row has seek points was read to its end when they were noted. */
+  if (row + 1 == hook->rows && !has_points(hook, row) && !ends_plainly(hook)) {
+    hook->irregular = true;
+  }
 }
 
 /* Rows come in order and each is asked for once for every MCU of the window; only the first of
@@ -271,7 +287,7 @@ static void make_ready(hrn_hook *hook, uint32_t row) {
   if (row >= hook->ready_row && row < hook->ready_row + hook->ready_rows) return;
   hook->ready_row = row;
   if (hook->ready_rows == 0) hook->first_row = row;
-  if (hook->has_seek && hook->restart_interval == 0) {
+  if (has_points(hook, row) && hook->restart_interval == 0) {
     decode_rows_from_points(hook, row);
   } else {
     decode_row_walking(hook, row);
@@ -281,7 +297,7 @@ static void make_ready(hrn_hook *hook, uint32_t row) {
 int16_t *hrn_hook_row(hrn_hook *hook, uint32_t row) {
   if (!hook->irregular) make_ready(hook, row);
   if (hook->irregular) return NULL;
-  const bool points = hook->has_seek && hook->restart_interval == 0;
+  const bool points = has_points(hook, row) && hook->restart_interval == 0;
   const uint32_t lead = points ? lead_column(hook) : hook->first_column;
   return hook->blocks + (row - hook->ready_row) * hook->row_stride +
          row_coefficients(hook, hook->first_column - lead);
@@ -328,8 +344,9 @@ int hrn_hook_window(hrn_context *context, uint32_t first_column, uint32_t last_c
   if (hook->blocks == NULL || unstuffed == NULL) return status->code;
   hook->unstuffed[0] = unstuffed;
   hook->unstuffed[1] = unstuffed + room;
+  hook->onward = false;
   /* Rows with seek points between restart markers may begin with a few MCUs of no use. */
-  if (!hook->has_seek || hook->restart_interval > 0) {
+  if (!hook->has_seek || hook->restart_interval > 0 || hook->seek.rows < hook->rows) {
     if (context->jpeg->entropy == NULL)
       context->jpeg->entropy = calloc(1, sizeof *context->jpeg->entropy);
     if (context->jpeg->entropy == NULL ||

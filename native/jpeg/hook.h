@@ -13,6 +13,7 @@ typedef struct hrn_walk {
   size_t end;      /* byte of the scan behind what was unstuffed: a marker, or the end */
   size_t limit;    /* byte of the scan that the walk stops before */
   hrn_place place; /* of the last point that was noted */
+  bool fresh; /* it has just begun, behind a restart marker if one stands before its first MCU */
   hrn_segment segment;
 } hrn_walk;
 
@@ -37,7 +38,9 @@ typedef struct hrn_hook {
   size_t row_stride; /* coefficients from one ready row to the next */
   uint8_t *unstuffed[2];
   hrn_walk walk;
-  hrn_seek_point *noted, *next_noted; /* seek points; NULL where none are noted */
+  hrn_seek_point *noted;      /* room for the seek points that are learned; NULL where none are */
+  hrn_seek_point *next_noted; /* where the next one goes; NULL while none are noted */
+  bool onward;                /* the walk goes on behind the last row that has points */
   uint32_t points_a_row, components;
   hrn_planes planes; /* where libjpeg does not make the pixels */
   bool irregular;    /* the coefficients are not to be trusted: decode anew without us */
@@ -67,6 +70,10 @@ int hrn_hook_install(hrn_context *context, uint32_t left, uint32_t width, uint32
 
 /* Whether the hook was at work and met what is not for it. */
 bool hrn_hook_irregular(const hrn_context *context);
+
+/* Begins the walk that goes on behind the last row that has points, which is not the scan's last.
+ */
+void hrn_hook_onward(hrn_hook *hook);
 
 /* Goes through the MCUs that are left of the scan, without their coefficients. */
 void hrn_hook_pass(hrn_hook *hook);

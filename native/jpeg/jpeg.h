@@ -46,6 +46,7 @@ typedef struct hrn_jpeg {
   bool learns;            /* points are to be noted where it has none */
   const uint8_t *learned; /* those points, or NULL */
   size_t learned_length;
+  bool unlearnable;   /* no points can be learned of it */
   uint32_t seek_step; /* the inspection in progress is to note points; 0: it is not */
   /* Kept from record to record. */
   hrn_encoder encoder;

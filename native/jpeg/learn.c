@@ -6,9 +6,11 @@
  * that an inspection would not call clean gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each file adds a twelfth of the work that its pixels took, and one whose rest is more
- * than what is there learns nothing this time. That is one file in eight, and whatever the
- * transforms are, passing over costs no more than that twelfth.
+ * allowance: each file adds a twelfth of the work that its pixels took, and of one whose rest is
+ * more than what is there only the rows above are learned. The next decode goes by their points,
+ * and on from the last one where its window reaches further; what it finds there, or with an
+ * allowance the whole rest, is learned then. Whatever the transforms are, passing over costs no
+ * more than that twelfth.
  */
 #include "hook.h"
 
@@ -19,16 +21,20 @@
 /* Of the work that is done for pixels. */
 #define SHARE 12
 
+/* Fewer rows than an eighth of the image's are not worth another record. */
+#define WORTH 8
+
 void hrn_learn_begin(hrn_context *context, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
   hrn_hook *hook = jpeg->kept_hook;
-  hook->noted = NULL;
-  if (!jpeg->learns || jpeg->learned != NULL || hook->has_seek || jpeg->warnings != 0) return;
+  hook->noted = hook->next_noted = NULL;
+  if (!jpeg->learns || jpeg->unlearnable || jpeg->warnings != 0) return;
+  if (hook->has_seek && (hook->seek.rows == hook->rows || hook->seek.step != HRN_SEEK_STEP)) return;
   hook->points_a_row = (hook->columns + HRN_SEEK_STEP - 1) / HRN_SEEK_STEP;
   const size_t points = (size_t)hook->points_a_row * hook->rows;
   hook->noted = hrn_scratch(context, HRN_SCRATCH_POINTS, points * sizeof *hook->noted, status);
-  hook->next_noted = hook->noted;
   if (hook->noted == NULL) hrn_status_clear(status); /* the pixels do without */
+  if (!hook->has_seek) hook->next_noted = hook->noted;
 }
 
 uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
@@ -38,7 +44,7 @@ uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
     const hrn_segment *segment = &walk->segment;
     /* Among the zeros behind the segment there is no place that is stored. */
     if (segment->bit > segment->last_bit) {
-      hook->noted = NULL;
+      hook->noted = hook->next_noted = NULL;
       return count;
     }
     hrn_follow(hook->scan, &walk->place, segment->bit >> 3);
@@ -52,6 +58,12 @@ uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
   return count < left ? count : left;
 }
 
+/* The MCUs that the walk has left behind, all of them noted. */
+static uint64_t walked(const hrn_hook *hook) {
+  if (!hook->has_seek || hook->onward) return hook->walk.mcu;
+  return (uint64_t)hook->seek.rows * hook->columns;
+}
+
 /* Whether the rest of the scan may be passed over. Work is counted in MCUs that are passed over, of
  * which one in the window, with all that is done to its pixels, is worth about two. */
 static bool affordable(hrn_context *context, const hrn_hook *hook) {
@@ -60,12 +72,14 @@ static bool affordable(hrn_context *context, const hrn_hook *hook) {
     context->jpeg->allowed = true;
     *allowance = FIRST_ALLOWANCE;
   }
-  const uint64_t mcus = (uint64_t)hook->columns * hook->rows, rest = mcus - hook->walk.mcu;
+  const uint64_t mcus = (uint64_t)hook->columns * hook->rows, rest = mcus - walked(hook);
   const uint32_t rows = hook->last_row > hook->first_row ? hook->last_row - hook->first_row : 0;
   const uint64_t window = (uint64_t)(hook->last_column - hook->first_column + 1) * (rows + 1);
+  const uint64_t from = hook->has_seek ? (uint64_t)hook->seek.rows * hook->columns : 0;
+  const uint64_t gone = walked(hook) - (from < walked(hook) ? from : walked(hook));
   /* What was not spent is kept for one more file, not for a long stretch without any limit. */
   if (*allowance < mcus) {
-    const uint64_t more = *allowance + (hook->walk.mcu + window) / SHARE;
+    const uint64_t more = *allowance + (window + (gone > window ? gone : window)) / SHARE;
     *allowance = more < mcus ? more : mcus;
   }
   if (rest > *allowance) return false;
@@ -82,31 +96,58 @@ static bool ends_cleanly(const hrn_hook *hook) {
          hook->scan[walk->end + 1] == JPEG_EOI;
 }
 
+/* Passes over the rest of the scan; false where a file is none that points can be of. */
+static bool finish(hrn_hook *hook) {
+  if (hook->has_seek && !hook->onward) hrn_hook_onward(hook);
+  hrn_hook_pass(hook);
+  const size_t expected = (size_t)hook->points_a_row * hook->rows;
+  if (hook->noted != NULL && !hook->irregular && ends_cleanly(hook) &&
+      (size_t)(hook->next_noted - hook->noted) == expected) {
+    return true;
+  }
+  hook->irregular = false; /* of what no pixel was made of: no verdict */
+  return false;
+}
+
+/* How many rows may be kept without going on; 0 where those are too few. A row counts once the walk
+ * has left it. */
+static uint32_t rows_so_far(const hrn_hook *hook) {
+  const uint32_t rows = (uint32_t)(walked(hook) / hook->columns);
+  const uint32_t before = hook->has_seek ? hook->seek.rows : 0;
+  return rows > before && (rows - before) >= hook->rows / WORTH ? rows : 0;
+}
+
+/* Makes a record of the first rows, for the caller and for further windows of this image. */
+static bool keep(hrn_context *context, hrn_hook *hook, uint32_t rows) {
+  /* Of those that were known, the last one was noted again. */
+  const uint32_t known = hook->has_seek ? hook->seek.rows * hook->seek.points - 1 : 0;
+  for (uint32_t i = 0; i < known; i++) {
+    hrn_seek_at(&hook->seek, i / hook->points_a_row, i % hook->points_a_row, hook->noted + i);
+  }
+  const uint32_t components = (uint32_t)hook->components;
+  const size_t size =
+      hrn_seek_pack(hook->noted, hook->points_a_row, rows, components, HRN_SEEK_STEP, NULL, 0);
+  if (size == 0) return false;
+  hrn_status ignored;
+  uint8_t *record = hrn_scratch(context, HRN_SCRATCH_SEEK, size, &ignored);
+  if (record == NULL) return true; /* another time */
+  hrn_seek_pack(hook->noted, hook->points_a_row, rows, components, HRN_SEEK_STEP, record, size);
+  hrn_jpeg *jpeg = context->jpeg;
+  jpeg->learned = jpeg->seek = record;
+  jpeg->learned_length = jpeg->seek_length = size;
+  return true;
+}
+
 void hrn_learn_end(hrn_context *context) {
   hrn_jpeg *jpeg = context->jpeg;
   hrn_hook *hook = jpeg->hook;
-  if (hook == NULL || hook->noted == NULL || hook->irregular || jpeg->warnings != 0 ||
-      !affordable(context, hook)) {
-    return;
+  if (hook == NULL || hook->noted == NULL || hook->irregular || jpeg->warnings != 0) return;
+  uint32_t rows = 0;
+  if (!affordable(context, hook)) {
+    rows = rows_so_far(hook);
+    if (rows == 0) return;
+  } else if (finish(hook)) {
+    rows = hook->rows;
   }
-  hrn_hook_pass(hook);
-  const uint32_t expected = hook->points_a_row * hook->rows;
-  if (hook->noted == NULL || hook->irregular || !ends_cleanly(hook) ||
-      (size_t)(hook->next_noted - hook->noted) != expected) {
-    hook->irregular = false; /* of what no pixel was made of: no verdict */
-    return;
-  }
-  const uint32_t components = (uint32_t)hook->components;
-  const size_t size = hrn_seek_pack(hook->noted, hook->points_a_row, hook->rows, components,
-                                    HRN_SEEK_STEP, NULL, 0);
-  hrn_status ignored;
-  uint8_t *record = size > 0 ? hrn_scratch(context, HRN_SCRATCH_SEEK, size, &ignored) : NULL;
-  if (record == NULL) return;
-  hrn_seek_pack(hook->noted, hook->points_a_row, hook->rows, components, HRN_SEEK_STEP, record,
-                size);
-  jpeg->learned = record;
-  jpeg->learned_length = size;
-  /* For further views of this image, too. */
-  jpeg->seek = record;
-  jpeg->seek_length = size;
+  jpeg->unlearnable = rows == 0 || !keep(context, hook, rows);
 }

@@ -70,7 +70,8 @@ bool hrn_seek_open(hrn_seek *seek, const uint8_t *record, size_t length, uint32_
   seek->points = get16(record + 8);
   seek->rows = get16(record + 10);
   if (seek->step == 0 || seek->components != components || components > HRN_MAX_COMPONENTS ||
-      seek->rows != rows || seek->points != (columns + seek->step - 1) / seek->step ||
+      seek->rows == 0 || seek->rows > rows ||
+      seek->points != (columns + seek->step - 1) / seek->step ||
       seek->position_bits > MAX_POSITION_BITS) {
     return false;
   }
@@ -83,7 +84,7 @@ bool hrn_seek_open(hrn_seek *seek, const uint8_t *record, size_t length, uint32_
   }
   if (record_size(seek->rows, seek->points, seek->point_bits) != length) return false;
   seek->rows_at = record + HRN_SEEK_HEADER;
-  seek->points_at = seek->rows_at + (size_t)rows * 4;
+  seek->points_at = seek->rows_at + (size_t)seek->rows * 4;
   return true;
 }
 

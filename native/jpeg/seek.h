@@ -8,7 +8,7 @@
  *      3  u8   components
  *      4  u8x4 DC bits: width of each component's predictor, 0 for a component that is not there
  *      8  u16  points a row
- *     10  u16  rows of MCUs
+ *     10  u16  rows of MCUs; fewer than the image's while the rest was not learned
  *     12  i16x4 lowest predictor of each component: stored values are over it
  *     20  u32x rows: the byte of the scan in which the row's first MCU begins
  *      .  points, row after row, each: position (bits from its row's byte), predictors; no gaps,
@@ -45,7 +45,8 @@ typedef struct hrn_seek {
   int32_t lowest[HRN_MAX_COMPONENTS];
 } hrn_seek;
 
-/* False when the record is not one of an image with that many MCUs and components. */
+/* False when the record is not one of an image with that many MCUs and components, or of its first
+ * rows. */
 bool hrn_seek_open(hrn_seek *seek, const uint8_t *record, size_t length, uint32_t columns,
                    uint32_t rows, uint32_t components);
 
