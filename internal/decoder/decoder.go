@@ -38,7 +38,7 @@ type Decoder struct {
 	recipes recipes
 	taken   int // of package processors
 	warning string
-	learned *learned.Index // nil without one
+	learned *learned.Index
 
 	mu      sync.Mutex
 	wake    sync.Cond // threads sleep here

@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/cache"
+	"github.com/headrace/headrace/internal/pack"
 	"github.com/headrace/headrace/native"
 )
 
@@ -32,8 +34,8 @@ func decodedTwice(t *testing.T, make func(into []byte) Task) (first, second []by
 		d.Close()
 		<-d.gone
 		first, second = second, bytes.Clone(into)
-		f, k := d.learned.Counts()
-		found, kept = found+f, kept+k
+		counts := d.learned.Counts()
+		found, kept = found+counts.Found, kept+counts.Kept
 	}
 	return first, second, found, kept
 }
@@ -55,6 +57,58 @@ func TestAnImageIsMadeByThePointsThatWereLearnedOfItsFileOrItsBytes(t *testing.T
 		require.Equal(t, want, first)
 		require.Equal(t, want, second)
 		require.EqualValues(t, []int64{1, 1}, []int64{found, kept}, "bytes of photograph %d", i)
+	}
+}
+
+func TestAFileThatAProgramOpensIsMadeByTheIndexThatLiesBesideIt(t *testing.T) {
+	t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
+	key := native.Key{Seed: 4, Sample: 9}
+	root := t.TempDir()
+	encoded := append(bytes.Clone(photographs()[3]), make([]byte, 5000)...) // small ones are not worth it
+	path := filepath.Join(root, "class", "one.jpg")
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, encoded, 0o600))
+	_, err := pack.Index(context.Background(), pack.IndexConfig{Source: root}, nil)
+	require.NoError(t, err)
+	want := alone(t, encoded, key)
+	first, second, found, kept := decodedTwice(t, func(into []byte) Task { return inFile(path, key, into) })
+	require.Equal(t, [2][]byte{want, want}, [2][]byte{first, second})
+	require.EqualValues(t, []int64{2, 0}, []int64{found, kept})
+
+	require.NoError(t, os.Chtimes(path, time.Unix(1e9, 0), time.Unix(1e9, 0)))
+	first, second, found, kept = decodedTwice(t, func(into []byte) Task { return inFile(path, key, into) })
+	require.Equal(t, [2][]byte{want, want}, [2][]byte{first, second})
+	require.EqualValues(t, []int64{1, 1}, []int64{found, kept}, "another version of the file than the index's")
+}
+
+func TestAFileThatWasReplacedWithItsSizeAndTimeKeptGivesItsOwnPixels(t *testing.T) {
+	key := native.Key{Seed: 4, Sample: 9}
+	padded := func(i int) []byte { // to one size
+		return append(bytes.Clone(photographs()[i]), make([]byte, 20000-len(photographs()[i]))...)
+	}
+	for _, indexed := range []bool{false, true} {
+		t.Setenv(cache.Variable, filepath.Join(t.TempDir(), "cache"))
+		root := t.TempDir()
+		path := filepath.Join(root, "class", "one.jpg")
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
+		write := func(i int) {
+			require.NoError(t, os.WriteFile(path, padded(i), 0o600))
+			require.NoError(t, os.Chtimes(path, time.Unix(1e9, 5), time.Unix(1e9, 5)))
+		}
+		task := func(into []byte) Task { return inFile(path, key, into) }
+		write(3)
+		if indexed {
+			_, err := pack.Index(context.Background(), pack.IndexConfig{Source: root}, nil)
+			require.NoError(t, err)
+		}
+		first, second, _, _ := decodedTwice(t, task)
+		want := alone(t, padded(3), key)
+		require.Equal(t, [2][]byte{want, want}, [2][]byte{first, second})
+		write(4)
+		want = alone(t, padded(4), key)
+		first, second, _, kept := decodedTwice(t, task)
+		require.Equal(t, [2][]byte{want, want}, [2][]byte{first, second})
+		require.EqualValues(t, 1, kept, "learned anew, once")
 	}
 }
 
@@ -82,8 +136,7 @@ func TestOtherImagesOfTheSameBytesUseWhatTheFirstOneLearned(t *testing.T) {
 	w.Close()
 	d.Close()
 	<-d.gone
-	_, kept := d.learned.Counts()
-	require.EqualValues(t, 1, kept)
+	require.EqualValues(t, 1, d.learned.Counts().Kept)
 }
 
 func TestOfPNGsAndSmallImagesNothingIsAskedNorKept(t *testing.T) {

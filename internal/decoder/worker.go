@@ -40,6 +40,7 @@ type unit struct {
 type points struct {
 	seek     native.Seek
 	name     learned.Name
+	looked   bool
 	crc      uint32
 	inMemory bool // where the program may change its bytes at any time; crc is of what they were
 }
@@ -135,10 +136,14 @@ func (w *worker) do() {
 // look finds the image's seek points, with the program's memory held where it is there.
 func (w *worker) look(data mmap.View) {
 	u, x := &w.unit, w.decoder.learned
-	if x == nil || u.points.name != (learned.Name{}) || !learned.Worth(data) {
+	if u.points.looked || !learned.Worth(data) {
 		return
 	}
+	u.points.looked = true
 	if u.points.inMemory = u.tasks[0].inMemory; u.points.inMemory {
+		if !x.Learns() {
+			return
+		}
 		u.points.crc = native.CRC32C(0, data.Bytes())
 		u.points.name = x.Bytes(data.Bytes(), u.points.crc)
 	} else {
@@ -153,12 +158,13 @@ func (w *worker) learn() {
 	if !u.points.seek.Learn {
 		return
 	}
+	var kept bool
 	if u.points.inMemory {
-		x.LearnBytes(u.points.name, w.context, u.points.crc)
+		kept = x.LearnBytes(u.points.name, w.context, u.points.crc)
 	} else {
-		x.Learn(u.points.name, w.context)
+		kept = x.Learn(u.points.name, w.context)
 	}
-	if len(u.tasks) > 1 {
+	if kept && len(u.tasks) > 1 {
 		u.points.seek = x.Find(u.points.name, &w.points)
 	}
 }

@@ -5,12 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/beside"
 	"github.com/headrace/headrace/internal/cache"
 	"github.com/headrace/headrace/mmap"
 )
 
 func TestAnotherPathSizeTimeOrContentIsAnotherName(t *testing.T) {
-	x := &Index{current: "/here"}
+	x := &Index{cache: new(cache.Cache), beside: beside.New("/here"), current: "/here"}
 	one := x.File("/a/b", mmap.Stamp{Size: 5, MTimeNs: 6})
 	require.Equal(t, one, x.File("/a/b", mmap.Stamp{Size: 5, MTimeNs: 6}))
 	require.Equal(t, x.File("/here/b", mmap.Stamp{}), x.File("b", mmap.Stamp{}))
@@ -27,11 +28,12 @@ func TestAnotherPathSizeTimeOrContentIsAnotherName(t *testing.T) {
 	require.NotEqual(t, x.Bytes(nil, 0), x.Bytes([]byte{0}, 0))
 }
 
-func TestWithoutAnIndexNothingIsFoundNorLearned(t *testing.T) {
+func TestWithoutACacheNothingIsFoundNorLearned(t *testing.T) {
 	t.Setenv(cache.Variable, "off")
 	x, wrong := Open()
-	require.Nil(t, x)
 	require.Empty(t, wrong)
-	require.Zero(t, x.Find(Name{}, nil))
+	require.False(t, x.Learns())
+	var b mmap.Buffer
+	require.Zero(t, x.Find(x.File("/a/b", mmap.Stamp{}), &b))
 	x.Close()
 }

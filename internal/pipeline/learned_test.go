@@ -5,11 +5,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/cache"
 	"github.com/headrace/headrace/internal/catalog"
@@ -32,15 +35,19 @@ func learning(t testing.TB, path string, epochs int) (hash string, found, kept i
 	d, err := catalog.Open(path, catalog.Options{})
 	require.NoError(t, err)
 	defer d.Release()
+	return learningOf(t, d, epochs)
+}
+
+// learningOf is learning of a dataset of files without an index.
+func learningOf(t testing.TB, d *catalog.Dataset, epochs int) (hash string, found, kept int64) {
+	t.Helper()
 	require.Equal(t, catalog.Listed, d.Kind())
 	l := open(t, d, settings{order: order.Config{Seed: 3, Shuffle: true, BatchSize: 3}, Config: Config{Threads: 2}})
 	hash = consume(t, l, epochs).hash
 	l.Close() // with what was begun of the next epoch
 	<-l.gone
-	if l.learned != nil {
-		found, kept = l.learned.Counts()
-	}
-	return hash, found, kept
+	counts := l.learned.Counts()
+	return hash, counts.Found, counts.Kept
 }
 
 // meanwhile is how many images of a second epoch may be begun before they are learned: two threads are at
@@ -141,6 +148,71 @@ func TestFilesThatAreReplacedWithTheirSizeAndTimeKeptGiveTheirOwnPixels(t *testi
 	hash, _, kept = learning(t, root, 2)
 	require.Equal(t, want, hash)
 	require.Zero(t, kept)
+}
+
+// tries is how many images of each of some epochs were to be learned. Each epoch has a loader of its own.
+func tries(t testing.TB, root string, epochs int) (tried []int64) {
+	t.Helper()
+	for range epochs {
+		d, err := catalog.Open(root, catalog.Options{})
+		require.NoError(t, err)
+		l := open(t, d, settings{order: order.Config{Seed: 3, Shuffle: true, BatchSize: 3}, Config: Config{Threads: 1}})
+		consume(t, l, 1)
+		l.Close()
+		<-l.gone
+		tried = append(tried, l.learned.Counts().Tried)
+		d.Release()
+	}
+	return tried
+}
+
+func TestWhereNothingCanBeKeptNothingIsTried(t *testing.T) {
+	root := folder(t, 12)
+	dir := cached(t)
+	// Root may write anywhere, so it is the lock that cannot be had.
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "lock"), 0o700))
+	require.Equal(t, []int64{0, 0}, tries(t, root, 2))
+	require.NoError(t, os.Remove(filepath.Join(dir, "lock")))
+	tried := tries(t, root, 3)
+	require.GreaterOrEqual(t, tried[0], int64(12), "with what was begun of the next epoch")
+	require.Equal(t, []int64{0, 0}, tried[1:])
+}
+
+func TestAfterADiskWasFullNothingMoreIsTried(t *testing.T) {
+	root := folder(t, 40)
+	dir := cached(t)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
+	low := before
+	low.Cur = 16 // not even the head of a segment
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
+	tried := tries(t, root, 2)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
+	require.Equal(t, []int64{0, 0}, tried)
+	require.DirExists(t, dir)
+}
+
+func TestAFileThatNoPointsCanBeOfIsTriedOnce(t *testing.T) {
+	root := folder(t, 6)
+	for i, file := range filesOf(t, root) {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if i%2 == 0 { // a fill byte before EOI, which an inspection does not call clean
+			data = append(data[:len(data)-2:len(data)-2], 0xFF, 0xFF, 0xD9)
+		}
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+	}
+	cached(t)
+	want := unlearned(t, root, 1)
+	hash, _, kept := learning(t, root, 1)
+	require.Equal(t, want, hash)
+	require.EqualValues(t, 6, kept, "of three that there are none")
+	require.Equal(t, []int64{0, 0}, tries(t, root, 2))
+	hash, found, _ := learning(t, root, 1)
+	require.Equal(t, want, hash)
+	require.GreaterOrEqual(t, found, int64(3))
 }
 
 func TestACacheOfAnyBytesGivesTheSamePixels(t *testing.T) {

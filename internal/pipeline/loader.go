@@ -33,7 +33,7 @@ type Loader struct {
 	long    *room // of longer ones that were submitted, nil before the first; with the lock held
 	order   *order.Order
 	store   *store.Store
-	learned *learned.Index // nil without one
+	learned *learned.Index
 	begun   time.Time
 
 	runs    bool // workers make images in runs, each in one C call

@@ -201,7 +201,7 @@ func (d *draft) place(f *Field, i int64) (unsafe.Pointer, error) {
 }
 
 // points are a sample's seek points for the decoder, which passes over those that were altered; of a
-// listed file the name by which they are found, or kept when they are learned.
+// listed file the name by which they are found, beside it or in the cache, or kept when they are learned.
 type points struct {
 	native.Seek
 	listed bool
@@ -211,7 +211,7 @@ type points struct {
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,
 // whatever the reason, the pixels are the same.
 func (l *Loader) readBoth(sample catalog.Sample, b, seekBuffer *mmap.Buffer) (view mmap.View, seek points, err error) {
-	if l.learned != nil && l.store.Listed(sample) {
+	if l.store.Listed(sample) {
 		view, path, stamp, err := l.store.ReadListed(sample, b)
 		if err != nil || !learned.Worth(view) {
 			return view, seek, err

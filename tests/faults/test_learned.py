@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def folder_hash(folder: str | Path, epochs: int) -> str:
 class Opened(data.Dataset[Any]):
     """The same files, which the program opens, by their paths or as bytes."""
 
-    def __init__(self, folder: Path, as_bytes: bool) -> None:
+    def __init__(self, folder: Path, as_bytes: bool = False) -> None:
         self.paths, self.as_bytes = sorted(folder.rglob("*.jpg")), as_bytes
 
     def __len__(self) -> int:
@@ -134,6 +135,105 @@ def test_what_the_loader_learned_a_program_that_opens_the_files_itself_finds(
     learned = size(cache)
     epochs_hash(Opened(folder, as_bytes=False), 1, native=True)
     assert size(cache) == learned
+
+
+@pytest.fixture
+def indexed(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the folder with an index beside it."""
+    root = tmp_path / "indexed"
+    shutil.copytree(folder, root)  # with its times
+    hr.index(root)
+    return root
+
+
+def programs(root: Path) -> list[data.Dataset[Any]]:
+    """Both ways in which torch's line is changed over a folder's files."""
+    return [ImageFolder(str(root), CROP), Opened(root)]
+
+
+def test_an_index_beside_the_images_is_used_and_nothing_is_learned(
+    indexed: Path, cache: Path
+) -> None:
+    for dataset in programs(indexed):
+        for part in (dataset, data.Subset(dataset, range(3, COUNT, 2))):
+            with switched_off():
+                expected = epochs_hash(part, 2, native=True)
+            assert epochs_hash(part, 2, native=True) == expected
+            assert size(cache) <= 32, "the head of a segment without values"
+
+
+def test_of_files_that_changed_or_came_since_they_were_indexed_points_are_learned(
+    indexed: Path, cache: Path, folder: Path
+) -> None:
+    folder_hash(folder, 1)
+    whole, learned = size(cache), 0
+    paths = sorted(indexed.rglob("*.jpg"))
+    shutil.copyfile(paths[5], paths[2])  # another size and time
+    os.utime(paths[7], (2e9, 2e9))
+    shutil.copyfile(paths[3], paths[3].with_name("new.jpg"))
+    for dataset in programs(indexed):
+        with switched_off():
+            expected = epochs_hash(dataset, 2, native=True)
+        before = size(cache)
+        assert epochs_hash(dataset, 2, native=True) == expected
+        learned = max(learned, size(cache) - before)
+    assert 0 < learned < whole / 2, "three files of 25"
+
+
+@pytest.mark.parametrize("name", ["headrace.json", "headrace-index-*", "headrace-seek-*"])
+def test_a_damaged_index_is_passed_over_and_points_are_learned(
+    indexed: Path, cache: Path, name: str
+) -> None:
+    (file,) = indexed.glob(name)
+    content = bytearray(file.read_bytes())
+    for at in range(len(content) // 3, len(content), 7):
+        content[at] ^= 0x55
+    file.write_bytes(content)
+    for dataset in programs(indexed):
+        with switched_off():
+            expected = epochs_hash(dataset, 2, native=True)
+        assert epochs_hash(dataset, 2, native=True) == expected
+        assert size(cache) > 100
+
+
+def test_an_index_that_lies_elsewhere_is_not_found_and_points_are_learned(
+    folder: Path, cache: Path, tmp_path: Path
+) -> None:
+    hr.index(folder, index_dir=tmp_path / "elsewhere")
+    assert folder_hash(folder, 1)
+    assert size(cache) > 100 * COUNT
+
+
+@pytest.mark.parametrize("way", ["learned", "indexed"])
+def test_files_that_are_replaced_with_their_size_and_time_kept_give_their_own_pixels(
+    folder: Path, cache: Path, tmp_path: Path, way: str
+) -> None:
+    root = tmp_path / "replaced"
+    shutil.copytree(folder, root)
+    paths = sorted(root.rglob("*.jpg"))
+    most = max(path.stat().st_size for path in paths)
+
+    def write(contents: list[bytes]) -> None:
+        """Each file anew, of one size and time; what stands behind an image is no part of it."""
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content.ljust(most, b"\0"))
+            os.utime(path, (1e9, 1e9))
+
+    contents = [path.read_bytes() for path in paths]
+    write(contents)
+    if way == "indexed":
+        hr.index(root)
+    old = [epochs_hash(dataset, 2, native=True) for dataset in programs(root)]
+    write(contents[1:] + contents[:1])
+    for dataset, before in zip(programs(root), old, strict=True):
+        with switched_off():
+            expected = epochs_hash(dataset, 2, native=True)
+        assert expected != before
+        assert epochs_hash(dataset, 2, native=True) == expected
+        learned = size(cache)
+        assert learned > 100 * COUNT
+        assert epochs_hash(dataset, 2, native=True) == expected
+        assert size(cache) == learned, "what was learned anew is used"
 
 
 def test_four_processes_at_once_give_the_same_pixels(folder: Path, cache: Path) -> None:
