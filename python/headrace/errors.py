@@ -99,7 +99,10 @@ class MissingFileError(SystemFailure, FileNotFoundError):
 
 
 class ChangedError(BadFileError):
-    """An object of a store was replaced after it was opened or indexed."""
+    """An object of a store was replaced after it was opened or indexed.
+
+    Or a file that a dataset's own code opened was, before it was decoded; then an ``OSError``, too.
+    """
 
 
 class DeniedError(HeadraceError, PermissionError):

@@ -15,7 +15,7 @@ from headrace._deferred.memory import Blocks
 from headrace._deferred.tensor import Part, PendingTensor
 from headrace._engine import decoder
 from headrace._engine.decoder import Decoder, Task, Work
-from headrace.errors import HeadraceError
+from headrace.errors import ChangedError, HeadraceError
 
 
 class Batch:
@@ -74,6 +74,9 @@ class Batch:
         Returns:
             the places in the batch of the samples whose files neither the engine nor Pillow can
             decode; empty where ``data`` is the batch as torch's loader would have made it.
+
+        Raises:
+            ChangedError: a file is another than the one that was opened.
         """
         if self._bad is None:
             failures = [] if self._work is None else self._work.failures()
@@ -91,6 +94,8 @@ class Batch:
         part, (_, _, _, address, size, _) = self._parts[number], self._tasks[number]
         try:
             _, data = pixels.decoded(part.chain, part.form, self._mode)
+        except ChangedError:
+            raise  # the program's code would open another file than it did
         except (OSError, ValueError, SyntaxError, HeadraceError):
             # What Pillow raises of bad files. The program's own code will meet it.
             if self.asked is None:

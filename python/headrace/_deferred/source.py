@@ -8,6 +8,8 @@ import time
 
 from headrace._deferred import header
 from headrace._deferred.header import Header, Identity
+from headrace._torch.failures import joined
+from headrace.errors import ChangedError
 
 # A file's times come from a clock that ticks every few milliseconds, and on network file systems
 # from another machine's. What was written so short a time ago may be written again without a sign,
@@ -55,16 +57,29 @@ class File:
         """All of its bytes.
 
         Raises:
-            OSError: it is not what it was when it was opened, or cannot be read.
+            ChangedError: it is not what it was when it was opened. An ``OSError``, too.
+            OSError: it cannot be read.
         """
         if self.data is not None:
             return self.data
         if self._file is not None:
             return _read(self._file.fileno())
-        with io.FileIO(self.path) as file:
+        try:
+            file = io.FileIO(self.path)
+        except FileNotFoundError:
+            raise self._changed("moved or deleted") from None
+        with file:
+            data = b""
+            if header.leads_to(_name(file), self.identity):
+                data = _read(file.fileno())
             if not header.leads_to(_name(file), self.identity):
-                raise OSError(f"{os.fsdecode(self.path)} was changed after it was opened")
-            return _read(file.fileno())
+                raise self._changed("replaced or written to")
+            return data
+
+    def _changed(self, how: str) -> Exception:
+        name = os.fsdecode(self.path)
+        text = f"{name}: bad: the file was {how} after the dataset opened it, before it was decoded"
+        return joined(ChangedError(text, file=name), OSError())
 
 
 Source = File | bytes
