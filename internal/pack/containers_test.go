@@ -158,6 +158,27 @@ func TestAContainerThatIsAnotherOneThanWasIndexedIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "the container has another time than when it was indexed, and its first and last bytes have another checksum")
 }
 
+func TestAnImageOfNoBytesInAContainerIsATruncatedOne(t *testing.T) {
+	root := t.TempDir()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, name := range []string{"0.jpg", "0.cls", "1.jpg", "1.cls"} {
+		data := []byte("7")
+		if name == "1.jpg" {
+			data = nil
+		}
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(data))}))
+		_, err := w.Write(data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(root+"/a.tar", archive.Bytes(), 0o644))
+	require.Equal(t, int64(2), indexed(t, root+"/a.tar", root+"/a.hr").Rows)
+	s, err := opened(t, root+"/a.hr", catalog.Options{}).Sample(1)
+	require.NoError(t, err)
+	require.Equal(t, catalog.Truncated, s.Verdict)
+}
+
 func TestAnLMDBThatWasWrittenToIsRefusedThoughItsSizeAndTimeAreTheSame(t *testing.T) {
 	data, err := os.ReadFile("../scan/testdata/plain.lmdb")
 	require.NoError(t, err)

@@ -174,7 +174,7 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 			err = recordError(r, fault.KindInternal, fmt.Sprintf("panic: %v", p), nil)
 		}
 	}()
-	var buffer []byte
+	buffer := []byte{} // never nil: an image of no bytes has bytes, too
 	select {
 	case buffer = <-f.free:
 	default:

@@ -161,7 +161,7 @@ func (x *inPlace) add(r *record) error {
 		return err
 	}
 	if err := x.index.Append(&row); err != nil {
-		return err
+		return r.refused(err)
 	}
 	x.track.add(1, r.length, faults)
 	return nil

@@ -197,6 +197,15 @@ func recordError(r *record, kind fault.Kind, text string, err error) error {
 	return &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: -1, Text: text, Err: err}
 }
 
+// refused says of a row that the index does not take in which container its sample lies.
+func (r *record) refused(err error) error {
+	var e *catalog.Error
+	if r.inside == nil || !errors.As(err, &e) || e.Kind != fault.KindArgument {
+		return err
+	}
+	return recordError(r, fault.KindBadFile, e.Text, nil)
+}
+
 // faulty reports whether a verdict belongs in the list of faults: warnings do, for whoever
 // trains on such a file should know of it.
 func (r *record) faulty() bool { return r.verdict != catalog.Good }

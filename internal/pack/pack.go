@@ -117,7 +117,7 @@ func (o *output) add(r *record) error {
 		return err
 	}
 	if err := o.index.Append(&row); err != nil {
-		return err
+		return r.refused(err)
 	}
 	o.recoded[r.recoded]++
 	if r.raw {

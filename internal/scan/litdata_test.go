@@ -168,7 +168,7 @@ func TestDamagedIndexesOfLitDataAreErrorsThatNameThemOrDatasetsThatCanBeRead(t *
 			continue
 		}
 		opened++
-		readAll(t, d)
+		ReadAll(t, d)
 		d.Release()
 	}
 	require.Positive(t, opened)
