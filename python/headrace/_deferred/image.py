@@ -25,19 +25,26 @@ from headrace._deferred.source import File
 
 
 class Opened:
-    """The file behind an image, as Pillow opens it when somebody asks for more than its size."""
+    """The file behind an image, as Pillow opens it when somebody asks for more than its size.
+
+    Attributes:
+        behind: where Pillow has read to, once it has opened the file: behind the header.
+    """
 
     def __init__(self, source: File | bytes, name: str | bytes) -> None:
         self._source, self.name = source, name
         self._image: Any = None
+        self.behind = 0
 
     @property
     def image(self) -> Any:
         """Pillow's own object. Its pixels are read when it needs them."""
         if self._image is None:
             data = self._source if isinstance(self._source, bytes) else self._source.read()
+            file = io.BytesIO(data)
             with recording.paused():
-                self._image = PIL.Image.open(io.BytesIO(data))
+                self._image = PIL.Image.open(file)
+            self.behind = file.tell()
             if self.name:
                 self._image.filename = self.name
         return self._image

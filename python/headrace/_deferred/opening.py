@@ -29,10 +29,11 @@ def switch() -> None:
 def _open(
     found: Recording, original: Any, fp: Any, mode: Any = "r", formats: Any = None
 ) -> PIL.Image.Image:
-    if mode != "r" or formats is not None:
-        return NOT_RECORDED  # type: ignore[no-any-return]
+    if mode != "r" or not (formats is None or isinstance(formats, list | tuple)):
+        return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow refuses them
     found.opened = True
     name: Any = ""
+    rewinds = False
     if isinstance(fp, str | bytes | os.PathLike):
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
@@ -42,24 +43,75 @@ def _open(
     elif type(fp) is io.BytesIO:
         opened = _opened_bytes(fp.getvalue())
     else:
-        return NOT_RECORDED  # type: ignore[no-any-return]
-    file = opened and Opened(opened[0], name)
-    head = opened and (opened[1] if opened[1].format else _told_by_pillow(file))
-    if opened is None or file is None or head is None:
-        shown = _shown(name or getattr(fp, "name", None))
-        found.note(f"{shown} is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind")
-        return NOT_RECORDED  # type: ignore[no-any-return]
-    where = opened[0]
-    width, height = head.size
-    most = PIL.Image.MAX_IMAGE_PIXELS
-    if most is not None and width * height > most:
-        return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow warns or refuses
-    chain = Chain(where, head.mode, head.mode, head.size, (), None, file)
-    chain = chain.in_grey() if head.mode == "L" else chain
-    image = DeferredImage(chain, head.format)
+        fp, data, rewinds = _read_whole(fp)
+        opened = None if data is None else _opened_bytes(data)
+    image, why = _deferred(opened, name, formats)
+    if image is None or (rewinds and not _moved_on(fp, image)):
+        found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
+        # Pillow has its word on what was read of an object, too.
+        return original(fp, mode, formats)  # type: ignore[no-any-return]
     if found.eager_open:
         image.materialise()
     return image
+
+
+_OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind"
+
+
+def _deferred(
+    opened: tuple[Any, Header] | None, name: Any, formats: Any
+) -> tuple[DeferredImage | None, str]:
+    """What stands for a file; or None, and why Pillow has to open it."""
+    file = opened and Opened(opened[0], name)
+    head = opened and (opened[1] if opened[1].format else _told_by_pillow(file))
+    if opened is None or file is None or head is None:
+        return None, _OTHER_KIND
+    if formats is not None and head.format not in [str(one).upper() for one in formats]:
+        return None, f"is of none of the formats that the program takes ({formats})"
+    width, height = head.size
+    most = PIL.Image.MAX_IMAGE_PIXELS
+    if most is not None and width * height > most:  # Pillow warns or refuses
+        return None, f"has {width} x {height} pixels, and Image.MAX_IMAGE_PIXELS is {most}"
+    chain = Chain(opened[0], head.mode, head.mode, head.size, (), None, file)
+    chain = chain.in_grey() if head.mode == "L" else chain
+    return DeferredImage(chain, head.format), _OTHER_KIND
+
+
+_MOST_BYTES = 256 << 20  # the engine's max_record_bytes; more is not read without need
+
+
+def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
+    """The bytes of any object that reads, as a member of an archive: from its beginning, as Pillow.
+
+    Returns:
+        what Pillow is to read in its place; the bytes, or None where they are too many or cannot be
+        read to their end, which Pillow may not ask for; and whether the object can go back.
+    """
+    try:
+        fp.seek(0)
+    except (AttributeError, io.UnsupportedOperation):
+        fp = io.BytesIO(fp.read())  # as Pillow does
+        return fp, fp.getvalue(), False
+    parts, left = [], _MOST_BYTES + 1
+    try:
+        while left > 0 and (part := fp.read(left)):
+            parts.append(part)
+            left -= len(part)
+        data = b"".join(parts) if left > 0 else None
+    except Exception:  # Pillow meets it, or never reads so far
+        return fp, None, False
+    return fp, data, True
+
+
+def _moved_on(fp: Any, image: DeferredImage) -> bool:
+    """Leaves an object where Pillow would, behind the header; false where Pillow refuses it."""
+    try:
+        file: Any = image.chain and image.chain.header
+        file.image  # noqa: B018  # opened now
+        fp.seek(file.behind)
+    except Exception:  # which the program is to meet in its own call
+        return False
+    return True
 
 
 # Pillow's modes that the engine makes RGB of as Pillow's convert("RGB") does.
@@ -97,7 +149,7 @@ def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Head
 
 
 def _shown(name: Any) -> str:
-    if not isinstance(name, str | bytes):
+    if not name or not isinstance(name, str | bytes):
         return "an image in memory"
     # Bytes that are no UTF-8 are shown as such: a terminal may not print lone surrogates.
     return os.fsencode(name).decode("utf-8", "backslashreplace")
