@@ -16,9 +16,9 @@ import (
 // Code says what kind of failure an Error is: some of the kinds of package fault, by the same numbers.
 type Code = fault.Kind
 
-// The codes of enum hrn_code, in three families: the bytes are wrong (Bad, Truncated, Checksum), the
-// bytes may be right and we do not read them (Unsupported, Limit, Memory), we are wrong (Argument:
-// the caller of this package; Internal: this package).
+// The codes of enum hrn_code: the bytes are wrong (Bad, Truncated, Checksum), they may be right and we
+// do not read them (Unsupported, Limit), memory is short (Memory), the caller of this package is wrong
+// (Argument), this package is (Internal).
 const (
 	Bad         = fault.KindBadImage
 	Truncated   = fault.KindTruncated

@@ -5,10 +5,11 @@ internal/fault/kinds.json is the list; a kind that nothing here brings about fai
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import images
 import processes
 from headrace import errors
 from headrace._engine import _lib, abi
+from remote.stores import Answering, Fault, Store
 
 LIST = Path(__file__).parents[2] / "internal" / "fault" / "kinds.json"
 KINDS = {kind["name"]: kind for kind in json.loads(LIST.read_text())}
@@ -121,17 +123,45 @@ def an_answer_that_says_so(packed: Path, place: Path) -> None:
     raise abi.Error(18, 0, -1, -1, b"", b"internal: odd; please report this").exception()
 
 
+@contextlib.contextmanager
+def a_store(folder: Path) -> Iterator[Store]:
+    made = Store(folder)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
 def an_object_that_was_replaced(packed: Path, place: Path) -> None:
-    """These three are what internal/remote says of a store; its tests show that it does."""
-    raise abi.Error(19, 0, -1, -1, b"", b"bad: cannot read it: it was replaced").exception()
+    shutil.copytree(packed, place / "copy.hr")
+    (shard,) = (place / "copy.hr").glob("*.tar")
+    with a_store(place) as store, hr.Dataset(store.url("copy.hr")) as dataset:
+        dataset.read(0)
+        shard.write_bytes(bytes(shard.stat().st_size))
+        dataset.read(1)
+
+
+def an_answer_of(status: int, headers: dict[str, str]) -> Fault:
+    def answer(request: Answering, body: bytes, first: int, whole: int) -> bool:
+        request.send_response(status)
+        for name, value in {"Content-Length": "0", **headers}.items():
+            request.send_header(name, value)
+        request.end_headers()
+        return True
+
+    return answer
 
 
 def a_store_that_refuses(packed: Path, place: Path) -> None:
-    raise abi.Error(20, 0, -1, -1, b"", b"cannot open it: the server answered 403").exception()
+    with a_store(packed.parent) as store:
+        store.fault = an_answer_of(403, {})
+        hr.Dataset(store.url(packed.name))
 
 
-def a_store_that_does_not_answer(packed: Path, place: Path) -> None:
-    raise abi.Error(21, 0, -1, -1, b"", b"cannot open it: no answer").exception()
+def a_store_that_fails_each_time(packed: Path, place: Path) -> None:
+    with a_store(packed.parent) as store:
+        store.fault = an_answer_of(503, {"Retry-After": "3600"})
+        hr.Dataset(store.url(packed.name))
 
 
 PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
@@ -152,7 +182,7 @@ PROVOKED: dict[str, Callable[[Path, Path], Any]] = {
     "Internal": an_answer_that_says_so,
     "Changed": an_object_that_was_replaced,
     "Denied": a_store_that_refuses,
-    "Unreachable": a_store_that_does_not_answer,
+    "Unreachable": a_store_that_fails_each_time,
 }
 
 
