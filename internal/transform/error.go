@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/headrace/headrace/native"
 )
@@ -40,40 +39,47 @@ func (e *Error) Error() string {
 	return name + ": " + e.Text
 }
 
-// Explain says which transform of the list an error of its plan is about, at an image that it does
-// not fit. Package native knows ops by their number alone; RandomCrop's size is the one argument
-// that depends on the image, as it does in torchvision, so the transform is found by that.
+// Explain says which transform of the list an error of its plan is about. Package native knows ops by
+// their number alone, and a transform may have become several of them, or none.
 func Explain(list []json.RawMessage, err error) error {
 	var plan *native.Error
 	if !errors.As(err, &plan) || plan.Code != native.Argument || plan.Op == 0 {
 		return err
 	}
-	if height, width := plan.Sides[0], plan.Sides[1]; height > 0 {
-		for index, raw := range list {
-			if hasCrop(raw, float64(height), float64(width)) {
-				return &Error{Index: index, Transform: "RandomCrop", Argument: "size",
-					Text: fmt.Sprintf("is %dx%d (expected at most %dx%d, height x width of the image with its padding); padding or pad_if_needed makes room",
-						height, width, plan.Sides[2], plan.Sides[3])}
-			}
-		}
+	index, name := transformOf(list, plan.Op)
+	if name == "" {
+		return errors.New(plan.Text) // without a number that is not the user's
 	}
-	return errors.New(plan.Text) // without a number that is not the user's
+	height, width := plan.Sides[0], plan.Sides[1]
+	if height == 0 {
+		return &Error{Index: index, Transform: name, Text: plan.Text}
+	}
+	if name != "RandomCrop" {
+		name += ", RandomCrop" // the one transform whose argument depends on the image, in a group
+	}
+	return &Error{Index: index, Transform: name, Argument: "size",
+		Text: fmt.Sprintf("is %dx%d (expected at most %dx%d, height x width of the image with its padding); padding or pad_if_needed makes room",
+			height, width, plan.Sides[2], plan.Sides[3])}
 }
 
-// hasCrop reports whether a transform is a RandomCrop of that size, or holds one.
-func hasCrop(raw json.RawMessage, height, width float64) bool {
-	var given struct {
-		Name       string            `json:"name"`
-		Size       json.RawMessage   `json:"size"`
-		Transforms []json.RawMessage `json:"transforms"`
+// transformOf is the transform whose ops the one of that number, counted from 1, is among. The list
+// has been made a plan before, so reading it again does not fail. "" where there is none.
+func transformOf(list []json.RawMessage, op int) (index int, name string) {
+	for i, raw := range list {
+		name, values, err := parseOne(i, raw)
+		if err != nil {
+			return 0, ""
+		}
+		if name == "Normalize" || mixes(name, values) {
+			continue
+		}
+		made, err := buildAll(name, values, 0)
+		if err != nil {
+			return 0, ""
+		}
+		if op -= len(made); op <= 0 {
+			return i, name
+		}
 	}
-	if json.Unmarshal(raw, &given) != nil {
-		return false
-	}
-	if given.Name == "RandomCrop" {
-		size, err := numeric["size"].read(given.Size)
-		v := value{numbers: size}
-		return err == nil && v.each(0) == height && v.each(1) == width
-	}
-	return slices.ContainsFunc(given.Transforms, func(inner json.RawMessage) bool { return hasCrop(inner, height, width) })
+	return 0, ""
 }

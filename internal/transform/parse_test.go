@@ -148,16 +148,18 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 	}
 }
 
-func TestACropThatDoesNotFitAnImageIsFoundInTheListByItsSize(t *testing.T) {
+func TestACropThatDoesNotFitAnImageIsFoundInTheListByItsOp(t *testing.T) {
 	for list, want := range map[string]string{
 		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomVerticalFlip"}, {"name": "RandomCrop", "size": [90, 40]}]`: `transform 2 (RandomCrop): size is 90x40`,
 		`[{"name": "RandomCrop", "size": 8}, {"name": "RandomCrop", "size": 90}]`:                                       `transform 1 (RandomCrop): size is 90x90`,
+		`[{"name": "RandomCrop", "size": 90, "padding": 80}, {"name": "RandomCrop", "size": 90}]`:                       `transform 1 (RandomCrop): size is 90x90`,
+		`[{"name": "RandomInvert"}, {"name": "RandomOrder", "transforms": [{"name": "RandomCrop", "size": 90}]}]`:       `transform 1 (RandomOrder, RandomCrop): size is 90x90`,
 	} {
 		var raw []json.RawMessage
 		require.NoError(t, json.Unmarshal([]byte(list), &raw))
 		plan, err := parse(t, list, Options{})
 		require.NoError(t, err)
-		for op := range raw {
+		for op := range native.MaxOps {
 			if _, err = plan.Draw(op, native.Key{}, 20, 10); err != nil && op > 0 {
 				break
 			}
