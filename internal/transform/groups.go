@@ -11,11 +11,6 @@ import (
 // maxDepth bounds transforms within transforms: text from outside must not exhaust the stack.
 const maxDepth = 8
 
-// withChance are those of build's ops that are done with their probability p. The flips draw for
-// themselves.
-var withChance = []string{"RandomGrayscale", "RandomInvert", "RandomPosterize", "RandomSolarize",
-	"RandomAdjustSharpness", "RandomPillowBlur", "RandomAutocontrast", "RandomEqualize", "RandomPerspective", "RandomZoomOut"}
-
 // buildAll makes the ops of one transform: its own, or those of a group with what is in it.
 func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) {
 	switch {
@@ -36,7 +31,7 @@ func buildAll(name string, v map[string]value, depth int) ([]native.Op, *Error) 
 	if name == "Grayscale" && depth > 0 && v["num_output_channels"].numbers[0] == 1 {
 		return nil, &Error{Argument: "num_output_channels", Text: "is 1 in a group (expected 3: all images of a batch have as many channels)"}
 	}
-	if slices.Contains(withChance, name) {
+	if theTable().entry(name).WithChance {
 		return group(native.OpApply, v["p"].numbers[0], 1, []native.Op{op}), nil
 	}
 	return []native.Op{op}, nil

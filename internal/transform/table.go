@@ -18,12 +18,15 @@ type argument struct {
 }
 
 type entry struct {
-	Name      string     `json:"name"`
-	Internal  bool       `json:"internal"`  // of functional, not in a user's list
-	Batch     bool       `json:"batch"`     // done to a batch, not to one sample
-	NoLabels  bool       `json:"no_labels"` // torchvision moves no label with it
-	NoScale   bool       `json:"no_scale"`  // an image of another scale does not move with it
-	Arguments []argument `json:"arguments"`
+	Name     string `json:"name"`
+	Internal bool   `json:"internal"`  // of functional, not in a user's list
+	Batch    bool   `json:"batch"`     // done to a batch, not to one sample
+	NoLabels bool   `json:"no_labels"` // torchvision moves no label with it
+	NoScale  bool   `json:"no_scale"`  // an image of another scale does not move with it
+	// WithChance: the op is done with its probability p. Flips and what is named for its draw (as
+	// RandomErasing) draw for themselves.
+	WithChance bool       `json:"with_chance"`
+	Arguments  []argument `json:"arguments"`
 }
 
 type table struct {
