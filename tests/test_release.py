@@ -95,13 +95,20 @@ def test_a_version_without_a_dated_section_that_says_something_is_refused(
     assert "1.2.3" in answer.stderr
 
 
-def test_notes_are_the_section_and_checksums_those_of_both_packages(tree: Path) -> None:
+def test_the_page_has_version_files_checksums_and_changes_and_the_checksums_are_right(
+    tree: Path,
+) -> None:
     dist = tree / "dist"
     dist.mkdir()
     (dist / "headrace-1.2.3-py3-none-any.whl").write_bytes(b"wheel")
     (dist / "headrace-1.2.3.tar.gz").write_bytes(b"source")
     assert release(tree, "finish", str(dist)).returncode == 0
-    assert (dist / "NOTES.md").read_text() == "### Added\n\n- This.\n"
+    page = (dist / "NOTES.md").read_text()
+    assert page.startswith("# Headrace 1.2.3\n")
+    assert "pip install './headrace-1.2.3-py3-none-any.whl[torch]'" in page
+    assert "`headrace-1.2.3-py3-none-any.whl`, 5 bytes" in page
+    assert (dist / "SHA256SUMS").read_text() in page
+    assert page.endswith("## Changes\n\n### Added\n\n- This.\n")
     checked = subprocess.run(
         ["sha256sum", "--check", "SHA256SUMS"], cwd=dist, capture_output=True, text=True
     )

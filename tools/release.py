@@ -58,9 +58,19 @@ def finish(root: Path, directory: Path) -> None:
             f"release: expected one wheel and one source distribution of {wanted} in {directory}, "
             f"found {names}"
         )
-    (directory / "NOTES.md").write_text(notes(root, wanted))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in packages]
     (directory / "SHA256SUMS").write_text("".join(sums))
+    (directory / "NOTES.md").write_text(page(wanted, packages, sums, notes(root, wanted)))
+
+
+def page(wanted: str, packages: list[Path], sums: list[str], changes: str) -> str:
+    """The page of a release: what to install, what the files must be, what is new."""
+    wheel = next(path.name for path in packages if path.suffix == ".whl")
+    files = "".join(f"- `{path.name}`, {path.stat().st_size:,} bytes\n" for path in packages)
+    return (
+        f"# Headrace {wanted}\n\n    pip install './{wheel}[torch]'\n\n{files}\n"
+        f"## SHA-256\n\n```\n{''.join(sums)}```\n\n## Changes\n\n{changes}"
+    )
 
 
 def main() -> None:
