@@ -13,14 +13,17 @@
 // sees to that. Lowest first:
 //
 //	core              status, memory, images and their rows, the CPU, checksum, EXIF
-//	jpeg, png         bytes to rows of pixels, and back
+//	jpeg              bytes to rows of pixels, verdicts and seek points; an image to a JPEG
+//	png, webp, bmp    bytes to pixels
+//	gif, tiff         bytes to pixels
 //	decode            which decoder; facts and verdict without pixels; baseline files
 //	resize            Pillow's resampling
 //	write             pixels to finished values
 //	pixels            one op with fixed parameters on an image
 //	draws             what chance decides: from key and op to parameters
 //	plan              the ops of a sample as stages, and a stage's run
-//	native            sample.c, the one call; reencode.c, files made anew; mask.c, a mask moved with its image
+//	native            sample.c, the one call; run.c, many small images in one; reencode.c, files made anew;
+//	                  mask.c, a mask moved with its image
 //
 // A stage is a file, an instruction set is a suffix. ctest holds the C tests of all of them.
 //

@@ -125,6 +125,18 @@ def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:
         assert [name for name in names if not ((ROOT / page).parent / name).exists()] == []
 
 
+def test_every_module_and_folder_of_the_tests_and_benchmarks_is_listed() -> None:
+    for folder in ("tests", "bench"):
+        text = (ROOT / folder / "README.md").read_text()
+        listed = {name.removesuffix("/") for name in QUOTED.findall(text)}
+        tracked = {
+            path.name
+            for path in (ROOT / folder).iterdir()
+            if path.suffix in (".py", ".c") or any(path.glob("*.py")) or any(path.glob("*.go"))
+        }
+        assert sorted(tracked - listed) == [], folder
+
+
 def test_every_link_and_picture_of_the_documentation_leads_to_a_file() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     missing = []
