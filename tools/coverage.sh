@@ -46,7 +46,7 @@ concurrency = thread, multiprocessing
 patch = subprocess
 RC
 # A folder at a time, so that one that is ended by hand costs no other's figures.
-for part in ${TESTS:-tests/api tests/formats tests/order tests/faults tests/parity tests/test_*.py}; do
+for part in ${TESTS:-tests/api tests/arrays tests/deferred tests/formats tests/order tests/remote tests/faults tests/parity tests/test_*.py}; do
   log=$home/system-$(tr / - <<<"$part").log
   # shellcheck disable=SC2086
   GOCOVERDIR=$home/system "$home/venv/bin/python" -m coverage run --rcfile "$home/coveragerc" \
