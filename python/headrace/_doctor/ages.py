@@ -1,4 +1,4 @@
-"""Whether a dataset's index is older than this version, or than what it is of."""
+"""Whether a dataset's index is older than this version, or than the files it lists."""
 
 from __future__ import annotations
 

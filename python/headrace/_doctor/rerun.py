@@ -1,4 +1,4 @@
-"""A loader's batches made again, by another number of threads and by nobody taken."""
+"""How fast a loader's batches are made by another number of threads, when nobody takes them."""
 
 from __future__ import annotations
 

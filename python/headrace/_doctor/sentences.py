@@ -104,7 +104,7 @@ def _of_images(images: dict[str, Any], file_system: str, side: int) -> list[str]
 
 
 def of_index(index: dict[str, Any]) -> list[str]:
-    """Of an index that is older than this version, or than what it is of."""
+    """Notes on an index that is older than this version, or than the files it lists."""
     said, again = [], "headrace index writes it anew" if index["in_place"] else "pack it again"
     if index["written_by"]:
         said.append(f"the index is of {index['written_by']}, an older version: {again}")

@@ -1,4 +1,4 @@
-"""Of ``headrace.functional`` now."""
+"""The former name of a module whose contents are in ``headrace.functional``."""
 
 from headrace.functional import move
 

@@ -1,3 +1,3 @@
-"""Of ``headrace.functional`` now."""
+"""The former name of a module whose contents are in ``headrace.functional``."""
 
 from headrace.functional import *  # noqa: F403 - these functions and others

@@ -1,4 +1,4 @@
-"""Of ``headrace._torch.place`` now."""
+"""The former name of a module whose contents are in ``headrace._torch.place``."""
 
 from headrace._torch.place import Place, Standing
 

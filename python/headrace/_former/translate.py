@@ -1,4 +1,4 @@
-"""Of ``headrace._translate.translation`` now."""
+"""The former name of a module whose contents are in ``headrace._translate.translation``."""
 
 from headrace._translate.translation import Translation, from_torchvision
 

@@ -1,4 +1,4 @@
-"""Of ``headrace.transforms`` now."""
+"""The former name of a module whose contents are in ``headrace.transforms``."""
 
 from headrace.transforms import Native
 
