@@ -400,19 +400,23 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         wanted = tracing.checked(path)
         return self._engines.trace(wanted, None if wanted is None else self.recipe())
 
-    def stats(self) -> dict[str, int]:
-        """What was not decoded by the engine, though all else is native.
+    def stats(self) -> dict[str, Any]:
+        """What the engine measured, and what was not decoded by it though all else is native.
 
         Returns:
             "pillow_images": how many images Pillow has decoded, repeated ones counted; and
             "pillow_files": how many files are known to be left to it. Counted since the dataset was
-            last found to be another.
+            last found to be another. Where the engine makes the batches also the fields of
+            ``headrace.Loader.stats``, counted since the threads started; of several epochs under
+            way at once, those of the one that has decoded most.
         """
         samples = self._reading.samples
         foreign = None if samples is None else samples.foreign
-        if foreign is None:
-            return {"pillow_images": 0, "pillow_files": 0}
-        return {"pillow_images": foreign.decoded, "pillow_files": len(foreign.rows)}
+        engines = self._engines.stats()
+        found = dict(max(engines, key=lambda one: one["images_decoded"])) if engines else {}
+        found["pillow_images"] = 0 if foreign is None else foreign.decoded
+        found["pillow_files"] = 0 if foreign is None else len(foreign.rows)
+        return found
 
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid; a new ``iter`` starts new ones."""

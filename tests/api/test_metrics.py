@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import CenterCrop, Compose, ToTensor
 
 import headrace as hr
+import images
 from headrace import metrics
 from headrace._engine import _lib, living
 
@@ -26,6 +29,22 @@ def test_every_field_of_stats_is_described_and_no_other(packed: Path) -> None:
 def test_the_documentation_says_of_each_field_what_the_module_does() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (?:counter|gauge) \| (.+) \|$", PAGE.read_text(), re.M))
     assert rows == {field: says for field, (_, says) in metrics.FIELDS.items()}
+
+
+def test_a_dataloader_has_them_too_where_the_engine_makes_its_batches(tmp_path: Path) -> None:
+    photos = ImageFolder(
+        str(images.plain_tree(tmp_path, 12, 3)), Compose([CenterCrop(32), ToTensor()])
+    )
+    loader = hr.DataLoader(photos, 4)
+    try:
+        assert set(loader.stats()) == {"pillow_images", "pillow_files"}  # not one thread yet
+        for _ in loader:
+            pass
+        found = loader.stats()
+        assert set(found) == {"pillow_images", "pillow_files", *metrics.FIELDS}
+        assert (found["samples"], found["batches"], found["pillow_images"]) == (12, 3, 0)
+    finally:
+        loader.close()
 
 
 def test_bytes_and_seek_points_of_what_was_decoded_are_counted(packed: Path) -> None:

@@ -124,9 +124,6 @@ def _stats(loader: Any) -> dict[str, Any]:
         found = stats()
         if isinstance(found, dict) and "decoding_s" in found:
             return found
-    engines = getattr(getattr(loader, "_engines", None), "stats", None)
-    if callable(engines) and (several := engines()):  # a headrace.DataLoader's
-        return dict(max(several, key=lambda one: one["images_decoded"]))
     return {}
 
 
