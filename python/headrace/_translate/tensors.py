@@ -31,7 +31,8 @@ def read_filter(op: Any, stage: str, version: int) -> tuple[str, str]:
     if version != 2:
         return "", "here it resizes a tensor, which v1 does in floats; v2 has bytes throughout"
     if name not in _IN_WHOLE_NUMBERS:
-        return "", f"torchvision resizes tensors and PIL images differently with interpolation={op.interpolation!r}"
+        how = f"interpolation={op.interpolation!r}"
+        return "", f"torchvision resizes tensors and PIL images differently with {how}"
     if not op.antialias:
         return "", f"antialias={op.antialias!r} of a tensor, which the engine always smoothes"
     if not in_whole_numbers(name):
