@@ -28,6 +28,8 @@ type decodeConfig struct {
 	Label   json.RawMessage `json:"label"`
 	Size    []int32         `json:"size"`
 	Samples uint64          `json:"samples"`
+	// Displacement asks for those of the transform, an Elastic, on an image of that size.
+	Displacement bool `json:"displacement"`
 }
 
 //export goDecode
@@ -52,6 +54,9 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 			return err
 		}
 		defer context.Close()
+		if c.Displacement {
+			return displacement(&c, plan, unsafe.Slice((*byte)(into), int(capacity)), result)
+		}
 		if c.Label != nil {
 			values := unsafe.Slice((*byte)(unsafe.Pointer(data)), int(length))
 			return moveLabel(&c, plan, context, values, unsafe.Slice((*byte)(into), int(capacity)), result)

@@ -180,7 +180,11 @@ typedef struct hr_image {
  * width], `bytes` are no image but a label of one of that size: a mask, a byte a pixel, or boxes or
  * points as float32. The answer is what the transforms make of it: a mask of the result's width and
  * height; or int64 numbers of the rows that are left, as many as the result is wide, and then those
- * rows as float32. */
+ * rows as float32.
+ *
+ * With "displacement": true, one transform, an Elastic, and "size", `bytes` are not read. The
+ * answer is how far it moves each pixel of an image of that size: float32, two a pixel, across and
+ * down. */
 int32_t hr_decode(const uint8_t *bytes, size_t length, const char *config, size_t config_length,
                   void *data, size_t capacity, hr_image *result, hr_error *error);
 

@@ -232,6 +232,32 @@ static int warp(seen *s, const hrn_drawn *step, hrn_status *status) {
   return begin(s, to, to_width, to_height, status);
 }
 
+/* torchvision's elastic_mask. */
+static int displace(seen *s, const hrn_drawn *step, hrn_status *status) {
+  const int32_t width = s->width, height = s->height;
+  hrn_pixel_op op = {.kind = step->kind - HRN_STEP_PIXEL};
+  memcpy(op.i, step->i, sizeof op.i);
+  memcpy(op.p, step->p, sizeof op.p);
+  uint8_t *from = spare_mask(s, width, height, status);
+  if (from == NULL) return status->code;
+  write_out(s, from);
+  uint8_t *to = spare_mask(s, width, height, status), *out = to;
+  if (to == NULL) return status->code;
+  const float *field = hrn_displacements(s->context, &op, width, height, status);
+  if (field == NULL) return status->code;
+  const uint8_t fill = op.p[4] != 0 ? fill_of(s, step->i[5]) : 0;
+  for (int32_t y = 0; y < height; y++) {
+    for (int32_t x = 0; x < width; x++, field += 2) {
+      float place[2];
+      hrn_displaced_place(field, x, y, width, height, place);
+      const float across = rintf(place[0]), down = rintf(place[1]);
+      const int inside = across >= 0 && across < (float)width && down >= 0 && down < (float)height;
+      *out++ = inside ? from[(size_t)down * (size_t)width + (size_t)across] : fill;
+    }
+  }
+  return begin(s, to, width, height, status);
+}
+
 static int move(seen *s, const hrn_drawn *step, hrn_status *status) {
   const int32_t *i = step->i, *box = step->box;
   switch (step->kind) {
@@ -265,6 +291,8 @@ static int move(seen *s, const hrn_drawn *step, hrn_status *status) {
     case HRN_STEP_PIXEL + HRN_PIXEL_AFFINE:
     case HRN_STEP_PIXEL + HRN_PIXEL_PERSPECTIVE:
       return warp(s, step, status);
+    case HRN_STEP_PIXEL + HRN_PIXEL_ELASTIC:
+      return displace(s, step, status);
     default: /* colour */
       return HRN_OK;
   }

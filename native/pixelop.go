@@ -98,6 +98,14 @@ type GaussianNoise struct {
 	Clip            bool
 }
 
+// Elastic moves each pixel by blurred noise that it draws.
+type Elastic struct {
+	Alpha, Sigma    [2]float64
+	Filled          bool
+	Version, Filter int32
+	Fill            [3]float64
+}
+
 // The values of Pixel.Kind: what is done to each pixel.
 const (
 	PixelInvert       int32 = C.HRN_PIXEL_INVERT
@@ -121,6 +129,8 @@ const (
 	PixelUser         int32 = C.HRN_PIXEL_USER
 	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
 	PixelNoise        int32 = C.HRN_PIXEL_NOISE
+	PixelElastic      int32 = C.HRN_PIXEL_ELASTIC
+	PixelDisplaced    int32 = C.HRN_PIXEL_DISPLACED
 
 	PixelTensorBrightness   int32 = C.HRN_PIXEL_TENSOR_BRIGHTNESS
 	PixelTensorContrast     int32 = C.HRN_PIXEL_TENSOR_CONTRAST
@@ -251,6 +261,12 @@ func (o JPEG) fill(op *C.hrn_op) {
 
 func (o PillowBlur) fill(op *C.hrn_op) {
 	*arguments[[2]C.double](op, C.HRN_OP_PILLOW_BLUR) = pair(o.Radius)
+}
+
+func (o Elastic) fill(op *C.hrn_op) {
+	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
+	*arguments[C.hrn_op_elastic](op, C.HRN_OP_ELASTIC) = C.hrn_op_elastic{alpha: pair(o.Alpha), sigma: pair(o.Sigma),
+		filled: number(o.Filled), version: C.int32_t(o.Version)}
 }
 
 func (o GaussianNoise) fill(op *C.hrn_op) {

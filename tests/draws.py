@@ -109,3 +109,20 @@ def noise_of(key: Sequence[int], height: int, width: int) -> Array:
     x, y = np.where(odd, -sine, cosine), np.where(odd, cosine, sine)
     pair = np.stack([np.where(back, -x, x), np.where(back, -y, y)], -1) * radius[:, None]
     return pair.reshape(height, 8 * blocks)[:, : 3 * width].reshape(height, width, 3)
+
+
+def uniform_noise_of(key: Sequence[int], height: int, width: int) -> Array:
+    """An elastic transform's noise from -1 to 1, across and down: float32 of (height, width, 2)."""
+    blocks = -(-width // 8)
+    seed = key[0] | key[1] << 32 | key[2] << 64 | key[3] << 96
+    found = np.empty((height, width, 2), F32)
+    for axis in range(2):
+        for row in range(height):
+            # NumPy steps the counter before it makes a block.
+            counter = (axis << 128 | row << 64) - 1
+            generator = np.random.Philox(counter=counter % 2**256, key=seed)
+            words = generator.random_raw(4 * blocks)
+            halves = np.stack([words.astype(np.uint32), (words >> 32).astype(np.uint32)], -1)
+            values = (halves.reshape(-1) >> 8).astype(F32) * F32(2**-24) * F32(2) - F32(1)
+            found[row, :, axis] = values[:width]
+    return found

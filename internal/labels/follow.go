@@ -64,6 +64,8 @@ func follow(s *native.Step, scale int32, after [2]int32) ([]native.Op, error) {
 		return resized(s, scale, after)
 	case native.StepPixel + native.PixelAffine, native.StepPixel + native.PixelPerspective:
 		return warped(s, scale)
+	case native.StepPixel + native.PixelElastic:
+		return displaced(s, scale)
 	case native.StepPixel + native.PixelTensorAffine:
 		return nil, fmt.Errorf("internal: no image moves with an op of AugMix")
 	}
@@ -111,6 +113,15 @@ func resized(s *native.Step, scale int32, after [2]int32) ([]native.Op, error) {
 		return []native.Op{scaledCrop(s.Box[0], s.Box[1], s.Box[2], s.Box[3], 1), resize}, nil
 	}
 	return []native.Op{resize}, nil
+}
+
+// displaced is the same displacements, which are a function of the image's size.
+func displaced(s *native.Step, scale int32) ([]native.Op, error) {
+	if scale != 1 {
+		return nil, fmt.Errorf("internal: no image of another scale moves with elastic displacements")
+	}
+	return []native.Op{native.Pixel{Kind: native.PixelElastic, Filter: s.Filter, I: [4]int32(s.I[:4]), P: s.P,
+		Fill: [3]float64{float64(s.I[5]), float64(s.I[6]), float64(s.I[7])}}}, nil
 }
 
 // warped is the same map. Its coefficients are in pixels from the image's corner on, so that of a larger

@@ -126,6 +126,8 @@ func (r *Rule) step(values []float32, s *native.Step, after canvas) error {
 		r.flip(values, 0, before.width)
 	case native.OpVerticalFlip:
 		r.flip(values, 1, before.height)
+	case native.StepPixel + native.PixelElastic:
+		return r.displace(values, s, before)
 	case native.StepPixel + native.PixelAffine, native.StepPixel + native.PixelPerspective:
 		return r.warp(values, s, before, after)
 	}

@@ -69,6 +69,9 @@ var pixels = map[string]builder{
 	"JPEG":                     buildJPEG,
 	"GaussianNoise":            buildGaussianNoise,
 	"Noise":                    buildNoise,
+	"ElasticTransform":         buildElasticTransform,
+	"Elastic":                  buildElastic,
+	"Displace":                 buildDisplace,
 	"RandomRotation":           buildRotation,
 	"RandomAffine":             buildAffine,
 	"RandomPerspective":        buildPerspective,
@@ -146,6 +149,50 @@ func buildNoise(v map[string]value) (native.Op, *Error) {
 	for k, argument := range []string{"mean", "sigma", "clip"} {
 		op.P[k] = v[argument].numbers[0]
 	}
+	return op, nil
+}
+
+func buildElasticTransform(v map[string]value) (native.Op, *Error) {
+	op := native.Elastic{Alpha: v["alpha"].pair(), Sigma: v["sigma"].pair(), Filled: !v["fill"].isNull,
+		Version: versionOf(v), Filter: filterOf(v), Fill: fillOf(v)}
+	return op, refuseOneSigma(v)
+}
+
+// refuseOneSigma: torchvision blurs along both axes or not at all.
+func refuseOneSigma(v map[string]value) *Error {
+	if sigma := v["sigma"].pair(); (sigma[0] == 0) != (sigma[1] == 0) {
+		return &Error{Argument: "sigma", Text: fmt.Sprintf("is %v (expected no 0, or 0 for both)", v["sigma"].numbers)}
+	}
+	return nil
+}
+
+// displaced is a fixed op that moves pixels by displacements.
+func displaced(v map[string]value, kind int32) native.Pixel {
+	op := warp(v, kind)
+	if op.P[5] = float64(versionOf(v)); !v["fill"].isNull {
+		op.P[4] = 1
+	}
+	return op
+}
+
+func buildElastic(v map[string]value) (native.Op, *Error) {
+	op := displaced(v, native.PixelElastic)
+	for k, number := range v["key"].numbers {
+		op.I[k] = int32(uint32(number))
+	}
+	alpha, sigma := v["alpha"].pair(), v["sigma"].pair()
+	copy(op.P[:], append(alpha[:], sigma[:]...))
+	return op, refuseOneSigma(v)
+}
+
+func buildDisplace(v map[string]value) (native.Op, *Error) {
+	op := displaced(v, native.PixelDisplaced)
+	address := v["displacement"].address
+	if address == 0 {
+		return nil, &Error{Argument: "displacement", Text: "is 0 (expected the address of float32 numbers)"}
+	}
+	height, width := sizeOf(v["size"])
+	op.I = [4]int32{int32(uint32(address)), int32(uint32(address >> 32)), width, height}
 	return op, nil
 }
 
@@ -333,6 +380,14 @@ var pointCalls = map[int32]struct{ function, argument string }{
 	native.PixelEqualize:     {"equalize", ""},
 }
 
+// keyOf is the key of a step's noise.
+func keyOf(s native.Step) (key [4]uint32) {
+	for k := range key {
+		key[k] = uint32(s.I[k])
+	}
+	return key
+}
+
 func pixelCalls(s native.Step) []Call {
 	kind := s.Kind - native.StepPixel
 	arguments := map[string]any{}
@@ -379,11 +434,14 @@ func pixelCalls(s native.Step) []Call {
 	case native.PixelJPEG:
 		return []Call{call("jpeg", map[string]any{"quality": s.I[0]})}
 	case native.PixelNoise:
-		var key [4]uint32
-		for k := range key {
-			key[k] = uint32(s.I[k])
+		return []Call{call("gaussian_noise", map[string]any{"mean": s.P[0], "sigma": s.P[1], "clip": s.P[2] == 1, "key": keyOf(s)})}
+	case native.PixelElastic:
+		arguments := map[string]any{"alpha": slices.Clone(s.P[:2]), "sigma": slices.Clone(s.P[2:4]), "key": keyOf(s),
+			"size": []int32{s.Height, s.Width}, "interpolation": interpolation(s.Filter), "fill": nil, "version": int(s.P[5])}
+		if s.P[4] == 1 {
+			arguments["fill"] = slices.Clone(s.I[5:8])
 		}
-		return []Call{call("gaussian_noise", map[string]any{"mean": s.P[0], "sigma": s.P[1], "clip": s.P[2] == 1, "key": key})}
+		return []Call{call("elastic", arguments)}
 	case native.PixelAffine:
 		return warp("affine_map", 6)
 	case native.PixelTensorAffine:

@@ -53,6 +53,8 @@ HINTS = {
     "kernel": "int | Sequence[int]",
     "sigma": "float | Sequence[float]",
     "radius_bounds": "float | Sequence[float]",
+    "elastic_alpha": "float | Sequence[float]",
+    "elastic_sigma": "float | Sequence[float]",
     "degrees": "float | Sequence[float]",
     "shares": "Sequence[float]",
     "shear": "float | Sequence[float]",

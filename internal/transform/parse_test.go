@@ -45,10 +45,10 @@ func TestEveryTransformOfTheTableParsesWithItsRequiredArgumentsAlone(t *testing.
 		"RandomShortestSize": `"min_size": [7, 8]`, "RandomResize": `"min_size": 7, "max_size": 9`,
 		"TimmAugment": `"config": "rand-m9-mstd0.5-inc1"`, "SolarizeAdd": `"add": 11`, "PillowBlur": `"radius": 1.5`,
 		"TensorAffine": `"coefficients": [1, 0, 3, 0, 1, 4], "fill": 5`,
-		"ScaleJitter":  `"target_size": [7, 9]`, "Cutout": `"length": 5`, "JPEG": `"quality": [5, 95]`, "Noise": `"key": [1, 2, 3, 4294967295]`, "Erase": `"i": 0, "j": 2, "h": 3, "w": 4, "v": 9`,
+		"ScaleJitter":  `"target_size": [7, 9]`, "Cutout": `"length": 5`, "JPEG": `"quality": [5, 95]`, "Noise": `"key": [1, 2, 3, 4294967295]`, "Elastic": `"alpha": 1, "sigma": [2, 3], "key": [1, 2, 3, 4]`, "Displace": `"displacement": 4096, "size": [3, 4]`, "Erase": `"i": 0, "j": 2, "h": 3, "w": 4, "v": 9`,
 	}
 	required["MixUp"], required["CutMix"], required["Mixup"] = `"num_classes": 9`, `"labels": "pair"`, `"mode": "elem"`
-	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "GaussianNoise", "RandomAutocontrast",
+	alone := []string{"RandomGrayscale", "ColorJitter", "RandomChannelPermutation", "RandomInvert", "GaussianNoise", "ElasticTransform", "RandomAutocontrast",
 		"RandomEqualize", "RandomPerspective", "AutoAugment", "RandAugment", "TrivialAugmentWide", "Invert",
 		"Autocontrast", "Equalize", "RandomErasing", "TimmErasing", "RandomZoomOut", "AugMix", "RandomPillowBlur", "RandomPhotometricDistort"}
 	for _, e := range theTable().Transforms {
@@ -135,6 +135,9 @@ func TestARefusalNamesTransformAndArgument(t *testing.T) {
 		`[{"name": "Cutout", "length": 5, "count": 30}, {"name": "TimmErasing", "max_count": 3}]`:    `transform 1 (TimmErasing): 33 boxes are erased with those before it (expected at most 32 of an image)`,
 		`[{"name": "Cutout", "length": 5}, {"name": "RandomInvert"}]`:                                `transform 0 (Cutout): it is not the last transform (expected at the end, with Normalize alone behind it)`,
 		`[{"name": "GaussianNoise", "sigma": -1}]`:                                                   `transform 0 (GaussianNoise): sigma is -1 (expected a number from 0 to 10)`,
+		`[{"name": "ElasticTransform", "sigma": [0, 2]}]`:                                            `transform 0 (ElasticTransform): sigma is [0 2] (expected no 0, or 0 for both)`,
+		`[{"name": "ElasticTransform", "alpha": [1, 2, 3]}]`:                                         `transform 0 (ElasticTransform): alpha is [1, 2, 3] (expected a number from -1e+06 to 1e+06, or a list of 1 or 2 such)`,
+		`[{"name": "Displace", "displacement": 0, "size": [1, 1]}]`:                                  `transform 0 (Displace): displacement is 0 (expected the address of float32 numbers)`,
 		`[{"name": "GaussianNoise", "mean": 11}]`:                                                    `transform 0 (GaussianNoise): mean is 11 (expected a number from -10 to 10)`,
 		`[{"name": "Noise", "key": [1, 2, 3]}]`:                                                      `transform 0 (Noise): key is [1, 2, 3] (expected a list of 4, each a whole number from 0 to 4.294967295e+09)`,
 		`[{"name": "JPEG", "quality": 0}]`:                                                           `transform 0 (JPEG): quality is 0 (expected a whole number from 1 to 100, or a list of 2 such)`,

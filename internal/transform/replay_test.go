@@ -35,7 +35,8 @@ const goldenRecipes = `[
   [{"name": "JPEG", "quality": [5, 95]}, {"name": "JPEG", "quality": 7}],
   [{"name": "GaussianNoise"}, {"name": "GaussianNoise", "mean": -0.2, "sigma": 0.3, "clip": false}],
   [{"name": "RandomPhotometricDistort", "p": 0.8}, {"name": "RandomPhotometricDistort"}],
-  [{"name": "RandomPillowBlur", "p": 0.8}, {"name": "RandomPillowBlur", "radius": 3}, {"name": "PillowBlur", "radius": [2, 1.5]}]
+  [{"name": "RandomPillowBlur", "p": 0.8}, {"name": "RandomPillowBlur", "radius": 3}, {"name": "PillowBlur", "radius": [2, 1.5]}],
+  [{"name": "ElasticTransform"}, {"name": "ElasticTransform", "alpha": [3, -4], "sigma": 0, "fill": null, "version": 1}]
 ]`
 
 // Floats are rounded: the last bits of cos and exp are the C library's.

@@ -140,6 +140,8 @@ var numeric = map[string]numberRule{
 	"kernel":          {counts: []int{1, 2}, whole: true, low: 1, high: 1023, odd: true},
 	"sigma":           {counts: []int{2}, low: 0, openLow: true, high: 1e6, ordered: true},
 	"deviation":       {counts: []int{1, 2}, low: 0, openLow: true, high: 1e6},
+	"elastic_alpha":   {counts: []int{1, 2}, low: -1e6, high: 1e6},
+	"elastic_sigma":   {counts: []int{1, 2}, low: 0, high: 127},
 	"degrees":         {counts: []int{2}, low: -1e6, high: 1e6, ordered: true},
 	"erased":          {counts: []int{2}, low: 0, high: 1, ordered: true, noScalar: true},
 	"quality":         {counts: []int{2}, whole: true, low: 1, high: 100, ordered: true},

@@ -46,6 +46,7 @@ enum hrn_scratch_name {
   HRN_SCRATCH_PIXELS_A,
   HRN_SCRATCH_PIXELS_B,
   HRN_SCRATCH_MIX,
+  HRN_SCRATCH_FIELD,
   HRN_SCRATCH_COUNT
 };
 void *hrn_scratch(hrn_context *context, enum hrn_scratch_name name, size_t bytes,

@@ -43,10 +43,23 @@ static hrn_op_noise some_noise(random_state *r) {
   return noise;
 }
 
+/* Of blurs that all but the smallest images are large enough for. */
+static void some_elastic(random_state *r, hrn_op *op) {
+  hrn_op_elastic elastic = {.filled = (int32_t)random_below(r, 2)};
+  some_warp(r, op);
+  if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
+  const int blurs = random_below(r, 3) > 0;
+  for (int k = 0; k < 2; k++) {
+    elastic.alpha[k] = random_below(r, 4) ? some_real(r, -90, 90) : some_real(r, -1e6, 1e6);
+    elastic.sigma[k] = blurs ? some_real(r, 1e-6, 1.5) : 0;
+  }
+  elastic.version = 1 + (int32_t)random_below(r, 2);
+  op->elastic = elastic;
+}
+
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
   hrn_op_pixel *pixel = &op->pixel;
-  const int32_t of_tensors = HRN_PIXEL_TENSOR_AFFINE - HRN_PIXEL_NOISE,
-                last = HRN_PIXEL_PILLOW_BLUR;
+  const int32_t of_tensors = HRN_PIXEL_ELASTIC - HRN_PIXEL_NOISE, last = HRN_PIXEL_PILLOW_BLUR;
   pixel->kind = (int32_t)random_below(r, (uint64_t)(last + 2 + of_tensors));
   if (pixel->kind > last) pixel->kind += HRN_PIXEL_NOISE - last - 1;
   switch (pixel->kind) {
@@ -84,6 +97,19 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
       pixel->p[0] = noise.mean;
       pixel->p[1] = noise.deviation;
       pixel->p[2] = noise.clip;
+      break;
+    }
+    case HRN_PIXEL_ELASTIC: {
+      some_elastic(r, op);
+      const hrn_op_elastic elastic = op->elastic;
+      for (int k = 0; k < 2; k++) {
+        pixel->p[k] = elastic.alpha[k];
+        pixel->p[2 + k] = elastic.sigma[k];
+      }
+      pixel->p[4] = elastic.filled;
+      pixel->p[5] = elastic.version;
+      for (int k = 0; k < 4; k++) pixel->i[k] = (int32_t)random_below(r, 1 << 30);
+      pixel->kind = HRN_PIXEL_ELASTIC;
       break;
     }
     case HRN_PIXEL_TENSOR_AFFINE:
@@ -149,7 +175,7 @@ static void some_aug_mix(random_state *r, hrn_op *op) {
 }
 
 static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 15)};
+  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 16)};
   some_warp(r, &op);
   switch (op.kind) {
     case HRN_OP_PIXEL:
@@ -166,6 +192,9 @@ static hrn_op some_pixel_op(random_state *r) {
       break;
     case HRN_OP_PILLOW_BLUR:
       some_interval(r, 0, random_below(r, 4) ? 3 : 1000, op.radius);
+      break;
+    case HRN_OP_ELASTIC:
+      some_elastic(r, &op);
       break;
     case HRN_OP_GAUSSIAN_NOISE:
       op.noise = some_noise(r);

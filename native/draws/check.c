@@ -6,7 +6,7 @@
 #include "recipe.h"
 
 /* A kernel's side: what torchvision takes for images of this size, and more. */
-enum { MAX_KERNEL = 1023 };
+enum { MAX_KERNEL = HRN_MAX_BLUR };
 #define MAX_RADIUS 1000.0 /* of Pillow's blur, the same */
 
 /* Beyond any number that an image has a use for. */
@@ -66,6 +66,22 @@ static int centre(int32_t index, const double *at, hrn_status *status) {
 static int noise(int32_t index, double mean, double deviation, hrn_status *status) {
   return hrn_within(index, "mean", mean, -10, 10, status) &&
          hrn_within(index, "standard deviation", deviation, 0, 10, status);
+}
+
+/* Displacements by their parameters, or as they are. torchvision refuses a blur along one axis. */
+static int elastic(const hrn_op *op, int32_t index, const double *alpha, const double *sigma,
+                   double filled, double version, hrn_status *status) {
+  for (int k = 0; k < 2; k++) {
+    if (!hrn_within(index, "alpha", alpha[k], -1e6, 1e6, status) ||
+        !hrn_within(index, "sigma", sigma[k], 0, HRN_MAX_ELASTIC_SIGMA, status) ||
+        (sigma[k] > 0 && !hrn_within(index, "other sigma", sigma[1 - k], 1e-6, 1e6, status))) {
+      return 0;
+    }
+  }
+  return hrn_within(index, "fill or none", filled, 0, 1, status) &&
+         hrn_within(index, "version", version, 1, 2, status) &&
+         hrn_within(index, "filter", op->filter == HRN_BICUBIC, 0, 0, status) &&
+         warp(op, index, status);
 }
 
 /* Chains of at most `depth` ops, of which 0 stands for 3, must fit in one image's list. */
@@ -215,6 +231,13 @@ static int pixel(const hrn_op *op, int32_t index, hrn_status *status) {
       return hrn_within(index, "function given", i[0] != 0 || i[1] != 0, 1, 1, status);
     case HRN_PIXEL_NOISE:
       return noise(index, p[0], p[1], status);
+    case HRN_PIXEL_ELASTIC:
+      return elastic(op, index, p, p + 2, p[4], p[5], status);
+    case HRN_PIXEL_DISPLACED: {
+      const double none[2] = {0, 0};
+      return hrn_within(index, "displacements given", i[0] != 0 || i[1] != 0, 1, 1, status) &&
+             elastic(op, index, none, none, p[4], p[5], status);
+    }
     case HRN_PIXEL_PILLOW_BLUR:
       return hrn_within(index, "radius", p[0], 0, MAX_RADIUS, status) &&
              hrn_within(index, "radius", p[1], 0, MAX_RADIUS, status);
@@ -262,6 +285,9 @@ static int check(const hrn_op *op, int32_t index, hrn_status *status) {
       return interval(index, "radius", op->radius, 0, MAX_RADIUS, status);
     case HRN_OP_GAUSSIAN_NOISE:
       return noise(index, op->noise.mean, op->noise.deviation, status);
+    case HRN_OP_ELASTIC:
+      return elastic(op, index, op->elastic.alpha, op->elastic.sigma, op->elastic.filled,
+                     op->elastic.version, status);
     case HRN_OP_ROTATION:
       return interval(index, "degrees", op->rotation.degrees, -TURN, TURN, status) &&
              centre(index, op->rotation.centre, status) && warp(op, index, status);

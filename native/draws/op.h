@@ -49,6 +49,7 @@ enum hrn_op_kind {
   HRN_OP_JPEG = 36,                /* quality */
   HRN_OP_GAUSSIAN_NOISE = 37,      /* noise */
   HRN_OP_PILLOW_BLUR = 38,         /* radius */
+  HRN_OP_ELASTIC = 39,             /* elastic */
 
   /* Boxes of the finished values, last of all. */
   HRN_OP_ERASING = 40,  /* erasing: random boxes */
@@ -238,6 +239,13 @@ typedef struct hrn_op_noise {
   int32_t clip;           /* 0: bytes overflow */
 } hrn_op_noise;
 
+/* filter: HRN_NEAREST or HRN_BILINEAR. */
+typedef struct hrn_op_elastic {
+  double alpha[2], sigma[2]; /* across and down; no sigma is 0 or both are */
+  int32_t filled;            /* 1: what comes from outside is the fill, 0: it counts as 0 */
+  int32_t version;           /* as above */
+} hrn_op_elastic;
+
 typedef struct hrn_op_erasing {
   int32_t fill;       /* enum hrn_erasing_fill */
   int32_t boxes[2];   /* how many */
@@ -286,6 +294,7 @@ typedef struct hrn_op {
     int32_t quality[2]; /* 1 to 100 */
     double radius[2];
     hrn_op_noise noise;
+    hrn_op_elastic elastic;
     hrn_op_erasing erasing;
     hrn_op_crops crops;
   };

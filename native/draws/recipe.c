@@ -126,6 +126,17 @@ static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
       pixel->p[2] = op->noise.clip;
       return;
     }
+    case HRN_OP_ELASTIC: {
+      const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
+      memcpy(pixel->i, key, sizeof key);
+      for (int k = 0; k < 2; k++) {
+        pixel->p[k] = op->elastic.alpha[k];
+        pixel->p[2 + k] = op->elastic.sigma[k];
+      }
+      pixel->p[4] = op->elastic.filled;
+      pixel->p[5] = op->elastic.version;
+      return;
+    }
     case HRN_OP_ROTATION:
       hrn_rotation_map(hrn_draw_between(draws, op->rotation.degrees[0], op->rotation.degrees[1]),
                        op->rotation.has_centre ? op->rotation.centre : NULL, op->rotation.expand,
@@ -162,6 +173,9 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
       break;
     case HRN_OP_GAUSSIAN_NOISE:
       kind = HRN_PIXEL_NOISE;
+      break;
+    case HRN_OP_ELASTIC:
+      kind = HRN_PIXEL_ELASTIC;
       break;
     case HRN_OP_ROTATION:
     case HRN_OP_AFFINE:

@@ -109,6 +109,10 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
     case HRN_PIXEL_JPEG:
       if (hrn_recompress(context, op->i[0], image, &out, status) != HRN_OK) return status->code;
       break;
+    case HRN_PIXEL_ELASTIC:
+    case HRN_PIXEL_DISPLACED:
+      if (hrn_elastic(context, op, image, &out, status) != HRN_OK) return status->code;
+      break;
     case HRN_PIXEL_PERSPECTIVE:
       hrn_perspective(op, image, &out);
       break;

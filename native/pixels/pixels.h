@@ -50,6 +50,12 @@ enum hrn_pixel_kind {
   HRN_PIXEL_TENSOR_AFFINE, /* filter: HRN_NEAREST or HRN_BILINEAR; p = six coefficients, output to
                               input, both from the middle of the image on; i = 1: what is outside is
                               the fill, 0: it counts as 0 */
+  /* ElasticTransform; elastic.c. filter: HRN_NEAREST or HRN_BILINEAR; fill; p[4] = 1: what is
+   * outside is the fill, 0: it counts as 0; p[5] = torchvision's version, of whose fill it is. */
+  HRN_PIXEL_ELASTIC,   /* i = the key of its noise; p = alpha across and down, sigma across and down
+                        */
+  HRN_PIXEL_DISPLACED, /* i = halves of the address of displacements as hrn_displace makes them, low
+                          one first, and their width and height */
 };
 
 /* How a plan's affine op gives its map: with the size of the image still to come. */
@@ -147,6 +153,35 @@ void hrn_tensor_saturation(hrn_image *image, double factor);
 void hrn_tensor_autocontrast(hrn_image *image);
 void hrn_tensor_sharpness(const hrn_image *image, const hrn_image *out, double factor);
 void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
+
+/* ---- elastic.c ------------------------------------------------------------------------------ */
+#define HRN_MAX_BLUR 1023           /* the side of a kernel */
+#define HRN_MAX_ELASTIC_SIGMA 127.0 /* whose kernel has 1017 */
+
+/* The displacements of all pixels, across and down, as torchvision's functional.elastic takes them:
+ * in halves of the image's sides. `room` has hrn_displacement_room floats, of which the first
+ * 2 * width * height are filled. HRN_ARGUMENT where the image is too small for the blur. */
+size_t hrn_displacement_room(int32_t width, int32_t height);
+int hrn_displace(const hrn_pixel_op *op, int32_t width, int32_t height, float *room,
+                 hrn_status *status);
+/* The same number for one pixel, which lies inside. */
+int hrn_displacement_at(const hrn_pixel_op *op, int32_t width, int32_t height, int32_t x, int32_t y,
+                        float displacement[2], hrn_status *status);
+/* Of either kind; NULL with an error in status. In HRN_SCRATCH_FIELD, or as they were given. */
+const float *hrn_displacements(hrn_context *context, const hrn_pixel_op *op, int32_t width,
+                               int32_t height, hrn_status *status);
+int hrn_elastic(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+                const hrn_image *out, hrn_status *status);
+
+/* tensorops.c: where a pixel stands in torch's grid of an image that is not moved, from -1 to 1. */
+float hrn_identity(int32_t at, int32_t length);
+
+/* Which place of an image a pixel of it is moved to, counted in pixels from the middle of
+ * the first one; and all pixels of an image. */
+void hrn_displaced_place(const float displacement[2], int32_t x, int32_t y, int32_t width,
+                         int32_t height, float place[2]);
+void hrn_tensor_displace(const hrn_pixel_op *op, const float *field, const hrn_image *image,
+                         const hrn_image *out);
 
 /* ---- user.c: a function of the program's own ------------------------------------------------ */
 void hrn_user_draw(const uint64_t words[4], uint64_t sample, hrn_pixel_op *pixel);

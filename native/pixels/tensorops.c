@@ -125,7 +125,8 @@ typedef struct sampler {
   const hrn_image *image;
   int32_t filter;
   float fill[3];
-  int filled; /* else what is outside counts as 0 */
+  int filled;  /* else what is outside counts as 0 */
+  int version; /* of torchvision, of whose operations there are two orders */
 } sampler;
 
 /* To the nearest whole number, half to even, of what lies below 2^22. */
@@ -168,6 +169,9 @@ static void sample(const sampler *s, float x, float y, uint8_t out[4]) {
     float value = sums[c];
     if (s->filled && s->filter == HRN_NEAREST) {
       value = inside < 0.5f ? s->fill[c] : value;
+    } else if (s->filled && s->version == 2) {
+      const float beyond = value - s->fill[c], share = beyond * inside;
+      value = share + s->fill[c];
     } else if (s->filled) {
       const float of_image = value * inside, of_fill = outside * s->fill[c];
       value = of_image + of_fill;
@@ -181,7 +185,8 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
   const sampler s = {image,
                      op->filter,
                      {(float)op->fill[0], (float)op->fill[1], (float)op->fill[2]},
-                     op->i[0] != 0};
+                     op->i[0] != 0,
+                     1};
   const float half[2] = {0.5f * (float)image->width, 0.5f * (float)image->height};
   float grid[2][3];
   for (int axis = 0; axis < 2; axis++) {
@@ -202,6 +207,41 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
         const float sum = second + grid[axis][2];
         place[axis] = multiplied_and_added(sum + 1, half[axis], -0.5f);
       }
+      sample(&s, place[0], place[1], pixel);
+    }
+  }
+}
+
+/* torch.linspace((1 - length) / length, (length - 1) / length, length)[at]: from both ends. */
+float hrn_identity(int32_t at, int32_t length) {
+  const float start = (float)((1.0 - length) / length), end = (float)((length - 1.0) / length);
+  if (length == 1) return start;
+  const float step = (end - start) / (float)(length - 1);
+  return at < length / 2 ? multiplied_and_added(step, (float)at, start)
+                         : multiplied_and_added(-step, (float)(length - 1 - at), end);
+}
+
+void hrn_displaced_place(const float displacement[2], int32_t x, int32_t y, int32_t width,
+                         int32_t height, float place[2]) {
+  const int32_t at[2] = {x, y}, length[2] = {width, height};
+  for (int axis = 0; axis < 2; axis++) {
+    const float moved = hrn_identity(at[axis], length[axis]) + displacement[axis];
+    place[axis] = multiplied_and_added(moved + 1, (float)length[axis] / 2, -0.5f);
+  }
+}
+
+void hrn_tensor_displace(const hrn_pixel_op *op, const float *field, const hrn_image *image,
+                         const hrn_image *out) {
+  const sampler s = {image,
+                     op->filter,
+                     {(float)op->fill[0], (float)op->fill[1], (float)op->fill[2]},
+                     op->p[4] != 0,
+                     (int)op->p[5]};
+  for (int32_t y = 0; y < out->height; y++) {
+    uint8_t *pixel = row_of(out, y);
+    for (int32_t x = 0; x < out->width; x++, pixel += 4, field += 2) {
+      float place[2];
+      hrn_displaced_place(field, x, y, image->width, image->height, place);
       sample(&s, place[0], place[1], pixel);
     }
   }

@@ -47,6 +47,8 @@ from headrace._images.pixels import room_for
 from headrace._images.warps import (
     affine,
     affine_map,
+    elastic,
+    elastic_displacement,
     perspective,
     perspective_map,
     rotate,
@@ -67,6 +69,8 @@ __all__ = [
     "center_crop",
     "crop",
     "decode",
+    "elastic",
+    "elastic_displacement",
     "equalize",
     "erase",
     "five_crop",

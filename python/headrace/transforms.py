@@ -58,7 +58,12 @@ from headrace._transforms.policies import (
 )
 from headrace._transforms.schedule import Schedule
 from headrace._transforms.sizes import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
-from headrace._transforms.warps import RandomAffine, RandomPerspective, RandomRotation
+from headrace._transforms.warps import (
+    ElasticTransform,
+    RandomAffine,
+    RandomPerspective,
+    RandomRotation,
+)
 
 __all__ = [
     "JPEG",
@@ -70,6 +75,7 @@ __all__ = [
     "ColorJitter",
     "CutMix",
     "Cutout",
+    "ElasticTransform",
     "FiveCrop",
     "GaussianBlur",
     "GaussianNoise",

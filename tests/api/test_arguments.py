@@ -440,6 +440,13 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "center_crop": {"output_size": 8},
     "crop": {"top": 1, "left": 1, "height": 4, "width": 4},
     "decode": {"limits": None, "mode": "exact"},
+    "elastic": {
+        "displacement": np.zeros((1, *IMAGE.shape[:2], 2)),
+        "interpolation": "bilinear",
+        "fill": None,
+        "version": 2,
+    },
+    "elastic_displacement": {"alpha": 9.0, "sigma": 1.0, "key": [1, 2, 3, 4]},
     "equalize": {},
     "erase": {"i": 1, "j": 2, "h": 4, "w": 5, "v": [1, 2, 3], "inplace": False},
     "five_crop": {"size": 8},
@@ -547,6 +554,8 @@ ALSO_WRONG: dict[str, list[Any]] = {
     "radius": [-1, 1001, None],
     "mean": [-11, None, [1]],
     "clip": [2, None, [True]],
+    "displacement": [None, 1, np.zeros((1, 2, 2, 2))],
+    "alpha": [None, 1e7, [1, 2, 3]],
     "key": [7, [1, 2, 3], [1, 2, 3, 2**32], [1, 2, 3, 4.5]],
     "add": [-1, 256, 1.5, None],
     "thresh": [-1, 257, 1.5, None],
@@ -573,7 +582,8 @@ ALSO_WRONG: dict[str, list[Any]] = {
 def call(function: str, **changed: Any) -> Any:
     asked = getattr(hr.functional, function)
     first = next(iter(inspect.signature(asked).parameters))
-    value = {"img": IMAGE, "data": jpeg(16, 16), "label": hr.transforms.Boxes()}[first]
+    value = {"img": IMAGE, "data": jpeg(16, 16), "label": hr.transforms.Boxes()}
+    value = (value | {"size": (20, 30)})[first]
     return asked(**{first: value, **FUNCTIONS[function], **changed})
 
 

@@ -112,6 +112,7 @@ ELSEWHERE = {
     "jpeg": "test_pixel_ops.py",
     "permute_channels": "test_recipe_parity.py",
     "gaussian_noise": "test_noise.py",
+    "elastic": "test_elastic.py",
     "gaussian_blur": "test_pixel_ops.py",
     "erase": "test_erasing.py",
 }

@@ -109,6 +109,20 @@ def test_v2s_noise_becomes_headraces_where_it_has_bytes() -> None:
             hr.from_torchvision(pipeline)
 
 
+@pytest.mark.parametrize("module", [v1, v2])
+def test_elastic_transforms_become_headraces_on_pil_images_and_on_bytes(module: Any) -> None:
+    theirs = module.ElasticTransform(
+        [40.0, 3.0], 2.0, module.InterpolationMode.NEAREST, fill=[7, 8, 9]
+    )
+    version = 1 if module is v1 else 2
+    ours = t.ElasticTransform((40, 3), (2, 2), "nearest", (7, 8, 9), version=version)
+    for pipeline in (theirs, module.Compose([module.PILToTensor(), theirs])):
+        (found,) = hr.from_torchvision(pipeline)
+        assert found.to_dict() == ours.to_dict()
+    (found,) = hr.from_torchvision(module.RandomApply([module.ElasticTransform()]))
+    assert found.transforms[0].to_dict()["alpha"] == [50.0, 50.0]
+
+
 def test_v2s_photometric_distortion_becomes_headraces() -> None:
     for theirs, ours in (
         (v2.RandomPhotometricDistort(), t.RandomPhotometricDistort()),
@@ -189,7 +203,13 @@ def test_what_leaves_the_size_to_chance_is_translated(theirs: Any, ours: Any) ->
     [
         (v1.Compose([v1.ToTensor(), v1.GaussianBlur(5)]), "it works on a tensor"),
         (v1.GaussianBlur(1025), "kernel_size=1025"),
-        (v1.RandomApply([v2.ElasticTransform()]), "ElasticTransform in it"),
+        (
+            v1.RandomApply([v2.LinearTransformation(torch.eye(3), torch.ones(3))]),
+            "LinearTransformation in it",
+        ),
+        (v2.ElasticTransform(interpolation="bicubic"), "interpolation="),
+        (v2.ElasticTransform(sigma=128.0), "sigma="),
+        (v1.Compose([v1.ToTensor(), v1.ElasticTransform()]), "here it has no bytes"),
         (v1.RandomApply([v1.Grayscale(1)]), "num_output_channels=3"),
         (v2.RandomRotation(9, expand=True, center=(1, 2)), "leaves the centre out"),
         (v2.RandomShortestSize(list(range(1, 14))), "min_size="),
@@ -325,7 +345,7 @@ def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_he
         (v2.TenCrop(16), "tuple of images.*for Loader"),
         (v2.MixUp(num_classes=3), "takes batches.*collate_fn"),
         (v2.CutMix(num_classes=3), "takes batches.*collate_fn"),
-        (v2.ElasticTransform(), "Headrace has no such transform"),
+        (v2.LinearTransformation(torch.eye(3), torch.ones(3)), "Headrace has no such transform"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace._engine import _lib, abi, arguments
+from headrace._images.warps import elastic_displacement
 from headrace._transforms.multiview import Views
 
 if TYPE_CHECKING:
@@ -57,7 +58,15 @@ def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str
         return text, text
 
     answer = _lib.decode(encoded.ctypes.data, encoded.size, config, room)
-    return [(step["function"], step["arguments"]) for step in json.loads(answer.raw)]
+    return [_told(step["function"], step["arguments"]) for step in json.loads(answer.raw)]
+
+
+def _told(function: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A step as its function takes it: displacements whole, of which the engine tells the key."""
+    if function != "elastic":
+        return function, given
+    drawn = {name: given.pop(name) for name in ("size", "alpha", "sigma", "key")}
+    return function, {"displacement": elastic_displacement(**drawn), **given}
 
 
 def draw_key(**parts: int) -> dict[str, int]:

@@ -32,7 +32,7 @@ def run(img: Pixels, name: str, **given: Any) -> Pixels:
         config = {"transform": [{"name": name, **step}]}
         return _lib.decode(encoded, len(encoded), config, room_for)
     except ArgumentError as failure:
-        raise type(failure)(_here(failure.reason, name, given)) from None
+        raise type(failure)(in_its_words(failure.reason, name, given)) from None
 
 
 def of(image: Any) -> Pixels:
@@ -67,7 +67,7 @@ _ENGINES = {
 }
 
 
-def _here(reason: str, name: str, given: Mapping[str, Any]) -> str:
+def in_its_words(reason: str, name: str, given: Mapping[str, Any]) -> str:
     """The engine's sentence without its place in a list that the caller has not made."""
     said = reason.removeprefix(f"transform 0 ({name}): ")
     for argument in given:

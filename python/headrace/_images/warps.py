@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace._engine import arguments
-from headrace._images.pixels import run
+from headrace._engine import _lib, abi, arguments
+from headrace._images.pixels import in_its_words, of, run
+from headrace._transforms.base import plain
+from headrace.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from headrace._images.pixels import Fill, Pixels
 
 
@@ -143,6 +147,78 @@ def affine_map(
     """
     given = {"coefficients": coefficients, "interpolation": interpolation, "size": size}
     return run(img, "AffineMap", fill=0 if fill is None else fill, **given)
+
+
+def elastic(
+    img: Pixels,
+    displacement: Any,
+    interpolation: Any = "bilinear",
+    fill: Fill = None,
+    *,
+    version: int = 2,
+) -> Pixels:
+    """Each pixel from a place beside its own, as torchvision's ``elastic`` of the same arguments.
+
+    Args:
+        img: uint8 array of shape (height, width, 3).
+        displacement: float32 of shape (1, height, width, 2): how far each pixel looks across and
+            down, where the image reaches from -1 to 1. Of ``elastic_displacement``, or a tensor.
+        interpolation: "nearest" or "bilinear".
+        fill: value of what comes from outside; None: it counts as 0.
+        version: 1 rounds a blend with the fill as ``torchvision.transforms.functional``, 2 as
+            ``torchvision.transforms.v2.functional``.
+    """
+    image = of(img)
+    try:
+        field = np.ascontiguousarray(displacement, np.float32)
+    except (TypeError, ValueError, RuntimeError):  # ragged; or a tensor that NumPy cannot have
+        field = np.empty(0, np.float32)
+    wanted = (1, *image.shape[:2], 2)
+    if field.shape != wanted:
+        found = f"displacement: an array of shape {field.shape}"
+        raise ArgumentError(f"{found}; must be numbers of shape {wanted}")
+    given = {"interpolation": interpolation, "fill": fill, "version": version}
+    return run(
+        image, "Displace", displacement=field.ctypes.data, size=list(image.shape[:2]), **given
+    )
+
+
+def elastic_displacement(
+    size: Sequence[int],
+    alpha: float | Sequence[float] = 50.0,
+    sigma: float | Sequence[float] = 5.0,
+    key: Sequence[int] = (0, 0, 0, 0),
+) -> NDArray[np.float32]:
+    """The displacements that ``headrace.transforms.ElasticTransform`` draws for a key.
+
+    Args:
+        size: height and width of the image.
+        alpha, sigma: as ElasticTransform's.
+        key: of the noise, four numbers of 32 bits.
+
+    Returns:
+        float32 of shape (1, height, width, 2), which ``elastic`` and torchvision's take.
+
+    Raises:
+        ArgumentError: an argument is out of range, or the image too small for the blur.
+    """
+    height, width = arguments.height_and_width("size", size)
+    step = {"name": "Elastic", "alpha": plain("alpha", alpha), "sigma": plain("sigma", sigma)}
+    config = {
+        "transform": [{**step, "key": plain("key", key)}],
+        "displacement": True,
+        "size": [height, width],
+    }
+
+    def room(found: abi.Image) -> tuple[Any, Any]:
+        made = np.empty((1, height, width, 2), np.float32)
+        return made, made.ctypes.data
+
+    try:
+        made: NDArray[np.float32] = _lib.decode(b"", 0, config, room)
+    except ArgumentError as failure:
+        raise type(failure)(in_its_words(failure.reason, "Elastic", step)) from None
+    return made
 
 
 def tensor_affine(

@@ -74,6 +74,38 @@ class RandomAffine(Transform):
 
 
 @dataclass(frozen=True)
+class ElasticTransform(Transform):
+    """Moves each pixel by random displacements, which are alike for neighbours.
+
+    Uniform noise is blurred by ``sigma`` and scaled by ``alpha``. torchvision does the same to
+    a PIL image and to its tensor of bytes. The noise is drawn as all else is, and blurred
+    within rounding of torch's; for the displacements that were drawn
+    (``headrace.functional.replay``) the pixels are torchvision's.
+
+    Takes an image of any size, each side more than four times the larger ``sigma``, gives the
+    same size.
+
+    Args:
+        alpha: how far pixels move: the noise, -1 to 1 before it is blurred, times so many
+            pixels; or across and down.
+        sigma: standard deviation of the blur in pixels, 0 (none) to 127; or across and down.
+        interpolation: "nearest" or "bilinear".
+        fill: value of what comes from outside the image, 0 to 255; one number or (red, green,
+            blue); None: it counts as 0.
+        version: whose rounding a fill is blended with: 1, torchvision.transforms, or 2,
+            torchvision.transforms.v2.
+
+    Source: ``torchvision.transforms.ElasticTransform`` on PIL images.
+    """
+
+    alpha: float | Sequence[float] = 50.0
+    sigma: float | Sequence[float] = 5.0
+    interpolation: Any = "bilinear"
+    fill: int | Sequence[int] | None = 0
+    version: int = 2
+
+
+@dataclass(frozen=True)
 class RandomPerspective(Transform):
     """Moves the four corners inwards at random with probability ``p``.
 

@@ -1,10 +1,11 @@
 """torchvision's augmentations, v1 and v2, as ``headrace.transforms``: the half of translation.py
 that reads them by the table, and groups and erasings.
 
-All but RandomErasing are translated where the image is still a PIL image, for there torchvision
-gives the bytes that the engine gives. GaussianBlur's differ by one in a few of ten million, v2's in
-a hundred: torchvision blurs PIL images as tensors, and its own bytes depend as much on the CPU.
-AugMix's, which are v1's, differ from v2's by one now and then, and chains may enlarge that.
+All but RandomErasing, GaussianNoise and ElasticTransform are translated where the image is still a
+PIL image, for there torchvision gives the bytes that the engine gives. GaussianBlur's differ by one
+in a few of ten million, v2's in a hundred: torchvision blurs PIL images as tensors, and its own
+bytes depend as much on the CPU. AugMix's, which are v1's, differ from v2's by one now and then, and
+chains may enlarge that.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Augmentations:
         if stage == "uint8 tensor" and self._stage != "uint8":
             where = "a PIL image, which it refuses" if self._stage == "PIL" else "no bytes"
             return f"here it has {where}; behind ToImage and in front of ToDtype it has bytes"
+        if stage == "PIL image or uint8 tensor" and self._stage not in ("PIL", "uint8"):
+            return "here it has no bytes; in front of ToDtype or ToTensor it has"
         try:
             for key, kind in arguments.items():
                 if kind == "version":

@@ -189,6 +189,16 @@ TRANSLATED: dict[str, tuple[str, dict[str, str]]] = {
             "version": "version",
         },
     ),
+    "ElasticTransform": (
+        "PIL image or uint8 tensor",
+        {
+            "alpha": "elastic_alpha",
+            "sigma": "elastic_sigma",
+            "interpolation": "tensor_interpolation",
+            "fill": "tensor_fill",
+            "version": "version",
+        },
+    ),
     "RandomPerspective": (
         "PIL image",
         {

@@ -13,6 +13,7 @@ from headrace._translate.table import CHOICES
 # The engine's own limits: docs/limits.md, internal/transform/value.go.
 _LARGEST_KERNEL = 1023
 _MOST_SIZES = 12
+_LARGEST_ALPHA, _LARGEST_SIGMA = 1e6, 127
 
 
 def numbers(value: Any) -> tuple[float, ...]:
@@ -111,6 +112,21 @@ def _kernel(value: Any) -> tuple[int, ...]:
     return tuple(int(side) for side in value)
 
 
+def _elastic_alpha(value: Any) -> tuple[float, ...]:
+    both = bounds(value)
+    if len(both) != 2 or not all(abs(alpha) <= _LARGEST_ALPHA for alpha in both):
+        raise ValueError(value)
+    return both
+
+
+def _elastic_sigma(value: Any) -> tuple[float, ...]:
+    across, down = bounds(value)
+    blurs = min(across, down) > 0 and max(across, down) <= _LARGEST_SIGMA
+    if not (blurs or across == down == 0):
+        raise ValueError(value)
+    return across, down
+
+
 def _grey_channels(value: Any) -> int:
     if value != 3:
         raise ValueError(
@@ -133,6 +149,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("jitter", "hue_jitter", "factors", "turns"), bounds),
     **dict.fromkeys(("fill", "tensor_fill"), _fill),
     "bool": bool,
+    "elastic_alpha": _elastic_alpha,
+    "elastic_sigma": _elastic_sigma,
     "height_width": pair,
     "interval": _interval,
     "kernel": _kernel,

@@ -1,0 +1,72 @@
+package labels
+
+import (
+	"math"
+
+	"github.com/headrace/headrace/native"
+)
+
+// displace moves boxes and points by elastic displacements as torchvision's elastic_bounding_boxes and
+// elastic_keypoints do (0.29): against the displacement of the pixel that a corner or point lies in, for
+// images look up where their pixels come from. Of a rotated box its middle moves.
+func (r *Rule) displace(values []float32, s *native.Step, c canvas) error {
+	var failed error
+	at := func(x, y float32) (float32, float32) {
+		column, row := pixelOf(x, s.Width), pixelOf(y, s.Height)
+		d, err := s.DisplacementAt(column, row)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		return movedTo(d[0], column, s.Width), movedTo(d[1], row, s.Height)
+	}
+	if r.rotated() {
+		for width := r.Width(); len(values) >= width; values = values[width:] {
+			r.displaceRotated(values[:width], c, at)
+		}
+		return failed
+	}
+	r.each(values, nil, func(b box) box {
+		b = r.Format.corners(b)
+		found := box{float32(math.Inf(1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Inf(-1))}
+		for _, corner := range [4][2]float32{{b[0], b[1]}, {b[2], b[1]}, {b[2], b[3]}, {b[0], b[3]}} {
+			x, y := at(ceil(corner[0]), ceil(corner[1]))
+			found = box{min(found[0], x), min(found[1], y), max(found[2], x), max(found[3], y)}
+		}
+		if r.Clamp {
+			found = XYXY.clamped(found, c)
+		}
+		return r.Format.of(found)
+	}, at)
+	return failed
+}
+
+func (r *Rule) displaceRotated(row []float32, c canvas, at func(x, y float32) (float32, float32)) {
+	var b [5]float32
+	if r.Format == CXCYWHR {
+		copy(b[:], row)
+	} else {
+		CXCYWHR.put(b[:], r.Format.quad(row))
+	}
+	b[0], b[1] = at(ceil(b[0]), ceil(b[1]))
+	if r.Clamp {
+		CXCYWHR.put(b[:], clampedQuad(CXCYWHR.quad(b[:]), c))
+	}
+	if r.Format == CXCYWHR {
+		copy(row, b[:])
+	} else {
+		r.Format.put(row, CXCYWHR.quad(b[:]))
+	}
+}
+
+// movedTo is where a pixel's place goes, which torch counts from -1 to 1: what it does, in its order.
+func movedTo(displacement float32, at, length int32) float32 {
+	moved := native.IdentityGrid(at, length) - displacement + 1
+	return float32(moved*float32(0.5*float32(length))) - 0.5
+}
+
+func ceil(n float32) float32 { return float32(math.Ceil(float64(n))) }
+
+// pixelOf is the pixel at a place of one axis, of places outside the one at the edge.
+func pixelOf(at float32, length int32) int32 {
+	return int32(min(max(at, 0), float32(length-1)))
+}

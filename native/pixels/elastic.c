@@ -1,0 +1,193 @@
+/* elastic.c: the displacements of torchvision's ElasticTransform: uniform noise for each pixel,
+ * blurred, and scaled; and what they make of an image.
+ *
+ * The noise is a function of a key and of the pixel's place, in floats of 24 bits as torch.rand has
+ * them. The blur goes down and then across, in single precision, which torch does at once: a
+ * displacement lies some units in its last place beside torch's. Each one is a function of its
+ * place alone, so labels ask for those under their corners, and get the numbers that the image was
+ * moved by.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "../core/philox.h"
+#include "kernels.h"
+#include "pixels.h"
+
+enum { VALUES = 8 }; /* from one block of four words */
+enum { AXES = 2 };   /* across and down */
+
+/* How the noise of one axis is blurred: `side` weights across and as many down; 0: not at all. */
+typedef struct smoothing {
+  int32_t side;
+  float weight[AXES][HRN_MAX_BLUR];
+} smoothing;
+
+/* torchvision's: the side follows from the axis's own sigma, the weights across from the first one
+ * and those down from the second, for the noise of both axes. */
+static void smoothing_of(const hrn_pixel_op *op, int axis, smoothing *found) {
+  const double *sigma = op->p + 2;
+  found->side = 0;
+  if (!(sigma[axis] > 0)) return;
+  found->side = (int32_t)(8 * sigma[axis] + 1) | 1;
+  const double half = (found->side - 1) / 2.0;
+  for (int k = 0; k < AXES; k++) {
+    double weight[HRN_MAX_BLUR], sum = 0;
+    for (int32_t n = 0; n < found->side; n++) {
+      const double distance = (n - half) / sigma[k];
+      sum += weight[n] = exp(-0.5 * distance * distance);
+    }
+    for (int32_t n = 0; n < found->side; n++) {
+      const float share = (float)(weight[n] / sum);
+      found->weight[k][n] = share < 0x1p-126f ? 0 : share; /* products of less are slow */
+    }
+  }
+}
+
+/* Words of row y and axis `axis`: a counter that no other row has. */
+static hrn_philox_block words_of(const hrn_pixel_op *op, int axis, int32_t y, int32_t number) {
+  uint64_t key[2];
+  memcpy(key, op->i, sizeof key);
+  const uint64_t counter[4] = {(uint64_t)number, (uint64_t)y, (uint64_t)axis, 0};
+  return hrn_philox(counter, key);
+}
+
+/* torch.rand() * 2 - 1, of half a word. */
+static float uniform_of(const hrn_philox_block *block, int32_t place) {
+  const uint64_t word = block->word[place / 2];
+  const uint32_t half = (uint32_t)(place % 2 ? word >> 32 : word);
+  return (float)(half >> 8) * 0x1p-24f * 2 - 1;
+}
+
+static void noise_row(const hrn_pixel_op *op, int axis, int32_t y, int32_t width, float *row) {
+  for (int32_t first = 0; first < width; first += VALUES) {
+    const hrn_philox_block block = words_of(op, axis, y, first / VALUES);
+    const int32_t end = width - first < VALUES ? width - first : VALUES;
+    for (int32_t n = 0; n < end; n++) row[first + n] = uniform_of(&block, n);
+  }
+}
+
+static float noise_at(const hrn_pixel_op *op, int axis, int32_t x, int32_t y) {
+  const hrn_philox_block block = words_of(op, axis, y, x / VALUES);
+  return uniform_of(&block, x % VALUES);
+}
+
+/* From pixels to a share of half the image's length, in which torch's grids count. */
+static float scaled(const hrn_pixel_op *op, int axis, float noise, int32_t length) {
+  return noise * (float)op->p[axis] / (float)length;
+}
+
+static int fits(const smoothing *s, int32_t width, int32_t height, hrn_status *status) {
+  const int32_t half = s->side / 2;
+  if (half < width && half < height) return 1;
+  hrn_fail(status, HRN_ARGUMENT, -1,
+           "a blur kernel of %dx%d pixels, of elastic displacements, needs an image of more than "
+           "%dx%d; this one has %dx%d",
+           s->side, s->side, half, half, width, height);
+  return 0;
+}
+
+int hrn_displacement_at(const hrn_pixel_op *op, int32_t width, int32_t height, int32_t x, int32_t y,
+                        float displacement[2], hrn_status *status) {
+  for (int axis = 0; axis < AXES; axis++) {
+    smoothing s;
+    smoothing_of(op, axis, &s);
+    if (!fits(&s, width, height, status)) return status->code;
+    float sum = s.side == 0 ? noise_at(op, axis, x, y) : 0;
+    for (int32_t i = 0; i < s.side; i++) {
+      const int32_t column = hrn_mirrored(x + i - s.side / 2, width);
+      float down = 0;
+      for (int32_t j = 0; j < s.side; j++) {
+        const int32_t row = hrn_mirrored(y + j - s.side / 2, height);
+        down += s.weight[1][j] * noise_at(op, axis, column, row);
+      }
+      sum += s.weight[0][i] * down;
+    }
+    displacement[axis] = scaled(op, axis, sum, axis == 0 ? width : height);
+  }
+  return HRN_OK;
+}
+
+/* The sum of rows by their weights, mirrored over both of its ends; `line` begins there. */
+static void sum_down(const float *noise, const smoothing *s, int32_t width, int32_t height,
+                     int32_t y, float *line) {
+  const int32_t half = s->side / 2;
+  float *first = line + half;
+  memset(first, 0, (size_t)width * sizeof *first);
+  for (int32_t j = 0; j < s->side; j++) {
+    const float *row = noise + (size_t)hrn_mirrored(y + j - half, height) * (size_t)width;
+    const float weight = s->weight[1][j];
+    for (int32_t x = 0; x < width; x++) first[x] += weight * row[x];
+  }
+  for (int32_t n = 1; n <= half; n++) {
+    first[-n] = first[n];
+    first[width - 1 + n] = first[width - 1 - n];
+  }
+}
+
+static void sum_across(const float *line, const smoothing *s, int32_t width, float *sums) {
+  memset(sums, 0, (size_t)width * sizeof *sums);
+  for (int32_t i = 0; i < s->side; i++) {
+    const float weight = s->weight[0][i];
+    for (int32_t x = 0; x < width; x++) sums[x] += weight * line[x + i];
+  }
+}
+
+size_t hrn_displacement_room(int32_t width, int32_t height) {
+  /* Sides of at most 2^24: no product here is beyond 2^52. */
+  const size_t pixels = (size_t)width * (size_t)height;
+  return 3 * pixels + 2 * (size_t)width + HRN_MAX_BLUR;
+}
+
+int hrn_displace(const hrn_pixel_op *op, int32_t width, int32_t height, float *room,
+                 hrn_status *status) {
+  float *noise = room + 2 * (size_t)width * (size_t)height;
+  float *sums = noise + (size_t)width * (size_t)height, *line = sums + width;
+  for (int axis = 0; axis < AXES; axis++) {
+    smoothing s;
+    smoothing_of(op, axis, &s);
+    if (!fits(&s, width, height, status)) return status->code;
+    for (int32_t y = 0; y < height; y++) {
+      noise_row(op, axis, y, width, noise + (size_t)y * (size_t)width);
+    }
+    for (int32_t y = 0; y < height; y++) {
+      const float *from = noise + (size_t)y * (size_t)width;
+      if (s.side > 0) {
+        sum_down(noise, &s, width, height, y, line);
+        sum_across(line, &s, width, sums);
+        from = sums;
+      }
+      float *to = room + 2 * (size_t)y * (size_t)width + axis;
+      for (int32_t x = 0; x < width; x++) {
+        to[2 * (size_t)x] = scaled(op, axis, from[x], axis == 0 ? width : height);
+      }
+    }
+  }
+  return HRN_OK;
+}
+
+const float *hrn_displacements(hrn_context *context, const hrn_pixel_op *op, int32_t width,
+                               int32_t height, hrn_status *status) {
+  if (op->kind == HRN_PIXEL_DISPLACED) {
+    if (op->i[2] != width || op->i[3] != height) {
+      hrn_fail(status, HRN_ARGUMENT, -1, "displacements of %dx%d pixels for an image of %dx%d",
+               op->i[2], op->i[3], width, height);
+      return NULL;
+    }
+    const float *given;
+    memcpy(&given, op->i, sizeof given);
+    return given;
+  }
+  float *room = hrn_scratch(context, HRN_SCRATCH_FIELD,
+                            hrn_displacement_room(width, height) * sizeof *room, status);
+  if (room == NULL || hrn_displace(op, width, height, room, status) != HRN_OK) return NULL;
+  return room;
+}
+
+int hrn_elastic(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+                const hrn_image *out, hrn_status *status) {
+  const float *field = hrn_displacements(context, op, image->width, image->height, status);
+  if (field == NULL) return status->code;
+  hrn_tensor_displace(op, field, image, out);
+  return HRN_OK;
+}
