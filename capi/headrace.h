@@ -100,7 +100,11 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * to image, "rows": images, "chunk": null, or what decodes to them, in which "offset" then counts:
  * {"offset": in the file, "stored": bytes there, "size": bytes once it is decoded, "codec": "gzip",
  * "zlib", "zstd", "lz4" (a length of four bytes and a block), "lz4 pieces" (HDF5's filter 32004),
- * "blosc" or "plain", "sum": "", or of four bytes behind it "crc32c" or "fletcher32"}}...],
+ * "blosc" or "plain", "sum": "", or of four bytes behind it "crc32c" or "fletcher32"}, or {"size",
+ * "codec": "fill", "fill": every byte}, for which nothing is stored; "tiles": null, or in place of
+ * a chunk those that hold parts of images: {"shape": of all images of the stretch by the axes in
+ * which they are stored, 2 to 4, "chunk": of each chunk, "chunks": [of which the last axis changes
+ * first, each as a chunk with its "file", "plain" without a sum too]}}...],
  * "source": optional, and given back by hr_dataset_info: {"format", "image", "label", "layout",
  * "shape", "dtype", "chunks", "codecs", "arrays"}}.
  * Memory is the program's own and readable at its address; it stays so until the dataset and all

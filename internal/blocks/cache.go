@@ -52,6 +52,10 @@ func NewCache(most int64) *Cache {
 // Copy fills to with the bytes of a block from byte from on. fetch reads the block as it is stored; what it
 // returns may be used again when Copy is back.
 func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error)) error {
+	if b.Codec == Fill {
+		paint(to, byte(b.Offset))
+		return nil
+	}
 	if !Known(b.Codec) || b.Size > MostBytes || b.Stored > MostBytes || from < 0 || from > int64(b.Size)-int64(len(to)) {
 		return fmt.Errorf("%d bytes at %d of a block of codec %d, %d bytes stored and %d decoded", len(to), from, b.Codec, b.Stored, b.Size)
 	}
@@ -68,7 +72,12 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	if from == 0 && len(to) == int(b.Size) { // nothing else is in it, so nobody else will ask for it soon
 		return c.whole(to, b, fetch)
 	}
-	e := c.take(b, fetch)
+	return c.copied(to, from, b, func() ([]byte, error) { return decoded(b, fetch) })
+}
+
+// copied fills to out of a block that is kept, or that make makes.
+func (c *Cache) copied(to []byte, from int64, b Block, make func() ([]byte, error)) error {
+	e := c.take(b, make)
 	if e.err == nil {
 		copy(to, e.data[from:])
 	}
@@ -102,7 +111,7 @@ func (c *Cache) Decoded() int64 {
 }
 
 // take returns a block with its bytes or its error, counted as in use.
-func (c *Cache) take(b Block, fetch func() ([]byte, error)) *entry {
+func (c *Cache) take(b Block, make func() ([]byte, error)) *entry {
 	c.mu.Lock()
 	for e := c.entries[b]; e != nil; e = c.entries[b] {
 		e.users++
@@ -129,7 +138,7 @@ func (c *Cache) take(b Block, fetch func() ([]byte, error)) *entry {
 	c.used += size
 	c.mu.Unlock()
 
-	// A panic of fetch goes on to the caller, who has no entry then; others must not wait for it.
+	// A panic of make goes on to the caller, who has no entry then; others must not wait for it.
 	err := errors.New("reading the block ended in a panic")
 	var data []byte
 	returned := false
@@ -146,7 +155,7 @@ func (c *Cache) take(b Block, fetch func() ([]byte, error)) *entry {
 		}
 		c.changed.Broadcast()
 	}()
-	data, err = decoded(b, fetch)
+	data, err = make()
 	returned = true
 	return e
 }

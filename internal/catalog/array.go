@@ -60,6 +60,8 @@ type Stretch struct {
 
 	// Of a chunk that is compressed: Offset is in what the chunk decodes to.
 	Chunk *ChunkConfig `json:"chunk"`
+	// Of images that lie in pieces of several chunks: Offset is in what these decode to together.
+	Tiles *TilesConfig `json:"tiles"`
 }
 
 // Pixels is one image of an array: value c of pixel (y, x) is at Origin + y*Row + x*Pixel + c*Channel
@@ -190,7 +192,7 @@ func (a *arrays) open(files []pathjson.Text) (root string, sizes []int64, err er
 
 // place takes the stretches, each of which has to lie inside of its file.
 func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
-	rows := int64(0)
+	rows, tiles := int64(0), 0
 	for i, s := range c.Stretches {
 		if s.File < 0 || s.File >= int64(len(sizes)) {
 			return NewError(fault.KindArgument, "", "array: stretch %d is of file %d of %d", i, s.File, len(sizes))
@@ -198,11 +200,20 @@ func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 		file := ""
 		if c.Memory == nil {
 			file = string(c.Files[s.File])
-			a.shards[s.File].Rows += max(s.Rows, 0)
 		}
 		size, what := sizes[s.File], "the array ends before its last image does"
-		if s.Chunk != nil {
-			if err := s.Chunk.check(file, size); err != nil {
+		switch {
+		case s.Tiles != nil:
+			if tiles += len(s.Tiles.Chunks); s.Chunk != nil || c.Memory != nil || tiles > mostStretches {
+				return NewError(fault.KindArgument, file, "array: stretch %d has tiles and a chunk, lies in memory, or there are more than %d tiles", i, mostStretches)
+			}
+			if err := s.Tiles.check(c.Files, sizes); err != nil {
+				return err
+			}
+			s.File = int64(s.Tiles.named.Container)
+			size, what = s.Tiles.tiles.Size(), "the array's tiles end before its last image does"
+		case s.Chunk != nil:
+			if err := s.Chunk.check(file, size, false); err != nil {
 				return err
 			}
 			size, what = s.Chunk.Size, "the array's chunk ends before its last image does"
@@ -223,6 +234,9 @@ func (a *arrays) place(c *ArrayConfig, sizes []int64) error {
 		}
 		s.Offset = begin
 		rows += s.Rows
+		if c.Memory == nil {
+			a.shards[s.File].Rows += s.Rows
+		}
 		a.stretches, a.ends = append(a.stretches, s), append(a.ends, rows)
 	}
 	return nil
@@ -262,7 +276,10 @@ func (a *arrays) sample(i int64) Sample {
 	if a.memory == nil {
 		s.Shard = uint32(stretch.File)
 	}
-	if stretch.Chunk != nil {
+	switch {
+	case stretch.Tiles != nil:
+		s.Shard, s.Offset, s.Block = stretch.Tiles.place(offset)
+	case stretch.Chunk != nil:
 		s.Offset, s.Block = stretch.Chunk.Offset, stretch.Chunk.place(offset)
 	}
 	if a.labels != nil {

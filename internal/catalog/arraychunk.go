@@ -12,8 +12,10 @@ type ChunkConfig struct {
 	Offset int64  `json:"offset"` // in the file
 	Stored int64  `json:"stored"` // bytes there
 	Size   int64  `json:"size"`   // bytes once it is decoded
-	Codec  string `json:"codec"`  // "gzip", "zlib", "zstd", "lz4", "lz4 pieces", "blosc" or "plain"
+	Codec  string `json:"codec"`  // "gzip", "zlib", "zstd", "lz4", "lz4 pieces", "blosc", "plain" or "fill"
 	Sum    string `json:"sum"`    // of four bytes behind it: "crc32c", "fletcher32", "" for none
+	Fill   uint8  `json:"fill"`   // of "fill": every byte, where nothing is stored
+	File   int64  `json:"file"`   // of a tile: its number among the array's
 
 	codec uint8
 }
@@ -24,11 +26,18 @@ var (
 	chunkSums = map[string]uint8{"": 0, "crc32c": blocks.CRC32C, "fletcher32": blocks.Fletcher32}
 )
 
-// check sees that a chunk lies inside of its file and is within the limit for blocks.
-func (c *ChunkConfig) check(file string, size int64) error {
+// check sees that a chunk lies inside of its file and is within the limit for blocks. A tile may be as it was.
+func (c *ChunkConfig) check(file string, size int64, tile bool) error {
 	codec, known := chunkCodecs[c.Codec]
 	sum, summed := chunkSums[c.Sum]
-	if c.codec = codec | sum; !known || !summed || !blocks.Known(c.codec) {
+	if c.Codec == "fill" {
+		c.codec, c.Offset, c.Stored, c.Sum = blocks.Fill, int64(c.Fill), 0, ""
+		if c.Size < 1 || c.Size > blocks.MostBytes {
+			return NewError(fault.KindLimit, file, "%s", fault.Differs("a chunk of the array is too large", fmt.Sprintf("at most %d bytes", int64(blocks.MostBytes)), c.Size))
+		}
+		return nil
+	}
+	if c.codec = codec | sum; !known || !summed || !blocks.Known(c.codec) && !(tile && c.codec == blocks.Plain) {
 		return NewError(fault.KindArgument, file, "array: a chunk of codec %q with the sum %q", c.Codec, c.Sum)
 	}
 	switch {
@@ -51,6 +60,9 @@ func (c *ChunkConfig) place(inner int64) BlockPlace {
 
 func (s *Stretch) String() string {
 	text := fmt.Sprintf("%d %d %d %d", s.File, s.Offset, s.Stride, s.Rows)
+	if s.Tiles != nil {
+		text += s.Tiles.String()
+	}
 	if s.Chunk != nil {
 		text += fmt.Sprintf(" %d %d %d %d", s.Chunk.Offset, s.Chunk.Stored, s.Chunk.Size, s.Chunk.codec)
 	}
@@ -58,11 +70,14 @@ func (s *Stretch) String() string {
 }
 
 // Chunks are the compressed chunks of an array, their bytes once they are decoded, and their images;
-// all 0 where there are none.
+// all 0 where there are none. Tiles that make one block together count as one.
 func (d *Dataset) Chunks() (count, bytes, rows int64) {
 	if d.arrays != nil {
 		for i := range d.arrays.stretches {
-			if s := &d.arrays.stretches[i]; s.Chunk != nil {
+			switch s := &d.arrays.stretches[i]; {
+			case s.Tiles != nil:
+				count, bytes, rows = count+1, bytes+s.Tiles.tiles.Size(), rows+s.Rows
+			case s.Chunk != nil && s.Chunk.codec != blocks.Fill:
 				count, bytes, rows = count+1, bytes+s.Chunk.Size, rows+s.Rows
 			}
 		}

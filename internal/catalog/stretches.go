@@ -1,6 +1,9 @@
 package catalog
 
-import "github.com/headrace/headrace/internal/blocks"
+import (
+	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/headroom"
+)
 
 // Stretches are the parts of a dataset that are read as wholes because they are compressed as such.
 type Stretches struct {
@@ -30,6 +33,9 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 	if !d.inBlocks() {
 		return nil, nil
 	}
+	if short := headroom.Memory(4 * d.rows); short != nil { // at most mostRows
+		return nil, short
+	}
 	s := &Stretches{Of: make([]uint32, d.rows)}
 	numbers := make(map[blocks.Block]uint32)
 	last, inLast := blocks.Block{}, 0 // the block of the sample before, and how many samples its stretch has up to here
@@ -39,7 +45,7 @@ func (d *Dataset) Stretches() (*Stretches, error) {
 			return nil, err
 		}
 		block := sample.InBlock()
-		if block.Codec == blocks.None {
+		if block.Codec == blocks.None || block.Codec == blocks.Fill {
 			block = blocks.Block{}
 		}
 		number := uint32(len(s.Bytes))

@@ -93,8 +93,10 @@ type extent struct {
 	framed         bool           // frame is a record around it that has a checksum
 	sample         catalog.Sample // of one in a block, that block; offset is the block's
 	pixels         *catalog.Pixels
-	memory         unsafe.Pointer // where it lies, if not in a file
-	away           *tape.Tape     // the container, if that lies in a store
+	memory         unsafe.Pointer                                     // where it lies, if not in a file
+	tiles          *blocks.Tiles                                      // the chunks of arrays that it is assembled of
+	file           func(tile blocks.Block) (path string, bytes int64) // of one of them
+	away           *tape.Tape                                         // the container, if that lies in a store
 }
 
 // containers are the samples of a dataset in containers as a source.
@@ -160,6 +162,14 @@ func (c *containers) next(it *item) (bool, error) {
 		it.inside.away = c.tape(s.Shard)
 	}
 	it.inside.sample = s
+	if s.Block.Codec == blocks.Tiled {
+		var first uint32
+		it.inside.tiles, first = c.dataset.Tiles(i)
+		it.inside.file = func(tile blocks.Block) (string, int64) {
+			n := int(first + tile.Container)
+			return c.dataset.ShardPath(n), c.dataset.Shards()[n].Size
+		}
+	}
 	it.inside.frame, it.inside.framed = c.dataset.Frame(i)
 	if it.path, err = c.dataset.Path(i); err != nil {
 		return false, err
@@ -306,7 +316,12 @@ func (in *inspector) takePixels(r *record, data []byte) error {
 // readBlock loads a sample out of the block that it lies in.
 func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait func(int64)) ([]byte, error) {
 	wait(r.length)
-	data, err := blockSample(in.blocks, f, &r.inside.sample, buffer)
+	data, err := buffer, error(nil)
+	if r.inside.tiles != nil {
+		data, err = in.tiledSample(r, buffer)
+	} else {
+		data, err = blockSample(in.blocks, f, &r.inside.sample, buffer)
+	}
 	if err != nil {
 		if away := (*catalog.Error)(nil); r.inside.away != nil && errors.As(err, &away) {
 			return buffer, awayError(r, err)
@@ -332,16 +347,46 @@ func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait fun
 
 // blockSample is the bytes of a sample that lies in a block of an open container, in buffer where they fit.
 func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer []byte) ([]byte, error) {
-	if int64(cap(buffer)) < s.Length {
-		if short := headroom.Memory(s.Length + s.Length/4); short != nil {
-			return nil, short
-		}
-		buffer = make([]byte, s.Length, s.Length+s.Length/4)
+	data, err := roomFor(s.Length, buffer)
+	if err != nil {
+		return nil, err
 	}
-	data := buffer[:s.Length]
 	return data, cache.Copy(data, int64(s.Block.Inner), s.InBlock(), func() ([]byte, error) {
 		stored := make([]byte, s.Block.Stored)
 		_, err := f.ReadAt(stored, s.Offset)
+		return stored, err
+	})
+}
+
+// roomFor is so many bytes of buffer, or of a larger one.
+func roomFor(length int64, buffer []byte) ([]byte, error) {
+	if int64(cap(buffer)) >= length {
+		return buffer[:length], nil
+	}
+	if short := headroom.Memory(length + length/4); short != nil {
+		return nil, short
+	}
+	return make([]byte, length, length+length/4), nil
+}
+
+// tiledSample is the bytes of a sample of an array that is assembled of chunks, which may lie in several files.
+func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
+	s := &r.inside.sample
+	data, err := roomFor(s.Length, buffer)
+	if err != nil {
+		return nil, err
+	}
+	var stored []byte
+	return data, in.blocks.CopyTiled(data, int64(s.Block.Inner), s.InBlock(), r.inside.tiles, func(tile blocks.Block) ([]byte, error) {
+		path, size := r.inside.file(tile)
+		f, err := in.opened(r, path, size)
+		if err != nil {
+			return nil, err
+		}
+		if stored, err = roomFor(int64(tile.Stored), stored); err != nil {
+			return nil, err
+		}
+		_, err = f.ReadAt(stored, tile.Offset)
 		return stored, err
 	})
 }
@@ -351,20 +396,25 @@ func (in *inspector) container(r *record) (io.ReaderAt, error) {
 	if r.inside.away != nil {
 		return r.inside.away, nil
 	}
-	if in.file != nil && in.file.Name() == r.path {
+	return in.opened(r, r.path, r.inside.size)
+}
+
+// opened is a file of so many bytes, for a record.
+func (in *inspector) opened(r *record, path string, size int64) (io.ReaderAt, error) {
+	if in.file != nil && in.file.Name() == path {
 		return in.file, nil
 	}
 	if in.file != nil {
 		in.file.Close()
 		in.file = nil
 	}
-	f, err := mmap.OpenRegular(r.path)
+	f, err := mmap.OpenRegular(path)
 	if err != nil {
 		return nil, recordError(r, fault.KindIO, "cannot open the container", err)
 	}
 	info, err := f.Stat()
-	if err == nil && info.Size() != r.inside.size {
-		err = fmt.Errorf("it had %d bytes, now %d", r.inside.size, info.Size())
+	if err == nil && info.Size() != size {
+		err = fmt.Errorf("it had %d bytes, now %d", size, info.Size())
 	}
 	if err != nil {
 		f.Close()

@@ -238,15 +238,32 @@ func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer) (mmap.View, err
 func (s *Store) copyBlock(room []byte, sample catalog.Sample) error {
 	var stored mmap.Buffer
 	defer stored.Free()
-	err := s.blocks.Copy(room, int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
-		block, err := s.readStretch(sample, sample.Stored(), &stored)
-		return block.Bytes(), err
-	})
+	var err error
+	if sample.Block.Codec == blocks.Tiled {
+		err = s.copyTiled(room, sample, &stored)
+	} else {
+		err = s.blocks.Copy(room, int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
+			block, err := s.readStretch(sample, sample.Stored(), &stored)
+			return block.Bytes(), err
+		})
+	}
 	var malformed *blocks.MalformedError
 	if errors.As(err, &malformed) {
 		return s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)
 	}
 	return err
+}
+
+// copyTiled copies a sample out of a block that is assembled of the chunks of an array.
+func (s *Store) copyTiled(room []byte, sample catalog.Sample, stored *mmap.Buffer) error {
+	tiles, first := s.dataset.Tiles(sample.Index)
+	return s.blocks.CopyTiled(room, int64(sample.Block.Inner), sample.InBlock(), tiles, func(b blocks.Block) ([]byte, error) {
+		tile := sample
+		tile.Shard, tile.Offset = first+b.Container, b.Offset
+		tile.Block = catalog.BlockPlace{Stored: b.Stored, Size: b.Size, Codec: b.Codec}
+		block, err := s.readStretch(tile, tile.Stored(), stored)
+		return block.Bytes(), err
+	})
 }
 
 // oversized says the same of a record in a shard and of a file in its place.

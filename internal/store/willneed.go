@@ -1,12 +1,16 @@
 package store
 
-import "github.com/headrace/headrace/internal/catalog"
+import (
+	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/catalog"
+)
 
 // WillNeed says that these neighbouring samples will all be read soon, in whatever order: where they
 // lie in shards, the storage is asked for each stretch as a whole. A hint, so nothing is an error.
 func (s *Store) WillNeed(first, count int64) {
 	var begin, last catalog.Sample
 	open := false // a stretch from begin to last is yet to be announced
+	var announced *blocks.Tiles
 	for i := range count {
 		if !s.dataset.Holder(first + i).Kind().InShards() {
 			// Files of their own lie anywhere; behind them another part of a concatenation may begin.
@@ -18,6 +22,16 @@ func (s *Store) WillNeed(first, count int64) {
 		sample, err := s.dataset.Sample(first + i)
 		if err != nil {
 			return
+		}
+		switch sample.Block.Codec {
+		case blocks.Fill: // of which nothing lies anywhere
+			continue
+		case blocks.Tiled:
+			if tiles, number := s.dataset.Tiles(first + i); tiles != announced {
+				s.announceTiles(tiles, number, sample)
+				announced = tiles
+			}
+			continue
 		}
 		// A stretch ends with its shard, or where the next record is not behind the one before.
 		if open && (sample.Shard != begin.Shard || sample.Offset < last.Offset) {
@@ -40,5 +54,16 @@ func (s *Store) announce(begin, last catalog.Sample) {
 	}
 	if file, err := s.shards.open(begin); err == nil {
 		file.WillNeed(begin.Offset, last.Offset+last.Stored()-begin.Offset)
+	}
+}
+
+// announceTiles asks for all chunks that a sample's block is assembled of.
+func (s *Store) announceTiles(tiles *blocks.Tiles, first uint32, sample catalog.Sample) {
+	for i := range tiles.Parts {
+		if b := &tiles.Parts[i]; b.Codec != blocks.Fill {
+			sample.Shard, sample.Offset = first+b.Container, b.Offset
+			sample.Block = catalog.BlockPlace{Stored: b.Stored, Size: b.Size, Codec: b.Codec}
+			s.announce(sample, sample)
+		}
 	}
 }

@@ -6,13 +6,15 @@ The file is closed again before an image is read: no process that loads has a ha
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace._arrays import heaps
-from headrace._arrays.shapes import Axes, Chunk, Stretch, bad, unsupported
+from headrace._arrays import heaps, tiles
+from headrace._arrays.shapes import Axes, Stretch, Tile, bad, unsupported
 from headrace._arrays.stored import Places, Stored
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def _dataset(path: str, name: str, item: Any) -> Stored:
     def encoded() -> tuple[NDArray[Any], NDArray[Any]]:
         with _opened(path) as file:
             try:
-                chunks = _chunks(file[name], file[name].shape[0]) if file[name].chunks else []
+                chunks = _chunks(file[name]) if file[name].chunks else []
                 return heaps.places(path, file[name], chunks, refuse)
             except (OSError, RuntimeError, KeyError, ValueError) as failure:
                 raise bad(path, f"dataset {name!r}: {failure}") from None
@@ -110,37 +112,33 @@ def _stretches(path: str, name: str, item: Any, axes: Axes) -> list[Stretch]:
         if offset is None:
             raise refuse("it was never written, or lies in its own header")
         return [Stretch(0, offset, axes.stride, axes.rows)]
-    rows, *sides = item.chunks
-    if tuple(sides) != tuple(item.shape[1:]):
-        raise refuse(f"a chunk of {item.chunks} holds parts of images")
-    chunks = sorted(_chunks(item, axes.rows))
-    heaps.check_whole([first for first, *_ in chunks], axes.rows, rows, refuse)
     plist = item.id.get_create_plist()
     filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
-    found = []
+    size = math.prod(item.chunks)
+    found: dict[tuple[int, ...], Tile] = {}
     codecs: dict[int, tuple[str, str] | None] = {}
-    for first, at, stored, mask in chunks:
+    for begins, at, stored, mask in _chunks(item):
         if mask not in codecs:
             passed = [one for number, one in enumerate(filters) if not mask >> number & 1]
             codecs[mask] = _codec(passed, refuse)
-        coded, here = codecs[mask], min(rows, axes.rows - first)
-        if coded is None:
-            found.append(Stretch(0, at, axes.stride, here))
-        else:
-            chunk = Chunk(at, stored, rows * axes.stride, *coded)
-            found.append(Stretch(0, 0, axes.stride, here, chunk))
-    _look(path, found, refuse)
-    return joined(found)
+        number = tuple(begin // step for begin, step in zip(begins, item.chunks, strict=True))
+        found[number] = Tile(0, tiles.chunk_of(codecs[mask], at, stored, size))
+    never = plist.get_fill_time() == _h5py(path).h5d.FILL_TIME_NEVER
+    grid = tiles.Grid(item.shape, item.chunks, found, None if never else int(item.fillvalue))
+    stretches = grid.stretches(axes, refuse)
+    _look(path, stretches, refuse)
+    return joined(stretches)
 
 
-def _chunks(item: Any, rows: int) -> list[tuple[int, int, int, int]]:
-    """The first row, place, bytes and mask of filters passed over of each chunk."""
-    chunks: list[tuple[int, int, int, int]] = []
+def _chunks(item: Any) -> list[tuple[tuple[int, ...], int, int, int]]:
+    """The first values, place, bytes and mask of filters passed over of each written chunk."""
+    chunks: list[tuple[tuple[int, ...], int, int, int]] = []
 
     def take(info: Any) -> None:
-        if info.chunk_offset[0] < rows:
-            place = int(info.byte_offset), int(info.size), int(info.filter_mask)
-            chunks.append((int(info.chunk_offset[0]), *place))
+        begins = tuple(int(begin) for begin in info.chunk_offset)
+        # A dataset that became smaller may keep chunks behind its end.
+        if all(begin < length for begin, length in zip(begins, item.shape, strict=True)):
+            chunks.append((begins, int(info.byte_offset), int(info.size), int(info.filter_mask)))
 
     if hasattr(item.id, "chunk_iter"):  # which takes a time in proportion to the chunks
         item.id.chunk_iter(take)
@@ -172,9 +170,9 @@ def _codec(
 
 def _look(path: str, stretches: list[Stretch], refuse: Callable[[str], Exception]) -> None:
     """Refuses frames of Blosc of kinds that are not read, by the first."""
-    for one in stretches:
-        if one.chunk is not None and one.chunk.codec == "blosc":
-            why = blosc_refused(path, one.chunk.offset)
+    for chunk in itertools.chain.from_iterable(one.chunks() for one in stretches):
+        if chunk.codec == "blosc":
+            why = blosc_refused(path, chunk.offset)
             if why:
                 raise refuse(why)
             return
@@ -204,6 +202,8 @@ def joined(stretches: list[Stretch]) -> list[Stretch]:
             last is not None
             and last.chunk is None
             and one.chunk is None
+            and last.tiles is None
+            and one.tiles is None
             and last.file == one.file
             and last.offset + one.stride * last.rows == one.offset
         ):

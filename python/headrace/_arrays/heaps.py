@@ -29,7 +29,7 @@ _ZLIB, _SHUFFLE = 1, 2
 def places(
     path: str,
     item: Any,
-    chunks: list[tuple[int, int, int, int]],
+    chunks: list[tuple[tuple[int, ...], int, int, int]],
     refuse: Callable[[str], Exception],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The offsets and lengths in the file of the values of a dataset of one axis.
@@ -49,7 +49,7 @@ def places(
         step = item.chunks[0]
         if step * _REFERENCE.itemsize > _MOST_CHUNK:
             raise refuse(f"a chunk of {step} references is too large")
-        check_whole(sorted(first for first, *_ in chunks), rows, step, refuse)
+        check_whole(sorted(first for (first,), *_ in chunks), rows, step, refuse)
     elif rows * _REFERENCE.itemsize > size:
         raise bad(path, f"dataset {item.name!r} is truncated")
     found = np.zeros(rows, _REFERENCE)
@@ -65,7 +65,7 @@ def places(
         else:
             plist = item.id.get_create_plist()
             filters = [plist.get_filter(number) for number in range(plist.get_nfilters())]
-            for first, at, stored, mask in chunks:
+            for (first,), at, stored, mask in chunks:
                 data = os.pread(file.fileno(), min(stored, size), at)
                 passed = [one for number, one in enumerate(filters) if not mask >> number & 1]
                 part = _unfiltered(path, data, passed, item.chunks[0], refuse)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace._arrays import held, stored
+from headrace._arrays import held, stored, tiles
 from headrace._arrays.stored import Stored
 from headrace._engine import arguments
 from headrace.errors import ArgumentError
@@ -90,7 +90,7 @@ def config(
                     f"{paths[0]}); headrace.Dataset.concat joins datasets that differ"
                 )
         for one in here["stretches"]:
-            one["file"] += len(array["files"])
+            tiles.moved(one, len(array["files"]))
         array["stretches"] += here["stretches"]
         array["files"] += here["files"]
         array["source"]["shape"][0] += here["source"]["shape"][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from headrace._engine import arguments
@@ -32,6 +32,7 @@ class Chunk(NamedTuple):
         stored: bytes there.
         size: bytes once it is decoded.
         codec, sum: in the engine's words (capi/headrace.h).
+        fill: of the codec "fill", which stores nothing: the value of every byte.
     """
 
     offset: int
@@ -39,10 +40,32 @@ class Chunk(NamedTuple):
     size: int
     codec: str
     sum: str = ""
+    fill: int = 0
+
+
+class Tile(NamedTuple):
+    """A chunk with the number of its file."""
+
+    file: int
+    chunk: Chunk
+
+
+class Tiles(NamedTuple):
+    """Chunks that hold parts of images, and decode to whole ones together.
+
+    Attributes:
+        shape: of those images together, by the axes in which they are stored.
+        chunk: the shape of each chunk.
+        parts: the chunks, of which the last axis changes first.
+    """
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    parts: Sequence[Tile]
 
 
 class Stretch(NamedTuple):
-    """Images at equal distances in a file, or in a chunk of it.
+    """Images at equal distances in a file, in a chunk of it, or in what several chunks make.
 
     Attributes:
         file: its number.
@@ -55,12 +78,24 @@ class Stretch(NamedTuple):
     stride: int
     rows: int
     chunk: Chunk | None = None
+    tiles: Tiles | None = None
 
     def config(self) -> dict[str, Any]:
         """What the engine is told."""
         said = self._asdict()
         said["chunk"] = None if self.chunk is None else self.chunk._asdict()
+        if self.tiles is not None:
+            chunks = [{"file": one.file, **one.chunk._asdict()} for one in self.tiles.parts]
+            about = {"shape": list(self.tiles.shape), "chunk": list(self.tiles.chunk)}
+            said["tiles"] = {**about, "chunks": chunks}
         return said
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The chunks that it decodes."""
+        if self.chunk is not None:
+            yield self.chunk
+        elif self.tiles is not None:
+            yield from (one.chunk for one in self.tiles.parts)
 
 
 class Axes(NamedTuple):

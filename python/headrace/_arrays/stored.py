@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -149,7 +150,7 @@ def _source(
     label: str,
 ) -> dict[str, Any]:
     """What ``Dataset.info`` says of an array."""
-    chunks = (one.chunk for one in stretches if one.chunk is not None)
+    chunks = itertools.chain.from_iterable(one.chunks() for one in stretches)
     codecs = {" and ".join(filter(None, (one.codec, one.sum))) for one in chunks}
     others = (
         f"{one.name} {one.dtype} {one.shape}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace._arrays import tiles
 from headrace._arrays.hdf5 import blosc_refused, joined
-from headrace._arrays.shapes import Axes, Chunk, Stretch, bad, unsupported
+from headrace._arrays.shapes import Axes, Tile, bad, unsupported
 from headrace._arrays.stored import Places, Stored
 from headrace.errors import HeadraceError
 
@@ -92,34 +94,49 @@ def _places(path: str, name: str, array: Any, axes: Axes) -> Places:
     # Of version 3 `chunks` may be those inside of a shard.
     whole = tuple(about.chunk_grid.chunk_shape if hasattr(about, "chunk_grid") else about.chunks)
     parts = whole if shard is None else tuple(shard.chunk_shape)
-    if any(tuple(one[1:]) != tuple(array.shape[1:]) for one in (whole, parts)):
-        raise refuse(f"a chunk of {parts} holds parts of images")
+    each = tuple(a // b for a, b in zip(whole, parts, strict=True))
     root = os.path.join(path, array.path if name else "")
     files: list[str] = []
-    stretches: list[Stretch] = []
-    size = parts[0] * axes.stride
-    for number in range(math.ceil(axes.rows / whole[0])):
-        key = about.encode_chunk_key((number, *(0 for _ in array.shape[1:])))
-        file = os.path.join(root, *key.split("/"))
-        if not os.path.isfile(file):
-            raise refuse(f"chunk {key} was never written")
-        rows = min(whole[0], axes.rows - number * whole[0])
+    found: dict[tuple[int, ...], Tile] = {}
+    for number, file in _written(root, about, tiles.Grid(array.shape, whole, {}, 0).counts, refuse):
         places = [(0, os.path.getsize(file))]
         if shard is not None:
-            places = _index(file, shard, whole[0] // parts[0])
-        for at, (begin, stored) in enumerate(places[: math.ceil(rows / parts[0])]):
-            if begin == _NEVER:
-                raise refuse(f"a chunk of shard {key} was never written")
-            held = min(parts[0], rows - at * parts[0])
-            if coded is None:
-                stretches.append(Stretch(len(files), begin, axes.stride, held))
+            places = _index(file, shard, math.prod(each))
+        for steps, (begin, stored) in zip(_each(each), places, strict=True):
+            at = tuple(a * b + c for a, b, c in zip(number, each, steps, strict=True))
+            inside = all(a * b < c for a, b, c in zip(at, parts, array.shape, strict=True))
+            if begin == _NEVER or not inside:
                 continue
-            chunk = Chunk(begin, stored, size, *coded)
-            if coded[0] == "blosc" and not stretches and (why := blosc_refused(file, begin)):
+            chunk = tiles.chunk_of(coded, begin, stored, math.prod(parts))
+            if chunk.codec == "blosc" and not found and (why := blosc_refused(file, begin)):
                 raise refuse(why)
-            stretches.append(Stretch(len(files), 0, axes.stride, held, chunk))
+            found[at] = Tile(len(files), chunk)
         files.append(file)
-    return files, joined(stretches)
+    fill = 0 if about.fill_value is None else int(about.fill_value)
+    return files, joined(tiles.Grid(array.shape, parts, found, fill).stretches(axes, refuse))
+
+
+def _each(counts: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(count) for count in counts))
+
+
+def _written(
+    root: str, about: Any, counts: tuple[int, ...], refuse: Callable[[str], Exception]
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The files of chunks that are there, by their numbers along the axes.
+
+    zarr-python leaves out a chunk that holds nothing but the fill value.
+    """
+    missing = 0
+    for number in _each(counts):
+        key = about.encode_chunk_key(number)
+        file = os.path.join(root, *key.split("/"))
+        if os.path.isfile(file):
+            yield number, file
+            continue
+        missing += 1
+        if missing > tiles.MOST_MISSING:
+            raise refuse(f"more than {tiles.MOST_MISSING} chunks were never written")
 
 
 # Codecs by the names of their classes, of zarr-python and of numcodecs.
