@@ -2,16 +2,17 @@ package labels
 
 import "math"
 
-// clampedQuad cuts a rotated box off at the edges of the image, as torchvision's soft clamping does: the
-// smallest box of the same angle around what of it lies inside. The left edge is cut, and the image
+// clampedQuad cuts a rotated box off at the edges of the image, as torchvision does: by soft clamping to the
+// smallest box of the same angle around what of it lies inside, by hard clamping to the largest that lies
+// inside of both. The left edge is cut, and the image
 // turned by a quarter for the next one. Divisions by zero are meant: what is no number decides between
 // the cases, as it does in torchvision's _clamp_rotated_bounding_boxes (0.29).
-func clampedQuad(q quad, c canvas) quad {
+func (r *Rule) clampedQuad(q quad, c canvas) quad {
 	whole := q
 	for range 4 {
 		first := 2 * leftmost(q)
 		q, whole = from(q, first), from(whole, first)
-		q = clampedLeft(q, whole, c)
+		q = clampedLeft(q, whole, c, r.Hard)
 		// Not the way back, but the same step again: torchvision's order of the corners.
 		q, whole = from(q, first), from(whole, first)
 		q, whole = quarter(q, c.width), quarter(whole, c.width)
@@ -68,12 +69,19 @@ func lines(q quad) (slope, meets [4]float32) {
 // within is torch's clamp, which gives no number where one of the three is none.
 func within(value, low, high float32) float32 { return min(max(value, low), high) }
 
-func clampedLeft(q, whole quad, c canvas) quad {
+func clampedLeft(q, whole quad, c canvas, hard bool) quad {
 	slope, b := lines(q)
 	_, m := lines(whole)
 	b[0], b[3] = within(within(b[1], b[0], b[2]), 0, c.height), within(within(b[2], b[1], b[3]), 0, c.height)
+	if hard {
+		b = narrowed(slope, b, c)
+	}
 	b[0], b[2] = within(b[0], m[0], m[2]), within(b[2], m[0], m[2])
 	b[1], b[3] = within(b[1], m[1], m[3]), within(b[3], m[1], m[3])
+	if hard { // torchvision's first and fourth are one tensor, which both bounds are applied to
+		b[0] = within(b[0], m[1], m[3])
+		b[3] = b[0]
+	}
 
 	close := func(i, j int) bool { return isClose(q[i], q[j]) }
 	out := q[0] <= 0 && q[2] <= 0 && q[4] <= 0 && q[6] <= 0
@@ -88,6 +96,26 @@ func clampedLeft(q, whole quad, c canvas) quad {
 		return crossed
 	}
 	return q
+}
+
+// narrowed are the sides of the box that hard clamping leaves, by where each meets the left edge: the first
+// and the fourth meet in the middle of it, the others as far out as the other edges let them.
+func narrowed(a, b [4]float32, c canvas) [4]float32 {
+	b[0] = (b[0] + b[3]) / 2
+	b[3] = b[0]
+	b[1] = min(max(
+		float32(b[0]*a[1])/a[0],
+		float32(b[2]*a[1])/a[2],
+		float32((a[0]-a[1])*c.width)+b[0],
+		float32((a[2]-a[1])*c.width)+b[2],
+	), b[1])
+	b[2] = max(min(
+		float32(c.height*(1-a[2]/a[3]))+float32(b[3]*a[2])/a[3],
+		float32(c.height*(1-a[2]/a[1]))+float32(b[1]*a[2])/a[1],
+		float32((a[1]-a[2])*c.width)+b[1],
+		float32((a[3]-a[2])*c.width)+b[3],
+	), b[2])
+	return b
 }
 
 // crossings are where each side meets the one before it.

@@ -49,7 +49,7 @@ func (r *Rule) displaceRotated(row []float32, c canvas, at func(x, y float32) (f
 	}
 	b[0], b[1] = at(ceil(b[0]), ceil(b[1]))
 	if r.Clamp {
-		CXCYWHR.put(b[:], clampedQuad(CXCYWHR.quad(b[:]), c))
+		CXCYWHR.put(b[:], r.clampedQuad(CXCYWHR.quad(b[:]), c))
 	}
 	if r.Format == CXCYWHR {
 		copy(row, b[:])

@@ -23,7 +23,8 @@ const (
 type Rule struct {
 	Kind       Kind
 	Format     Format // of boxes
-	Clamp      bool   // boxes are cut off at the edges by the ops that torchvision's soft clamping is part of
+	Clamp      bool   // boxes are cut off at the edges by the ops that torchvision's clamping is part of
+	Hard       bool   // where boxes are cut off, rotated ones become the largest inside; else the smallest around
 	ClampAtEnd bool   // and after the last, and points are moved onto the edges
 	Sanitize   bool   // leave out what is not whole inside the image, and boxes below MinSize and MinArea
 	MinSize    float64

@@ -105,7 +105,7 @@ func (r *Rule) eachQuad(values []float32, c *canvas, of func(quad) quad) {
 	for width := r.Format.width(); len(values) >= width; values = values[width:] {
 		q := of(r.Format.quad(values))
 		if c != nil && r.Clamp {
-			q = clampedQuad(q, *c)
+			q = r.clampedQuad(q, *c)
 		}
 		r.Format.put(values[:width], q)
 	}
@@ -128,7 +128,7 @@ func (r *Rule) shiftRotated(values []float32, x, y float32, c canvas, crops bool
 			}
 		}
 		if r.Clamp {
-			r.Format.put(row, clampedQuad(r.Format.quad(row), c))
+			r.Format.put(row, r.clampedQuad(r.Format.quad(row), c))
 		}
 	}
 }

@@ -38,6 +38,7 @@ HINTS = {
     "deviations": "float | Sequence[float]",
     "grey_channels": "int",
     "box_format": "str",
+    "clamping_mode": "str",
     "least": "float",
     "byte": "int",
     "sizes": "int | Sequence[int]",

@@ -23,7 +23,7 @@ func ParseLabel(field string, raw json.RawMessage) (labels.Rule, error) {
 	case "Boxes":
 		r := labels.Rule{Kind: labels.Boxes, MinArea: v["min_area"].numbers[0]}
 		r.Format = labels.Format(slices.Index(t.Choices["box_format"], v["format"].text))
-		r.Clamp, r.ClampAtEnd = v["clamp"].on(), v["clamp_at_end"].on()
+		r.Clamp, r.ClampAtEnd, r.Hard = v["clamp"].on(), v["clamp_at_end"].on(), v["clamping_mode"].text == "hard"
 		if least := v["sanitize"]; !least.isNull {
 			r.Sanitize, r.MinSize = true, least.numbers[0]
 		}

@@ -176,23 +176,24 @@ def test_a_mask_is_moved_as_torchvision_moves_it(op: str) -> None:
     assert total > 100_000
 
 
-@pytest.mark.parametrize("clamp", [True, False])
+@pytest.mark.parametrize("clamp", ["soft", "hard", None])
 @pytest.mark.parametrize("label", FORMATS)
 @pytest.mark.parametrize("op", OPS)
-def test_boxes_are_moved_as_torchvision_moves_them(op: str, label: str, clamp: bool) -> None:
+def test_boxes_are_moved_as_torchvision_moves_them(op: str, label: str, clamp: str | None) -> None:
     for draw, size, step, other in draws(op, 2):
         values = coordinates(draw, label, size)
         boxes = tv_tensors.BoundingBoxes(
             torch.from_numpy(values.copy()),
             format=label.upper(),
             canvas_size=size,
-            clamping_mode="soft" if clamp else None,
+            clamping_mode=clamp,
         )
         moved = other(boxes)
         if op == "rotate and expand" and clamp and moved.canvas_size != turned(step, size):
             continue  # there torchvision clamps boxes to another size than that of a PIL image
         wanted = moved.numpy()
-        found, kept = ours.move(t.Boxes(label, clamp), values, size, [step])
+        rule = t.Boxes(label, clamp is not None, clamping_mode=clamp or "soft")
+        found, kept = ours.move(rule, values, size, [step])
         assert np.allclose(found, wanted, rtol=1e-5, atol=CLOSE), (size, step, values)
         assert kept.tolist() == list(range(len(values)))
 
@@ -224,11 +225,11 @@ def well_conditioned(boxes: Any) -> Any:
     return (row[:, 2:4].min(1) > 1) & (off > 1) & (off < 89)
 
 
-@pytest.mark.parametrize("clamp", [True, False])
+@pytest.mark.parametrize("clamp", ["soft", "hard", None])
 @pytest.mark.parametrize("label", ROTATED)
 @pytest.mark.parametrize("op", OPS)
 def test_rotated_boxes_are_moved_as_torchvision_moves_them(
-    op: str, label: str, clamp: bool
+    op: str, label: str, clamp: str | None
 ) -> None:
     rows = 0
     for draw, size, step, other in draws(op, 8):
@@ -237,12 +238,13 @@ def test_rotated_boxes_are_moved_as_torchvision_moves_them(
         values = turned_boxes(draw, label, size)
         given: dict[str, Any] = {"format": label.upper(), "canvas_size": size}
         boxes = tv_tensors.BoundingBoxes(
-            torch.from_numpy(values.copy()), clamping_mode="soft" if clamp else None, **given
+            torch.from_numpy(values.copy()), clamping_mode=clamp, **given
         )
         moved = other(boxes)
         if op == "rotate and expand" and clamp and moved.canvas_size != turned(step, size):
             continue
-        found, kept = ours.move(t.Boxes(label, clamp), values, size, [step])
+        rule = t.Boxes(label, clamp is not None, clamping_mode=clamp or "soft")
+        found, kept = ours.move(rule, values, size, [step])
         whole = tv_tensors.BoundingBoxes(
             torch.from_numpy(values.copy()), clamping_mode=None, **given
         )
@@ -334,6 +336,7 @@ def test_a_mask_is_padded_in_this_mode_as_torchvision_pads_it(mode: str) -> None
         (t.Boxes(), np.empty((0, 4)), t.RandomApply([t.AutoAugment()]), "moves no labels"),
         (t.KeyPoints(), [[1, 2]], t.Pad(3, padding_mode="edge"), "padding_mode is .edge"),
         (t.Boxes("xyx"), [[1, 2, 3, 4]], t.CenterCrop(5), "format is .xyx"),
+        (t.Boxes(clamping_mode="firm"), [[1, 2, 3, 4]], t.CenterCrop(5), "clamping_mode is .firm"),
         (t.Boxes(sanitize=0), [[1, 2, 3, 4]], t.CenterCrop(5), "sanitize is 0"),
         (t.Mask(256), np.zeros((8, 9), np.uint8), t.CenterCrop(5), "fill is 256"),
     ],

@@ -34,6 +34,9 @@ class Boxes(Label):
         sanitize: leave out boxes with a side below so many pixels or outside of the image, as
             SanitizeBoundingBoxes(min_size) does; None: keep all.
         min_area: with ``sanitize``: the least area in pixels.
+        clamping_mode: what rotated boxes are cut off to, at the same angle: "soft", the
+            smallest box around what lies inside, or "hard", the largest inside, as
+            torchvision's ``clamping_mode`` of that name. Of other boxes both are the same.
 
     Source: ``torchvision.tv_tensors.BoundingBoxes``.
     """
@@ -43,6 +46,7 @@ class Boxes(Label):
     clamp_at_end: bool = False
     sanitize: float | None = None
     min_area: float = 1
+    clamping_mode: str = "soft"
 
 
 @dataclass(frozen=True)

@@ -306,6 +306,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
         "xywhr",
         "cxcywhr",
     ),
+    "clamping_mode": (
+        "soft",
+        "hard",
+    ),
     "image_dtype": (
         "float32",
         "float16",
