@@ -7,14 +7,17 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace._arrays.shapes import PACK, bad, unsupported
 from headrace._arrays.stored import Stored, in_one_piece
 from headrace.errors import BadFileError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Those of safetensors that NumPy has, too.
 _DTYPES = {
@@ -102,11 +105,18 @@ def read_torch(path: str) -> list[Stored]:
             kind = tensor.numpy().dtype
         except (TypeError, RuntimeError):  # bfloat16, or one that needs a gradient
             continue
-        if not tensor.is_contiguous():
-            raise unsupported(path, f"tensor {name!r} is not in one piece; {PACK}")
         offset = _offset(path, tensor.data_ptr()) if tensor.numel() else 0
-        arrays.append(in_one_piece(path, name, tuple(tensor.shape), kind, offset))
+        found = in_one_piece(path, name, tuple(tensor.shape), kind, offset)
+        if not tensor.is_contiguous():
+            # One that was permuted, expanded or cut: torch saves it with the steps of its axes.
+            steps = tuple(step * kind.itemsize for step in tensor.stride())
+            found = found._replace(strides=steps, values=_copied(tensor))
+        arrays.append(found)
     return arrays
+
+
+def _copied(tensor: Any) -> Callable[[], NDArray[Any]]:
+    return lambda: np.array(tensor.numpy())
 
 
 def _tensors(saved: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
