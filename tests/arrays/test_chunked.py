@@ -9,9 +9,11 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import torch
 
 import headrace as hr
 from headrace import errors
+from loaded import WhatIsLoaded
 
 h5py = pytest.importorskip("h5py")
 
@@ -131,6 +133,34 @@ def test_eight_threads_and_no_handle_of_hdf5_give_every_label(tmp_path, form):
                 assert ((batch[:, 0, 0, 0].int() + 256 * batch[:, 0, 0, 1].int()) == labels).all()
                 seen += labels.tolist()
             assert sorted(seen) == list(range(rows))
+
+
+def test_no_process_that_trains_on_hdf5_holds_a_handle_of_hdf5(tmp_path):
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("images", data=IMAGES, chunks=(10, 6, 7, 3), compression="gzip")
+        file["labels"] = LABELS
+    before = h5py.h5f.get_obj_count()
+    with hr.Dataset(path) as dataset:
+        assert h5py.h5f.get_obj_count() == before
+        options = {"batch_size": 5, "num_workers": 2, "multiprocessing_context": "spawn"}
+        model = torch.nn.Linear(IMAGES[0].size, 10)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        seen = []
+        for images, labels, loaded in torch.utils.data.DataLoader(
+            WhatIsLoaded(dataset, "h5py"), shuffle=True, **options
+        ):
+            assert not loaded.any()
+            for image, label in zip(images, labels, strict=True):
+                places = np.flatnonzero((image.numpy() == IMAGES).all(axis=(1, 2, 3)))
+                assert LABELS[places].tolist() == [int(label)]
+                seen += places.tolist()
+            loss = torch.nn.functional.cross_entropy(model(images.flatten(1) / 255.0), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert sorted(seen) == list(range(ROWS))
+    assert h5py.h5f.get_obj_count() == before
 
 
 def _in_a_process(path, queue) -> None:
@@ -267,6 +297,38 @@ def test_a_chunk_that_was_damaged_or_says_that_it_is_a_bomb_is_an_error_of_its_i
             in_order(dataset)
 
 
+def test_labels_of_hdf5_that_were_never_written_are_refused_unread(tmp_path):
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        file["images"] = IMAGES
+        space = h5py.h5s.create_simple((ROWS,))
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((1,))
+        text = h5py.h5t.C_S1.copy()
+        text.set_size(1 << 30)
+        h5py.h5d.create(file.id, b"labels", text, space, plist)
+    assert (tmp_path / "set.h5").stat().st_size < 20_000
+    for label in (None, "labels"):
+        with pytest.raises(errors.UnsupportedError, match=r"dtype \|S1073741824"):
+            hr.Dataset(tmp_path / "set.h5", label=label)
+
+
+def test_a_bomb_in_a_chunk_of_zarr_or_in_its_labels_is_an_error(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    numcodecs = pytest.importorskip("numcodecs")
+    group = zarr.open_group(tmp_path / "z", mode="w", zarr_format=2)
+    form = {"chunks": (10, 6, 7, 3), "compressors": numcodecs.Zlib()}
+    group.create_array("images", shape=IMAGES.shape, dtype="uint8", **form)[:] = IMAGES
+    group.create_array("labels", shape=LABELS.shape, dtype="int64")[:] = LABELS
+    (tmp_path / "z" / "images" / "1.0.0.0").write_bytes(zlib.compress(bytes(100 << 20)))
+    with hr.Dataset(tmp_path / "z") as dataset:
+        assert np.array_equal(dataset[3].image, IMAGES[3])
+        with pytest.raises(errors.BadFileError, match=r"record 13.*more than 1260 bytes"):
+            dataset[13]
+    (tmp_path / "z" / "labels" / "0").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
+    with pytest.raises(errors.BadFileError, match="labels"):
+        hr.Dataset(tmp_path / "z")
+
+
 def test_a_full_shuffle_over_large_chunks_warns_once_of_what_it_costs(tmp_path, monkeypatch):
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
@@ -299,18 +361,26 @@ def test_a_chunk_over_the_limit_for_blocks_is_refused(tmp_path):
         hr.Dataset(path)
 
 
+HDF5S = {
+    "hdf5": {"chunks": (10, 6, 7, 3), "compression": "gzip", "fletcher32": True},
+    "hdf5 in one piece": {},
+    "hdf5 unfiltered": {"chunks": (10, 6, 7, 3)},
+}
+
+
 def written(folder, kind: str):
-    """Images and labels in compressed chunks, and the files that they consist of."""
-    if kind == "hdf5":
+    """Images and labels, mostly in compressed chunks, and the files that they consist of."""
+    if kind in HDF5S:
         path = folder / "set.h5"
         with h5py.File(path, "w") as file:
-            form = {"chunks": (10, 6, 7, 3), "compression": "gzip", "fletcher32": True}
-            file.create_dataset("images", data=IMAGES // 16, **form)
+            file.create_dataset("images", data=IMAGES // 16, **HDF5S[kind])
             file["labels"] = LABELS
         return path, [path]
     zarr, path = pytest.importorskip("zarr"), folder / "set.zarr"
     group = zarr.open_group(path, mode="w", zarr_format=2 if kind == "zarr 2" else 3)
     form = {"chunks": (10, 6, 7, 3)}
+    if kind == "zarr as it is":
+        form["compressors"] = None
     if kind == "shards":
         form["shards"] = (20, 6, 7, 3)
     group.create_array("images", shape=IMAGES.shape, dtype="uint8", **form)[:] = IMAGES // 16
@@ -318,7 +388,7 @@ def written(folder, kind: str):
     return path, [file for file in path.rglob("*") if file.is_file()]
 
 
-@pytest.mark.parametrize("kind", ["hdf5", "zarr 2", "zarr 3", "shards"])
+@pytest.mark.parametrize("kind", [*HDF5S, "zarr 2", "zarr 3", "zarr as it is", "shards"])
 def test_whatever_a_byte_becomes_images_are_an_error_or_there(tmp_path, kind):
     path, files = written(tmp_path, kind)
     whole = {file: file.read_bytes() for file in files}

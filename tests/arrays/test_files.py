@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -457,3 +459,40 @@ def test_hostile_json_is_an_error(tmp_path):
         path = tmp_path / "hostile.safetensors"
         path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(10))
         assert outcome(path) != "good"
+
+
+def test_tensors_that_were_permuted_or_cut_are_read_by_their_steps(tmp_path):
+    images, labels = torch.from_numpy(IMAGES), torch.from_numpy(LABELS)
+    other = torch.zeros(4, 5).T  # neither image nor label, and no reason to refuse the file
+    channels_last = images.permute(0, 3, 1, 2)
+    twice = torch.stack([labels, labels + 1], 1).flatten()[::2]
+    for saved in (channels_last, images.flip(0).flip(0)[:], torch.cat([images, images], 1)[:, :6]):
+        torch.save({"images": saved, "labels": twice, "other": other}, tmp_path / "x.pt")
+        layout = "NCHW" if saved is channels_last else "NHWC"
+        expected = saved.numpy() if layout == "NHWC" else saved.permute(0, 2, 3, 1).numpy()
+        with hr.Dataset(
+            tmp_path / "x.pt", image="images", label="labels", layout=layout
+        ) as dataset:
+            found, numbers = in_order(dataset)
+        assert np.array_equal(found, expected)
+        assert numbers == LABELS.tolist()
+
+
+@pytest.mark.parametrize("said", [None, "labels"])
+@pytest.mark.parametrize("dtype", ["<U100000000", "<U40000000"])
+def test_labels_that_claim_more_than_their_file_can_hold_are_refused_unread(tmp_path, dtype, said):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': (30,), }}\n".encode()
+    path = tmp_path / "set.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        stored = io.BytesIO()
+        np.save(stored, IMAGES)
+        archive.writestr("images.npy", stored.getvalue())
+        data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(1 << 20)
+        archive.writestr("labels.npy", data, zipfile.ZIP_DEFLATED)
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.LimitError, match=r"bytes of labels, (4|1.)00000+ for each"):
+            hr.Dataset(path, label=said)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()

@@ -13,7 +13,7 @@ import numpy as np
 from headrace._arrays import held, shapes
 from headrace._arrays.shapes import bad
 from headrace._engine import arguments, containers, located
-from headrace.errors import ArgumentError, UnsupportedError
+from headrace.errors import ArgumentError, LimitError, MemoryShortError, UnsupportedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Stored(NamedTuple):
         return f"{self.path}: array {self.name!r}" if self.name else f"{self.path}: the array"
 
 
+_MOST_LABELS = 512 << 20  # bytes of labels, or so many times their file's
+_LABELS_OF_FILE = 16
 NO_LABELS = object()  # as label=: whatever arrays there are, none is of labels
 
 
@@ -214,7 +216,7 @@ def labels_of(
         # In a tuple of images and labels neither has a name.
         usual = [one for one in fitting if one.name.lower() in LABELS or one.name.isdigit()]
         if len(usual) == 1:
-            return usual[0].values(), usual[0].name
+            return _label_values(usual[0], rows), usual[0].name
         if usual:
             raise ArgumentError(f"label= is needed, to choose one of {_names(usual)}")
         if fitting:
@@ -230,14 +232,36 @@ def labels_of(
             raise arguments.refuse("label", label, allowed)
         beside = opened(path)
         chosen = beside[0] if len(beside) == 1 else _labels_of(beside, rows, path)
+    return _label_values(chosen, rows), chosen.name or chosen.path
+
+
+def _label_values(chosen: Stored, rows: int) -> NDArray[Any]:
+    """Reads an array of labels, once its shape, dtype and size were looked at.
+
+    Raises:
+        ArgumentError, UnsupportedError, LimitError, MemoryShortError: it is none, or too large.
+    """
     # Before it is read: a header may say anything.
     if chosen.shape[:1] != (rows,) or math.prod(chosen.shape) != rows:
         raise ArgumentError(f"{chosen.title} has the shape {chosen.shape} (expected ({rows},))")
-    if np.dtype(chosen.dtype).kind not in "iuU":
+    kind = np.dtype(chosen.dtype)
+    if kind.kind not in "iuU":
         raise UnsupportedError(
             f"{chosen.title} is of dtype {chosen.dtype} (expected whole numbers)"
         )
-    return chosen.values(), chosen.name or chosen.path
+    # What is compressed, or was never written, may claim any size for a few bytes of a file.
+    most = max(_MOST_LABELS, _LABELS_OF_FILE * os.path.getsize(chosen.path))
+    if rows * kind.itemsize > most:
+        raise LimitError(
+            f"{chosen.title} has {rows * kind.itemsize} bytes of labels, {kind.itemsize} for each "
+            f"(at most {most} are read)",
+            file=chosen.path,
+        )
+    try:
+        return chosen.values()
+    except MemoryError:
+        text = f"{chosen.title}: no memory for {rows * kind.itemsize} bytes of labels"
+        raise MemoryShortError(text, file=chosen.path) from None
 
 
 def _labels_of(arrays: Sequence[Stored], rows: int, path: str) -> Stored:
