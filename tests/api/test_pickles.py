@@ -32,7 +32,15 @@ CLASSES = [
     Normalize,
 ]
 # Transforms that came since, of which there is no pickle of before.
-SINCE = ("Image", "RandomPillowBlur", "reduce", "resize_box")
+SINCE = (
+    "ElasticTransform",
+    "Image",
+    "RandomPillowBlur",
+    "elastic",
+    "elastic_displacement",
+    "reduce",
+    "resize_box",
+)
 OBJECTS: dict[str, Callable[[], Any]] = {
     "a transform": lambda: t.RandomResizedCrop(224, interpolation="bicubic"),
     "a list of transforms": lambda: [
