@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from headrace._deferred import pixels, tensor
 from headrace._deferred.arriving import Recorded
-from headrace._deferred.chain import Chain, config
+from headrace._deferred.chain import Key, config
 from headrace._deferred.memory import Blocks
+from headrace._deferred.source import Source
 from headrace._deferred.tensor import Part, PendingTensor
 from headrace._engine import decoder
 from headrace._engine.decoder import Decoder, Task, Work
@@ -40,29 +42,12 @@ class Batch:
         self.native = bool(recorded.pending)
         # The pending tensors, and what takes their place.
         self._pairs = [(value, _empty(value, blocks)) for value in _alive(recorded.pending)]
-        self._parts: list[Part] = []
         self._work: Work | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
-        self._tasks: list[Task] = []
-        for value, made in self._pairs:
-            self._add(value.parts, made)
+        wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
+        self._parts, self._tasks = _together(wanted, mode)
         if self._tasks and threads is not None:
             self._work = threads.submit(self._tasks, keep=[made for _, made in self._pairs])
-
-    def _add(self, parts: tuple[Part | torch.Tensor, ...], made: torch.Tensor) -> None:
-        """The images of one tensor, one behind the other in its memory."""
-        address, size = made.data_ptr(), made.nbytes // len(parts)
-        before: Chain | None = None
-        for place, part in enumerate(parts):
-            if isinstance(part, torch.Tensor):
-                made[place] = part
-                continue
-            chain = part.chain
-            text = config(chain, part.form, self._mode).encode()
-            same = before is not None and chain.source is before.source
-            before, key = chain, chain.key or (0, 0, 0, 0, 0)
-            self._parts.append(part)
-            self._tasks.append(Task(_source(chain), text, key, address + place * size, size, same))
 
     def wait(self, timeout_s: float | None) -> bool:
         """Whether all values came in that time (None: as long as it takes)."""
@@ -121,8 +106,58 @@ def _alive(pending: list[PendingTensor]) -> list[PendingTensor]:
     ]
 
 
-def _source(chain: Chain) -> Any:
-    source = chain.source
+_Wanted = tuple[Part, int, int]  # an image, and the address and the bytes of its place in memory
+
+
+def _wanted(parts: tuple[Part | torch.Tensor, ...], made: torch.Tensor) -> Iterator[_Wanted]:
+    """The images of one tensor, one behind the other in its memory."""
+    address, size = made.data_ptr(), made.nbytes // len(parts)
+    for place, part in enumerate(parts):
+        if isinstance(part, torch.Tensor):
+            made[place] = part
+        else:
+            yield part, address + place * size, size
+
+
+def _together(wanted: list[_Wanted], mode: str) -> tuple[list[Part], list[Task]]:
+    """The engine's tasks, those that a sample makes of one file behind each other.
+
+    Views that are collated as a list lie in different tensors. The engine reads a file once for the
+    tasks that follow one another, and decodes it once for those whose keys count up.
+    """
+    files: dict[Any, list[_Wanted]] = {}
+    for one in wanted:
+        # Of one sample: a set of one file many times is still work for all threads.
+        files.setdefault((one[0].place, _same(one[0].chain.source)), []).append(one)
+    parts, tasks = [], []
+    for views in files.values():
+        if len(views) > 1:
+            views.sort(key=_by_key)
+        key: tuple[int, int, int, int, int] | None = None
+        for part, address, size in views:
+            chain = part.chain
+            text = config(chain, part.form, mode).encode()
+            same = key is not None
+            # What draws nothing may have any key: the next.
+            key = chain.key or ((*key[:4], key[4] + 1) if key else (0, 0, 0, 0, 0))
+            parts.append(part)
+            tasks.append(Task(_source(chain.source), text, key, address, size, same))
+    return parts, tasks
+
+
+def _by_key(one: _Wanted) -> tuple[bool, Key]:
+    key = one[0].chain.key
+    return key is None, key or Key(0, 0, 0, 0, 0)
+
+
+def _same(source: Source) -> Any:
+    """Equal for sources of the same bytes, as far as that is known without reading them."""
+    if isinstance(source, bytes):
+        return id(source)
+    return (source.path, source.identity) if source.data is None else id(source.data)
+
+
+def _source(source: Source) -> Any:
     if isinstance(source, bytes):
         return source
     return source.data or decoder.File(source.path, identity=source.identity)
