@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from headrace.errors import (
     BadImageError,
     EmptyDatasetError,
     HeadraceError,
+    LimitError,
     MissingFileError,
     TruncatedError,
 )
@@ -304,6 +307,20 @@ def test_files_without_a_partner_are_named_or_left_out(tmp_path: Path) -> None:
         hr.Dataset.from_pairs(tmp_path / "nowhere", high)
 
 
+def bomb(width: int, height: int, blocks: int = 0) -> bytes:
+    """A PNG of that many pixels by its header, with a row's data; behind that many empty blocks."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(name + data)
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", checksum)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    packed = zlib.compress(bytes(3 * width + 1), 9)
+    data = packed[:2] + b"\0\0\0\xff\xff" * blocks + packed[2:]
+    signature = b"\x89PNG\r\n\x1a\n"
+    return signature + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
 GOOD = encoded(large(0))
 HOSTILE = {
     "empty": (b"", TruncatedError, 'field "target": the file is truncated, it is empty'),
@@ -312,6 +329,9 @@ HOSTILE = {
     "another size": (encoded(large(0)[:-1]), BadFileError, r"79 x 160 pixels.* first image has "
                      r"20 x 40 \(expected 4 times as many: 80 x 160\)"),
     "missing": (None, MissingFileError, "cannot read it"),
+    "bomb of sides": (bomb(60_000, 60_000), LimitError, 'field "target": .*max_pixels'),
+    "bomb of another size": (bomb(9_000, 9_000), BadFileError, "9000 x 9000 pixels"),
+    "bomb of data": (bomb(160, 80, 300_000), LimitError, 'field "target": .*image data'),
 }  # fmt: skip
 
 
@@ -336,6 +356,58 @@ def test_a_bad_second_file_is_an_error_of_its_sample(tmp_path: Path, what: str) 
         assert len(list(made)) == 3
         (report,) = made.report()
     assert str(bad) in report["error"]
+
+
+def jpeg(pixels: Any, **options: Any) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "JPEG", **options)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encoded(large(0)[:16, :12]),
+        jpeg(large(0)[:16, :12]),
+        jpeg(large(0)[:16, :12], progressive=True),
+    ],
+    ids=["PNG", "JPEG", "progressive JPEG"],
+)
+def test_a_second_image_that_is_cut_at_any_byte_is_an_error_or_whole(
+    tmp_path: Path, data: bytes
+) -> None:
+    """Never another image, and never the end: what follows is delivered."""
+    with hr.Writer(tmp_path / "set") as writer:
+        for end in range(1, len(data) + 1):
+            writer.add(encoded(small(0)[:4, :3]), label=end, target=data[:end])
+    wanted = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    refused, whole = [], 0
+    given: dict[str, Any] = {"transform": [t.CenterCrop((4, 3))], "batch_size": 1}
+    with loader(hr.Dataset(tmp_path / "set"), shuffle=False, **given) as made:
+        iteration = iter(made)
+        for end in range(1, len(data) + 1):
+            try:
+                _, labels, moved = next(iteration)
+            except HeadraceError as failure:
+                refused.append(failure)
+                continue
+            assert labels.tolist() == [end]
+            assert np.array_equal(moved["target"][0], wanted), end
+            whole += 1
+    assert len(refused) + whole == len(data)
+    assert 1 <= whole < 32  # a cut behind the last row's data
+    # The cuts are those in front, and each error names its own sample.
+    assert [failure.record for failure in refused] == list(range(len(refused)))
+    assert all('field "target": ' in str(failure) for failure in refused)
+
+
+def test_limits_hold_for_the_second_image(folders: tuple[Path, Path]) -> None:
+    given = {"suffixes": ("x4", ""), "limits": {"max_pixels": 40 * 30}}
+    with (
+        loader(hr.Dataset.from_pairs(*folders, **given)) as made,
+        pytest.raises(LimitError, match=r'field "target": .*max_pixels is 1200'),
+    ):
+        list(made)
 
 
 @pytest.mark.parametrize(
