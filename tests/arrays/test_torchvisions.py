@@ -202,3 +202,38 @@ def test_labels_that_change_between_epochs_are_seen():
     dataset.data = dataset.data[::-1]
     assert torch.equal(next(iter(loader))[0][0], v1.ToTensor()(dataset.data[0].copy()))
     loader.close()
+
+
+class _Listed(torch.utils.data.Sampler):
+    """A sampler that gives what it was told."""
+
+    def __init__(self, indices: list) -> None:
+        self._indices = indices
+
+    def __iter__(self):
+        return iter(self._indices)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+
+def test_whatever_integer_an_index_is_its_image_comes_and_one_outside_is_named():
+    made = datasets.CIFAR10.__new__(datasets.CIFAR10)
+    transform = v1.ToTensor()
+    datasets.VisionDataset.__init__(made, "/nowhere", transform=transform)
+    made.data = np.random.default_rng(1).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    made.targets = list(range(20))
+    for indices in (
+        [3, -1, 0, 19, 3, 3, -20],
+        [np.int64(3), np.uint8(7), True, torch.tensor(5), -2],
+        [4, np.int32(-3), 4, 4],
+    ):
+        labels = [
+            label
+            for _, batch in hr.DataLoader(made, 3, sampler=_Listed(indices), strict=True)
+            for label in batch.tolist()
+        ]
+        assert labels == [int(index) % 20 for index in indices]
+    for wrong, kind in ((20, IndexError), (2**70, IndexError), (-21, IndexError), (1.0, TypeError)):
+        with pytest.raises(kind, match="2" if kind is IndexError else "float"):
+            list(hr.DataLoader(made, 3, sampler=_Listed([1, wrong]), strict=True))

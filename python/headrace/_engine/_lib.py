@@ -153,9 +153,11 @@ def decode(
 def submit(loader: int, indices: array.array[int], draws: array.array[int]) -> None:
     """Calls ``hr_submit`` with an array of int64 and one of uint64, equally long."""
     count = len(indices)
-    # One element at least: an empty array has no address, and NULL would end the epoch.
-    numbers = (c_int64 * max(count, 1))(*indices)
-    call("hr_submit", loader, numbers, (c_uint64 * max(count, 1))(*draws), count)
+    if not count:  # an empty array has no address, and NULL would end the epoch
+        call("hr_submit", loader, (c_int64 * 1)(), (c_uint64 * 1)(), 0)
+        return
+    numbers, times = (c_int64 * count).from_buffer(indices), (c_uint64 * count).from_buffer(draws)
+    call("hr_submit", loader, numbers, times, count)
 
 
 class Handle:

@@ -104,7 +104,7 @@ def _labels(title: str, labels: Any, count: int, as_they_are: bool) -> list[int]
             raise NotItsArrayError(f"{title} has labels that are no whole numbers")
         labels = labels.tolist()
     # Exactly int: a bool or a NumPy number would be collated to another dtype.
-    if not isinstance(labels, list) or any(type(label) is not int for label in labels):
+    if not isinstance(labels, list) or not set(map(type, labels)) <= {int}:
         raise NotItsArrayError(f"{title} has labels that are no list of ints")
     found: list[int] = labels
     if len(found) != count or (found and not -1 <= min(found) <= max(found) < 2**31):

@@ -17,8 +17,10 @@ class Draws:
         """The draw numbers of a batch, in whose order they are counted on."""
         seen = self._seen
         if len(set(rows)) == len(rows):
-            draws: list[int] = seen[rows].tolist() if rows else []
-            seen[rows] += 1
+            at = np.array(rows, np.int64)
+            times = seen[at]
+            seen[at] = times + 1
+            draws: list[int] = times.tolist()
             return draws
         draws = []
         for row in rows:
