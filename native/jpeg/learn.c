@@ -6,11 +6,11 @@
  * that an inspection would not call clean gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each file adds a twelfth of the work that its pixels took, and of one whose rest is
+ * allowance: each file adds an eighth of the work that its pixels took, and of one whose rest is
  * more than what is there only the rows above are learned. The next decode goes by their points,
  * and on from the last one where its window reaches further; what it finds there, or with an
  * allowance the whole rest, is learned then. Whatever the transforms are, passing over costs no
- * more than that twelfth.
+ * more than that eighth.
  */
 #include "hook.h"
 
@@ -19,7 +19,7 @@
 /* What a context begins with: some 20 photographs, so that a small set is learned at once. */
 #define FIRST_ALLOWANCE 16384
 /* Of the work that is done for pixels. */
-#define SHARE 12
+#define SHARE 8
 
 /* Fewer rows than an eighth of the image's are not worth another record. */
 #define WORTH 8
