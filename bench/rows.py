@@ -195,20 +195,28 @@ TARGETS += (
 # An ImageFolder with the changed line. Each epoch is a first one where the folder has another name
 # in each; of the later ones two epochs go by before. The same files packed stand beside them.
 LEARNED = (
+    Row("ImageFolder, torch's DataLoader", "learned", "programs", variant="folder torch",
+        kernel=""),
     *(
         Row(f"ImageFolder, {what}, Headrace", "learned", "programs", variant=variant, cache=cache,
             warm_up=warm_up, kernel="")
         for what, variant, cache, warm_up in (
-            ("no cache", "folder anew", "off", 8),
-            ("first epochs", "folder anew", "own", 8),
-            ("later epochs", "folder again", "own", 48),
+            ("no cache", "first", "off", 8),
+            ("first epochs", "first", "own", 8),
+            ("second epochs", "second", "own", 8),
+            ("later epochs", "later", "own", 48),
         )
     ),
     Row("ImageFolder, packed, Headrace", "learned", "headrace", "packed", kernel=""),
 )  # fmt: skip
 TARGETS += (
     Target("ImageFolder, first epochs, Headrace", "ImageFolder, no cache, Headrace", 0.9, 1.0),
-    Target("ImageFolder, later epochs, Headrace", "ImageFolder, packed, Headrace", 0.95, 1.0),
+    *(
+        Target(f"ImageFolder, {which} epochs, Headrace", "ImageFolder, packed, Headrace", 0.95, 1.0)
+        for which in ("second", "later")
+    ),
+    Target("ImageFolder, first epochs, Headrace", "ImageFolder, torch's DataLoader", 4.0, 10.0),
+    Target("ImageFolder, later epochs, Headrace", "ImageFolder, torch's DataLoader", 6.0, 10.0),
 )
 
 

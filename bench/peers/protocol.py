@@ -53,6 +53,9 @@ class Order:
     threads: int = 2
     mode: str = "exact"  # Headrace's
     variant: str = ""  # which of a module's own forms
+    # What the loader's module spent between two batches on what does not count.
+    untimed_seconds: float = 0.0
+    untimed_cpu_seconds: float = 0.0
 
 
 class Refused(Exception):
@@ -129,18 +132,19 @@ def measure(
         if tuple(images.shape) not in shapes:
             raise SystemExit(f"a batch of shape {tuple(images.shape)}, not {shapes[0]}")
         if number == 0:
-            begun, spent = time.perf_counter(), cpu_seconds()
+            begun = time.perf_counter() - order.untimed_seconds
+            spent = cpu_seconds() - order.untimed_cpu_seconds
             continue
         if number < max(options.batches, 1) or number % order.threads:
             continue
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - begun - order.untimed_seconds
         if took >= options.seconds:
             count = number * order.batch_size
             return {
                 "images": count,
                 "seconds": took,
                 "rate": count / took,
-                "cpu_seconds": cpu_seconds() - spent,
+                "cpu_seconds": cpu_seconds() - spent - order.untimed_cpu_seconds,
                 "dtype": getattr(images.dtype, "name", str(images.dtype).rpartition(".")[2]),
                 "shape": list(images.shape),
             }
