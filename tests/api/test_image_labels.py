@@ -463,3 +463,54 @@ def test_a_folder_of_masks_beside_the_images(tmp_path: Path) -> None:
         list(made)
     assert caught.value.file == str(tmp_path / "masks" / "3.png")
     assert "a mask of 22 x 38 (expected the image's 23 x 37)" in str(caught.value)
+
+
+def test_a_palette_mask_beside_a_jpeg_has_the_classes_of_pascal_voc(tmp_path: Path) -> None:
+    """JPEGImages beside SegmentationClass: VOC's own palette, and 255 around the objects."""
+    bits = [
+        [(n >> 3 * place + c & 1) << 7 - place for place in range(3)]
+        for n in range(256)
+        for c in range(3)
+    ]
+    palette = [sum(each) for each in bits]
+    assert palette[:12] == [
+        0,
+        0,
+        0,
+        128,
+        0,
+        0,
+        0,
+        128,
+        0,
+        128,
+        128,
+        0,
+    ]  # background, aeroplane, ...
+    classes = {}
+    for number in range(5):
+        height, width = 40 + number, 60 - number
+        mask = np.zeros((height, width), np.uint8)
+        mask[8:30, 10:40], mask[10:28, 12:38] = 255, 1 + 4 * number
+        out = io.BytesIO()
+        saved = Image.fromarray(mask, "P")
+        saved.putpalette(palette)
+        saved.save(out, "PNG")
+        name = f"2007_{number:06}"
+        write(tmp_path / "JPEGImages" / f"{name}.jpg", jpeg(np.stack([mask] * 3, -1), quality=95))
+        write(tmp_path / "SegmentationClass" / f"{name}.png", out.getvalue())
+        classes[number] = np.asarray(Image.open(out))
+    folders = tmp_path / "JPEGImages", tmp_path / "SegmentationClass"
+    dataset = hr.Dataset.from_pairs(*folders, kind="mask")
+    steps = [t.RandomHorizontalFlip(), t.RandomCrop((32, 32))]
+    given: dict[str, Any] = {"transform": steps, "labels": {"mask": t.Mask()}, "batch_size": 5}
+    with loader(dataset, fields=["index"], **given) as made:
+        ((images, _, moved),) = list(made)
+        for place, number in enumerate(moved["index"].tolist()):
+            wanted = classes[number]
+            seen = hr.functional.move(t.Mask(), wanted, wanted.shape, steps, seed=3, sample=number)
+            assert np.array_equal(moved["mask"][place], seen)
+            # The mask lies on its image, whose values are near it but for JPEG's loss.
+            off = np.abs(images[place, ..., 0].numpy().astype(int) - seen)
+            assert np.median(off) <= 2
+            assert set(np.unique(seen)) <= {0, 1 + 4 * number, 255}
