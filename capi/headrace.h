@@ -20,7 +20,8 @@
  *     space for that (docs/limits.md), this call and each further one is HR_LIMIT or HR_MEMORY
  *     with what is needed and what is allowed, until there is enough.
  *   - hr_loader_open, hr_decoder_open, hr_job_wait and hr_writer_finish fill `error` on HR_OK, too:
- *     its text is empty, or warns that fewer threads work than should, for no more are allowed.
+ *     its text is empty, or warns, a line for each: that fewer threads work than should, for no
+ *     more are allowed; that the learned index is not kept; of what a shuffle of blocks costs.
  */
 #ifndef HEADRACE_H
 #define HEADRACE_H
@@ -267,7 +268,8 @@ int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_e
  * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
  * (batches, at least 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error":
  * "raise"|"replace", "epoch" and "position" (where the stream begins, as in hr_seek), "order":
- * "epoch" (the default)|"submitted" (see hr_submit), "read_delay_ms" (for tests: every read waits
+ * "epoch" (the default)|"submitted" (see hr_submit), "scattered": of those whether they come from
+ * all over the dataset, "read_delay_ms" (for tests: every read waits
  * so long), "trace": a path as of hr_trace, of a trace that has all from the first sample on; where
  * it cannot be written there is none, hr_loader_info has no "trace", and hr_trace says why}. The
  * dataset's handle may be closed afterwards; the loader keeps what it needs. Work begins at once,

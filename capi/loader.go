@@ -46,6 +46,7 @@ type loaderConfig struct {
 	Position    int64               `json:"position"`
 	ReadDelayMs int64               `json:"read_delay_ms"`
 	Trace       pathjson.Text       `json:"trace"`
+	Scattered   bool                `json:"scattered"`
 }
 
 // The values of "order": who says which samples a batch has.
@@ -128,8 +129,8 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 	config := pipeline.Config{
 		Dataset: d.Dataset, Recipe: recipe, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
-		Submitted: c.Order == orderSubmitted,
-		Epoch:     c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
+		Submitted: c.Order == orderSubmitted, Scattered: c.Scattered,
+		Epoch: c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
 		Trace:   string(c.Trace),
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.ExplainViews(views, err) },

@@ -30,6 +30,7 @@ type Config struct {
 	Store   mmap.Options
 
 	Submitted       bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
+	Scattered       bool  // the batches that are submitted have samples from all over the dataset, as a shuffle
 	Epoch, Position int64 // where the stream begins, as in SeekTo
 	Threads         int   // decode workers; threads.Default
 	Prefetch        int   // batches; 2

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,9 +113,7 @@ func Open(c Config) (*Loader, error) {
 		l.workers = append(l.workers, &worker{loader: l, context: context, number: len(l.workers)})
 	}
 	var wrong string
-	if l.learned, wrong = learned.Open(); wrong != "" && warning == "" {
-		l.warning = wrong
-	}
+	l.learned, wrong = learned.Open()
 	l.store, err = store.Open(c.Dataset, store.Options{
 		Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Salvage: c.OnError == Replace})
 	if err != nil {
@@ -125,9 +125,7 @@ func Open(c Config) (*Loader, error) {
 		l.pace.ahead.Store(true) // for good: nobody waits for a network in a decode thread
 		l.ahead.fetch()
 	}
-	if l.warning == "" {
-		l.warning = costs
-	}
+	l.warning = lines(warning, wrong, costs)
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
 	c.Dataset.Retain()
 	l.move(c.Epoch, c.Position)
@@ -159,6 +157,11 @@ const beside = 2
 // Warning says that there are fewer decode threads than should be, or that the cache of what was learned
 // cannot be as the environment says; empty where nothing is to be said.
 func (l *Loader) Warning() string { return l.warning }
+
+// lines joins the texts that are not empty.
+func lines(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
+}
 
 // Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
 // has its own.

@@ -10,14 +10,18 @@ import (
 // shuffledBlocks says what a full shuffle costs of samples that lie in compressed blocks of several, which are
 // pages and frames of containers and chunks of arrays; empty where it costs nothing, or all blocks are kept.
 func (c *Config) shuffledBlocks() (string, error) {
-	if o := c.Order.Config(); !o.Shuffle || o.Window > 0 {
+	o := c.Order.Config()
+	if scattered := o.Shuffle && o.Window <= 0 || c.Submitted && c.Scattered; !scattered {
 		return "", nil
 	}
 	s, err := c.Dataset.SharedBlocks(blocks.MostCached)
 	if err != nil || s.Bytes <= blocks.MostCached {
 		return "", err
 	}
-	what, more := "block", ""
+	what, more, remedy := "block", "", `shuffle="window"`
+	if c.Submitted { // by torch's loader, which has no such word
+		remedy = `headrace.Loader with shuffle="window"`
+	}
 	if c.Dataset.Kind() == catalog.Arrays {
 		what = "chunk"
 	}
@@ -25,6 +29,6 @@ func (c *Config) shuffledBlocks() (string, error) {
 		more = "more than "
 	}
 	return fmt.Sprintf("the images lie in %s%d compressed %ss of %d images and %d kB on average, of which %d MB are kept: in shuffled order "+
-		"nearly every image costs a whole %s; shuffle=\"window\" decodes one for its neighbours, and headrace pack makes shards, whose images cost the same in any order",
-		more, s.Count, what, s.Rows/s.Count, s.Bytes/s.Count>>10, blocks.MostCached>>20, what), nil
+		"nearly every image costs a whole %s; %s decodes one for its neighbours, and headrace pack makes shards, whose images cost the same in any order",
+		more, s.Count, what, s.Rows/s.Count, s.Bytes/s.Count>>10, blocks.MostCached>>20, what, remedy), nil
 }

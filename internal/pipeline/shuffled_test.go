@@ -34,6 +34,13 @@ func TestAFullShuffleOverMoreBlocksThanAreKeptSaysWhatItCosts(t *testing.T) {
 	require.Equal(t, "the images lie in more than 3 compressed blocks of 4 images and 204800 kB on average, of which 512 MB are kept: "+
 		"in shuffled order nearly every image costs a whole block; shuffle=\"window\" decodes one for its neighbours, "+
 		"and headrace pack makes shards, whose images cost the same in any order", l.Warning())
+	told := open(t, large, settings{order.Config{BatchSize: 4}, Config{Threads: 1, Submitted: true, Scattered: true}})
+	require.Contains(t, told.Warning(), `a whole block; headrace.Loader with shuffle="window" decodes one`)
+	require.Empty(t, open(t, large, settings{order.Config{BatchSize: 4}, Config{Threads: 1, Submitted: true}}).Warning())
+	t.Setenv("HEADRACE_CACHE_SIZE", "much")
+	both := open(t, large, settings{order.Config{Seed: 5, BatchSize: 4, Shuffle: true}, Config{Threads: 1}})
+	require.Regexp(t, `(?s)^[^\n]*HEADRACE_CACHE_SIZE is "much"[^\n]*\nthe images lie in[^\n]*$`, both.Warning())
+	t.Setenv("HEADRACE_CACHE_SIZE", "1073741824")
 	for _, quiet := range []struct {
 		of *catalog.Dataset
 		order.Config

@@ -13,6 +13,7 @@ import torch
 
 import headrace as hr
 from headrace import errors
+from headrace.transforms import CenterCrop
 from loaded import WhatIsLoaded
 
 h5py = pytest.importorskip("h5py")
@@ -342,13 +343,23 @@ def test_a_full_shuffle_over_large_chunks_warns_once_of_what_it_costs(tmp_path, 
             warnings.simplefilter("error")
             hr.Loader(dataset, shuffle="window", seed=1).close()
             hr.Loader(dataset).close()
-        monkeypatch.setattr("headrace._engine.scarce._warned", False)
+        monkeypatch.setattr("headrace._engine.scarce._warned", {"of another kind"})
         says = "54 compressed chunks of 10 images and 9765 kB .* nearly every image costs a whole"
         with pytest.warns(UserWarning, match=says):
             hr.Loader(dataset, shuffle=True, seed=1).close()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             hr.Loader(dataset, shuffle=True, seed=1).close()
+        monkeypatch.setattr("headrace._engine.scarce._warned", set())
+        options = {"batch_size": 20, "transform": [CenterCrop(8)], "strict": True}
+        torch.manual_seed(1)
+        for shuffled in (False, True):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                next(iter(hr.DataLoader(dataset, shuffle=shuffled, **options)))
+            texts = [str(one.message) for one in seen]
+            assert len(texts) == shuffled, texts
+            assert not shuffled or 'headrace.Loader with shuffle="window" decodes' in texts[0]
 
 
 def test_a_chunk_over_the_limit_for_blocks_is_refused(tmp_path):

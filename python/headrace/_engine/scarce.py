@@ -1,7 +1,8 @@
-"""Too few threads, or too little address space: warnings and errors."""
+"""What a call warns of that went well, and errors of threads and address space that are short."""
 
 from __future__ import annotations
 
+import re
 import resource
 import struct
 import sys
@@ -11,19 +12,20 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError, LimitError, MemoryShortError
 
-_warned = False
+_NUMBER = re.compile(r"\d+")
+_warned: set[str] = set()  # kinds: their sentences without numbers
 
 
 def warn_of(text: bytes) -> None:
-    """Warns of what a call that went well says of too few threads, once in a process."""
-    global _warned
-    if _warned or not text:
-        return
-    _warned = True
+    """Warns of each line of what a call that went well says, once in a process of each kind."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("headrace."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(f"headrace: {text.decode('utf-8', 'replace')}", stacklevel=level)
+    for line in text.decode("utf-8", "replace").splitlines():
+        kind = _NUMBER.sub("", line)
+        if line and kind not in _warned:
+            _warned.add(kind)
+            warnings.warn(f"headrace: {line}", stacklevel=level)
 
 
 def check_space(library: Path) -> None:

@@ -8,8 +8,10 @@ augmentation is another one.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from headrace._batch import lending, views
@@ -73,6 +75,7 @@ class Engine:
         if self._handle is None:
             config = recipe.config() | {
                 "order": "submitted",
+                "scattered": scattered(self._chosen, len(recipe.samples.dataset)),
                 "batch_size": max(len(self._chosen[first].indices), 1),
                 "num_threads": recipe.num_threads,
                 "prefetch": recipe.prefetch,
@@ -135,3 +138,14 @@ class Engine:
 def _close_all(pools: list[Pool]) -> None:
     while pools:
         pools.pop().close()
+
+
+def scattered(chosen: Mapping[int, Chosen], samples: int) -> bool:
+    """Whether neighbours in what was chosen lie far apart in the dataset, as a shuffle puts them.
+
+    Whatever sampler it was: those of a full shuffle are a third of the samples apart.
+    """
+    order = np.array([index for number in sorted(chosen) for index in chosen[number].indices])
+    if len(order) < 2:
+        return False
+    return float(np.abs(np.diff(order)).mean()) > samples / 8
