@@ -145,7 +145,12 @@ func (w *LMDB) database(tree lmdbTree, main bool, each func(LMDBEntry) error) er
 	case err != nil || len(named) == 0:
 		return err
 	case !main || entries || len(named) > 1:
-		return fmt.Errorf("%w: several databases in one environment: %s", ErrUnsupported, strings.Join(names, ", "))
+		beside := ""
+		if entries {
+			beside = ", beside entries of the environment's own"
+		}
+		return fmt.Errorf("%w: several databases in one environment: %s%s (expected one); headrace.pack takes a dataset that reads one of them",
+			ErrUnsupported, strings.Join(names, ", "), beside)
 	}
 	return w.database(named[0], false, each)
 }

@@ -22,8 +22,13 @@ type MDS struct {
 	size    int64
 	samples int64
 	next    int64
-	end     int64 // of the sample before the next
+	end     int64  // of the sample before the next
+	table   []byte // offsets of samples from the next on, read ahead: what lies between table and samples is no stretch
+	head    []byte // sizes of the columns of one sample
 }
+
+// tableAhead are the samples whose offsets are read at once.
+const tableAhead = 1024
 
 // MDSColumn is one column of a shard.
 type MDSColumn struct {
@@ -132,11 +137,14 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 	if m.next == m.samples {
 		return 0, io.EOF
 	}
-	var pair [8]byte
-	if err := readAt(m.r, pair[:], 4+4*m.next); err != nil {
-		return 0, err
+	if len(m.table) < 8 {
+		m.table = make([]byte, 4*(min(tableAhead, m.samples-m.next)+1))
+		if err := readAt(m.r, m.table, 4+4*m.next); err != nil {
+			return 0, err
+		}
 	}
-	begin, end := int64(binary.LittleEndian.Uint32(pair[:4])), int64(binary.LittleEndian.Uint32(pair[4:]))
+	begin, end := int64(binary.LittleEndian.Uint32(m.table)), int64(binary.LittleEndian.Uint32(m.table[4:]))
+	m.table = m.table[4:]
 	wrong := func(format string, a ...any) (int64, error) {
 		return 0, &WalkError{begin, fmt.Errorf("%w: "+format, append([]any{ErrBad}, a...)...)}
 	}
@@ -155,7 +163,10 @@ func (m *MDS) Next(places [][2]int64) (int64, error) {
 	if sizes > end-begin {
 		return wrong("a sample of %d bytes, the sizes of its columns are %d", end-begin, sizes)
 	}
-	head := make([]byte, sizes)
+	if int64(len(m.head)) < sizes {
+		m.head = make([]byte, sizes)
+	}
+	head := m.head[:sizes]
 	if err := readAt(m.r, head, begin); err != nil {
 		return 0, err
 	}

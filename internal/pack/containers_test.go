@@ -9,11 +9,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -156,6 +158,26 @@ func TestAContainerThatIsAnotherOneThanWasIndexedIsRefused(t *testing.T) {
 	err = firstRead(t, index)
 	require.Equal(t, fault.KindChecksum, fault.KindOf(err))
 	require.ErrorContains(t, err, "the container has another time than when it was indexed, and its first and last bytes have another checksum")
+}
+
+func TestAnIndexBesideContainersWhereNothingMayBeWrittenSaysWhereElseItGoes(t *testing.T) {
+	root := testArchives(t, 1)
+	require.NoError(t, os.Chmod(root+"/data/train-0.tar", 0o644))
+	for _, dir := range []string{filepath.Dir(root), root, root + "/data"} {
+		require.NoError(t, os.Chmod(dir, 0o755))
+	}
+	runtime.LockOSThread() // for good: the thread ends with the goroutine, and whose files it asks for with it
+	if unix.Getuid() == 0 {
+		_, err := unix.SetfsuidRetUid(65534)
+		require.NoError(t, err)
+		defer func() { _, _ = unix.SetfsuidRetUid(0) }()
+	} else {
+		require.NoError(t, os.Chmod(root+"/data", 0o555))
+		defer func() { _ = os.Chmod(root+"/data", 0o755) }()
+	}
+	_, err := Index(context.Background(), IndexConfig{Source: root + "/data/train-0.tar"}, nil)
+	require.ErrorContains(t, err, "an index goes beside its containers, where nothing may be written; out (--out) names another place for it: permission denied")
+	require.Equal(t, fault.KindIO, fault.KindOf(err))
 }
 
 func TestAnImageOfNoBytesInAContainerIsATruncatedOne(t *testing.T) {

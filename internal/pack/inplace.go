@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/remote"
@@ -40,7 +42,11 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 		return Summary{}, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return Summary{}, catalog.IOError(dir, "cannot make the index directory", err)
+		doing := "cannot make the index directory"
+		if c.Out == "" && c.IndexDir == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
+			doing = "an index goes beside its containers, where nothing may be written; out (--out) names another place for it"
+		}
+		return Summary{}, catalog.IOError(dir, doing, err)
 	}
 	kind, inBlocks := catalog.Indexed, false
 	inContainers, ok := s.(*containers)

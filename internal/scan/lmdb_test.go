@@ -87,6 +87,15 @@ func TestOtherFormsOfLMDBAreUnsupportedByName(t *testing.T) {
 	}
 }
 
+func TestSeveralDatabasesOfAnLMDBAreUnsupportedByNameWithTheWayOut(t *testing.T) {
+	for name, want := range map[string]string{"several.lmdb": `several databases in one environment: "train", "val" (expected one)`,
+		"mixed.lmdb": `several databases in one environment: "val", beside entries of the environment's own (expected one)`} {
+		_, err := Open("testdata/"+name, Options{})
+		require.ErrorContains(t, err, want+"; headrace.pack takes a dataset that reads one of them")
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
 func TestALoopInATreeOfLMDBEnds(t *testing.T) {
 	data := fixture(t, "plain.lmdb")
 	// Every leaf becomes a branch whose children are whatever its nodes' first bytes are; every child is made

@@ -267,6 +267,18 @@ def lz4s() -> dict[str, Any]:
     return {"lz4.lmdb": found}
 
 
+def several() -> None:
+    """Environments with two named databases, and with one beside entries of its own: both refused."""
+    for name, databases in (("several.lmdb", [b"train", b"val"]), ("mixed.lmdb", [None, b"val"])):
+        path = HERE / name
+        path.unlink(missing_ok=True)
+        environment = lmdb.open(str(path), subdir=False, max_dbs=2, map_size=1 << 20, lock=False)
+        for named in databases:
+            with environment.begin(write=True, db=environment.open_db(named)) as transaction:
+                transaction.put(b"k", jpeg(1))
+        environment.close()
+
+
 def lmdbs() -> dict[str, Any]:
     """py-lmdb's: plain images of many sizes, and Datums in a named database."""
     found: dict[str, Any] = {}
@@ -297,6 +309,7 @@ def lmdbs() -> dict[str, Any]:
 if __name__ == "__main__":
     zips()
     pixels()
+    several()
     said = tars() | tfrecord() | mds("mds", None) | mds("mdszstd", "zstd:3") | encodings()
     for codec in ("gz", "bz2", "br", "snappy"):
         said |= mds(f"mds{codec}", codec)
