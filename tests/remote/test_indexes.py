@@ -214,6 +214,29 @@ def test_an_index_is_right_where_a_tenth_of_the_requests_fails(
         assert failing.failed > 0
 
 
+@pytest.mark.parametrize("foreign", [True, False])
+def test_a_fetched_index_leads_to_no_container_that_is_not_below_it(
+    foreign: bool, tmp_path: Path
+) -> None:
+    """One made on a disk names a folder there, and whoever fetches it may have files there."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "here").mkdir()
+    file = tar(tmp_path / ("here" if foreign else "store") / "a.tar", 0, 9)
+    root = tmp_path / "far" / "away" / "set.hr" if foreign else tmp_path / "store" / "set.hr"
+    hr.index(file, root)
+    text = (root / "headrace.json").read_text()
+    assert f'"root": "{tmp_path}/here"' in text if foreign else '"root": ".."' in text
+    if foreign:
+        shutil.copytree(root, tmp_path / "store" / "set.hr")
+    store = Store(tmp_path / "store")
+    try:
+        with pytest.raises(errors.ArgumentError, match="which is not below it; where they are"):
+            hr.Dataset(store.url("set.hr"))
+        assert not any("a.tar" in path for _, path, *_ in store.requests)
+    finally:
+        store.end()
+
+
 def test_no_secret_is_in_an_index_and_an_address_with_it_may_be_given_as_root(
     tmp_path: Path,
 ) -> None:
