@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace._doctor import cgroups
+
 # File systems that reads of cross a network, or another program.
 REMOTE = ("nfs", "cifs", "smb", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "9p", "fuse")
 
@@ -23,7 +25,7 @@ def look() -> dict[str, Any]:
     allowed = os.sched_getaffinity(0)
     siblings = {_siblings(core) for core in allowed}
     whole = os.cpu_count() or len(allowed)
-    memory, granted = _memory(), quota()
+    memory, granted = _memory(), cgroups.cores()
     huge = _text("/sys/kernel/mm/transparent_hugepage/enabled")
     return {
         "cores_allowed": len(allowed),
@@ -35,7 +37,7 @@ def look() -> dict[str, Any]:
         "ranks_here": _ranks(),
         "ranks_unsaid": ranks_unsaid(os.environ),
         "load": os.getloadavg()[0],
-        "memory_available": memory.get("MemAvailable"),
+        "memory_available": _least(memory.get("MemAvailable"), cgroups.memory()),
         "swap_used": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
         "huge_pages": huge.partition("[")[2].partition("]")[0] or None,
         "shared_memory": _shared_memory(),
@@ -48,31 +50,8 @@ def _siblings(core: int) -> str:
     return _text(path).strip() or str(core)
 
 
-def quota() -> float | None:
-    """Cores that the cgroups (version 2) of this process grant; None: nobody limits them.
-
-    The engine has its own reading of both versions, by which it chooses its threads
-    (internal/threads); this one is for what the report says.
-    """
-    for line in _text("/proc/self/cgroup").splitlines():
-        if line.startswith("0::"):
-            group = Path("/sys/fs/cgroup") / line[3:].lstrip("/")
-            found = [_granted(part) for part in (group, *group.parents) if _inside(part)]
-            limits = [cores for cores in found if cores is not None]
-            return min(limits, default=None)
-    return None
-
-
-def _inside(group: Path) -> bool:
-    return group.is_relative_to("/sys/fs/cgroup")
-
-
-def _granted(group: Path) -> float | None:
-    fields = _text(str(group / "cpu.max")).split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
-        return None
-    granted, period = map(int, fields)
-    return granted / period if period else None
+def _least(*numbers: int | None) -> int | None:
+    return min((number for number in numbers if number is not None), default=None)
 
 
 def _ranks() -> int:
