@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -34,6 +34,7 @@ _SAID = {
     "resized": "packed with --resize 256",
     "raw": "packed with --resize 256 --raw",
 }
+_OF_IMAGENET = "the storage of each form is that of 300 photographs of ImageNet, 111 kB each"
 # Neighbours that shuffle="window" reads together: 16,384 samples in 1,024 stretches.
 WINDOW_RUN = 16
 _HITS = (0.25, 0.5, 0.75, 1.0)
@@ -61,6 +62,7 @@ def plan(
     classes: Sequence[str] | None = None,
     split: str | None = None,
     root: str | os.PathLike[str] | None = None,
+    storage: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Works out what a training needs of storage, cores and memory so that no GPU waits.
 
@@ -71,14 +73,15 @@ def plan(
         rate: images a second that one GPU takes. Or ``step_seconds``, of a step of ``batch_size``.
         step_seconds: what one step takes on one GPU, without waiting for data.
         batch_size: samples a step on one GPU; the memory of batches goes by it, too.
-        images, image_bytes: how many images the set has, and the mean bytes of their files, where
-            there is no ``source``.
+        images: how many images the set has, where there is no ``source``.
+        image_bytes: the mean bytes of an image's file, where there is no ``source``, or one whose
+            images are not bytes in local files (arrays, objects of a store).
         epochs: how many are planned.
         size: height and width of what the GPU gets, for the memory of its float32 batches.
         images_per_core: images a second that one core decodes, as ``doctor`` measures it
             (``measured["decoding_one_core"]``); None: 1,647, of packed ImageNet on the machine
             of docs/performance.md.
-        format, image, label, fields, classes, split, root: of a path, as for ``Dataset``.
+        format, image, label, fields, classes, split, root, storage: of a path, as for ``Dataset``.
 
     Returns:
         ``images_per_second``, ``megabytes_per_second``, ``iops`` (reads a second, by form),
@@ -105,19 +108,17 @@ def plan(
                     f"{name}={value!r} is for a plan with a source, and none is given"
                 )
     if source is not None:
-        if images is not None or image_bytes is not None:
-            raise ArgumentError("images and image_bytes are for a plan without a source")
-        count, mean, ratios = _measured(source, words, assumed)
+        if images is not None:
+            raise ArgumentError("images is for a plan without a source")
+        given = None if image_bytes is None else _positive("image_bytes", image_bytes)
+        count, mean, ratios = _measured(source, words, storage, given, assumed)
     elif images is None or image_bytes is None:
         raise ArgumentError("a plan needs a source, or images and image_bytes")
     else:
         count = arguments.count("images", images, 1)
         mean = _positive("image_bytes", image_bytes)
         ratios = FORMS
-        assumed.append(
-            "the storage of each form is that of 300 photographs of ImageNet, 111 kB each; with "
-            "SOURCE it is measured on its own images"
-        )
+        assumed.append(f"{_OF_IMAGENET}; with SOURCE it is measured on its own images")
     if images_per_core is None:
         images_per_core = IMAGES_PER_CORE
         assumed.append(
@@ -187,7 +188,7 @@ def _named(source: Any) -> Any:
     return repr(source) if isinstance(source, Dataset) else os.fsdecode(source)
 
 
-def _opened(source: Any, words: containers.Words) -> Any:
+def _opened(source: Any, words: containers.Words, storage: Mapping[str, Any] | None) -> Any:
     """A context that has the dataset; it leaves open what was open before."""
     if isinstance(source, Dataset):
         return nullcontext(source)
@@ -195,19 +196,34 @@ def _opened(source: Any, words: containers.Words) -> Any:
         arguments.path("source", source)  # which Dataset calls path
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
-        return Dataset(source, **words._asdict())
+        return Dataset(source, storage=storage, **words._asdict())
 
 
 def _measured(
-    source: Any, words: containers.Words, assumed: list[str]
+    source: Any,
+    words: containers.Words,
+    storage: Mapping[str, Any] | None,
+    given: float | None,
+    assumed: list[str],
 ) -> tuple[int, float, dict[str, float]]:
-    """Images, mean bytes of one, and the bytes of each form by those of the files."""
-    with _opened(source, words) as dataset:
+    """Images, mean bytes of one, and the bytes of each form by those of the files.
+
+    ``given`` are the mean bytes of images that are not bytes in files.
+    """
+    with _opened(source, words, storage) as dataset:
         count = len(dataset)
         chosen = choosing.numbers(count, 2048)
         found = choosing.places(dataset, chosen)
-        if not found:
+        if found and given is not None:
+            raise ArgumentError(
+                f"image_bytes={given!r} is for a source whose images are not bytes in files, and "
+                f"those of {dataset} are measured"
+            )
+        if not found and given is None:
             raise ArgumentError(f"no sample of {dataset} is bytes in a file; give image_bytes=")
+        if given is not None:
+            assumed.append(_OF_IMAGENET)
+            return count, given, FORMS
         mean = sum(place.length for place in found) / len(found)
         if len(chosen) < count:
             assumed.append(f"the mean bytes of an image are those of {len(found):,} of {count:,}")

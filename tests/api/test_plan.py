@@ -8,6 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as hr
@@ -118,3 +119,16 @@ def test_what_cannot_be_planned_is_refused_by_name(wrong: dict[str, Any], name: 
 def test_a_source_excludes_images_and_their_bytes(packed: Path) -> None:
     with pytest.raises(errors.ArgumentError, match="images"):
         hr.plan(packed, rate=1, images=3)
+    with pytest.raises(errors.ArgumentError, match=r"image_bytes=9\.0 is for a source whose"):
+        hr.plan(packed, rate=1, image_bytes=9)
+
+
+def test_a_source_without_files_is_planned_with_the_bytes_that_are_said() -> None:
+    pixels = np.zeros((40, 8, 8, 3), np.uint8)
+    with hr.Dataset.from_arrays(pixels) as dataset:
+        with pytest.raises(errors.ArgumentError, match="give image_bytes="):
+            hr.plan(dataset, rate=100)
+        plan = hr.plan(dataset, rate=100, image_bytes=192)
+    assert plan.storage["files"] == 40 * 192
+    assert plan.megabytes_per_second == pytest.approx(100 * 192 / 1e6)
+    assert any("300 photographs of ImageNet" in said for said in plan.assumed)

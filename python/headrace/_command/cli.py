@@ -456,7 +456,8 @@ def plan(
     batch_size: Annotated[int, typer.Option(help="Samples a step on one GPU.")] = 256,
     images: Annotated[int | None, typer.Option(help="Without SOURCE: images of the set.")] = None,
     image_bytes: Annotated[
-        float | None, typer.Option(help="Without SOURCE: mean bytes of an image file.")
+        float | None,
+        typer.Option(help="Mean bytes of an image, without SOURCE or where it has no files."),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Epochs of the training.")] = 1,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
@@ -470,6 +471,7 @@ def plan(
     classes: options.Classes = None,
     split: options.Split = None,
     root: options.Root = None,
+    storage: options.Storage = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Work out the storage, cores and memory that a training needs."""
@@ -493,6 +495,7 @@ def plan(
         classes=classes or None,
         split=split,
         root=root,
+        storage=options.storage(storage),
     )
     _say(found.to_json() if as_json else str(found))
 
