@@ -25,7 +25,7 @@ func ReadMask(data []byte, width, height int) ([]byte, error) {
 	if _, indexed := config.ColorModel.(color.Palette); !indexed && config.ColorModel != color.GrayModel {
 		return nil, errKind
 	}
-	if short := headroom.Memory(2 * int64(width) * int64(height)); short != nil {
+	if short := headroom.Memory(5 * int64(width) * int64(height)); short != nil {
 		return nil, short
 	}
 	decoded, err := png.Decode(bytes.NewReader(data))
@@ -37,8 +37,16 @@ func ReadMask(data []byte, width, height int) ([]byte, error) {
 		return rows(m.Pix, m.Stride, width, height), nil
 	case *image.Gray:
 		return rows(m.Pix, m.Stride, width, height), nil
+	case *image.NRGBA: // grey with a value that is transparent: the value counts, as in Pillow's mode L
+		classes := make([]byte, 0, width*height)
+		for y := range height {
+			for x := range width {
+				classes = append(classes, m.Pix[y*m.Stride+4*x])
+			}
+		}
+		return classes, nil
 	}
-	return nil, errKind // grey with a transparent value
+	return nil, errKind
 }
 
 var errKind = errors.New("a PNG of another kind (expected one channel of 8 bits, or a palette)")
