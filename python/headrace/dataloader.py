@@ -110,8 +110,9 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         ahead: batches whose code has run before the one that is asked for comes, where a dataset's
             own code opens images in the thread that iterates; with 0 it draws from the process's
             generators in torch's order.
-        limits: of the files of image folders, as of a ``headrace.Dataset``. ``max_pixels`` that is
-            not among them follows Pillow's ``Image.MAX_IMAGE_PIXELS`` at each ``iter``.
+        limits: of the files of image folders, and of those that a dataset's own code opens, where
+            the engine decodes them, as of a ``headrace.Dataset``. ``max_pixels`` that is not among
+            them follows Pillow's ``Image.MAX_IMAGE_PIXELS`` at each ``iter``.
         snapshot_every_n_steps: torchdata's argument. Natively a state is always that of the last
             batch; where torch's loader would read, torchdata's ``StatefulDataLoader`` reads.
 
@@ -405,11 +406,15 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
 
         Returns:
             "pillow_images": how many images Pillow has decoded, repeated ones counted; and
-            "pillow_files": how many files are known to be left to it. Counted since the dataset was
-            last found to be another. Where the engine makes the batches also the fields of
-            ``headrace.Loader.stats``, counted since the threads started; of several epochs under
-            way at once, those of the one that has decoded most.
+            "pillow_files": how many files are known to be left to it. Of a folder counted since the
+            dataset was last found to be another. Of a dataset whose own code runs, what that code
+            has Pillow open is not counted, but what was recorded and the engine could not decode.
+            Where the engine makes the batches also the fields of ``headrace.Loader.stats``, counted
+            since the threads started; of several epochs under way at once, those of the one that
+            has decoded most.
         """
+        if self._deferring is not None and (pillows := self._deferring.pillows).images:
+            return {"pillow_images": pillows.images, "pillow_files": pillows.files}
         samples = self._reading.samples
         foreign = None if samples is None else samples.foreign
         engines = self._engines.stats()

@@ -82,7 +82,7 @@ def compare_all(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
     def compared_finish(self: Batch) -> list[int]:
         values = [(value, value.parts) for value, _ in self._pairs if type(value) is PendingTensor]
         bad = finish(self)
-        for value, parts in values if not bad and self._mode == "exact" else ():
+        for value, parts in values if not bad and self._means.mode == "exact" else ():
             # The value has become a plain tensor.
             rows = value.view(len(parts), -1).view(torch.uint8)
             for part, row in zip(parts, rows, strict=True):

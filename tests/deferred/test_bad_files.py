@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
 import PIL
 import pytest
 import torchvision.transforms as tv
-from PIL import Image
+from PIL import Image, ImageFile
 from torch.utils import data
 
 import headrace as hr
 import images
-from deferred.test_own_code import Opens, compared
+from deferred.test_own_code import Opens, compared, equal
+from headrace import errors
+from headrace._deferred import pixels
 
 SMALL = tv.Compose([tv.Resize((32, 32)), tv.ToTensor()])
 
@@ -88,3 +94,82 @@ def test_files_that_pillow_alone_reads_are_read_by_it(paths: list[str]) -> None:
     del paths[7], paths[4]
     with pytest.warns(UserWarning, match="is no JPEG, PNG, WebP"):
         compared(Opens(paths, lambda path, index: SMALL(Image.open(path))), strict=False)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("number", [4, 7])
+def test_an_error_of_a_file_says_the_file_and_the_index(
+    paths: list[str], number: int, workers: int
+) -> None:
+    dataset = Opens(paths, lambda path, index: SMALL(Image.open(path).convert("RGB")))
+    order = [0, 1, number, 2]
+    options = {"batch_size": 4, "sampler": order, "num_workers": workers}
+    with contextlib.closing(hr.DataLoader(dataset, **options)) as loader:
+        batches = iter(loader)
+        with pytest.raises(OSError) as raised:  # noqa: PT011  # what it says is looked at below
+            next(batches)
+    said = "".join(traceback.format_exception_only(raised.value))
+    assert paths[number] in said
+    assert f"index {number}" in said
+
+
+def test_an_error_of_a_streams_file_says_the_file(paths: list[str]) -> None:
+    class Stream(data.IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            return (SMALL(Image.open(path).convert("RGB")) for path in paths)
+
+    with contextlib.closing(hr.DataLoader(Stream(), batch_size=2, ahead=0)) as loader:
+        batches = iter(loader)
+        next(batches)
+        next(batches)
+        with pytest.raises(OSError, match="truncated") as raised:
+            next(batches)
+    assert paths[4] in "".join(traceback.format_exception_only(raised.value))
+
+
+def warnings_of(epoch: Any, count: int, expected: Any) -> list[int]:
+    """How often each of so many epochs says that Pillow decodes some."""
+    found = []
+    for _ in range(count):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            assert equal(epoch(), expected)
+        found.append(sum("Pillow decodes what" in str(one.message) for one in said))
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_the_engine_does_not_decode_is_pillows_in_threads_and_counted(
+    paths: list[str], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files that are cut off Pillow makes images, where it was told to."""
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    for path in paths:
+        if path not in (paths[7], paths[9]):
+            whole = Path(paths[0]).read_bytes()
+            Path(path).write_bytes(whole if path == paths[0] else whole[: len(whole) // 2])
+            os.utime(path, (1e9, 1e9))
+    chosen = [path for path in paths if path not in (paths[7], paths[9])]
+    names: set[str] = set()
+    by_pillow = pixels.by_pillow
+
+    def in_a_thread(*arguments: Any) -> bytes:
+        names.add(threading.current_thread().name.rpartition("_")[0])
+        return by_pillow(*arguments)
+
+    monkeypatch.setattr(pixels, "by_pillow", in_a_thread)
+    dataset = Opens(chosen, lambda path, index: SMALL(Image.open(path).convert("RGB")))
+    expected = list(data.DataLoader(dataset, 4))
+    options = {"num_workers": workers, "batch_size": 4}
+    with contextlib.closing(hr.DataLoader(dataset, **options)) as loader:
+        epochs = warnings_of(lambda: list(loader), 3, expected)
+        assert loader.stats() == {"pillow_images": 27, "pillow_files": 9}
+    # By the first of them, and once more where others became known.
+    assert [min(1, count) for count in epochs[:1]] + epochs[2:] == [1, 0]
+    assert epochs[1] <= 1
+    assert names == {"DataLoader"}
+    with (
+        contextlib.closing(hr.DataLoader(dataset, strict=True, **options)) as loader,
+        pytest.raises(errors.UnsupportedError, match="Pillow decodes what the engine does not"),
+    ):
+        list(loader)

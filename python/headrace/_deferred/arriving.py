@@ -16,6 +16,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from headrace._deferred.chain import Chain, Form, Key, Step
 from headrace._deferred.image import DeferredImage, Opened
+from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File
 from headrace._deferred.tensor import Part, PendingTensor
@@ -30,6 +31,7 @@ class Recorded:
         reasons: why pixels were needed in Python.
         opened: the program's code opened images.
         asked: what the dataset was asked for, to ask it again; None of a stream.
+        limits: the engine's, for what it opened.
         collated: ``data`` is a batch; else the samples, for the collate function needs values.
     """
 
@@ -40,15 +42,17 @@ class Recorded:
         reasons: list[Reason],
         opened: bool,
         asked: Asked | None,
-        collated: bool = True,
+        limits: Limits,
+        collated: bool,
     ) -> None:
         self.data, self.pending, self.reasons = data, pending, reasons
-        self.opened, self.asked, self.collated = opened, asked, collated
+        self.opened, self.asked, self.limits, self.collated = opened, asked, limits, collated
 
     def __reduce__(self) -> Any:
         asked = None if self.asked is None else tuple(self.asked)
         reasons = [tuple(reason) for reason in self.reasons]
-        return _arrived, (self.data, reasons, self.opened, asked, self.collated)
+        told = (reasons, self.opened, asked, tuple(self.limits), self.collated)
+        return _arrived, (self.data, *told)
 
     def pin_memory(self) -> Recorded:
         """Pins what is a tensor by now; what is pending is made in pinned memory."""
@@ -67,14 +71,20 @@ _arriving = _Arriving()
 
 
 def _arrived(
-    data: Any, reasons: list[tuple[str, str]], opened: bool, asked: Any, collated: bool
+    data: Any,
+    reasons: list[tuple[str, str]],
+    opened: bool,
+    asked: Any,
+    limits: tuple[str, bool],
+    collated: bool,
 ) -> Recorded:
     # Its tensors came before it, for they are among its arguments.
     pending, _arriving.pending = _arriving.pending, []
     if asked is not None:
         asked = Asked(*asked)
         asked = asked._replace(key=asked.key and Draws(*asked.key))
-    return Recorded(data, pending, [Reason(*reason) for reason in reasons], opened, asked, collated)
+    why = [Reason(*reason) for reason in reasons]
+    return Recorded(data, pending, why, opened, asked, Limits(*limits), collated)
 
 
 # ---- images --------------------------------------------------------------------------------------

@@ -148,12 +148,16 @@ def step(name: str, replay: Callable[[Any], Any] | None = None, **arguments: Any
     return Step(json.dumps({"name": name, **arguments}), replay)
 
 
-def config(chain: Chain, form: Form, mode: str) -> str:
-    """What the engine is told of an image: ``hr_decode`` in headrace.h, without the key."""
+def config(chain: Chain, form: Form, mode: str, limits: str) -> str:
+    """What the engine is told of an image: ``hr_decode`` in headrace.h, without the key.
+
+    Args:
+        limits: as the engine's JSON.
+    """
     steps = [step.text for step in chain.steps if step.text]
     if form.normalize:
         steps.append(form.normalize)
     return (
         f'{{"transform":[{",".join(steps)}],"dtype":"{form.dtype}","scale":"{form.scale}",'
-        f'"layout":"{form.layout}","mode":"{mode}"}}'
+        f'"layout":"{form.layout}","mode":"{mode}","limits":{limits}}}'
     )

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch.utils.data
 
-from headrace._deferred import opening, recording, switches, tensor, transforming, undoing
+from headrace._deferred import limits, opening, recording, switches, tensor, transforming, undoing
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
+from headrace._torch.failures import noted
 from headrace._torch.place import spread
 
 # Samples of a worker process some of whose draws were needed in Python before it opens all images
@@ -30,13 +31,16 @@ class Fetching:
     Attributes:
         seed: of the loader, or None where torch's base seed takes its place.
         eager_open: images are decoded as they are opened.
+        own_limits: the loader's; None: it has none.
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
         in_vain: samples whose drawn transforms were needed in Python, in a process without engine.
     """
 
-    def __init__(self, seed: int | None, eager_open: bool) -> None:
-        self.seed, self.eager_open = seed, eager_open
+    def __init__(
+        self, seed: int | None, eager_open: bool, own_limits: dict[str, int] | None
+    ) -> None:
+        self.seed, self.eager_open, self.own_limits = seed, eager_open, own_limits
         self.base_seed = 0
         self.recorded: Recording | None = None
         self._latest: Recording | None = None
@@ -44,7 +48,7 @@ class Fetching:
         self._transforms = Transforms()
 
     def __reduce__(self) -> Any:
-        return Fetching, (self.seed, self.eager_open)
+        return Fetching, (self.seed, self.eager_open, self.own_limits)
 
     def new(self, passed: int, asked: Asked | None = None) -> Recording:
         """The recording of the next batch."""
@@ -56,7 +60,8 @@ class Fetching:
             draws = Draws(self.seed, passed)
         else:
             draws = Draws(0, spread(base_seed, passed))
-        self.recorded = Recording(draws, worker is None, self._transforms, asked)
+        allowed = limits.now(self.own_limits)
+        self.recorded = Recording(draws, worker is None, self._transforms, asked, allowed)
         self.recorded.eager_open = self.eager_open
         self._latest = self.recorded
         return self.recorded
@@ -102,6 +107,9 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
             sample = self.dataset[index]
             self._fetching.in_vain += _drawn_in_python(found)
             settled = found.settle()
+        except OSError as failure:
+            noted(failure, f"index {index!r} of the dataset")
+            raise
         finally:
             found.settle()
         if settled:
@@ -195,8 +203,9 @@ class Collating:
         assert found is not None
         data = samples if self._needs_values else self._early(found, samples)
         collated = not self._needs_values
+        reasons = list(found.reasons)
         return Recorded(
-            data, found.pending, list(found.reasons), found.opened, found.asked, collated
+            data, found.pending, reasons, found.opened, found.asked, found.limits, collated
         )
 
     def _early(self, found: Recording, samples: Any) -> Any:

@@ -12,6 +12,7 @@ from headrace._deferred.making import Batch
 from headrace._deferred.recording import Asked
 from headrace._epoch.arrivals import forget
 from headrace._epoch.delivery import Delivery, is_of_the_batch
+from headrace._torch.failures import noted
 from headrace._torch.place import Place, Standing
 from headrace._torch.pool import TimedOut
 
@@ -37,6 +38,9 @@ class Behind(Protocol):
 
     def collated(self, samples: Any) -> Any:
         """The batch of samples whose collate function needs values."""
+
+    def tell(self) -> None:
+        """Says what there is to say once a batch came."""
 
 
 class Epoch(Iterator[Any]):
@@ -127,6 +131,9 @@ class Epoch(Iterator[Any]):
         if first.native:
             self._ahead = self._loader.ahead
         self._fill(number + 1 + self._ahead)
+        for begun in self._begun.values():
+            if isinstance(begun, Batch):
+                begun.look()
         timeout = self._loader.timeout
         while True:
             if not first.wait(timeout or None):
@@ -135,8 +142,13 @@ class Epoch(Iterator[Any]):
             if not bad:
                 break
             assert first.asked is not None
-            first = self._made_again(first.asked, bad)
+            try:
+                first = self._made_again(first.asked, bad)
+            except Exception as failure:
+                noted(failure, "made again, for this cannot be decoded: " + "; ".join(first.why))
+                raise
             self._begun[number] = first
+        self._loader.tell()
         return first.data if first.collated else self._loader.collated(first.data)
 
     def _made_again(self, asked: Asked, bad: list[int]) -> Batch:

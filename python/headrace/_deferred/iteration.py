@@ -17,7 +17,8 @@ from headrace._deferred.dataset import (
     WorkerStart,
 )
 from headrace._deferred.epoch import Epoch
-from headrace._deferred.making import Batch
+from headrace._deferred.leftover import Pillows
+from headrace._deferred.making import Batch, Means
 from headrace._deferred.memory import Blocks
 from headrace._deferred.recording import Asked, Reason
 from headrace._engine.decoder import Decoder
@@ -34,6 +35,7 @@ class Front(Protocol):
     strict: bool
     eager_open: bool
     mode: str
+    limits: dict[str, int] | None
     ahead: int
     notices: Notices
     state: State
@@ -54,6 +56,7 @@ class Deferring:
         choices: what the sampler chooses; None of a stream.
         ahead: batches whose code has run before the one that is asked for comes.
         timeout: seconds; 0: none.
+        pillows: what the engine does not decode.
     """
 
     def __init__(self, loader: Front, rows: Rows | None) -> None:
@@ -61,7 +64,7 @@ class Deferring:
         self._state, self._dataset = loader.state, loader.dataset
         self._record: Record = loader.record
         self._fetching, self._collate = (
-            Fetching(loader.state.seed, loader.eager_open),
+            Fetching(loader.state.seed, loader.eager_open, loader.limits),
             loader.collate_fn,
         )
         self._mode, self.timeout = loader.mode, loader.timeout
@@ -80,13 +83,15 @@ class Deferring:
                 arguments |= {"sampler": self.choices, "batch_size": None}
         self._inner = _Inner(dataset, **arguments)
         self._threads: Decoder | None = None
-        self._blocks = Blocks()
+        self._blocks, self.pillows = Blocks(), Pillows()
+        self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
         self.refused = ""  # why the engine does not read the array that the dataset is
 
     def iterate(self) -> Epoch:
         """One epoch."""
         choices, inner = self.choices, self._inner
         self._fetching.ask_anew()
+        self._told = self.pillows.images
         if choices is None:
             batches = iter(inner)
             self._fetching.base_seed = getattr(batches, "_base_seed", 0)
@@ -165,7 +170,16 @@ class Deferring:
         self._look_at(recorded)
         if recorded.pending and self._threads is None:
             self._threads = Decoder(0)
-        return Batch(recorded, self._threads, self._blocks, self._mode)
+        means = Means(self._threads, self._blocks, self.pillows, self._mode, self._strict)
+        return Batch(recorded, means)
+
+    def tell(self) -> None:
+        """Says once an epoch, if it is so, that Pillow decodes some images."""
+        if self.pillows.images > self._told >= 0:
+            self._told = -1
+            self._notices.say(
+                self.pillows.news, stacklevel=0, topic=f"{self.pillows.files} files for Pillow"
+            )
 
     def _look_at(self, recorded: Recorded) -> None:
         """Says once that images are made in Python, and where first.
@@ -196,6 +210,7 @@ class Deferring:
         if self._threads is not None:
             self._threads.close()
             self._threads = None
+        self.pillows.close()
         self._blocks.clear()
 
 

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from headrace._deferred import pixels, tensor
+from headrace._deferred import tensor
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.chain import Key, config
+from headrace._deferred.leftover import Pillows
 from headrace._deferred.memory import Blocks
 from headrace._deferred.source import Source
 from headrace._deferred.tensor import Part, PendingTensor
 from headrace._engine import decoder
 from headrace._engine.decoder import Decoder, Task, Work
-from headrace.errors import ChangedError, HeadraceError
+from headrace._torch.failures import joined, noted
+from headrace._torch.threads import Result
+from headrace.errors import ChangedError, HeadraceError, UnsupportedError
+
+
+class Means(NamedTuple):
+    """What a loader makes batches with.
+
+    Attributes:
+        mode: "exact" or "fast".
+        strict: nothing may be left to Pillow that it decodes.
+    """
+
+    threads: Decoder | None
+    blocks: Blocks
+    pillows: Pillows
+    mode: str
+    strict: bool
 
 
 class Batch:
@@ -25,33 +44,62 @@ class Batch:
 
     Args:
         recorded: of its pending tensors those are made that somebody still refers to.
-        mode: "exact" or "fast".
 
     Attributes:
         data: what the collate function returned.
         asked: what the dataset was asked for; None of a stream.
         collated: ``data`` is a batch; else the samples that the collate function takes.
         native: some of its images are the engine's.
+        why: of each file that neither the engine nor Pillow can decode, which sample it is of and
+            what is wrong with it; known once ``finish`` has said that there are some.
     """
 
-    def __init__(
-        self, recorded: Recorded, threads: Decoder | None, blocks: Blocks, mode: str
-    ) -> None:
-        self.data, self.asked, self._mode = recorded.data, recorded.asked, mode
-        self.collated = recorded.collated
+    def __init__(self, recorded: Recorded, means: Means) -> None:
+        self.data, self.asked, self._means = recorded.data, recorded.asked, means
+        self.collated, self._limits = recorded.collated, recorded.limits
         self.native = bool(recorded.pending)
+        self.why: list[str] = []
         # The pending tensors, and what takes their place.
-        self._pairs = [(value, _empty(value, blocks)) for value in _alive(recorded.pending)]
+        alive = _alive(recorded.pending)
+        self._pairs = [(value, _empty(value, means.blocks)) for value in alive]
         self._work: Work | None = None
+        # By their numbers, the tasks that the engine failed at, and why; and what Pillow is at.
+        self._failures: dict[int, HeadraceError] = {}
+        self._left: dict[int, Result] | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
         wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
-        self._parts, self._tasks = _together(wanted, mode)
-        if self._tasks and threads is not None:
-            self._work = threads.submit(self._tasks, keep=[made for _, made in self._pairs])
+        self._parts, self._tasks = _together(wanted, means.mode, self._limits.text)
+        if self._tasks and means.threads is not None:
+            kept = [made for _, made in self._pairs]
+            self._work = means.threads.submit(self._tasks, keep=kept)
+
+    def look(self) -> bool:
+        """Begins with what is left to Pillow, if the engine has done the rest; whether it has."""
+        return self._engine_is_done(0)
+
+    def _engine_is_done(self, timeout_s: float | None) -> bool:
+        if self._work is None or self._left is not None or self._bad is not None:
+            return True
+        if not self._work.wait(timeout_s):
+            return False
+        self._failures = self._work.failures()
+        left, begin = {}, self._means.pillows.begin
+        for number, failure in self._failures.items():
+            if not self._limits.stand(failure):
+                part = self._parts[number]
+                left[number] = begin(part.chain, part.form, self._means.mode, failure)
+        self._left = left
+        return True
 
     def wait(self, timeout_s: float | None) -> bool:
         """Whether all values came in that time (None: as long as it takes)."""
-        return self._work is None or self._bad is not None or self._work.wait(timeout_s)
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        if not self._engine_is_done(timeout_s):
+            return False
+        for result in (self._left or {}).values():
+            if not result.wait(None if end is None else max(0.0, end - time.monotonic())):
+                return False
+        return True
 
     def finish(self) -> list[int]:
         """Puts the values where they belong, once they came. An interrupted one is called again.
@@ -62,10 +110,13 @@ class Batch:
 
         Raises:
             ChangedError: a file is another than the one that was opened.
+            LimitError: an image meets a limit that is not Pillow's. Both are ``OSError``s.
+            UnsupportedError: the loader is strict, and Pillow has decoded a file.
+            OSError: of a stream, whose samples cannot be made again, a file is bad.
         """
         if self._bad is None:
-            failures = [] if self._work is None else self._work.failures()
-            bad = [number for number in failures if not self._with_pillow(number)]
+            bad = [number for number in self._failures if not self._by_pillow(number)]
+            self.why = [self._told(number) for number in bad]
             self._bad = [self._parts[number].place for number in bad]
         if not self._bad:
             for value, made in self._pairs:
@@ -74,23 +125,42 @@ class Batch:
         self._pairs = []
         return self._bad
 
-    def _with_pillow(self, number: int) -> bool:
-        """What Pillow decodes and the engine does not: its pixels take the place of the file."""
-        part, (_, _, _, address, size, _) = self._parts[number], self._tasks[number]
+    def _by_pillow(self, number: int) -> bool:
+        """Puts what Pillow has decoded in its place; false where it could not."""
+        failure, result = self._failures[number], (self._left or {}).get(number)
+        if result is None:
+            raise joined(failure, OSError()) from None
         try:
-            _, data = pixels.decoded(part.chain, part.form, self._mode)
-        except ChangedError:
+            data = result.get()
+        except (ChangedError, MemoryError):
             raise  # the program's code would open another file than it did
-        except (OSError, ValueError, SyntaxError, HeadraceError):
+        except Exception as theirs:
             # What Pillow raises of bad files. The program's own code will meet it.
             if self.asked is None:
+                noted(theirs, self._told(number))
                 raise
             return False
+        if self._means.strict:
+            text = f"strict=True, and Pillow decodes what the engine does not: {failure}"
+            raise UnsupportedError(text)
+        _, _, _, address, size, _ = self._tasks[number]
         ctypes.memmove(address, data, size)
         return True
 
+    def _told(self, number: int) -> str:
+        """Which sample a file is of, and what is wrong with it."""
+        text, place = str(self._failures[number]), self._parts[number].place
+        if self.asked is None:
+            return text
+        indices = self.asked.indices
+        known = self.asked.batched and isinstance(indices, list | tuple) and place < len(indices)
+        index = indices[place] if known else indices
+        return f"{text} (index {index!r})"
+
     def close(self) -> None:
         """Gives up what is under way."""
+        for result in (self._left or {}).values():
+            result.cancel()
         if self._work is not None:
             self._work.close()
 
@@ -119,7 +189,7 @@ def _wanted(parts: tuple[Part | torch.Tensor, ...], made: torch.Tensor) -> Itera
             yield part, address + place * size, size
 
 
-def _together(wanted: list[_Wanted], mode: str) -> tuple[list[Part], list[Task]]:
+def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part], list[Task]]:
     """The engine's tasks, those that a sample makes of one file behind each other.
 
     Views that are collated as a list lie in different tensors. The engine reads a file once for the
@@ -136,7 +206,7 @@ def _together(wanted: list[_Wanted], mode: str) -> tuple[list[Part], list[Task]]
         key: tuple[int, int, int, int, int] | None = None
         for part, address, size in views:
             chain = part.chain
-            text = config(chain, part.form, mode).encode()
+            text = config(chain, part.form, mode, limits).encode()
             same = key is not None
             # What draws nothing may have any key: the next.
             key = chain.key or ((*key[:4], key[4] + 1) if key else (0, 0, 0, 0, 0))

@@ -14,10 +14,12 @@ import PIL.Image
 import torch
 import torch.utils.data
 
-from headrace._deferred import recording
+from headrace._deferred import limits, recording
 from headrace._deferred.chain import Chain, Form, config
 from headrace._deferred.source import encoded_pixels
 from headrace._engine import _lib, abi
+from headrace._torch.failures import joined
+from headrace._torch.foreign import limits_of_decoded
 from headrace.errors import HeadraceError
 
 
@@ -73,22 +75,47 @@ def values_of(chain: Chain, form: Form) -> torch.Tensor:
         return made
 
 
-def decoded(chain: Chain, form: Form, mode: str = "exact") -> tuple[tuple[int, int], bytes]:
+def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
     """Width and height, and the values of a chain in a form, by the engine in this thread.
 
     Raises:
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+        LimitError: it meets a limit of the engine's own. An ``OSError``, too.
+    """
+    source, found = chain.source, recording.current()
+    data = source if isinstance(source, bytes) else source.read()
+    allowed = limits.now() if found is None else found.limits
+    try:
+        return _decoded(data, _config(chain, form, "exact", allowed.text))
+    except HeadraceError as failure:
+        if allowed.stand(failure):
+            raise joined(failure, OSError()) from None
+        # Pillow reads more kinds of files, or says in its own words what is wrong with this one.
+        return _by_pillow(data, chain, form, "exact")
+
+
+def by_pillow(chain: Chain, form: Form, mode: str) -> bytes:
+    """The values of a chain in a form, of what Pillow decodes of its file.
+
+    Raises:
+        ChangedError: the file is another than the one that was opened.
+        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
     """
     source = chain.source
     data = source if isinstance(source, bytes) else source.read()
+    return _by_pillow(data, chain, form, mode)[1]
+
+
+def _by_pillow(data: bytes, chain: Chain, form: Form, mode: str) -> tuple[tuple[int, int], bytes]:
+    data = read_by_pillow(data)
+    allowed = json.dumps(limits_of_decoded(len(data)))
+    return _decoded(data, _config(chain, form, mode, allowed))
+
+
+def _config(chain: Chain, form: Form, mode: str, allowed: str) -> str:
     seed, epoch, sample, draw, view = chain.key or (0,) * 5
     key = f',"seed":{seed},"epoch":{epoch},"sample":{sample},"draw":{draw},"view":{view}}}'
-    text = config(chain, form, mode)[:-1] + key
-    try:
-        return _decoded(data, text)
-    except HeadraceError:
-        # Pillow reads more kinds of files, or says in its own words what is wrong with this one.
-        return _decoded(read_by_pillow(data), text)
+    return config(chain, form, mode, allowed)[:-1] + key
 
 
 def read_by_pillow(data: bytes) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from headrace._deferred.chain import Key
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.known import Transforms
+from headrace._deferred.limits import Limits
 from headrace._deferred.source import File
 
 
@@ -77,6 +78,7 @@ class Recording:
         eager: open everything with Pillow, as if nothing were recorded.
         asked: the batch; None of a stream.
         transforms: the dataset's, as the engine knows them.
+        limits: the engine's, for what is opened.
         opened: the program's code opened images.
         waits: values are not made now but with all of the batch: whoever needs some is asked again.
         refused: somebody was asked to wait; an ``except:`` may have kept it from us.
@@ -86,9 +88,15 @@ class Recording:
     """
 
     def __init__(
-        self, draws: Draws, engine: bool, transforms: Transforms, asked: Asked | None
+        self,
+        draws: Draws,
+        engine: bool,
+        transforms: Transforms,
+        asked: Asked | None,
+        limits: Limits,
     ) -> None:
         self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
+        self.limits = limits
         self.eager_open, self.before = False, current()
         self.pending: list[Any] = []
         self.files: list[File] = []

@@ -7,6 +7,7 @@ engine's, by its kind, with file and record; and Pillow's.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from headrace.errors import HeadraceError
@@ -25,6 +26,16 @@ def joined(ours: HeadraceError, theirs: Exception) -> HeadraceError:
     if isinstance(ours, kind):
         return ours
     return _again(type(ours), kind, ours.reason, ours.__dict__)
+
+
+def noted(failure: Exception, text: str) -> None:
+    """Adds a sentence to an error, whose type and own sentence stay."""
+    notes = getattr(failure, "__notes__", ())
+    if sys.version_info >= (3, 11):
+        if text not in notes:
+            failure.add_note(text)
+    elif len(failure.args) == 1 and isinstance(failure.args[0], str):
+        failure.args = (f"{failure.args[0]} ({text})",)
 
 
 def _theirs(failure: Exception) -> type[Exception]:

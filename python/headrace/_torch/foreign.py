@@ -58,6 +58,23 @@ def limits(given: Mapping[str, int] | None) -> dict[str, int]:
     return found | chosen
 
 
+def limits_of_decoded(size: int) -> dict[str, int]:
+    """Limits that let an image by that Pillow has decoded, of so many bytes."""
+    held = _MAX_DECODER_BYTES + 8 * size
+    return {"max_pixels": _ANY_PIXELS, "max_record_bytes": size, "max_decoder_bytes": held}
+
+
+def refused(failure: HeadraceError, own_pixels: bool) -> bool:
+    """Whether a failure of the engine's is one that Pillow has to be asked about.
+
+    Args:
+        own_pixels: the program said itself how many pixels an image may have.
+    """
+    if isinstance(failure, LimitError):
+        return not own_pixels and "max_pixels is" in failure.reason
+    return isinstance(failure, REFUSALS)
+
+
 def loads_truncated_images() -> bool:
     """Pillow's switch."""
     return bool(getattr(sys.modules.get("PIL.ImageFile"), "LOAD_TRUNCATED_IMAGES", False))
@@ -98,10 +115,8 @@ class Foreign:
         self._looked_into: set[int] = set()
 
     def refused(self, failure: HeadraceError) -> bool:
-        """Whether a failure of the engine's is one that Pillow has to be asked about."""
-        if isinstance(failure, LimitError):
-            return not self._own_pixels and "max_pixels is" in failure.reason
-        return isinstance(failure, REFUSALS)
+        """Whether Pillow has to be asked about a failure."""
+        return refused(failure, self._own_pixels)
 
     def take(self, failure: HeadraceError) -> bool:
         """Leaves the sample of a failure to Pillow; False where it was already, or cannot be."""
@@ -152,12 +167,7 @@ class Foreign:
             self.latest = row
         data = bytearray(b"P6 %d %d 255\n" % image.size)
         data += image.tobytes()
-        bytes_held = _MAX_DECODER_BYTES + 8 * len(data)
-        return data, {
-            "max_pixels": _ANY_PIXELS,
-            "max_record_bytes": len(data),
-            "max_decoder_bytes": bytes_held,
-        }
+        return data, limits_of_decoded(len(data))
 
     @property
     def news(self) -> tuple[str, int]:

@@ -1,0 +1,66 @@
+"""What the engine does not decode of a batch: Pillow does, in threads, and the rest is native."""
+
+from __future__ import annotations
+
+import threading
+
+from headrace._deferred import pixels
+from headrace._deferred.chain import Chain, Form
+from headrace._deferred.source import File
+from headrace._epoch import ranks
+from headrace._torch.threads import Result, Threads
+from headrace.errors import HeadraceError
+
+_MOST_FILES = 1 << 20  # whose names are kept to be counted
+
+
+class Pillows:
+    """Threads in which Pillow decodes, which begin with the first such image.
+
+    Attributes:
+        images: how many it has decoded; repeated ones are counted.
+        files: how many files those were, as far as they are files.
+        latest: why it decoded the last one.
+    """
+
+    def __init__(self) -> None:
+        self.images, self.latest = 0, ""
+        self._names: set[bytes] = set()
+        self._threads: Threads | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def files(self) -> int:
+        return len(self._names)
+
+    def begin(self, chain: Chain, form: Form, mode: str, failure: HeadraceError) -> Result:
+        """Its values, as bytes, are what the result gives; or what Pillow raises."""
+        if self._threads is None:
+            self._threads = Threads(ranks.allowed_threads())
+        result = Result(self._made, chain, form, mode, str(failure))
+        self._threads.submit(result)
+        return result
+
+    def _made(self, chain: Chain, form: Form, mode: str, why: str) -> bytes:
+        data = pixels.by_pillow(chain, form, mode)
+        source = chain.source
+        with self._lock:
+            self.images, self.latest = self.images + 1, why
+            if isinstance(source, File) and len(self._names) < _MOST_FILES:
+                self._names.add(source.path)
+        return data
+
+    @property
+    def news(self) -> str:
+        """A sentence on the latest one."""
+        images = "1 image" if self.images == 1 else f"{self.images:,} images"
+        return (
+            f"Pillow decodes what the engine does not ({images} until now, which stats() counts), "
+            f"and the rest is native: {self.latest}"
+        )
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
