@@ -21,7 +21,7 @@ import sysconfig
 from pathlib import Path
 
 ours = Path(sysconfig.get_paths()["purelib"])
-theirs = Path(".build/venv") / ours.relative_to(Path(".venv").resolve())
+theirs = Path(".build/venv") / ours.resolve().relative_to(Path(".venv").resolve())
 (theirs / "test-tools.pth").write_text(f"{ours}\n")
 PY
 echo "install: $(cd / && "$root/.build/venv/bin/python" -c 'import headrace, importlib.metadata as m; print("headrace", m.version("headrace"), "from", headrace.__file__)')"
