@@ -294,6 +294,9 @@ func (d *dataset) summary() map[string]any {
 	if m := d.Manifest(); m != nil {
 		answer["counts"], answer["lossy"], answer["created_by"] = m.Counts, m.Lossy, m.CreatedBy
 		answer["reencoded"], answer["to_baseline"] = m.Reencoded, m.ToBaseline
+		if m.Pillow > 0 {
+			answer["through_pillow"] = m.Pillow
+		}
 		if m.Raw != nil {
 			answer["raw"] = m.Raw
 		}

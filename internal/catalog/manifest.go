@@ -65,11 +65,12 @@ type Manifest struct {
 	Rows         int64                       `json:"rows"`
 	Bytes        int64                       `json:"bytes"` // of all encoded images
 	Fingerprint  string                      `json:"fingerprint"`
-	Lossy        string                      `json:"lossy,omitempty"`       // how images were re-encoded
-	Reencoded    int64                       `json:"reencoded,omitempty"`   // so many of them
-	ToBaseline   int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
-	Raw          *RawImages                  `json:"raw,omitempty"`         // stored as decoded pixels
-	Counts       map[string]map[string]int64 `json:"counts"`                // samples by verdict, codec, ...
+	Lossy        string                      `json:"lossy,omitempty"`          // how images were re-encoded
+	Reencoded    int64                       `json:"reencoded,omitempty"`      // so many of them
+	Pillow       int64                       `json:"through_pillow,omitempty"` // images that Pillow decoded
+	ToBaseline   int64                       `json:"to_baseline,omitempty"`    // files made baseline without loss
+	Raw          *RawImages                  `json:"raw,omitempty"`            // stored as decoded pixels
+	Counts       map[string]map[string]int64 `json:"counts"`                   // samples by verdict, codec, ...
 	Fields       []Field                     `json:"fields"`
 	Shards       []ShardInfo                 `json:"shards"`           // or the containers
 	Root         pathjson.Text               `json:"root,omitempty"`   // of containers: where their names begin

@@ -128,11 +128,12 @@ type Summary struct {
 	Fingerprint string                      `json:"fingerprint"`
 	Counts      map[string]map[string]int64 `json:"counts"`
 	Faults      Faults                      `json:"faults"`
-	Lossy       string                      `json:"lossy,omitempty"`       // how images were re-encoded
-	Reencoded   int64                       `json:"reencoded,omitempty"`   // so many of them
-	ToBaseline  int64                       `json:"to_baseline,omitempty"` // files made baseline without loss
-	Raw         *catalog.RawImages          `json:"raw,omitempty"`         // stored as decoded pixels
-	Warnings    []string                    `json:"warnings,omitempty"`    // what the scan of containers has to say
+	Lossy       string                      `json:"lossy,omitempty"`          // how images were re-encoded
+	Reencoded   int64                       `json:"reencoded,omitempty"`      // so many of them
+	ToBaseline  int64                       `json:"to_baseline,omitempty"`    // files made baseline without loss
+	Pillow      int64                       `json:"through_pillow,omitempty"` // images that Pillow decoded, stored without loss
+	Raw         *catalog.RawImages          `json:"raw,omitempty"`            // stored as decoded pixels
+	Warnings    []string                    `json:"warnings,omitempty"`       // what the scan of containers has to say
 }
 
 // Faults lists what is wrong, up to a bound, and counts all of it.

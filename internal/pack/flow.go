@@ -121,6 +121,9 @@ func (f *flow) work(ctx context.Context) {
 	in, err := newInspector(f.limits, f.seek)
 	if err == nil {
 		in.blocks = f.blocks
+		if len(f.recode.Pillow) > 0 {
+			in.pillow = &pillow{ctx: ctx, argv: f.recode.Pillow}
+		}
 		defer in.close()
 	}
 	for {
@@ -183,6 +186,9 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 		return err
 	}
 	if err := in.inspect(r); err != nil {
+		return err
+	}
+	if err := in.throughPillow(r); err != nil {
 		return err
 	}
 	if err := in.recode(r, &f.recode); err != nil {

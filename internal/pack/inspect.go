@@ -33,6 +33,7 @@ type record struct {
 
 	recoded   recoded
 	raw       bool   // the bytes are decoded pixels
+	pillow    bool   // the pixels are Pillow's
 	original  int64  // bytes of the file before it was written anew
 	stored    uint32 // checksum of the pixels as their container has them
 	extension string // of the member; "": by the file's name
@@ -43,6 +44,7 @@ type inspector struct {
 	context *native.Context
 	limits  native.Limits
 	seek    bool          // note seek points
+	pillow  *pillow       // decodes what is unsupported; nil: nobody does
 	file    *os.File      // the container that was read last
 	blocks  *blocks.Cache // of containers that are compressed in places
 }
@@ -57,6 +59,9 @@ func newInspector(limits native.Limits, seek bool) (*inspector, error) {
 
 func (in *inspector) close() {
 	in.context.Close()
+	if in.pillow != nil {
+		in.pillow.end()
+	}
 	if in.file != nil {
 		in.file.Close()
 	}

@@ -67,6 +67,7 @@ type output struct {
 	lossy   string
 	recoded [toBaseline + 1]int64 // files by what became of them
 	raw     catalog.RawImages
+	pillow  int64 // images that Pillow decoded
 	raise   bool
 	track   *Tracker
 }
@@ -120,6 +121,9 @@ func (o *output) add(r *record) error {
 		return r.refused(err)
 	}
 	o.recoded[r.recoded]++
+	if r.pillow {
+		o.pillow++
+	}
 	if r.raw {
 		o.raw.Images++
 		o.raw.Bytes += r.length
@@ -187,6 +191,7 @@ func (o *output) write(classes []string) (*catalog.Manifest, error) {
 	}
 	m.Index.Name, m.Shards, m.Classes = catalog.IndexFileName(0), o.shards.done, classes
 	m.Reencoded, m.ToBaseline = o.recoded[reencoded], o.recoded[toBaseline]
+	m.Pillow = o.pillow
 	if o.raw.Images > 0 {
 		m.Raw = &o.raw
 	}
@@ -230,6 +235,6 @@ func summaryOf(destination string, m *catalog.Manifest, faults Faults) Summary {
 		Destination: destination, Kind: m.Kind, Rows: m.Rows, Classes: len(m.Classes), Shards: len(m.Shards), Bytes: m.Bytes,
 		SeekBytes: m.Seek.Bytes(), SeekShare: m.SeekShare(), Fingerprint: m.Fingerprint, Counts: m.Counts, Faults: faults,
 		Lossy: m.Lossy, Reencoded: m.Reencoded, ToBaseline: m.ToBaseline,
-		Raw: m.Raw,
+		Pillow: m.Pillow, Raw: m.Raw,
 	}
 }

@@ -17,6 +17,9 @@ type RecodeOptions struct {
 	Quality  *int32 `json:"quality"`  // of the JPEGs written, 1 to 100; nil with Resize: 90
 	Baseline bool   `json:"baseline"` // progressive and arithmetic-coded JPEGs become baseline
 	Raw      bool   `json:"raw"`      // decoded pixels, as PPM: nothing is left to decode
+
+	// The command of a process that decodes with Pillow what is unsupported; none: such files stay.
+	Pillow []string `json:"pillow"`
 }
 
 const (
@@ -113,7 +116,7 @@ func (in *inspector) recode(r *record, c *RecodeOptions) error {
 	if made == original {
 		return nil
 	}
-	if !r.raw { // of an array it is known
+	if !r.raw && !r.pillow { // of an array, and of what Pillow decoded, it is known
 		r.original = r.length
 	}
 	switch {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace._engine import _lib, arguments, away, containers, scarce
 from headrace._engine import fields as values_of
-from headrace._making import jobs, packing, sources
+from headrace._making import jobs, packing, pillow, sources
 from headrace._making.jobs import parse_size
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def pack(
     baseline: bool = False,
     raw: bool = False,
     lossless: str | None = None,
+    through_pillow: bool = True,
     seek: bool = True,
     overwrite: bool = False,
     on_fault: str = "keep",
@@ -52,8 +53,9 @@ def pack(
 ) -> dict[str, Any]:
     """Packs images of anywhere into tar shards with an index, which appears whole or not at all.
 
-    Images keep their bytes, unless ``resize`` or ``quality`` asks for new ones, which loses: of the
-    metadata only the EXIF orientation stays then. Equal input gives equal files.
+    Images keep their bytes, unless Pillow has to decode them (``through_pillow``), or ``resize`` or
+    ``quality`` asks for new ones, which loses: of the metadata only the EXIF orientation stays.
+    Equal input gives equal files.
 
     Args:
         source: a folder with one folder of images a class; a CSV or Parquet file with a path, a
@@ -72,6 +74,9 @@ def pack(
             and decodes faster. Files that this could change stay as they are.
         raw: store decoded pixels, about 3 bytes a pixel, as binary PPM: nothing is left to decode.
         lossless: "png": what a Python dataset has as pixels is stored as PNG; None: as PPM.
+        through_pillow: of images that the engine does not decode and Pillow does, as AVIF or TIFF
+            of 16 bits, store the pixels of ``convert("RGB")`` as PNG, which loses none of them;
+            False: keep them as they are, with the verdict unsupported.
         seek: note where decoding may begin inside JPEGs, so that a crop costs little more than its
             own part. Pixels are the same without.
         overwrite: replace a packed dataset at ``destination``.
@@ -88,7 +93,7 @@ def pack(
     Returns:
         rows, bytes, shards, classes, counts by kind; "faults": how many in "total", the first
         thousand "listed" with file, offset and reason; where it applies "lossy", "reencoded",
-        "to_baseline", and "raw" with its "images", "bytes" and "from_bytes".
+        "to_baseline", "through_pillow", and "raw" with its "images", "bytes" and "from_bytes".
 
     Raises:
         ArgumentError: an argument is impossible, or an item of a dataset, whose index it says.
@@ -98,6 +103,8 @@ def pack(
     """
     told = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage)
     told |= jobs.recoding(resize, quality, baseline, raw)
+    if arguments.flag("through_pillow", through_pillow):
+        told["pillow"] = pillow.command()
     listed = _listed(allow_empty, path_column, label_column)
     words = containers.Words(format, image, label, fields, classes, split, root)
     if (samples := sources.samples(source, words, lossless, num_workers)) is not None:

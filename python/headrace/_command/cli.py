@@ -161,6 +161,9 @@ def pack(
             "--raw", help="Store decoded pixels: the fastest to load, several times larger."
         ),
     ] = False,
+    through_pillow: Annotated[
+        bool, typer.Option(help="Store Pillow's pixels of images that the engine does not decode.")
+    ] = True,
     overwrite: Annotated[bool, typer.Option(help="Replace a packed dataset.")] = False,
     format: options.Format = None,
     image: options.Image = None,
@@ -202,6 +205,7 @@ def pack(
             quality=quality,
             baseline=baseline,
             raw=raw,
+            through_pillow=through_pillow,
             overwrite=overwrite,
             seek=not no_seek,
             num_threads=threads,

@@ -9,7 +9,7 @@ from headrace.errors import one_line
 
 # Said otherwise, or in a sentence of their own.
 _PASSED_OVER = {"faults", "known_faults", "known", "ok", "seek_share", "lossy", "reencoded"}
-_PASSED_OVER |= {"to_baseline", "warnings"}
+_PASSED_OVER |= {"to_baseline", "through_pillow", "warnings"}
 _NAMES = {"rows": "images", "seconds": "time", "seek_bytes": "seek points", "length": "bytes"}
 # What a count of 0 stands for (docs/format.md, the columns of the index).
 _NONE = {"channels": "unknown", "orientation": "none"}
@@ -145,6 +145,11 @@ def recoding(found: Mapping[str, Any]) -> list[str]:
         said.append(
             f"{counted(found['to_baseline'], 'progressive or arithmetic-coded file')} "
             "became baseline; nothing was lost by it."
+        )
+    if found.get("through_pillow"):
+        said.append(
+            f"{counted(found['through_pillow'], 'image')} that the engine does not decode went "
+            "through Pillow; the pixels are stored without loss."
         )
     if raw := found.get("raw"):
         ratio = raw["bytes"] / raw["from_bytes"]

@@ -1,0 +1,77 @@
+"""A process of ``pack`` in which Pillow decodes what the engine does not.
+
+The engine starts this file by its path, so that the package is not loaded once more. It sends
+files, each behind its length, and has of each a PNG of the pixels that torchvision's loader gives,
+or a sentence (internal/pack/pillow.go).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import sys
+import warnings
+from typing import Any, BinaryIO
+
+IMAGE, REFUSAL = 0, 1
+_LONGEST = 1000  # of a sentence, in characters
+
+
+def command() -> list[str] | None:
+    """How the engine starts such a process, with this one's modules and Pillow's switches."""
+    if not sys.executable:
+        return None
+    image, file = sys.modules.get("PIL.Image"), sys.modules.get("PIL.ImageFile")
+    told = {
+        "path": [os.path.abspath(entry) for entry in sys.path],
+        "truncated": bool(getattr(file, "LOAD_TRUNCATED_IMAGES", False)),
+    }
+    if image is not None:
+        told["pixels"] = image.MAX_IMAGE_PIXELS
+    return [sys.executable, os.path.abspath(__file__), json.dumps(told)]
+
+
+def main() -> None:
+    """Answers until the engine closes its end."""
+    told = json.loads(sys.argv[1])
+    sys.path[:] = told["path"]
+    source = sys.stdin.buffer
+    # What a codec prints must not get among the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    while head := source.read(8):
+        data = source.read(struct.unpack("<Q", head)[0])
+        _send(answers, *_answer(data, told))
+
+
+def _send(answers: BinaryIO, kind: int, payload: bytes) -> None:
+    answers.write(struct.pack("<BQ", kind, len(payload)))
+    answers.write(payload)
+    answers.flush()
+
+
+def _answer(data: bytes, told: dict[str, Any]) -> tuple[int, bytes]:
+    try:
+        from PIL import Image, ImageFile
+    except ImportError:
+        return REFUSAL, b"Pillow, which may read it, is not installed"
+    Image.MAX_IMAGE_PIXELS = told.get("pixels", Image.MAX_IMAGE_PIXELS)
+    ImageFile.LOAD_TRUNCATED_IMAGES = told["truncated"]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data)).convert("RGB")
+        image.info.clear()  # pixels and nothing else
+        into = io.BytesIO()
+        image.save(into, "PNG")
+    except Exception as failure:  # plugins raise whatever they like, and the job goes on
+        said = " ".join(f"{type(failure).__name__}: {failure}".split())[:_LONGEST]
+        return REFUSAL, f"nor does Pillow read it: {said}".encode(errors="replace")
+    return IMAGE, into.getvalue()
+
+
+if __name__ == "__main__":
+    main()
