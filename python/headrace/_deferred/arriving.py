@@ -15,7 +15,7 @@ import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from headrace._deferred.chain import Chain, Form, Key, Step
-from headrace._deferred.image import DeferredImage, Opened
+from headrace._deferred.image import DeferredImage, Given, Opened
 from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File
@@ -94,6 +94,8 @@ def _sent_image(image: DeferredImage) -> Any:
     """From a worker, which has no engine, what was recorded; from elsewhere pixels."""
     chain = image.chain
     if chain is None or torch.utils.data.get_worker_info() is None:
+        return image.__reduce_ex__(2)
+    if isinstance(chain.header, Given) and chain.header.image.info:  # which no file has
         return image.__reduce_ex__(2)
     name = chain.header.name
     told = (_where(chain), chain.stored, chain.mode, _text(chain), chain.size, chain.key, name)

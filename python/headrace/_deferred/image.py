@@ -50,6 +50,20 @@ class Opened:
         return self._image
 
 
+class Given(Opened):
+    """The pixels of an image that Python made, and what that image says of itself."""
+
+    def __init__(self, data: bytes, info: dict[Any, Any]) -> None:
+        super().__init__(data, "")
+        self._info = dict(info)
+
+    @property
+    def image(self) -> Any:
+        made = super().image
+        made.info = self._info
+        return made
+
+
 class DeferredImage(RecordedImage):
     """An image of which is known where its bytes are and what was done to it.
 

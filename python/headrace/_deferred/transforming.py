@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from headrace._deferred import switches
+from headrace._deferred import given, switches
 from headrace._deferred.chain import Form, Step
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.functions import FUNCTIONS
@@ -67,16 +67,20 @@ def _switch(name: str, names: dict[str, Any]) -> None:
 
 def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     """A transform or a Compose, called with a deferred image."""
-    image = inputs[0] if len(inputs) == 1 else None
+    image: Any = inputs[0] if len(inputs) == 1 else None
     chain = native_chain(image)
-    known = None if chain is None else found.transforms.of(self, chain.mode == "L")
-    if chain is None or known is None:
+    known = None
+    if chain is not None or given.is_taken(found, image):
+        known = found.transforms.of(self, image.mode == "L")
+    if known is None:
         return NOT_RECORDED
     made = known.translation
-    size = known.size_of(chain.size)
+    size = known.size_of(image.size)
     # What is drawn twice needs two keys, and a chain has one.
-    if size is None or (known.drawn and (chain.drawn or not found.drawing)):
+    twice = chain is not None and chain.drawn
+    if size is None or (known.drawn and (twice or not found.drawing)):
         return NOT_RECORDED
+    chain = chain or given.chain_of(found, image)
     key = found.new_key() if known.drawn else None
     replay: Any = known.replay
     if known.drawn:

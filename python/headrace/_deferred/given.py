@@ -1,0 +1,40 @@
+"""Images that Python made, as a function in the middle of a Compose does: the engine goes on with
+them from their pixels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import PIL.Image
+
+from headrace._deferred import source
+from headrace._deferred.chain import Chain
+from headrace._deferred.image import DeferredImage, Given
+from headrace._deferred.methods import LARGEST
+from headrace._deferred.recording import Recording
+
+# Pixels are copied, wait with their batch and travel with it from worker processes. More of them,
+# as those of a camera's photograph, are less work where they are.
+_MOST_BYTES = 1 << 20
+
+
+def is_taken(found: Recording, image: Any) -> bool:
+    """Whether the engine goes on with an image, of which nothing is recorded."""
+    # Pillow's own, and with pixels: another class may have more to it.
+    made = image.chain is None if type(image) is DeferredImage else type(image) is PIL.Image.Image
+    if not made or found.eager_open or image.mode not in ("RGB", "L"):
+        return False
+    width, height = image.size
+    if not 0 < min(width, height) <= max(width, height) <= LARGEST:
+        return False
+    return bool(width * height * len(image.mode) <= _MOST_BYTES)
+
+
+def chain_of(found: Recording, image: Any) -> Chain:
+    """A chain that begins with the pixels that the image has now."""
+    found.opened = True
+    (width, height), mode = image.size, image.mode
+    data = source.encoded_pixels(width, height, image.tobytes())
+    chain = Chain(data, mode, mode, (width, height), (), None, Given(data, image.info))
+    return chain.in_grey() if mode == "L" else chain
