@@ -8,6 +8,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
@@ -24,6 +25,9 @@ type datasetConfig struct {
 	Limits    *limitsJSON `json:"limits"`
 	// FetchAhead is that of loaders which do not say.
 	FetchAhead int64 `json:"fetch_ahead"`
+	// Cache is the directory of what is fetched from a store; empty: none.
+	Cache     pathjson.Text `json:"cache"`
+	CacheSize int64         `json:"cache_size"`
 }
 
 // sourceConfig says which samples there are: one of Path, Paths, Pairs, Parts, Containers, Array and Locations does.
@@ -183,6 +187,10 @@ type dataset struct {
 	limits    native.Limits
 	ahead     int64 // bytes that loaders fetch ahead, 0 for their default
 
+	cache      *parts.Cache // of what is fetched; nil without one
+	cacheBytes int64
+	warning    string // why there is none
+
 	mu     sync.RWMutex // reads of samples share it; open and close of store do not
 	store  *store.Store // for hr_dataset_read, opened by the first
 	closed bool
@@ -197,6 +205,13 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	var err error
 	if d.Dataset, err = c.open(); err != nil {
 		return nil, err
+	}
+	if c.Cache != "" && d.Away() {
+		d.cacheBytes = c.CacheSize
+		if d.cache, d.warning, err = parts.Open(string(c.Cache), c.CacheSize); err != nil {
+			d.Release()
+			return nil, planError(err)
+		}
 	}
 	return d, nil
 }
@@ -218,6 +233,9 @@ func (d *dataset) close() error {
 		defer d.mu.Unlock()
 		if d.store != nil {
 			d.store.Close()
+		}
+		if !d.closed {
+			d.cache.Close()
 		}
 		d.closed = true
 		d.Release()
@@ -307,6 +325,9 @@ func (d *dataset) summary() map[string]any {
 	}
 	if source := d.ArraySource(); source != nil {
 		answer["source"] = source
+	}
+	if d.warning != "" {
+		answer["warnings"] = []string{d.warning}
 	}
 	if d.Away() {
 		answer["away"] = true

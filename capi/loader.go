@@ -131,6 +131,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted, Scattered: c.Scattered,
 		Epoch: c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
+		Cache: d.cache, CacheBytes: d.cacheBytes,
 		Trace:   string(c.Trace),
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
 		Explain: func(err error) error { return transform.ExplainViews(views, err) },

@@ -18,6 +18,7 @@ type (
 		Trace     pathjson.Text `json:"trace,omitempty"`     // the file of the one under way
 		Fields    []fieldFact   `json:"fields"`
 		Stats     statsJSON     `json:"stats"`
+		Cache     string        `json:"cache_warning,omitempty"` // why the cache is not used any more
 		Report    []replaced    `json:"report"`
 		State     loaderState   `json:"state"`
 	}
@@ -59,6 +60,11 @@ type (
 		RemoteMerged    int64   `json:"remote_merged"`
 		RemoteAtOnce    int     `json:"remote_at_once"`
 		RemoteWaited    float64 `json:"remote_waited_s"`
+		CacheHits       int64   `json:"cache_hits"`
+		CacheHitBytes   int64   `json:"cache_hit_bytes"`
+		CacheDropped    int64   `json:"cache_dropped"`
+		CacheBytes      int64   `json:"cache_bytes"`
+		CachePlanned    bool    `json:"cache_planned"`
 		Replaced        int64   `json:"replaced"`
 		Warned          int64   `json:"warned"`
 	}
@@ -83,7 +89,7 @@ func (l *loader) summary() loaderSummary {
 	answer := loaderSummary{
 		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Threads: stats.Threads, Stretches: l.stretches,
 		Trace: pathjson.Text(l.TracePath()),
-		Stats: statistics(stats), Report: []replaced{},
+		Stats: statistics(stats), Cache: stats.KeptWarning, Report: []replaced{},
 		State: loaderState{l.config.Seed, epoch, position},
 	}
 	for _, f := range layout.Fields {
@@ -112,6 +118,8 @@ func statistics(s pipeline.Stats) statsJSON {
 		Ready: s.Ready, Open: s.Open, QueuedRecords: s.QueuedRecords,
 		RemoteRequests: s.Fetched.Requests, RemoteBytes: s.Fetched.Bytes, RemoteRetries: s.Fetched.Retries,
 		RemoteHedges: s.Fetched.Hedges, RemoteMerged: s.Merged, RemoteAtOnce: s.AtOnce, RemoteWaited: seconds(s.Fetched.Waited),
+		CacheHits: s.Kept.Hits, CacheHitBytes: s.Kept.HitBytes, CacheDropped: s.Kept.Dropped, CacheBytes: s.Kept.Bytes,
+		CachePlanned: s.Kept.Planned,
 		ReadingAhead: s.ReadingAhead, Threads: s.Threads, Replaced: s.Replaced, Warned: s.Warned,
 	}
 }

@@ -89,6 +89,21 @@ func (a *away) shown(name string) string {
 // Size is in bytes, as the manifest states it.
 func (s *Shard) Size() int64 { return s.size }
 
+// Identity names store, object and version; empty where nothing tells versions apart.
+func (s *Shard) Identity(ctx context.Context) (string, error) {
+	object := s.object.Load()
+	if object == nil {
+		var err error
+		if object, err = s.open(ctx); err != nil {
+			return "", OutOfStore(err)
+		}
+	}
+	if object.Version() == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("%s %d %s", object.Key(), s.size, object.Version()), nil
+}
+
 // ReadAt fills to with the bytes from offset on. Its errors are those of a dataset, without a record.
 func (s *Shard) ReadAt(ctx context.Context, to []byte, offset int64) error {
 	object := s.object.Load()

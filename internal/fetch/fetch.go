@@ -65,6 +65,9 @@ type Options struct {
 	Request int64
 	// Done takes each Want that was requested, from any goroutine.
 	Done func(*Want)
+	// Read takes the place of Source.ReadAt where some of the bytes may come from elsewhere: it fills the Bytes of
+	// neighbours, which lie in to, sets their Err, and says how many requests that took.
+	Read func(ctx context.Context, group []*Want, to []byte, offset int64) (requests int)
 	// Retries are those of all requests until now; nil where nobody counts.
 	Retries func() int64
 }
@@ -372,9 +375,13 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 	f.group.Go(func() {
 		began := time.Now()
 		var err error
-		if group[0].Direct != nil {
+		asked := true
+		switch {
+		case group[0].Direct != nil:
 			err = group[0].Direct(ctx)
-		} else {
+		case f.options.Read != nil:
+			asked = f.options.Read(ctx, group, to, offset) > 0
+		default:
 			err = group[0].Source.ReadAt(ctx, to, offset)
 		}
 		now := time.Now()
@@ -382,12 +389,14 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 		f.flying--
 		bytes := int64(0)
 		for _, w := range group {
-			w.Err = err
+			w.Err = cmp.Or(err, w.Err)
 			bytes += w.Length
 		}
 		group[0].Took = now.Sub(began)
 		f.trim(group)
-		f.link.answer(now, bytes)
+		if asked {
+			f.link.answer(now, bytes)
+		}
 		f.request()
 		f.mu.Unlock()
 		for _, w := range group {

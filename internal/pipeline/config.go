@@ -6,6 +6,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -29,13 +30,15 @@ type Config struct {
 	Order   *order.Order     // its seed is also that of the augmentation
 	Store   mmap.Options
 
-	Submitted       bool  // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
-	Scattered       bool  // the batches that are submitted have samples from all over the dataset, as a shuffle
-	Epoch, Position int64 // where the stream begins, as in SeekTo
-	Threads         int   // decode workers; threads.Default
-	Prefetch        int   // batches; 2
-	FetchAhead      int64 // bytes of a dataset in a store of objects that are read ahead; 512 MB
-	ReadAhead       int   // samples read ahead when reads are slow; 64, or 32 a thread where that is more
+	Submitted       bool         // the caller chooses every batch, with Submit; of the order only seed, samples and batch size count
+	Scattered       bool         // the batches that are submitted have samples from all over the dataset, as a shuffle
+	Epoch, Position int64        // where the stream begins, as in SeekTo
+	Threads         int          // decode workers; threads.Default
+	Prefetch        int          // batches; 2
+	FetchAhead      int64        // bytes of a dataset in a store of objects that are read ahead; 512 MB
+	Cache           *parts.Cache // of what is fetched; nil: none. It stays open longer than the Loader
+	CacheBytes      int64        // what this Loader lets it have
+	ReadAhead       int          // samples read ahead when reads are slow; 64, or 32 a thread where that is more
 	OnError         Policy
 	VerifyCRC       bool
 	Trace           string // the file of a trace of all from Open on; empty: none
@@ -98,6 +101,9 @@ func (c *Config) complete() error {
 		if n.value < 1 || n.value > n.most {
 			return catalog.NewError(fault.KindArgument, "", "%s is %d (expected 1 to %d)", n.name, n.value, n.most)
 		}
+	}
+	if err := c.checkCache(); err != nil {
+		return err
 	}
 	if err := c.completeLabels(); err != nil {
 		return err

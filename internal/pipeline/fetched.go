@@ -30,10 +30,14 @@ const (
 // fetch makes the records come from a Fetcher and not from readers.
 func (a *readAhead) fetch() {
 	l := a.loader
-	a.fetcher = fetch.New(fetch.Options{
+	options := fetch.Options{
 		Bytes: l.config.FetchAhead, Requests: fetchRequests, Gap: fetchGap, Request: fetchTogether, Done: a.fetched,
 		Retries: func() int64 { return l.config.Dataset.Fetched().Retries },
-	})
+	}
+	if l.join(); l.kept != nil {
+		options.Gap, options.Read = cachedGap, a.readKept
+	}
+	a.fetcher = fetch.New(options)
 }
 
 // plan goes through the order of samples ahead of the decoders and says what will be wanted.
@@ -53,6 +57,9 @@ func (a *readAhead) plan() {
 			index, _ := r.draft.sample(r.i)
 			r.sample, r.err = l.config.Dataset.Sample(index)
 			r.want.Owner, r.want.Source, r.want.Direct = r, nil, nil
+			if l.kept != nil && l.config.planned() && r.err == nil {
+				r.next = l.uses.after(index, l.uses.at(r.draft.epoch+1, 0))
+			}
 			if shard, ok := l.store.Range(r.sample); r.err == nil && ok {
 				r.want.Source, r.want.Offset, r.want.Length = shard, r.sample.Offset, r.sample.Length
 				continue

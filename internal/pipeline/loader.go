@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/internal/trace"
@@ -36,6 +37,8 @@ type Loader struct {
 	order   *order.Order
 	store   *store.Store
 	learned *learned.Index
+	kept    *parts.User // what was fetched, on disk; nil without a cache
+	uses    uses
 	begun   time.Time
 
 	runs    bool // workers make images in runs, each in one C call

@@ -17,6 +17,7 @@ type record struct {
 	i      int64
 	sample catalog.Sample
 	want   fetch.Want // of what lies in a store of objects
+	next   uint64     // the use behind this one, where what is fetched is kept
 	view   mmap.View
 	seek   points
 	err    error
@@ -269,6 +270,7 @@ func (a *readAhead) drop(s *stream) {
 func (a *readAhead) release() {
 	if a.fetcher != nil {
 		a.fetcher.Close()
+		a.loader.leave()
 	}
 	for _, r := range a.all {
 		r.buffer.Free()

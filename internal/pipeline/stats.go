@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/remote"
 )
 
@@ -52,6 +53,8 @@ type Stats struct {
 	Fetched         remote.Counts // of shards and files in stores, by all loaders of the dataset
 	Merged          int64         // records that were fetched with another one's request
 	AtOnce          int           // requests that may be in flight now
+	Kept            parts.Stats   // the cache of what was fetched
+	KeptWarning     string        // why it is not used any more
 	Replaced        int64         // samples replaced in delivered batches
 	Warned          int64         // samples with decoder warnings in them
 }
@@ -76,6 +79,7 @@ func (l *Loader) Stats() Stats {
 	if l.ahead.fetcher != nil {
 		s.Fetched = l.config.Dataset.Fetched()
 		_, s.Merged, s.AtOnce = l.ahead.fetcher.Counts()
+		s.Kept, s.KeptWarning = l.kept.Stats(), l.kept.Warning()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

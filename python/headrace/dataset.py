@@ -99,6 +99,9 @@ class Dataset:
             "endpoint", "region", "path_style", "anonymous".
         fetch_ahead: bytes of memory for records that a loader fetches from a store ahead of its
             decode threads, as a number or as text; None: "512MB".
+        cache: a directory on a local disk that keeps what loaders fetch from a store, for all
+            processes of the machine; None: nothing touches the disk.
+        cache_size: the bytes that it may have, as a number or as text such as "200GB".
 
     Raises:
         MissingFileError: the directory does not exist.
@@ -125,6 +128,8 @@ class Dataset:
         limits: Mapping[str, int] | None = None,
         storage: Mapping[str, Any] | None = None,
         fetch_ahead: int | str | None = None,
+        cache: Path | None = None,
+        cache_size: int | str | None = None,
     ) -> None:
         words = containers.Words(format, image, label, fields, classes, split, root)
         config = opening.source("path", path, words, layout)
@@ -134,6 +139,7 @@ class Dataset:
             config["storage"] = away.storage(storage)
         if fetch_ahead is not None:
             config["fetch_ahead"] = arguments.size("fetch_ahead", fetch_ahead)
+        config |= away.cache(cache, cache_size)
         self._open(config, backend, verify_crc, limits)
         containers.warn_of(self.info)
 
@@ -382,6 +388,11 @@ class Dataset:
         told = any(away.is_url(source.get("path")) for source in sources)
         return told or bool(self._facts.get("away"))  # an index here, of containers there
 
+    @property
+    def cached(self) -> bool:
+        """Whether loaders keep what they fetch from a store in a directory on disk."""
+        return "cache" in self._config
+
     def _waited_for(self, call: Callable[[], Any], forgotten: Callable[[Any], object]) -> Any:
         return away.patiently(call, forgotten) if self.away else call()
 
@@ -553,7 +564,7 @@ def _part(name: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(part, Dataset):
         return {"path": arguments.path(name, part)}, {}
     config = part.__getstate__()["config"]
-    own = (*_SETTINGS, "fetch_ahead")
+    own = (*_SETTINGS, "fetch_ahead", "cache", "cache_size")
     source = {key: value for key, value in config.items() if key not in own}
     source = held.copied(source)  # the part may be closed
     # Of files in place no CRC is known.

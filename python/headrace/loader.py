@@ -12,7 +12,7 @@ from typing import Any
 from headrace import samplers
 from headrace._batch import columns, lending, mixing, views
 from headrace._batch.moved import Moved
-from headrace._engine import _lib, abi, arguments, away, containers, living, tracing
+from headrace._engine import _lib, abi, arguments, away, containers, living, scarce, tracing
 from headrace._epoch import devices, feed, options, ranks
 from headrace._epoch.arrivals import Arrivals, Submitted
 from headrace._epoch.epoch import Batches, Epoch, Source
@@ -75,6 +75,8 @@ class Loader:
             ``Dataset``.
         fetch_ahead: bytes of memory for records that are fetched from a store ahead of the decode
             threads, as a number or as text; None: what the dataset says, else "512MB".
+        cache: a directory on a local disk for what is fetched from a store, as for ``Dataset``.
+        cache_size: the bytes that it may have, as a number or as text such as "200GB".
         timeout: seconds that a batch may take; None: as long as it takes.
         fields: names of fields, "index" or "key" among them, for the third part of a batch. Of
             containers at a path they are chosen among all columns.
@@ -154,6 +156,8 @@ class Loader:
         on_error: str = "raise",
         storage: Mapping[str, Any] | None = None,
         fetch_ahead: int | str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: int | str | None = None,
     ) -> None:
         self._batch_fn = arguments.callback("batch_fn", batch_fn)
         self._device = devices.resolve(device)
@@ -188,7 +192,7 @@ class Loader:
         }
         self._part = ranks.checked(rank, world_size)
         words_of_path = containers.Words(format, image, label, None, classes, split, root)
-        self.dataset = _opened(dataset, words_of_path, storage)
+        self.dataset = _opened(dataset, words_of_path, storage, cache, cache_size)
         self._mixes = mixing.mixes_any(transform)
         last = layout == "channels_last"
         with_fields = self._take_fields(fields, labels, output, last)
@@ -281,6 +285,7 @@ class Loader:
         return feed.steps(self.sampler, self.batch_size * self._shares(), self.drop_last)
 
     def __iter__(self) -> Iterator[Any]:
+        self._warn_of_cache()
         return Batches(self.source(), self._batch_fn)
 
     def source(self) -> Source:
@@ -460,7 +465,13 @@ class Loader:
             rates, totals, waits by stage, stalls and queues; ``headrace.metrics.FIELDS`` says of
             each field what it is.
         """
+        self._warn_of_cache()
         return dict(self._info()["stats"])
+
+    def _warn_of_cache(self) -> None:
+        """Warns once where the cache of a store of objects is not used any more."""
+        if self._engine is not None and self._engine.close.alive and self.dataset.cached:
+            scarce.warn_of(self._info().get("cache_warning", "").encode())
 
     def report(self) -> list[dict[str, Any]]:
         """The samples that ``on_error="replace"`` replaced: epoch, step, index, key, error, ..."""
@@ -502,6 +513,7 @@ class Loader:
     def close(self) -> None:
         """Stops the threads. Batches that are held stay valid."""
         if self._engine is not None:
+            self._warn_of_cache()
             tracing.close(self._engine)
             self._engine.close()
         if self._owns_dataset:
@@ -514,17 +526,28 @@ class Loader:
         self.close()
 
 
-def _opened(dataset: Any, words: containers.Words, storage: Mapping[str, Any] | None) -> Dataset:
+def _opened(
+    dataset: Any,
+    words: containers.Words,
+    storage: Mapping[str, Any] | None,
+    cache: str | os.PathLike[str] | None,
+    cache_size: int | str | None,
+) -> Dataset:
     """What ``Loader`` takes for a dataset."""
+    cached = cache is not None or cache_size is not None
     if isinstance(dataset, Dataset):
         words.refuse_with("dataset")
+        if cached:
+            raise ArgumentError("cache= is for an address; a headrace.Dataset has its own")
         if storage is not None:
             raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
         return dataset
     given = {name: value for name, value in words._asdict().items() if value is not None}
     if not isinstance(dataset, list | tuple):
         path = arguments.found_path(arguments.path("dataset", dataset))
-        return Dataset(path, storage=storage, **given)
+        return Dataset(path, storage=storage, cache=cache, cache_size=cache_size, **given)
+    if cached:
+        raise ArgumentError("cache= is for one address, and several datasets were given")
     if not given and storage is None:
         return Dataset.concat(dataset)
     for number, part in enumerate(dataset):

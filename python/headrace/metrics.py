@@ -63,6 +63,14 @@ FIELDS = {
     "remote_merged": ("counter", "records that were fetched with another one's request"),
     "remote_at_once": ("gauge", "requests that may be in flight, as the link was measured"),
     "remote_waited_s": ("counter", "seconds that requests to stores took, of all together"),
+    "cache_hits": ("counter", "records that were read from the cache on disk"),
+    "cache_hit_bytes": ("counter", "their bytes"),
+    "cache_dropped": ("counter", "parts of the cache that failed their checksum"),
+    "cache_bytes": ("gauge", "bytes of records in the cache, of all who use it"),
+    "cache_planned": (
+        "gauge",
+        "1 where the cache drops what is wanted last, 0 for used longest ago",
+    ),
     "replaced": ("counter", "samples of delivered batches that another one stands for"),
     "warned": ("counter", "samples of delivered batches that drew a warning of the decoder"),
 }

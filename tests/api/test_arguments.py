@@ -52,6 +52,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "verify_crc": FLAGS,
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
         "fetch_ahead": [0, -1, 2.5, "much", True],
+        "cache": [value for value in PATHS if value is not None],
+        "cache_size": [0, -1, 2.5, "much", True],
         "limits": [
             3,
             "many",
@@ -173,6 +175,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "read_ahead": [-1, 4097, 2.5, "2", True],
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
         "fetch_ahead": [0, -1, 2.5, "much", True, "1KB", 2**50],
+        "cache": [value for value in PATHS if value is not None],
+        "cache_size": [0, -1, 2.5, "much", True],
         "timeout": [0, -1, "a", math.nan, math.inf, True, [1]],
         "pin_memory": FLAGS,
         "device": ["teapot", "cuda:x", 2**70],

@@ -36,6 +36,18 @@ def storage(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def cache(directory: Any, size: Any) -> dict[str, Any]:
+    """The options of a cache on disk, for the engine."""
+    if (directory is None) != (size is None):
+        raise ArgumentError("cache and cache_size: one of them is given (expected both, or none)")
+    if directory is None:
+        return {}
+    return {
+        "cache": arguments.path("cache", directory),
+        "cache_size": arguments.size("cache_size", size),
+    }
+
+
 def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object]) -> Answer:
     """Calls what may wait long for a store, so that Ctrl-C ends the wait.
 

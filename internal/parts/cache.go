@@ -1,0 +1,389 @@
+package parts
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headrace/headrace/internal/fault"
+	"golang.org/x/sys/unix"
+)
+
+// Key says which bytes of which version of which object a part is.
+type Key [16]byte
+
+const (
+	// patience is how long one who holds the tables or a part is waited for: it may be stopped.
+	patience = 2 * time.Second
+	// LeastBytes is the smallest bound: the head and a part.
+	LeastBytes = 1 << 20
+)
+
+// Cache is one directory, as this process has it. Safe for any number of goroutines.
+type Cache struct {
+	path string
+	key  directory
+	uses int // by Open, with the registry's lock held
+
+	mu    sync.Mutex
+	root  *os.Root
+	locks *os.File // byte 0: the tables; byte 1+n: slot n is alive; the last: the directory is in use
+	data  *os.File
+	stuck bool // who holds the tables was waited for in vain
+
+	headTable, entryTable, bucketTable, blockTable table
+
+	head    *head
+	entries []entry
+	buckets []uint32
+	blocks  []uint32
+
+	own      geometry // what the mappings have room for
+	limit    geometry // the smallest of all who live
+	joined   uint64   // the head's, when limit was found
+	users    map[uint32]*User
+	victims  []victim
+	suspects map[uint32]uint64 // slots whose claims do not count, and what they had done by then
+	checked  int
+
+	off     atomic.Bool // nothing is read or kept any more
+	full    atomic.Bool // nothing is kept any more
+	warning atomic.Pointer[string]
+}
+
+var registry = struct {
+	sync.Mutex
+	caches map[directory]*Cache
+}{caches: map[directory]*Cache{}}
+
+// Open makes or opens the cache of a directory. An error says that the directory can never be one; a warning,
+// with which there is no cache, that it cannot be one now.
+func Open(path string, bytes int64) (c *Cache, warning string, err error) {
+	if bytes < LeastBytes {
+		return nil, "", fault.New(fault.KindArgument, fault.Argument("cache_size", bytes, fmt.Sprintf("at least %d bytes", LeastBytes)))
+	}
+	unusable := func(err error) string {
+		return fmt.Sprintf("there is no cache in %s: %v; the store is asked for every record", path, err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, unusable(err), nil
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, unusable(err), nil
+	}
+	key, err := inspect(root, path)
+	if err != nil {
+		root.Close()
+		return nil, "", err
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	if c := registry.caches[key]; c != nil {
+		root.Close()
+		c.uses++
+		return c, "", nil
+	}
+	c = &Cache{path: path, key: key, uses: 1, root: root, users: map[uint32]*User{}, suspects: map[uint32]uint64{}}
+	if err := c.open(geometryOf(bytes)); err != nil {
+		c.close()
+		return nil, unusable(err), nil
+	}
+	registry.caches[key] = c
+	return c, "", nil
+}
+
+func (c *Cache) open(g geometry) (err error) {
+	if c.locks, err = openIn(c.root, "lock"); err != nil {
+		return err
+	}
+	if c.data, err = openIn(c.root, "data"); err != nil {
+		return err
+	}
+	if err := c.headTable.open(c.root, "head", headBytes); err != nil {
+		return err
+	}
+	if !c.lock() {
+		return fmt.Errorf("another process holds it and does nothing")
+	}
+	defer c.unlock()
+	c.head = &view[head](&c.headTable)[0]
+	var wrong error
+	if !c.guarded(func() { wrong = c.begin(g) }) {
+		return fmt.Errorf("its tables cannot be used")
+	}
+	return wrong
+}
+
+// begin maps the tables and makes sure of them, with the lock held.
+func (c *Cache) begin(g geometry) error {
+	if err := c.headTable.grow(headBytes); err != nil {
+		return err
+	}
+	alone := !c.others()
+	h := c.head
+	fresh := h.magic != magic || h.buckets == 0 || h.buckets > 1<<24 || h.blockBytes != 1<<10 && h.blockBytes != 4<<10
+	// A small cache that becomes a large one begins anew, for its blocks have another length.
+	fresh = fresh || alone && h.blockBytes != uint64(g.blockBytes)
+	if fresh && !alone {
+		return fmt.Errorf("another version uses it")
+	}
+	if fresh {
+		clear(c.headTable.memory)
+		h.magic, h.blockBytes, h.buckets = magic, uint64(g.blockBytes), uint64(g.buckets)
+		h.freeEntry, h.freeBlock, h.busy = none, none, 1
+		if err := c.data.Truncate(0); err != nil {
+			return err
+		}
+	}
+	g = withBlocks(g, int64(h.blockBytes))
+	for _, t := range []struct {
+		table *table
+		name  string
+		most  int64
+		least int64
+	}{
+		{&c.bucketTable, "buckets", 4 * int64(h.buckets), 4 * int64(h.buckets)},
+		{&c.entryTable, "entries", g.entries * entryBytes, int64(h.entryTop) * entryBytes},
+		{&c.blockTable, "blocks", 4 * max(1, g.blocks), 4 * int64(h.blockTop)},
+	} {
+		if err := t.table.open(c.root, t.name, t.most); err != nil {
+			return err
+		}
+		if fresh {
+			if err := t.table.file.Truncate(0); err != nil {
+				return err
+			}
+		}
+		if status, err := t.table.file.Stat(); err == nil && t.least > status.Size() && t.table != &c.bucketTable {
+			h.busy, t.least = 1, 0 // cut: what is left is looked through
+		}
+		if err := t.table.grow(t.least); err != nil {
+			return err
+		}
+	}
+	c.entries, c.buckets, c.blocks = view[entry](&c.entryTable), view[uint32](&c.bucketTable)[:h.buckets], view[uint32](&c.blockTable)
+	c.own, c.limit, c.joined = g, g, ^uint64(0)
+	if err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_RDLCK, 1+mostSlots)); err != nil {
+		return err
+	}
+	// Whatever the last process left, or the machine when it stopped.
+	if alone || h.busy != 0 {
+		h.busy = 1
+		c.rebuild()
+	}
+	return nil
+}
+
+// withBlocks is a bound's geometry with the blocks that a directory has.
+func withBlocks(g geometry, blockBytes int64) geometry {
+	g.blocks = g.blocks * (g.blockBytes + 4) / (blockBytes + 4)
+	g.blockBytes = blockBytes
+	return g
+}
+
+// Retain makes one more Close necessary.
+func (c *Cache) Retain() {
+	registry.Lock()
+	defer registry.Unlock()
+	c.uses++
+}
+
+// Close gives up what Open returned; a nil one has nothing.
+func (c *Cache) Close() {
+	if c == nil {
+		return
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	if c.uses--; c.uses == 0 {
+		delete(registry.caches, c.key)
+		c.close()
+	}
+}
+
+func (c *Cache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off.Store(true)
+	for _, t := range []*table{&c.headTable, &c.entryTable, &c.bucketTable, &c.blockTable} {
+		t.close()
+	}
+	for _, f := range []*os.File{c.locks, c.data} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	c.root.Close()
+}
+
+// Warning is why the cache is not used any more, or nothing.
+func (c *Cache) Warning() string {
+	if w := c.warning.Load(); w != nil {
+		return *w
+	}
+	return ""
+}
+
+func (c *Cache) warn(text string) {
+	text = fmt.Sprintf("the cache in %s %s", c.path, text)
+	c.warning.CompareAndSwap(nil, &text)
+}
+
+// with changes the tables; false where that cannot be now.
+func (c *Cache) with(change func()) bool {
+	if c.off.Load() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off.Load() || !c.lock() {
+		return false
+	}
+	defer c.unlock()
+	if !c.guarded(func() {
+		if c.head.busy != 0 {
+			c.rebuild()
+		}
+		c.head.busy = 1
+		for n, u := range c.users {
+			c.head.slots[n].position.Store(u.position.Load())
+		}
+		c.follow()
+		change()
+		c.head.busy = 0
+	}) {
+		c.off.Store(true)
+		c.warn("is damaged and not used any more; the store is asked for every record")
+		return false
+	}
+	return true
+}
+
+// guarded is false where the tables' memory, or what stands in it, cannot be used.
+func (c *Cache) guarded(do func()) (ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			ok = false
+		}
+	}()
+	do()
+	return true
+}
+
+// lock takes the tables from all other processes. The lock is the process's, so that it ends with it also where a
+// forked child lives on; that two Caches of one directory are none of one process, the registry sees to.
+func (c *Cache) lock() bool {
+	began, pause := time.Now(), 20*time.Microsecond
+	for {
+		switch err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 0)); err {
+		case nil:
+			c.stuck = false
+			return true
+		case unix.EAGAIN, unix.EACCES, unix.EINTR:
+		default:
+			return false
+		}
+		if c.stuck || time.Since(began) > patience {
+			c.stuck = true
+			return false
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 2*time.Millisecond)
+	}
+}
+
+func (c *Cache) unlock() { _ = unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_UNLCK, 0)) }
+
+func lockOf(kind int16, at int64) *unix.Flock_t {
+	return &unix.Flock_t{Type: kind, Start: at, Len: 1}
+}
+
+// alive is true of a slot whose process lives.
+func (c *Cache) alive(n uint32) bool {
+	if n >= mostSlots {
+		return false
+	}
+	if c.users[n] != nil {
+		return true
+	}
+	l := lockOf(unix.F_WRLCK, 1+int64(n))
+	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
+}
+
+// others: a process beside this one uses the directory.
+func (c *Cache) others() bool {
+	l := lockOf(unix.F_WRLCK, 1)
+	l.Len = mostSlots + 1
+	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
+}
+
+// follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small.
+func (c *Cache) follow() {
+	if c.joined == c.head.joined {
+		return
+	}
+	c.joined = c.head.joined
+	bound := c.own.bound
+	for n := range uint32(mostSlots) {
+		if s := &c.head.slots[n]; s.bound != 0 && c.alive(n) {
+			bound = min(bound, int64(s.bound))
+		}
+	}
+	c.limit = withBlocks(geometryOf(max(bound, LeastBytes)), int64(c.head.blockBytes))
+	c.limit.entries, c.limit.blocks = min(c.limit.entries, int64(len(c.entries))), min(c.limit.blocks, int64(len(c.blocks)))
+	c.shrink()
+}
+
+// shrink drops what lies behind the limit, and then what is too much within it.
+func (c *Cache) shrink() {
+	h := c.head
+	if int64(h.entryTop) <= c.limit.entries && int64(h.blockTop) <= c.limit.blocks {
+		return
+	}
+	for i := range uint32(h.entryTop) {
+		e := &c.entries[i]
+		if e.gen.Load()%states == free {
+			continue
+		}
+		behind := int64(i) >= c.limit.entries
+		for b, left := e.first, h.blockTop; b != none && left > 0 && !behind; b, left = c.blocks[b], left-1 {
+			behind = int64(b) >= c.limit.blocks
+		}
+		if behind {
+			c.remove(e, i)
+		}
+	}
+	h.entryTop, h.blockTop = min(h.entryTop, uint64(c.limit.entries)), min(h.blockTop, uint64(c.limit.blocks))
+	c.rebuild()
+	h.busy = 1
+	_ = c.data.Truncate(int64(h.blockTop * h.blockBytes))
+}
+
+// present looks now and then whether the directory is still there: what is written to one that was removed
+// nobody else finds, and its room is not given back.
+func (c *Cache) present() bool {
+	if c.checked++; c.checked%64 != 1 {
+		return true
+	}
+	var status unix.Stat_t
+	if unix.Fstat(int(c.locks.Fd()), &status) == nil && status.Nlink > 0 {
+		return true
+	}
+	c.off.Store(true)
+	c.warn("was removed and is not used any more; the store is asked for every record")
+	return false
+}
+
+// sizeKey ends a key's text with numbers.
+func sizeKey(to []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		to = binary.LittleEndian.AppendUint64(to, uint64(n))
+	}
+	return to
+}

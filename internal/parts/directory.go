@@ -1,0 +1,50 @@
+package parts
+
+import (
+	"os"
+
+	"github.com/headrace/headrace/internal/fault"
+	"golang.org/x/sys/unix"
+)
+
+// directory tells one from another, by whatever path it was opened.
+type directory struct {
+	device, inode uint64
+}
+
+// inspect refuses a directory that other machines or other users have.
+func inspect(root *os.Root, path string) (directory, error) {
+	refuse := func(found string) error {
+		return fault.New(fault.KindArgument, fault.Argument("cache", path, found))
+	}
+	dot, err := root.Open(".")
+	if err != nil {
+		return directory{}, refuse("a directory that can be opened")
+	}
+	defer dot.Close()
+	var system unix.Statfs_t
+	var status unix.Stat_t
+	if unix.Fstatfs(int(dot.Fd()), &system) != nil || unix.Fstat(int(dot.Fd()), &status) != nil {
+		return directory{}, refuse("a directory that can be opened")
+	}
+	if name := elsewhere(int64(system.Type)); name != "" {
+		return directory{}, refuse("a directory of a local file system; this one is " + name)
+	}
+	if int(status.Uid) != os.Geteuid() {
+		return directory{}, refuse("a directory of one's own")
+	}
+	if status.Mode&0o077 != 0 {
+		_ = dot.Chmod(0o700)
+	}
+	return directory{uint64(status.Dev), status.Ino}, nil
+}
+
+// elsewhere names a file system that other machines write to as well, or whose locks end with no process.
+func elsewhere(kind int64) string {
+	return map[uint32]string{
+		unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", 0xff534d42: "CIFS",
+		unix.V9FS_MAGIC: "9P", unix.FUSE_SUPER_MAGIC: "FUSE", unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS",
+		unix.CODA_SUPER_MAGIC: "Coda", unix.OCFS2_SUPER_MAGIC: "OCFS2", 0x0bd00bd0: "Lustre", 0x01161970: "GFS2",
+		0x47504653: "GPFS", 0x19830326: "BeeGFS", 0x00bacbac: "OrangeFS", 0x20030528: "OrangeFS",
+	}[uint32(kind)]
+}

@@ -1,0 +1,137 @@
+package parts
+
+import (
+	"cmp"
+	"slices"
+)
+
+type victim struct {
+	at    uint32
+	gen   uint64
+	next  uint64
+	stamp uint64
+	score uint64
+}
+
+// lives: somebody who lives has this job.
+func (c *Cache) lives(job uint64) bool {
+	for n := range uint32(mostSlots) {
+		if s := &c.head.slots[n]; s.bound != 0 && s.job == job && c.alive(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// standing is where the ranks of a job are that live: the position of the last of them, and their step.
+type standing struct {
+	position, step uint64
+	after          func(int64, uint64) uint64
+}
+
+// ahead is how far away a use is, in 1,024ths of a step.
+func (s standing) ahead(next uint64) uint64 {
+	return min(next-min(next, s.position), 1<<50) << 10 / s.step
+}
+
+func (c *Cache) standings() map[uint64]standing {
+	found := map[uint64]standing{}
+	for n := range uint32(mostSlots) {
+		s := &c.head.slots[n]
+		if s.bound == 0 || !c.alive(n) {
+			continue
+		}
+		at, position := found[s.job], s.position.Load()
+		if at.step == 0 || position < at.position {
+			at.position, at.step = position, max(1, s.step)
+		}
+		if u := c.users[n]; u != nil && u.plan.After != nil {
+			at.after = u.plan.After
+		}
+		found[s.job] = at
+	}
+	return found
+}
+
+// unwanted is the distance of what no living job is known to want: those used longest ago first.
+const unwanted = 1 << 62
+
+// distance is how far away the next use of an entry is, in 1,024ths of its job's steps.
+func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
+	if e.job != 0 {
+		if at, ok := jobs[e.job]; ok {
+			if e.next < at.position && at.after != nil {
+				e.next = at.after(e.sample, at.position) // its use has passed, or was left out
+			}
+			if e.next == Never {
+				return unwanted
+			}
+			return at.ahead(e.next)
+		}
+	}
+	// Of another job of the same dataset that has come since.
+	for _, u := range c.users {
+		if at := jobs[u.job]; u.dataset == e.dataset && at.after != nil {
+			e.job, e.next = u.job, at.after(e.sample, at.position)
+			if e.next == Never {
+				return unwanted
+			}
+			return at.ahead(e.next)
+		}
+	}
+	age := c.head.stamp - min(c.head.stamp, e.stamp)
+	for _, at := range jobs {
+		if at.after == nil {
+			return age << 10 / at.step // what was used so long ago is wanted as far away
+		}
+	}
+	return unwanted + age
+}
+
+func (c *Cache) score(e *entry) uint64 { return c.distance(e, c.standings()) }
+
+// evict makes room for so many entries and bytes, by parts whose next use is behind that of the newcomer. The list
+// of those is made of all entries at once, and holds a hundredth of them.
+func (c *Cache) evict(entries, bytes int64, value uint64) bool {
+	fits := func() bool {
+		return int64(c.head.bytes)+bytes <= c.limit.bound && c.roomForBlocks() >= c.blocksOf(bytes) &&
+			(entries == 0 || c.head.freeEntry != none || int64(c.head.entryTop) < c.limit.entries)
+	}
+	for fresh := false; !fits(); {
+		if len(c.victims) == 0 {
+			if c.choose(); len(c.victims) == 0 {
+				return false
+			}
+			fresh = true
+		}
+		v := c.victims[0]
+		if v.score <= value && entries == 0 {
+			if fresh {
+				return false
+			}
+			c.victims = nil
+			continue
+		}
+		c.victims = c.victims[1:]
+		if e := &c.entries[v.at]; e.gen.Load() == v.gen && e.next == v.next && e.stamp == v.stamp {
+			c.remove(e, v.at)
+		}
+	}
+	return true
+}
+
+// choose makes the list of those that go next.
+func (c *Cache) choose() {
+	jobs := c.standings()
+	var all []victim
+	for i := range uint32(c.head.entryTop) {
+		if e := &c.entries[i]; e.gen.Load()%states == present {
+			score := c.distance(e, jobs)
+			all = append(all, victim{i, e.gen.Load(), e.next, e.stamp, score})
+		} else if e.gen.Load()%states == claimed && !c.alive(e.owner) {
+			c.remove(e, i)
+		}
+	}
+	slices.SortFunc(all, func(a, b victim) int { return cmp.Compare(b.score, a.score) })
+	c.victims = slices.Clone(all[:min(len(all), len(all)/100+1)])
+}

@@ -1,0 +1,196 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// content is what the store has at an offset.
+func content(offset int64, to []byte) {
+	for i := range to {
+		x := uint64(offset+int64(i)) * 0x9e3779b97f4a7c15
+		to[i] = byte(x >> 56)
+	}
+}
+
+type source struct{ requests, bytes atomic.Int64 }
+
+func open(t *testing.T, dir string, bytes int64) *Cache {
+	t.Helper()
+	c, warning, err := Open(dir, bytes)
+	require.NoError(t, err)
+	require.Empty(t, warning)
+	return c
+}
+
+// one reads a sample as a loader does, and compares its bytes.
+func (s *source) one(t *testing.T, u *User, sample, length int64, next uint64) {
+	t.Helper()
+	offset := sample << 20
+	list := []Part{{Key: KeyOf("object", offset, length), Sample: sample, Next: next, Bytes: make([]byte, length)}}
+	want := make([]byte, length)
+	content(offset, want)
+	crc := crc32.Checksum(want, castagnoli)
+	list[0].CRC = &crc
+	u.Read(context.Background(), list, func(context.Context, int, int) error {
+		s.requests.Add(1)
+		s.bytes.Add(length)
+		content(offset, list[0].Bytes)
+		return nil
+	})
+	require.NoError(t, list[0].Err)
+	require.Equal(t, want, list[0].Bytes)
+}
+
+func allocated(t *testing.T, dir string) int64 {
+	t.Helper()
+	sum := int64(0)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		status, err := e.Info()
+		require.NoError(t, err)
+		sum += status.Sys().(*syscall.Stat_t).Blocks * 512
+	}
+	return sum
+}
+
+func TestWhatWasFetchedIsReadFromTheDiskByTheNextCacheToo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	var s source
+	for round := range 3 {
+		c := open(t, dir, 8<<20)
+		u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+		for i := range int64(50) {
+			s.one(t, u, i, 1000+i*777, 0)
+		}
+		require.Equal(t, int64(50), s.requests.Load())
+		require.Equal(t, int64(50*min(1, round)), u.Stats().Hits)
+		u.Leave()
+		c.Close()
+	}
+	status, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), status.Mode().Perm())
+}
+
+func TestDamagedPartIsDroppedAndFetchedAnewOnce(t *testing.T) {
+	dir := t.TempDir()
+	var s source
+	c := open(t, dir, 8<<20)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	s.one(t, u, 1, 5000, 0)
+	_, err := c.data.WriteAt([]byte("other bytes"), 100)
+	require.NoError(t, err)
+	s.one(t, u, 1, 5000, 0)
+	s.one(t, u, 1, 5000, 0)
+	require.Equal(t, int64(2), s.requests.Load())
+	require.Equal(t, int64(1), u.Stats().Dropped)
+}
+
+func TestPartThatManyWantAtOnceIsFetchedOnce(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	var s source
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+			defer u.Leave()
+			for i := range int64(20) {
+				s.one(t, u, i, 20000, 0)
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, int64(20), s.requests.Load())
+}
+
+func TestAllocatedBytesStayWithinTheBoundAndFetchedOnesNearThoseOfFarthestNextUse(t *testing.T) {
+	for _, share := range []int64{10, 25, 50} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			const samples, epochs = 2000, 3
+			random := rand.New(rand.NewPCG(1, uint64(share)))
+			lengths, whole := make([]int64, samples), int64(0)
+			for i := range lengths {
+				lengths[i] = 5000 + random.Int64N(20000)
+				whole += lengths[i]
+			}
+			var order []int64
+			positions := make([][]uint64, epochs)
+			for e := range positions {
+				positions[e] = make([]uint64, samples)
+				for p, sample := range random.Perm(samples) {
+					positions[e][sample] = uint64(e*samples + p)
+					order = append(order, int64(sample))
+				}
+			}
+			after := func(sample int64, at uint64) uint64 {
+				for _, epoch := range positions {
+					if epoch[sample] >= at {
+						return epoch[sample]
+					}
+				}
+				return Never
+			}
+			bound := whole * share / 100
+			dir := t.TempDir()
+			c := open(t, dir, bound)
+			defer c.Close()
+			u := c.Join(Plan{Bytes: bound, Dataset: "d", Job: "j", Step: 8, After: after})
+			defer u.Leave()
+			var s source
+			for p, sample := range order {
+				u.At(uint64(p))
+				s.one(t, u, sample, lengths[sample], after(sample, uint64(p)+1))
+			}
+			ideal := farthest(order, lengths, bound)
+			t.Logf("fetched %d, farthest next use %d: %.4f", s.bytes.Load(), ideal, float64(s.bytes.Load())/float64(ideal))
+			require.LessOrEqual(t, float64(s.bytes.Load()), 1.02*float64(ideal))
+			require.LessOrEqual(t, float64(allocated(t, dir)), 1.05*float64(bound))
+		})
+	}
+}
+
+// farthest is the rule of bench/farthest.py, slowly.
+func farthest(order, lengths []int64, room int64) (total int64) {
+	next, at := make([]int, len(order)), map[int64]int{}
+	for p := len(order) - 1; p >= 0; p-- {
+		next[p] = len(order)
+		if q, ok := at[order[p]]; ok {
+			next[p] = q
+		}
+		at[order[p]] = p
+	}
+	held, used := map[int64]int{}, int64(0)
+	for p, sample := range order {
+		if _, ok := held[sample]; !ok {
+			total += lengths[sample]
+			used += lengths[sample]
+		}
+		held[sample] = next[p]
+		for used > room {
+			last, worst := int64(-1), -1
+			for one, when := range held {
+				if when > worst {
+					last, worst = one, when
+				}
+			}
+			delete(held, last)
+			used -= lengths[last]
+		}
+	}
+	return total
+}

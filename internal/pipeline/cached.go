@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/fetch"
+	"github.com/headrace/headrace/internal/order"
+	"github.com/headrace/headrace/internal/parts"
+)
+
+// cachedGap is read rather than a second request sent where what is fetched is kept: bytes that nobody wanted are
+// fetched anew in each epoch.
+const cachedGap = 4 << 10
+
+// uses numbers the uses of samples by all ranks: an epoch has as many as it has places, padding included.
+type uses struct {
+	order *order.Order
+	epoch uint64 // uses an epoch
+}
+
+func newUses(o *order.Order) uses {
+	c := o.Config()
+	global := uint64(c.BatchSize * c.WorldSize)
+	return uses{o, (uint64(o.Length()) + global - 1) / global * global}
+}
+
+func (u uses) at(epoch, position int64) uint64 {
+	if u.epoch == 0 || uint64(epoch) > math.MaxInt64/u.epoch-1 {
+		return 0
+	}
+	return uint64(epoch)*u.epoch + uint64(position)
+}
+
+// after is a sample's first use at or behind a position.
+func (u uses) after(sample int64, position uint64) uint64 {
+	if u.epoch == 0 || sample < 0 || sample >= u.order.Config().Samples {
+		return parts.Never
+	}
+	for epoch := int64(position / u.epoch); ; epoch++ {
+		if next := u.at(epoch, u.order.Position(epoch, sample)); next >= position || next == 0 {
+			return next
+		}
+	}
+}
+
+// planned: every use is known. A selection has no inverse, and batches that are submitted no order.
+func (c *Config) planned() bool { return !c.Submitted && c.Order.Config().Selection == nil }
+
+// join begins to use the cache on disk.
+func (l *Loader) join() {
+	c := &l.config
+	if c.Cache == nil || !c.Dataset.Away() {
+		return
+	}
+	o := c.Order.Config()
+	l.uses = newUses(c.Order)
+	plan := parts.Plan{Bytes: c.CacheBytes, Dataset: c.Dataset.Fingerprint(), Rank: o.Rank, Step: o.BatchSize * o.WorldSize}
+	if c.planned() {
+		plan.Job = fmt.Sprint(plan.Dataset, o.Seed, o.Shuffle, o.Window, o.BatchSize, o.WorldSize)
+		plan.After = l.uses.after
+	}
+	c.Cache.Retain()
+	l.kept = c.Cache.Join(plan)
+}
+
+// leave ends the use of the cache.
+func (l *Loader) leave() {
+	if l.kept.Leave(); l.config.Cache != nil && l.config.Dataset.Away() {
+		l.config.Cache.Close()
+	}
+}
+
+// checkCache refuses a bound below what is under way at once.
+func (c *Config) checkCache() error {
+	m := c.Dataset.Manifest()
+	if c.Cache == nil || m == nil || m.Rows == 0 {
+		return nil
+	}
+	batches := int64(c.Prefetch) + 2
+	if batch := min(c.Order.Config().BatchSize, m.Rows); m.Bytes/m.Rows > c.CacheBytes/batches/batch {
+		return catalog.NewError(fault.KindArgument, "", "cache_size is %d bytes (expected at least %d, which %d batches of %d samples have)",
+			c.CacheBytes, m.Bytes/m.Rows*batches*batch, batches, batch)
+	}
+	return nil
+}
+
+// readKept reads neighbours from the cache, and from the store what it lacks.
+func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte, offset int64) (requests int) {
+	shard := group[0].Source.(*catalog.Shard)
+	whole := func(ctx context.Context, from, until int) error {
+		last := group[until-1]
+		begin, end := group[from].Offset-offset, last.Offset+last.Length-offset
+		return shard.ReadAt(ctx, to[begin:end], offset+begin)
+	}
+	fail := func(err error) int {
+		for _, w := range group {
+			w.Err = err
+		}
+		return 1
+	}
+	identity, err := shard.Identity(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	if identity == "" {
+		return fail(whole(ctx, 0, len(group)))
+	}
+	list := make([]parts.Part, len(group))
+	for i, w := range group {
+		r := w.Owner.(*record)
+		list[i] = parts.Part{Key: parts.KeyOf(identity, w.Offset, w.Length), Sample: r.sample.Index, Next: r.next, Bytes: w.Bytes}
+		if r.sample.HasCRC {
+			list[i].CRC = &r.sample.CRC32C
+		}
+	}
+	requests = a.loader.kept.Read(ctx, list, whole)
+	for i, w := range group {
+		w.Err = list[i].Err
+	}
+	return requests
+}
