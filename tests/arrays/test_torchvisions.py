@@ -162,8 +162,7 @@ def test_what_is_not_as_torchvision_makes_it_is_left_to_the_datasets_own_code():
             Contents(dataset)
     loader = hr.DataLoader(targets, batch_size=8)
     said = loader.explain()
-    assert [reason.text for reason in said.reasons] == ["MNIST has a target_transform"]
-    assert "Dataset.from_arrays(dataset.data, labels)" in said.cure
+    assert said.native
     theirs = torch.utils.data.DataLoader(targets, batch_size=8)
     for one, other in zip(loader, theirs, strict=True):
         assert torch.equal(one[0], other[0])
