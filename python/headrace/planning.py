@@ -101,12 +101,16 @@ def plan(
     words = containers.Words(format, image, label, fields, classes, split, root)
     if isinstance(source, Dataset):
         words.refuse_with("source")
+        if storage is not None:
+            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
     if source is None:
         for name, value in words._asdict().items():
             if value is not None:
                 raise ArgumentError(
                     f"{name}={value!r} is for a plan with a source, and none is given"
                 )
+        if storage is not None:
+            raise ArgumentError("storage= is for a plan with a source, and none is given")
     if source is not None:
         if images is not None:
             raise ArgumentError("images is for a plan without a source")

@@ -105,6 +105,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "lossless": ["gif", b"png", 3, True, "png"],
         "seek": FLAGS,
         "overwrite": FLAGS,
+        "through_pillow": FLAGS,
         "on_fault": ["ignore", None, 3, True],
         "allow_empty": FLAGS,
         "path_column": [value for value in TEXTS if value is not None],
@@ -233,6 +234,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "epochs": COUNTS,
         "size": COUNTS,
         "images_per_core": RATES,
+        "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
     },
 }
 

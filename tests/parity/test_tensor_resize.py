@@ -181,7 +181,10 @@ def test_a_pipeline_that_begins_with_a_tensor_gives_torchs_batches(
 @pytest.mark.parametrize(
     ("pipeline", "words"),
     [
-        ([v2.ToImage(), v2.Resize(8, v2.InterpolationMode.NEAREST)], "of a tensor interpolation="),
+        (
+            [v2.ToImage(), v2.Resize(8, v2.InterpolationMode.NEAREST)],
+            "differently with interpolation=",
+        ),
         ([v2.ToImage(), v2.RandomResizedCrop(8, antialias=False)], "antialias=False of a tensor"),
         (
             [v2.ToImage(), v2.ToDtype(torch.float32, True), v2.Resize(8)],
