@@ -68,32 +68,37 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
 
 
 def _epochs(order: Order) -> Iterator[tuple[Any, Any]]:
-    """Epochs of an ImageFolder without end."""
+    """Epochs of an ImageFolder without end; what stands around an epoch does not count."""
     import headrace as hr
 
     with tempfile.TemporaryDirectory() as place:
         for number in itertools.count():
-            root = Path(place) / str(number)
-            root.mkdir()
-            for copy in range(COPIES if order.variant == "second" else 1):
-                for folder in sorted(Path(order.source).absolute().iterdir()):
-                    (root / f"{copy} {folder.name}").symlink_to(folder)
-            dataset = _dataset(replace(order, source=root, variant="folder"))
-            with contextlib.closing(
-                hr.DataLoader(dataset, order.batch_size, shuffle=True, drop_last=True, strict=True)
-            ) as loader:
-                if order.variant == "second":
-                    _untimed(order, loader)
+            with contextlib.ExitStack() as around:
+                with _untimed(order):
+                    root = Path(place) / str(number)
+                    root.mkdir()
+                    for copy in range(1 if order.variant == "later" else COPIES):
+                        for folder in sorted(Path(order.source).absolute().iterdir()):
+                            (root / f"{copy} {folder.name}").symlink_to(folder)
+                    dataset = _dataset(replace(order, source=root, variant="folder"))
+                    loader = hr.DataLoader(
+                        dataset, order.batch_size, shuffle=True, drop_last=True, strict=True
+                    )
+                    around.enter_context(_untimed(order))  # the closing
+                    around.callback(loader.close)
+                    if order.variant == "second":
+                        for _ in loader:
+                            pass
                 yield from loader
                 while order.variant == "later":
                     yield from loader
 
 
-def _untimed(order: Order, loader: Any) -> None:
-    """An epoch that does not count."""
+@contextlib.contextmanager
+def _untimed(order: Order) -> Iterator[None]:
+    """What is done here does not count."""
     begun, spent = time.perf_counter(), cpu_seconds()
-    for _ in loader:
-        pass
+    yield
     order.untimed_seconds += time.perf_counter() - begun
     order.untimed_cpu_seconds += cpu_seconds() - spent
 
