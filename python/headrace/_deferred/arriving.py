@@ -6,6 +6,7 @@ arrive.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from functools import cache
 from multiprocessing.reduction import ForkingPickler
@@ -20,6 +21,7 @@ from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
 from headrace._deferred.source import File
 from headrace._deferred.tensor import Part, PendingTensor
+from headrace._torch.failures import noted
 
 
 class Recorded:
@@ -58,6 +60,38 @@ class Recorded:
         """Pins what is a tensor by now; what is pending is made in pinned memory."""
         self.data = pin_memory(self.data)  # type: ignore[no-untyped-call]
         return self
+
+
+class Sent:
+    """A batch that leaves a worker process, pickled in the thread that made it.
+
+    The thread that feeds torch's queue only prints the error of what does not pickle, and the
+    loader would wait for ever.
+
+    Raises:
+        Exception: what pickle says, or the program's objects do.
+    """
+
+    def __init__(self, recorded: Recorded) -> None:
+        try:
+            self._pickled = bytes(ForkingPickler.dumps(recorded))
+        except Exception as failure:
+            noted(failure, "a batch goes from a worker process to this one by pickle")
+            raise
+
+    def __reduce__(self) -> Any:
+        return pickle.loads, (self._pickled,)
+
+
+def sendable(failure: Exception) -> Exception:
+    """An error as torch's loader can send it from a worker: with its class, by that one's name."""
+    try:
+        ForkingPickler.dumps(type(failure))
+    except Exception:  # a class within a function
+        made = RuntimeError(f"{type(failure).__qualname__}: {failure}")
+        made.__cause__ = failure
+        return made
+    return failure
 
 
 class _Arriving(threading.local):

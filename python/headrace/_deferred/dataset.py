@@ -13,7 +13,7 @@ from typing import Any
 import torch.utils.data
 
 from headrace._deferred import limits, opening, recording, switches, tensor, transforming, undoing
-from headrace._deferred.arriving import Recorded
+from headrace._deferred.arriving import Recorded, Sent, sendable
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
@@ -32,15 +32,21 @@ class Fetching:
         seed: of the loader, or None where torch's base seed takes its place.
         eager_open: images are decoded as they are opened.
         own_limits: the loader's; None: it has none.
+        workers: how many processes it has.
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
         in_vain: samples whose drawn transforms were needed in Python, in a process without engine.
     """
 
     def __init__(
-        self, seed: int | None, eager_open: bool, own_limits: dict[str, int] | None
+        self,
+        seed: int | None,
+        eager_open: bool,
+        own_limits: dict[str, int] | None,
+        workers: int,
     ) -> None:
         self.seed, self.eager_open, self.own_limits = seed, eager_open, own_limits
+        self.workers = workers
         self.base_seed = 0
         self.recorded: Recording | None = None
         self._latest: Recording | None = None
@@ -48,7 +54,7 @@ class Fetching:
         self._transforms = Transforms()
 
     def __reduce__(self) -> Any:
-        return Fetching, (self.seed, self.eager_open, self.own_limits)
+        return Fetching, (self.seed, self.eager_open, self.own_limits, self.workers)
 
     def new(self, passed: int, asked: Asked | None = None) -> Recording:
         """The recording of the next batch."""
@@ -63,6 +69,8 @@ class Fetching:
         allowed = limits.now(self.own_limits)
         self.recorded = Recording(draws, worker is None, self._transforms, asked, allowed)
         self.recorded.eager_open = self.eager_open
+        # A loader in a worker of another one's dataset has none of its own.
+        self.recorded.travels = worker is not None and self.workers > 0
         self._latest = self.recorded
         return self.recorded
 
@@ -198,15 +206,21 @@ class Collating:
         self._own = collate is not torch.utils.data.default_collate
         self._needs_values = False
 
-    def __call__(self, samples: Any) -> Recorded:
+    def __call__(self, samples: Any) -> Recorded | Sent:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
         data = samples if self._needs_values else self._early(found, samples)
         collated = not self._needs_values
         reasons = list(found.reasons)
-        return Recorded(
+        made = Recorded(
             data, found.pending, reasons, found.opened, found.asked, found.limits, collated
         )
+        if not found.travels:
+            return made
+        try:
+            return Sent(made)
+        except Exception as failure:
+            raise sendable(failure)  # noqa: B904  # which has its cause
 
     def _early(self, found: Recording, samples: Any) -> Any:
         """What it makes of pending tensors; the samples, as they were, where it needs values."""
@@ -257,8 +271,12 @@ class Recorder:
         recording.change(self._found)
         return self._found
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> None:
         leave(self._found)
+        if self._found.travels and isinstance(failure, Exception):
+            sent = sendable(failure)
+            if sent is not failure:
+                raise sent
 
 
 def leave(found: Recording) -> None:

@@ -64,7 +64,7 @@ class Deferring:
         self._state, self._dataset = loader.state, loader.dataset
         self._record: Record = loader.record
         self._fetching, self._collate = (
-            Fetching(loader.state.seed, loader.eager_open, loader.limits),
+            Fetching(loader.state.seed, loader.eager_open, loader.limits, loader.num_workers),
             loader.collate_fn,
         )
         self._mode, self.timeout = loader.mode, loader.timeout

@@ -73,6 +73,7 @@ class Recording:
         reasons: why pixels were needed in Python, once each.
         engine: whether this process may decode natively.
         eager_open: opened images are decoded at once, natively where that is allowed.
+        travels: the batch, or an error in its place, goes to another process.
         before: the thread's own recording, where a dataset iterates over a loader.
         place: of the sample in the batch.
         eager: open everything with Pillow, as if nothing were recorded.
@@ -97,7 +98,7 @@ class Recording:
     ) -> None:
         self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
         self.limits = limits
-        self.eager_open, self.before = False, current()
+        self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
