@@ -13,7 +13,7 @@ import torch
 import torch.utils.data
 
 from headrace._batch import lending
-from headrace._deferred import deciding
+from headrace._deferred import curing, deciding
 from headrace._engine import arguments, tracing
 from headrace._torch import stateful
 from headrace._torch.arrayed import NotItsArrayError
@@ -241,7 +241,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         if made.rest and (self.num_workers or made.goes_on) and own and self._deferred():
             raise UnsupportedError(made.obstacle)
         if made.rest and self.strict:
-            raise PartlyNative(f"strict=True, and {made.obstacle}")
+            raise PartlyNative(f"strict=True, and {made.obstacle}. {curing.IN_PYTHON}")
         return Recipe(
             samples=samples,
             translation=made,
@@ -308,23 +308,38 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         recipe = self.recipe()
         if recipe is None:
             if self._stateful is not None:
-                self.record.torchs("snapshot_every_n_steps= has torchdata's loader read")
+                self._left_to("torchdata's StatefulDataLoader", deciding.SNAPSHOTS)
                 return iter(self._stateful)
             behind = self._deferred()
             return super().__iter__() if behind is None else behind.iterate()
-        self.record.native(recipe.translation.obstacle if recipe.translation.rest else "")
         if recipe.translation.rest:
+            self.record.native(recipe.translation.obstacle, curing.IN_PYTHON)
             self.notices.say(
                 f"{recipe.translation.obstacle}; it and what follows run in Python, one image at "
-                "a time (strict=True makes this an error)",
+                f"a time (strict=True makes this an error). {curing.IN_PYTHON}",
                 stacklevel=2,
             )
+        else:
+            self.record.native()
         return Iteration(self, recipe)
 
     def _get_iterator(self) -> Any:
         # Of torch's ``__iter__``, and of subclasses that keep an iterator of their own.
-        self.record.torchs(deciding.obstacle(self.dataset) or "its class asks torch's iterator")
+        self._left_to("torch's loader", deciding.obstacle(self.dataset) or deciding.ASKED)
         return super()._get_iterator()
+
+    def _left_to(self, reader: str, cause: deciding.Obstacle) -> None:
+        """Says that another loader reads, unless the dataset has no images.
+
+        Raises:
+            UnsupportedError: the loader is strict.
+        """
+        self.record.torchs(*cause)
+        if self.strict:
+            raise UnsupportedError(f"strict=True, and {reader} reads: {cause}")
+        if may_have_images(self.dataset):
+            text = f"{reader} reads, in Python, one image at a time: {cause}"
+            self.notices.say(f"{text} (strict=True makes this an error)", stacklevel=0)
 
     def explain(self, index: Any = None) -> Explanation:
         """Which images of a sample the engine makes, and what keeps it from the others.
@@ -348,7 +363,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         except UnsupportedError as failure:
             made, behind = None, self._deferred()
             if behind is None:
-                why = deciding.obstacle(self.dataset) or f"{failure}; drop snapshot_every_n_steps="
+                why = deciding.obstacle(self.dataset) or f"{failure}; {deciding.SNAPSHOTS}"
                 raise UnsupportedError(f"torch's own DataLoader reads it: {why}") from None
         from headrace._deferred import explaining
 

@@ -100,7 +100,7 @@ def test_every_cause_has_its_cure(root: Path, tmp_path: Path) -> None:
     Image.new("RGB", (20, 20)).save(tmp_path / "one.ppm")
     foreign = Listed(root, lambda path: STEPS(opened(tmp_path / "one.ppm")))
     found = hr.explain(data.DataLoader(foreign))
-    assert "saved as JPEG, PNG or WebP" in found.cure
+    assert "saved as JPEG, PNG, WebP, BMP, GIF or TIFF" in found.cure
     assert not found.native
     rest = tv.Compose([tv.ToTensor(), tv.Lambda(lambda image: image + 1)])
     ended = hr.explain(data.DataLoader(datasets.ImageFolder(root, rest)))

@@ -24,6 +24,7 @@ from torchvision import datasets
 from torchvision import transforms as tv
 
 import headrace as hr
+from headrace.errors import UnsupportedError
 
 STEPS = [tv.Resize((24, 24)), tv.CenterCrop(16), tv.ToTensor()]
 ADVICE = "This DataLoader will create"
@@ -89,7 +90,11 @@ class Said:
         self._caught = caught
 
     def of(self, words: str) -> int:
-        return sum(words in str(warning.message) for warning in self._caught)
+        return sum(words in text for text in self.texts)
+
+    @property
+    def texts(self) -> list[str]:
+        return [str(warning.message) for warning in self._caught]
 
 
 @pytest.fixture
@@ -310,3 +315,39 @@ def test_a_program_under_w_error_that_torchs_loader_serves_runs_to_its_end(folde
     )
     assert (ran.returncode, ran.stdout) == (0, "3\n"), ran.stderr
     assert "Own.__getitem__ needs the pixels" in ran.stderr
+
+
+class AsksTorch(hr.DataLoader[Any]):
+    """A loader with an iterator of its own."""
+
+    def __iter__(self) -> Any:
+        return self._get_iterator()
+
+
+def test_a_sentence_says_that_torchs_loader_reads_and_why_and_the_cure(
+    photos: datasets.ImageFolder, folder: Path, said: Said
+) -> None:
+    photos.transform = tv.Compose([*STEPS, identity])
+    pipe = data.datapipes.map.SequenceWrapper(OwnItems(str(folder), tv.Compose(STEPS)))
+    pipe.transform = tv.Compose(STEPS)
+    own = OwnItems(str(folder), tv.Compose(STEPS))
+    told = [
+        (hr.DataLoader(pipe, 8), "torch's loader", "make a Dataset of its own of them"),
+        (AsksTorch(own, 8), "torch's loader", "leave __iter__ to DataLoader"),
+        (hr.DataLoader(own, 8), "OwnItems.__getitem__", "headrace.from_torchvision translates"),
+        (hr.DataLoader(photos, 8), "it and what follows", "headrace.from_torchvision translates"),
+    ]
+    for number, (loader, what, cure) in enumerate(told, 1):
+        list(loader)
+        list(loader)
+        assert said.of("one image at a time") == number
+        assert what in said.texts[-1]
+        assert cure in said.texts[-1]
+    list(hr.DataLoader(data.datapipes.map.SequenceWrapper([1, 2])))
+    assert said.of("one image at a time") == len(told)
+
+
+def test_strict_refuses_what_torchs_loader_would_read(folder: Path) -> None:
+    own = OwnItems(str(folder), tv.Compose(STEPS))
+    with pytest.raises(UnsupportedError, match=r"torch's loader reads.*leave __iter__"):
+        iter(AsksTorch(own, 8, strict=True))

@@ -76,7 +76,8 @@ def test_a_program_gets_headraces_loaders_and_a_table_of_them_at_its_end(
     assert plain.stdout.split() == [found.stdout.split()[0], "torch.utils.data.dataloader"]
     assert found.stdout.split()[1] == "headrace.dataloader"
     _, *rows = found.stderr[found.stderr.index("headrace: 6 loaders") :].splitlines()
-    told = [row.split("  ") for row in rows]
+    cure = [row for row in rows if row.startswith("      ")]
+    told = [row.split("  ") for row in rows if row not in cure]
     assert [[cell.strip() for cell in row if cell] for row in told] == [
         ["train.py:23 (2 times)", "ImageFolder", "native"],
         ["train.py:26", "Brighter", "native"],
@@ -87,6 +88,9 @@ def test_a_program_gets_headraces_loaders_and_a_table_of_them_at_its_end(
         ["train.py:30", "TensorDataset", "torch's", "its dataset opens no image"],
         ["train.py:31", "ImageFolder", "not used"],
     ]
+    assert rows.index(cure[0]) == 3  # behind the loader that it is of
+    assert len(cure) == 1
+    assert "a transform that headrace.from_torchvision translates" in cure[0]
 
 
 TELLS = """

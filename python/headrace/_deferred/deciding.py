@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch.utils.data
 
@@ -34,20 +34,39 @@ def possible(dataset: Any) -> bool:
     anybody could open; torch's data pipes are changed by torch's loader itself; and a process that
     was forked from one with the engine has none.
     """
-    return not obstacle(dataset)
+    return obstacle(dataset) is None
 
 
-def obstacle(dataset: Any) -> str:
-    """Why no image of a dataset can be deferred, and the cure; "" where nothing is against it."""
+class Obstacle(NamedTuple):
+    """Why torch's loader has to read, and what is to be done about it."""
+
+    why: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.why}; {self.cure}"
+
+
+SNAPSHOTS = Obstacle(
+    "snapshot_every_n_steps= has torchdata's loader read",
+    "without it state_dict() is that of the last batch, of any loader that is not a stream's",
+)
+ASKED = Obstacle(
+    "its class asks torch's iterator", "leave __iter__ to DataLoader, or let it call super()'s"
+)
+
+
+def obstacle(dataset: Any) -> Obstacle | None:
+    """Why no image of a dataset can be deferred; None where nothing is against it."""
     if find_spec("PIL") is None:
-        return "Pillow is not installed; install it: pip install pillow"
+        return Obstacle("Pillow is not installed", "install it: pip install pillow")
     if not hasattr(torch._C, "_swap_tensor_impl"):
-        return "no tensor of this torch can take another's values; install torch 2.3 or later"
+        why = "no tensor of this torch can take another's values"
+        return Obstacle(why, "install torch 2.3 or later")
     if isinstance(dataset, torch.utils.data.IterDataPipe | torch.utils.data.MapDataPipe):
-        return "torch's loader changes data pipes itself; make a Dataset of its own of them"
+        why = "torch's loader changes data pipes itself"
+        return Obstacle(why, "make a Dataset of its own of them")
     if _lib.came_by_fork():
-        return (
-            "this process was forked from one with the engine, and has none; use the "
-            "start method spawn or forkserver"
-        )
-    return ""
+        why = "this process was forked from one with the engine, and has none"
+        return Obstacle(why, "use the start method spawn or forkserver")
+    return None

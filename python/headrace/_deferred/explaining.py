@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace._deferred.curing import IN_PYTHON
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.recording import Reason
@@ -68,21 +69,6 @@ class Explanation(NamedTuple):
         return "\n".join([*lines, self.cure] if self.cure else lines)
 
 
-_CURE = (
-    "What comes before that in the same code runs natively. To have all of it so: do it with a "
-    "transform that headrace.from_torchvision translates, or behind the loader on whole batches."
-)
-_OTHER_FILES = "Files of other kinds become native when they are saved as JPEG, PNG or WebP."
-_OF_ARRAYS = (
-    "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("
-    "dataset.data, labels) has its images with any labels."
-)
-_NOT_OPENED = (
-    "Images become native that are opened by PIL.Image.open, or made by PIL.Image.fromarray of "
-    "uint8 arrays (height, width, 3), in the dataset's code."
-)
-
-
 def explained(deferring: Deferring, index: Any) -> Explanation:
     """Asks the dataset for a sample; generators are left as they were."""
     with _generators_as_they_were():
@@ -95,24 +81,15 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
     if len(places) == 1:
         place = places.pop()
         leaves = [leaf if leaf.native else leaf._replace(place=place) for leaf in leaves]
-    cures = dict.fromkeys(
-        _OF_ARRAYS if reason.text == deferring.refused else _cure(reason.text, opened)
-        for reason in reasons
-    )
+    cures = dict.fromkeys(deferring.cure(reason.text, opened) for reason in reasons)
     return Explanation(leaves, reasons, " ".join(cures))
-
-
-def _cure(text: str, opened: bool) -> str:
-    if not opened:
-        return _NOT_OPENED
-    return _OTHER_FILES if "is no JPEG, PNG, WebP" in text else _CURE
 
 
 def of_recipe(made: Translation) -> Explanation:
     """Of a folder or packed set, whose samples the engine reads itself."""
     what = made.gives if made.size is None else f"{made.gives} of {made.size[0]} x {made.size[1]}"
     reasons = [Reason(made.obstacle, "in the dataset's transform")] if made.rest else []
-    return Explanation([Leaf("[0]", what, not made.rest)], reasons, _CURE if reasons else "")
+    return Explanation([Leaf("[0]", what, not made.rest)], reasons, IN_PYTHON if reasons else "")
 
 
 _MOVED = ("BoundingBoxes", "KeyPoints", "Mask")

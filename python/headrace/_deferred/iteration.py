@@ -9,6 +9,7 @@ import torch.utils.data
 
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
+from headrace._deferred.curing import ARRAY, cure
 from headrace._deferred.dataset import (
     Collating,
     Fetching,
@@ -161,6 +162,10 @@ class Deferring:
             return f"{kind} makes images of something else than what it opens"
         return f"{kind} opens no image through Pillow or torchvision"
 
+    def cure(self, cause: str, opened: bool) -> str:
+        """What would make native what Python does for a cause."""
+        return ARRAY if cause and cause == self.refused else cure(cause, opened)
+
     def collated(self, samples: Any) -> Any:
         """The batch of samples whose collate function needs values."""
         return self._collate(samples)
@@ -191,16 +196,19 @@ class Deferring:
             first, *others = recorded.reasons
             what = f"{first.text} ({first.place})"
             more = f"; explain() lists {len(others)} more" if others else ""
+            mended = self.cure(first.text, recorded.opened)
         elif not recorded.opened and may_have_images(self._dataset):
             what, more = self.unseen(opened=False), ""
+            mended = self.cure(what, opened=False)
         else:
             self._record.recorded(bool(recorded.pending), "")
             return
-        self._record.recorded(bool(recorded.pending), what)
+        self._record.recorded(bool(recorded.pending), what, mended)
         if self._strict:
-            raise UnsupportedError(f"strict=True, and {what}{more}")
+            raise UnsupportedError(f"strict=True, and {what}{more}. {mended}")
         self._notices.say(
-            f"{what}: in Python, one image at a time{more} (strict=True makes this an error)",
+            f"{what}: in Python, one image at a time{more} (strict=True makes this an error). "
+            f"{mended}",
             stacklevel=0,
             topic="in Python",
         )

@@ -13,6 +13,7 @@ import torch.utils.dlpack
 
 from headrace._deferred import header, source, switches, tensor
 from headrace._deferred.chain import Chain
+from headrace._deferred.curing import OTHER_ARRAY, OTHER_FORMAT, OTHER_KIND, TOO_LARGE
 from headrace._deferred.header import Header
 from headrace._deferred.image import DeferredImage, Opened
 from headrace._deferred.recording import Recording
@@ -55,9 +56,6 @@ def _open(
     return image
 
 
-_OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind"
-
-
 def _deferred(
     opened: tuple[Any, Header] | None, name: Any, formats: Any
 ) -> tuple[DeferredImage | None, str]:
@@ -65,16 +63,16 @@ def _deferred(
     file = opened and Opened(opened[0], name)
     head = opened and (opened[1] if opened[1].format else _told_by_pillow(file))
     if opened is None or file is None or head is None:
-        return None, _OTHER_KIND
+        return None, OTHER_KIND
     if formats is not None and head.format not in [str(one).upper() for one in formats]:
-        return None, f"is of none of the formats that the program takes ({formats})"
+        return None, f"{OTHER_FORMAT} ({formats})"
     width, height = head.size
     most = PIL.Image.MAX_IMAGE_PIXELS
     if most is not None and width * height > most:  # Pillow warns or refuses
-        return None, f"has {width} x {height} pixels, and Image.MAX_IMAGE_PIXELS is {most}"
+        return None, f"has {width} x {height} pixels, {TOO_LARGE} {most}"
     chain = Chain(opened[0], head.mode, head.mode, head.size, (), None, file)
     chain = chain.in_grey() if head.mode == "L" else chain
-    return DeferredImage(chain, head.format), _OTHER_KIND
+    return DeferredImage(chain, head.format), OTHER_KIND
 
 
 _MOST_BYTES = 256 << 20  # the engine's max_record_bytes; more is not read without need
@@ -167,7 +165,7 @@ def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> 
     if bytes_of_pixels and obj.ndim in (2, 3):
         made = "L" if obj.ndim == 2 else "RGB" if obj.shape[2] == 3 else ""
     if not made or mode not in (None, made):
-        found.note("an array that is not of 8-bit RGB or grey is made an image")
+        found.note(OTHER_ARRAY)
         return NOT_RECORDED  # type: ignore[no-any-return]
     height, width = obj.shape[:2]
     data = source.encoded_pixels(width, height, obj.tobytes())

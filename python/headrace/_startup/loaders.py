@@ -26,20 +26,27 @@ def _say(process: int) -> None:
 
 
 def table(records: list[record.Record]) -> list[str]:
-    """A heading and a line for each kind of loader; nothing where there were no loaders."""
-    rows = Counter((r.place, r.dataset, r.how, r.because) for r in records if r.main)
+    """A heading and a line for each kind of loader, and what would make it native, said once.
+
+    Nothing where there were no loaders.
+    """
+    rows = Counter((r.place, r.dataset, r.how, r.because, r.cure) for r in records if r.main)
     if not rows:
         return []
     total = sum(rows.values())
     shown = [
-        (f"{_short(place)}{f' ({count} times)' if count > 1 else ''}", dataset, how, why)
-        for (place, dataset, how, why), count in [*rows.items()][:_MOST]
+        (f"{_short(place)}{f' ({count} times)' if count > 1 else ''}", dataset, how, why, cure)
+        for (place, dataset, how, why, cure), count in [*rows.items()][:_MOST]
     ]
     wide = [max(len(row[column]) for row in shown) for column in range(3)]
     lines = [f"headrace: {total} {'loader' if total == 1 else 'loaders'}"]
-    for *cells, why in shown:
+    cures = {""}  # that were said already
+    for *cells, why, cure in shown:
         padded = [cell.ljust(width) for cell, width in zip(cells, wide, strict=True)]
         lines.append("  ".join(["", *padded, " ".join(_short(why).split())]).rstrip())
+        if cure not in cures:
+            cures.add(cure)
+            lines.append(f"      {cure}")
     if len(rows) > _MOST:
         lines.append(f"  and {len(rows) - _MOST} kinds more")
     return lines

@@ -97,11 +97,20 @@ def _parts(dataset: Any, depth: int) -> Iterator[Any]:
             if isinstance(inner, list | tuple):
                 held = [*inner]
             break
-    if not held or depth > 8:
+    pipe = _is_a_pipe(dataset)
+    if pipe:  # reads from another; and torch's loader has put one around it
+        held = [value for value in _attributes(dataset) if _is_a_pipe(value)]
+    if pipe or not held or depth > 8:
         yield dataset
-        return
-    for part in held:
+    for part in held if depth <= 8 else ():
         yield from _parts(part, depth + 1)
+
+
+def _is_a_pipe(value: Any) -> bool:
+    """Whether it is one of torch's data pipes."""
+    torchs = sys.modules.get("torch.utils.data")
+    kinds = [getattr(torchs, name, None) for name in ("IterDataPipe", "MapDataPipe")]
+    return isinstance(value, tuple(kind for kind in kinds if kind is not None))
 
 
 def _suggests_images(dataset: Any) -> bool:

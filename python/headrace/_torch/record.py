@@ -27,27 +27,29 @@ class Record:
         dataset: its class.
         main: it belongs to the first of a program's processes.
         why: some of its images, or all, were made in Python; "" if none.
+        cure: what would make them native.
     """
 
     def __init__(self, dataset: Any) -> None:
-        self.dataset, self.why = _named(dataset), ""
+        self.dataset, self.why, self.cure = _named(dataset), "", ""
         self.place, self.main = "", True
         self._used = self._native = self._python = False
         if kept is not None and len(kept) < _MOST:
             self.place, self.main = _place(), _rank() == 0
             kept.append(self)
 
-    def native(self, rest: str = "") -> None:
+    def native(self, rest: str = "", cure: str = "") -> None:
         """The engine reads the dataset itself; `rest` is what it leaves to Python."""
-        self._used, self._native, self._python, self.why = True, True, bool(rest), rest
+        self._used, self._native, self._python = True, True, bool(rest)
+        self.why, self.cure = rest, cure
 
-    def torchs(self, why: str) -> None:
+    def torchs(self, why: str, cure: str) -> None:
         """torch's loader reads, without Headrace."""
         self._used = True
         if not self.why:
-            self._python, self.why = True, why
+            self._python, self.why, self.cure = True, why, cure
 
-    def recorded(self, pending: bool, why: str) -> None:
+    def recorded(self, pending: bool, why: str, cure: str = "") -> None:
         """The dataset's own code made a batch.
 
         Args:
@@ -56,7 +58,7 @@ class Record:
         """
         self._used, self._native = True, self._native or pending
         if why and not self.why:
-            self._python, self.why = True, why
+            self._python, self.why, self.cure = True, why, cure
 
     @property
     def how(self) -> str:

@@ -1,0 +1,42 @@
+"""What would make native what a loader leaves to Python: the sentence that goes with each cause."""
+
+from __future__ import annotations
+
+IN_PYTHON = (
+    "What comes before that in the same code runs natively. To have all of it so: do it with a "
+    "transform that headrace.from_torchvision translates, or behind the loader on whole batches."
+)
+ARRAY = (
+    "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("
+    "dataset.data, labels) has its images with any labels."
+)
+# What opening says of a file, an array or an argument, by which its cure is found.
+OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind"
+OTHER_FORMAT = "is of none of the formats that the program takes"
+TOO_LARGE = "and Image.MAX_IMAGE_PIXELS is"
+OTHER_ARRAY = "an array that is not of 8-bit RGB or grey is made an image"
+_NOT_OPENED = (
+    "Images become native that are opened by PIL.Image.open, or made by PIL.Image.fromarray of "
+    "uint8 arrays (height, width, 3), in the dataset's code."
+)
+_BY_CAUSE = {
+    OTHER_KIND: (
+        "Files of other kinds become native when they are saved as JPEG, PNG, WebP, BMP, GIF or "
+        "TIFF, of 8 bits a channel and one frame."
+    ),
+    OTHER_FORMAT: "Take it out of formats= where the program opens the file, or save it as one.",
+    TOO_LARGE: "Set PIL.Image.MAX_IMAGE_PIXELS to as many as the files have, or to None.",
+    OTHER_ARRAY: "Give PIL.Image.fromarray uint8 arrays (height, width, 3) or (height, width).",
+}
+
+
+def cure(cause: str, opened: bool) -> str:
+    """What would make it native, a sentence or more.
+
+    Args:
+        cause: why pixels were needed in Python, as ``Reason.text`` says it.
+        opened: the program's code opened images.
+    """
+    if not opened:
+        return _NOT_OPENED
+    return next((text for known, text in _BY_CAUSE.items() if known in cause), IN_PYTHON)
