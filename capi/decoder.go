@@ -51,6 +51,8 @@ func (c *imageConfig) explain(err error) error { return planError(transform.Expl
 
 var errMixes = argument("transform mixes the images of a batch, and this is one image (expected a list without MixUp, CutMix and Mixup)")
 
+var errBoxes = argument("transform looks at the boxes of a sample, and this is one image (expected a list without RandomIoUCrop)")
+
 // compileTask reads the configuration of a task.
 func compileTask(text string, epoch uint64) (*decoder.Recipe, error) {
 	c := wholeImage
@@ -66,6 +68,10 @@ func compileTask(text string, epoch uint64) (*decoder.Recipe, error) {
 	if plan.Mix() != nil {
 		plan.Close()
 		return nil, errMixes
+	}
+	if plan.LooksAtBoxes() {
+		plan.Close()
+		return nil, errBoxes
 	}
 	return &decoder.Recipe{Plan: plan, Limits: c.Limits.limits(), Explain: c.explain}, nil
 }

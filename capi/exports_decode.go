@@ -49,6 +49,9 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if plan.Mix() != nil && !c.Replay {
 			return errMixes
 		}
+		if plan.LooksAtBoxes() && c.Label == nil {
+			return errBoxes
+		}
 		context, err := native.NewContext(c.Limits.limits())
 		if err != nil {
 			return err

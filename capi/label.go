@@ -60,6 +60,15 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 	}
 	height, width := c.Size[0], c.Size[1]
 	key := native.Key{Seed: c.Seed, Epoch: c.Epoch, Sample: c.Sample, Draw: c.Draw, View: c.View}
+	var values []float32
+	if rule.Kind != labels.Mask {
+		if values, err = floats(data); err != nil {
+			return err
+		}
+		if key, err = rule.Settle(plan, key, values, uint32(width), uint32(height)); err != nil {
+			return transform.Explain(c.Transform, err)
+		}
+	}
 	steps, err := plan.Replay(key, uint32(width), uint32(height))
 	if err != nil {
 		return transform.Explain(c.Transform, err)
@@ -83,13 +92,6 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 		}
 		return context.MoveMask(steps, data, width, height, rule.Fill, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
 	}
-	if len(data)%4 != 0 {
-		return argument(fmt.Sprintf("the label has %d bytes (expected float32 numbers)", len(data)))
-	}
-	values := make([]float32, len(data)/4)
-	for i := range values {
-		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
 	values, kept, err := rule.Move(values, steps, int32(end.Width), int32(end.Height))
 	if err != nil {
 		return argument(err.Error())
@@ -102,6 +104,17 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 	}
 	told(result, uint32(len(kept)), 0, uint64(len(moved)))
 	return inPlaceOfPixels(moved, into)
+}
+
+func floats(data []byte) ([]float32, error) {
+	if len(data)%4 != 0 {
+		return nil, argument(fmt.Sprintf("the label has %d bytes (expected float32 numbers)", len(data)))
+	}
+	values := make([]float32, len(data)/4)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return values, nil
 }
 
 // told fills in what an answer of hr_decode is like, where somebody asked.

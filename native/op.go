@@ -94,6 +94,13 @@ type ZoomOut struct {
 	Side [2]float64
 }
 
+// IoUCrop is a random box that keeps one of the sample's boxes: torchvision's RandomIoUCrop. Plan.IoUCrop draws it.
+type IoUCrop struct {
+	Scale, Aspect [2]float64
+	Trials        int32
+	Overlaps      []float64 // at most MaxOverlaps
+}
+
 // Group is the head of the Count ops behind it; Kind is OpApply, OpChoice or OpOrder.
 type Group struct {
 	Kind, Count         int32
@@ -130,6 +137,7 @@ const (
 	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
 	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
 	OpPad               int32 = C.HRN_OP_PAD
+	OpIoUCrop           int32 = C.HRN_OP_IOU_CROP
 	OpFiveCrop          int32 = C.HRN_OP_FIVE_CROP
 
 	OpApply  int32 = C.HRN_OP_APPLY
@@ -150,6 +158,12 @@ const (
 
 // MaxErasings is the most boxes that a plan erases.
 const MaxErasings = C.HRN_MAX_ERASINGS
+
+// MaxOverlaps is the most overlaps of an IoUCrop.
+const MaxOverlaps = C.HRN_MAX_OVERLAPS
+
+// MaxIoUCrops is the most IoUCrops of a plan.
+const MaxIoUCrops = C.HRN_MAX_IOU_CROPS
 
 // MaxSizes is the most lengths of a RandomShortestSize.
 const MaxSizes = C.HRN_MAX_SIZES
@@ -267,6 +281,16 @@ func (o ScaleJitter) fill(op *C.hrn_op) {
 func (o ZoomOut) fill(op *C.hrn_op) {
 	op.fill = triple(o.Fill)
 	*arguments[C.hrn_op_zoom](op, C.HRN_OP_ZOOM_OUT) = C.hrn_op_zoom{mode: C.int32_t(o.Mode), side: pair(o.Side)}
+}
+
+// fill leaves out overlaps beyond MaxOverlaps, as that of RandomShortestSize does.
+func (o IoUCrop) fill(op *C.hrn_op) {
+	to := arguments[C.hrn_op_iou_crop](op, C.HRN_OP_IOU_CROP)
+	to.scale, to.aspect = pair(o.Scale), pair(o.Aspect)
+	to.trials, to.count = C.int32_t(o.Trials), C.int32_t(len(o.Overlaps))
+	for k, overlap := range o.Overlaps[:min(len(o.Overlaps), MaxOverlaps)] {
+		to.overlap[k] = C.double(overlap)
+	}
 }
 
 func (o Group) fill(op *C.hrn_op) {

@@ -9,6 +9,8 @@ package native
 #cgo nocallback hrn_plan_drawn_size
 #cgo noescape hrn_plan_replay
 #cgo nocallback hrn_plan_replay
+#cgo noescape hrn_plan_iou_crop
+#cgo nocallback hrn_plan_iou_crop
 #cgo noescape hrn_plan_draw
 #cgo nocallback hrn_plan_draw
 #include "native.h"
@@ -83,6 +85,7 @@ type Plan struct {
 	size   Size
 	output Output
 	mix    *Mix
+	boxes  bool // it has an IoUCrop
 }
 
 // Size is that of a finished sample; Fixed when it is the same for every image.
@@ -131,6 +134,11 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		return nil, failure(&status)
 	}
 	p := &Plan{c: plan, output: output}
+	for _, op := range ops {
+		if _, ok := op.(IoUCrop); ok {
+			p.boxes = true
+		}
+	}
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}
@@ -145,6 +153,9 @@ func (p *Plan) Close() {
 
 // Output is the form of its samples.
 func (p *Plan) Output() Output { return p.output }
+
+// LooksAtBoxes is whether what it draws depends on the boxes of a sample: it has an IoUCrop.
+func (p *Plan) LooksAtBoxes() bool { return p.boxes }
 
 // FixedSize is the size of every sample, and whether there is one: a batch needs it.
 func (p *Plan) FixedSize() (Size, bool) { return p.size, p.size.Fixed }
@@ -184,16 +195,41 @@ func sizeOf(size *C.hrn_size) Size {
 type Key struct {
 	Seed, Epoch, Sample, Draw uint64
 	View                      uint32
+	// What the first IoUCrops that the plan comes to have drawn for the sample's boxes; a Height of 0 leaves
+	// the image as it is.
+	Settled int32
+	Crops   [MaxIoUCrops]Crop
 }
 
 func (k Key) c() C.hrn_key {
-	return C.hrn_key{
-		seed:   C.uint64_t(k.Seed),
-		epoch:  C.uint64_t(k.Epoch),
-		sample: C.uint64_t(k.Sample),
-		draw:   C.uint64_t(k.Draw),
-		view:   C.uint32_t(k.View),
+	key := C.hrn_key{
+		seed:    C.uint64_t(k.Seed),
+		epoch:   C.uint64_t(k.Epoch),
+		sample:  C.uint64_t(k.Sample),
+		draw:    C.uint64_t(k.Draw),
+		view:    C.uint32_t(k.View),
+		settled: C.int32_t(k.Settled),
 	}
+	for i, crop := range k.Crops[:k.Settled] {
+		key.crop[i] = C.hrn_settled_crop{top: C.int32_t(crop.Top), left: C.int32_t(crop.Left),
+			height: C.int32_t(crop.Height), width: C.int32_t(crop.Width)}
+	}
+	return key
+}
+
+// IoUCrop says what op number op, an IoUCrop, draws for an image of that size and its boxes: left, top,
+// right, bottom of each. A limit is met where torchvision would try without an end in sight.
+func (p *Plan) IoUCrop(op int32, key Key, width, height int32, boxes []float32) (Crop, error) {
+	k := key.c()
+	var crop C.hrn_settled_crop
+	var status C.hrn_status
+	C.hrn_plan_iou_crop(p.c, C.int32_t(op), &k, C.int32_t(width), C.int32_t(height),
+		(*C.float)(unsafe.SliceData(boxes)), C.int32_t(len(boxes)/4), &crop, &status)
+	runtime.KeepAlive(p)
+	if status.code != C.HRN_OK {
+		return Crop{}, failure(&status)
+	}
+	return Crop{int32(crop.top), int32(crop.left), int32(crop.height), int32(crop.width)}, nil
 }
 
 // Draw says what op number op would do to an image of that size: top, left, height, width for the
@@ -222,7 +258,8 @@ type Step struct {
 // StepPixel is added to the kind of pixel op that a Step is, as in Pixel.Kind.
 const StepPixel int32 = C.HRN_STEP_PIXEL
 
-// Replay says what all ops do to one image of that size.
+// Replay says what all ops do to one image of that size. Where it comes to an IoUCrop that is not in the key
+// it ends, and its last step has that kind.
 func (p *Plan) Replay(key Key, width, height uint32) ([]Step, error) {
 	var steps [2*MaxOps + MaxPixelOps]C.hrn_drawn
 	var count C.int32_t

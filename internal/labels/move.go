@@ -52,24 +52,10 @@ type canvas struct{ width, height float32 }
 // Move moves boxes or points, which it may change, as steps move their image, whose size in the end
 // is width x height. kept are the rows that are left, in order; values holds those alone.
 func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) (moved []float32, kept []int64, err error) {
+	if err := r.follow(values, steps, width, height); err != nil {
+		return nil, nil, err
+	}
 	row := r.Width()
-	if len(values)%row != 0 {
-		return nil, nil, fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
-	}
-	for i, v := range values {
-		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, nil, fmt.Errorf("row %d holds %v (expected finite numbers)", i/row, v)
-		}
-	}
-	for i := range steps {
-		after := canvas{float32(width), float32(height)}
-		if i+1 < len(steps) {
-			after = canvas{float32(steps[i+1].Width), float32(steps[i+1].Height)}
-		}
-		if err := r.step(values, &steps[i], after); err != nil {
-			return nil, nil, err
-		}
-	}
 	moved, kept = values[:0], []int64{}
 	end := canvas{float32(width), float32(height)}
 	if r.ClampAtEnd && r.rotated() {
@@ -89,6 +75,29 @@ func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) 
 	return moved, kept, nil
 }
 
+// follow does steps to all rows, of which none is left out.
+func (r *Rule) follow(values []float32, steps []native.Step, width, height int32) error {
+	row := r.Width()
+	if len(values)%row != 0 {
+		return fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
+	}
+	for i, v := range values {
+		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("row %d holds %v (expected finite numbers)", i/row, v)
+		}
+	}
+	for i := range steps {
+		after := canvas{float32(width), float32(height)}
+		if i+1 < len(steps) {
+			after = canvas{float32(steps[i+1].Width), float32(steps[i+1].Height)}
+		}
+		if err := r.step(values, &steps[i], after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *Rule) sound(row []float32, c canvas) bool {
 	if r.rotated() {
 		return r.Format.soundRotated(row, c, float32(r.MinSize), float32(r.MinArea))
@@ -105,6 +114,10 @@ func (r *Rule) step(values []float32, s *native.Step, after canvas) error {
 	i, b := s.I, s.Box
 	switch s.Kind {
 	case native.OpCrop:
+		if i[4] == 1 && r.Kind == Boxes {
+			r.iouCrop(values, i[0], i[1], i[2], i[3])
+			return nil
+		}
 		r.crop(values, i[0], i[1], i[2], i[3])
 	case native.OpCenterCrop:
 		// The anchor alone, also where the image is padded: torchvision's image then lies half a

@@ -2,13 +2,16 @@ package pipeline
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/labels"
+	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
 
@@ -135,6 +138,40 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 	return nil
 }
 
+// settle draws what depends on the boxes of a sample, before its image is made. An image whose size is not
+// to be had is left to Sample, which says why.
+func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key native.Key) (native.Key, error) {
+	l := w.loader
+	plan := l.config.Recipe.Phases[d.phase].Views[0]
+	if !plan.LooksAtBoxes() {
+		return key, nil
+	}
+	var width, height uint32
+	if p := sample.Pixels; p != nil {
+		width, height = p.Width, p.Height
+	} else {
+		var err error
+		if width, height, err = w.context.Header(view.Pointer, view.Length); err != nil {
+			return key, nil
+		}
+	}
+	n := slices.IndexFunc(l.config.Labels, func(label Label) bool { return label.Rule.LooksAtBoxes() })
+	if n < 0 {
+		return key, errors.New("internal: no label of Boxes")
+	}
+	label := &l.config.Labels[n]
+	value, path, err := w.fieldOf(label, sample)
+	if err != nil {
+		return key, err
+	}
+	values, err := label.numbers(value)
+	if err != nil {
+		return key, label.blame(err, sample, path)
+	}
+	key, err = label.Rule.Settle(plan, key, values, width, height)
+	return key, label.blame(err, sample, path)
+}
+
 // motion is what was done to an image, and what its labels have to follow.
 type motion struct {
 	plan          *native.Plan
@@ -145,22 +182,15 @@ type motion struct {
 }
 
 func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
-	dataset := w.loader.config.Dataset
-	path, err := dataset.FieldFile(m.sample.Index, label.Field)
-	if err != nil {
-		return err
-	}
 	if label.Rule.Kind == labels.Image {
-		return label.blame(w.image(label, path, m, to[0]), m.sample, path)
-	}
-	var value any
-	if path != "" {
-		view, err := w.loader.store.ReadBeside(path, *m.sample, &w.beside)
+		path, err := w.loader.config.Dataset.FieldFile(m.sample.Index, label.Field)
 		if err != nil {
 			return err
 		}
-		value = view.Bytes() // of a buffer, never of a mapping
-	} else if value, err = dataset.FieldValue(m.sample.Index, label.Field); err != nil {
+		return label.blame(w.image(label, path, m, to[0]), m.sample, path)
+	}
+	value, path, err := w.fieldOf(label, m.sample)
+	if err != nil {
 		return err
 	}
 	if label.Rule.Kind == labels.Mask {
@@ -169,6 +199,23 @@ func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
 		err = label.places(value, m.steps, m.size, to)
 	}
 	return label.blame(err, m.sample, path)
+}
+
+// fieldOf is the value of a label's field, and the file that it is where it has one of its own.
+func (w *worker) fieldOf(label *Label, sample *catalog.Sample) (value any, path string, err error) {
+	dataset := w.loader.config.Dataset
+	if path, err = dataset.FieldFile(sample.Index, label.Field); err != nil {
+		return nil, "", err
+	}
+	if path == "" {
+		value, err = dataset.FieldValue(sample.Index, label.Field)
+		return value, "", err
+	}
+	view, err := w.loader.store.ReadBeside(path, *sample, &w.beside)
+	if err != nil {
+		return nil, path, err
+	}
+	return view.Bytes(), path, nil // of a buffer, never of a mapping
 }
 
 func (w *worker) mask(label *Label, value any, m *motion, to unsafe.Pointer) error {
@@ -191,15 +238,11 @@ func (w *worker) mask(label *Label, value any, m *motion, to unsafe.Pointer) err
 
 // places writes the boxes or points of one sample; what lies behind them in its rows is zero.
 func (l *Label) places(value any, steps []native.Step, size native.Size, to []unsafe.Pointer) error {
-	array, ok := value.(catalog.Array)
-	width := int64(l.Rule.Width())
-	if !ok || len(array.Shape) != 2 || array.Shape[1] != width || array.Shape[0] > l.most {
-		return fmt.Errorf("an array of shape %v (expected [n %d])", array.Shape, width)
-	}
-	numbers, err := floats(array)
+	numbers, err := l.numbers(value)
 	if err != nil {
 		return err
 	}
+	width := int64(l.Rule.Width())
 	moved, kept, err := l.Rule.Move(numbers, steps, int32(size.Width), int32(size.Height))
 	if err != nil {
 		return err
@@ -210,6 +253,16 @@ func (l *Label) places(value any, steps []native.Step, size native.Size, to []un
 	clear(rows[copy(rows, kept):])
 	*(*int64)(to[2]) = int64(len(kept))
 	return nil
+}
+
+// numbers are those of boxes or points, row after row.
+func (l *Label) numbers(value any) ([]float32, error) {
+	array, ok := value.(catalog.Array)
+	width := int64(l.Rule.Width())
+	if !ok || len(array.Shape) != 2 || array.Shape[1] != width || array.Shape[0] > l.most {
+		return nil, fmt.Errorf("an array of shape %v (expected [n %d])", array.Shape, width)
+	}
+	return floats(array)
 }
 
 // elementBytes are the arrays that may hold places.

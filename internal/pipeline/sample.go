@@ -128,6 +128,9 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	}
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
+	if key, err = w.settle(d, &sample, view, key); err != nil {
+		return l.explain(err, index, sample)
+	}
 	var warnings uint32
 	var called time.Time
 	if tracing != nil {

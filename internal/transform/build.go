@@ -43,6 +43,7 @@ var geometry = map[string]builder{
 	"RandomResize":         buildRandomResize,
 	"ScaleJitter":          buildScaleJitter,
 	"RandomZoomOut":        buildZoomOut,
+	"RandomIoUCrop":        buildIoUCrop,
 }
 
 // build makes the op of a transform.
@@ -157,6 +158,26 @@ func buildScaleJitter(v map[string]value) (native.Op, *Error) {
 
 func buildZoomOut(v map[string]value) (native.Op, *Error) {
 	return native.ZoomOut{Mode: native.PadConstant, Fill: fillOf(v), Side: v["side_range"].pair()}, nil
+}
+
+func buildIoUCrop(v map[string]value) (native.Op, *Error) {
+	op := native.IoUCrop{Trials: v["trials"].integer(0), Overlaps: []float64{0, 0.1, 0.3, 0.5, 0.7, 0.9, 1}}
+	if given := v["sampler_options"]; !given.isNull {
+		op.Overlaps = given.numbers
+	}
+	if n := len(op.Overlaps); n == 0 || n > native.MaxOverlaps {
+		return nil, &Error{Argument: "sampler_options", Text: fmt.Sprintf("has %d numbers (expected 1 to %d)", n, native.MaxOverlaps)}
+	}
+	for _, pair := range []struct {
+		least, most string
+		to          *[2]float64
+	}{{"min_scale", "max_scale", &op.Scale}, {"min_aspect_ratio", "max_aspect_ratio", &op.Aspect}} {
+		*pair.to = [2]float64{v[pair.least].numbers[0], v[pair.most].numbers[0]}
+		if pair.to[0] > pair.to[1] {
+			return nil, &Error{Argument: pair.least, Text: fmt.Sprintf("is %g (expected at most %s, which is %g)", pair.to[0], pair.most, pair.to[1])}
+		}
+	}
+	return op, nil
 }
 
 // buildResize: torchvision's Resize is three: to a size, by the shorter side, and by the longer one.

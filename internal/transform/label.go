@@ -74,15 +74,45 @@ func labelError(field string, err *Error) error {
 }
 
 // CheckLabels refuses transforms with which torchvision moves no labels: policies, which would have
-// to know them, crops into several images, what mixes images; for places paddings that show the
+// to know them, crops into several images, what mixes images; a RandomIoUCrop without boxes; for places paddings that show the
 // image again; for masks that are filled as images are, a fill for each channel; and for images of
 // another scale what has no counterpart in whole pixels of both.
 func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
+	for i, raw := range list {
+		if err := checkIoUCrops(i, raw, rules); err != nil {
+			return err
+		}
+	}
 	if len(rules) == 0 {
 		return nil
 	}
 	for i, raw := range list {
 		if err := checkLabels(i, raw, rules); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkIoUCrops refuses a RandomIoUCrop without the one label whose boxes it looks at.
+func checkIoUCrops(index int, raw json.RawMessage, rules []labels.Rule) error {
+	name, v, err := parseOne(index, raw)
+	if err != nil {
+		return err
+	}
+	if name == "RandomIoUCrop" {
+		boxes := 0
+		for _, r := range rules {
+			if r.Kind == labels.Boxes {
+				boxes++
+			}
+		}
+		if boxes != 1 || !slices.ContainsFunc(rules, labels.Rule.LooksAtBoxes) {
+			return &Error{Index: index, Transform: name, Text: "it looks at the boxes of a sample (expected one label of Boxes, which are not rotated)"}
+		}
+	}
+	for _, inner := range v["transforms"].list {
+		if err := checkIoUCrops(index, inner, rules); err != nil {
 			return err
 		}
 	}

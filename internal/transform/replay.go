@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/headrace/headrace/native"
@@ -13,11 +14,16 @@ type Call struct {
 	Arguments map[string]any `json:"arguments"`
 }
 
+var errBoxes = errors.New("transform: RandomIoUCrop looks at the boxes of a sample, and here are none (expected a list without it)")
+
 // Replay says what a plan does to an image of that size, for that key.
 func Replay(plan *native.Plan, key native.Key, width, height uint32) ([]Call, error) {
 	steps, err := plan.Replay(key, width, height)
 	if err != nil {
 		return nil, err
+	}
+	if last := len(steps) - 1; last >= 0 && steps[last].Kind == native.OpIoUCrop {
+		return nil, errBoxes
 	}
 	calls := []Call{} // of no step an empty list, where nil would be null in JSON
 	var mixed *mixture

@@ -86,7 +86,10 @@ static int32_t without_chance(const hrn_op *op, const hrn_draw *draw, const raw 
 static int compare(random_state *r, hrn_context *context, uint64_t *compared) {
   raw image = raw_new((uint32_t)some_side(r), (uint32_t)some_side(r));
   for (size_t i = 8; i < image.length; i++) image.bytes[i] = (uint8_t)random_next(r);
-  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r), 0};
+  const hrn_key key = {.seed = random_next(r),
+                       .epoch = random_next(r),
+                       .sample = random_next(r),
+                       .draw = random_next(r)};
   hrn_op ops[6];
   const int32_t count = 1 + (int32_t)random_below(r, 6);
   for (int32_t i = 0; i < count; i++) ops[i] = some_op(r);

@@ -211,7 +211,8 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *kinds) {
   hrn_mix_list list = some_mix(r);
   if (finished[0] != NULL && finished[1] != NULL &&
       hrn_mix_check(&list, size.width, size.height, &status) == HRN_OK) {
-    const hrn_key key = {random_next(r), 2, random_next(r), random_next(r), 0};
+    const hrn_key key = {
+        .seed = random_next(r), .epoch = 2, .sample = random_next(r), .draw = random_next(r)};
     hrn_mixing mixing;
     hrn_mix_draw(&list, &key, size.width, size.height, &mixing);
     bad = impossible(&mixing, &size);

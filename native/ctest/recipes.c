@@ -397,6 +397,39 @@ static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops
   return good;
 }
 
+/* Puts a crop by boxes in front of the ops, and draws it for boxes of any numbers. 1 when what was
+ * drawn is no part of the image. */
+static int crop_by_boxes(random_state *r, hrn_op *ops, int32_t *count, const hrn_output *output,
+                         uint32_t width, uint32_t height, hrn_key *key) {
+  if (*count == HRN_MAX_OPS || random_below(r, 3) != 0) return 0;
+  memmove(ops + 1, ops, (size_t)*count * sizeof *ops);
+  ++*count;
+  ops[0] = (hrn_op){.kind = HRN_OP_IOU_CROP};
+  hrn_op_iou_crop *op = &ops[0].iou_crop;
+  some_interval(r, 0, 1, op->scale);
+  some_interval(r, 0, 3, op->aspect);
+  op->trials = 1 + (int32_t)random_below(r, 9);
+  op->count = 1 + (int32_t)random_below(r, HRN_MAX_OVERLAPS);
+  for (int32_t k = 0; k < op->count; k++) op->overlap[k] = some_real(r, 0, 1.5);
+  float boxes[4 * 5];
+  for (int k = 0; k < 20; k++) {
+    boxes[k] = (float)some_real(r, -1, 2) * (random_below(r, 9) == 0 ? 3e38f : (float)width);
+  }
+  hrn_status status;
+  hrn_plan *plan = hrn_plan_new(ops, *count, output, &status);
+  if (plan == NULL) return 0; /* which the round says */
+  hrn_settled_crop *c = &key->crop[key->settled++];
+  const int32_t wide = (int32_t)width, high = (int32_t)height;
+  const hrn_key drawn = *key;
+  const int code = hrn_plan_iou_crop(plan, 0, &drawn, wide, high, boxes,
+                                     (int32_t)random_below(r, 6), c, &status);
+  hrn_plan_free(plan);
+  if (code == HRN_LIMIT) return 0; /* no crop: the image stays as it is */
+  const int inside = c->top >= 0 && c->left >= 0 && c->top + c->height <= high &&
+                     c->left + c->width <= wide && (c->height > 0) == (c->width > 0);
+  return code != HRN_OK || !inside;
+}
+
 static int one_round(random_state *r, hrn_context *context, uint64_t *finished) {
   /* The format of raw_decoder.c. */
   const uint32_t width = (uint32_t)some_side(r), height = (uint32_t)some_side(r);
@@ -407,24 +440,27 @@ static int one_round(random_state *r, hrn_context *context, uint64_t *finished) 
   memcpy(bytes + 4, &height, 4);
   const int flat = random_below(r, 8) == 0;
   for (size_t i = 8; i < length; i++) bytes[i] = flat ? 77 : (uint8_t)random_next(r);
-  const hrn_key key = {random_next(r), random_next(r), random_next(r), random_next(r), 0};
-  const hrn_job job = {.bytes = bytes, .length = length, .key = key};
+  hrn_key key = {.seed = random_next(r),
+                 .epoch = random_next(r),
+                 .sample = random_next(r),
+                 .draw = random_next(r)};
   hrn_output output = {.dtype = (int32_t)random_below(r, 4), .layout = HRN_NHWC};
   hrn_op ops[HRN_MAX_OPS];
-  const int32_t count = some_recipe(r, ops, output.dtype != HRN_UINT8 && random_below(r, 2));
+  int32_t count = some_recipe(r, ops, output.dtype != HRN_UINT8 && random_below(r, 2));
+  int bad = crop_by_boxes(r, ops, &count, &output, width, height, &key);
+  const hrn_job job = {.bytes = bytes, .length = length, .key = key};
   hrn_status status;
   hrn_size size;
-  int bad = 0;
   uint8_t *first = run(context, ops, count, &output, &job, &size, &status);
   if (first == NULL) {
     /* Sides beyond the limit, or a blur wider than its image; all else is a failure. */
-    bad = status.code != HRN_LIMIT && strstr(status.text, "a blur kernel") == NULL;
+    bad = bad || status.code != HRN_LIMIT && strstr(status.text, "a blur kernel") == NULL;
     if (bad) fprintf(stderr, "error %d: %s\n", status.code, status.text);
   } else {
     uint8_t *again = run(context, ops, count, &output, &job, &size, &status);
     output.layout = HRN_NCHW;
     uint8_t *planes = run(context, ops, count, &output, &job, &size, &status);
-    bad = again == NULL || planes == NULL || memcmp(first, again, size.bytes) != 0 ||
+    bad = bad || again == NULL || planes == NULL || memcmp(first, again, size.bytes) != 0 ||
           layouts_differ(first, planes, &size);
     output.grey = 1;
     output.layout = (int32_t)random_below(r, 2);

@@ -240,7 +240,7 @@ static void inspect(random_state *r, const hrn_plan *plan, const hrn_key *key,
 static void run(random_state *r) {
   const subject *s = &subjects[random_below(r, IMAGES)];
   const hrn_plan *plan = plans[random_below(r, PLANS)];
-  const hrn_key key = {random_next(r), 0, run_number, 0, 0};
+  const hrn_key key = {.seed = random_next(r), .sample = run_number};
   hrn_size size = {0};
   hrn_status status;
   if (hrn_plan_size(plan, s->width, s->height, &size, &status) != HRN_OK || size.bytes > 1 << 22) {

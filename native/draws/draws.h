@@ -6,12 +6,24 @@
 
 #include "../core/philox.h"
 
+/* What an op that looks at a sample's boxes has come to; a height of 0: the image stays as it is.
+ */
+typedef struct hrn_settled_crop {
+  int32_t top, left, height, width;
+} hrn_settled_crop;
+#define HRN_MAX_IOU_CROPS 4 /* of a plan */
+
 /* What a random op draws is a pure function of these and of the op's place in the plan:
  * Philox 4x64-10 with key (seed, epoch) and counter (block, view << 32 | op, draw, sample). `view`
- * tells several views of one sample apart: 0 of the only one. */
+ * tells several views of one sample apart: 0 of the only one.
+ *
+ * crop[0..settled) is what the first HRN_OP_IOU_CROPs that a walk of the plan meets have drawn
+ * (hrn_plan_iou_crop). That depends on the sample's boxes, which nothing here knows. */
 typedef struct hrn_key {
   uint64_t seed, epoch, sample, draw;
   uint32_t view;
+  int32_t settled;
+  hrn_settled_crop crop[HRN_MAX_IOU_CROPS];
 } hrn_key;
 
 /* Four words of an op of one sample. */

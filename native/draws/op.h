@@ -34,6 +34,8 @@ enum hrn_op_kind {
   HRN_OP_CHOICE = 17, /* group: one of the APPLY groups that it consists of, by their weights */
   HRN_OP_ORDER = 18,  /* group: all of the APPLY groups that it consists of, in random order */
 
+  HRN_OP_IOU_CROP = 19, /* iou_crop; draws the size of its result, too, and looks at boxes */
+
   HRN_OP_PIXEL = 24,               /* pixel */
   HRN_OP_COLOR_JITTER = 25,        /* colour */
   HRN_OP_CHANNEL_PERMUTATION = 26, /* none */
@@ -165,6 +167,16 @@ typedef struct hrn_op_zoom {
   double side[2]; /* of the canvas, as a multiple of the image's */
 } hrn_op_zoom;
 
+#define HRN_MAX_OVERLAPS 12 /* that one is drawn from */
+#define HRN_MAX_TRIALS 1000
+typedef struct hrn_op_iou_crop {
+  double scale[2];  /* of each side */
+  double aspect[2]; /* width / height */
+  int32_t trials;   /* with one overlap */
+  int32_t count;
+  double overlap[HRN_MAX_OVERLAPS]; /* the least; 1 and more: the image stays as it is */
+} hrn_op_iou_crop;
+
 typedef struct hrn_op_group {
   int32_t count;      /* of its ops, those of groups among them counted */
   double probability; /* of an APPLY; */
@@ -281,6 +293,7 @@ typedef struct hrn_op {
     hrn_op_resize_between resize_between;
     hrn_op_jitter jitter;
     hrn_op_zoom zoom;
+    hrn_op_iou_crop iou_crop;
     hrn_op_group group;
     hrn_op_pixel pixel;
     hrn_op_colour colour;

@@ -122,6 +122,22 @@ static int check_drawn_size(hrn_status *status, int32_t index, const hrn_op *op)
   }
 }
 
+static int check_iou_crop(hrn_status *status, int32_t index, const hrn_op_iou_crop *crop) {
+  if (!hrn_within(index, "scale", crop->scale[0], 0, 1, status) ||
+      !hrn_within(index, "greatest scale", crop->scale[1], crop->scale[0], 1, status) ||
+      !hrn_within(index, "aspect ratio", crop->aspect[0], 0, HRN_MAX_LENGTH, status) ||
+      !hrn_within(index, "greatest aspect ratio", crop->aspect[1], crop->aspect[0], HRN_MAX_LENGTH,
+                  status) ||
+      !hrn_within(index, "trials", crop->trials, 1, HRN_MAX_TRIALS, status) ||
+      !hrn_within(index, "number of overlaps", crop->count, 1, HRN_MAX_OVERLAPS, status)) {
+    return 0;
+  }
+  for (int32_t k = 0; k < crop->count; k++) {
+    if (!hrn_within(index, "overlap", crop->overlap[k], 0, HRN_MAX_LENGTH, status)) return 0;
+  }
+  return 1;
+}
+
 static int check(hrn_status *status, int32_t index, const hrn_op *op) {
   switch (op->kind) {
     case HRN_OP_CROP: {
@@ -142,6 +158,8 @@ static int check(hrn_status *status, int32_t index, const hrn_op *op) {
       return check_resize_box(status, index, op);
     case HRN_OP_REDUCE:
       return check_reduce(status, index, &op->reduce);
+    case HRN_OP_IOU_CROP:
+      return check_iou_crop(status, index, &op->iou_crop);
     case HRN_OP_FIVE_CROP:
       return hrn_within(index, "ten", op->crops.ten, 0, 1, status) &&
              hrn_within(index, "vertical", op->crops.vertical, 0, 1, status) &&

@@ -198,6 +198,7 @@ void hrn_geometry_begin(hrn_program *program, int32_t width, int32_t height) {
   program->pixels.count = 0;
   program->erasings = 0;
   program->crops.count = 0;
+  program->settled = 0;
   stage_begin(&program->stages[0], width, height);
 }
 

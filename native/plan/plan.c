@@ -171,6 +171,17 @@ static int check_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
   return HRN_OK;
 }
 
+/* A key has room for so many crops. */
+static int check_iou_crops(const hrn_op *ops, int32_t count, hrn_status *status) {
+  int32_t found = 0;
+  for (int32_t index = 0; index < count; index++) {
+    if (ops[index].kind != HRN_OP_IOU_CROP || ++found <= HRN_MAX_IOU_CROPS) continue;
+    return hrn_fail_op(status, HRN_ARGUMENT, index, "one too many (expected at most %d of it)",
+                       HRN_MAX_IOU_CROPS);
+  }
+  return HRN_OK;
+}
+
 /* Erasings come last, and one after the other. Their values are of the output's kind. */
 static int check_erasings(const hrn_op *ops, int32_t count, const hrn_output *output,
                           hrn_status *status) {
@@ -205,6 +216,7 @@ hrn_plan *hrn_plan_new(const hrn_op *ops, int32_t count, const hrn_output *outpu
     if (hrn_check_op(&ops[index], index, status) != HRN_OK) return NULL;
   }
   if (check_groups(ops, 0, count, status) != HRN_OK || check_crops(ops, count, status) != HRN_OK ||
+      check_iou_crops(ops, count, status) != HRN_OK ||
       check_erasings(ops, count, output, status) != HRN_OK) {
     return NULL;
   }

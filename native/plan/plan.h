@@ -42,8 +42,17 @@ int hrn_plan_draw(const hrn_plan *plan, int32_t op, const hrn_key *key, uint32_t
 int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                         hrn_size *size, hrn_status *status);
 
+/* What op number `op`, an IOU_CROP, draws for an image of that size whose boxes are `count` times
+ * left, top, right, bottom, as torchvision's RandomIoUCrop does. HRN_LIMIT where that tries without
+ * an end in sight. */
+int hrn_plan_iou_crop(const hrn_plan *plan, int32_t op, const hrn_key *key, int32_t width,
+                      int32_t height, const float *boxes, int32_t count, hrn_settled_crop *crop,
+                      hrn_status *status);
+
 /* What all ops of a plan do to one image, in order: for tests, and for replaying. One that draws a
- * size has become RESIZE or PAD, and flips that are not done are left out.
+ * size has become RESIZE or PAD, and flips that are not done are left out. An IOU_CROP has become a
+ * CROP with i[4] = 1, where it crops; at one that the key has no crop for a replay ends, and that
+ * is its last step.
  *
  * Of a geometric op, i holds top, left, height, width (CROP), size and max_size (RESIZE_SHORTER),
  * or height and width; of RESIZE_BOX p[0..3] = left, top, right, bottom; of REDUCE across, down and
@@ -161,6 +170,7 @@ typedef struct hrn_program {
   int32_t erasings;
   hrn_erasing erasing[HRN_MAX_ERASINGS];
   hrn_crops crops;
+  int32_t settled; /* so many of the key's crops are among its stages */
 } hrn_program;
 
 /* walk.c: draws all ops and folds them. */
@@ -206,7 +216,7 @@ static inline int hrn_draws_size(const hrn_op *op) {
   const int turns =
       op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_AFFINE && op->pixel.i[2] > 0;
   return (op->kind >= HRN_OP_RANDOM_SHORTEST_SIZE && op->kind <= HRN_OP_ZOOM_OUT) || turns ||
-         (op->kind == HRN_OP_ROTATION && op->rotation.expand);
+         op->kind == HRN_OP_IOU_CROP || (op->kind == HRN_OP_ROTATION && op->rotation.expand);
 }
 
 /* pad.c: the pixel in [0, length) that stands at `at` once `padding` is applied, or -1 for the

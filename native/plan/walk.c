@@ -211,6 +211,31 @@ static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status
   return HRN_OK;
 }
 
+/* A crop that was drawn by a sample's boxes; where it was not, the walk ends here. */
+static int walk_iou_crop(const walk *w, int32_t index, hrn_status *status) {
+  hrn_program *program = w->program;
+  const hrn_stage *now = &program->stages[program->count - 1];
+  if (program->settled == w->key->settled) {
+    if (w->steps != NULL && step_of(w, index, status) == NULL) return status->code;
+    return hrn_fail_op(status, HRN_ARGUMENT, index, "the boxes of the sample are not known");
+  }
+  const hrn_settled_crop *c = &w->key->crop[program->settled++];
+  if (c->height == 0) return HRN_OK;
+  const int inside = c->top >= 0 && c->left >= 0 && c->height > 0 && c->width > 0 &&
+                     c->height <= now->y.length && c->top <= now->y.length - c->height &&
+                     c->width <= now->x.length && c->left <= now->x.length - c->width;
+  if (!inside) {
+    return hrn_fail_op(status, HRN_ARGUMENT, index, "a crop of %dx%d at %d, %d of %dx%d pixels",
+                       c->height, c->width, c->top, c->left, now->y.length, now->x.length);
+  }
+  const hrn_op crop = {.kind = HRN_OP_CROP, .box = {c->top, c->left, c->height, c->width}};
+  if (w->steps != NULL) {
+    if (record_geometry(w, &crop, index, status) != HRN_OK) return status->code;
+    w->steps[*w->count - 1].i[4] = 1;
+  }
+  return hrn_geometry_add(program, &crop, index, w->key, status);
+}
+
 static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   const hrn_op *op = &w->plan->ops[index];
   switch (op->kind) {
@@ -220,6 +245,8 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
       return walk_choice(w, index, status);
     case HRN_OP_ORDER:
       return walk_order(w, index, status);
+    case HRN_OP_IOU_CROP:
+      return walk_iou_crop(w, index, status);
     default:
       break;
   }
@@ -304,5 +331,7 @@ int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, ui
   hrn_program program;
   const walk w = {plan, key, &program, steps, capacity, count};
   hrn_geometry_begin(&program, (int32_t)width, (int32_t)height);
-  return walk_ops(&w, 0, plan->count, status);
+  walk_ops(&w, 0, plan->count, status);
+  if (*count > 0 && steps[*count - 1].kind == HRN_OP_IOU_CROP) hrn_status_clear(status);
+  return status->code;
 }

@@ -57,7 +57,13 @@ from headrace._transforms.policies import (
     TrivialAugmentWide,
 )
 from headrace._transforms.schedule import Schedule
-from headrace._transforms.sizes import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
+from headrace._transforms.sizes import (
+    RandomIoUCrop,
+    RandomResize,
+    RandomShortestSize,
+    RandomZoomOut,
+    ScaleJitter,
+)
 from headrace._transforms.warps import (
     ElasticTransform,
     RandomAffine,
@@ -101,6 +107,7 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomOrder",
     "RandomPerspective",
     "RandomPhotometricDistort",

@@ -35,6 +35,7 @@ CLASSES = [
 SINCE = (
     "ElasticTransform",
     "Image",
+    "RandomIoUCrop",
     "RandomPillowBlur",
     "elastic",
     "elastic_displacement",

@@ -113,3 +113,37 @@ class RandomZoomOut(Transform):
     fill: int | Sequence[int] = 0
     side_range: Sequence[float] = (1.0, 4.0)
     p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomIoUCrop(Transform):
+    """Crops a random box that keeps at least one of the sample's boxes, as SSD is trained.
+
+    It needs ``labels=`` of the loader, with exactly one ``Boxes`` that is not rotated;
+    functional.move takes it with such. Boxes whose middle lies outside of the crop become 0 in
+    all their numbers, which ``sanitize`` leaves out. Where torchvision would try without an
+    end, as without any box and ``sampler_options`` below 1, the sample is an error after 1,000
+    draws of an overlap. At most four in a list. An op that fixes the size has to follow before
+    a batch.
+
+    Takes an image of any size, gives a size of its own.
+
+    Args:
+        min_scale: least share of each side, 0 to 1.
+        max_scale: greatest share of each side.
+        min_aspect_ratio: least width / height of the crop.
+        max_aspect_ratio: greatest width / height of the crop.
+        sampler_options: up to 12 overlaps (intersection over union), of which one is drawn: a
+            box inside has to have it at least; 1 or more leaves the image as it is. None: 0,
+            0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+        trials: crops that are tried before another overlap is drawn, 1 to 1,000.
+
+    Source: ``torchvision.transforms.v2.RandomIoUCrop`` on PIL images.
+    """
+
+    min_scale: float = 0.3
+    max_scale: float = 1.0
+    min_aspect_ratio: float = 0.5
+    max_aspect_ratio: float = 2.0
+    sampler_options: Sequence[float] | None = None
+    trials: int = 40
