@@ -314,6 +314,7 @@ NOT_TRANSLATED = {
     "MixUp": "takes batches, in a collate_fn",
     "CutMix": "as MixUp",
     "Mixup": "as MixUp",
+    "RandomIoUCrop": "looks at boxes, which a pipeline of one image has not",
     "RandomPillowBlur": "a class of each program's own around Pillow's filter",
     "Cutout": "no class of torchvision's or timm's",
     "Native": "a function of the user's own",
@@ -345,7 +346,8 @@ def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_he
         (v2.TenCrop(16), "tuple of images.*for Loader"),
         (v2.MixUp(num_classes=3), "takes batches.*collate_fn"),
         (v2.CutMix(num_classes=3), "takes batches.*collate_fn"),
-        (v2.LinearTransformation(torch.eye(3), torch.ones(3)), "Headrace has no such transform"),
+        (v2.RandomIoUCrop(), "boxes beside an image.*for a Loader with labels"),
+        (v2.LinearTransformation(torch.eye(3), torch.ones(3)), "torch's.*no room for the matrix"),
     ],
     ids=lambda value: type(value).__name__,
 )

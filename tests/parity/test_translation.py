@@ -193,6 +193,25 @@ def test_a_resize_of_a_tensor_in_floats_is_left_to_torchvision(folder: Path) -> 
         list(hr.DataLoader(dataset, 7, strict=True))
 
 
+@pytest.mark.parametrize("module", [v1, v2], ids=["v1", "v2"])
+def test_a_linear_transformation_is_torchs_behind_images_that_are_native(
+    folder: Path, module: Any
+) -> None:
+    noise = torch.Generator().manual_seed(3)
+    whitening = module.LinearTransformation(
+        torch.rand(3 * 8 * 9, 3 * 8 * 9, generator=noise), torch.rand(3 * 8 * 9, generator=noise)
+    )
+    native = [v1.RandomHorizontalFlip(1), v1.Resize((8, 9)), v1.ToTensor()]
+    dataset = datasets.ImageFolder(str(folder), v1.Compose([*native, whitening]))
+    with pytest.warns(UserWarning, match="LinearTransformation.*torch's.*no room for the matrix"):
+        found = batches(hr.DataLoader(dataset, 7))
+    for mine, theirs in zip(found, batches(DataLoader(dataset, 7)), strict=True):
+        assert torch.equal(mine[0], theirs[0])
+        assert torch.equal(mine[1], theirs[1])
+    with pytest.raises(hr.HeadraceError, match="LinearTransformation"):
+        list(hr.DataLoader(dataset, 7, strict=True))
+
+
 class Subclass(v1.CenterCrop):
     """Might do anything."""
 

@@ -226,6 +226,14 @@ _INSTEAD = {
     "TenCrop": _TUPLE,
     "MixUp": _BATCHES,
     "CutMix": _BATCHES,
+    "RandomIoUCrop": (
+        "it looks at the boxes beside an image; headrace.transforms has one of the name, for a "
+        "Loader with labels"
+    ),
+    "LinearTransformation": (
+        "its product with a matrix is torch's, which adds up in an order of its own; a plan of the "
+        "engine has no room for the matrix"
+    ),
 }
 
 
