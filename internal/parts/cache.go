@@ -335,9 +335,14 @@ func (c *Cache) follow() {
 			bound = min(bound, int64(s.bound))
 		}
 	}
-	c.limit = withBlocks(geometryOf(max(bound, LeastBytes)), int64(c.head.blockBytes))
-	c.limit.entries, c.limit.blocks = min(c.limit.entries, int64(len(c.entries))), min(c.limit.blocks, int64(len(c.blocks)))
+	g := withBlocks(geometryOf(max(bound, LeastBytes)), int64(c.head.blockBytes))
+	// The buckets stay as many as they are.
+	g.blocks = max(0, g.blocks-max(0, int64(c.head.buckets)-g.buckets)*4/g.blockBytes)
+	g.entries, g.blocks = min(g.entries, int64(len(c.entries))), min(g.blocks, int64(len(c.blocks)))
+	c.limit = g
 	c.shrink()
+	c.entryTable.bound(int64(c.head.entryTop)*entryBytes, g.entries*entryBytes)
+	c.blockTable.bound(int64(c.head.blockTop)*4, g.blocks*4)
 }
 
 // shrink drops what lies behind the limit, and then what is too much within it.

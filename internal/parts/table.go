@@ -14,6 +14,7 @@ const (
 	magic = 0x31747261706b6472 // the first word of a head; another version of the tables has another one
 
 	mostSlots = 256
+	pageBytes = 4 << 10
 	none      = ^uint32(0) // ends a list of blocks or entries
 	growBy    = 1 << 20    // bytes by which a table is made longer, an eighth of what it may have at most
 )
@@ -96,7 +97,8 @@ func geometryOf(bound int64) geometry {
 	}
 	g.buckets = max(256, min(bound>>16, 1<<24))
 	g.entries = min(max(64, bound/64/entryBytes), int64(none)-1)
-	tables := headBytes + 4*g.buckets + g.entries*entryBytes
+	// Each of the five files ends in the midst of a page.
+	tables := headBytes + 4*g.buckets + g.entries*entryBytes + 5*pageBytes
 	g.blocks = min(max(0, bound/1000*1045-tables)/(g.blockBytes+4), int64(none)-1)
 	return g
 }
@@ -107,6 +109,7 @@ type table struct {
 	file   *os.File
 	memory []byte
 	length int64
+	limit  int64 // no more than is needed is taken behind it
 }
 
 func (t *table) open(dir *os.Root, name string, most int64) (err error) {
@@ -152,12 +155,21 @@ func (t *table) grow(length int64) error {
 	if length > most {
 		return unix.ENOSPC
 	}
-	to := min(most, max(length, t.length+min(growBy, most/8)))
+	to := max(length, min(t.limit, t.length+min(growBy, most/8)))
 	if err := unix.Fallocate(int(t.file.Fd()), 0, 0, to); err != nil {
 		return err
 	}
 	t.length = to
 	return nil
+}
+
+// bound gives back what a table has behind its limit, and looks anew at how long it is when it next grows: another
+// process may have cut it.
+func (t *table) bound(used, limit int64) {
+	t.length, t.limit = 0, limit
+	if status, err := t.file.Stat(); err == nil && status.Size() > max(used, limit) {
+		_ = t.file.Truncate(max(used, limit))
+	}
 }
 
 func view[T any](t *table) []T {
