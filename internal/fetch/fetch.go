@@ -61,6 +61,8 @@ type Options struct {
 	Requests int   // in flight
 	// Gap is how many bytes between two neighbours are read rather than a second request sent.
 	Gap int64
+	// Between says whether anything lies between two neighbours that must not be read with them; nil: nothing.
+	Between func(a, b *Want) bool
 	// Request is what a request of several may have.
 	Request int64
 	// Done takes each Want that was requested, from any goroutine.
@@ -323,19 +325,23 @@ func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
 	fits := func(w *Want, begin, end int64) bool {
 		return end-begin <= f.options.Request && w.Length <= room
 	}
-	for to < len(list) && list[to].Offset >= end && list[to].Offset-end <= f.options.Gap &&
+	for to < len(list) && f.near(list[to-1], list[to]) &&
 		fits(list[to], begin, list[to].Offset+list[to].Length) {
 		end = list[to].Offset + list[to].Length
 		room -= list[to].Length
 		to++
 	}
-	for from > 0 && list[from-1].Offset+list[from-1].Length <= begin &&
-		begin-list[from-1].Offset-list[from-1].Length <= f.options.Gap && fits(list[from-1], list[from-1].Offset, end) {
-		begin = list[from-1].Offset
+	for from > 0 && f.near(list[from-1], list[from]) && fits(list[from-1], list[from-1].Offset, end) {
 		room -= list[from-1].Length
 		from--
 	}
 	return from, to
+}
+
+// near is true of two Wants whose gap is read rather than a second request sent.
+func (f *Fetcher) near(a, b *Want) bool {
+	gap := b.Offset - a.Offset - a.Length
+	return gap >= 0 && gap <= f.options.Gap && (f.options.Between == nil || !f.options.Between(a, b))
 }
 
 // remove takes Wants away that are requested now.

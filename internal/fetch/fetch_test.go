@@ -266,3 +266,17 @@ func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *te
 	round(3e6, 10)
 	assert.Equal(t, 6, l.limit, "the store refuses")
 }
+
+func TestNeighboursWithAnotherBetweenThemShareNoRequest(t *testing.T) {
+	from := new(object)
+	between := func(a, b *Want) bool { return b.Owner.(int)-a.Owner.(int) != 1 }
+	f, arrived := fetching(t, Options{Bytes: 1 << 20, Gap: 64, Request: 1 << 16, Between: between})
+	for _, i := range []int{4, 1, 2, 6, 5} {
+		f.Add(&Want{Owner: i, Source: from, Offset: int64(i) * 50, Length: 40})
+	}
+	f.Request()
+	for range 5 {
+		holds(t, next(t, arrived))
+	}
+	assert.ElementsMatch(t, [][2]int64{{200, 140}, {50, 90}}, from.seen())
+}

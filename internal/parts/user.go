@@ -164,27 +164,29 @@ func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Con
 		u.take(&list[i])
 	}
 	requests = fetchRuns(ctx, list, fetch)
+	// First what others may be waiting for, then what others have.
 	for i := range list {
-		p := &list[i]
-		switch {
-		case p.state == mine && p.Err == nil:
-			u.keep(p)
-		case p.state == mine:
-			u.release(p)
-		case p.state == other:
-			if u.await(ctx, p) {
-				continue
-			}
+		u.settle(&list[i])
+	}
+	for i := range list {
+		if p := &list[i]; p.state == other && !u.await(ctx, p) {
 			p.Err = fetch(ctx, i, i+1)
 			requests++
-			if p.state == mine && p.Err == nil {
-				u.keep(p)
-			} else if p.state == mine {
-				u.release(p)
-			}
+			u.settle(p)
 		}
 	}
 	return requests
+}
+
+// settle keeps what was claimed and fetched, or gives the claim up.
+func (u *User) settle(p *Part) {
+	switch {
+	case p.state != mine:
+	case p.Err == nil:
+		u.keep(p)
+	default:
+		u.release(p)
+	}
 }
 
 func fetchRuns(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) (requests int) {

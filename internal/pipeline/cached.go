@@ -88,6 +88,12 @@ func (c *Config) checkCache() error {
 	return nil
 }
 
+// between is true of records that are no neighbours in the dataset: what lies between them is kept already, or is
+// another rank's to fetch.
+func between(a, b *fetch.Want) bool {
+	return b.Owner.(*record).sample.Index-a.Owner.(*record).sample.Index != 1
+}
+
 // readKept reads neighbours from the cache, and from the store what it lacks.
 func (a *readAhead) readKept(ctx context.Context, group []*fetch.Want, to []byte, offset int64) (requests int) {
 	shard := group[0].Source.(*catalog.Shard)

@@ -35,7 +35,7 @@ func (a *readAhead) fetch() {
 		Retries: func() int64 { return l.config.Dataset.Fetched().Retries },
 	}
 	if l.join(); l.kept != nil {
-		options.Gap, options.Read = cachedGap, a.readKept
+		options.Gap, options.Between, options.Read = cachedGap, between, a.readKept
 	}
 	a.fetcher = fetch.New(options)
 }

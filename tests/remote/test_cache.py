@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,10 +35,6 @@ def store(root: Path) -> Iterator[Store]:
     made = Store(root)
     yield made
     made.end()
-
-
-def fetched(store: Store) -> int:
-    return sum(length for _, path, _, length in store.requests if path.endswith(".tar"))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -74,9 +71,9 @@ def test_a_cache_below_what_is_under_way_is_refused_with_both_numbers(
 
 # What a rank trains on: its checksum of each epoch, and what it fetched.
 RANK = """
-    import hashlib, sys
+    import hashlib, os, sys, time
     import headrace as hr
-    url, place, size, rank, ranks, epochs = sys.argv[1:]
+    url, place, size, rank, ranks, epochs, *end = sys.argv[1:]
     steps = [hr.transforms.RandomResizedCrop(8), hr.transforms.RandomHorizontalFlip()]
     # Agreement between ranks wants torch.distributed; their parts are what the numbers say.
     kept = {"cache": place, "cache_size": int(size)} if place else {}
@@ -88,25 +85,87 @@ RANK = """
                 sums.update(pixels.tobytes() + labels.tobytes())
             print(sums.hexdigest(), flush=True)
         print(loader.stats()["remote_bytes"], flush=True)
+        # As ranks that train in step: one that ends drops what it was fetching.
+        while end and not os.path.exists(end[0]):
+            time.sleep(0.01)
 """
 SIZE = 8 << 20
 
 
-def test_four_ranks_of_a_machine_fetch_what_is_in_the_dataset_once(
+def asked_for(store: Store, dataset: Path) -> list[int]:
+    """How many requests had at least a byte of each record."""
+    found = []
+    for shard in sorted(dataset.glob("*.tar")):
+        ranges = [
+            (first, first + length)
+            for method, path, first, length in store.requests
+            if method == "GET" and path.endswith(f"/{shard.name}") and length > 1
+        ]
+        with tarfile.open(shard) as members:
+            for member in members:
+                if member.name.endswith((".jpg", ".png")):
+                    begin, end = member.offset_data, member.offset_data + member.size
+                    found.append(sum(first < end and last > begin for first, last in ranges))
+    return found
+
+
+@pytest.mark.parametrize("tiny", [True, False])
+def test_four_ranks_of_a_machine_fetch_each_record_once(tmp_path: Path, tiny: bool) -> None:
+    photos = tmp_path / "photos"
+    if tiny:
+        # Two of one rank with another rank's between them are as near as what is fetched together.
+        files = [images.png(6 + number % 3, 6, 2, seed=number) for number in range(COUNT)]
+        images.write_tree(photos, {f"class/{i:04d}.png": file for i, file in enumerate(files)})
+    else:
+        images.plain_tree(photos, COUNT)
+    hr.pack(photos, tmp_path / "train.hr", shard_size="64KiB")
+    local = [run(RANK, tmp_path / "train.hr", "", 0, rank, 4, 2).split()[:2] for rank in range(4)]
+    store, end = Store(tmp_path), tmp_path / "end"
+    try:
+        cached = (store.url("train.hr"), tmp_path / "cache", SIZE)
+        # The ranks' parts of the second epoch are others.
+        running = [start(RANK, *cached, rank, 4, 2, end) for rank in range(4)]
+        for rank, process in enumerate(running):
+            assert process.stdout is not None
+            assert [process.stdout.readline().strip() for _ in range(3)][:2] == local[rank]
+        end.touch()
+        for process in running:
+            assert process.communicate(timeout=60) == ("", "")
+        assert asked_for(store, tmp_path / "train.hr") == [1] * COUNT
+    finally:
+        end.touch()
+        store.end()
+
+
+def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
-    local = [run(RANK, root / "train.hr", "", 0, rank, 4, 2).split()[:2] for rank in range(4)]
-    url = store.url("train.hr")
-    running = [start(RANK, url, tmp_path / "cache", SIZE, rank, 4, 2) for rank in range(4)]
-    for rank, process in enumerate(running):
-        out, err = process.communicate(timeout=120)
-        assert (out.split()[:2], err) == (local[rank], "")
-    # The ranks' parts of the second epoch are others. A set: a request may have a second one.
-    asked = {one for one in store.requests if one[1].endswith(".tar") and one[3] > 1}
-    with hr.Dataset(root / "train.hr") as dataset:
-        records = sum(dataset.facts(index)["length"] for index in range(len(dataset)))
-    gaps = len(asked) * 2048  # of tar headers between neighbours that are fetched together
-    assert records <= sum(one[3] for one in asked) <= records + COUNT * 1024 + gaps
+    photos = images.plain_tree(tmp_path / "photos", 60, side=240)
+    hr.pack(photos, tmp_path / "large.hr")
+    local = epochs(tmp_path / "large.hr", shuffle=True)
+    small = run(RANK, root / "train.hr", "", 0, 0, 1, 2).split()[:2]
+    large, cache, end, least = Store(tmp_path), tmp_path / "cache", tmp_path / "end", 1 << 20
+
+    def held() -> int:
+        return sum(file.stat().st_blocks * 512 for file in cache.iterdir())
+
+    try:
+        kept = {"cache": cache, "cache_size": SIZE, "shuffle": True}
+        with loader(large.url("large.hr"), **kept) as made:
+            found = samples(made)
+            assert held() > 1.05 * least
+            other = start(RANK, store.url("train.hr"), cache, least, 0, 1, 2, end)
+            assert other.stdout is not None
+            assert [other.stdout.readline().strip() for _ in range(3)][:2] == small
+            assert found + samples(made) == local
+            assert held() <= 1.05 * least
+            end.touch()
+            assert other.communicate(timeout=60) == ("", "")
+            samples(made)
+            assert held() > 1.05 * least
+    finally:
+        end.touch()
+        large.end()
 
 
 def test_a_rank_that_is_killed_at_any_moment_leaves_a_cache_that_works(
