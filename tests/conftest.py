@@ -9,6 +9,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,17 @@ def left(before: dict[str, Counter[str]]) -> list[str]:
         for name, now in world().items()
         if (more := list((now - before[name]).elements()))
     ]
+
+
+@pytest.fixture(scope="session")
+def zarr_started(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Starts zarr's own threads, which stay once it has read anything; where zarr is there."""
+    if find_spec("zarr") is not None:
+        zarr = pytest.importorskip("zarr")
+        folder = tmp_path_factory.mktemp("first") / "z"
+        array = zarr.create_array(folder, shape=(64, 4), dtype="uint8", chunks=(1, 4))
+        for _ in range(3):
+            array[:] = array[:] + 1
 
 
 @pytest.fixture(scope="session", autouse=True)

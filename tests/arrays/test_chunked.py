@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import warnings
 import zlib
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,18 +16,7 @@ from headrace.transforms import CenterCrop
 from loaded import WhatIsLoaded
 
 h5py = pytest.importorskip("h5py")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _threads_of_zarr_started(tmp_path_factory):
-    """zarr's own threads stay once it has read anything."""
-    if find_spec("zarr") is not None:
-        zarr = pytest.importorskip("zarr")
-        folder = tmp_path_factory.mktemp("first") / "z"
-        array = zarr.create_array(folder, shape=(64, 4), dtype="uint8", chunks=(1, 4))
-        for _ in range(3):
-            array[:] = array[:] + 1
-
+pytestmark = pytest.mark.usefixtures("zarr_started")
 
 ROWS = 43
 IMAGES = np.random.default_rng(6).integers(0, 256, (ROWS, 6, 7, 3), np.uint8)
@@ -91,7 +79,7 @@ def test_hdf5_that_is_not_read_in_place_says_why(tmp_path, form, says):
         file.create_dataset("images", data=IMAGES, **form)
     with pytest.raises(errors.UnsupportedError, match=says) as raised:
         hr.Dataset(path)
-    assert "headrace.Writer packs" in str(raised.value)
+    assert "headrace.pack takes a map-style dataset that reads it through h5py" in str(raised.value)
 
 
 @pytest.mark.parametrize("of_files", [False, True])

@@ -7,7 +7,6 @@ import itertools
 import json
 import struct
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,7 @@ LABELS = np.random.default_rng(13).integers(0, 10, ROWS)
 ORDERS: dict[str, Any] = {"in order": False, "shuffled": True, "windowed": "window"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _threads_of_zarr_started(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """zarr's own threads stay once it has read anything."""
-    if find_spec("zarr") is not None:
-        zarr = pytest.importorskip("zarr")
-        folder = tmp_path_factory.mktemp("first") / "z"
-        array = zarr.create_array(folder, shape=(64, 4), dtype="uint8", chunks=(1, 4))
-        for _ in range(3):
-            array[:] = array[:] + 1
+pytestmark = pytest.mark.usefixtures("zarr_started")
 
 
 def mapped(folder: Path) -> hr.Dataset:

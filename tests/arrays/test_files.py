@@ -263,6 +263,23 @@ def test_a_label_that_is_no_class_of_cifars_is_an_error_of_its_record(tmp_path):
     assert raised.value.file == str(tmp_path / "data_batch_5.bin")
 
 
+@pytest.mark.parametrize(("label", "place", "most"), [("fine", 1, 99), ("coarse", 0, 19)])
+def test_a_label_that_is_no_class_of_cifar_100_is_an_error_of_its_record(
+    tmp_path, label, place, most
+):
+    cifar(tmp_path, "cifar100")
+    path = tmp_path / "test.bin"
+    data = bytearray(path.read_bytes())
+    data[2 * 3074 + place] = most
+    path.write_bytes(data)
+    assert hr.Dataset(path, label=label)[2].label == most
+    data[2 * 3074 + place] = most + 1
+    path.write_bytes(data)
+    text = rf"record 2: bad: the label is {most + 1} .expected 0 to {most}."
+    with pytest.raises(errors.BadFileError, match=text):
+        hr.Dataset(path, label=label)
+
+
 @pytest.mark.parametrize("kind", ["npy", "npz", "safetensors", "pt"])
 def test_packing_an_array_keeps_every_value(tmp_path, kind):
     summary = hr.pack(written(tmp_path, kind), tmp_path / "packed", label=LABELS)
@@ -375,9 +392,9 @@ def test_compressed_labels_are_read(tmp_path):
 def contents(folder: Path, kind: str) -> tuple[Path, bytes]:
     if kind == "idx":
         path = mnist(folder)
-    elif kind == "cifar":
-        cifar(folder, "cifar10")
-        path = folder / "test_batch.bin"
+    elif kind in ("cifar10", "cifar100"):
+        cifar(folder, kind)
+        path = folder / {"cifar10": "test_batch.bin", "cifar100": "test.bin"}[kind]
     else:
         path = written(folder, kind)
     return path, path.read_bytes()
@@ -396,7 +413,7 @@ def outcome(path: Path) -> str:
     return "good"
 
 
-KINDS = ["npy", "npz", "safetensors", "pt", "idx", "cifar"]
+KINDS = ["npy", "npz", "safetensors", "pt", "idx", "cifar10", "cifar100"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -405,7 +422,8 @@ def test_a_truncated_file_is_an_error(tmp_path, kind):
     step = max(1, len(data) // 60)
     for length in [*range(0, 160, 9), *range(160, len(data), step), len(data) - 1]:
         path.write_bytes(data[:length])
-        if kind == "cifar" and length and length % 3073 == 0:
+        record = {"cifar10": 3073, "cifar100": 3074}.get(kind)
+        if record and length and length % record == 0:
             continue  # a file of fewer images
         assert outcome(path) != "good", f"{length} of {len(data)} bytes"
 

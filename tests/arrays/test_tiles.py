@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
@@ -17,15 +15,7 @@ LABELS = np.random.default_rng(7).integers(0, 10, ROWS)
 IMAGES = np.random.default_rng(6).integers(1, 9, (ROWS, 12, 10, 3), np.uint8)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _threads_of_zarr_started(tmp_path_factory):
-    """zarr's own threads stay once it has read anything."""
-    if find_spec("zarr") is not None:
-        zarr = pytest.importorskip("zarr")
-        folder = tmp_path_factory.mktemp("first") / "z"
-        array = zarr.create_array(folder, shape=(64, 4), dtype="uint8", chunks=(1, 4))
-        for _ in range(3):
-            array[:] = array[:] + 1
+pytestmark = pytest.mark.usefixtures("zarr_started")
 
 
 def hdf5(path, images, written=None, **form) -> None:

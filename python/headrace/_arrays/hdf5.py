@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_DATASETS = 1024
-_PACK = "headrace.Writer packs what h5py reads"
+_PACK = "headrace.pack takes a map-style dataset that reads it through h5py"
 
 
 def read_hdf5(path: str) -> list[Stored]:

@@ -122,7 +122,7 @@ def _array(images: Any) -> tuple[NDArray[np.uint8], Any]:
         if images.device.type != "cpu" or str(images.layout) != "torch.strided":
             raise UnsupportedError(
                 f"images is a tensor of layout {images.layout} on {images.device}: only dense "
-                "ones in the memory of the CPU are read"
+                "ones in the memory of the CPU are read, as images.to_dense().cpu() is"
             )
         given, images = images, images.detach().numpy()
     if not isinstance(images, np.ndarray):

@@ -40,7 +40,8 @@ def _array(path: str, name: str, file: IO[bytes], begin: int) -> Stored:
         elif version == (2, 0):
             shape, fortran, dtype = npy.read_array_header_2_0(file)
         else:
-            raise unsupported(path, f".npy of version {version} (expected 1.0 or 2.0)")
+            text = f".npy of version {version} (expected 1.0 or 2.0)"
+            raise unsupported(path, f"{text}; {PACK}")
     except _NO_HEADER as failure:
         reason = " ".join(str(failure).split())
         raise bad(path, f"array {name!r}: bad header: {reason}") from None
@@ -73,7 +74,7 @@ def _refused(path: str, name: str, shape: Any, dtype: Any, why: str) -> Stored:
         raise unsupported(
             path,
             f"array {name!r} is not read in place, {why}; "
-            "headrace.Dataset.from_arrays(numpy.load(path)) reads it from memory",
+            f"headrace.Dataset.from_arrays(numpy.load(path)[{name!r}]) reads it from memory",
         )
 
     def values() -> NDArray[Any]:
@@ -96,7 +97,7 @@ def read_npz(path: str) -> list[Stored]:
 def _member(path: str, archive: zipfile.ZipFile, raw: IO[bytes], one: zipfile.ZipInfo) -> Stored:
     name = one.filename.removesuffix(".npy")
     if one.flag_bits & 1:
-        raise unsupported(path, f"array {name!r} is encrypted")
+        raise unsupported(path, f"array {name!r} is encrypted; unzip it first")
     if one.compress_type != zipfile.ZIP_STORED:
         with archive.open(one) as file:
             found = _array(path, name, file, 0)

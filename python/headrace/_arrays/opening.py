@@ -179,5 +179,6 @@ def _opened(path: str) -> list[Stored]:
     """The arrays of a file that was given for labels."""
     kind = kind_of(path)
     if kind not in _READERS:
-        raise unsupported(path, f"labels are read of {[*_READERS]}")
+        text = f"labels are read of {[*_READERS]}; label= takes a list or an array of them, too"
+        raise unsupported(path, text)
     return _read(kind, path)

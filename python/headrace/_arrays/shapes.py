@@ -10,7 +10,7 @@ from headrace.errors import ArgumentError, BadFileError, UnsupportedError
 
 LAYOUTS = ("NHW", "NHWC", "NCHW")
 _CHANNELS = (1, 3, 4)
-PACK = "convert it to uint8, or write its images with headrace.Writer"
+PACK = "headrace.pack takes any map-style dataset that gives its images as uint8 arrays"
 
 
 def bad(path: str, text: str, record: int | None = None, offset: int | None = None) -> BadFileError:
@@ -127,7 +127,8 @@ def check_dtype(name: str, dtype: Any) -> None:
         UnsupportedError: it says the dtype.
     """
     if str(dtype) not in ("uint8", "|u1", "torch.uint8"):
-        raise UnsupportedError(f"{name} is of dtype {dtype}, only uint8 is read in place; {PACK}")
+        text = f"{name} is of dtype {dtype}, only uint8 is read in place"
+        raise UnsupportedError(f"{text}; convert it, or {PACK}")
 
 
 def axes(

@@ -247,7 +247,8 @@ def _label_values(chosen: Stored, rows: int) -> NDArray[Any]:
     kind = np.dtype(chosen.dtype)
     if kind.kind not in "iuU":
         raise UnsupportedError(
-            f"{chosen.title} is of dtype {chosen.dtype} (expected whole numbers)"
+            f"{chosen.title} is of dtype {chosen.dtype} (expected whole numbers); "
+            "label= takes a list or an array of them, too"
         )
     # What is compressed, or was never written, may claim any size for a few bytes of a file.
     most = max(_MOST_LABELS, _LABELS_OF_FILE * os.path.getsize(chosen.path))

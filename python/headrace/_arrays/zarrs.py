@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MARKS = ("zarr.json", ".zarray", ".zgroup")
-_PACK = "headrace.Writer packs what zarr reads"
+_PACK = "headrace.pack takes a map-style dataset that reads it through zarr"
 _NEVER = 2**64 - 1  # in a shard's index: the chunk was never written
 
 
@@ -184,7 +184,7 @@ def _index(file: str, shard: Any, count: int) -> list[tuple[int, int]]:
     """Where the chunks of a shard begin, and their bytes (zarr-specs, sharding_indexed)."""
     names = [type(codec).__name__ for codec in shard.index_codecs]
     if names not in (["BytesCodec"], ["BytesCodec", "Crc32cCodec"]):
-        raise unsupported(file, f"the shard's index goes through {', '.join(names)}")
+        raise unsupported(file, f"the shard's index goes through {', '.join(names)}; {_PACK}")
     size = 16 * count + 4 * (len(names) - 1)
     if size > os.path.getsize(file):
         raise bad(file, f"the shard's index has {size} bytes, which are more than the file's")
