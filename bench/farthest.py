@@ -4,14 +4,22 @@ Farthest next use with bypass (Belady's rule): a sample that does not fit pushes
 wanted last, itself included. Records have different lengths, for which this is a greedy rule and
 not the optimum; no rule that is computed in reasonable time is. The order is the loader's, of so
 many epochs; lengths are those of a dataset.
+
+With `--measure` the dataset is also read from the tests' server on this machine, through a cache of
+each share, and by four ranks in step that share one: the bytes of records that they fetched are set
+against what is needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import heapq
+import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import facts
 import headrace as hr
@@ -42,33 +50,72 @@ def fetched(order: Sequence[int], lengths: Sequence[int], room: int) -> int:
     return total
 
 
+def loader(dataset: Any, **options: Any) -> hr.Loader:
+    size = [hr.transforms.Resize((8, 8))]
+    settings = {"batch_size": 64, "output": "numpy", "fields": ["index"], **options}
+    return hr.Loader(dataset, shuffle=True, seed=1, transform=size, **settings)
+
+
+def measured(url: str, epochs: int, room: int) -> int:
+    """Bytes of records that a loader fetches with a cache of ``room`` bytes."""
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as cache,
+        loader(url, cache=cache, cache_size=room, prefetch=2, batch_size=4) as made,
+    ):
+        for _ in range(epochs):
+            for _ in made:
+                pass
+        return int(made.stats()["remote_bytes"])
+
+
+def of_ranks(url: str, ranks: int, room: int) -> int:
+    """Bytes of records that ranks in step fetch in an epoch, with one cache."""
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as cache,
+        contextlib.ExitStack() as stack,
+    ):
+        kept = {"cache": cache, "cache_size": room, "batch_size": 8, "world_size": ranks}
+        made = [stack.enter_context(loader(url, rank=rank, **kept)) for rank in range(ranks)]
+        for _ in zip(*made, strict=True):
+            pass
+        return sum(int(one.stats()["remote_bytes"]) for one in made)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", type=Path, help="a packed dataset")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--shares", default="10,25,33,50,100", help="of the set's bytes, in %%")
+    parser.add_argument("--measure", action="store_true", help="fetch through real caches, too")
     options = parser.parse_args()
     print(" ".join(f"{name}={value}" for name, value in facts.machine().items()))
     with hr.Dataset(options.dataset) as dataset:
         lengths = [int(dataset.facts(number)["length"]) for number in range(len(dataset))]
         order: list[int] = []
-        size = [hr.transforms.Resize((8, 8))]
-        with hr.Loader(
-            dataset,
-            64,
-            shuffle=True,
-            seed=1,
-            transform=size,
-            output="numpy",
-            fields=["index"],
-        ) as loader:
+        with loader(dataset, batch_size=4) as made:
             for _ in range(options.epochs):
-                order += [int(number) for *_, given in loader for number in given["index"]]
+                order += [int(number) for *_, given in made for number in given["index"]]
     whole = sum(lengths)
     print(f"{len(lengths):,} samples, {whole / 1e6:,.1f} MB, {options.epochs} epochs")
-    for share in options.shares.split(","):
-        found = fetched(order, lengths, int(whole * float(share) / 100))
-        print(f"  cache of {share:>3} %: {found / whole:.3f} of the set's bytes are fetched")
+    with contextlib.ExitStack() as stack:
+        url = ""
+        if options.measure:
+            sys.path.insert(0, str(Path(__file__).parents[1] / "tests/remote"))
+            from stores import Store
+
+            store = Store(options.dataset.parent)
+            stack.callback(store.end)
+            url = store.url(options.dataset.name)
+        for share in options.shares.split(","):
+            room = int(whole * float(share) / 100)
+            least = fetched(order, lengths, room)
+            line = f"  cache of {share:>3} %: {least / whole:.3f} of the set's bytes are fetched"
+            if url:
+                line += f"; measured {measured(url, options.epochs, room) / least:.4f} of that"
+            print(line, flush=True)
+        if url:
+            found = of_ranks(url, 4, 2 * whole)
+            print(f"  four ranks, one epoch, a cache of all: {found / whole:.4f} of the bytes")
 
 
 if __name__ == "__main__":
