@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -194,3 +195,37 @@ def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:
         for place, name in enumerate(MATERIALISED):
             assert not loader.explain(place).native, name
         assert equal(list(loader), [every[place] for place in range(len(every))])
+
+
+def rotations() -> list[tuple[Any, ...]]:
+    """Arguments of ``Image.rotate``: angle, filter, expand, centre, move and colour."""
+    draw = random.Random(5)
+    return [
+        (
+            draw.choice([0, 45.0, 90, 180, 270, draw.uniform(-400, 400)]),
+            draw.choice([0, 2, 3]),
+            draw.choice([0, 1]),
+            draw.choice([None, (draw.uniform(-5, 60), draw.uniform(-5, 60))]),
+            draw.choice([None, (draw.randint(-9, 9), draw.uniform(-9, 9))]),
+            draw.choice([None, 0, (4, 5, 6)]),
+        )
+        for _ in range(200)
+    ]
+
+
+class Rotated(data.Dataset[Any]):
+    cases = rotations()
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __getitem__(self, index: int) -> Any:
+        pixels = images.pixels(37 + index % 5, 30 + index % 7, seed=index % 9)
+        *how, colour = self.cases[index]
+        if index % 4:
+            return F.to_tensor(Image.fromarray(pixels).rotate(*how, colour))
+        return F.to_tensor(Image.fromarray(pixels).convert("L").rotate(*how, 7))
+
+
+def test_any_rotation_of_pillows_is_native_with_its_bytes() -> None:
+    compared(Rotated(), batch_size=None)

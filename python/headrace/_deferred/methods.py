@@ -208,8 +208,9 @@ class RecordedImage(PIL.Image.Image):
             )
         if made is not None:
             return made
+        # Pillow's own makes a transpose or a transform of it, which are recorded.
         arguments = (angle, resample, expand, center, translate, fillcolor)
-        return PIL.Image.Image.rotate(self.twin(), *arguments)
+        return PIL.Image.Image.rotate(self, *arguments)
 
     def transform(
         self,
