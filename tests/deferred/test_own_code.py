@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import multiprocessing.forkserver
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -236,30 +237,42 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "v2": lambda image: v2.functional.horizontal_flip(v2.functional.resize(image, [24, 25])),
     "copy": lambda image: image.copy().crop((0, 0, 20, 20)),
     "exif": lambda image: ImageOps.exif_transpose(image).crop((0, 0, 30, 20)),
-}
-MATERIALISED: dict[str, Callable[[Any], Any]] = {
-    "a crop of what is drawn on later": crop_then_draw,
+    "rotate and expand": lambda image: image.rotate(
+        40, Image.Resampling.BICUBIC, expand=True, fillcolor=(9, 8, 7)
+    ).resize((30, 30)),
+    "rotate a quarter and expand": lambda image: image.rotate(90, expand=True).resize((30, 30)),
+    "rotate about a corner": lambda image: image.rotate(-7.5, center=(3, 4.5)).crop((0, 0, 30, 30)),
+    "rotate and move": lambda image: image.rotate(
+        100.25, Image.Resampling.BILINEAR, expand=1, center=(9, 9), translate=(-4, 6)
+    ).resize((30, 30)),
+    "rotate by nothing": lambda image: image.rotate(0, expand=True).crop((0, 0, 30, 30)),
     "small thumbnail": lambda image: (
         image.thumbnail((30, 30), reducing_gap=None),
         image.crop((0, 0, 20, 20)),
     )[1],
-    "draw": lambda image: draw_on(image).crop((0, 0, 30, 30)),
     "grey": lambda image: image.convert("L").convert("RGB").crop((0, 0, 30, 30)),
     "blur": lambda image: image.filter(ImageFilter.GaussianBlur(2)).crop((0, 0, 30, 30)),
-    "array": lambda image: Image.fromarray(255 - np.asarray(image)).crop((0, 0, 30, 30)),
     "enhance": lambda image: ImageEnhance.Color(image).enhance(0.4).crop((0, 0, 30, 30)),
-    "pixels": lambda image: (image.putpixel((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[1],
-    "load": lambda image: (image.load().__setitem__((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[
-        1
-    ],
     "thumbnail": lambda image: (image.thumbnail((30, 30)), image.resize((20, 20)))[1],
     "fit": lambda image: ImageOps.fit(image, (30, 20)),
     "expand": lambda image: ImageOps.expand(image, 5, (1, 2, 3)).crop((0, 0, 30, 30)),
     "pad": lambda image: ImageOps.pad(image, (30, 20)),
-    "rotate over red": lambda image: image.rotate(33, fillcolor=200).crop((0, 0, 30, 30)),
-    "split": lambda image: Image.merge("RGB", image.split()[::-1]).crop((0, 0, 30, 30)),
     "resize of a box": lambda image: image.resize((20, 20), box=(1.5, 2.5, 30, 40)),
     "reduce": lambda image: image.reduce(2).crop((0, 0, 20, 20)),
+}
+MATERIALISED: dict[str, Callable[[Any], Any]] = {
+    "a crop of what is drawn on later": crop_then_draw,
+    "draw": lambda image: draw_on(image).crop((0, 0, 30, 30)),
+    "array": lambda image: Image.fromarray(255 - np.asarray(image)).crop((0, 0, 30, 30)),
+    "pixels": lambda image: (image.putpixel((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[1],
+    "load": lambda image: (image.load().__setitem__((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[
+        1
+    ],
+    "rotate and expand over red": lambda image: image.rotate(33, expand=True, fillcolor=200).crop(
+        (0, 0, 30, 30)
+    ),
+    "rotate over red": lambda image: image.rotate(33, fillcolor=200).crop((0, 0, 30, 30)),
+    "split": lambda image: Image.merge("RGB", image.split()[::-1]).crop((0, 0, 30, 30)),
     "paste": lambda image: (
         image.paste(image.crop((0, 0, 9, 9)), (5, 5)),
         image.crop((0, 0, 30, 30)),
@@ -299,14 +312,21 @@ def test_orientation_is_that_of_exif(tmp_path: Path, orientation: int) -> None:
     compared(turned)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_worker_processes_send_what_was_recorded(paths: list[str], method: str) -> None:
     dataset = Opens(paths, sample)
+    alive = hr.DataLoader(dataset, 2)
+    under_way = iter(alive)
+    first = next(under_way)  # the engine runs in this process from here on
     # What is spawned imports torch anew, for seconds: torch's own batches are made here.
     batches = compared(dataset)
     compared(dataset, expected=batches, num_workers=2, multiprocessing_context=method)
     if method == "fork":
         compared(dataset, num_workers=2, multiprocessing_context=method, batch_size=None)
+    assert equal([first, *under_way], list(data.DataLoader(dataset, 2)))
+    alive.close()
+    if method == "forkserver":  # it would stay for the next processes
+        multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def sample(path: str, index: int) -> Any:

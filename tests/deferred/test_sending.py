@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +125,48 @@ def test_a_loader_without_processes_sends_nothing_within_a_worker_of_another(
     with_two = list(hr.DataLoader(LoadsItself(paths), None, num_workers=2))
     assert with_two == list(data.DataLoader(LoadsItself(paths), None))
     assert len(with_two) == len(paths)
+
+
+SMALL = """
+import glob, sys
+import torchvision.transforms.functional as F
+from PIL import Image
+from torch.utils import data
+import headrace as hr
+
+class Large(data.Dataset):
+    def __init__(self):
+        self.paths = sorted(glob.glob(sys.argv[1] + "/*/*.jpg"))[:8]
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, index):
+        return F.to_tensor(Image.open(self.paths[index]).convert("RGB").resize((1024, 1024)))
+
+if __name__ == "__main__":
+    kind = hr.DataLoader if sys.argv[2] == "headrace" else data.DataLoader
+    for batch in kind(Large(), 8, num_workers=1):
+        print(batch.nbytes, float(batch[:, :, ::64, ::64].double().sum()))
+"""
+MOUNTED = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
+
+
+def test_batches_larger_than_shared_memory_come_from_worker_processes(
+    paths: list[str], tmp_path: Path
+) -> None:
+    """In 64 MB of /dev/shm; a batch has 96. torch's loader reserves it there, and fails."""
+    program = tmp_path / "large.py"
+    program.write_text(SMALL)
+    alone = ["unshare", "-m", "sh", "-c", MOUNTED, "sh"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs a mount namespace of its own")
+    root = str(Path(paths[0]).parents[1])
+
+    def run(kind: str, *before: str) -> Any:
+        command = [*before, sys.executable, str(program), root, kind]
+        return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+    found, expected = run("headrace", *alone), run("torch")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == expected.stdout
+    assert found.stdout.startswith(f"{8 * 3 * 1024 * 1024 * 4} ")
+    assert run("torch", *alone).returncode != 0
