@@ -1,0 +1,65 @@
+"""Ctrl-C ends what waits for a store that accepts connections and never answers."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+import images
+from processes import start
+from remote.stores import Answering, Store
+from timing import PATIENCE_S, within
+
+WAITING = """
+    import sys
+    import headrace as hr
+    try:
+        with hr.Loader(sys.argv[1], 4, output="numpy",
+                       transform=[hr.transforms.Resize((8, 8))]) as loader:
+            next(iter(loader))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("interrupted")
+    hr.pack(images.plain_tree(root / "photos", 20), root / "train.hr")
+    return root
+
+
+@pytest.mark.parametrize("kind", [".json", ".arrow", ".tar"])
+def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(root: Path, kind: str) -> None:
+    def attempt() -> float:
+        store, asked, over = Store(root), threading.Event(), threading.Event()
+
+        def silent(answering: Answering, *_: object) -> bool:
+            if kind not in answering.path:
+                return False
+            asked.set()
+            over.wait(60)
+            answering.reset()
+            return True
+
+        store.fault = silent
+        process = start(WAITING, store.url("train.hr"))
+        try:
+            assert asked.wait(PATIENCE_S)
+            time.sleep(0.1)  # until the program waits, too
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=PATIENCE_S) == ("interrupted\n", "")
+            return time.monotonic() - began
+        finally:
+            over.set()
+            process.kill()
+            process.communicate()
+            store.end()
+
+    within(1.0, attempt)
