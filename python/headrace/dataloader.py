@@ -90,9 +90,9 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
       accelerator.
     - ``persistent_workers``: the threads stay from epoch to epoch anyway; as in torch, the base
       seed is then drawn once.
-    - ``worker_init_fn``, ``multiprocessing_context``, ``pin_memory_device``: checked as torch
-      checks them, and without effect, for there are no processes. ``in_order=False``: batches come
-      in order all the same.
+    - ``worker_init_fn``, ``multiprocessing_context``: of the worker processes of a dataset whose
+      own code runs, as torch's; else checked as torch checks them, and without effect, as is
+      ``pin_memory_device``. ``in_order=False``: batches come in order all the same.
 
     Several iterators may be alive at once; each beyond the first has threads of its own.
 
