@@ -5,7 +5,11 @@ package main
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/headrace/headrace/internal/scan"
+)
 
 //export goDatasetOpen
 func goDatasetOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr_error) C.int32_t {
@@ -53,5 +57,14 @@ func goDatasetRead(handle C.hr_handle, index C.int64_t, buffer *C.uint8_t, capac
 		return d.read(int64(index), func(data []byte) error {
 			return bytesAnswer(data, unsafe.Pointer(buffer), capacity, need)
 		})
+	})
+}
+
+//export goScanning
+func goScanning(into *C.hr_scan, out *C.hr_error) C.int32_t {
+	return answer(out, func() error {
+		p := scan.Current()
+		into.containers, into.of, into.samples = C.int64_t(p.Containers), C.int64_t(p.Of), C.int64_t(p.Samples)
+		return nil
 	})
 }

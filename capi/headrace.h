@@ -129,6 +129,16 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * say what is in doubt, and "use" of a column that may be either is "image?" or "label?". */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
+/* How far the scans of containers without an index are that calls and jobs of this process are at
+ * now, all together: containers read to their end, of how many, and samples found so far. All are 0
+ * while there is no such scan. For another thread than the one whose call scans. */
+typedef struct hr_scan {
+  int64_t containers, of;
+  int64_t samples;
+} hr_scan;
+
+int32_t hr_scanning(hr_scan *scan, hr_error *error);
+
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
  * "arrays"|"memory"|"concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards",
  * "bytes", "backend", "parts": [{"rows", "kind", "path"}...] of several, "source": {"format",

@@ -38,6 +38,7 @@ func (p *part) addFile(name string, offset, size int64) error {
 	}
 	p.offset, p.length = append(p.offset, offset), append(p.length, uint32(size))
 	p.keys.Append(insideName(name))
+	p.count()
 	return nil
 }
 

@@ -35,6 +35,8 @@ type Options struct {
 	lit  *litFolder // of LitData's chunks
 	rows []string   // tables of the rows that are selected of a saved dataset; nil: all
 	away *awayFiles // where the containers lie in a store, and what waits for it; nil: in files
+
+	walked *walked // what is counted of this scan
 }
 
 // Formats are the containers that are read.

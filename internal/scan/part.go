@@ -42,6 +42,8 @@ type part struct {
 	fields   []string // that were asked for; nil: all
 	warnings []string
 
+	walked *walked // that counts samples and containers
+
 	inspect bool     // what leaves image or label open is a doubt, and no error
 	doubts  []string // that were met so
 	first   []string // names of the first sample's cells
@@ -74,7 +76,7 @@ const (
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
-		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect}
+		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
 		p.jsonPath = rest
@@ -83,6 +85,21 @@ func newPart(file io.ReaderAt, size int64, o *Options) *part {
 }
 
 func (p *part) rows() int { return len(p.offset) }
+
+// count tells whoever asks for the progress of each so many samples.
+func (p *part) count() {
+	if p.walked != nil && p.rows()%countedAtOnce == 0 {
+		p.walked.samples.Add(countedAtOnce)
+	}
+}
+
+// finish tells of the rest, and that the container was read. A container that does not open has no part.
+func (p *part) finish() {
+	if p != nil && p.walked != nil {
+		p.walked.samples.Add(int64(p.rows() % countedAtOnce))
+		p.walked.containers.Add(1)
+	}
+}
 
 // add takes a sample, whose record begins at byte at. Which cell is its image and which its label is
 // decided here; the others are fields.
@@ -124,6 +141,7 @@ func (p *part) add(key string, at int64, cells []cell) error {
 	p.offset, p.length = append(p.offset, offset), append(p.length, uint32(length))
 	p.labels = append(p.labels, l)
 	p.keys.Append(key)
+	p.count()
 	return nil
 }
 

@@ -87,6 +87,9 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 		return nil, nil, short
 	}
 	defer processors.Return(workers)
+	counted := *o
+	counted.walked = beginWalk(len(files))
+	defer counted.walked.end()
 	parts, shards, errs := make([]*part, len(files)), make([]catalog.ShardInfo, len(files)), make([]error, len(files))
 	next := make(chan int)
 	stop := make(chan struct{})
@@ -95,9 +98,10 @@ func walkAll(files, names []string, walk func(*part) error, o *Options) ([]*part
 	for range workers {
 		wg.Go(func() {
 			for i := range next {
-				if parts[i], shards[i], errs[i] = walkAnywhere(i, files[i], names[i], walk, o); errs[i] != nil {
+				if parts[i], shards[i], errs[i] = walkAnywhere(i, files[i], names[i], walk, &counted); errs[i] != nil {
 					once.Do(func() { close(stop) })
 				}
+				parts[i].finish()
 			}
 		})
 	}

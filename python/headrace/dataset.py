@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from headrace import functional
 from headrace._arrays import held, opening
-from headrace._engine import _lib, arguments, away, containers, located, pairs
+from headrace._engine import _lib, arguments, away, containers, located, pairs, scanning
 from headrace._engine import fields as values
 from headrace.errors import ArgumentError, HeadraceError, NoSampleError
 
@@ -375,9 +375,10 @@ class Dataset:
         for array in self._arrays:
             array.check_in_place()
         if self._handle is None:
-            self._handle = self._waited_for(
-                lambda: _lib.opened("hr_dataset_open", self._config), lambda made: made.close()
-            )
+            with scanning.shown():
+                self._handle = self._waited_for(
+                    lambda: _lib.opened("hr_dataset_open", self._config), lambda made: made.close()
+                )
             self.lend_arrays(self._handle)
         return self._handle.value
 

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +26,7 @@ from rich.text import Text
 
 from headrace import __version__, writing
 from headrace._command import inspecting, options, summary
-from headrace._engine import containers
+from headrace._engine import containers, scanning
 from headrace.dataset import Dataset
 from headrace.errors import (
     ArgumentError,
@@ -81,7 +81,10 @@ def _bar(doing: str, quiet: bool) -> Iterator[Callable[[int, int, int, int], Non
 
         def show(done: int, total: int, bytes_: int, faults: int) -> None:
             known = total if total >= 0 else None
-            progress.update(task, completed=done, total=known, faults=faults)
+            scan = scanning.so_far() if known is None else ""
+            progress.update(
+                task, description=scan or doing, completed=done, total=known, faults=faults
+            )
 
         yield show
 
@@ -93,11 +96,6 @@ def _complaining() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     _complain([str(warning.message) for warning in said])
-
-
-def _reading(doing: str, quiet: bool) -> AbstractContextManager[Any]:
-    """A sign on a terminal that something is read which may take a while."""
-    return nullcontext() if quiet or not err.is_terminal else err.status(doing)
 
 
 def _say(text: str) -> None:
@@ -316,19 +314,18 @@ def info(
     given = options.source(source)
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     with _complaining():
-        with _reading("Reading headers", as_json):
-            try:
-                dataset = Dataset(
-                    given,
-                    **words._asdict(),
-                    layout=layout,
-                    index_dir=index_dir,
-                    storage=options.storage(storage),
-                )
-            except (ArgumentError, UnsupportedError):
-                if sample is None and (found := inspecting.looked_at(given, words, storage)):
-                    _print(found, as_json)
-                raise
+        try:
+            dataset = Dataset(
+                given,
+                **words._asdict(),
+                layout=layout,
+                index_dir=index_dir,
+                storage=options.storage(storage),
+            )
+        except (ArgumentError, UnsupportedError):
+            if sample is None and (found := inspecting.looked_at(given, words, storage)):
+                _print(found, as_json)
+            raise
         with dataset:
             found = dataset.info if sample is None else dataset.facts(sample)
             if sample is None and dataset.kind in ("scanned", "contained"):

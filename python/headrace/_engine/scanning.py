@@ -1,0 +1,67 @@
+"""How far scans of containers without an index are, as a line on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from ctypes import byref
+
+from headrace._engine import _lib, abi
+
+# A scan that ends before is not worth a line, which would only flicker.
+_FIRST_S = 1.0
+_EACH_S = 0.2
+_ERASED = "\r\x1b[K"  # to the end of the line
+
+
+def so_far() -> str:
+    """What the scans of this process have read by now; nothing where none runs."""
+    scan = abi.Scan()
+    _lib.call("hr_scanning", byref(scan))
+    if not scan.of:
+        return ""
+    return f"scanning: {scan.containers:,} of {scan.of:,} containers, {scan.samples:,} samples"
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[None]:
+    """Shows it on standard error meanwhile, where that is a terminal."""
+    if not _is_terminal():
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_show, args=(ended,), name="headrace-scan", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread is to be had: nothing is shown
+        yield
+        return
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it was closed
+        return False
+
+
+def _show(ended: threading.Event) -> None:
+    line, wait = "", _FIRST_S
+    with contextlib.suppress(OSError, ValueError):  # of a terminal that is gone
+        while not ended.wait(wait):
+            wait = _EACH_S
+            if found := so_far():
+                line = found[: shutil.get_terminal_size().columns - 1]
+                sys.stderr.write(_ERASED + line)
+                sys.stderr.flush()
+        if line:
+            sys.stderr.write(_ERASED)
+            sys.stderr.flush()
