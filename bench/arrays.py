@@ -3,10 +3,15 @@
 Images of MNIST's and CIFAR-10's sizes, of noise, in memory: in batches of 256, MNIST normalised,
 CIFAR cropped from a padding of 4, flipped and normalised. The loop indexes a tensor and lets
 torchvision's v2 transform whole batches, which draws one crop and one flip for all images of one:
-it is what tensors can do, not the same training. And images of 224 x 224 x 3 in a file, a crop
-resized to 176, flipped and normalised: .npy, HDF5 in one piece and Zarr in chunks of one image
-through zstd, beside the same packed raw; and beside torch's DataLoader over a memory map, over h5py
-and over zarr-python, which each worker opens for itself.
+it is what tensors can do, not the same training. The floor is two threads that take the same images
+in shuffled order out of the same array and write them normalised to eight batches of memory that is
+there already, by torch's copy and two ops in place: no order is drawn, nothing is cropped or handed
+out. Images of 224 x 224 x 3 lie in a file, a crop resized to 176, flipped and normalised: .npy, a
+.pt that torch.save wrote, HDF5 in one piece and Zarr in chunks of one image through zstd, beside
+the same packed raw; and beside torch's DataLoader over a memory map, over h5py and over
+zarr-python, which each worker opens for itself. The same images are PNG files in HDF5's
+variable-length bytes, too, beside h5py, Pillow and torch's DataLoader. FFCV's CIFAR loader
+(cifar.py) is beside them where tools/peers.sh has made its environment.
 
 Each row is a fresh process on two cores, and a round measures every row once. A rate is taken
 between two batches of a pipeline that is full at both; beside it stands what a second of CPU gives,
@@ -25,11 +30,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-BATCH = 256
+ROOT = Path(__file__).parent.parent
+FFCV = ROOT / ".build" / "peers" / "ffcv" / "bin" / "python"
 
 _SIDE = """
-import glob, os, sys, time
+import glob, io, os, sys, time
 import numpy as np, torch
+from PIL import Image
 from torchvision import datasets, transforms as v1
 from torchvision.transforms import v2
 import headrace as hr
@@ -43,6 +50,7 @@ native = dict(batch_size=256, shuffle=True, num_threads=2)
 if images == "MNIST":
     pixels = noise.integers(0, 256, (60_000, 28, 28), np.uint8)
     made = datasets.MNIST.__new__(datasets.MNIST)
+    mean, std = [0.1307], [0.3081]
     python = v1.Compose([v1.ToTensor(), v1.Normalize(0.1307, 0.3081)])
     batch = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.1307], [0.3081])])
     ours = [T.Grayscale(1), T.Normalize([0.1307], [0.3081])]
@@ -72,12 +80,18 @@ class Mapped(torch.utils.data.Dataset):
     def __getitem__(self, index):
         if self.source is None:
             self.source = opened()
-        return python(self.source[index]), int(labels[index])
+        image = self.source[index]
+        if side == "encoded, h5py":
+            image = np.asarray(Image.open(io.BytesIO(image)))
+        return python(image), int(labels[index])
 
 def opened():
     if side == "h5py":
         import h5py
         return h5py.File(folder + "/images.h5")["images"]
+    if side == "encoded, h5py":
+        import h5py
+        return h5py.File(folder + "/encoded.h5")["images"]
     if side == "zarr-python":
         import zarr
         return zarr.open(folder + "/images.zarr", mode="r")
@@ -90,6 +104,25 @@ def loop():
         chosen = order[begin : begin + 256]
         yield batch(tensor[chosen]), numbers[chosen]
 
+def floor():
+    # Chosen before the clock starts; each thread makes every second batch.
+    from concurrent.futures import ThreadPoolExecutor
+    torch.set_num_threads(1)
+    order = torch.randperm(len(tensor)).split(256)[:-1]
+    shape = 1, tensor.shape[1], 1, 1
+    scale = (1 / (255 * torch.tensor(std))).view(shape)
+    shift = -(torch.tensor(mean) / torch.tensor(std)).view(shape)
+    taken = [torch.empty(256, *tensor.shape[1:], dtype=torch.uint8) for _ in range(2)]
+    made = [torch.empty(256, *tensor.shape[1:]) for _ in range(8)]
+    def half(first):
+        for number in range(first, len(order), 2):
+            torch.index_select(tensor, 0, order[number], out=taken[first])
+            made[number % 8].copy_(taken[first]).mul_(scale).add_(shift)
+    with ThreadPoolExecutor(2) as threads:
+        while True:
+            list(threads.map(half, range(2)))
+            yield from ((made[0], None) for _ in order)
+
 if images != "file":
     datasets.VisionDataset.__init__(made, "/nowhere", transform=python)
     made.data = torch.from_numpy(pixels) if images == "MNIST" else pixels
@@ -101,19 +134,23 @@ epoch = {
     "Loader": lambda: hr.Loader(hr.Dataset.from_arrays(pixels, labels), transform=ours, **native),
     "DataLoader": lambda: hr.DataLoader(made, 256, shuffle=True, num_workers=2, strict=True),
     **dict.fromkeys(
-        ("torch", "h5py", "zarr-python"), lambda: torch.utils.data.DataLoader(made, **torchs)
+        ("torch", "h5py", "zarr-python", "encoded, h5py"),
+        lambda: torch.utils.data.DataLoader(made, **torchs)
     ),
-    "loop": lambda: None,
+    **dict.fromkeys(("loop", "floor"), lambda: None),
     **{
         kind: lambda kind=kind: hr.Loader(
             hr.Dataset(folder + "/images." + kind), transform=ours, **native
         )
-        for kind in ("npy", "h5", "zarr")
+        for kind in ("npy", "h5", "zarr", "pt")
     },
+    "encoded": lambda: hr.Loader(
+        hr.Dataset(folder + "/encoded.h5"), transform=ours, **native
+    ),
     "packed": lambda: hr.Loader(folder + "/packed", transform=ours, **native),
 }[side]()
-if side == "loop":
-    rounds = loop
+if side in ("loop", "floor"):
+    rounds = {"loop": loop, "floor": floor}[side]
 else:
     rounds = lambda: epoch
 def batches():
@@ -145,9 +182,10 @@ os._exit(0)  # workers that are in the middle of an epoch end with it
 
 ROWS = (
     *((images, side) for images in ("MNIST", "CIFAR") for side in ("Loader", "DataLoader")),
-    *((images, side) for images in ("MNIST", "CIFAR") for side in ("torch", "loop")),
-    *(("file", side) for side in ("packed", "npy", "h5", "zarr")),
-    *(("file", side) for side in ("torch", "h5py", "zarr-python")),
+    *((images, side) for images in ("MNIST", "CIFAR") for side in ("torch", "loop", "floor")),
+    *((("CIFAR", "ffcv"),) if FFCV.exists() else ()),
+    *(("file", side) for side in ("packed", "npy", "pt", "h5", "zarr", "encoded")),
+    *(("file", side) for side in ("torch", "h5py", "zarr-python", "encoded, h5py")),
 )
 # What is divided by what, and what the ratio is to be at least.
 TARGETS = (
@@ -155,19 +193,28 @@ TARGETS = (
     (("CIFAR", "DataLoader"), ("CIFAR", "torch"), 20.0),
     (("MNIST", "Loader"), ("MNIST", "loop"), 1.5),
     (("CIFAR", "Loader"), ("CIFAR", "loop"), 2.5),
+    (("MNIST", "Loader"), ("MNIST", "floor"), 0.0),
+    (("CIFAR", "Loader"), ("CIFAR", "floor"), 0.0),
+    *(((("CIFAR", "Loader"), ("CIFAR", "ffcv"), 1.0),) if FFCV.exists() else ()),
     (("file", "npy"), ("file", "packed"), 0.9),
+    (("file", "pt"), ("file", "packed"), 0.9),
     (("file", "h5"), ("file", "packed"), 0.9),
     (("file", "npy"), ("file", "torch"), 1.0),
     (("file", "h5"), ("file", "h5py"), 1.0),
     (("file", "zarr"), ("file", "zarr-python"), 1.0),
+    (("file", "encoded"), ("file", "encoded, h5py"), 1.0),
 )
 
 
 def prepare(folder: Path, count: int = 1500) -> None:
-    """An array of images in files, and the same packed raw."""
+    """An array of images in files, the same packed raw, and as encoded images."""
+    import io
+
     import h5py
     import numpy as np
+    import torch
     import zarr
+    from PIL import Image
 
     import headrace as hr
 
@@ -183,6 +230,12 @@ def prepare(folder: Path, count: int = 1500) -> None:
         file["images"] = images
     form = {"shape": images.shape, "dtype": "uint8", "chunks": (1, 224, 224, 3)}
     zarr.create_array(folder / "images.zarr", **form)[:] = images
+    torch.save({"images": torch.from_numpy(images)}, folder / "images.pt")
+    with h5py.File(folder / "encoded.h5", "w") as file:
+        encoded = file.create_dataset("images", count, h5py.vlen_dtype(np.uint8))
+        for number, pixels in enumerate(images):
+            Image.fromarray(pixels).save(png := io.BytesIO(), "PNG")
+            encoded[number] = np.frombuffer(png.getvalue(), np.uint8)
     hr.pack(path, folder / "packed")
 
 
@@ -196,10 +249,13 @@ def measure(rounds: int, scratch: Path, seconds: float = 3.0) -> dict[str, Any]:
     for _ in range(rounds):
         for images, side in ROWS:
             command = [sys.executable, "-c", _SIDE, side, images, str(folder), str(seconds)]
+            if side == "ffcv":
+                script = str(ROOT / "bench" / "cifar.py")
+                command = [str(FFCV), script, str(folder / "cifar.beton"), str(seconds)]
             answer = subprocess.run(
                 command, capture_output=True, text=True, check=True, timeout=600
             )
-            rate, each = map(float, answer.stdout.split())
+            rate, each = map(float, answer.stdout.split()[-2:])
             rates[f"{images}, {side}"].append(rate)
             of_cpu[f"{images}, {side}"].append(each)
         loads.append(os.getloadavg()[0])
