@@ -116,7 +116,7 @@ KINDS = ("bit", "byte", "extreme", "cut", "delete", "repeat", "copy", "marker", 
 PART_KINDS = ("drop part", "double part", "swap parts")
 
 
-def _damage(chance: random.Random, data: bytes, parts: list[tuple[int, int]]) -> bytes:
+def damage_once(chance: random.Random, data: bytes, parts: list[tuple[int, int]]) -> bytes:
     kind = chance.choice(KINDS + PART_KINDS)
     # Headers are short and decide most.
     at = chance.randrange(min(len(data), 700) if chance.random() < 0.5 else len(data))
@@ -168,7 +168,7 @@ def damaged(kind: str, seed: int) -> Iterator[bytes]:
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
             parts = {"jpeg": segments, "png": chunks}.get(kind, lambda _: [])(data)
             if len(data) > 8:
-                data = _damage(chance, data, parts)
+                data = damage_once(chance, data, parts)
         if kind == "png" and chance.random() < 0.6:
             data = _mended(data)
         yield data

@@ -2,10 +2,12 @@
  * sampling, arithmetic coding, restart intervals, YCCK and RGB as stored colour spaces.
  *
  * usage: encode_jpeg WIDTH HEIGHT COLOUR QUALITY SAMPLING RESTART [progressive] [arithmetic]
- * [dense] COLOUR    grey | ycc | rgb | cmyk | ycck  (as stored; the input is grey, RGB or CMYK)
+ * [dense] [lossless PREDICTOR [scans]]
+ *   COLOUR      grey | ycc | rgb | cmyk | ycck  (as stored; the input is grey, RGB or CMYK)
  *   SAMPLING  factors of each component, e.g. 2x1,1x1,1x1
  *   RESTART   MCUs between restart markers, 0 for none
- *   dense     reads nothing: every coefficient is as large as may be */
+ *   dense     reads nothing: every coefficient is as large as may be
+ *   lossless  by predictor 1 to 7, which wants libjpeg-turbo 3; scans: one for each component */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,16 @@ static void write_dense(struct jpeg_compress_struct *c) {
   }
 }
 
+static int make_lossless(struct jpeg_compress_struct *c, int predictor) {
+#if LIBJPEG_TURBO_VERSION_NUMBER >= 3000000
+  jpeg_enable_lossless(c, predictor, 0);
+  return 1;
+#else
+  (void)c, (void)predictor;
+  return 0;
+#endif
+}
+
 int main(int argc, char **argv) {
   if (argc < 7) return fail("six arguments are needed");
   struct jpeg_compress_struct c;
@@ -75,12 +87,21 @@ int main(int argc, char **argv) {
     factors += used + (factors[used] == ',');
   }
   c.restart_interval = (unsigned)atoi(argv[6]);
-  int dense = 0;
+  int dense = 0, predictor = 0, apart = 0;
   for (int i = 7; i < argc; i++) {
     if (!strcmp(argv[i], "dense")) dense = 1;
     if (!strcmp(argv[i], "progressive")) jpeg_simple_progression(&c);
     if (!strcmp(argv[i], "arithmetic")) c.arith_code = TRUE;
+    if (!strcmp(argv[i], "lossless") && i + 1 < argc) predictor = atoi(argv[++i]);
+    if (!strcmp(argv[i], "scans")) apart = 1;
   }
+  jpeg_scan_info scans[4];
+  for (int i = 0; apart && i < c.num_components; i++) {
+    scans[i] = (jpeg_scan_info){1, {i}, predictor, 0, 0, 0};
+    c.scan_info = scans;
+    c.num_scans = c.num_components;
+  }
+  if (predictor > 0 && !make_lossless(&c, predictor)) return fail("this libjpeg writes none");
 
   if (dense) {
     write_dense(&c);

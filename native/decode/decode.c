@@ -92,8 +92,10 @@ bool hrn_learned(hrn_context *context, const uint8_t **seek, size_t *length, uin
 
 int32_t hrn_decode_fast(hrn_context *context, int32_t denominator) {
   context->record->fast = true;
-  /* A reduced inverse DCT is libjpeg's; other formats have nothing to leave out. */
-  context->jpeg->denominator = context->record->codec == HRN_CODEC_JPEG ? (uint32_t)denominator : 1;
+  /* A reduced inverse DCT is libjpeg's; other formats and lossless JPEGs have nothing to leave out.
+   */
+  const bool reduces = context->record->codec == HRN_CODEC_JPEG && !context->jpeg->lossless;
+  context->jpeg->denominator = reduces ? (uint32_t)denominator : 1;
   return (int32_t)context->jpeg->denominator;
 }
 
@@ -135,6 +137,7 @@ double hrn_decode_cost(const hrn_context *context, const hrn_box *box, int32_t d
   double read = context->record->width * scale * ((double)box->top + box->height);
   if (context->record->codec != HRN_CODEC_JPEG) return COST_CALL + COST_INFLATE * read;
   const struct jpeg_decompress_struct *info = &context->jpeg->info;
+  if (context->jpeg->lossless) return COST_CALL + COST_SCANS * read;
   if (info->progressive_mode) return COST_CALL + COST_SCANS * whole + COST_PIXELS * area;
   if (context->jpeg->seek != NULL) read = area * scale * scale;
   return COST_CALL + COST_ENTROPY * read + COST_PIXELS * area;

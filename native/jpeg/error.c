@@ -83,6 +83,10 @@ static int name_kind(const hrn_jpeg *jpeg, int code, int parameter, char *text, 
       else
         snprintf(text, size, "hierarchical JPEG (SOF%d)", parameter & 15);
       break;
+    case JERR_BAD_VIRTUAL_ACCESS: /* to the rows of a component that no scan has */
+      if (!jpeg->lossless) break;
+      snprintf(text, size, "the scans have not all components of the image");
+      return jpeg->ran_dry ? HRN_TRUNCATED : HRN_BAD;
     case JERR_BAD_PRECISION: /* the parameter is the bits of a sample */
       if (parameter != 12 && parameter != 16) break;
       snprintf(text, size, "%d-bit JPEG", parameter);

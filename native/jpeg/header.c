@@ -55,6 +55,7 @@ void hrn_jpeg_open(hrn_context *context) {
   hrn_jpeg_limits_init(context);
   jpeg->hook = NULL;
   jpeg->own_pixels = false;
+  jpeg->lossless = false;
 }
 
 /* libjpeg enlarges a component by whole factors only. It says so when a decode begins, which no
@@ -73,10 +74,33 @@ static int check_sampling(const hrn_jpeg *jpeg) {
   return HRN_OK;
 }
 
+/* Samples come as they are stored: the library converts no colours of a lossless file. Grey rows
+ * are spread by window.c. */
+static int choose_lossless(hrn_jpeg *jpeg) {
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  if (info->arith_code) {
+    return hrn_fail(jpeg->status, HRN_UNSUPPORTED, -1, "lossless JPEG, arithmetic-coded");
+  }
+  switch (info->jpeg_color_space) {
+    case JCS_GRAYSCALE:
+    case JCS_CMYK:
+      info->out_color_space = info->jpeg_color_space;
+      break;
+    case JCS_RGB:
+      info->out_color_space = JCS_EXT_RGBX;
+      break;
+    default:
+      return hrn_fail(jpeg->status, HRN_UNSUPPORTED, -1,
+                      "lossless JPEG whose colours are not grey, RGB or CMYK");
+  }
+  return check_sampling(jpeg);
+}
+
 /* Pillow's pixels: the slow and exact inverse DCT, fancy upsampling, and libjpeg's own guess at the
  * colour space. */
 static int choose_output(hrn_jpeg *jpeg) {
   struct jpeg_decompress_struct *info = &jpeg->info;
+  if (jpeg->lossless) return choose_lossless(jpeg);
   switch (info->jpeg_color_space) {
     case JCS_GRAYSCALE:
     case JCS_RGB:
@@ -107,28 +131,24 @@ int hrn_jpeg_draft(hrn_context *context, uint32_t denominator, bool grey, hrn_st
   if (grey && jpeg->info.out_color_space != JCS_EXT_RGBX) {
     return hrn_fail(status, HRN_UNSUPPORTED, -1, "a grey draft of a CMYK JPEG");
   }
+  if (jpeg->lossless) {
+    return hrn_fail(status, HRN_UNSUPPORTED, -1, "a draft of a lossless JPEG");
+  }
   jpeg->denominator = denominator;
   jpeg->drafts = true;
   jpeg->grey = grey;
   return HRN_OK;
 }
 
-/* libjpeg-turbo 2 itself refuses lossless files and samples of 12 bits; version 3 decodes them, and
- * what a file is worth must not depend on the library's version. */
-static int refuse_what_is_new(hrn_context *context) {
+/* libjpeg-turbo 2 itself refuses samples of other than 8 bits, and lossless files; version 3
+ * decodes both. A sample of a lossless file is a data unit of its own, which is how the library
+ * tells. */
+static int check_precision(hrn_jpeg *jpeg) {
 #if LIBJPEG_TURBO_VERSION_NUMBER >= 3000000
-  hrn_facts facts = {0};
-  hrn_jpeg_markers(context->bytes, context->length, &facts);
-  const bool lossless = facts.process == HRN_PROCESS_LOSSLESS;
-  const int bits = context->jpeg->info.data_precision;
-  if (lossless || bits != 8) {
-    hrn_status *status = context->jpeg->status;
-    hrn_jpeg_close(context);
-    if (lossless) return hrn_fail(status, HRN_UNSUPPORTED, -1, "lossless JPEG");
-    return hrn_fail(status, HRN_UNSUPPORTED, -1, "%d-bit JPEG", bits);
-  }
+  const int bits = jpeg->info.data_precision;
+  jpeg->lossless = jpeg->info.min_DCT_scaled_size == 1;
+  if (bits != 8) return hrn_fail(jpeg->status, HRN_UNSUPPORTED, -1, "%d-bit JPEG", bits);
 #endif
-  (void)context;
   return HRN_OK;
 }
 
@@ -141,10 +161,9 @@ int hrn_jpeg_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn
   }
   hrn_jpeg_open(context);
   jpeg_read_header(&jpeg->info, TRUE);
-  if (refuse_what_is_new(context) != HRN_OK) return status->code;
   *width = jpeg->info.image_width;
   *height = jpeg->info.image_height;
-  if (choose_output(jpeg) != HRN_OK ||
+  if (check_precision(jpeg) != HRN_OK || choose_output(jpeg) != HRN_OK ||
       hrn_check_pixels(context, *width, *height, status) != HRN_OK) {
     hrn_jpeg_close(context);
     return status->code;
@@ -175,8 +194,10 @@ int hrn_jpeg_verdict(hrn_jpeg *jpeg, hrn_status *status) {
   if (jpeg->ran_dry && info->arith_code && jpeg->dry_row < info->total_iMCU_rows) {
     return hrn_jpeg_truncated(jpeg, status);
   }
-  /* A file cut between two scans. With an EOI of its own it would be whole, if unusual. */
-  if (jpeg->ran_dry && jpeg_has_multiple_scans(info) && hrn_jpeg_incomplete(info)) {
+  /* A file cut between two scans. With an EOI of its own it would be whole, if unusual. Of a
+   * lossless one nothing tells which components came, so it needs its EOI. */
+  if (jpeg->ran_dry && jpeg_has_multiple_scans(info) &&
+      (jpeg->lossless || hrn_jpeg_incomplete(info))) {
     return hrn_jpeg_truncated(jpeg, status);
   }
   return HRN_OK;

@@ -52,13 +52,23 @@ static void read_facts(const hrn_jpeg *jpeg, hrn_facts *facts) {
   facts->process = HRN_PROCESS_BASELINE;
   if (info->progressive_mode) facts->process = HRN_PROCESS_PROGRESSIVE;
   if (info->arith_code) facts->process = HRN_PROCESS_ARITHMETIC;
+  if (jpeg->lossless) facts->process = HRN_PROCESS_LOSSLESS;
   facts->restart_interval = info->restart_interval;
   facts->scan_offset = (uint32_t)hrn_jpeg_offset(jpeg);
 }
 
-/* Reads everything with libjpeg. Files of several scans are read whole by jpeg_start_decompress;
- * for one scan, skipped rows are decoded as to their codes only, and the last row has to be read,
- * for a skip to the very end would decode nothing. */
+/* The rows up to the last, which has to be read, for a skip to the very end would decode nothing.
+ * Skipped rows are decoded as to their codes only; the library skips none of a lossless file. */
+static void pass_rows(hrn_jpeg *jpeg, JSAMPROW row) {
+  struct jpeg_decompress_struct *info = &jpeg->info;
+  if (jpeg->lossless) {
+    while (info->output_scanline + 1 < info->output_height) jpeg_read_scanlines(info, &row, 1);
+  } else if (info->output_height > 1) {
+    jpeg_skip_scanlines(info, info->output_height - 1);
+  }
+}
+
+/* Reads everything with libjpeg. Files of several scans are read whole by jpeg_start_decompress. */
 static int read_all(hrn_context *context, hrn_status *status) {
   hrn_jpeg *jpeg = context->jpeg;
   struct jpeg_decompress_struct *info = &jpeg->info;
@@ -67,15 +77,17 @@ static int read_all(hrn_context *context, hrn_status *status) {
     return status->code;
   }
   hrn_jpeg_start(context);
-  if (!jpeg_has_multiple_scans(info)) {
+  const bool alone = !jpeg_has_multiple_scans(info);
+  /* That a lossless file has scans of all components turns out with its first row. */
+  if (alone || jpeg->lossless) {
     JSAMPROW row = hrn_scratch(context, HRN_SCRATCH_DECODE, (size_t)info->output_width * 4, status);
     if (row == NULL) return status->code;
-    if (info->output_height > 1) jpeg_skip_scanlines(info, info->output_height - 1);
+    if (alone) pass_rows(jpeg, row);
     jpeg_read_scanlines(info, &row, 1);
-    /* What is left of the file up to EOI; with several scans that is done. Not
-     * jpeg_finish_decompress, which would free what the verdict looks at. */
-    while (jpeg_consume_input(info) != JPEG_REACHED_EOI) continue;
   }
+  /* What is left of the file up to EOI; with several scans that is done. Not
+   * jpeg_finish_decompress, which would free what the verdict looks at. */
+  while (alone && jpeg_consume_input(info) != JPEG_REACHED_EOI) continue;
   return hrn_jpeg_verdict(jpeg, status);
 }
 
@@ -135,7 +147,7 @@ int hrn_jpeg_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_stat
     } else {
       hrn_recorder room, *recorder = begin_recording(context, &room);
       const hrn_seek_point *points = recorder != NULL ? recorder->points : NULL;
-      if (jpeg->warnings != 0 ||
+      if (jpeg->warnings != 0 || jpeg->lossless ||
           !hrn_entropy_clean(context->jpeg->entropy, &jpeg->info, jpeg->source.next_input_byte,
                              left, work, recorder)) {
         read_all(context, status);

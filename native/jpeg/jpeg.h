@@ -37,6 +37,7 @@ typedef struct hrn_jpeg {
   bool ran_dry;          /* libjpeg asked for bytes after the last one */
   bool truncated;        /* ... and the entropy decoder was not done */
   bool created;          /* info holds memory */
+  bool lossless;         /* the file has samples and no coefficients (T.81, annex H) */
   /* Of the record in progress. */
   uint32_t denominator; /* of the windows' scale; 1 unless the plan is a fast one or drafts */
   bool drafts;          /* at that scale every pixel is Pillow's, */

@@ -22,7 +22,7 @@ static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 /* Of a Huffman-coded scan its blocks: those without codes of their own cost a look at most at each
  * coefficient, and codes take bytes of the file. Of an arithmetic-coded one its coefficients, for
  * every decision of that decoder costs as much as such a block, and can do without a byte. */
-static uint64_t work_of_scan(const struct jpeg_decompress_struct *info) {
+static uint64_t work_of_blocks(const struct jpeg_decompress_struct *info) {
   uint64_t blocks = 0;
   if (info->comps_in_scan == 1) {
     const jpeg_component_info *c = info->cur_comp_info[0];
@@ -39,6 +39,15 @@ static uint64_t work_of_scan(const struct jpeg_decompress_struct *info) {
   return info->arith_code ? blocks * coefficients_of_block(info) : blocks;
 }
 
+/* A lossless scan has samples, each of them predicted, in the place of blocks: eight cost about
+ * what a look at a block does. Sampling factors make none of them more. */
+static uint64_t work_of_scan(const hrn_jpeg *jpeg) {
+  const struct jpeg_decompress_struct *info = &jpeg->info;
+  if (!jpeg->lossless) return work_of_blocks(info);
+  return divide_up((uint64_t)info->image_width * info->image_height * (uint64_t)info->comps_in_scan,
+                   DCTSIZE);
+}
+
 /* Refuses the scan whose header was read last; jumps. Each is counted once. */
 static void count_scan(hrn_jpeg *jpeg) {
   const struct jpeg_decompress_struct *info = &jpeg->info;
@@ -50,7 +59,7 @@ static void count_scan(hrn_jpeg *jpeg) {
              "the file has more than %u scans (max_scans)", jpeg->max_scans);
     longjmp(jpeg->escape, 1);
   }
-  const uint64_t work = work_of_scan(info);
+  const uint64_t work = work_of_scan(jpeg);
   if (work > jpeg->max_scan_blocks - jpeg->scan_blocks) {
     hrn_fail(jpeg->status, HRN_LIMIT, hrn_jpeg_offset(jpeg),
              "with scan %u there are %llu %s to decode, max_scan_blocks is %llu", scan,
@@ -77,8 +86,10 @@ void hrn_jpeg_limits_init(hrn_context *context) {
   jpeg->scan_blocks = 0;
 }
 
-/* 2 bytes each, of whole MCUs. Everything else that the library allocates is a few rows. */
-static uint64_t coefficient_bytes(const struct jpeg_decompress_struct *info) {
+/* 2 bytes each, of whole MCUs; of a lossless file a byte for each sample. Everything else that the
+ * library allocates is a few rows. */
+static uint64_t coefficient_bytes(const hrn_jpeg *jpeg) {
+  const struct jpeg_decompress_struct *info = &jpeg->info;
   uint64_t blocks = 0;
   for (int i = 0; i < info->num_components; i++) {
     const jpeg_component_info *c = &info->comp_info[i];
@@ -86,7 +97,7 @@ static uint64_t coefficient_bytes(const struct jpeg_decompress_struct *info) {
     blocks += ((uint64_t)c->width_in_blocks + (uint64_t)c->h_samp_factor - 1) *
               ((uint64_t)c->height_in_blocks + (uint64_t)c->v_samp_factor - 1);
   }
-  return blocks * sizeof(JBLOCK);
+  return blocks * (jpeg->lossless ? sizeof(JSAMPLE) : sizeof(JBLOCK));
 }
 
 /* Holds the library to the memory that the limit leaves. */
@@ -106,9 +117,9 @@ static void limit_memory(hrn_context *context, uint64_t coefficients) {
 }
 
 void hrn_jpeg_admit(hrn_context *context) {
-  struct jpeg_decompress_struct *info = &context->jpeg->info;
-  count_scan(context->jpeg);
-  limit_memory(context, jpeg_has_multiple_scans(info) ? coefficient_bytes(info) : 0);
+  hrn_jpeg *jpeg = context->jpeg;
+  count_scan(jpeg);
+  limit_memory(context, jpeg_has_multiple_scans(&jpeg->info) ? coefficient_bytes(jpeg) : 0);
 }
 
 void hrn_jpeg_start(hrn_context *context) {
@@ -119,6 +130,6 @@ void hrn_jpeg_start(hrn_context *context) {
 /* All of them, of whatever coding, kept by the library until the struct is closed. */
 jvirt_barray_ptr *hrn_jpeg_coefficients(hrn_context *context) {
   count_scan(context->jpeg);
-  limit_memory(context, coefficient_bytes(&context->jpeg->info));
+  limit_memory(context, coefficient_bytes(context->jpeg));
   return jpeg_read_coefficients(&context->jpeg->info);
 }

@@ -71,7 +71,7 @@ static int reserve_rows(hrn_context *context, const hrn_box *box, int32_t at_onc
   if (!jpeg_has_multiple_scans(info)) return HRN_OK;
   uint64_t columns =
       (uint64_t)box->width + 2 * column_padding(info) + (uint64_t)info->max_h_samp_factor * DCTSIZE;
-  if (columns > info->image_width) columns = info->image_width;
+  if (columns > info->image_width || context->jpeg->lossless) columns = info->image_width;
   const size_t bytes = (size_t)columns * 4 * (size_t)at_once;
   return hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status) != NULL ? HRN_OK : status->code;
 }
@@ -103,7 +103,7 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   }
   hrn_jpeg_start(context);
   /* A value of after setjmp, which a jump cannot leave undefined. */
-  bool ours = hooked && hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
+  bool ours = hooked && !jpeg->lossless && hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
   if (ours && !hrn_planes_refused() && hrn_planes_accept(context)) {
     const size_t stride = (size_t)box->width * 4;
     uint8_t *pixels = NULL;
@@ -127,8 +127,10 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   uint32_t top = (uint32_t)box->top;
   /* The library smooths over coefficients that were never sent. It looks at neighbouring blocks for
    * that, and only a decode without skipping or cropping is Pillow's. So it is of drafts, whose
-   * upsampling looks beside a window by the full scale's measure. */
-  bool whole = jpeg->drafts || (info->progressive_mode && hrn_jpeg_incomplete(info));
+   * upsampling looks beside a window by the full scale's measure, and of lossless files, each of
+   * whose samples is told by those above and beside it. */
+  bool whole =
+      jpeg->drafts || jpeg->lossless || (info->progressive_mode && hrn_jpeg_incomplete(info));
   if (!whole) {
     uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
     const uint32_t padding = column_padding(info);

@@ -29,13 +29,6 @@ def test_damaged_files_have_pillows_verdict_and_pixels_but_for_known_reasons(kin
     assert sum(why != "" for why in found) < 15
 
 
-def lossless_jpeg() -> bytes:
-    """16 x 16 grey pixels by predictor 1 (T.81, annex H), all differences 0."""
-    frame = struct.pack(">BHHB", 8, 16, 16, 1) + bytes([1, 0x11, 0])
-    made = b"\xff\xd8" + slow_images.segment(0xC3, frame) + slow_images.tables({1: [0]}, {})
-    return made + slow_images.scan_header([1], (1, 0), 0, 0) + b"\0" * 32 + b"\xff\xd9"
-
-
 def with_chunk(kind: bytes, body: bytes) -> bytes:
     """A PNG with this chunk behind its header."""
     png = images.png(20, 10, 2)
@@ -61,7 +54,6 @@ ONLY_PILLOW: dict[str, tuple[Callable[[], bytes], type[Exception]]] = {
         lambda: slow_images.png(1, 1, data=stored_blocks(300_000)),
         errors.LimitError,
     ),
-    "lossless JPEG": (lossless_jpeg, errors.UnsupportedError),
     "another largest value": (lambda: b"P5 2 1 254 ab", errors.UnsupportedError),
     "another kind of Netpbm": (lambda: b"P3 1 1 255 1 2 3 ", errors.UnsupportedError),
     "a number with a sign": (lambda: b"P5 +2 1 255 ab", errors.BadImageError),
