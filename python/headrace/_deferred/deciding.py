@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch.utils.data
 
 from headrace._engine import _lib
+from headrace._torch.notices import is_a_pipe
 
 if TYPE_CHECKING:
     from headrace._deferred.iteration import Deferring
@@ -63,7 +64,7 @@ def obstacle(dataset: Any) -> Obstacle | None:
     if not hasattr(torch._C, "_swap_tensor_impl"):
         why = "no tensor of this torch can take another's values"
         return Obstacle(why, "install torch 2.3 or later")
-    if isinstance(dataset, torch.utils.data.IterDataPipe | torch.utils.data.MapDataPipe):
+    if is_a_pipe(dataset):
         why = "torch's loader changes data pipes itself"
         return Obstacle(why, "make a Dataset of its own of them")
     if _lib.came_by_fork():

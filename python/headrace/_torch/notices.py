@@ -97,16 +97,16 @@ def _parts(dataset: Any, depth: int) -> Iterator[Any]:
             if isinstance(inner, list | tuple):
                 held = [*inner]
             break
-    pipe = _is_a_pipe(dataset)
-    if pipe:  # reads from another; and torch's loader has put one around it
-        held = [value for value in _attributes(dataset) if _is_a_pipe(value)]
-    if pipe or not held or depth > 8:
+    if is_a_pipe(dataset):  # reads from another; and torch's loader has put one around it
+        held = [value for value in _attributes(dataset) if is_a_pipe(value)]
+        yield dataset
+    elif not held or depth > 8:
         yield dataset
     for part in held if depth <= 8 else ():
         yield from _parts(part, depth + 1)
 
 
-def _is_a_pipe(value: Any) -> bool:
+def is_a_pipe(value: Any) -> bool:
     """Whether it is one of torch's data pipes."""
     torchs = sys.modules.get("torch.utils.data")
     kinds = [getattr(torchs, name, None) for name in ("IterDataPipe", "MapDataPipe")]
