@@ -19,6 +19,7 @@ import "C"
 
 import (
 	"runtime"
+	"slices"
 	"unsafe"
 )
 
@@ -134,11 +135,7 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		return nil, failure(&status)
 	}
 	p := &Plan{c: plan, output: output}
-	for _, op := range ops {
-		if _, ok := op.(IoUCrop); ok {
-			p.boxes = true
-		}
-	}
+	p.boxes = slices.ContainsFunc(ops, func(op Op) bool { _, ok := op.(IoUCrop); return ok })
 	if size, err := p.Size(1, 1); err == nil && size.Fixed {
 		p.size = size
 	}

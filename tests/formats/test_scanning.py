@@ -93,10 +93,9 @@ def test_info_shows_how_far_scanning_is(shards: list[Path]) -> None:
 def test_indexing_shows_how_far_scanning_is(shards: list[Path], tmp_path: Path) -> None:
     # The bar asks as often as the job is waited for.
     soon = "from headrace._engine import _lib; _lib.SLICE_MS = 10; "
-    ends = "from headrace._making import jobs; jobs._lib.SLICE_MS = 10; "
     code = "from headrace._command.cli import app; app()"
     out = str(tmp_path / "index.hr")
-    seen = on_a_terminal(soon + ends + code, "index", *map(str, shards), "--out", out)
+    seen = on_a_terminal(soon + code, "index", *map(str, shards), "--out", out)
     assert LINE.search(seen), seen[:2000]
 
 

@@ -55,6 +55,7 @@ class Record:
         Args:
             pending: the engine makes images of it.
             why: others were made in Python, for this; "" where there were none.
+            cure: what would make those native.
         """
         self._used, self._native = True, self._native or pending
         if why and not self.why:
