@@ -149,6 +149,7 @@ static int check_precision(hrn_jpeg *jpeg) {
   jpeg->lossless = jpeg->info.min_DCT_scaled_size == 1;
   if (bits != 8) return hrn_fail(jpeg->status, HRN_UNSUPPORTED, -1, "%d-bit JPEG", bits);
 #endif
+  (void)jpeg;
   return HRN_OK;
 }
 
