@@ -93,6 +93,39 @@ def test_a_program_gets_headraces_loaders_and_a_table_of_them_at_its_end(
     assert "a transform that headrace.from_torchvision translates" in cure[0]
 
 
+ARRAYS = """
+import sys
+import numpy as np, torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from pathlib import Path
+
+class Arrays(Dataset):
+    def __init__(self):
+        self.paths = sorted(Path(sys.argv[1]).glob("*/*.jpg"))
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, index):
+        return torch.from_numpy(np.asarray(Image.open(self.paths[index]).resize((8, 8))).copy())
+
+if __name__ == "__main__":
+    for workers in (0, 1):
+        list(DataLoader(Arrays(), 4, num_workers=workers))
+"""
+
+
+def test_a_loader_whose_images_the_engine_makes_for_numpy_is_partly_native(
+    root: Path, tmp_path: Path
+) -> None:
+    """In this process; in a worker, where Pillow makes them, it is torch's."""
+    (tmp_path / "arrays.py").write_text(ARRAYS)
+    found = run("arrays.py", root, cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    told = [row.split()[1:] for row in found.stderr.splitlines() if row.startswith("  arrays.py")]
+    needs = ["__main__.Arrays.__getitem__", "needs", "the", "pixels", "(arrays.py:14)"]
+    assert told == [["Arrays", "partly", *needs], ["Arrays", "torch's", *needs]], found.stderr
+
+
 TELLS = """
 import sys, os
 print(sys.argv, sys.path, sys.flags.dev_mode, sys.warnoptions)

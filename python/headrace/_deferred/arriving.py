@@ -35,7 +35,10 @@ class Recorded:
         asked: what the dataset was asked for, to ask it again; None of a stream.
         limits: the engine's, for what it opened.
         collated: ``data`` is a batch; else the samples, for the collate function needs values.
+        engine_made: the engine made images at once, too, which no worker process has it do.
     """
+
+    engine_made = False
 
     def __init__(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 IN_PYTHON = (
-    "What comes before that in the same code runs natively. To have all of it so: do it with a "
-    "transform that headrace.from_torchvision translates, or behind the loader on whole batches."
+    "What comes before that in the same code the engine does, in a worker process Pillow. To have "
+    "all of it native: do it with a transform that headrace.from_torchvision translates, or behind "
+    "the loader on whole batches."
 )
 ARRAY = (
     "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("

@@ -215,6 +215,7 @@ class Collating:
         made = Recorded(
             data, found.pending, reasons, found.opened, found.asked, found.limits, collated
         )
+        made.engine_made = found.engine_made
         if not found.travels:
             return made
         try:

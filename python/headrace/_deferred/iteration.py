@@ -192,6 +192,7 @@ class Deferring:
         Raises:
             UnsupportedError: the loader is strict.
         """
+        native = bool(recorded.pending) or recorded.engine_made
         if recorded.reasons:
             first, *others = recorded.reasons
             what = f"{first.text} ({first.place})"
@@ -201,9 +202,9 @@ class Deferring:
             what, more = self.unseen(opened=False), ""
             mended = self.cure(what, opened=False)
         else:
-            self._record.recorded(bool(recorded.pending), "")
+            self._record.recorded(native, "")
             return
-        self._record.recorded(bool(recorded.pending), what, mended)
+        self._record.recorded(native, what, mended)
         if self._strict:
             raise UnsupportedError(f"strict=True, and {what}{more}. {mended}")
         self._notices.say(

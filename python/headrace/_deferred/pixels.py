@@ -86,7 +86,10 @@ def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:
     data = source if isinstance(source, bytes) else source.read()
     allowed = limits.now() if found is None else found.limits
     try:
-        return _decoded(data, _config(chain, form, "exact", allowed.text))
+        made = _decoded(data, _config(chain, form, "exact", allowed.text))
+        if found is not None:
+            found.engine_made = True
+        return made
     except HeadraceError as failure:
         if allowed.stand(failure):
             raise joined(failure, OSError()) from None

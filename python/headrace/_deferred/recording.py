@@ -72,6 +72,7 @@ class Recording:
         files: every file that was opened.
         reasons: why pixels were needed in Python, once each.
         engine: whether this process may decode natively.
+        engine_made: it made an image at once, for code that needed its pixels.
         eager_open: opened images are decoded at once, natively where that is allowed.
         travels: the batch, or an error in its place, goes to another process.
         before: the thread's own recording, where a dataset iterates over a loader.
@@ -98,6 +99,7 @@ class Recording:
     ) -> None:
         self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
         self.limits = limits
+        self.engine_made = False
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
         self.files: list[File] = []

@@ -49,15 +49,15 @@ class Record:
         if not self.why:
             self._python, self.why, self.cure = True, why, cure
 
-    def recorded(self, pending: bool, why: str, cure: str = "") -> None:
+    def recorded(self, native: bool, why: str, cure: str = "") -> None:
         """The dataset's own code made a batch.
 
         Args:
-            pending: the engine makes images of it.
+            native: the engine makes images of it, or made some at once.
             why: others were made in Python, for this; "" where there were none.
             cure: what would make those native.
         """
-        self._used, self._native = True, self._native or pending
+        self._used, self._native = True, self._native or native
         if why and not self.why:
             self._python, self.why, self.cure = True, why, cure
 
