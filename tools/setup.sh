@@ -22,8 +22,9 @@ compiles() { # header archive: does a program with that header link with that st
 missing=()
 compiles stdlib.h "" || missing+=(gcc libc6-dev)
 compiles zlib.h libz.a || missing+=(zlib1g-dev)
-# Codecs are built from their sources where cargo can fetch these, else they are the system's.
-builds_codecs() { command -v cargo >/dev/null && [ "${HEADRACE_CODECS:-}" != system ]; }
+# Codecs are built from their sources where cargo can fetch these, else they are the system's. A rustup
+# without a toolchain has a cargo that runs nothing.
+builds_codecs() { cargo --version >/dev/null 2>&1 && [ "${HEADRACE_CODECS:-}" != system ]; }
 if builds_codecs; then
   command -v cmake >/dev/null || missing+=(cmake)
   command -v nasm >/dev/null || missing+=(nasm)

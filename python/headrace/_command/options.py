@@ -101,7 +101,7 @@ Label = Annotated[str | None, typer.Option(help="The column of the labels in con
 Fields = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="A column to keep beside them; may be given again. All else."
+        metavar="NAME", help="A column to keep beside them; may be given again (default: all)."
     ),
 ]
 Classes = Annotated[
