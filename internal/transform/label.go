@@ -76,9 +76,10 @@ func labelError(field string, err *Error) error {
 // CheckLabels refuses transforms with which torchvision moves no labels: policies, which would have
 // to know them, crops into several images, what mixes images; a RandomIoUCrop without boxes; for
 // places paddings that show the image again; for masks that are filled as images are, a fill for each
-// channel; and for images of another scale what has no counterpart in whole pixels of both.
+// channel; and for images of another scale what has no counterpart in whole pixels of both. The list
+// was parsed: its schedules are sound.
 func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
-	for i, raw := range list {
+	for i, raw := range sizesAt(list, 0) {
 		if err := checkIoUCrops(i, raw, rules); err != nil {
 			return err
 		}

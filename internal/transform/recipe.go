@@ -186,7 +186,8 @@ func checkMixed(views []*native.Plan) error {
 	return nil
 }
 
-func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {
+// sizesAt is the list with a size in the place of each schedule.
+func sizesAt(list []json.RawMessage, from int64) []json.RawMessage {
 	resolved := make([]json.RawMessage, len(list))
 	for i, raw := range list {
 		// Whatever is no transform is left to Parse, which says so.
@@ -197,6 +198,11 @@ func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error
 			return size, nil
 		})
 	}
+	return resolved
+}
+
+func (c *compiler) plan(list []json.RawMessage, from int64) (*native.Plan, error) {
+	resolved := sizesAt(list, from)
 	if c.resolution == nil {
 		return Parse(resolved, c.options)
 	}
