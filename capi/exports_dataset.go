@@ -30,6 +30,9 @@ func goDatasetOpen(config *C.char, length C.size_t, into *C.hr_handle, out *C.hr
 //export goDatasetInfo
 func goDatasetInfo(handle C.hr_handle, index C.int64_t, buffer *C.char, capacity C.size_t, need *C.size_t, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
+		if handle == 0 && index < 0 {
+			return textAnswer(scan.Current(), buffer, capacity, need)
+		}
 		d, err := useDataset(int64(handle))
 		if err != nil {
 			return err
@@ -57,14 +60,5 @@ func goDatasetRead(handle C.hr_handle, index C.int64_t, buffer *C.uint8_t, capac
 		return d.read(int64(index), func(data []byte) error {
 			return bytesAnswer(data, unsafe.Pointer(buffer), capacity, need)
 		})
-	})
-}
-
-//export goScanning
-func goScanning(into *C.hr_scan, out *C.hr_error) C.int32_t {
-	return answer(out, func() error {
-		p := scan.Current()
-		into.containers, into.of, into.samples = C.int64_t(p.Containers), C.int64_t(p.Of), C.int64_t(p.Samples)
-		return nil
 	})
 }

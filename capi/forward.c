@@ -231,12 +231,6 @@ int32_t hr_span(hr_handle loader, int32_t kind, int64_t epoch, int64_t step, int
   return goSpan(loader, kind, epoch, step, begin_ns, end_ns, error);
 }
 
-int32_t hr_scanning(hr_scan *scan, hr_error *error) {
-  ENTER(error);
-  REFUSE_MISSING(scan, sizeof *scan, error);
-  return goScanning(scan, error);
-}
-
 int32_t hr_job_start(const char *config, size_t length, hr_handle *job, hr_error *error) {
   ENTER(error);
   REFUSE_SPENT(error);

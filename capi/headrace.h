@@ -129,16 +129,6 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * say what is in doubt, and "use" of a column that may be either is "image?" or "label?". */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
-/* How far the scans of containers without an index are that calls and jobs of this process are at
- * now, all together: containers read to their end, of how many, and samples found so far. All are 0
- * while there is no such scan. For another thread than the one whose call scans. */
-typedef struct hr_scan {
-  int64_t containers, of;
-  int64_t samples;
-} hr_scan;
-
-int32_t hr_scanning(hr_scan *scan, hr_error *error);
-
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
  * "arrays"|"memory"|"concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards",
  * "bytes", "backend", "parts": [{"rows", "kind", "path"}...] of several, "source": {"format",
@@ -147,7 +137,11 @@ int32_t hr_scanning(hr_scan *scan, hr_error *error);
  * with index >= 0, of that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays
- * as {"dtype","shape","data": base64}. */
+ * as {"dtype","shape","data": base64}.
+ *
+ * With dataset 0 and index < 0, for another thread than one that opens a dataset: how far the scans
+ * of containers without an index are that run in this process, all together: {"containers", "of",
+ * "samples"}, containers read to their end, of how many, and samples found so far; 0 where none. */
 int32_t hr_dataset_info(hr_handle dataset, int64_t index, char *buffer, size_t capacity,
                         size_t *need, hr_error *error);
 

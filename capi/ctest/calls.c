@@ -33,7 +33,6 @@ static struct {
   __typeof__(hr_dataset_open) *dataset_open;
   __typeof__(hr_dataset_info) *dataset_info;
   __typeof__(hr_dataset_read) *dataset_read;
-  __typeof__(hr_scanning) *scanning;
   __typeof__(hr_decode) *decode;
   __typeof__(hr_decoder_open) *decoder_open;
   __typeof__(hr_decoder_submit) *decoder_submit;
@@ -64,13 +63,13 @@ static void load(const char *path) {
     exit(2);
   }
   static const char *const names[] = {
-      "hr_abi_version",    "hr_close",        "hr_dataset_open",   "hr_dataset_info",
-      "hr_dataset_read",   "hr_scanning",     "hr_decode",         "hr_decoder_open",
-      "hr_decoder_submit", "hr_decoder_wait", "hr_decoder_result", "hr_loader_open",
-      "hr_seek",           "hr_submit",       "hr_next",           "hr_release",
-      "hr_lend",           "hr_loader_info",  "hr_loader_event",   "hr_trace",
-      "hr_span",           "hr_job_start",    "hr_job_wait",       "hr_job_result",
-      "hr_writer_open",    "hr_writer_add",   "hr_writer_finish"};
+      "hr_abi_version",  "hr_close",          "hr_dataset_open", "hr_dataset_info",
+      "hr_dataset_read", "hr_decode",         "hr_decoder_open", "hr_decoder_submit",
+      "hr_decoder_wait", "hr_decoder_result", "hr_loader_open",  "hr_seek",
+      "hr_submit",       "hr_next",           "hr_release",      "hr_lend",
+      "hr_loader_info",  "hr_loader_event",   "hr_trace",        "hr_span",
+      "hr_job_start",    "hr_job_wait",       "hr_job_result",   "hr_writer_open",
+      "hr_writer_add",   "hr_writer_finish"};
   _Static_assert(sizeof hr == sizeof names, "one name a function");
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     void *function = dlsym(library, names[i]);
@@ -208,8 +207,6 @@ static void open_dataset(caller *c) {
 
 static void ask_dataset(caller *c) {
   size_t capacity, need = 0;
-  hr_scan scan;
-  CALL(scanning, one_in(c, 4) ? NULL : &scan);
   char *buffer = some_buffer(c, &capacity);
   const int64_t index = one_in(c, 20) ? (int64_t)random_next(&c->r) : (int64_t)below(c, 30) - 1;
   const hr_handle handle = some_handle(c, DATASET);

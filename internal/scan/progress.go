@@ -7,9 +7,9 @@ import (
 
 // Progress is how far the scans of this process are that run now, all together. It is zero while none does.
 type Progress struct {
-	Containers int64 // read to their end
-	Of         int64
-	Samples    int64 // found so far
+	Containers int64 `json:"containers"` // read to their end
+	Of         int64 `json:"of"`
+	Samples    int64 `json:"samples"` // found so far
 }
 
 // walked is the progress of one scan.

@@ -153,7 +153,6 @@ FUNCTIONS = {
     "hr_dataset_open": Function(lambda o: configured(o.source(), o), (0, 2), (), (1,)),
     "hr_dataset_info": Function(lambda o: answer(o.dataset, -1), (2,), (4,), (3,)),
     "hr_dataset_read": Function(lambda o: answer(o.dataset, 3), (2,), (4,), (3,)),
-    "hr_scanning": Function(lambda o: (byref(abi.Scan()),), (0,)),
     "hr_decode": Function(decode_arguments, (0, 2, 4), (6,), (1, 3, 5)),
     "hr_decoder_open": Function(lambda o: configured(b"{}", o), (0, 2), (), (1,)),
     "hr_decoder_submit": Function(

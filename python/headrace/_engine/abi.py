@@ -138,12 +138,6 @@ class Progress(ctypes.Structure):
     )
 
 
-class Scan(ctypes.Structure):
-    """``hr_scan``."""
-
-    _fields_ = (("containers", c_int64), ("of", c_int64), ("samples", c_int64))
-
-
 _HANDLE = c_int64
 _TEXT_OUT = (c_void_p, c_size_t, POINTER(c_size_t))
 _ERROR = POINTER(Error)
@@ -153,7 +147,6 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "hr_dataset_open": (c_char_p, c_size_t, POINTER(_HANDLE), _ERROR),
     "hr_dataset_info": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
     "hr_dataset_read": (_HANDLE, c_int64, *_TEXT_OUT, _ERROR),
-    "hr_scanning": (POINTER(Scan), _ERROR),
     "hr_decode": (
         *(c_void_p, c_size_t, c_char_p, c_size_t, c_void_p, c_size_t),
         *(POINTER(Image), _ERROR),

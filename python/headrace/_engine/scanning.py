@@ -7,9 +7,8 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from ctypes import byref
 
-from headrace._engine import _lib, abi
+from headrace._engine import _lib
 
 # A scan that ends before is not worth a line, which would only flicker.
 _FIRST_S = 1.0
@@ -19,11 +18,11 @@ _ERASED = "\r\x1b[K"  # to the end of the line
 
 def so_far() -> str:
     """What the scans of this process have read by now; nothing where none runs."""
-    scan = abi.Scan()
-    _lib.call("hr_scanning", byref(scan))
-    if not scan.of:
+    scan = _lib.info("hr_dataset_info", 0, -1)
+    if not scan["of"]:
         return ""
-    return f"scanning: {scan.containers:,} of {scan.of:,} containers, {scan.samples:,} samples"
+    containers = f"{scan['containers']:,} of {scan['of']:,} containers"
+    return f"scanning: {containers}, {scan['samples']:,} samples"
 
 
 @contextlib.contextmanager
