@@ -84,14 +84,18 @@ def _epochs(order: Order) -> Iterator[tuple[Any, Any]]:
                     loader = hr.DataLoader(
                         dataset, order.batch_size, shuffle=True, drop_last=True, strict=True
                     )
-                    around.enter_context(_untimed(order))  # the closing
-                    around.callback(loader.close)
+                    around.callback(_close, loader, order)
                     if order.variant == "second":
                         for _ in loader:
                             pass
                 yield from loader
                 while order.variant == "later":
                     yield from loader
+
+
+def _close(loader: Any, order: Order) -> None:
+    with _untimed(order):
+        loader.close()
 
 
 @contextlib.contextmanager
