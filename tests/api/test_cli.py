@@ -167,8 +167,8 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["view", "{packed}", "{tmp}/a.png", "--count", "0"], "count=0: an int of at least 1"),
-        (["view", "{packed}", "{tmp}/a.png", "--size", "-3"], "size=-3"),
+        (["view", "{packed}", "{tmp}/a.png", "--count", "0"], "--count 0: an int of at least 1"),
+        (["view", "{packed}", "{tmp}/a.png", "--size", "-3"], "--size -3"),
         (["view", "{packed}", "{tmp}/nowhere/a.png"], "there is no folder {tmp}/nowhere"),
         (["view", "{packed}", "{tmp}/a.gif"], "{tmp}/a.gif: a PNG is written (expected a name"),
         (["pack", "{packed}", "{tmp}/p"], "{packed}: is a packed dataset already (expected a fol"),
@@ -181,19 +181,22 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
             "{packed}: is a packed dataset already (expected a folder of class",
         ),
         (["view", "{packed}", "{tmp}"], "{tmp}: cannot be written: Is a directory"),
-        (["bench", "{packed}", "--seconds", "0"], "seconds=0.0: a number of seconds"),
-        (["bench", "{packed}", "--seconds", "nan"], "seconds=nan"),
-        (["bench", "{packed}", "--batch-size", "0"], "batch_size=0"),
-        (["bench", "{packed}", "--threads", "0"], "threads=0"),
-        (["pack", "{folder}", "{tmp}/p", "--quality", "500"], "quality=500: an int from 1 to 100"),
-        (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "resize=0: an int from 1 to 65500"),
-        (["pack", "{folder}", "{tmp}/p", "--shard-size", "big"], "shard_size='big'"),
+        (["bench", "{packed}", "--seconds", "0"], "--seconds 0.0: a number of seconds"),
+        (["bench", "{packed}", "--seconds", "nan"], "--seconds nan"),
+        (["bench", "{packed}", "--batch-size", "0"], "--batch-size 0"),
+        (["bench", "{packed}", "--threads", "0"], "--threads 0"),
+        (["pack", "{folder}", "{tmp}/p", "--quality", "500"], "--quality 500: an int from 1 to"),
+        (["pack", "{folder}", "{tmp}/p", "--resize", "0"], "--resize 0: an int from 1 to 65500"),
+        (["pack", "{folder}", "{tmp}/p", "--shard-size", "big"], "--shard-size 'big'"),
         (["pack", "{folder}", "{packed}"], "{packed}"),
         (["info", "{packed}", "--sample", "24"], "sample 24 of a dataset of 24"),
-        (["verify", "{packed}", "--threads", "-1"], "num_threads=-1"),
+        (["verify", "{packed}", "--threads", "-1"], "--threads -1"),
+        (["plan", "{packed}", "--rate", "0"], "--rate 0.0: a number of more than 0"),
+        (["plan", "{packed}", "--step-seconds=-1"], "--step-seconds -1.0: a number of sec"),
+        (["plan", "{packed}", "--rate", "1", "--images-per-core", "0"], "--images-per-core 0.0"),
     ],
 )
-def test_a_wrong_value_is_one_sentence_that_names_it(
+def test_a_wrong_value_is_one_sentence_that_names_its_option(
     folder: Path, packed: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     places = {"folder": folder, "packed": packed, "tmp": tmp_path}
@@ -214,6 +217,11 @@ def test_a_wrong_value_is_one_sentence_that_names_it(
         (["info", "somewhere", "--sample", "x"], "--sample"),
         (["info", "somewhere", "--nonsense"], "--nonsense"),
         (["nonsense"], "nonsense"),
+        (["plan", "somewhere"], "One of --rate and --step-seconds is needed"),
+        (["plan", "a", "--rate", "1", "--step-seconds", "1"], "One of --rate and --step-seconds"),
+        (["plan", "--rate", "1"], "SOURCE is needed, or --images and --image-bytes"),
+        (["plan", "--rate", "1", "--images", "9"], "SOURCE is needed, or --images and --image"),
+        (["plan", "a", "--rate", "1", "--images", "9"], "--images is for a plan without SOURCE"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence_that_says_where_help_is(
@@ -289,24 +297,43 @@ def test_info_tells_of_shards_that_are_missing_or_cut(folder: Path, tmp_path: Pa
     ]
 
 
-def test_output_that_nobody_reads_is_a_sentence_and_no_traceback(packed: Path) -> None:
-    for arguments in (["info", packed], ["info", packed, "--json"], ["--version"], ["--help"]):
-        reader, writer = os.pipe()
-        os.close(reader)
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "headrace", *map(str, arguments)],
-                stdout=writer,
-                stderr=subprocess.PIPE,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-        finally:
-            os.close(writer)
-        assert done.returncode == 1, done.stderr
-        assert done.stderr.startswith("headrace: the output cannot be written"), arguments
-        assert done.stderr.count("\n") == 1
+def written_to(output: int, arguments: list[Any]) -> subprocess.CompletedProcess[str]:
+    """The command, with that descriptor, which is closed then, as its output."""
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "headrace", *map(str, arguments)],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(output)
+
+
+OUTPUTS = [["info"], ["info", "--json"], ["--version"], ["--help"], ["pack", "--help"], []]
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS)
+def test_where_nobody_reads_on_a_command_ends_as_a_shells_other_programs_without_a_word(
+    packed: Path, arguments: list[str]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = written_to(writer, [*arguments, *([packed] if "info" in arguments else [])])
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS)
+def test_output_that_no_disk_has_room_for_is_a_sentence_and_no_traceback(
+    packed: Path, arguments: list[str]
+) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    done = written_to(full, [*arguments, *([packed] if "info" in arguments else [])])
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("headrace: the output cannot be written: No space left on device")
+    assert done.stderr.count("\n") == 1
 
 
 def test_ctrl_c_ends_a_command_with_one_sentence_and_status_130(packed: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -44,6 +45,8 @@ app = typer.Typer(
 err = Console(stderr=True)
 # Click's, wherever this version of typer keeps it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+# The status that a shell gives a program that SIGPIPE ended.
+_SIGPIPE = 128 + signal.SIGPIPE
 
 
 @app.callback(invoke_without_command=True)
@@ -99,14 +102,21 @@ def _complaining() -> Iterator[None]:
 
 
 def _say(text: str) -> None:
-    """Prints, at once: what nobody can read any more is noticed here, not at exit."""
+    """Prints, at once: what cannot be written is noticed here, not at exit."""
     try:
         print(text, flush=True)
+    except BrokenPipeError:  # who read it has seen enough, as head does
+        _discard_output()
+        sys.exit(_SIGPIPE)
     except OSError as error:
-        # What is still buffered would fail once more at exit: let it go nowhere.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         raise SystemFailure(f"the output cannot be written: {error.strerror}") from None
+
+
+def _discard_output() -> None:
+    """Lets what is still buffered go nowhere: it would fail once more at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
@@ -443,6 +453,7 @@ def doctor(
 
 @app.command()
 def plan(
+    context: typer.Context,
     source: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -478,6 +489,12 @@ def plan(
     """Work out the storage, cores and memory that a training needs."""
     from headrace import planning
 
+    if (rate is None) == (step_seconds is None):
+        raise _UsageError("One of --rate and --step-seconds is needed", context)
+    if not source and (images is None or image_bytes is None):
+        raise _UsageError("SOURCE is needed, or --images and --image-bytes", context)
+    if source and images is not None:
+        raise _UsageError("--images is for a plan without SOURCE", context)
     found = planning.plan(
         options.source(source) if source else None,
         gpus=gpus,
@@ -563,21 +580,25 @@ def main() -> None:
     """Runs the command line: a failure is one sentence on stderr and an exit status.
 
     The status is 0, 1 for a failure or a fault found, 2 for a wrong command line, 130 for Ctrl-C.
+    Where nobody reads the output any more it is 141, without a sentence.
     """
     try:
         status = app(standalone_mode=False)
     except _UsageError as failure:
         status = _fail(_usage(failure), 2)
     except HeadraceError as failure:
-        status = _fail(str(failure))
+        status = _fail(_by_option(str(failure)))
     except KeyboardInterrupt:
         status = 130
     except MemoryError:
         status = _fail("memory is short")
     except OSError as failure:
-        status = _fail(f"{failure.filename or 'the output'}: {failure.strerror or failure}")
-    except SystemExit:  # how typer answers a closed pipe, where it printed the help itself
-        status = _fail("the output cannot be written")
+        _discard_output()
+        where = failure.filename or "the output cannot be written"
+        status = _fail(f"{where}: {failure.strerror or failure}")
+    except SystemExit:  # a closed pipe's, by typer where it printed the help itself
+        _discard_output()
+        status = _SIGPIPE
     if status == 130:
         _fail("interrupted")
     sys.exit(status)
@@ -586,6 +607,14 @@ def main() -> None:
 def _usage(failure: Any) -> str:
     asked = failure.ctx.command_path if failure.ctx is not None else "headrace"
     return f"{failure.format_message().rstrip('.')}; see {asked} --help"
+
+
+def _by_option(sentence: str) -> str:
+    """A sentence about an argument, which it begins with, with the option that gave it."""
+    name, equals, rest = sentence.partition("=")
+    option = "--" + name.removeprefix("num_").replace("_", "-")
+    given = {word.partition("=")[0] for word in sys.argv[1:]}
+    return f"{option} {rest}" if equals and option in given else sentence
 
 
 def _fail(sentence: str, status: int = 1) -> int:
