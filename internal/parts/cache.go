@@ -141,6 +141,13 @@ func (c *Cache) begin(g geometry) error {
 		}
 	}
 	g = withBlocks(g, int64(h.blockBytes))
+	if alone && h.buckets != uint64(g.buckets) {
+		// Those of a bound that is another now. Lists are made anew below, whatever happens until then.
+		h.busy, h.buckets = 1, uint64(g.buckets)
+		if err := cut(c.root, "buckets", 4*g.buckets); err != nil {
+			return err
+		}
+	}
 	for _, t := range []struct {
 		table *table
 		name  string
@@ -177,6 +184,19 @@ func (c *Cache) begin(g geometry) error {
 		c.rebuild()
 	}
 	return nil
+}
+
+// cut makes a file no longer than so many bytes.
+func cut(dir *os.Root, name string, most int64) error {
+	f, err := openIn(dir, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if status, err := f.Stat(); err != nil || status.Size() <= most {
+		return err
+	}
+	return f.Truncate(most)
 }
 
 // withBlocks is a bound's geometry with the blocks that a directory has.

@@ -34,6 +34,16 @@ func (s standing) ahead(next uint64) uint64 {
 	return min(next-min(next, s.position), 1<<50) << 10 / s.step
 }
 
+// inUse: somebody who lives uses the dataset.
+func (c *Cache) inUse(dataset uint64) bool {
+	for n := range uint32(mostSlots) {
+		if s := &c.head.slots[n]; s.bound != 0 && s.dataset == dataset && c.alive(n) {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *Cache) standings() map[uint64]standing {
 	found := map[uint64]standing{}
 	for n := range uint32(mostSlots) {
@@ -58,6 +68,12 @@ const unwanted = 1 << 62
 
 // distance is how far away the next use of an entry is, in 1,024ths of its job's steps.
 func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
+	if e.sample == Whole {
+		if c.inUse(e.dataset) {
+			return 0
+		}
+		return unwanted + c.head.stamp - min(c.head.stamp, e.stamp)
+	}
 	if e.job != 0 {
 		if at, ok := jobs[e.job]; ok {
 			if e.next < at.position && at.after != nil {

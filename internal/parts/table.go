@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	magic = 0x31747261706b6472 // the first word of a head; another version of the tables has another one
+	magic = 0x32747261706b6472 // the first word of a head; another version of the tables has another one
 
 	mostSlots = 256
 	pageBytes = 4 << 10
@@ -43,6 +43,7 @@ type head struct {
 type slot struct {
 	bound    uint64 // bytes
 	job      uint64 // what its uses are numbered by; the same for all ranks
+	dataset  uint64
 	rank     uint64
 	position atomic.Uint64 // the use that its consumer is at
 	done     atomic.Uint64 // parts that it has fetched: a sign of life
@@ -71,8 +72,14 @@ type entry struct {
 	first   uint32 // block
 	chain   uint32 // the next entry of its bucket, or of the free ones
 	owner   uint32 // slot of who claims it
-	waited  uint32 // somebody waits for it
+	waited  uint32 // who waits for it
 }
+
+// Who waits for a part that is claimed: nobody, a use of its own claimer's, or somebody else too.
+const (
+	byOwner  = 1
+	byOthers = 2
+)
 
 const (
 	headBytes  = int64(unsafe.Sizeof(head{}))

@@ -1,14 +1,9 @@
 package parts
 
 import (
-	"context"
-	"crypto/sha256"
-	"hash/crc32"
 	"hash/fnv"
 	"math"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,36 +35,6 @@ type Plan struct {
 	After func(sample int64, position uint64) uint64
 }
 
-// Part is a range that somebody wants. The fields in front are its user's.
-type Part struct {
-	Key    Key
-	Sample int64
-	Next   uint64  // the use behind this one
-	CRC    *uint32 // CRC-32C, where it is known
-	Bytes  []byte
-
-	Err error
-
-	state outcome
-	at    uint32 // entry
-	gen   uint64
-}
-
-type outcome uint8
-
-const (
-	away  outcome = iota // to be fetched, without the cache
-	mine                 // to be fetched and kept
-	other                // somebody else fetches it
-	read
-)
-
-// KeyOf is the key of a range of an object. An identity names store, object and version.
-func KeyOf(identity string, offset, length int64) Key {
-	sum := sha256.Sum256(sizeKey([]byte(identity), offset, length))
-	return Key(sum[:16])
-}
-
 func number(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
@@ -91,7 +56,8 @@ func (c *Cache) Join(p Plan) *User {
 				continue
 			}
 			s := &c.head.slots[n]
-			s.bound, s.job, s.rank, s.step = uint64(p.Bytes), u.job, uint64(p.Rank), uint64(max(1, p.Step))
+			s.bound, s.job, s.dataset = uint64(p.Bytes), u.job, u.dataset
+			s.rank, s.step = uint64(p.Rank), uint64(max(1, p.Step))
 			s.position.Store(0)
 			u.number, c.users[n] = n, u
 			c.head.joined++
@@ -130,6 +96,31 @@ func (u *User) At(position uint64) {
 	}
 }
 
+// NextUse is a sample's use behind the one that comes next; 0 where nobody knows.
+func (u *User) NextUse(sample int64) uint64 {
+	if u == nil || u.plan.After == nil {
+		return 0
+	}
+	next := u.plan.After(sample, u.position.Load())
+	if next != Never {
+		next = u.plan.After(sample, next+1)
+	}
+	return next
+}
+
+// Holds is true where the cache has room for so many parts of so many bytes in all.
+func (u *User) Holds(count, bytes int64) (held bool) {
+	if u == nil {
+		return false
+	}
+	c := u.cache
+	c.with(func() {
+		size := int64(c.head.blockBytes)
+		held = count <= c.limit.entries && bytes <= c.limit.bound && bytes/size+count <= c.limit.blocks
+	})
+	return held
+}
+
 // Stats of a user and of the cache that it uses.
 type Stats struct {
 	Hits, HitBytes int64 // records that came from the cache
@@ -154,269 +145,4 @@ func (u *User) Warning() string {
 		return ""
 	}
 	return u.cache.Warning()
-}
-
-// Read fills parts, which lie behind one another in an object, from the cache; fetch reads parts [from, to) where
-// it lacks them, in one request, and may be called from several goroutines. It says how many requests there were.
-func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) (requests int) {
-	u.look(list)
-	for i := range list {
-		u.take(&list[i])
-	}
-	requests = fetchRuns(ctx, list, fetch)
-	// First what others may be waiting for, then what others have.
-	for i := range list {
-		u.settle(&list[i])
-	}
-	for i := range list {
-		if p := &list[i]; p.state == other && !u.await(ctx, p) {
-			p.Err = fetch(ctx, i, i+1)
-			requests++
-			u.settle(p)
-		}
-	}
-	return requests
-}
-
-// settle keeps what was claimed and fetched, or gives the claim up.
-func (u *User) settle(p *Part) {
-	switch {
-	case p.state != mine:
-	case p.Err == nil:
-		u.keep(p)
-	default:
-		u.release(p)
-	}
-}
-
-func fetchRuns(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) (requests int) {
-	var group sync.WaitGroup
-	for from := 0; from < len(list); {
-		if list[from].state > mine {
-			from++
-			continue
-		}
-		to := from + 1
-		for to < len(list) && list[to].state <= mine {
-			to++
-		}
-		one := func(run []Part, from, to int) {
-			err := fetch(ctx, from, to)
-			for i := range run {
-				run[i].Err = err
-			}
-		}
-		requests++
-		if to == len(list) {
-			one(list[from:to], from, to)
-		} else {
-			begin := from // the loop moves from before the goroutine runs
-			group.Go(func() { one(list[begin:to], begin, to) })
-		}
-		from = to
-	}
-	group.Wait()
-	return requests
-}
-
-// look finds parts, and claims those that are not there.
-func (u *User) look(list []Part) {
-	c := u.cache
-	c.with(func() {
-		for i := range list {
-			u.lookFor(&list[i])
-		}
-	})
-}
-
-// lookFor finds a part or claims it, with the tables locked.
-func (u *User) lookFor(p *Part) {
-	c := u.cache
-	p.state = away
-	e, i := c.find(&p.Key)
-	switch {
-	case e == nil:
-		if c.full.Load() || int64(len(p.Bytes)) > c.limit.bound/4 || len(p.Bytes) == 0 {
-			return
-		}
-		if e, i = c.insert(&p.Key, u.number); e == nil && c.evict(1, 0, 0) {
-			e, i = c.insert(&p.Key, u.number)
-		}
-		if e != nil {
-			p.state = mine
-		}
-	case e.gen.Load()%states == present:
-		p.state = read
-		u.used(e, p)
-	case e.owner == u.number || c.counts(e.owner):
-		e.waited = 1
-		p.state = other
-	default: // of one that is dead, or does nothing
-		if c.alive(e.owner) {
-			return
-		}
-		c.giveBlocks(e)
-		c.turn(e, claimed)
-		e.owner = u.number
-		p.state = mine
-	}
-	if e != nil {
-		p.at, p.gen = i, e.gen.Load()
-	}
-}
-
-// counts is true of claims of a slot that lives and is not known to do nothing.
-func (c *Cache) counts(owner uint32) bool {
-	if !c.alive(owner) {
-		return false
-	}
-	done, suspect := c.suspects[owner]
-	if suspect && c.head.slots[owner].done.Load() != done {
-		delete(c.suspects, owner)
-		suspect = false
-	}
-	return !suspect
-}
-
-// used notes a use.
-func (u *User) used(e *entry, p *Part) {
-	c := u.cache
-	c.head.stamp++
-	e.stamp, e.dataset, e.sample = c.head.stamp, u.dataset, p.Sample
-	if u.plan.After != nil {
-		e.job, e.next = u.job, p.Next
-	} else if e.job == 0 || !c.lives(e.job) {
-		e.job = 0
-	}
-}
-
-// take reads a part that was found. What is not what it was is dropped, and fetched anew.
-func (u *User) take(p *Part) {
-	if p.state != read {
-		return
-	}
-	c := u.cache
-	var list []span
-	var crc uint32
-	ok := c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen && int64(e.length) == int64(len(p.Bytes)) {
-			list, crc = c.spans(e), e.crc
-		}
-	})
-	at := 0
-	for _, s := range list {
-		n, err := c.data.ReadAt(p.Bytes[at:at+int(s.length)], s.at)
-		at += n
-		if err != nil {
-			break
-		}
-	}
-	if ok && at == len(p.Bytes) && crc32.Checksum(p.Bytes, castagnoli) == crc && (p.CRC == nil || *p.CRC == crc) {
-		u.counts.hits.Add(1)
-		u.counts.bytes.Add(int64(at))
-		return
-	}
-	p.state = away
-	c.with(func() {
-		// Another one by now was evicted meanwhile; the same one is damaged.
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
-			c.remove(e, p.at)
-			u.counts.bad.Add(1)
-		}
-		u.lookFor(p)
-		if p.state >= other {
-			p.state = away
-		}
-	})
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// await waits for a part that somebody else fetches; false where it has to be fetched.
-func (u *User) await(ctx context.Context, p *Part) bool {
-	c := u.cache
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for pause := time.Millisecond; p.state == other; pause = min(2*pause, 20*time.Millisecond) {
-		select {
-		case <-ctx.Done():
-			p.state = away
-			return false
-		case <-timer.C:
-			c.with(func() {
-				if e := &c.entries[p.at]; e.gen.Load() == p.gen && e.owner != u.number && e.owner < mostSlots {
-					c.suspects[e.owner] = c.head.slots[e.owner].done.Load()
-				}
-			})
-			p.state = away
-			return false
-		case <-time.After(pause):
-		}
-		if !c.with(func() { u.lookFor(p) }) {
-			p.state = away
-		}
-	}
-	u.take(p)
-	return p.state == read
-}
-
-// keep writes what was fetched, if it is worth a place.
-func (u *User) keep(p *Part) {
-	c := u.cache
-	crc := crc32.Checksum(p.Bytes, castagnoli)
-	if p.CRC != nil && *p.CRC != crc {
-		u.release(p)
-		return
-	}
-	var list []span
-	c.with(func() {
-		e := &c.entries[p.at]
-		c.head.slots[u.number].done.Add(1)
-		if e.gen.Load() != p.gen || !c.present() {
-			return
-		}
-		e.length, e.crc, e.job = uint32(len(p.Bytes)), crc, 0
-		u.used(e, p)
-		need := c.blocksOf(int64(e.length))
-		value := c.score(e)
-		if e.waited != 0 {
-			value = 0
-		}
-		if !c.evict(0, int64(e.length), value) || c.roomForBlocks() < need || !c.takeBlocks(e) {
-			c.remove(e, p.at)
-			return
-		}
-		list = c.spans(e)
-	})
-	at := 0
-	for _, s := range list {
-		n, err := c.data.WriteAt(p.Bytes[at:at+int(s.length)], s.at)
-		at += n
-		if err != nil {
-			c.full.Store(true)
-			c.warn("cannot be written to and takes nothing more: " + err.Error())
-			u.release(p)
-			return
-		}
-	}
-	if list == nil {
-		return
-	}
-	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
-			c.turn(e, present)
-			c.head.bytes += uint64(e.length)
-			c.head.kept++
-		}
-	})
-}
-
-// release gives a claim up.
-func (u *User) release(p *Part) {
-	c := u.cache
-	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
-			c.remove(e, p.at)
-		}
-	})
 }

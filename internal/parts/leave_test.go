@@ -1,0 +1,184 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wanted is one part of so many bytes.
+func wanted(offset, length int64) []Part {
+	return []Part{{Key: KeyOf("object", offset, length), Sample: offset, Bytes: make([]byte, length)}}
+}
+
+func TestWhoLeavesFinishesWhatAnotherWaitsForAndEndsAllElseAtOnce(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	first, second := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}), c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer second.Leave()
+	defer first.Leave()
+	ctx, cancel := context.WithCancel(context.Background())
+	answer, asked := make(chan struct{}), make(chan error, 2)
+	var requests atomic.Int64
+	for _, offset := range []int64{0, 1 << 20} {
+		list := wanted(offset, 5000)
+		go func() {
+			first.Read(ctx, list, func(ctx context.Context, _, _ int) error {
+				requests.Add(1)
+				select {
+				case <-answer:
+					content(offset, list[0].Bytes)
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			asked <- list[0].Err
+		}()
+	}
+	require.Eventually(t, func() bool { return requests.Load() == 2 }, 10*time.Second, time.Millisecond)
+	got := wanted(0, 5000)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		second.Read(context.Background(), got, func(context.Context, int, int) error { return errors.New("it is fetched twice") })
+	}()
+	require.Eventually(t, func() bool {
+		found := uint32(0)
+		c.with(func() {
+			if e, _ := c.find(&got[0].Key); e != nil {
+				found = e.waited
+			}
+		})
+		return found == byOthers
+	}, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-asked, context.Canceled) // the one that nobody waits for
+	close(answer)
+	require.NoError(t, <-asked)
+	<-read
+	require.NoError(t, got[0].Err)
+	want := make([]byte, 5000)
+	content(0, want)
+	require.Equal(t, want, got[0].Bytes)
+	require.Equal(t, int64(2), requests.Load())
+}
+
+func TestWhoLeavesWaitsForAStoreThatDoesNotAnswerNoLongerThanTheOtherDoes(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	first, second := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}), c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer second.Leave()
+	defer first.Leave()
+	ctx, cancel := context.WithCancel(context.Background())
+	begun, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		first.Read(ctx, wanted(0, 5000), func(ctx context.Context, _, _ int) error {
+			close(begun)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	<-begun
+	list := wanted(0, 5000)
+	second.look(list)
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(10 * patience):
+		t.Fatal("it is still waited for")
+	}
+}
+
+func TestPartsThatAreFilledAreFetchedOnceAndSeenByWhoPeeks(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	list := func() (list []Part) {
+		for i := range int64(20) {
+			list = append(list, Part{Key: KeyOf("points", i*3000, 3000), Sample: i, Bytes: make([]byte, 3000)})
+		}
+		return list
+	}
+	requests := 0
+	fill := func(list []Part) {
+		u.Fill(context.Background(), list, func(_ context.Context, from, to int) error {
+			requests++
+			for i := from; i < to; i++ {
+				content(int64(i*3000), list[i].Bytes)
+			}
+			return nil
+		})
+	}
+	one := list()[7:8]
+	require.False(t, u.Peek(&one[0]))
+	fill(list()[:5])
+	fill(list())
+	fill(list())
+	require.Equal(t, 2, requests)
+	require.True(t, u.Peek(&one[0]))
+	want := make([]byte, 3000)
+	content(7*3000, want)
+	require.Equal(t, want, one[0].Bytes)
+	_, err := c.data.WriteAt([]byte("other bytes"), 3072*7+100)
+	require.NoError(t, err)
+	require.False(t, u.Peek(&one[0]))
+}
+
+func TestWhatBelongsToAllSamplesStaysWhileItsDatasetIsUsed(t *testing.T) {
+	c := open(t, t.TempDir(), 2<<20)
+	defer c.Close()
+	var s source
+	after := func(sample int64, at uint64) uint64 { return at + 1000 - uint64(sample) }
+	u := c.Join(Plan{Bytes: 2 << 20, Dataset: "d", Job: "j", After: after})
+	s.one(t, u, Whole, 200_000, Never)
+	for i := range int64(60) {
+		s.one(t, u, i, 90_000, after(i, uint64(i)))
+	}
+	before := s.requests.Load()
+	s.one(t, u, Whole, 200_000, Never)
+	require.Equal(t, before, s.requests.Load())
+	u.Leave()
+	other := c.Join(Plan{Bytes: 2 << 20, Dataset: "e", Job: "k", After: after})
+	defer other.Leave()
+	for i := range int64(60) {
+		s.one(t, other, 100+i, 90_000, after(i, uint64(i)))
+	}
+	before = s.requests.Load()
+	s.one(t, other, Whole, 200_000, Never)
+	require.Equal(t, before+1, s.requests.Load())
+}
+
+func TestACacheThatIsMadeSmallerHasFewerBucketsAndKeepsWhatFits(t *testing.T) {
+	dir := t.TempDir()
+	const large = 512 << 20
+	c := open(t, dir, large)
+	u := c.Join(Plan{Bytes: large, Dataset: "d", Job: "j"})
+	var s source
+	for i := range int64(20) {
+		s.one(t, u, i, 20000, 0)
+	}
+	u.Leave()
+	c.Close()
+	const small = 2 << 20
+	c = open(t, dir, small)
+	defer c.Close()
+	u = c.Join(Plan{Bytes: small, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	status, err := os.Stat(filepath.Join(dir, "buckets"))
+	require.NoError(t, err)
+	require.Equal(t, 4*geometryOf(small).buckets, status.Size())
+	for i := range int64(20) {
+		s.one(t, u, i, 20000, 0)
+	}
+	require.Equal(t, int64(20), s.requests.Load())
+	require.LessOrEqual(t, float64(allocated(t, dir)), 1.05*small)
+}
