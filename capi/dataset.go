@@ -43,6 +43,9 @@ type sourceConfig struct {
 	IndexDir pathjson.Text        `json:"index_dir"`
 	Storage  json.RawMessage      `json:"storage"` // of a Path that is a URL
 	containerConfig
+
+	cache      *parts.Cache // of a Path that is a URL; nil: none
+	cacheBytes int64
 }
 
 // pairsConfig says where pairs of images are: two folders, what ends their files' stems beside what those
@@ -75,7 +78,7 @@ type containerConfig struct {
 
 func (c *sourceConfig) scanOptions(storage remote.Storage) scan.Options {
 	return scan.Options{
-		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root), Storage: storage},
+		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root), Storage: storage, Cache: c.cache, CacheBytes: c.cacheBytes},
 		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split, Inspect: c.Inspect,
 	}
 }
@@ -193,6 +196,7 @@ type dataset struct {
 
 	mu     sync.RWMutex // reads of samples share it; open and close of store do not
 	store  *store.Store // for hr_dataset_read, opened by the first
+	kept   *parts.User  // the cache, of those reads
 	closed bool
 }
 
@@ -203,17 +207,30 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	}
 	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits(), ahead: c.FetchAhead}
 	var err error
+	if c.Cache != "" && remote.IsURL(string(c.Path)) {
+		if err = d.keep(&c); err != nil {
+			return nil, err
+		}
+		c.cache, c.cacheBytes = d.cache, d.cacheBytes
+	}
 	if d.Dataset, err = c.open(); err != nil {
+		d.cache.Close()
 		return nil, err
 	}
-	if c.Cache != "" && d.Away() {
-		d.cacheBytes = c.CacheSize
-		if d.cache, d.warning, err = parts.Open(string(c.Cache), c.CacheSize); err != nil {
+	if c.Cache != "" && !remote.IsURL(string(c.Path)) && d.Away() {
+		if err = d.keep(&c); err != nil {
 			d.Release()
-			return nil, planError(err)
+			return nil, err
 		}
 	}
 	return d, nil
+}
+
+// keep opens the cache, or finds out why there is none.
+func (d *dataset) keep(c *datasetConfig) (err error) {
+	d.cacheBytes = c.CacheSize
+	d.cache, d.warning, err = parts.Open(string(c.Cache), c.CacheSize)
+	return planError(err)
 }
 
 // useDataset returns the dataset of a handle with a reference of the caller's, so that another
@@ -235,6 +252,7 @@ func (d *dataset) close() error {
 			d.store.Close()
 		}
 		if !d.closed {
+			d.kept.Leave()
 			d.cache.Close()
 		}
 		d.closed = true
@@ -291,6 +309,10 @@ func (d *dataset) openStore() (err error) {
 	defer d.mu.Unlock()
 	if d.store == nil && !d.closed {
 		d.store, err = store.Open(d.Dataset, store.Options{Options: mmap.Options{Backend: mmap.Pread}, MaxRecordBytes: int64(d.limits.MaxRecordBytes)})
+		if err == nil && d.cache != nil {
+			d.kept = d.cache.Join(parts.Plan{Bytes: d.cacheBytes, Dataset: d.Fingerprint()})
+			d.store.Keep(d.kept)
+		}
 	}
 	return err
 }

@@ -55,6 +55,9 @@ type (
 		Threads         int     `json:"threads"`
 		RemoteRequests  int64   `json:"remote_requests"`
 		RemoteBytes     int64   `json:"remote_bytes"`
+		RemoteRate      float64 `json:"remote_bytes_per_second"`
+		RemoteIndex     int64   `json:"remote_index_bytes"`
+		RemoteSeek      int64   `json:"remote_seek_bytes"`
 		RemoteRetries   int64   `json:"remote_retries"`
 		RemoteHedges    int64   `json:"remote_hedges"`
 		RemoteMerged    int64   `json:"remote_merged"`
@@ -116,7 +119,8 @@ func statistics(s pipeline.Stats) statsJSON {
 		ConsumerWait: seconds(s.ConsumerWait), StallP50: seconds(s.StallP50),
 		StallP99: seconds(s.StallP99), StallMax: seconds(s.StallMax),
 		Ready: s.Ready, Open: s.Open, QueuedRecords: s.QueuedRecords,
-		RemoteRequests: s.Fetched.Requests, RemoteBytes: s.Fetched.Bytes, RemoteRetries: s.Fetched.Retries,
+		RemoteRequests: s.Fetched.Requests, RemoteBytes: s.Fetched.Bytes, RemoteRate: s.Fetched.Rate(),
+		RemoteIndex: s.Fetched.IndexBytes, RemoteSeek: s.Fetched.SeekBytes, RemoteRetries: s.Fetched.Retries,
 		RemoteHedges: s.Fetched.Hedges, RemoteMerged: s.Merged, RemoteAtOnce: s.AtOnce, RemoteWaited: seconds(s.Fetched.Waited),
 		CacheHits: s.Kept.Hits, CacheHitBytes: s.Kept.HitBytes, CacheDropped: s.Kept.Dropped, CacheBytes: s.Kept.Bytes,
 		CachePlanned: s.Kept.Planned,

@@ -25,7 +25,8 @@ const (
 )
 
 // openURL opens a dataset that lies in a store, with its manifest and index, both of which are fetched
-// whole. Its seek points stay where they are: to fetch them costs more than they save.
+// whole, the index through a cache where there is one. Seek points stay where they are: without a cache
+// to fetch them costs more than they save, and with one a loader does it behind its first batch.
 func openURL(url string, o Options) (*Dataset, error) {
 	shown := remote.Display(url)
 	if o.IndexDir != "" {
@@ -135,7 +136,10 @@ func openAway(url string, m *Manifest, o Options) (*Dataset, error) {
 		// A fetched index is not to say what else is read, in this store or on this machine.
 		return nil, NewError(fault.KindArgument, shown, "its containers lie in %.200q, which is not below it; where they are, root= says", string(m.Root))
 	}
-	x, err := place.fetchIndex(url, m)
+	if m.Seek != nil {
+		place.seek = &Shard{away: place, name: m.Seek.Name, size: m.Seek.Size, opening: make(chan struct{}, 1)}
+	}
+	x, err := place.fetchIndex(url, m, o)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +149,7 @@ func openAway(url string, m *Manifest, o Options) (*Dataset, error) {
 	return d, nil
 }
 
-func (a *away) fetchIndex(url string, m *Manifest) (*index, error) {
+func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 	at, err := remote.Join(url, m.Index.Name)
 	if err != nil {
 		return nil, err
@@ -163,7 +167,15 @@ func (a *away) fetchIndex(url string, m *Manifest) (*index, error) {
 		return nil, err
 	}
 	defer object.Close()
-	bytes, err := mmap.MakeIndex(shown, m.Index.Size, func(to []byte) error { return readPieces(object, to) })
+	bytes, err := mmap.MakeIndex(shown, m.Index.Size, func(to []byte) error {
+		defer func() { a.index = object.Counts() }()
+		kept := keepIndex(object, m, o)
+		if kept == nil {
+			return readPieces(to, object.ReadAt)
+		}
+		defer kept.user.Leave()
+		return kept.read(to)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +188,7 @@ func (a *away) fetchIndex(url string, m *Manifest) (*index, error) {
 }
 
 // readPieces reads an object whole.
-func readPieces(object *remote.Object, to []byte) error {
+func readPieces(to []byte, read func(ctx context.Context, to []byte, at int64) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	var readers sync.WaitGroup
@@ -184,7 +196,7 @@ func readPieces(object *remote.Object, to []byte) error {
 	for range min(indexPieces, len(to)/indexPiece+1) {
 		readers.Go(func() {
 			for at := next.Add(indexPiece) - indexPiece; at < int64(len(to)) && ctx.Err() == nil; at = next.Add(indexPiece) - indexPiece {
-				if err := object.ReadAt(ctx, to[at:min(at+indexPiece, int64(len(to)))], at); err != nil {
+				if err := read(ctx, to[at:min(at+indexPiece, int64(len(to)))], at); err != nil {
 					cancel(err) // the first error is the cause; those of the others follow from it
 				}
 			}

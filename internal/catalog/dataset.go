@@ -10,6 +10,7 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	disk "github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/mmap"
 )
@@ -20,6 +21,8 @@ type Options struct {
 	Root       string         // where the containers lie that an index names; empty: where it says
 	AllowEmpty bool           // listed folders: classes without an image are fine
 	Storage    remote.Storage // where the dataset has a URL
+	Cache      *disk.Cache    // the index of such a one is kept there; nil: nowhere
+	CacheBytes int64
 }
 
 // Dataset is an open dataset. All methods may be called from any number of goroutines.

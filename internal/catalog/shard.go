@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -20,8 +21,14 @@ type away struct {
 	storage remote.Storage
 	shards  []Shard
 
-	mu    sync.Mutex
-	files remote.Counts // of objects that were opened for one read
+	seek  *Shard        // the file of seek points; nil where there is none
+	index remote.Counts // of fetching the index
+
+	mu     sync.Mutex
+	files  remote.Counts // of objects that were opened for one read
+	flying int           // reads under way
+	since  time.Time     // when the first of them began
+	took   time.Duration // that at least one was under way, before that
 }
 
 // Shard is a shard or container in a store. It is opened at its first read, and stays the version that
@@ -57,23 +64,77 @@ func (d *Dataset) Shard(n int) *Shard {
 	return &d.away.shards[n]
 }
 
-// Fetched is what was read of shards and files in stores; the manifest and the index are not in it.
-func (d *Dataset) Fetched() remote.Counts {
-	var sum remote.Counts
+// Fetched is what was read of shards and files in stores, for how long anything was under way, and what was read of
+// indexes and seek points, which the first has not in it.
+type Fetched struct {
+	remote.Counts
+	Busy       time.Duration
+	IndexBytes int64
+	SeekBytes  int64
+}
+
+// Rate is how many bytes a second came while anything was under way.
+func (f Fetched) Rate() float64 {
+	if f.Busy <= 0 {
+		return 0
+	}
+	return float64(f.Bytes+f.SeekBytes) / f.Busy.Seconds()
+}
+
+// Fetched may be called at any time.
+func (d *Dataset) Fetched() Fetched {
+	var sum Fetched
 	for _, part := range d.Parts() {
-		sum = added(sum, part.Fetched())
+		one := part.Fetched()
+		// Parts are read at the same time.
+		sum = Fetched{added(sum.Counts, one.Counts), max(sum.Busy, one.Busy), sum.IndexBytes + one.IndexBytes, sum.SeekBytes + one.SeekBytes}
 	}
 	if d.away == nil {
 		return sum
 	}
-	for n := range d.away.shards {
-		if object := d.away.shards[n].object.Load(); object != nil {
-			sum = added(sum, object.Counts())
+	a := d.away
+	for n := range a.shards {
+		if object := a.shards[n].object.Load(); object != nil {
+			sum.Counts = added(sum.Counts, object.Counts())
 		}
 	}
-	d.away.mu.Lock()
-	defer d.away.mu.Unlock()
-	return added(sum, d.away.files)
+	sum.IndexBytes += a.index.Bytes
+	if a.seek != nil {
+		if object := a.seek.object.Load(); object != nil {
+			sum.SeekBytes += object.Counts().Bytes
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sum.Counts, sum.Busy = added(sum.Counts, a.files), a.took
+	if a.flying > 0 {
+		sum.Busy += time.Since(a.since)
+	}
+	return sum
+}
+
+// busy says that a read is under way until its answer is called.
+func (a *away) busy() (done func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flying++; a.flying == 1 {
+		a.since = time.Now()
+	}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.flying--; a.flying == 0 {
+			a.took += time.Since(a.since)
+		}
+	}
+}
+
+// SeekAway is the file of seek points of a dataset in a store; nil where there is none.
+func (d *Dataset) SeekAway() *Shard {
+	if d.away == nil {
+		return nil
+	}
+	return d.away.seek
 }
 
 func added(a, b remote.Counts) remote.Counts {
@@ -117,6 +178,7 @@ func (s *Shard) ReadAt(ctx context.Context, to []byte, offset int64) error {
 		return &Error{Kind: fault.KindBadFile, File: object.URL(), Record: -1, Offset: offset,
 			Text: fmt.Sprintf("a range of %d bytes lies outside the shard, which has %d", len(to), s.size)}
 	}
+	defer s.away.busy()()
 	return OutOfStore(object.ReadAt(ctx, to, offset))
 }
 
@@ -174,30 +236,52 @@ func (s *Shard) open(ctx context.Context) (*remote.Object, error) {
 	return object, nil
 }
 
-// ReadFile fills to with the file of sample i of an image folder in a store, which has that length. Nothing
-// is known of its version: what is read has to have the checksum of the index.
-func (d *Dataset) ReadFile(ctx context.Context, to []byte, i int64) error {
+// FileAway is a file of an image folder in a store.
+type FileAway struct {
+	away   *away
+	object *remote.Object
+	crc    uint32
+	hasCRC bool
+}
+
+// FileAway is the file of a sample of an image folder in a store. Nothing is known of its version: what is read has to
+// have the length and the checksum of the index.
+func (d *Dataset) FileAway(sample Sample) (*FileAway, error) {
 	if d.parts != nil {
-		n, row := d.parts.of(i)
-		return d.parts.list[n].ReadFile(ctx, to, row)
+		n, row := d.parts.of(sample.Index)
+		sample.Index = row
+		return d.parts.list[n].FileAway(sample)
 	}
-	name, err := d.index.path(i)
+	name, err := d.index.path(sample.Index)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	url, err := remote.Join(d.away.below, name)
 	if err != nil {
-		return OutOfStore(err)
+		return nil, OutOfStore(err)
 	}
-	object, err := remote.OpenKnown(url, int64(len(to)), "", d.away.storage)
+	object, err := remote.OpenKnown(url, sample.Length, "", d.away.storage)
 	if err != nil {
-		return OutOfStore(err)
+		return nil, OutOfStore(err)
 	}
-	defer object.Close()
-	err = object.ReadAt(ctx, to, 0)
-	d.away.mu.Lock()
-	d.away.files = added(d.away.files, object.Counts())
-	d.away.mu.Unlock()
+	return &FileAway{d.away, object, sample.CRC32C, sample.HasCRC}, nil
+}
+
+// Identity names store, object, length and checksum, which stand for the version.
+func (f *FileAway) Identity(context.Context) (string, error) {
+	if !f.hasCRC {
+		return "", nil
+	}
+	return fmt.Sprintf("%s %d crc32c %08x", f.object.Key(), f.object.Size(), f.crc), nil
+}
+
+// ReadAt fills to with the bytes from offset on. It is called once.
+func (f *FileAway) ReadAt(ctx context.Context, to []byte, offset int64) error {
+	defer f.away.busy()()
+	err := f.object.ReadAt(ctx, to, offset)
+	f.away.mu.Lock()
+	f.away.files = added(f.away.files, f.object.Counts())
+	f.away.mu.Unlock()
 	return OutOfStore(err)
 }
 

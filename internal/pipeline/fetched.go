@@ -35,6 +35,7 @@ func (a *readAhead) fetch() {
 		Retries: func() int64 { return l.config.Dataset.Fetched().Retries },
 	}
 	if l.join(); l.kept != nil {
+		l.store.Keep(l.kept)
 		options.Gap, options.Between, options.Read = cachedGap, between, a.readKept
 	}
 	a.fetcher = fetch.New(options)
@@ -65,9 +66,9 @@ func (a *readAhead) plan() {
 				continue
 			}
 			r.want.Length = max(r.sample.Length, typicalBytes)
-			r.want.Direct = func(context.Context) error {
+			r.want.Direct = func(ctx context.Context) error {
 				if r.err == nil {
-					r.view, r.seek, r.err = l.readBoth(r.sample, &r.buffer, &r.points)
+					r.view, r.seek, r.err = l.readBoth(ctx, r.sample, &r.buffer, &r.points)
 				}
 				return r.err
 			}

@@ -39,6 +39,7 @@ type Loader struct {
 	learned *learned.Index
 	kept    *parts.User // what was fetched, on disk; nil without a cache
 	uses    uses
+	points  *pointsAway // nil without those
 	begun   time.Time
 
 	runs    bool // workers make images in runs, each in one C call
@@ -127,6 +128,7 @@ func Open(c Config) (*Loader, error) {
 	if c.Dataset.Away() {
 		l.pace.ahead.Store(true) // for good: nobody waits for a network in a decode thread
 		l.ahead.fetch()
+		l.points = l.newPointsAway()
 	}
 	l.warning = lines(warning, wrong, costs)
 	// From here on nothing fails, and the plans and a reference on the dataset are the Loader's.
@@ -141,6 +143,9 @@ func Open(c Config) (*Loader, error) {
 	}
 	if l.ahead.fetcher != nil {
 		l.group.Go(l.ahead.plan)
+	}
+	if l.points != nil {
+		l.group.Go(func() { l.bring(l.points) })
 	}
 	go l.reap()
 	return l, nil
@@ -199,6 +204,9 @@ func (l *Loader) Close() {
 		l.store.Stop()
 		if l.ahead.fetcher != nil {
 			l.ahead.fetcher.Stop()
+		}
+		if l.points != nil {
+			l.points.stop()
 		}
 		l.notify()
 		close(l.closed)

@@ -109,6 +109,7 @@ func (l *Loader) take() (*Batch, error) {
 	// The report is of what was delivered: what was prefetched and dropped never happened.
 	s.pop()
 	l.kept.At(l.uses.at(s.epoch, s.position))
+	l.points.delivered()
 	replaced := l.report.add(d)
 	if l.idle > 0 {
 		l.work.Signal() // the window has moved; whoever wakes opens the next draft and wakes the rest

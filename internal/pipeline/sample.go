@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -90,8 +91,11 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	var err error
 	if r != nil {
 		sample, view, seek, err = r.sample, r.view, r.seek, r.err
+		if r.want.Source != nil && err == nil {
+			seek = l.pointsOf(sample, &w.seek)
+		}
 	} else if sample, err = l.config.Dataset.Sample(index); err == nil {
-		view, seek, err = l.readBoth(sample, &w.buffer, &w.seek)
+		view, seek, err = l.readBoth(l.store.Waits(), sample, &w.buffer, &w.seek)
 		took := time.Since(began)
 		seen.read = took
 		if w.read(view.Length, took); l.pace.workerRead(took) {
@@ -213,7 +217,7 @@ type points struct {
 
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,
 // whatever the reason, the pixels are the same.
-func (l *Loader) readBoth(sample catalog.Sample, b, seekBuffer *mmap.Buffer) (view mmap.View, seek points, err error) {
+func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuffer *mmap.Buffer) (view mmap.View, seek points, err error) {
 	if l.store.Listed(sample) {
 		view, path, stamp, err := l.store.ReadListed(sample, b)
 		if err != nil || !learned.Worth(view) {
@@ -221,13 +225,18 @@ func (l *Loader) readBoth(sample catalog.Sample, b, seekBuffer *mmap.Buffer) (vi
 		}
 		return view, points{listed: true, name: l.learned.File(path, stamp)}, nil
 	}
-	if view, err = l.store.Read(sample, b); err != nil {
+	if view, err = l.store.ReadWithin(ctx, sample, b); err != nil {
 		return view, seek, err
 	}
-	if found, _ := l.store.ReadSeek(sample, seekBuffer); found.Length > 0 {
+	return view, l.readSeek(sample, seekBuffer), nil
+}
+
+// readSeek reads the seek points of a sample, if they lie in a file.
+func (l *Loader) readSeek(sample catalog.Sample, b *mmap.Buffer) (seek points) {
+	if found, _ := l.store.ReadSeek(sample, b); found.Length > 0 {
 		seek.Seek = native.Seek{Data: found.Pointer, Length: found.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
 	}
-	return view, seek, nil
+	return seek
 }
 
 // rawOf is an image of an array for the decoder.

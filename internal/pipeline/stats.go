@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/parts"
-	"github.com/headrace/headrace/internal/remote"
 )
 
 // counters are a thread's own, added up when somebody asks.
@@ -50,13 +50,13 @@ type Stats struct {
 	QueuedRecords   int  // read ahead and not yet decoded
 	ReadingAhead    bool // readers read, not the workers
 	Threads         int
-	Fetched         remote.Counts // of shards and files in stores, by all loaders of the dataset
-	Merged          int64         // records that were fetched with another one's request
-	AtOnce          int           // requests that may be in flight now
-	Kept            parts.Stats   // the cache of what was fetched
-	KeptWarning     string        // why it is not used any more
-	Replaced        int64         // samples replaced in delivered batches
-	Warned          int64         // samples with decoder warnings in them
+	Fetched         catalog.Fetched // from stores, by all loaders of the dataset
+	Merged          int64           // records that were fetched with another one's request
+	AtOnce          int             // requests that may be in flight now
+	Kept            parts.Stats     // the cache of what was fetched
+	KeptWarning     string          // why it is not used any more
+	Replaced        int64           // samples replaced in delivered batches
+	Warned          int64           // samples with decoder warnings in them
 }
 
 // Stats adds the counters up.

@@ -7,6 +7,7 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -38,14 +39,45 @@ func (s *Store) Explain(err error, sample catalog.Sample) error {
 	return explained
 }
 
-// readAway reads so many bytes from where a sample begins into b's own memory.
-func (s *Store) readAway(sample catalog.Sample, length int64, b *mmap.Buffer, read func(context.Context, []byte, int64) error) (mmap.View, error) {
+// Keep makes reads from stores of objects go through a cache on disk. It is called before the first read.
+func (s *Store) Keep(kept *parts.User) { s.kept = kept }
+
+// ranged is what ranges are read of.
+type ranged interface {
+	// Identity names store, object and version; empty where nothing tells versions apart.
+	Identity(ctx context.Context) (string, error)
+	ReadAt(ctx context.Context, to []byte, offset int64) error
+}
+
+// readAway reads so many bytes from where a sample, or its block, begins into b's own memory.
+func (s *Store) readAway(ctx context.Context, sample catalog.Sample, length int64, b *mmap.Buffer, from ranged) (mmap.View, error) {
 	room, err := b.Reserve(length)
 	if err == nil {
-		err = read(s.waits, room, sample.Offset)
+		err = s.readRange(ctx, sample, room, from)
 	}
 	if err != nil {
 		return mmap.View{}, s.Explain(err, sample)
 	}
 	return b.Part(0, length), nil
+}
+
+// readRange reads through the cache on disk, if there is one and the range can be told from that of another version.
+func (s *Store) readRange(ctx context.Context, sample catalog.Sample, to []byte, from ranged) error {
+	if s.kept == nil {
+		return from.ReadAt(ctx, to, sample.Offset)
+	}
+	identity, err := from.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if identity == "" {
+		return from.ReadAt(ctx, to, sample.Offset)
+	}
+	// The next use of a block is taken to be that of the sample that it is read for.
+	one := []parts.Part{{Key: parts.KeyOf(identity, sample.Offset, int64(len(to))), Sample: sample.Index, Next: s.kept.NextUse(sample.Index), Bytes: to}}
+	if sample.HasCRC && sample.Block.Codec == blocks.None {
+		one[0].CRC = &sample.CRC32C
+	}
+	s.kept.Read(ctx, one, func(ctx context.Context, _, _ int) error { return from.ReadAt(ctx, to, sample.Offset) })
+	return one[0].Err
 }

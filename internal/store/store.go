@@ -8,6 +8,7 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -31,6 +32,7 @@ type Store struct {
 	blocks  *blocks.Cache
 	waits   context.Context // of reads from stores of objects
 	stop    context.CancelFunc
+	kept    *parts.User // what was read from stores of objects, on disk; nil: nothing is kept
 }
 
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
@@ -60,9 +62,18 @@ func (s *Store) Close() {
 // Stop ends reads from stores of objects, which may wait long; files are read on.
 func (s *Store) Stop() { s.stop() }
 
+// Waits ends with Stop and Close.
+func (s *Store) Waits() context.Context { return s.waits }
+
 // Read makes the encoded bytes of a sample readable until b is used again.
 func (s *Store) Read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
-	view, err := s.read(sample, b)
+	return s.ReadWithin(s.waits, sample, b)
+}
+
+// ReadWithin is Read that a context ends, of a file in a store of objects. A block is read on, for others may be
+// waiting for it.
+func (s *Store) ReadWithin(ctx context.Context, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+	view, err := s.read(ctx, sample, b)
 	if err != nil {
 		s.addKey(err, sample.Index)
 	}
@@ -87,7 +98,7 @@ func (s *Store) Lost(sample catalog.Sample) bool {
 	return err != nil || s.shards.cut(sample, file) != nil
 }
 
-func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+func (s *Store) read(ctx context.Context, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if sample.Length > s.limit {
 		return mmap.View{}, s.oversized(sample, sample.Length)
 	}
@@ -97,7 +108,7 @@ func (s *Store) read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	if at, ok := s.dataset.Bytes(sample); ok {
 		return mmap.View{Pointer: at, Length: sample.Length}, nil
 	}
-	return s.readFile(sample, b)
+	return s.readFile(ctx, sample, b)
 }
 
 // ReadSeek makes the seek points of a sample readable until b is used again; an empty View where it
@@ -202,7 +213,7 @@ func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer)
 		if sample.Offset < 0 || length < 0 || sample.Offset > away.Size()-length {
 			return mmap.View{}, s.refuse(sample, fault.KindBadFile, "%d bytes lie outside the shard, which has %d", length, away.Size())
 		}
-		return s.readAway(sample, length, b, away.ReadAt)
+		return s.readAway(s.waits, sample, length, b, away)
 	}
 	for {
 		file, err := s.shards.open(sample)
@@ -272,16 +283,19 @@ func (s *Store) oversized(sample catalog.Sample, bytes int64) error {
 }
 
 // readFile reads a file of a folder.
-func (s *Store) readFile(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+func (s *Store) readFile(ctx context.Context, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
 	path, err := s.dataset.Path(sample.Index)
 	if err != nil {
 		return mmap.View{}, err
 	}
 	var view mmap.View
 	if s.dataset.Holder(sample.Index).Away() {
-		return s.readAway(sample, sample.Length, b, func(ctx context.Context, to []byte, _ int64) error {
-			return s.dataset.ReadFile(ctx, to, sample.Index)
-		})
+		file, err := s.dataset.FileAway(sample)
+		if err != nil {
+			return mmap.View{}, s.Explain(err, sample)
+		}
+		sample.Offset = 0
+		return s.readAway(ctx, sample, sample.Length, b, file)
 	}
 	if s.kind(sample) == catalog.Indexed {
 		recorded := mmap.Stamp{Size: sample.Length, MTimeNs: sample.MTimeNs}

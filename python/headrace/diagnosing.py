@@ -59,6 +59,8 @@ def doctor(
     split: str | None = None,
     root: str | os.PathLike[str] | None = None,
     storage: Mapping[str, Any] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: int | str | None = None,
 ) -> Diagnosis:
     """Measures what limits a training here, and what each remedy would bring.
 
@@ -78,7 +80,8 @@ def doctor(
         batch_size: of a dataset: samples a batch.
         size: of a dataset: height and width of the crops of a named transform.
         seconds: how long to measure, about.
-        format, image, label, fields, classes, split, root, storage: of a path, as for ``Dataset``.
+        format, image, label, fields, classes, split, root, storage, cache, cache_size: of a path,
+            as for ``Dataset``.
 
     Returns:
         ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
@@ -116,7 +119,9 @@ def doctor(
         return _of_dataset(source, asked, steps, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
-        dataset = Dataset(source, storage=storage, **words._asdict())
+        dataset = Dataset(
+            source, storage=storage, cache=cache, cache_size=cache_size, **words._asdict()
+        )
     with dataset:
         return _of_dataset(dataset, asked, steps, seconds)
 

@@ -57,7 +57,13 @@ FIELDS = {
         "requests to stores of objects for records, by all loaders of the dataset together, as the "
         "further remote counters; retries and hedges are among them",
     ),
-    "remote_bytes": ("counter", "bytes fetched from stores of objects"),
+    "remote_bytes": ("counter", "bytes of records fetched from stores of objects"),
+    "remote_bytes_per_second": (
+        "gauge",
+        "bytes of records and seek points a second, while any request to a store was under way",
+    ),
+    "remote_index_bytes": ("counter", "bytes of the index that were fetched from a store"),
+    "remote_seek_bytes": ("counter", "bytes of seek points that were fetched from a store"),
     "remote_retries": ("counter", "requests to stores that were sent again because one had failed"),
     "remote_hedges": ("counter", "second requests beside one that lasted"),
     "remote_merged": ("counter", "records that were fetched with another one's request"),

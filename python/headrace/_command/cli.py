@@ -318,6 +318,8 @@ def info(
     layout: options.Layout = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    cache: options.Cache = None,
+    cache_size: options.CacheSize = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Say what a dataset holds; of containers also where image or label are in doubt."""
@@ -331,6 +333,8 @@ def info(
                 layout=layout,
                 index_dir=index_dir,
                 storage=options.storage(storage),
+                cache=cache,
+                cache_size=cache_size,
             )
         except (ArgumentError, UnsupportedError):
             if sample is None and (found := inspecting.looked_at(given, words, storage)):
@@ -378,6 +382,8 @@ def bench(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    cache: options.Cache = None,
+    cache_size: options.CacheSize = None,
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
@@ -400,6 +406,8 @@ def bench(
             split=split,
             root=root,
             storage=options.storage(storage),
+            cache=cache,
+            cache_size=cache_size,
         )
     if not as_json:
         _say(
@@ -427,6 +435,8 @@ def doctor(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    cache: options.Cache = None,
+    cache_size: options.CacheSize = None,
     as_json: options.AsJSON = False,
 ) -> None:
     """Say what limits loading here, storage, decoding or delivery, and what would help."""
@@ -447,6 +457,8 @@ def doctor(
         split=split,
         root=root,
         storage=options.storage(storage),
+        cache=cache,
+        cache_size=cache_size,
     )
     _say(found.to_json() if as_json else str(found))
 
@@ -536,6 +548,8 @@ def view(
     split: options.Split = None,
     root: options.Root = None,
     storage: options.Storage = None,
+    cache: options.Cache = None,
+    cache_size: options.CacheSize = None,
 ) -> None:
     """Write a contact sheet of an augmented batch, with labels."""
     from headrace._command.sheet import contact_sheet
@@ -556,6 +570,8 @@ def view(
             split=split,
             root=root,
             storage=options.storage(storage),
+            cache=cache,
+            cache_size=cache_size,
         )
     _say(one_line(f"Wrote {picture}"))
 

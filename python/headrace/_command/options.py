@@ -125,6 +125,15 @@ Storage = Annotated[
         "again.",
     ),
 ]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        parser=path,
+        help="A directory on a local disk that keeps what is fetched from a store.",
+    ),
+]
+CacheSize = Annotated[str | None, typer.Option(help='Bytes that it may have: "200GB".')]
 
 
 def source(given: list[Path]) -> Path | list[Path]:

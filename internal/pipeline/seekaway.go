@@ -1,0 +1,126 @@
+package pipeline
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/parts"
+	"github.com/headrace/headrace/mmap"
+	"github.com/headrace/headrace/native"
+)
+
+// pointsTogether bytes of seek points are fetched by a request.
+const pointsTogether = 1 << 20
+
+// pointsAway are the seek points of a dataset in a store, which are brought into the cache on disk behind the first
+// batch. They only make decoding faster: until a sample's are there, it is decoded without.
+type pointsAway struct {
+	file     *catalog.Shard
+	identity atomic.Pointer[string] // nil until it is known
+	begun    atomic.Bool
+	begin    chan struct{}
+	ctx      context.Context
+	stop     context.CancelFunc
+}
+
+// newPointsAway is nil where there are no points, or where records would have to make room for them.
+func (l *Loader) newPointsAway() *pointsAway {
+	d := l.config.Dataset
+	file, m := d.SeekAway(), d.Manifest()
+	if l.kept == nil || file == nil || !l.kept.Holds(m.Rows+m.Seek.Samples, m.Bytes+m.Seek.Size) {
+		return nil
+	}
+	p := &pointsAway{file: file, begin: make(chan struct{})}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// delivered says that a batch was.
+func (p *pointsAway) delivered() {
+	if p != nil && !p.begun.Swap(true) {
+		close(p.begin)
+	}
+}
+
+// bring goes through the samples. What fails is left to the next loader.
+func (l *Loader) bring(p *pointsAway) {
+	select {
+	case <-p.begin:
+	case <-p.ctx.Done():
+		return
+	}
+	identity, err := p.file.Identity(p.ctx)
+	if err != nil || identity == "" {
+		return
+	}
+	p.identity.Store(&identity)
+	memory := make([]byte, pointsTogether)
+	for row := int64(0); row < l.config.Dataset.Len() && p.ctx.Err() == nil; {
+		var list []parts.Part
+		var begin int64
+		list, begin, row = l.nextPoints(identity, row, memory)
+		var failed atomic.Bool
+		l.kept.Fill(p.ctx, list, func(ctx context.Context, from, to int) error {
+			// Each ends where memory does.
+			at, end := len(memory)-cap(list[from].Bytes), len(memory)-cap(list[to-1].Bytes)+len(list[to-1].Bytes)
+			err := p.file.ReadAt(ctx, memory[at:end], begin+int64(at))
+			if err != nil {
+				failed.Store(true)
+			}
+			return err
+		})
+		if failed.Load() {
+			return
+		}
+	}
+}
+
+// nextPoints are those of samples from a row on that lie behind one another and fit into memory, in the file from
+// begin on; next is the row behind them.
+func (l *Loader) nextPoints(identity string, row int64, memory []byte) (list []parts.Part, begin, next int64) {
+	for ; row < l.config.Dataset.Len(); row++ {
+		sample, err := l.config.Dataset.Sample(row)
+		place := &sample.Seek
+		if err != nil || place.Length <= 0 || place.Length > int64(len(memory)) {
+			continue
+		}
+		if len(list) == 0 {
+			begin = place.Offset
+		}
+		at := place.Offset - begin
+		if at < 0 || at > int64(len(memory))-place.Length {
+			break
+		}
+		list = append(list, l.pointsPart(identity, &sample, memory[at:at+place.Length]))
+	}
+	return list, begin, row
+}
+
+func (l *Loader) pointsPart(identity string, sample *catalog.Sample, to []byte) parts.Part {
+	return parts.Part{Key: parts.KeyOf(identity, sample.Seek.Offset, int64(len(to))), Sample: sample.Index,
+		Next: l.kept.NextUse(sample.Index), CRC: &sample.Seek.CRC32C, Bytes: to}
+}
+
+// pointsOf are the seek points of a record that was fetched.
+func (l *Loader) pointsOf(sample catalog.Sample, b *mmap.Buffer) (seek points) {
+	p := l.points
+	if p == nil {
+		return l.readSeek(sample, b)
+	}
+	identity := p.identity.Load()
+	if identity == nil || sample.Seek.Length <= 0 || sample.Seek.Length > pointsTogether {
+		return seek
+	}
+	room, err := b.Reserve(sample.Seek.Length)
+	if err != nil {
+		return seek
+	}
+	one := l.pointsPart(*identity, &sample, room)
+	if !l.kept.Peek(&one) {
+		return seek
+	}
+	view := b.Part(0, sample.Seek.Length)
+	seek.Seek = native.Seek{Data: view.Pointer, Length: view.Length, CRC32C: sample.Seek.CRC32C, HasCRC: true}
+	return seek
+}
