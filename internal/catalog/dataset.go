@@ -243,6 +243,9 @@ func (d *Dataset) Path(i int64) (string, error) {
 	}
 	if d.kind == Indexed {
 		name, err := d.index.path(i)
+		if d.away != nil && err == nil {
+			return d.away.shown(name), nil
+		}
 		return d.join(name), err
 	}
 	s, err := d.index.sample(i)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -64,7 +65,8 @@ func openIndexed(path, dir string, o Options) (*Dataset, error) {
 // says.
 func openWith(path, dir string, o Options, m *Manifest) (*Dataset, error) {
 	root := o.Root
-	if root != "" && m.Kind != Contained.String() {
+	filesAway := m.Kind == Indexed.String() && m.Root != ""
+	if root != "" && m.Kind != Contained.String() && (!filesAway || !remote.IsURL(root)) {
 		return nil, NewError(fault.KindArgument, path, "root is for an index of containers, this dataset is %s", m.Kind)
 	}
 	x, err := openIndex(filepath.Join(dir, m.Index.Name), m)
@@ -87,6 +89,9 @@ func openWith(path, dir string, o Options, m *Manifest) (*Dataset, error) {
 			d.away = newAway(d.root, o.Storage, m.Shards, root == "")
 			d.root = remote.Display(d.root)
 		}
+	}
+	if filesAway {
+		d.away = newAway(cmp.Or(root, string(m.Root)), o.Storage, nil, false)
 	}
 	d.refs.Store(1)
 	return d, nil

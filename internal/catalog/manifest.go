@@ -8,6 +8,7 @@ import (
 
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/pathjson"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // Names on disk. They are plain files: ImageFolder makes a class of every directory, so an
@@ -27,12 +28,16 @@ func ShardName(n int) string { return fmt.Sprintf("shard-%05d.tar", n) }
 const (
 	formatName    = "headrace"
 	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
-	readerVersion = 3 // the highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks
+	// The highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks, 4
+	// since an index of single files may lie elsewhere than these.
+	readerVersion = 4
 
 	containedVersion = 3 // of the format, where containers of others are indexed
 	containedReader  = 2 // and the reader that this takes; everything else is still for readers of version 1
 	blocksVersion    = 4 // of an index of containers that are compressed in places
 	blocksReader     = 3
+	belowVersion     = 5 // of an index of a folder in a store
+	belowReader      = 4
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
 	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.
@@ -73,7 +78,7 @@ type Manifest struct {
 	Counts       map[string]map[string]int64 `json:"counts"`                   // samples by verdict, codec, ...
 	Fields       []Field                     `json:"fields"`
 	Shards       []ShardInfo                 `json:"shards"`           // or the containers
-	Root         pathjson.Text               `json:"root,omitempty"`   // of containers: where their names begin
+	Root         pathjson.Text               `json:"root,omitempty"`   // of containers, and of files in a store: where their names begin
 	Source       *SourceInfo                 `json:"source,omitempty"` // of containers
 	RowsPerBatch int64                       `json:"rows_per_batch"`
 	Index        IndexFile                   `json:"index"`
@@ -98,6 +103,11 @@ type BatchInfo struct {
 	CRC32C string `json:"crc32c"`
 }
 
+// Below says of an index of single files that these lie below an address.
+func (m *Manifest) Below(address string) {
+	m.Root, m.Version, m.MinReader = pathjson.Text(address), belowVersion, belowReader
+}
+
 // inBlocks is true where the index has columns of blocks.
 func (m *Manifest) inBlocks() bool { return m.Source != nil && m.Source.Blocks }
 
@@ -112,6 +122,8 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("kind is %.40q (expected %q, %q or %q)", m.Kind, Packed, Indexed, Contained)
 	case m.Kind == Contained.String() && (m.MinReader < containedReader || m.Source == nil || !checkRoot(string(m.Root))):
 		return fmt.Errorf("an index of containers with min_reader %d, root %.80q and source %v", m.MinReader, m.Root, m.Source)
+	case m.Kind == Indexed.String() && m.Root != "" && (m.MinReader < belowReader || !remote.IsURL(string(m.Root)) || !checkRoot(string(m.Root))):
+		return fmt.Errorf("an index of files with min_reader %d and root %.80q", m.MinReader, m.Root)
 	case m.Source != nil && m.Source.Blocks && (m.Kind != Contained.String() || m.MinReader < blocksReader):
 		return fmt.Errorf("blocks in an index of kind %s with min_reader %d", m.Kind, m.MinReader)
 	case m.RowsPerBatch != RowsPerBatch:

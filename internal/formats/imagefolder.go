@@ -78,14 +78,22 @@ func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := l.lacking(missing, allowEmpty); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// lacking refuses a listing without files, or of which some classes have none.
+func (l *Listing) lacking(missing []string, allowEmpty bool) error {
 	if l.Len() == 0 {
 		missing = l.Classes
 	}
 	if len(missing) > 0 && (!allowEmpty || l.Len() == 0) {
-		return nil, fmt.Errorf("%w: found no valid file for the classes %s. Supported extensions are: %s",
+		return fmt.Errorf("%w: found no valid file for the classes %s. Supported extensions are: %s",
 			ErrEmpty, abridge(missing), strings.Join(ImageExtensions, ", "))
 	}
-	return l, nil
+	return nil
 }
 
 // walkClasses walks the class folders in parallel and hands them to add in order. On a network

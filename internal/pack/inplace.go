@@ -61,6 +61,9 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 	if ok {
 		x.describe = inContainers.describe(root)
 	}
+	if files, ok := s.(*folderAway); ok {
+		x.describe = files.describe
+	}
 	x.raise, x.track = c.OnFault == RaiseFaults, t
 	if err := newFlow(s, c.threads(), c.Limits.native(), !c.NoSeek, t).run(ctx, x.add); err != nil {
 		x.abandon()
@@ -86,6 +89,12 @@ func (c *IndexConfig) place(s source) (dir, root string, err error) {
 		}
 		return indexPlace(c.Source, c.Out, in.dataset)
 	}
+	if files, ok := s.(*folderAway); ok {
+		if c.Out == "" || c.IndexDir != "" {
+			return "", "", catalog.NewError(fault.KindArgument, files.list.Root, "the index of a folder in a store goes to a directory, which out (--out) names")
+		}
+		return c.Out, "", nil
+	}
 	if c.Out != "" {
 		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir says where the index goes")
 	}
@@ -108,7 +117,7 @@ type inPlace struct {
 	faults   Faults
 	raise    bool
 	track    *Tracker
-	describe func(*catalog.Manifest) // adds what a manifest says of containers; nil for folders
+	describe func(*catalog.Manifest) // adds what a manifest says of containers and of files in a store, or nil
 }
 
 const (

@@ -78,6 +78,9 @@ func (in *inspector) read(r *record, buffer []byte, wait func(int64)) ([]byte, e
 	if r.inside != nil {
 		return in.readInside(r, buffer, wait)
 	}
+	if r.away != nil {
+		return buffer, in.readAway(r, wait)
+	}
 	// O_NONBLOCK: a FIFO named like an image must not hang the job; regular files ignore it.
 	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

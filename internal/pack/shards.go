@@ -79,8 +79,14 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		return at, nil
 	}
 	// Over the record limit: never held in memory, so it comes from where it lies once more.
-	if r.inside != nil && r.inside.away != nil {
-		at, err := s.tar.Member(name, r.length, io.NewSectionReader(r.inside.away, r.inside.offset, r.inside.length))
+	var away *io.SectionReader
+	if r.away != nil {
+		away = io.NewSectionReader(r.away, 0, r.length)
+	} else if r.inside != nil && r.inside.away != nil {
+		away = io.NewSectionReader(r.inside.away, r.inside.offset, r.inside.length)
+	}
+	if away != nil {
+		at, err := s.tar.Member(name, r.length, away)
 		if err != nil {
 			return 0, catalog.IOError(s.file.Name(), "cannot write the shard", err)
 		}

@@ -22,6 +22,7 @@ type item struct {
 	path   string  // of the file, or of the container; of Writer's samples empty
 	shard  uint32  // number of the container
 	inside *extent // where in the container; nil for a file of its own
+	away   *ahead  // of a file in a store of objects
 	rel    string  // below the folder, for an index in place
 	data   []byte  // of Writer's samples
 	label  int64
@@ -173,6 +174,11 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 		return openContainers(ctx, path, o, storage, stored)
 	}
 	if remote.IsURL(path) && o.Containers == nil {
+		if !options.Given() && o.Root == "" {
+			if f, err := openFolderAway(ctx, path, allowEmpty, storage); f != nil || err != nil {
+				return f, err
+			}
+		}
 		return openContainers(ctx, path, o, storage, stored)
 	}
 	info, err := os.Stat(path)

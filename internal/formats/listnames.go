@@ -1,0 +1,52 @@
+package formats
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ListNames is ListImageFolder of names with slashes below a root, as a store of objects lists them: it has no
+// folders, so a class is one where something lies below it. A name that ends with a slash stands for a folder.
+func ListNames(root string, names []string, allowEmpty bool) (*Listing, error) {
+	l := &Listing{Root: root}
+	folders := map[string]map[string][]string{} // files by class and directory
+	for _, name := range names {
+		class, rest, below := strings.Cut(name, "/")
+		if !below || class == "" {
+			continue
+		}
+		if len(name) > MaxNameBytes {
+			return nil, fmt.Errorf("%w: a name below %s has %d bytes (expected at most %d)", ErrLimit, root, len(name), MaxNameBytes)
+		}
+		if folders[class] == nil {
+			folders[class] = map[string][]string{}
+		}
+		if at := strings.LastIndexByte(name, '/'); rest != "" && HasImageExtension(name[at+1:]) {
+			folders[class][name[:at]] = append(folders[class][name[:at]], name[at+1:])
+		}
+	}
+	for class := range folders {
+		l.Classes = append(l.Classes, class)
+	}
+	if len(l.Classes) == 0 {
+		return nil, fmt.Errorf("%w: couldn't find any class folder in %s", ErrEmpty, root)
+	}
+	sortNames(l.Classes)
+	var missing []string
+	for label, class := range l.Classes {
+		var dirs []directory
+		for path, files := range folders[class] {
+			sortNames(files)
+			dirs = append(dirs, directory{path: path, files: files})
+		}
+		slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
+		for _, d := range dirs {
+			l.add(label, d)
+		}
+		if len(dirs) == 0 {
+			missing = append(missing, class)
+		}
+	}
+	return l, l.lacking(missing, allowEmpty)
+}

@@ -1,0 +1,193 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/remote"
+)
+
+const (
+	// Files of a folder in a store are asked for so many at a time, of so many bytes together: a request waits
+	// most of the time.
+	filesAhead = 64
+	bytesAhead = 64 << 20
+)
+
+// folderAway is a class folder of single objects in a store.
+type folderAway struct {
+	folder
+	ctx     context.Context
+	cancel  context.CancelFunc
+	below   string // the address
+	storage remote.Storage
+	found   map[string]remote.Entry // by their names below it
+	asked   int64                   // files from the first on that were
+	queue   []*ahead
+	bytes   int64 // of those in it
+}
+
+// ahead is a file that was asked for.
+type ahead struct {
+	ctx    context.Context
+	object *remote.Object
+	done   chan struct{} // closed when data and err are there; nil of a file that is not held in memory
+	data   []byte
+	err    error
+}
+
+// openFolderAway lists what lies below an address; nil, without an error, where that is no class folder, or where
+// there is no list.
+func openFolderAway(ctx context.Context, url string, allowEmpty bool, storage remote.Storage) (source, error) {
+	base, _, _ := strings.Cut(url, "?")
+	if strings.HasPrefix(url, "http") || strings.ContainsAny(base, "*{[") {
+		return nil, nil
+	}
+	below := strings.TrimSuffix(url, "/")
+	entries, err := remote.List(ctx, below+"/", storage)
+	if err != nil {
+		return nil, nil // an object may be read where no list may be; else what is asked next says why not
+	}
+	f := &folderAway{below: below, storage: storage, found: make(map[string]remote.Entry, len(entries))}
+	names := make([]string, 0, len(entries))
+	images := false
+	for _, e := range entries {
+		name := strings.TrimPrefix(e.URL, below+"/")
+		if name == catalog.ManifestName {
+			return nil, nil // an index or a packed dataset, of which others say what becomes of it
+		}
+		names, f.found[name] = append(names, name), e
+		images = images || strings.Contains(name, "/") && formats.HasImageExtension(name)
+	}
+	if !images {
+		return nil, nil
+	}
+	if f.list, err = formats.ListNames(remote.Display(below), names, allowEmpty); err != nil {
+		return nil, catalog.FormatError(remote.Display(below), err)
+	}
+	if err := f.checkKeys(); err != nil {
+		return nil, err
+	}
+	if err := f.checkPaths(); err != nil {
+		return nil, err
+	}
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	return f, nil
+}
+
+func (f *folderAway) next(it *item) (bool, error) {
+	if more, err := f.folder.next(it); !more || err != nil {
+		return more, err
+	}
+	for f.asked < f.list.Len() && len(f.queue) < filesAhead && (len(f.queue) == 0 || f.bytes < bytesAhead) {
+		a, err := f.ask(f.asked)
+		if err != nil {
+			return false, err
+		}
+		f.asked++
+		f.queue, f.bytes = append(f.queue, a), f.bytes+int64(len(a.data))
+	}
+	it.away = f.queue[0]
+	f.queue, f.bytes = f.queue[1:], f.bytes-int64(len(it.away.data))
+	return true, nil
+}
+
+// ask sends the request for a file, pinned to the version that was listed.
+func (f *folderAway) ask(i int64) (*ahead, error) {
+	name := f.list.Path(i)
+	url, err := remote.Join(f.below, name)
+	if err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	object, err := remote.OpenKnown(url, f.found[name].Size, f.found[name].Version, f.storage)
+	if err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	a := &ahead{ctx: f.ctx, object: object}
+	if object.Size() > bytesAhead {
+		return a, nil // read when its turn comes
+	}
+	if short := headroom.Memory(object.Size()); short != nil {
+		return nil, short
+	}
+	a.data, a.done = make([]byte, object.Size()), make(chan struct{})
+	go func() {
+		defer close(a.done)
+		a.err = object.ReadAt(f.ctx, a.data, 0)
+	}()
+	return a, nil
+}
+
+// close ends what is under way, and waits for it.
+func (f *folderAway) close() {
+	f.cancel()
+	for _, a := range f.queue {
+		if a.done != nil {
+			<-a.done
+		}
+	}
+}
+
+// describe says in a manifest where the files are.
+func (f *folderAway) describe(m *catalog.Manifest) { m.Below(f.list.Root) }
+
+// ReadAt is io.ReaderAt's.
+func (a *ahead) ReadAt(to []byte, offset int64) (int, error) {
+	n := min(int64(len(to)), a.object.Size()-offset)
+	if offset < 0 || n < 0 {
+		return 0, io.EOF
+	}
+	if err := a.object.ReadAt(a.ctx, to[:n], offset); err != nil {
+		return 0, err
+	}
+	if n < int64(len(to)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// readAway takes a file that was asked for.
+func (in *inspector) readAway(r *record, wait func(int64)) error {
+	a := r.away
+	r.length = a.object.Size()
+	if r.length > maxRecordBytes {
+		return recordError(r, fault.KindLimit, fault.Differs("the object is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), r.length), nil)
+	}
+	wait(r.length)
+	if a.done != nil {
+		<-a.done
+	}
+	if uint64(r.length) > in.limits.MaxRecordBytes {
+		return in.oversized(r, io.NewSectionReader(a, 0, r.length))
+	}
+	if a.done == nil {
+		if short := headroom.Memory(r.length); short != nil {
+			return recordError(r, fault.KindMemory, short.Error(), nil)
+		}
+		a.data = make([]byte, r.length)
+		a.err = a.object.ReadAt(a.ctx, a.data, 0)
+	}
+	if a.err != nil {
+		return ofRecord(r, a.err)
+	}
+	r.data = a.data
+	return nil
+}
+
+// ofRecord says which record an error of a store is about.
+func ofRecord(r *record, err error) error {
+	var e *catalog.Error
+	if err = catalog.OutOfStore(err); errors.As(err, &e) {
+		own := *e
+		own.Record, own.Key = r.seq, r.key
+		return &own
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/internal/remote/s3test"
+)
+
+func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
+	server := s3test.Start(t, "photos")
+	source := testFolder(t, 12)
+	listing, err := openFolder(source, false)
+	require.NoError(t, err)
+	big := filepath.Join(source, listing.list.Path(5))
+	data, err := os.ReadFile(big)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(big, append(data, bytes.Repeat([]byte{1}, 300_000)...), 0o644))
+	require.NoError(t, os.CopyFS(filepath.Join(server.Dir, "photos", "set"), os.DirFS(source)))
+	limits := Limits{MaxRecordBytes: 200_000}
+	storage := remote.Storage{Endpoint: server.Endpoint, PathStyle: true}
+	here, made := packed(t, PackConfig{Source: source, Options: Options{Limits: limits}})
+	away := filepath.Join(t.TempDir(), "away")
+	found, err := Pack(context.Background(), PackConfig{Source: "s3://photos/set", Destination: away, Storage: storage, Options: Options{Limits: limits}}, NewTracker())
+	require.NoError(t, err)
+	require.Equal(t, int64(1), found.Counts["verdict"]["limit"])
+	require.Equal(t, made.Counts, found.Counts)
+	require.Len(t, found.Faults.Listed, testFaults) // the large one is one of them
+	for i, fault := range found.Faults.Listed {
+		require.Equal(t, made.Faults.Listed[i].Reason, fault.Reason)
+		require.Contains(t, fault.File, "s3://photos/set/class ")
+	}
+	require.Equal(t, digest(t, here), digest(t, away))
+	out := filepath.Join(t.TempDir(), "index")
+	_, err = Index(context.Background(), IndexConfig{Source: "s3://photos/set", Out: out, Storage: storage, Options: Options{Limits: limits}}, NewTracker())
+	require.NoError(t, err)
+	d, err := catalog.Open(out, catalog.Options{Storage: storage})
+	require.NoError(t, err)
+	defer d.Release()
+	require.Equal(t, found.Fingerprint, d.Fingerprint())
+	s, err := d.Sample(5)
+	require.NoError(t, err)
+	require.Equal(t, catalog.Limit, s.Verdict)
+}

@@ -1,0 +1,93 @@
+"""Folders of single objects in a store: indexed where they lie, packed from, read by index."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+import images
+from headrace import errors
+from remote import buckets
+from remote.stores import Store
+from remote.test_indexes import Storage, epochs, text_of
+
+COUNT = 40
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    folder = tmp_path / "buckets" / "photos"
+    images.plain_tree(folder / "set", COUNT)
+    (folder / "set" / "notes.txt").write_text("no image")
+    return folder
+
+
+@pytest.fixture
+def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+    buckets.set_keys(monkeypatch)
+    with buckets.serving(bucket.parent) as options:
+        yield options
+
+
+@pytest.mark.parametrize("address", ["s3://photos/set", "s3://photos/set/"])
+def test_an_index_of_objects_gives_the_batches_of_the_folder(
+    address: str, bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    here = hr.index(bucket / "set", index_dir=tmp_path / "beside")
+    made = hr.index(address, tmp_path / "away.hr", storage=storage)
+    assert (made["fingerprint"], made["rows"]) == (here["fingerprint"], COUNT)
+    assert epochs(tmp_path / "away.hr", storage) == epochs(bucket / "set")
+    with hr.Dataset(tmp_path / "away.hr", storage=storage) as dataset:
+        assert dataset.facts(3)["path"].startswith("s3://photos/set/")
+        assert dataset.classes == hr.Dataset(bucket / "set").classes
+    local = epochs(bucket / "set")
+    # Copied beside the objects it is opened by their address.
+    for file in (tmp_path / "away.hr").iterdir():
+        shutil.copy(file, bucket / "set")
+    assert epochs(address, storage) == local
+
+
+def test_objects_are_packed_to_the_bytes_that_files_are_packed_to(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    hr.pack(bucket / "set", tmp_path / "here.hr", shard_size="64KiB")
+    hr.pack("s3://photos/set", tmp_path / "away.hr", shard_size="64KiB", storage=storage)
+    hr.pack("s3://photos/set", "s3://photos/set.hr", shard_size="64KiB", storage=storage)
+    assert text_of(tmp_path / "away.hr") == text_of(tmp_path / "here.hr")
+    assert text_of(bucket / "set.hr") == text_of(tmp_path / "here.hr")
+
+
+def test_objects_are_asked_for_ahead_where_a_tenth_of_the_requests_fails(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    here = hr.index(bucket / "set", index_dir=tmp_path / "beside")
+    failing = buckets.Failing(storage, seed=5)
+    with failing.running() as through:
+        made = hr.index("s3://photos/set", tmp_path / "away.hr", storage=through)
+    assert failing.failed > 0
+    assert made["fingerprint"] == here["fingerprint"]
+
+
+def test_an_index_of_objects_wants_a_place_and_no_other_address_without_images(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    with pytest.raises(errors.ArgumentError, match="--out"):
+        hr.index("s3://photos/set", storage=storage)
+    shutil.rmtree(bucket / "set")
+    (bucket / "set" / "a").mkdir(parents=True)
+    (bucket / "set" / "a" / "notes.txt").write_text("no image")
+    with pytest.raises(errors.MissingFileError, match="no object has such a name"):
+        hr.index("s3://photos/set", tmp_path / "away.hr", storage=storage)
+
+
+def test_a_web_server_has_no_list_of_a_folder(bucket: Path, tmp_path: Path) -> None:
+    store = Store(bucket)
+    try:
+        with pytest.raises(errors.HeadraceError):
+            hr.index(store.url("set/"), tmp_path / "away.hr")
+    finally:
+        store.end()
