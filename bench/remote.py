@@ -9,9 +9,11 @@ to 400 MB/s. Same server, same bytes, sides interleaved, several rounds:
 - fetch: hr.Loader over records that are as long and take next to nothing to decode (an image of 16
   pixels, and bytes behind it up to the length), checksums compared;
 - decode: hr.Loader with RandomResizedCrop(224), flip and Normalize, over the photographs;
-- second: the second epoch of the same loader. Without a cache it is fetched again.
+- second: the second epoch of the same loader. Without a cache it is fetched again;
+- kept: the second epoch through a cache on disk that holds all, and "local" that of the dataset on
+  disk: both read the page cache, and nothing of the link.
 
-Peers (MosaicML streaming, LitData, WebDataset) read other files; no row of theirs is here.
+Peers (MosaicML streaming, LitData, WebDataset) read other files: `remote_peers.py` has them.
 `farthest.py` says what an ideal cache would fetch.
 """
 
@@ -98,7 +100,7 @@ def light(photographs: Path, to: Path) -> Path:
 
 
 def loader(
-    source: str | Path, storage: dict[str, Any] | None, crop: int, options: Any
+    source: str | Path, storage: dict[str, Any] | None, crop: int, options: Any, **kept: Any
 ) -> hr.Loader:
     steps: list[Any] = [hr.transforms.Resize((crop, crop))]
     if crop > 16:
@@ -113,6 +115,7 @@ def loader(
         output="numpy",
         fields=["index"],
         storage=storage,
+        **kept,
     )
 
 
@@ -131,6 +134,14 @@ def epochs(made: hr.Loader, count: int) -> list[dict[str, float]]:
             {"seconds": took, "images": images, "bytes": fetched, "requests": asked, "first": first}
         )
     return rows
+
+
+def settled(made: hr.Loader) -> None:
+    """Waits until no more seek points come."""
+    before = -1
+    while (now := made.stats()["remote_seek_bytes"]) != before:
+        before = now
+        time.sleep(0.5)
 
 
 def wanted(dataset: Path, bucket: str, to: Path, options: Any) -> int:
@@ -157,7 +168,8 @@ def plain(program: Path, link: str, ranges: Path, at_once: int) -> float:
 
 def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, Any]:
     """All sides over one link, round by round."""
-    program, rows = work / "link", {"plain": [], "fetch": [], "decode": [], "second": []}
+    program = work / "link"
+    rows: dict[str, list[float]] = {name: [] for name, *_ in SIDES}
     firsts: list[float] = []
     best = AT_ONCE[0]
     sizes = {name: wanted(work / "photos" / name, "photos", work / name, options) for name in NAMES}
@@ -175,20 +187,34 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
             rows["decode"].append(first["images"] / first["seconds"])
             rows["second"].append(second["images"] / second["seconds"])
             firsts.append(first["first"])
+            kept = {"cache": work / "cache", "cache_size": "16GB"}
+            with loader(f"s3://photos/{NAMES[1]}", storage, options.size, options, **kept) as made:
+                epochs(made, 1)
+                settled(made)
+                rows["kept"] += [row["images"] / row["seconds"] for row in epochs(made, 2)]
+            shutil.rmtree(work / "cache")
+            with loader(work / "photos" / NAMES[1], None, options.size, options) as made:
+                epochs(made, 1)
+                rows["local"] += [row["images"] / row["seconds"] for row in epochs(made, 2)]
     share = statistics.median(rows["fetch"]) / statistics.median(rows["plain"])
     print(f"\nlink of {rate / 1e6:.0f} MB/s, 20 ms; plain client with {best} requests at once")
-    for side, unit, by in (
-        ("plain", "MB/s", 1e6),
-        ("fetch", "MB/s", 1e6),
-        ("decode", "images/s", 1.0),
-        ("second", "images/s", 1.0),
-    ):
+    for side, unit, by in SIDES:
         print(f"  {side:8} {facts.line([value / by for value in rows[side]], unit, 1)}")
+    kept_share = statistics.median(rows["kept"]) / statistics.median(rows["local"])
     print(f"  fetch / plain {share:.3f}; first batch {statistics.median(firsts) * 1e3:.0f} ms")
+    print(f"  kept / local {kept_share:.3f}")
     return {"rate": rate, "at_once": best, **rows, "fetch_share": share, "first_batch_s": firsts}
 
 
 NAMES = ("light.hr", "train.hr")
+SIDES = (
+    ("plain", "MB/s", 1e6),
+    ("fetch", "MB/s", 1e6),
+    ("decode", "images/s", 1.0),
+    ("second", "images/s", 1.0),
+    ("kept", "images/s", 1.0),
+    ("local", "images/s", 1.0),
+)
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ import headrace as hr
 import images
 from headrace import errors
 from remote import buckets
+from timing import within
 
 COUNT = 60
 
@@ -59,3 +62,47 @@ def test_a_secret_that_is_set_later_counts_and_is_in_no_error(
     assert "another-secret" not in str(refused.value)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", buckets.SECRET)
     hr.Dataset("s3://photos/train.hr", storage=storage).close()
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 2), (2, 3), (1, 4)])
+def test_an_epoch_is_resumed_in_its_middle_by_another_number_of_ranks(
+    root: Path, storage: dict[str, str | bool], tmp_path: Path, before: int, after: int
+) -> None:
+    hr.pack(root / "folder", "s3://photos/resumed.hr", storage=storage, overwrite=True)
+    kept = {"storage": storage, "cache": tmp_path / "cache", "cache_size": "16MB"}
+
+    def made(source: str | Path, rank: int, ranks: int, **options: Any) -> hr.Loader:
+        settings: dict[str, Any] = {"seed": 4, "shuffle": True, "num_threads": 1, **options}
+        settings |= {"output": "numpy", "dtype": "uint8", "fields": ["index"]}
+        crop = [hr.transforms.RandomResizedCrop(9)]
+        return hr.Loader(
+            source, 12 // ranks, rank=rank, world_size=ranks, transform=crop, **settings
+        )
+
+    def rows(batch: Any) -> list[bytes]:
+        pixels, labels, fields = batch
+        numbers = zip(fields["index"], labels, pixels, strict=True)
+        return [bytes(index) + bytes(label) + image.tobytes() for index, label, image in numbers]
+
+    with made(root / "buckets/photos/resumed.hr", 0, 1) as loader:
+        whole = [row for batch in loader for row in rows(batch)]
+    states, found = [], []
+    for rank in range(before):
+        with made("s3://photos/resumed.hr", rank, before, **kept) as loader:
+            batches = iter(loader)
+            found += [row for _ in range(2) for row in rows(next(batches))]
+            states.append(loader.state_dict())
+
+    def attempt() -> float:
+        began = time.perf_counter()
+        with made("s3://photos/resumed.hr", 0, after, **kept) as loader:
+            loader.load_state_dict(states[0])
+            next(iter(loader))
+        return time.perf_counter() - began
+
+    within(1.0, attempt)
+    for rank in range(after):
+        with made("s3://photos/resumed.hr", rank, after, **kept) as loader:
+            loader.load_state_dict(states[0])
+            found += [row for batch in loader for row in rows(batch)]
+    assert sorted(found) == sorted(whole)
