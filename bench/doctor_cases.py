@@ -1,158 +1,72 @@
-"""Does `headrace doctor` name the limit that was put there, and is a predicted gain the real one?
+"""Does `headrace doctor` name the limit that was put there, and does what it predicts come true?
 
-Each case makes one bottleneck, of IMAGES or of images made of them, asks the doctor in a process of
-its own, and compares. What a machine does not allow is named as not run. The slow file systems are
-bench/slowfs, which needs FUSE and the right to mount.
+Each case puts one bottleneck there (bottlenecks.py), so its limit is known beforehand. That it
+bites is shown without the doctor: the loader is really run with it and with it lifted, and has to
+be 1.1 times as fast without. In each of three rounds the doctor is asked, the loader is run as it
+is, without the bottleneck, and as each of the remedies says that can be followed: each in a process
+of its own, one right behind the other, so that what neighbours do is much the same for all. A
+prediction over what came is compared round by round, and the median counts. What a machine does not
+allow is named as not run.
+
+On a busy machine a rate is also a matter of who else wanted the cores in those seconds. So rates
+that cores limit are compared a second time, each by the share of the cores that its process had.
+
+    python bench/doctor_cases.py IMAGES [--rounds 3] [--only "one core"] [--json FILE]
+
+With `--json` a run adds to the cases that the file has.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import collections
 import json
-import multiprocessing
 import os
-import shutil
+import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 import facts
 import headrace as hr
+from bottlenecks import CROP, NotRun, Sets, Situation, followed, opened, rate, tiny, within
 
 MANY = 1e9  # images a second that nothing gives
-CROP = [
-    hr.transforms.RandomResizedCrop(224),
-    hr.transforms.RandomHorizontalFlip(),
-    hr.transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-]
-SECONDS = 8.0
+SECONDS = 6.0
+BITES = 1.1  # times as fast without the bottleneck
+NEAR = 0.15  # of a measured rate, that a prediction may be off
+EVALUATION = [hr.transforms.Resize(256), hr.transforms.CenterCrop(224), CROP[-1]]
+RANDAUGMENT = [*CROP[:2], hr.transforms.RandAugment(), CROP[-1]]
 Answer = dict[str, Any]
+# A case: its limit, the situation, and what lifts the bottleneck.
+Case = tuple[str, Callable[[Sets], Situation], Callable[[Situation, Sets], Situation]]
 
 
-class Sets:
-    """The image sets, each made once below a folder."""
-
-    def __init__(self, images: Path, work: Path) -> None:
-        self.images, self.work = images, work
-
-    def _made(self, name: str, make: Callable[[Path], Any]) -> Path:
-        made = self.work / name
-        if not made.exists():
-            partial = self.work / f"{name}.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            make(partial)
-            partial.rename(made)
-        return made
-
-    def packed(self, of: Path | None = None, **how: Any) -> Path:
-        source = of or self.images
-        name = "-".join([source.name, *(f"{key}{value}" for key, value in how.items()), "packed"])
-        return self._made(name, lambda to: hr.pack(source, to, **how))
-
-    def saved(self, name: str, most: int, save: Callable[[Image.Image, Path], None]) -> Path:
-        def make(to: Path) -> None:
-            (to / "all").mkdir(parents=True)
-            for number, path in enumerate(sorted(self.images.rglob("*.[jJ]*"))[:most]):
-                with Image.open(path) as image:
-                    save(image.convert("RGB"), to / "all" / f"{number:05d}")
-
-        return self._made(name, make)
-
-    def progressive(self) -> Path:
-        return self.saved(
-            "progressive",
-            200,
-            lambda image, to: image.save(f"{to}.jpg", quality=92, progressive=True),
-        )
-
-    def huge(self) -> Path:
-        return self.saved(
-            "huge", 24, lambda image, to: image.resize((3840, 2880)).save(f"{to}.jpg", quality=90)
-        )
-
-    def png(self) -> Path:
-        return self.saved("png", 48, lambda image, to: image.save(f"{to}.png"))
+def undo(**changed: Any) -> Callable[[Situation, Sets], Situation]:
+    return lambda situation, sets: situation.but(**changed)
 
 
-@contextlib.contextmanager
-def slow(folder: Path, *how: str) -> Iterator[Path]:
-    """A folder through bench/slowfs."""
-    program = Path(__file__).parents[1] / ".build/bench/slowfs"
-    if not program.exists():
-        raise NotRun("bench/slowfs is not built: go build -o ../../.build/bench/slowfs . there")
-    point = Path(f"{folder}.slow")
-    point.mkdir(exist_ok=True)
-    server = subprocess.Popen([program, *how, str(folder), str(point)], stderr=subprocess.PIPE)
-    try:
-        for _ in range(100):
-            if os.path.ismount(point):
-                break
-            if server.poll() is not None:
-                raise NotRun(str(server.stderr and server.stderr.read().decode().strip()))
-            time.sleep(0.05)
-        yield point
-    finally:
-        server.terminate()
-        server.wait()
-        point.rmdir()
+def no_decoding(situation: Situation, sets: Sets) -> Situation:
+    """Pixels in the place of encoded images."""
+    return situation.but(source=sets.packed(raw=True, resize=256), transform=list(CROP))
 
 
-class NotRun(Exception):
-    """This machine does not allow it."""
+def smaller(situation: Situation, sets: Sets) -> Situation:
+    return situation.but(source=sets.packed(situation.source, resize=256))
 
 
-def dataset(source: Any, **how: Any) -> Answer:
-    return dict(hr.doctor(source, **{"rate": MANY, "seconds": SECONDS, **how}))
+def nothing(batch: Any) -> None:
+    pass
 
 
-def loader(source: Any, step: Callable[[Any], Any], **how: Any) -> Answer:
-    given = {"transform": CROP, "shuffle": True, "output": "numpy", "batch_size": 64, **how}
-    with hr.Loader(source, **given) as made:
-        return dict(hr.doctor(made, step, seconds=SECONDS))
-
-
-def _spin() -> None:
-    while True:
-        pass
-
-
-def busy(sets: Sets) -> Answer:
-    others = [multiprocessing.Process(target=_spin) for _ in os.sched_getaffinity(0)]
-    for other in others:
-        other.start()
-    try:
-        return dataset(sets.packed())
-    finally:
-        for other in others:
-            other.terminate()
-            other.join()
-
-
-def one_core(sets: Sets) -> Answer:
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    return dataset(sets.packed())
-
-
-def on_slow(sets: Sets, of: Path, *how: str) -> Answer:
-    with slow(of, *how) as folder:
-        return dataset(folder)
-
-
-def slow_with_step(sets: Sets, *how: str) -> Answer:
-    with slow(sets.packed(), *how) as folder:
-        return loader(folder, lambda batch: time.sleep(0.01))
-
-
-def tiny() -> Any:
-    return hr.Dataset.from_arrays(np.zeros((20_000, 8, 8, 3), np.uint8))
+def sleeps(seconds: float) -> Callable[[Any], Any]:
+    return lambda batch: time.sleep(seconds)
 
 
 def late(batch: Any) -> Any:
@@ -167,191 +81,309 @@ def matrices(batch: Any) -> None:
         side = side @ side / 256
 
 
-def hold(sets: Sets) -> Answer:
-    kept: list[Any] = []
-    return loader(sets.packed(), kept.append)
+def keeping(most: int) -> Callable[[Any], Any]:
+    return collections.deque(maxlen=most).append
 
 
-def torchs(sets: Sets) -> Answer:
-    from torch.utils.data import DataLoader
-    from torchvision import datasets, transforms
-
-    steps = [transforms.RandomResizedCrop(224), transforms.ToTensor()]
-    photographs = datasets.ImageFolder(sets.images, transforms.Compose(steps))
-    made = DataLoader(photographs, batch_size=32, shuffle=True)
-    return dict(hr.doctor(made, lambda batch: time.sleep(0.01), seconds=SECONDS))
+def packed(**how: Any) -> Callable[[Sets], Situation]:
+    return lambda sets: Situation(sets.packed(), **how)
 
 
-def quota(sets: Sets) -> Answer:
-    raise NotRun("the cpu controller of cgroups is not for this program to set here")
+def progressive(**how: Any) -> Callable[[Sets], Situation]:
+    return lambda sets: Situation(sets.progressive(), **how)
 
 
-def copies(sets: Sets) -> Answer:
-    raise NotRun("the doctor does not measure copies to a GPU yet")
+def tinies(**how: Any) -> Callable[[Sets], Situation]:
+    crop = [hr.transforms.CenterCrop(8)]
+    return lambda sets: Situation(tiny(), transform=crop, batch_size=1, **how)
 
 
-CASES: dict[str, tuple[str, Callable[[Sets], Answer]]] = {
-    "packed, in memory": ("decoding", lambda sets: dataset(sets.packed())),
-    "files, in memory": ("decoding", lambda sets: dataset(sets.images)),
-    "a rate that is easily reached": ("none", lambda sets: dataset(sets.packed(), rate=1)),
-    "RandAugment": ("decoding", lambda sets: dataset(sets.packed(), transform="randaugment")),
-    "evaluation": ("decoding", lambda sets: dataset(sets.packed(), transform="eval")),
-    "one core": ("decoding", one_core),
-    "a busy neighbour on every core": ("decoding", busy),
-    "progressive files": ("decoding", lambda sets: dataset(sets.progressive())),
-    "files of 11 megapixels": ("decoding", lambda sets: dataset(sets.huge(), batch_size=16)),
-    "PNG files": ("decoding", lambda sets: dataset(sets.png(), batch_size=16)),
-    "shards on a disk that takes 100 ms": (
+def copies(sets: Sets) -> Situation:
+    raise NotRun("no GPU whose link could be made slow")
+
+
+CASES: dict[str, Case] = {
+    "packed, in memory": ("decoding", packed(), no_decoding),
+    "files, in memory": ("decoding", lambda sets: Situation(sets.images), no_decoding),
+    "a rate that is easily reached": ("none", packed(asked=1.0), undo()),
+    "RandAugment": ("decoding", packed(transform=RANDAUGMENT), no_decoding),
+    "evaluation": ("decoding", packed(transform=EVALUATION), no_decoding),
+    "one core": ("decoding", packed(cores=1), undo(cores=None)),
+    "a CPU quota of one core": ("decoding", packed(quota=1.0), undo(quota=None)),
+    "a busy neighbour on every core": (
+        "decoding",
+        packed(neighbours=True),
+        undo(neighbours=False),
+    ),
+    "progressive files": (
+        "decoding",
+        progressive(),
+        lambda situation, sets: situation.but(source=sets.packed(situation.source, baseline=True)),
+    ),
+    "files of 11 megapixels": (
+        "decoding",
+        lambda sets: Situation(sets.huge(), batch_size=16),
+        smaller,
+    ),
+    "PNG files": ("decoding", lambda sets: Situation(sets.png(), batch_size=16), no_decoding),
+    "shards on a disk that takes 500 ms": (
         "storage",
-        lambda sets: on_slow(sets, sets.packed(), "-delay", "100ms"),
+        packed(disk=("-delay", "500ms")),
+        undo(disk=()),
     ),
-    "files on a disk that takes 100 ms": (
+    "files on a disk that takes 500 ms": (
         "storage",
-        lambda sets: on_slow(sets, sets.progressive(), "-delay", "100ms"),
+        progressive(disk=("-delay", "500ms")),
+        lambda situation, sets: situation.but(disk=()),
     ),
-    "shards on a disk of 20 MB/s": (
-        "storage",
-        lambda sets: on_slow(sets, sets.packed(), "-rate", "20"),
-    ),
-    "tiny images in batches of 1": (
-        "delivery",
-        lambda sets: dataset(tiny(), batch_size=1, transform=[hr.transforms.CenterCrop(8)]),
-    ),
-    "a step that sleeps": (
-        "training",
-        lambda sets: loader(sets.packed(), lambda batch: time.sleep(0.5)),
-    ),
-    "a step that computes": ("training", lambda sets: loader(sets.packed(), matrices)),
-    "a step of no time": ("decoding", lambda sets: loader(sets.packed(), lambda batch: None)),
+    "shards on a disk of 20 MB/s": ("storage", packed(disk=("-rate", "20")), undo(disk=())),
+    "tiny images in batches of 1": ("delivery", tinies(), undo(batch_size=64)),
+    "a step that sleeps": ("training", packed(step=sleeps(0.5)), undo(step=nothing)),
+    "a step that computes": ("training", packed(step=matrices), undo(step=nothing)),
+    "a step of no time": ("decoding", packed(step=nothing), no_decoding),
     "a loader of one thread": (
         "decoding",
-        lambda sets: loader(sets.packed(), lambda batch: None, num_threads=1),
+        packed(step=nothing, options={"num_threads": 1}),
+        undo(options={"num_threads": len(os.sched_getaffinity(0))}),
     ),
-    "a step, on a disk that takes 200 ms": (
+    "a step, on a disk that takes 500 ms": (
         "storage",
-        lambda sets: slow_with_step(sets, "-delay", "200ms"),
+        packed(step=sleeps(0.01), disk=("-delay", "500ms")),
+        undo(disk=()),
     ),
     "a step, on a disk of 10 MB/s": (
         "storage",
-        lambda sets: slow_with_step(sets, "-rate", "10"),
+        packed(step=sleeps(0.01), disk=("-rate", "10")),
+        undo(disk=()),
     ),
+    "progressive files, with a step": ("decoding", progressive(step=sleeps(0.01)), no_decoding),
     "Python behind the loader": (
         "delivery",
-        lambda sets: loader(sets.packed(), lambda batch: None, batch_fn=late),
+        packed(step=nothing, options={"batch_fn": late}),
+        undo(options={}),
     ),
-    "a step that keeps every batch": ("delivery", hold),
+    "a step that keeps 24 batches": ("delivery", packed(step=keeping(24)), undo(step=nothing)),
     "tiny images in batches of 1, with a step": (
         "delivery",
-        lambda sets: loader(
-            tiny(), lambda batch: None, batch_size=1, transform=[hr.transforms.CenterCrop(8)]
-        ),
+        tinies(step=nothing),
+        undo(batch_size=64),
     ),
-    "torch's DataLoader without workers": ("decoding", torchs),
-    "a CPU quota": ("decoding", quota),
-    "a slow link to the GPU": ("copy", copies),
+    "torch's DataLoader without workers": (
+        "decoding",
+        lambda sets: Situation(sets.images, step=sleeps(0.01), batch_size=32, of="torch"),
+        undo(of="headrace"),
+    ),
+    "a slow link to the GPU": ("copy", copies, undo()),
 }
 
 
-def _rate(sets: Sets, source: Path, batch_size: int) -> float:
-    return float(dataset(source, batch_size=batch_size)["measured"]["decoding"])
+def doctor(situation: Situation) -> Answer:
+    with within(situation) as source:
+        if situation.step is not None:
+            with opened(situation, source) as loader:
+                return dict(hr.doctor(loader, situation.step, seconds=SECONDS))
+        dataset = hr.Dataset.from_arrays(source) if isinstance(source, np.ndarray) else source
+        how: dict[str, Any] = {"transform": situation.transform, "seconds": SECONDS}
+        how |= {"batch_size": situation.batch_size, "rate": situation.asked or MANY}
+        return dict(hr.doctor(dataset, **how))
 
 
-def _threads(sets: Sets) -> float:
-    found = loader(sets.packed(), lambda batch: None, num_threads=len(os.sched_getaffinity(0)))
-    return float(found["measured"]["images_per_second"])
+def answer(name: str, way: str, sets: Sets) -> Answer:
+    """One measurement of a case, in this process.
 
-
-# What a remedy of a case is found by in its text, and what really following it gives.
-FOLLOWED: dict[str, tuple[str, Callable[[Sets], float]]] = {
-    "progressive files": (
-        "--baseline",
-        lambda sets: _rate(sets, sets.packed(sets.progressive(), baseline=True), 128),
-    ),
-    "files of 11 megapixels": (
-        "--resize",
-        lambda sets: _rate(sets, sets.packed(sets.huge(), resize=256), 16),
-    ),
-    "a loader of one thread": ("num_threads", _threads),
-}
-
-
-def ask(name: str, sets: Sets, followed: bool) -> Answer:
-    """One case, in this process: what the doctor said, or the rate that a remedy really gave."""
+    Args:
+        way: "doctor", what it says; "as it is" or "lifted", the loader's rate with the bottleneck
+            or without; or a remedy, its rate with that followed.
+    """
+    _, make, lift = CASES[name]
     try:
-        if followed:
-            return {"rate": FOLLOWED[name][1](sets)}
-        return CASES[name][1](sets)
+        situation: Situation | None = make(sets)
+        assert situation is not None
+        if way == "doctor":
+            return doctor(situation)
+        if way == "lifted":
+            situation = lift(situation, sets)
+        elif way != "as it is":
+            situation = followed(situation, way, sets)
+        return {"not_run": "nothing to follow"} if situation is None else rate(situation)
     except NotRun as reason:
         return {"not_run": str(reason)}
 
 
-def asked(name: str, options: argparse.Namespace, followed: bool = False) -> Answer:
+def ask(name: str, way: str, options: argparse.Namespace) -> Answer:
     """The same in a process of its own."""
     command = [sys.executable, __file__, str(options.images), "--work", str(options.work)]
-    command += ["--ask", name, *(["--followed"] if followed else [])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [*command, "--case", name, "--way", way],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1]}
+        return {"failed": (done.stderr.strip().splitlines() or ["no word"])[-1]}
     found: Answer = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def predicted(name: str, found: Answer) -> float | None:
-    """The rate that the doctor promised for the remedy that was followed."""
-    if name not in FOLLOWED:
-        return None
-    rates = [
-        float(remedy["images_per_second"])
-        for remedy in found.get("remedies", [])
-        if FOLLOWED[name][0] in remedy["text"]
+def compare(name: str, options: argparse.Namespace) -> Answer:
+    """A case: what the doctor said, and what came, round by round."""
+    row: Answer = {"case": name, "expected": CASES[name][0], "rounds": []}
+    first = ask(name, "lifted", options)  # makes the sets, too
+    if "rate" not in first:
+        return row | first
+    for _ in range(options.rounds):
+        said = ask(name, "doctor", options)
+        came = {way: ask(name, way, options) for way in ("as it is", "lifted")}
+        for remedy in said.get("remedies", []):
+            came[remedy["text"]] = ask(name, remedy["text"], options)
+        row["rounds"].append({"said": said, "came": came})
+    return row
+
+
+def kind(text: str) -> str:
+    """A remedy without the figures that are others each time."""
+    return re.sub(r"(?<=, )which keep.*|(?<=process )[\d.]+.*", "", text).rstrip(", ")
+
+
+def predictions(row: Answer) -> dict[str, list[Answer]]:
+    """By remedy, "as it is" first, what was predicted and came in each round.
+
+    Each has ``predicted`` and ``came``, in images a second; ``gain`` and ``gained``, times as fast
+    as it is; and ``shares``, the share of the cores of that process over the doctor's.
+    """
+    found: dict[str, list[Answer]] = collections.defaultdict(list)
+    for one in row["rounds"]:
+        said, came = one["said"], one["came"]
+        now = came["as it is"].get("rate")
+        if "measured" not in said or not now:
+            continue
+        told = [{"text": "as it is", "images_per_second": said["measured"]["images_per_second"]}]
+        for remedy in told + said["remedies"]:
+            text = remedy["text"]
+            if "rate" not in came[text]:
+                continue
+            share = said["measured"]["machine"].get("core_share"), came[text]["share"]
+            busy = said["limit"] in ("decoding", "delivery") and all(share)
+            ends = text.startswith("end the other programs")
+            found[kind(text)].append(
+                {
+                    "predicted": remedy["images_per_second"],
+                    "came": came[text]["rate"],
+                    "gain": remedy.get("gain", 1.0),
+                    "gained": came[text]["rate"] / now,
+                    "shares": share[1] / share[0] if busy and not ends else 1.0,
+                    "others": came[text]["others"],
+                }
+            )
+    return dict(found)
+
+
+def median(rounds: list[Answer], value: Callable[[Answer], float]) -> float:
+    return statistics.median(map(value, rounds))
+
+
+def raw(one: Answer) -> float:
+    return float(one["predicted"] / one["came"])
+
+
+def by_share(one: Answer) -> float:
+    return float(one["predicted"] * one["shares"] / one["came"])
+
+
+def by_gain(one: Answer) -> float:
+    return float(one["gain"] / one["gained"])
+
+
+def bites(row: Answer) -> bool:
+    """Whether the bottleneck is one: the loader is faster without it."""
+    if row["expected"] == "none":
+        return True
+    pairs = [one["came"] for one in row["rounds"]]
+    gains = [
+        pair["lifted"]["rate"] / pair["as it is"]["rate"]
+        for pair in pairs
+        if "rate" in pair["lifted"] and "rate" in pair["as it is"]
     ]
-    return rates[0] if rates else None
+    return bool(gains) and statistics.median(gains) >= BITES
+
+
+def limit_said(row: Answer) -> str:
+    """The limit that most rounds named."""
+    said = [one["said"].get("limit", "failed") for one in row["rounds"]]
+    return collections.Counter(said).most_common(1)[0][0] if said else "nothing"
+
+
+def show(row: Answer) -> None:
+    """A case as lines of a table."""
+    name, expected = row["case"], row["expected"]
+    if not row["rounds"]:
+        why = row.get("not_run") or f"failed: {row.get('failed')}"
+        print(f"| {name} | {expected} | not run: {why} | | | | | |", flush=True)
+        return
+    expected += "" if bites(row) else ", which does not bite"
+    print(f"| {name} | {expected} | {limit_said(row)} | | | | | |")
+    for text, rounds in predictions(row).items():
+        print(
+            f"| | | | {text} | {median(rounds, lambda one: one['predicted']):,.0f} | "
+            f"{median(rounds, lambda one: one['came']):,.0f} | "
+            f"{median(rounds, raw):.2f}, {median(rounds, by_share):.2f} | "
+            f"{median(rounds, lambda one: one['others'] or 0.0):.1f} |"
+        )
+    sys.stdout.flush()
+
+
+def summary(rows: list[Answer]) -> list[str]:
+    ran = [row for row in rows if row["rounds"] and bites(row)]
+    right = sum(limit_said(row) == row["expected"] for row in ran)
+    real = [rounds for row in ran for rounds in predictions(row).values()]
+    lines = [f"limit: {right} of {len(ran)} bottlenecks that bite are named rightly"]
+    for what, value in (("rates", raw), ("rates, by share of cores", by_share)):
+        off = [abs(median(rounds, value) - 1) for rounds in real]
+        near = sum(one <= NEAR for one in off)
+        lines.append(
+            f"{what}: {near} of {len(off)} within {NEAR:.0%} of what came, the median "
+            f"{statistics.median(off) if off else 0:.0%} off"
+        )
+    gains = [rounds for row in ran for text, rounds in predictions(row).items() if text[:2] != "as"]
+    near = sum(abs(median(rounds, by_gain) - 1) <= NEAR for rounds in gains)
+    lines.append(f"gains of remedies: {near} of {len(gains)} within {NEAR:.0%} of what came")
+    return lines
+
+
+def kept(file: Path | None) -> dict[str, Answer]:
+    """The cases that a file has, by name."""
+    if file is None or not file.exists():
+        return {}
+    return {row["case"]: row for row in json.loads(file.read_text())["rows"]}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("images", type=Path)
     parser.add_argument("--work", type=Path, default=Path(".build/bench/doctor"))
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", action="append")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--ask", help=argparse.SUPPRESS)
-    parser.add_argument("--followed", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--way", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    if options.ask:
-        sets = Sets(options.images, options.work)
-        print(json.dumps(ask(options.ask, sets, options.followed)))
+    if options.case:
+        print(json.dumps(answer(options.case, options.way, Sets(options.images, options.work))))
         return
     print(" ".join(f"{name}={value}" for name, value in facts.machine().items()))
-    print("| bottleneck | limit | said | predicted | came true |")
-    print("|---|---|---|---|---|")
-    rows, right, run = [], 0, 0
-    for name, (limit, _) in CASES.items():
-        if options.only and name not in options.only:
-            continue
-        rounds = [asked(name, options) for _ in range(options.rounds)]
-        said = rounds[0].get("limit", rounds[0].get("not_run") or rounds[0].get("failed"))
-        row: dict[str, Any] = {"case": name, "expected": limit, "rounds": rounds}
-        rows.append(row)
-        cells = ["", ""]
-        if "not_run" in rounds[0]:
-            said = f"not run: {said}"
-        else:
-            verdicts = [found.get("limit", "failed") for found in rounds]
-            said = ", ".join(dict.fromkeys([*verdicts, *([said] if "failed" in verdicts else [])]))
-            run += len(rounds)
-            right += sum(verdict == limit for verdict in verdicts)
-            promised = [rate for found in rounds if (rate := predicted(name, found)) is not None]
-            if promised:
-                real = [asked(name, options, True).get("rate", 0.0) for _ in rounds]
-                row["predicted"], row["came_true"] = promised, real
-                cells = [f"{statistics.median(rates):,.0f}" for rates in (promised, real)]
-        print(f"| {name} | {limit} | {said} | {' | '.join(cells)} |", flush=True)
-    print(f"{right} of {run} right")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"machine": facts.machine(), "rows": rows}, indent=1))
+    print("| bottleneck | limit | said | with | predicted | came | off, by share | others' cores |")
+    print("|---|---|---|---|---|---|---|---|")
+    rows = kept(options.json)
+    for name in options.only or CASES:
+        rows[name] = compare(name, options)
+        show(rows[name])
+        if options.json:
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            made = {"machine": facts.machine(), "rows": list(rows.values())}
+            options.json.write_text(json.dumps(made))
+    print("\n".join(summary(list(rows.values()))))
 
 
 if __name__ == "__main__":

@@ -9,20 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace import __version__
-from headrace._doctor import (
-    ages,
-    bounded,
-    choosing,
-    decoding,
-    images,
-    loading,
-    machine,
-    remedies,
-    sentences,
-    storage,
-    verdict,
-)
+from headrace._doctor import sentences, stages
 from headrace._doctor.report import Diagnosis
 from headrace._engine import arguments, containers
 from headrace.dataset import Dataset
@@ -30,16 +17,6 @@ from headrace.errors import ArgumentError
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _NAMED = ("train", "eval", "randaugment")
-_RECORDS = 2048
-_NOTHING: dict[str, Any] = {
-    "cold": None,
-    "warm": None,
-    "at_once": bounded.AT_ONCE,
-    "why": "the samples are not bytes in files",
-}
-# What remedies are tried in, and all before them, by the seconds asked for. They end in 30 s where
-# 15 were asked for, with an image, a pack or a slow read still to come.
-_MOST = 1.4
 
 
 def doctor(
@@ -152,91 +129,5 @@ def _steps(transform: Any, size: int) -> list[Any]:
 def _of_dataset(
     dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
 ) -> Diagnosis:
-    chosen = choosing.numbers(len(dataset), _RECORDS)
-    places = storage.within(choosing.places(dataset, chosen, seconds * 0.1))
-    with storage.left_as_it_was(places) as share:
-        return _measured(dataset, asked, steps, seconds, chosen, places, share)
-
-
-def _measured(
-    dataset: Dataset,
-    asked: dict[str, Any],
-    steps: list[Any],
-    seconds: float,
-    chosen: list[int],
-    places: list[choosing.Place],
-    share: float | None,
-) -> Diagnosis:
-    clock = bounded.Clock(seconds * _MOST)
-    facts: dict[str, Any] = {"machine": machine.look()}
-    facts["file_system"] = machine.file_system(places[0].path) if places else ""
-    read = storage.measure(places, seconds * 0.3) if places else _NOTHING
-    facts["storage"] = {**read, "cached_share": share}
-    facts["index"] = ages.look(dataset, __version__)
-    # Behind the measurement of what is cold: the first bytes of files may be read for it.
-    facts["images"] = images.look(dataset, places, seconds * 0.1, read["at_once"])
-    size = facts["images"]["image_bytes"]
-    free = facts["machine"]["memory_available"]
-    facts["fits_in_memory"] = free is not None and size * len(dataset) < 0.8 * free
-    with loading.at_hand(dataset, chosen, places, facts, seconds * 0.15) as (near, decoded):
-        found = loading.measure(near, decoded, asked["batch_size"], steps, seconds * 0.4)
-        facts["machine"] |= found["busy"]
-        facts["decoding"], facts["side"] = found, found["all"]["side"]
-        stages = _stages(facts, _of_store(dataset, asked, steps, seconds * 0.1))
-        helps, failed = remedies.find(near, decoded, facts, stages, asked, steps, clock)
-    limit, slowest = verdict.limit(stages, asked["rate"])
-    one, every = facts["decoding"]["one"], facts["decoding"]["all"]
-    measured = {
-        "images_per_second": slowest,
-        **stages,
-        "decoding_one_core": one["decoding"],
-        "storage_cold": facts["storage"]["cold"],
-        "storage_warm": facts["storage"]["warm"],
-        "cached_share": facts["storage"]["cached_share"],
-        "loader": every["images_per_second"],
-        "threads": every["threads"],
-        "images": facts["images"],
-        "index": facts["index"],
-        "machine": facts["machine"],
-        "file_system": facts["file_system"],
-        "side": facts["side"],
-    }
-    notes = sentences.notes(facts) + failed
-    answer = {
-        "limit": limit,
-        "measured": measured,
-        "asked": asked,
-        "remedies": helps,
-        "notes": notes,
-    }
+    answer = stages.of_dataset(dataset, asked, steps, seconds)
     return Diagnosis(answer, sentences.lines(answer))
-
-
-def _of_store(
-    dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
-) -> float | None:
-    """Images a second that the loader gets of a dataset in a store of objects; None of others."""
-    if not dataset.away:
-        return None
-    some = choosing.numbers(len(dataset), _RECORDS)
-    found = decoding.measure(dataset, some, min(asked["batch_size"], 16), steps, seconds)
-    lacked = found["waiting_for_bytes"] > decoding.LACKING
-    return float(found["images_per_second"]) if lacked else None
-
-
-def _stages(facts: dict[str, Any], of_store: float | None) -> dict[str, float | None]:
-    """Images a second that each stage is good for."""
-    read, every = facts["storage"], facts["decoding"]["all"]
-    cold = (read["cold"] or {}).get("images_per_second")
-    warm = (read["warm"] or {}).get("images_per_second")
-    delivery, came = facts["decoding"]["ready"], every["images_per_second"]
-    if every["idle"] > decoding.IDLE and every["waiting_for_bytes"] <= decoding.LACKING:
-        # What the threads neither decoded nor waited for bytes for, they lost at the batches' ends.
-        delivery = min(delivery or came, came)
-    return {
-        "storage": of_store or verdict.from_storage(read["cached_share"], cold, warm),
-        "decoding": every["decoding"],
-        "delivery": delivery,
-        "copy": None,
-        "training": None,
-    }

@@ -222,6 +222,36 @@ def test_words_of_a_dataset_beside_a_loader_are_refused() -> None:
         hr.plan(rate=1, images=1, image_bytes=1, root="/")
 
 
+def test_under_a_quota_that_is_used_up_nobody_is_told_to_end_other_programs() -> None:
+    found: dict[str, Any] = {"cores_allowed": 2, "cores_of_machine": 2, "cores_others": 1.0}
+    found |= {"physical_cores_allowed": 2, "physical_cores": 2, "core_share": 0.5}
+    stages: dict[str, float | None] = {"decoding": 1000.0, **NOT_MEASURED}
+
+    def told(**changed: Any) -> list[str]:
+        facts = {"machine": found | changed, "decoding": {"all": {"threads": 2}}}
+        return [one["text"] for one in remedies._of_cores(facts, stages) if one is not None]
+
+    quota = {"cpu_quota": 1.0, "cores_usable": 1.0}
+    assert told(**quota, cores_own=1.0, cores_idle=0.0) == []
+    assert told(**quota, cores_own=1.0, cores_idle=0.9) == [
+        "allow this process 2 cores, 1.9 of which nobody else uses; it may use 1"
+    ]
+    assert told(cpu_quota=None, cores_usable=2, cores_own=1.0, cores_idle=0.0) == [
+        "end the other programs, which keep 1.0 of 2 cores busy"
+    ]
+
+
+def test_ending_other_programs_brings_what_threads_waited_for_a_core() -> None:
+    found: dict[str, Any] = {"cores_allowed": 2, "cores_of_machine": 2, "cores_others": 1.0}
+    found |= {"physical_cores_allowed": 2, "physical_cores": 2, "cores_idle": 0.0}
+    found |= {"cpu_quota": None, "cores_usable": 2, "cores_own": 0.5, "core_share": 0.8}
+    facts = {"machine": found, "decoding": {"all": {"threads": 2}}}
+    stages: dict[str, float | None] = {"decoding": 1000.0, **NOT_MEASURED}
+    [remedy] = remedies._of_cores(facts, stages)
+    assert remedy is not None
+    assert remedy["images_per_second"] == 1250  # and not four times as much
+
+
 def test_a_report_is_a_mapping_with_attributes_and_survives_pickling(folder: Path) -> None:
     found = hr.doctor(folder, rate=0.001, seconds=1, size=32, transform="eval")
     assert found.limit == found["limit"] == dict(found)["limit"]
@@ -256,7 +286,9 @@ def test_a_loader_goes_on_where_it_stood_also_where_the_step_fails(packed: Path)
         assert loader.state_dict() == stood
 
 
-def test_a_loader_whose_own_code_sleeps_is_the_limit(packed: Path) -> None:
+def test_a_loader_whose_own_code_sleeps_is_the_limit_and_the_rate_without_it_is_told(
+    packed: Path,
+) -> None:
     def late(batch: Any) -> Any:
         time.sleep(0.1)
         return batch
@@ -265,6 +297,33 @@ def test_a_loader_whose_own_code_sleeps_is_the_limit(packed: Path) -> None:
         found = hr.doctor(loader, lambda batch: None, seconds=2)
     assert found.limit == "delivery"
     assert found.measured["loader"] <= 8 / 0.1
+    [remedy] = [one for one in found.remedies if "batch_fn" in one["text"]]
+    assert remedy["images_per_second"] > 2 * found.measured["loader"]
+
+
+def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path) -> None:
+    with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
+        found = hr.doctor(loader, lambda batch: None, seconds=2)
+    shares = found.measured["waiting_for"]
+    assert set(shares) <= {"storage", "decoding", "delivery"}
+    assert sum(shares.values()) == pytest.approx(found.measured["waiting_share"], abs=0.02)
+    assert f"{found.measured['waiting_share'] * 100:.0f} % of the training's time" in str(found)
+
+
+def test_with_a_step_what_helps_the_dataset_is_told_with_the_rate_that_the_step_leaves(
+    tmp_path: Path,
+) -> None:
+    files = {f"a/{n}.jpg": jpeg(400, 300, flags=("progressive",)) for n in range(32)}
+    root = write_tree(tmp_path / "photos", files)
+    with hr.Loader(root, 8, transform=CROP, output="numpy") as loader:
+        found = hr.doctor(loader, lambda batch: time.sleep(0.001), seconds=4)
+    assert found.limit == "decoding"
+    told = {one["text"]: one for one in found.remedies}
+    assert "headrace pack --baseline" in told
+    for one in told.values():
+        assert one["images_per_second"] <= found.measured["training"]
+        came = found.measured["images_per_second"]
+        assert one["gain"] == pytest.approx(one["images_per_second"] / came, abs=0.01)
 
 
 def test_a_rate_that_the_training_reaches_has_no_limit(packed: Path) -> None:

@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import headrace as hr
-from headrace import diagnosing, errors
-from headrace._doctor import ages, choosing, images, machine, sentences, stepping
+from headrace import errors
+from headrace._doctor import ages, choosing, cures, images, machine, phases, sentences, stages
 from images import jpeg, plain_tree, png, write_tree
 
 GIB = 1 << 30
@@ -156,7 +156,7 @@ def test_an_index_of_an_older_version_is_told_of(
     with hr.Dataset(packed) as dataset:
         for version in (hr.__version__, "0.0.1", "0.1"):
             assert sentences.of_index(ages.look(dataset, version)) == []
-        monkeypatch.setattr(diagnosing, "__version__", "99.0.0")
+        monkeypatch.setattr(stages, "__version__", "99.0.0")
         found = hr.doctor(dataset, rate=0.001, seconds=0.2, size=16)
     writer = f"headrace {hr.__version__}"
     assert f"the index is of {writer}, an older version: pack it again" in found.notes
@@ -235,7 +235,7 @@ def test_a_loader_that_keeps_its_own_batches_is_no_step_that_does() -> None:
 def test_samples_of_a_batch_are_counted_also_where_each_is_an_image_of_its_own(
     batch: Any, count: int
 ) -> None:
-    assert stepping.samples(batch) == count
+    assert phases.samples(batch) == count
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_what_is_no_loader_beside_a_step_is_refused(loader: Any, words: str) -> 
 
 
 def test_step_and_loader_share_the_cores_that_others_leave() -> None:
-    bound = stepping._Bound(cores=2.0, step_s=0.001, loader_s=0.003)
+    bound = cures.Bound(cores=2.0, step_s=0.001, loader_s=0.003)
     assert bound.of(100.0) == 100.0
     assert bound.of(10_000.0) == 500.0
     assert bound.of(10_000.0, 0.0) == 2000.0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace import samplers
+from headrace._doctor import machine
 from headrace.dataset import Dataset
 from headrace.loader import Loader
 
@@ -42,22 +43,24 @@ def measure(
         ``images_per_second`` that came, ``decoding`` (images a second that its threads decode where
         they have bytes), ``threads``; ``waiting_for_bytes`` and ``idle``, the shares of the
         threads' time without bytes and with nothing to do; ``cpu_s`` of an image, which is of the
-        whole process and does not go by what other programs do; ``side``, the shorter one of what
-        comes out, in pixels; and ``replaced``, the share of samples that others stood for.
+        whole process and does not go by what other programs do; ``core_share`` of the time that
+        its threads had work, in which they had a core, None where nobody says; ``side``, the
+        shorter one of what comes out, in pixels, and ``batch_bytes`` of one of its images; and
+        ``replaced``, the share of samples that others stood for.
     """
     with _loader(dataset, chosen, batch_size, transform, threads, 2, options) as loader:
         # Opening files and touching memory for the first time are not counted.
         next(iter(loader))
         before, began, used = loader.stats(), time.perf_counter(), time.process_time()
-        took, images, side = 0.0, 0, 0
+        turns, took, images, side, size = machine.Turns(), 0.0, 0, 0, 0
         while took < seconds:
             for batch in loader:
                 images += len(batch[0])
-                side = min(batch[0].shape[-2:])
+                side, size = min(batch[0].shape[-2:]), batch[0].nbytes // len(batch[0])
                 took = time.perf_counter() - began
                 if took >= seconds:
                     break
-        after, used = loader.stats(), time.process_time() - used
+        after, used, share = loader.stats(), time.process_time() - used, turns.end()
     spent = {name: after[name] - before[name] for name in _SPENT}
     decoded = max(spent["images_decoded"], 1)
     whole = after["threads"] * took
@@ -80,7 +83,9 @@ def measure(
         "waiting_for_bytes": lacking,
         "idle": idle,
         "cpu_s": used / decoded,
+        "core_share": share,
         "side": side,
+        "batch_bytes": size,
         "replaced": spent["replaced"] / max(images, 1),
     }
 
@@ -91,6 +96,7 @@ def handing_out(
     batch_size: int,
     transform: Sequence[Any],
     seconds: float,
+    **options: Any,
 ) -> float | None:
     """Images a second that ``next`` would give if every batch were ready; None: none ever was.
 
@@ -99,7 +105,7 @@ def handing_out(
     small = min(batch_size, _READY)
     found: list[float] = []
     end = time.perf_counter() + seconds
-    with _loader(dataset, chosen, small, transform, None, 4, {}) as loader:
+    with _loader(dataset, chosen, small, transform, None, 4, options) as loader:
         while len(found) < _ROUNDS and time.perf_counter() < end:
             batches = iter(loader)
             next(batches)

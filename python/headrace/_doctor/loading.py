@@ -69,23 +69,33 @@ def _read(chosen: list[int], places: list[choosing.Place], seconds: float) -> li
 
 
 def measure(
-    dataset: Dataset, decoded: list[int], batch_size: int, steps: list[Any], seconds: float
+    dataset: Dataset,
+    decoded: list[int],
+    batch_size: int,
+    steps: list[Any],
+    seconds: float,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
     """Decodes samples with one thread and with all.
 
+    Args:
+        options: further words of the loader.
+
     Returns:
         ``one`` and ``all``, as ``decoding.measure`` has them; ``ready``, as
-        ``decoding.handing_out``; and ``busy``, what other programs did meanwhile.
+        ``decoding.handing_out``; and ``busy``, what other programs did meanwhile, and the share of
+        the cores that was left to all threads.
     """
     # What is learned of files without an index comes in here. It says how many images a batch may
     # have so that there are some batches in the time; the rate of decoding does not go by that.
-    first = decoding.measure(dataset, decoded, min(batch_size, _FEW), steps, seconds * 0.2)
+    few = min(batch_size, _FEW)
+    first = decoding.measure(dataset, decoded, few, steps, seconds * 0.2, **options)
     soon, threads = int(first["images_per_second"] * seconds * 0.04), first["threads"]
     few = min(batch_size, max(soon // threads, 1))
-    one = decoding.measure(dataset, decoded, few, steps, seconds * 0.25, 1)
+    one = decoding.measure(dataset, decoded, few, steps, seconds * 0.25, 1, **options)
     few = min(batch_size, max(soon, 2 * threads))  # with fewer some threads would be idle
     others = machine.Others()
-    every = decoding.measure(dataset, decoded, few, steps, seconds * 0.35)
-    busy = others.end()
-    ready = decoding.handing_out(dataset, decoded, batch_size, steps, seconds * 0.2)
+    every = decoding.measure(dataset, decoded, few, steps, seconds * 0.35, **options)
+    busy = others.end() | {"core_share": every["core_share"]}
+    ready = decoding.handing_out(dataset, decoded, batch_size, steps, seconds * 0.2, **options)
     return {"one": one, "all": every, "ready": ready, "busy": busy}

@@ -154,6 +154,41 @@ class Others:
         return dict(zip(names, told, strict=True))
 
 
+class Turns:
+    """How often this process had a core when it had work for one, until ``end``.
+
+    The kernel counts for each thread how long it ran and how long it was ready and waited
+    (proc_pid_schedstat in the kernel's documentation of /proc). Threads that end before are left
+    out.
+    """
+
+    def __init__(self) -> None:
+        self._before = _turns()
+
+    def end(self) -> float | None:
+        """The share of the time that threads were ready in which they ran; None: nobody says."""
+        after = _turns()
+        ran = waited = 0
+        for thread, (now, then) in after.items():
+            before = self._before.get(thread, (0, 0))
+            ran, waited = ran + now - before[0], waited + then - before[1]
+        return ran / (ran + waited) if ran > 0 else None
+
+
+def _turns() -> dict[str, tuple[int, int]]:
+    """Nanoseconds that each thread of this process ran, and waited for a core."""
+    found = {}
+    try:
+        threads = os.listdir("/proc/self/task")
+    except OSError:
+        return {}
+    for thread in threads:
+        fields = _text(f"/proc/self/task/{thread}/schedstat").split()
+        if len(fields) == 3 and all(field.isdigit() for field in fields):
+            found[thread] = int(fields[0]), int(fields[1])
+    return found
+
+
 def _own() -> float:
     times = os.times()
     return times.user + times.system

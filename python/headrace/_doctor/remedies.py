@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import statistics
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace._doctor import bounded, choosing, decoding, verdict
@@ -10,10 +12,15 @@ from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 
 _LEAST, _COPIES, _COPY_BYTES = 12, 64, 48 << 20
-_SECONDS = 0.7
+# A trial and what it is compared with take turns: a neighbour on the other hyper-thread of a core
+# makes CPU time dearer, too, and comes and goes.
+_TURNS, _SECONDS = 3, 0.25
 # Images are told to be larger than needed from so many times the crop on.
 _OVERSIZED = 2.0
 _RESIZED = 256 / 224
+_BYTES = 'dtype="uint8", and normalising on the GPU'
+_SOME = 0.25  # of a core, for which nobody asks for one more
+_SMALLER = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 class Trials:
@@ -26,10 +33,11 @@ class Trials:
         batch_size: int,
         transform: list[Any],
         clock: bounded.Clock,
+        options: dict[str, Any],
     ) -> None:
         self._dataset, self._chosen = dataset, chosen
         self._batch_size, self._transform = min(batch_size, 32), transform
-        self._clock = clock
+        self._clock, self._options = clock, options
         self.failed: list[str] = []
 
     def late(self, name: str) -> bool:
@@ -39,11 +47,27 @@ class Trials:
         self.failed.append(f"there was no time to try {name}")
         return True
 
-    def rate(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
+    def faster(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
+        """How many times as many images as they are come so, for the same CPU time."""
+        return self._times(
+            lambda: self._rate(self._dataset, self._chosen),
+            lambda: self._rate(dataset, chosen, **options),
+        )
+
+    def as_it_is(self, **options: Any) -> float:
+        """The same of these images, with other words of the loader."""
+        return self.faster(self._dataset, self._chosen, **options)
+
+    def _rate(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
         """Images by second of CPU time: only to be compared with one another."""
-        transform = options.pop("transform", self._transform)
-        found = decoding.measure(dataset, chosen, self._batch_size, transform, _SECONDS, **options)
+        words = {"transform": self._transform, **self._options, **options}
+        transform = words.pop("transform")
+        found = decoding.measure(dataset, chosen, self._batch_size, transform, _SECONDS, **words)
         return float(1 / max(found["cpu_s"], 1e-9))
+
+    def _times(self, now: Callable[[], float], then: Callable[[], float]) -> float:
+        now(), then()  # what is learned of files is learned here
+        return statistics.median(then() / now() for _ in range(_TURNS))
 
     def forms(self, forms: Mapping[str, dict[str, Any]]) -> dict[str, tuple[float, float]]:
         """By form, how many times faster it decodes than the images as they are, and its bytes
@@ -60,15 +84,14 @@ class Trials:
             if not chosen:
                 return {}
             files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
-            self.rate(self._dataset, chosen)  # what is learned of files is learned here
-            now = self.rate(self._dataset, chosen)
+            self._chosen = chosen
             for name, how in forms.items():
                 if self.late(f"headrace {name}"):
                     continue
                 try:
                     made = choosing.packed(folder, name, **how)
                     with Dataset(made) as packed:
-                        faster = self.rate(packed, list(range(len(packed)))) / now
+                        faster = self.faster(packed, list(range(len(packed))))
                         found[name] = (faster, choosing.bytes_of(made) / files)
                 except HeadraceError as failure:
                     self.failed.append(f"{name} was not tried: {failure}")
@@ -83,8 +106,12 @@ def find(
     asked: dict[str, Any],
     transform: list[Any],
     clock: bounded.Clock,
+    options: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Remedies for the slowest stage, the best one first, and what could not be tried."""
+    """Remedies for the slowest stage, the best one first, and what could not be tried.
+
+    ``options``: further words of the loader that they are tried with.
+    """
     name, _ = verdict.limit(stages, asked["rate"])
     if name == "none" or name == "training":
         return [], []
@@ -92,14 +119,16 @@ def find(
     many = int(stages["decoding"] or 0.0) * 2
     some = [chosen[at] for at in choosing.numbers(len(chosen), min(max(many, _LEAST), _COPIES))]
     batch_size = min(asked["batch_size"], max(many // 8, 1))
-    trials = Trials(dataset, some, batch_size, transform, clock)
+    trials = Trials(dataset, some, batch_size, transform, clock, options)
     found: list[dict[str, Any] | None] = []
     if name == "decoding":
-        found += _of_decoding(trials, dataset, some, facts, stages, transform)
+        found += _of_decoding(trials, facts, stages, transform, options)
     elif name == "storage":
         found += _of_storage(trials, facts, stages)
     elif name == "delivery":
         found.append(_of_delivery(stages, asked, len(dataset)))
+    elif name == "copy":
+        found.append(_of_copy(stages, options))
     told = [one for one in found if one is not None]
     return sorted(told, key=lambda one: -one["gain"]), trials.failed
 
@@ -129,11 +158,10 @@ def _smaller(facts: dict[str, Any], from_: float) -> int | None:
 
 def _of_decoding(
     trials: Trials,
-    dataset: Dataset,
-    some: list[int],
     facts: dict[str, Any],
     stages: dict[str, float | None],
     transform: list[Any],
+    options: dict[str, Any],
 ) -> list[dict[str, Any] | None]:
     now = stages["decoding"] or 0.0
     found = []
@@ -142,15 +170,15 @@ def _of_decoding(
         text = f"headrace {form}{lossy}"
         changed = {"decoding": now * faster, "storage": _read(facts, ratio)}
         found.append(verdict.remedy(text, stages, changed, True))
-    text = 'dtype="uint8", and normalising on the GPU'
-    if not trials.late('mode="fast" and dtype="uint8"'):
-        exact = trials.rate(dataset, some)
-        fast = trials.rate(dataset, some, mode="fast") / exact
+    exact = options.get("mode", "exact") == "exact"
+    if exact and not trials.late('mode="fast"'):
+        fast = trials.as_it_is(mode="fast")
         found.append(verdict.remedy('mode="fast"', stages, {"decoding": now * fast}, True))
-        plain = [step for step in transform if step.get("name") != "Normalize"]
-        if len(plain) < len(transform):
-            small = trials.rate(dataset, some, dtype="uint8", transform=plain) / exact
-            found.append(verdict.remedy(text, stages, {"decoding": now * small}, True))
+    plain = [step for step in transform if step.get("name") != "Normalize"]
+    floats = options.get("dtype", "float32") == "float32" and len(plain) < len(transform)
+    if floats and not trials.late('dtype="uint8"'):
+        small = trials.as_it_is(dtype="uint8", transform=plain)
+        found.append(verdict.remedy(_BYTES, stages, {"decoding": now * small}, True))
     found += _of_cores(facts, stages)
     return found
 
@@ -159,23 +187,29 @@ def _of_cores(
     facts: dict[str, Any], stages: dict[str, float | None]
 ) -> list[dict[str, Any] | None]:
     machine, now = facts["machine"], stages["decoding"] or 0.0
-    allowed, found = machine["cores_allowed"], []
+    allowed, usable, found = machine["cores_allowed"], machine["cores_usable"], []
     others, own = machine["cores_others"] or 0.0, machine["cores_own"] or 0.0
-    threads = facts["decoding"]["all"]["threads"]
-    wanted = min(allowed, threads)
+    # A quota binds also where nobody else is there.
+    wanted = min(usable, facts["decoding"]["all"]["threads"])
     if others > 0.1 * allowed and 0 < own < wanted:
+        times, share = wanted / own, machine["core_share"]
+        if share and machine["cpu_quota"] is None:
+            times = min(times, 1 / share)  # what its threads waited for a core
         text = f"end the other programs, which keep {others:.1f} of {allowed} cores busy"
-        found.append(verdict.remedy(text, stages, {"decoding": now * wanted / own}, False))
-    quota = machine["cpu_quota"]
-    usable = min(allowed, quota or allowed)
+        found.append(verdict.remedy(text, stages, {"decoding": now * times}, False))
     if machine["cores_of_machine"] > usable and own > 0:
-        free = _free(machine, usable, own)
-        text = f"allow this process {free:.0f} cores, which nobody uses; it may use {usable:g}"
-        found.append(verdict.remedy(text, stages, {"decoding": now * free / usable}, False))
+        free = _free(machine, own)
+        cores = min(math.ceil(free - _SOME), machine["cores_of_machine"])
+        if cores > usable:
+            text = (
+                f"allow this process {cores} cores, {free:.1f} of which nobody else uses; it may "
+                f"use {usable:g}"
+            )
+            found.append(verdict.remedy(text, stages, {"decoding": now * free / own}, False))
     return found
 
 
-def _free(machine: dict[str, Any], usable: float, own: float) -> float:
+def _free(machine: dict[str, Any], own: float) -> float:
     """Cores that this process could use where it were let, as such as it uses now.
 
     Two hyper-threads of one core do not count as two where those used now are not of one: what a
@@ -228,3 +262,8 @@ def _of_delivery(
     times = larger / asked["batch_size"]
     text = f"batch_size={larger}: what a batch costs is the same for a larger one"
     return verdict.remedy(text, stages, {"delivery": now * times}, False)
+
+
+def _of_copy(stages: dict[str, float | None], options: dict[str, Any]) -> dict[str, Any] | None:
+    times = _SMALLER.get(options.get("dtype", "float32"), 1)
+    return verdict.remedy(_BYTES, stages, {"copy": (stages["copy"] or 0.0) * times}, False)

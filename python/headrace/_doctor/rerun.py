@@ -25,6 +25,13 @@ def gain(loader: Any, now: int, threads: int, seconds: float) -> float | None:
     return _rate(loader, threads, seconds / 2) / before if before else None
 
 
+def rate(loader: Any, threads: int, seconds: float) -> float | None:
+    """Images a second of the loader's engine alone, without what Python does with batches."""
+    if not isinstance(loader, Loader) or loader._config["order"] != "epoch":
+        return None
+    return _rate(loader, threads, seconds)
+
+
 def _rate(loader: Loader, threads: int, seconds: float) -> float:
     """Images a second of an engine of its own."""
     config = {**loader._config, "seed": loader.seed, "num_threads": threads, "epoch": 0}

@@ -44,6 +44,10 @@ def _figures(measured: dict[str, Any]) -> list[tuple[str, str]]:
         value = measured.get(name)
         said = "not measured" if value is None else f"{value:,.0f} images/s"
         rows.append((name, said + _more(name, measured)))
+    if "waiting_for" in measured:
+        parts = [f"{cause} {share * 100:.0f} %" for cause, share in measured["waiting_for"].items()]
+        said = f"{measured['waiting_share'] * 100:.0f} % of the training's time is for data"
+        rows.append(("waiting", said + (f": {', '.join(parts)}" if parts else "")))
     return rows
 
 
@@ -72,7 +76,9 @@ def notes(facts: dict[str, Any]) -> list[str]:
         *of_index(facts["index"]),
         *of_machine(facts["machine"], facts["decoding"]["all"]["threads"]),
         *([facts["storage"]["why"]] if facts["storage"]["why"] else []),
-        "the copy to a GPU and the training were not measured: doctor(loader, step) runs the step",
+        *of_gpus(facts["gpus"], worked=False),
+        *([facts["copy"][1]] if facts["copy"][1] else []),
+        "the training was not measured: doctor(loader, step) runs the step",
     ]
 
 
@@ -113,6 +119,35 @@ def of_index(index: dict[str, Any]) -> list[str]:
             f"{index['changed']} has changed since the index was written: new files are not in "
             "it, headrace index writes it anew"
         )
+    return said
+
+
+def of_gpus(found: list[dict[str, Any]], worked: bool) -> list[str]:
+    """Notes on GPUs.
+
+    Args:
+        found: as ``gpus.look`` has them.
+        worked: they were seen while the training ran; else they may have been idle, and an idle
+            one slows its link and its clock.
+    """
+    said = []
+    for number, one in enumerate(found):
+        name = f"GPU {number} ({one['name'] or 'of no name'})"
+        width, most = one["link_width"], one["link_width_most"]
+        if width and most and width < most:
+            said.append(f"{name} is linked by {width} of {most} PCIe lanes")
+        if not worked:
+            continue
+        if one["busy"] is not None:
+            said.append(f"{name} was busy {one['busy'] * 100:.0f} % of the time of the training")
+        generation, newest = one["link_generation"], one["link_generation_most"]
+        if generation and newest and generation < newest:
+            said.append(f"{name} is linked by PCIe {generation} where {newest} is possible")
+        if one["slowed_by"]:
+            said.append(f"{name} is slowed down by {' and '.join(one['slowed_by'])}")
+        free, whole = one["memory_free"], one["memory_total"]
+        if free is not None and whole and free < 0.05 * whole:
+            said.append(f"{name} has {size(free)} of its {size(whole)} of memory left")
     return said
 
 

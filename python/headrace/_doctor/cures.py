@@ -1,0 +1,163 @@
+"""What would make a training faster whose step and loader were measured, and by how much."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from headrace._doctor import phases, rerun, stages, verdict
+from headrace.dataset import Dataset
+from headrace.errors import HeadraceError
+from headrace.loader import Loader
+
+# A loop keeps the batch in use and the one before it; more of them are held for good.
+HELD = 4
+
+
+class Bound(NamedTuple):
+    """Cores that step and loader share, and the seconds of them that each takes for an image.
+
+    A loader and a step that are measured apart have had all cores, each of them.
+    """
+
+    cores: float
+    step_s: float
+    loader_s: float
+
+    def of(self, rate: float, loader_s: float | None = None) -> float:
+        """A rate, or what the cores allow of it."""
+        each = self.step_s + (self.loader_s if loader_s is None else loader_s)
+        return min(rate, self.cores / max(each, 1e-9))
+
+
+class Training(NamedTuple):
+    """What is known of a training when remedies are looked for."""
+
+    loader: Any
+    limit: str
+    real: float  # images a second that it came to
+    alone: float  # that the loader gave, and
+    step: float  # that the step makes with its data always there
+    decoding: float  # that the loader's threads decode
+    kept: int  # batches that the step holds
+    bound: Bound
+
+
+def find(
+    training: Training, seconds: float, facts: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Remedies, the best one first, and what there is to note.
+
+    Args:
+        seconds: that the diagnosis takes, of which some are for trials.
+        facts: of the machine.
+    """
+    found = [
+        _letting_go(training),
+        _threads(training, seconds * 0.15, int(facts["cores_usable"])),
+        _without_python(training, seconds * 0.1),
+    ]
+    swapped, why = _swapped(training, seconds * 0.1)
+    of_data, notes = _of_data(training, seconds * 0.5)
+    told = [one for one in [*found, swapped, *of_data] if one is not None]
+    return sorted(told, key=lambda one: -one["gain"]), ([why] if why else []) + notes
+
+
+def _better(training: Training, rate: float, text: str, measured: bool) -> dict[str, Any] | None:
+    return verdict.remedy(text, {"training": training.real}, {"training": rate}, measured)
+
+
+def _letting_go(training: Training) -> dict[str, Any] | None:
+    if training.kept <= HELD:
+        return None
+    text = "let go of each batch: the loader makes new memory for every one that is kept"
+    return _better(training, min(training.alone, training.step), text, True)
+
+
+def _threads(training: Training, seconds: float, allowed: int) -> dict[str, Any] | None:
+    """As many threads as there are cores, tried in an engine of its own."""
+    threads = phases.stats(training.loader).get("threads", 0)
+    if training.limit != "decoding" or threads in (0, allowed):
+        return None
+    times = rerun.gain(training.loader, threads, allowed, seconds)
+    if times is None:
+        return None
+    rate = training.bound.of(min(training.decoding * times, training.step))
+    return _better(training, rate, f"num_threads={allowed}: the loader has {threads}", True)
+
+
+def _without_python(training: Training, seconds: float) -> dict[str, Any] | None:
+    """A ``batch_fn`` of no time: what the loader's engine gives without it."""
+    loader = training.loader
+    if training.limit != "delivery" or getattr(loader, "_batch_fn", None) is None:
+        return None
+    rate = rerun.rate(loader, phases.stats(loader)["threads"], seconds)
+    if rate is None:
+        return None
+    text = "a faster batch_fn: it runs in Python, between the loader and the step"
+    return _better(training, training.bound.of(min(rate, training.step)), text, True)
+
+
+def is_torchs(loader: Any) -> bool:
+    return type(loader).__module__.startswith("torch.utils.data")
+
+
+def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None, str]:
+    """Headrace's ``DataLoader`` in the place of torch's, where it is that."""
+    if not is_torchs(training.loader):
+        return None, ""
+    from headrace._torch.kind import attributes
+    from headrace.dataloader import DataLoader
+
+    try:
+        made: Any = DataLoader(**attributes(training.loader.__dict__))
+        try:
+            ours = phases.alone(made, phases.Batches(made), max(seconds, 1.0))
+        finally:
+            made.close()
+    except HeadraceError as failure:
+        return None, f"Headrace's DataLoader was not tried in its place: {failure}"
+    rate = training.bound.of(min(ours.rate, training.step), ours.cpu_s)
+    text = "from headrace import DataLoader, in the place of torch's"
+    return _better(training, rate, text, True), ""
+
+
+def _of_data(training: Training, seconds: float) -> tuple[list[dict[str, Any] | None], list[str]]:
+    """What ``headrace.doctor`` of the loader's dataset tells, as far as the step allows it."""
+    if training.limit not in ("storage", "decoding", "delivery") or training.kept > HELD:
+        return [], []
+    known = _recipe(training.loader)
+    if known is None:
+        return [], []
+    dataset, steps, options, batch_size = known
+    asked = {"rate": None, "batch_size": batch_size, "size": 0}
+    answer = stages.of_dataset(dataset, asked, steps, seconds, options)
+    if answer["limit"] != training.limit:
+        return [], []
+    found = []
+    for remedy in answer["remedies"]:
+        times, rate = remedy["gain"], remedy["images_per_second"]
+        if training.limit == "decoding":  # by as many threads as the loader has
+            rate = training.alone * times
+        cpu_s = training.bound.loader_s / times if remedy["measured"] else None
+        rate = training.bound.of(min(rate, training.step), cpu_s)
+        found.append(_better(training, rate, remedy["text"], remedy["measured"]))
+    return found, [note for note in answer["notes"] if "not tried" in note or "no time" in note]
+
+
+def _recipe(loader: Any) -> tuple[Dataset, list[Any], dict[str, Any], int] | None:
+    """A loader's dataset, its transforms and its other words; None where they are not data."""
+    if isinstance(loader, Loader):
+        config = loader._config
+        if not config.get("transform") or config["resolution"]:
+            return None
+        words = {name: config[name] for name in ("dtype", "scale", "mode")}
+        return loader.dataset, list(config["transform"]), words, loader.batch_size
+    ours = sys.modules.get("headrace.dataloader")
+    if ours is None or not isinstance(loader, ours.DataLoader):
+        return None
+    recipe = loader.recipe()
+    if recipe is None or recipe.translation.rest or recipe.translation.size is None:
+        return None
+    words = recipe.config()
+    return recipe.samples.dataset, words.pop("transform"), words, loader.batch_size or 1

@@ -1,0 +1,229 @@
+"""The phases of a training that is looked at: real batches, one batch again, the loader alone."""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from headrace._doctor import copying, gpus, machine
+from headrace.errors import ArgumentError
+
+_WARM_UP = 2
+
+
+def samples(batch: Any) -> int:
+    """Samples of a batch: of its first part that has any."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None and len(shape):
+        return int(shape[0])
+    parts = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(batch, tuple | list) and batch and all(map(_is_image, batch)):
+        return len(batch)  # of sizes of their own, as detection has them
+    if isinstance(batch, tuple | list | dict):
+        for part in parts:
+            if found := samples(part):
+                return found
+    return 0
+
+
+def _is_image(part: Any) -> bool:
+    shape: Sequence[int] = getattr(part, "shape", ())
+    return len(shape) == 3 and shape[0] in (1, 3, 4)
+
+
+class Batches:
+    """The batches of a loader, epoch after epoch."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._epoch: Iterator[Any] = iter(loader)
+        self._taken = 0
+
+    def take(self) -> Any:
+        for _ in range(2):
+            try:
+                batch = next(self._epoch)
+            except StopIteration:
+                self._epoch = iter(self._loader)
+                continue
+            self._taken += 1
+            return batch
+        if not self._taken:
+            raise ArgumentError("the loader yields no batch")
+        raise ArgumentError(
+            f"the loader ended after {self._taken:,} batches and does not begin again (expected a "
+            "loader, and not its iterator)"
+        )
+
+
+def _settled() -> None:
+    """Waits for what the step has started on a GPU."""
+    cuda = _cuda()
+    if cuda is not None:
+        cuda.synchronize()
+
+
+class Phase:
+    """Samples, seconds and the engine's own figures between ``begin`` and ``end``."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader, self._before = loader, stats(loader)
+        self.samples, self.waited, self.worked = 0, 0.0, 0.0
+        self.spent: dict[str, float] = {}
+        self._began, self._used = time.perf_counter(), time.process_time()
+        self.took = self.cpu_s = 0.0
+
+    def end(self) -> None:
+        self.took = time.perf_counter() - self._began
+        self.cpu_s = (time.process_time() - self._used) / max(self.samples, 1)  # an image
+        after = stats(self._loader)
+        for name, value in after.items():
+            if isinstance(value, int | float) and name in self._before:
+                self.spent[name] = max(value - self._before[name], 0.0)
+        self.spent["threads"] = after.get("threads", 0)
+
+    @property
+    def rate(self) -> float:
+        return self.samples / max(self.took, 1e-9)
+
+
+def stats(loader: Any) -> dict[str, Any]:
+    """What the engine measured of its batches; empty where nobody says."""
+    ask = getattr(loader, "stats", None)
+    if callable(ask):
+        found = ask()
+        if isinstance(found, dict) and "decoding_s" in found:
+            return found
+    return {}
+
+
+def _real(
+    loader: Any, batches: Batches, step: Callable[[Any], Any], seconds: float
+) -> tuple[Phase, Any, int]:
+    """The training itself; also its largest batch, and how many batches the step has kept."""
+    phase, end = Phase(loader), time.perf_counter() + seconds
+    seen: dict[int, weakref.ref[Any]] = {}
+    again = False  # batches that come twice are the loader's to keep
+    largest: Any = None
+    while True:
+        began = time.perf_counter()
+        batch = batches.take()
+        waited = time.perf_counter()
+        step(batch)
+        _settled()
+        worked = time.perf_counter()
+        phase.samples += samples(batch)
+        if largest is None or samples(batch) > samples(largest):
+            largest = batch
+        phase.waited += waited - began
+        phase.worked += worked - waited
+        with suppress(TypeError):  # of what nobody can refer to weakly
+            first = _first(batch)
+            again |= id(first) in seen and seen[id(first)]() is first
+            seen[id(first)] = weakref.ref(first)
+            del first
+        if worked >= end:
+            break
+    phase.end()
+    del batch
+    return phase, largest, 0 if again else sum(one() is not None for one in seen.values())
+
+
+def _first(batch: Any) -> Any:
+    while isinstance(batch, tuple | list | dict) and batch:
+        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    return batch
+
+
+def _repeated(loader: Any, batch: Any, step: Callable[[Any], Any], seconds: float) -> Phase:
+    """The step alone, which has its data already."""
+    phase, end, many = Phase(loader), time.perf_counter() + seconds, samples(batch)
+    while True:
+        step(batch)
+        _settled()
+        phase.samples += many
+        if time.perf_counter() >= end:
+            break
+    phase.end()
+    return phase
+
+
+def alone(loader: Any, batches: Batches, seconds: float) -> Phase:
+    """The loader alone, whose batches nobody looks at."""
+    for _ in range(_WARM_UP):  # those made while the step ran alone
+        batches.take()
+    phase, end = Phase(loader), time.perf_counter() + seconds
+    while True:
+        phase.samples += samples(batches.take())
+        if time.perf_counter() >= end:
+            break
+    phase.end()
+    return phase
+
+
+class Seen(NamedTuple):
+    real: Phase  # the training
+    repeated: Phase  # the step alone
+    alone: Phase  # the loader alone
+    kept: int  # batches that the training holds
+    batch_bytes: int
+    facts: dict[str, Any]  # of the machine
+    gpus: list[dict[str, Any]]  # while the training ran
+    copy: tuple[float | None, str]  # images a second to a GPU, or why that was not measured
+
+
+def measured(loader: Any, step: Callable[[Any], Any], seconds: float) -> Seen:
+    """Runs the training, the step alone and the loader alone, one after the other."""
+    batches = Batches(loader)
+    for _ in range(_WARM_UP):
+        step(batches.take())
+    _settled()
+    watch = gpus.Watch()
+    try:
+        real, batch, kept = _real(loader, batches, step, seconds * 0.45)
+    finally:
+        seen = watch.end()
+    if not samples(batch):
+        raise ArgumentError("loader yields batches in which no part has samples (a shape)")
+    repeated = _repeated(loader, batch, step, seconds * 0.2)
+    copy = _copy(batch, seconds * 0.05)
+    others, turns = machine.Others(), machine.Turns()
+    loaded = alone(loader, batches, seconds * 0.25)
+    facts = machine.look() | others.end() | {"core_share": turns.end()}
+    return Seen(real, repeated, loaded, kept, _bytes(batch), facts, _used(seen), copy)
+
+
+def _used(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the GPUs those that this process may use, where PyTorch says which they are."""
+    cuda = _cuda()
+    if cuda is None:
+        return seen
+    mine = {f"GPU-{cuda.get_device_properties(n).uuid}" for n in range(cuda.device_count())}
+    return [one for one in seen if one["uuid"] in mine] or seen
+
+
+def _cuda() -> Any:
+    """PyTorch's CUDA, where the program uses it."""
+    torch = sys.modules.get("torch")
+    used = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+    return torch.cuda if used and torch is not None else None
+
+
+def _copy(batch: Any, seconds: float) -> tuple[float | None, str]:
+    """How fast batches of a loader come to the GPU that the step works on."""
+    if _cuda() is None:
+        return None, "the copy to a GPU was not measured: the step uses none through PyTorch"
+    if getattr(_first(batch), "is_cuda", False):
+        return None, "the copy to the GPU is the loader's own, and hidden behind kernels"
+    return copying.rate(_bytes(batch) // max(samples(batch), 1), samples(batch), seconds)
+
+
+def _bytes(batch: Any) -> int:
+    """Bytes of a batch's tensors and arrays."""
+    if isinstance(batch, tuple | list | dict):
+        return sum(map(_bytes, batch.values() if isinstance(batch, dict) else batch))
+    return int(getattr(batch, "nbytes", 0))

@@ -1,0 +1,152 @@
+"""The stages of a loader over a dataset, each by itself: storage, decoding, delivery, copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace import __version__
+from headrace._doctor import (
+    ages,
+    bounded,
+    choosing,
+    copying,
+    decoding,
+    gpus,
+    images,
+    loading,
+    machine,
+    remedies,
+    sentences,
+    storage,
+    verdict,
+)
+from headrace.dataset import Dataset
+
+_RECORDS = 2048
+_NOTHING: dict[str, Any] = {
+    "cold": None,
+    "warm": None,
+    "at_once": bounded.AT_ONCE,
+    "why": "the samples are not bytes in files",
+}
+# What remedies are tried in, and all before them, by the seconds asked for. They end in 30 s where
+# 15 were asked for, with an image, a pack or a slow read still to come.
+_MOST = 1.4
+
+
+def of_dataset(
+    dataset: Dataset,
+    asked: dict[str, Any],
+    steps: list[Any],
+    seconds: float,
+    options: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Measures the stages of a loader over a dataset, and what would make the slowest one faster.
+
+    Args:
+        asked: ``rate``, ``batch_size`` and ``size``, as ``headrace.doctor`` has them.
+        steps: the transforms, as data.
+        seconds: how long to measure, about.
+        options: further words of the loader: ``dtype``, ``mode`` and the like.
+
+    Returns:
+        ``limit``, ``measured``, ``asked``, ``remedies`` and ``notes``, as ``headrace.doctor``.
+    """
+    chosen = choosing.numbers(len(dataset), _RECORDS)
+    places = storage.within(choosing.places(dataset, chosen, seconds * 0.1))
+    with storage.left_as_it_was(places) as share:
+        return _measured(dataset, asked, steps, seconds, chosen, places, share, options or {})
+
+
+def _measured(
+    dataset: Dataset,
+    asked: dict[str, Any],
+    steps: list[Any],
+    seconds: float,
+    chosen: list[int],
+    places: list[choosing.Place],
+    share: float | None,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    clock = bounded.Clock(seconds * _MOST)
+    facts: dict[str, Any] = {"machine": machine.look()}
+    facts["file_system"] = machine.file_system(places[0].path) if places else ""
+    read = storage.measure(places, seconds * 0.3) if places else _NOTHING
+    facts["storage"] = {**read, "cached_share": share}
+    facts["index"] = ages.look(dataset, __version__)
+    # Behind the measurement of what is cold: the first bytes of files may be read for it.
+    facts["images"] = images.look(dataset, places, seconds * 0.1, read["at_once"])
+    size = facts["images"]["image_bytes"]
+    free = facts["machine"]["memory_available"]
+    facts["fits_in_memory"] = free is not None and size * len(dataset) < 0.8 * free
+    with loading.at_hand(dataset, chosen, places, facts, seconds * 0.15) as (near, decoded):
+        found = loading.measure(near, decoded, asked["batch_size"], steps, seconds * 0.4, options)
+        facts["machine"] |= found["busy"]
+        facts["decoding"], facts["side"] = found, found["all"]["side"]
+        facts["gpus"] = gpus.look()
+        facts["copy"] = _copy(facts, asked["batch_size"], seconds * 0.05)
+        stages = _stages(facts, _of_store(dataset, asked, steps, seconds * 0.1))
+        helps, failed = remedies.find(near, decoded, facts, stages, asked, steps, clock, options)
+    limit, slowest = verdict.limit(stages, asked["rate"])
+    one, every = facts["decoding"]["one"], facts["decoding"]["all"]
+    measured = {
+        "images_per_second": slowest,
+        **stages,
+        "decoding_one_core": one["decoding"],
+        "storage_cold": facts["storage"]["cold"],
+        "storage_warm": facts["storage"]["warm"],
+        "cached_share": facts["storage"]["cached_share"],
+        "loader": every["images_per_second"],
+        "threads": every["threads"],
+        "images": facts["images"],
+        "index": facts["index"],
+        "machine": facts["machine"],
+        "gpus": facts["gpus"],
+        "file_system": facts["file_system"],
+        "side": facts["side"],
+    }
+    notes = sentences.notes(facts) + failed
+    return {
+        "limit": limit,
+        "measured": measured,
+        "asked": asked,
+        "remedies": helps,
+        "notes": notes,
+    }
+
+
+def _copy(facts: dict[str, Any], batch_size: int, seconds: float) -> tuple[float | None, str]:
+    """Images a second that are copied to a GPU, or why that was not measured."""
+    if not facts["gpus"]:
+        return None, f"the copy to a GPU was not measured: {gpus.LIBRARY} is not here or sees none"
+    return copying.rate(facts["decoding"]["all"]["batch_bytes"], batch_size, seconds)
+
+
+def _of_store(
+    dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
+) -> float | None:
+    """Images a second that the loader gets of a dataset in a store of objects; None of others."""
+    if not dataset.away:
+        return None
+    some = choosing.numbers(len(dataset), _RECORDS)
+    found = decoding.measure(dataset, some, min(asked["batch_size"], 16), steps, seconds)
+    lacked = found["waiting_for_bytes"] > decoding.LACKING
+    return float(found["images_per_second"]) if lacked else None
+
+
+def _stages(facts: dict[str, Any], of_store: float | None) -> dict[str, float | None]:
+    """Images a second that each stage is good for."""
+    read, every = facts["storage"], facts["decoding"]["all"]
+    cold = (read["cold"] or {}).get("images_per_second")
+    warm = (read["warm"] or {}).get("images_per_second")
+    delivery, came = facts["decoding"]["ready"], every["images_per_second"]
+    if every["idle"] > decoding.IDLE and every["waiting_for_bytes"] <= decoding.LACKING:
+        # What the threads neither decoded nor waited for bytes for, they lost at the batches' ends.
+        delivery = min(delivery or came, came)
+    return {
+        "storage": of_store or verdict.from_storage(read["cached_share"], cold, warm),
+        "decoding": every["decoding"],
+        "delivery": delivery,
+        "copy": facts["copy"][0],
+        "training": None,
+    }
