@@ -156,11 +156,11 @@ func goLend(handle C.hr_handle, memory unsafe.Pointer, size C.uint64_t, tag C.in
 //export goLoaderInfo
 func goLoaderInfo(handle C.hr_handle, buffer *C.char, capacity C.size_t, need *C.size_t, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
-		l, err := find[*loader](&handles, int64(handle), nil)
+		o, err := find[summed](&handles, int64(handle), nil)
 		if err != nil {
 			return err
 		}
-		return textAnswer(l.summary(), buffer, capacity, need)
+		return textAnswer(o.told(), buffer, capacity, need)
 	})
 }
 

@@ -15,10 +15,18 @@ import (
 	"github.com/headrace/headrace/internal/trace"
 )
 
+// A traced object has threads that a trace can be written of: a loader or a decoder.
+type traced interface {
+	object
+	Trace(path string) (string, error)
+	EndTrace() error
+	Span(thread int, e trace.Event)
+}
+
 //export goTrace
 func goTrace(handle C.hr_handle, path *C.char, length C.size_t, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
-		l, err := find[*loader](&handles, int64(handle), nil)
+		l, err := find[traced](&handles, int64(handle), nil)
 		if err != nil {
 			return err
 		}
@@ -39,7 +47,7 @@ var spans = map[C.int32_t]trace.Kind{C.HR_SPAN_NEXT: trace.Next, C.HR_SPAN_WAIT:
 //export goSpan
 func goSpan(handle C.hr_handle, kind C.int32_t, epoch, step, begin, end C.int64_t, out *C.hr_error) C.int32_t {
 	return answer(out, func() error {
-		l, err := find[*loader](&handles, int64(handle), nil)
+		l, err := find[traced](&handles, int64(handle), nil)
 		if err != nil {
 			return err
 		}

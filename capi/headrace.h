@@ -377,11 +377,12 @@ int32_t hr_release(hr_handle batch, hr_error *error);
  * the loader closed. While memory is lent, batches are written there first. */
 int32_t hr_lend(hr_handle loader, void *memory, uint64_t bytes, int64_t tag, hr_error *error);
 
-/* Writes what the loader's threads do from now on to a file, in the Trace Event Format's JSON
- * array, which Chrome and Perfetto read (docs/doctor.md), until NULL, 0 ends it or the loader is
- * closed. `path` has no NUL at its end. Where this process wrote a trace there before, or another
- * one does now, a number goes into the name; "trace" of hr_loader_info is the name taken. Ending it
- * says what writing has met. */
+/* Writes what the threads of a loader, or of a decoder, do from now on to a file, in the Trace
+ * Event Format's JSON array, which Chrome and Perfetto read (docs/doctor.md), until NULL, 0 ends it
+ * or the loader is closed. `path` has no NUL at its end. Where this process wrote a trace there
+ * before, or another one does now, a number goes into the name; "trace" of hr_loader_info is the
+ * name taken. Ending it says what writing has met. Of a decoder a work is a batch, numbered from 0
+ * in epoch 0. */
 int32_t hr_trace(hr_handle loader, const char *path, size_t length, hr_error *error);
 
 /* What hr_span is of. */
@@ -399,7 +400,8 @@ int32_t hr_span(hr_handle loader, int32_t kind, int64_t epoch, int64_t step, int
 /* JSON: {"steps": batches an epoch (-1 where they are submitted), "length": its samples,
  * "slot_bytes", "threads", "trace" (its file, while there is one), "fields": [{"name", "shape": of
  * one sample at first}...], "stats":
- * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. */
+ * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. Of a
+ * decoder "threads", "trace" and "stats"; of what was handed out its caller alone knows. */
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,
                        hr_error *error);
 

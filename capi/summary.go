@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/headrace/headrace/internal/decoder"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/pipeline"
 )
@@ -84,6 +85,33 @@ type (
 		Error      string `json:"error"`
 	}
 )
+
+// A summed object is one that hr_loader_info tells of.
+type summed interface {
+	object
+	told() any
+}
+
+// decoderSummary is the answer of hr_loader_info for a decoder.
+type decoderSummary struct {
+	Threads int           `json:"threads"`
+	Trace   pathjson.Text `json:"trace,omitempty"`
+	Stats   statsJSON     `json:"stats"`
+}
+
+func (l *loader) told() any { return l.summary() }
+
+func (d imageDecoder) told() any {
+	stats := d.Stats()
+	return decoderSummary{Threads: stats.Threads, Trace: pathjson.Text(d.TracePath()), Stats: statistics(asLoaders(stats))}
+}
+
+// asLoaders are a decoder's in the terms of a loader. What is handed out, its caller counts.
+func asLoaders(s decoder.Stats) pipeline.Stats {
+	return pipeline.Stats{Threads: s.Threads, Images: s.Images, WithPoints: s.WithPoints, BytesRead: s.BytesRead,
+		Reading: s.Reading, Decoding: s.Decoding, SlotWait: s.Idle,
+		Ready: s.Finished, Open: s.Works + s.Finished, QueuedRecords: s.Tasks}
+}
 
 func (l *loader) summary() loaderSummary {
 	layout := l.Layout()

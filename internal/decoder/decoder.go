@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -12,6 +13,7 @@ import (
 	"github.com/headrace/headrace/internal/learned"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/threads"
+	"github.com/headrace/headrace/internal/trace"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
@@ -39,6 +41,7 @@ type Decoder struct {
 	taken   int // of package processors
 	warning string
 	learned *learned.Index
+	workers []*worker
 
 	mu      sync.Mutex
 	wake    sync.Cond // threads sleep here
@@ -46,6 +49,12 @@ type Decoder struct {
 	works   map[*Work]struct{}
 	waiting int // tasks of them that are not finished
 	closing bool
+	// Of works that were submitted: how many, and how many are finished and not closed.
+	submitted int64
+	finished  int
+
+	tracing sync.Mutex // while a trace begins or ends
+	trace   atomic.Pointer[trace.Trace]
 
 	group sync.WaitGroup
 	gone  chan struct{} // closed when every thread has ended and everything is given back
@@ -73,7 +82,7 @@ func Open(c Config) (*Decoder, error) {
 	// Open and not of some image.
 	workers := make([]*worker, taken)
 	for i := range workers {
-		workers[i] = &worker{decoder: d, limits: native.DefaultLimits()}
+		workers[i] = &worker{decoder: d, number: i, limits: native.DefaultLimits()}
 		var err error
 		if workers[i].context, err = native.NewContext(workers[i].limits); err != nil {
 			for _, w := range workers[:i] {
@@ -83,6 +92,7 @@ func Open(c Config) (*Decoder, error) {
 			return nil, err
 		}
 	}
+	d.workers = workers
 	var wrong string
 	if d.learned, wrong = learned.Open(); d.warning == "" {
 		d.warning = wrong
@@ -122,6 +132,8 @@ func (d *Decoder) Submit(list []Task) (*Work, error) {
 	if len(list) == 0 {
 		return w, nil
 	}
+	w.number = d.submitted
+	d.submitted++
 	d.works[w] = struct{}{}
 	d.waiting += len(list)
 	d.queue = append(d.queue, w)
@@ -132,12 +144,14 @@ func (d *Decoder) Submit(list []Task) (*Work, error) {
 // forget takes a work out of those that are not finished, with the lock held.
 func (d *Decoder) forget(w *Work) { delete(d.works, w) }
 
-// take waits for a unit to do; not ok when the Decoder closes.
-func (d *Decoder) take() (w *Work, first, end int, ok bool) {
+// take waits for a unit to do, which idle counts in ns; not ok when the Decoder closes.
+func (d *Decoder) take(idle *atomic.Int64) (w *Work, first, end int, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for !d.closing && len(d.queue) == 0 {
+		began := time.Now()
 		d.wake.Wait()
+		idle.Add(int64(time.Since(began)))
 	}
 	if d.closing {
 		return nil, 0, 0, false
@@ -169,6 +183,7 @@ func (d *Decoder) Close() {
 	case <-d.gone:
 	case <-time.After(closeGrace):
 	}
+	_ = d.EndTrace() // who wants to know what writing met ends it before
 }
 
 // reap gives everything back when the last thread has ended, which for a read that hangs may be after

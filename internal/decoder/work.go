@@ -52,6 +52,7 @@ type task struct {
 type Work struct {
 	decoder *Decoder
 	tasks   []task
+	number  int64 // of those that were submitted
 
 	// With the decoder's lock held.
 	results  []Result
@@ -165,6 +166,7 @@ func (w *Work) finish(first int, results []Result) {
 	d.waiting -= len(results)
 	if w.left == 0 {
 		d.forget(w)
+		d.finished++
 		close(w.done)
 	}
 }
@@ -229,13 +231,16 @@ func (w *Work) cancel() {
 	}
 	w.closed = true
 	close(w.gone)
-	if w.left > 0 {
-		d := w.decoder
+	d := w.decoder
+	switch {
+	case w.left > 0:
 		d.waiting -= w.left
 		d.forget(w)
+	case len(w.tasks) > 0:
+		d.finished--
 	}
 	w.release()
-	w.decoder.queue = slices.DeleteFunc(w.decoder.queue, func(other *Work) bool { return other == w })
+	d.queue = slices.DeleteFunc(d.queue, func(other *Work) bool { return other == w })
 }
 
 // release lets go of the recipes of all tasks that no thread has taken, and of those tasks.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/learned"
@@ -14,17 +15,22 @@ import (
 
 // worker is one decode thread.
 type worker struct {
-	decoder *Decoder
-	context *native.Context
-	limits  native.Limits // of the context
-	buffer  mmap.Buffer
-	points  mmap.Buffer // of seek points
-	unit    unit
+	decoder  *Decoder
+	number   int
+	counters counters
+	context  *native.Context
+	limits   native.Limits // of the context
+	timed    bool          // it notes times
+	called   time.Duration // what the last call of it took, where times are noted
+	buffer   mmap.Buffer
+	points   mmap.Buffer // of seek points
+	unit     unit
 }
 
 // unit is the tasks of one image, and what a thread knows of them.
 type unit struct {
 	work    *Work
+	first   int // of its tasks in the work
 	tasks   []task
 	results []Result
 	recipes []*Recipe // nil of a task that is finished: it has failed, or only its size was asked for
@@ -54,7 +60,7 @@ func (w *worker) run() {
 	defer w.points.Free()
 	defer func() { w.context.Close() }() // the one that it has then
 	for {
-		work, first, end, ok := w.decoder.take()
+		work, first, end, ok := w.decoder.take(&w.counters.idle)
 		if !ok {
 			return
 		}
@@ -66,7 +72,7 @@ func (w *worker) run() {
 }
 
 func (u *unit) begin(work *Work, first, end int) {
-	u.work, u.tasks, u.known, u.points = work, work.tasks[first:end], false, points{}
+	u.work, u.first, u.tasks, u.known, u.points = work, first, work.tasks[first:end], false, points{}
 	u.results, u.recipes = u.results[:0], u.recipes[:0]
 	for range u.tasks {
 		u.results, u.recipes = append(u.results, Result{}), append(u.recipes, nil)
@@ -121,16 +127,32 @@ func (w *worker) do() {
 	if !wanted {
 		return
 	}
+	t, began := w.traced(), time.Now()
 	view, err := w.read(limit)
+	read := time.Since(began)
+	w.counters.reading.Add(int64(read))
 	if err != nil {
 		u.fail(err)
+		if t != nil {
+			w.called = 0
+			w.note(t, 0, began, read, 0)
+		}
 		return
 	}
+	w.counters.bytes.Add(view.Length)
+	worked := time.Now()
 	for i := range u.tasks {
-		if u.recipes[i] != nil {
-			w.make(i, view)
+		if u.recipes[i] == nil {
+			continue
+		}
+		w.called = 0
+		w.make(i, view)
+		if t != nil {
+			w.note(t, i, began, read, view.Length)
+			began, read = time.Now(), 0
 		}
 	}
+	w.counters.decode.Add(int64(time.Since(worked)))
 }
 
 // look finds the image's seek points, with the program's memory held where it is there.
@@ -269,9 +291,20 @@ func (w *worker) sample(i, count int, data mmap.View) error {
 		u.views = append(u.views, native.View{Plan: u.recipes[k].Plan, To: u.tasks[k].to, Capacity: uint64(u.tasks[k].capacity)})
 	}
 	w.look(data)
+	var called time.Time
+	if w.timed {
+		called = time.Now()
+	}
 	_, err := w.context.Sample(data.Pointer, data.Length, u.points.seek, u.tasks[i].key, nil, u.views...)
+	if w.timed {
+		w.called = time.Since(called)
+	}
 	if err != nil {
 		return u.recipes[i].Explain(err)
+	}
+	w.counters.images.Add(int64(count))
+	if u.points.seek.Length > 0 {
+		w.counters.points.Add(int64(count))
 	}
 	w.learn()
 	return nil
@@ -285,6 +318,9 @@ func (w *worker) limit(limits native.Limits) error {
 	context, err := native.NewContext(limits)
 	if err != nil {
 		return err
+	}
+	if w.timed {
+		context.NoteTimes(true)
 	}
 	w.context.Close()
 	w.context, w.limits = context, limits

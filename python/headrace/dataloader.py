@@ -407,14 +407,22 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         """Writes what the engine's threads do from now on to a file, as ``headrace.Loader.trace``.
 
         Returns:
-            the file's name; None where the trace ended, or begins with the next ``iter``.
+            the file's name; None where the trace ended, or begins with the next ``iter``. Of a
+            dataset whose own code runs it begins with the first image that the engine makes.
 
         Raises:
-            UnsupportedError: the engine does not make the batches.
+            UnsupportedError: the dataset has no images, or what follows them is in Python.
             ArgumentError, OSError: as ``headrace.Loader.trace``.
         """
         wanted = tracing.checked(path)
-        return self._engines.trace(wanted, None if wanted is None else self.recipe())
+        if wanted is None:
+            if self._deferring is not None:
+                self._deferring.trace(None)
+            return self._engines.trace(None, None)
+        recipe = self.recipe()
+        own = recipe is None and may_have_images(self.dataset)
+        behind = self._deferred() if own else None
+        return self._engines.trace(wanted, recipe) if behind is None else behind.trace(wanted)
 
     def stats(self) -> dict[str, Any]:
         """What the engine measured, and what was not decoded by it though all else is native.
@@ -424,12 +432,14 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             "pillow_files": how many files are known to be left to it. Of a folder counted since the
             dataset was last found to be another. Of a dataset whose own code runs, what that code
             has Pillow open is not counted, but what was recorded and the engine could not decode.
-            Where the engine makes the batches also the fields of ``headrace.Loader.stats``, counted
-            since the threads started; of several epochs under way at once, those of the one that
-            has decoded most.
+            Where the engine makes the batches, or the images of a dataset whose own code runs, also
+            the fields of ``headrace.Loader.stats``, counted since the threads started; of several
+            epochs under way at once, those of the one that has decoded most.
         """
-        if self._deferring is not None and (pillows := self._deferring.pillows).images:
-            return {"pillow_images": pillows.images, "pillow_files": pillows.files}
+        if self._deferring is not None and self._deferring.counts.batches:
+            pillows = self._deferring.pillows
+            left = {"pillow_images": pillows.images, "pillow_files": pillows.files}
+            return self._deferring.stats() | left
         samples = self._reading.samples
         foreign = None if samples is None else samples.foreign
         engines = self._engines.stats()

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
+from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import CenterCrop, Compose, ToTensor
 
@@ -45,6 +47,43 @@ def test_a_dataloader_has_them_too_where_the_engine_makes_its_batches(tmp_path: 
         assert (found["samples"], found["batches"], found["pillow_images"]) == (12, 3, 0)
     finally:
         loader.close()
+
+
+class Photographs(Dataset[Any]):
+    """A dataset whose own code opens its images."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = sorted(root.rglob("*.jpg"))
+        self.transform = Compose([CenterCrop(32), ToTensor()])
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        with Image.open(self.paths[index]) as image:
+            return self.transform(image.convert("RGB")), index
+
+
+def test_a_loader_over_a_datasets_own_code_is_among_all_loaders_until_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    root = images.plain_tree(tmp_path, 12, 3)
+    loader = hr.DataLoader(Photographs(root), 4)
+    assert metrics.collect() == {}
+    batches = list(loader)
+    assert [len(labels) for _, labels in batches] == [4, 4, 4]
+    [stats] = metrics.collect().values()
+    assert set(stats) == set(metrics.FIELDS)
+    assert (stats["samples"], stats["batches"], stats["images_decoded"]) == (12, 3, 12)
+    assert stats["bytes_read"] == sum(path.stat().st_size for path in root.rglob("*.jpg"))
+    for name in ("images_per_second", "bytes_per_second", "decoding_s", "reading_s", "threads"):
+        assert stats[name] > 0, name
+    assert 0 < stats["stall_p50_s"] <= stats["stall_p99_s"] <= stats["stall_max_s"]
+    assert stats["stall_max_s"] <= stats["consumer_waiting_s"]
+    found = loader.stats()
+    assert set(found) == {"pillow_images", "pillow_files", *metrics.FIELDS}
+    loader.close()
+    assert metrics.collect() == {}
 
 
 def test_bytes_and_seek_points_of_what_was_decoded_are_counted(packed: Path) -> None:

@@ -1,7 +1,8 @@
 """Traces: the Trace Event Format's JSON array, held against its description.
 
-Perfetto's own trace processor is a program that its Python package downloads when it is first used;
-these tests need no network, so they look at what the format asks for themselves.
+Perfetto's own trace processor is a program that its Python package downloads when it is first used.
+One test runs it where it can be had, or where TRACE_PROCESSOR says its path; the others need no
+network, and look at what the format asks for themselves.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision.transforms import CenterCrop, Compose, ToTensor
 
 import headrace as hr
 from headrace import errors
+from images import plain_tree
 
 CROP = [hr.transforms.RandomResizedCrop(32), hr.transforms.ColorJitter(0.4)]
 SPANS = {"sample", "read", "checksum", "decode", "ops", "write", "wait", "next"}
@@ -120,6 +125,41 @@ def test_the_parts_of_a_sample_are_measured_and_fill_it(packed: Path, tmp_path: 
     assert took["decode"] > took["checksum"]
 
 
+def shell() -> str:
+    """Perfetto's trace processor, which its package from PyPI fetches when it is first used."""
+    pytest.importorskip("perfetto", reason="the package perfetto is not installed")
+    from perfetto.prebuilts.manifests.trace_processor_shell import TRACE_PROCESSOR_SHELL_MANIFEST
+    from perfetto.prebuilts.perfetto_prebuilts import get_perfetto_prebuilt
+
+    if told := os.environ.get("TRACE_PROCESSOR"):
+        return told
+    try:
+        return str(get_perfetto_prebuilt(TRACE_PROCESSOR_SHELL_MANIFEST))
+    except Exception as failure:
+        pytest.skip(f"Perfetto's trace processor cannot be fetched here: {failure}")
+
+
+def test_perfetto_opens_a_trace_with_an_event_of_each_sample_and_none_that_it_refuses(
+    packed: Path, tmp_path: Path
+) -> None:
+    program = shell()
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
+
+    path = tmp_path / "run.json"
+    with hr.Loader(packed, 8, transform=CROP, output="numpy", num_threads=2) as loader:
+        list(loader)
+        loader.trace(path)
+        loader.set_epoch(5)
+        list(loader)
+    with TraceProcessor(trace=str(path), config=TraceProcessorConfig(bin_path=program)) as opened:
+        samples = opened.query("select count(*) as n from slice where name = 'sample'")
+        assert next(iter(samples)).n == len(spans(read(path), "sample"))
+        refused = opened.query(
+            "select coalesce(sum(value), 0) as n from stats where severity != 'info' and value > 0"
+        )
+        assert next(iter(refused)).n == 0
+
+
 def test_a_trace_ends_when_it_is_told_and_the_loader_goes_on(packed: Path, tmp_path: Path) -> None:
     with hr.Loader(packed, 8, transform=CROP, output="numpy") as loader:
         first = loader.trace(tmp_path / "run.json")
@@ -168,6 +208,60 @@ def test_a_dataloader_that_torch_reads_for_has_no_trace_and_says_so(tmp_path: Pa
     with pytest.raises(errors.UnsupportedError, match=r"explain\(\) says why"):
         loader.trace(tmp_path / "run.json")
     assert loader.trace(None) is None
+
+
+class Photographs(Dataset[Any]):
+    """A dataset whose own code opens its images."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = sorted(root.rglob("*.jpg"))
+        self.transform = Compose([CenterCrop(32), ToTensor()])
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        with Image.open(self.paths[index]) as image:
+            return self.transform(image.convert("RGB")), index
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("by", ["trace", "environment"])
+def test_a_trace_has_the_images_that_a_datasets_own_code_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, by: str
+) -> None:
+    root, path = plain_tree(tmp_path / "photos", 12, 3), tmp_path / "run.json"
+    if by == "environment":
+        monkeypatch.setenv("HEADRACE_TRACE", str(path))
+    loader = hr.DataLoader(Photographs(root), 4, num_workers=workers)
+    if by == "trace":
+        assert loader.trace(path) is None  # it begins with the first image
+    for _ in range(2):
+        assert sum(len(labels) for _, labels in loader) == 12
+    loader.close()
+    events = read(path)
+    assert samples_of(events, 0) == {(batch, row): 1 for batch in range(6) for row in range(4)}
+    assert_nested(events)
+    # The first call began when nobody knew yet that there would be an image.
+    assert [e["args"]["batch"] for e in spans(events, "next")] == list(range(1, 6))
+    assert [e["args"]["batch"] for e in spans(events, "wait")] == list(range(6))
+    assert {"decode", "write"} <= {e["name"] for e in spans(events)}
+    assert {e["name"] for e in events if e["ph"] == "C"} == COUNTERS
+
+
+def test_a_trace_of_a_datasets_own_code_ends_when_it_is_told(tmp_path: Path) -> None:
+    root = plain_tree(tmp_path / "photos", 12, 3)
+    loader = hr.DataLoader(Photographs(root), 4)
+    list(loader)
+    name = loader.trace(tmp_path / "run.json")
+    assert name == str(tmp_path / "run.json")
+    list(loader)
+    assert loader.trace(None) is None
+    whole = Path(name).read_bytes()
+    list(loader)
+    loader.close()
+    assert Path(name).read_bytes() == whole
+    assert len(spans(read(name), "sample")) == 12
 
 
 def test_images_of_a_run_have_a_span_each(tmp_path: Path) -> None:

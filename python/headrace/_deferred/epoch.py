@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Pass
+from headrace._deferred.counting import Counts, samples_of
 from headrace._deferred.making import Batch
 from headrace._deferred.recording import Asked
+from headrace._engine import abi, tracing
 from headrace._epoch.arrivals import forget
 from headrace._epoch.delivery import Delivery, is_of_the_batch
 from headrace._torch.failures import noted
@@ -22,6 +24,7 @@ class Behind(Protocol):
 
     ahead: int
     timeout: float
+    counts: Counts
 
     @property
     def workers(self) -> int:
@@ -41,6 +44,9 @@ class Behind(Protocol):
 
     def tell(self) -> None:
         """Says what there is to say once a batch came."""
+
+    def note(self, kind: int, batch: Batch, began: int) -> None:
+        """Adds to the trace what was done with a batch."""
 
 
 class Epoch(Iterator[Any]):
@@ -87,7 +93,7 @@ class Epoch(Iterator[Any]):
         latest = None if self._pass is None else self._pass.progress
         try:
             with self._turn:
-                data = self._next(thread)
+                data = self._counted(thread)
             resume, epoch = self._behind(standing)
         except Exception as error:
             if not is_of_the_batch(error) or thread not in reserved:
@@ -105,7 +111,16 @@ class Epoch(Iterator[Any]):
         del reserved[thread]
         return data
 
-    def _next(self, thread: int) -> Any:
+    def _counted(self, thread: int) -> Any:
+        """The same as ``_next``, noted in statistics and trace."""
+        counts, noted_from = self._loader.counts, tracing.now()
+        began = counts.began()
+        data, made = self._next(thread)
+        counts.handed_out(samples_of(data, made.asked), began)
+        self._loader.note(abi.SPAN_NEXT, made, noted_from)
+        return data
+
+    def _next(self, thread: int) -> tuple[Any, Batch]:
         """The data of the batch that is a thread's next one."""
         number = self._delivery.upcoming(thread)
         forget(self._begun, self._delivery.handed_out)
@@ -123,7 +138,7 @@ class Epoch(Iterator[Any]):
         epoch = 0 if self._pass is None else self._pass.progress.place.epoch
         return standing.behind(self._resumed, epoch)
 
-    def _finished(self, number: int) -> Any:
+    def _finished(self, number: int) -> tuple[Any, Batch]:
         """The data of a batch that was begun, once its values came."""
         first = self._begun[number]
         if isinstance(first, Exception):
@@ -134,7 +149,7 @@ class Epoch(Iterator[Any]):
         for begun in self._begun.values():
             if isinstance(begun, Batch):
                 begun.look()
-        timeout = self._loader.timeout
+        timeout, began = self._loader.timeout, tracing.now()
         while True:
             if not first.wait(timeout or None):
                 raise TimedOut(f"DataLoader timed out after {timeout:g} seconds")
@@ -148,8 +163,9 @@ class Epoch(Iterator[Any]):
                 noted(failure, "made again, for this cannot be decoded: " + "; ".join(first.why))
                 raise
             self._begun[number] = first
+        self._loader.note(abi.SPAN_WAIT, first, began)
         self._loader.tell()
-        return first.data if first.collated else self._loader.collated(first.data)
+        return first.data if first.collated else self._loader.collated(first.data), first
 
     def _made_again(self, asked: Asked, bad: list[int]) -> Batch:
         """A batch some of whose files cannot be decoded: those are left to the program's code.

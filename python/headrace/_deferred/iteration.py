@@ -9,6 +9,7 @@ import torch.utils.data
 
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
+from headrace._deferred.counting import Counts
 from headrace._deferred.curing import ARRAY, cure
 from headrace._deferred.dataset import (
     Collating,
@@ -22,6 +23,7 @@ from headrace._deferred.leftover import Pillows
 from headrace._deferred.making import Batch, Means
 from headrace._deferred.memory import Blocks
 from headrace._deferred.recording import Asked, Reason
+from headrace._engine import living, measured, tracing
 from headrace._engine.decoder import Decoder
 from headrace._torch.kind import TorchDataLoader
 from headrace._torch.notices import Notices, may_have_images
@@ -58,6 +60,7 @@ class Deferring:
         ahead: batches whose code has run before the one that is asked for comes.
         timeout: seconds; 0: none.
         pillows: what the engine does not decode.
+        counts: what was handed out.
     """
 
     def __init__(self, loader: Front, rows: Rows | None) -> None:
@@ -84,12 +87,16 @@ class Deferring:
                 arguments |= {"sampler": self.choices, "batch_size": None}
         self._inner = _Inner(dataset, **arguments)
         self._threads: Decoder | None = None
-        self._blocks, self.pillows = Blocks(), Pillows()
+        self._blocks, self.pillows, self.counts = Blocks(), Pillows(), Counts()
+        self._number: int | None = None  # among the loaders of the process, from the first epoch on
+        self._trace: str | None = None
         self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
         self.refused = ""  # why the engine does not read the array that the dataset is
 
     def iterate(self) -> Epoch:
         """One epoch."""
+        if self._number is None:
+            self._number = living.add(self, Deferring.stats)
         choices, inner = self.choices, self._inner
         self._fetching.ask_anew()
         self._told = self.pillows.images
@@ -175,8 +182,30 @@ class Deferring:
         self._look_at(recorded)
         if recorded.pending and self._threads is None:
             self._threads = Decoder(0)
+            tracing.opened(self._threads.handle, tracing.config(self._trace).get("trace"))
         means = Means(self._threads, self._blocks, self.pillows, self._mode, self._strict)
         return Batch(recorded, means)
+
+    def stats(self) -> dict[str, Any]:
+        """As ``Loader.stats``."""
+        threads = self._threads
+        engine = measured.nothing() if threads is None else living.of_handle(threads.handle)
+        return self.counts.stats(engine)
+
+    def trace(self, path: str | None) -> str | None:
+        """Has a trace written from now on, or ends it; the file's name, where it has begun."""
+        self._trace = path
+        if self._threads is None:
+            return None
+        if path is None:
+            tracing.end(self._threads.handle)
+            return None
+        return tracing.begin(self._threads.handle, path)
+
+    def note(self, kind: int, batch: Batch, began: int) -> None:
+        """Adds to the trace, where one is written, what was done with a batch since ``began``."""
+        if began and self._threads is not None:
+            tracing.note(kind, self._threads.handle.value, 0, batch.number, began)
 
     def tell(self) -> None:
         """Says once an epoch, if it is so, that Pillow decodes some images."""
@@ -216,7 +245,11 @@ class Deferring:
 
     def close(self) -> None:
         """Ends the threads; what is under way is given up."""
+        if self._number is not None:
+            living.forget(self._number)
+            self._number = None
         if self._threads is not None:
+            tracing.close(self._threads.handle)
             self._threads.close()
             self._threads = None
         self.pillows.close()

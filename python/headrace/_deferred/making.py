@@ -58,6 +58,7 @@ class Batch:
         self.data, self.asked, self._means = recorded.data, recorded.asked, means
         self.collated, self._limits = recorded.collated, recorded.limits
         self.native = bool(recorded.pending)
+        self.number = -1  # of those that the engine has had work of; in a trace it is the batch
         self.why: list[str] = []
         # The pending tensors, and what takes their place.
         alive = _alive(recorded.pending)
@@ -72,6 +73,7 @@ class Batch:
         if self._tasks and means.threads is not None:
             kept = [made for _, made in self._pairs]
             self._work = means.threads.submit(self._tasks, keep=kept)
+            self.number = means.threads.submitted - 1
 
     def look(self) -> bool:
         """Begins with what is left to Pillow, if the engine has done the rest; whether it has."""

@@ -50,6 +50,9 @@ class Task(NamedTuple):
 class Decoder:
     """Threads of the engine that decode what is submitted.
 
+    Attributes:
+        submitted: works of at least one task, which the engine numbers from 0.
+
     Args:
         num_threads: 0: as many as a loader has.
         read_delay_ms: for tests: every read of a file waits so long.
@@ -63,6 +66,7 @@ class Decoder:
     def __init__(self, num_threads: int = 0, *, read_delay_ms: int = 0) -> None:
         config = {"num_threads": num_threads, "read_delay_ms": read_delay_ms}
         self._handle = _lib.opened("hr_decoder_open", config)
+        self.submitted = 0
 
     def submit(self, tasks: Iterable[Task], keep: Any = None) -> Work:
         """Hands tasks over and returns at once.
@@ -81,7 +85,14 @@ class Decoder:
             LimitError: too many wait unfinished.
             ClosedError: the decoder was closed.
         """
-        return Work(self, self._handle.value, list(tasks), keep)
+        made = Work(self, self._handle.value, list(tasks), keep)
+        self.submitted += made.count > 0
+        return made
+
+    @property
+    def handle(self) -> _lib.Handle:
+        """The engine's, which has statistics and traces as that of a loader."""
+        return self._handle
 
     def close(self) -> None:
         """Closes the works that are not finished, and ends the threads."""
@@ -91,6 +102,9 @@ class Decoder:
 class Work:
     """What was submitted together; made by ``Decoder.submit``.
 
+    Attributes:
+        count: of its tasks.
+
     Closed by hand or by the garbage collector: what has not begun is cancelled, what is being
     decoded is waited for, and only then are sources and ``keep`` let go.
     """
@@ -98,7 +112,7 @@ class Work:
     def __init__(self, decoder: Decoder, handle: int, tasks: Sequence[Task], keep: Any) -> None:
         self._decoder = decoder  # stays open while a work of it is there
         self._failures: dict[int, HeadraceError] | None = None  # known when all is finished
-        self._count = len(tasks)
+        self.count = len(tasks)
         memory, held = _packed(tasks)
         self._kept = [tasks, held, keep]
         # Written by the engine to where the finalizer looks, as in _lib.Handle.
@@ -168,7 +182,7 @@ class Work:
 
     def _failed(self) -> dict[int, HeadraceError]:
         found, error = {}, abi.Error()
-        for index in range(self._count):
+        for index in range(self.count):
             if self._result(index, None, error) not in (abi.OK, abi.TIMEOUT):
                 found[index] = error.exception()
         return found

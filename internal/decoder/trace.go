@@ -1,0 +1,89 @@
+package decoder
+
+import (
+	"time"
+
+	"github.com/headrace/headrace/internal/trace"
+)
+
+// Trace has everything from here on written to a file, until EndTrace or Close, and returns its name: path,
+// or path with a number. A trace that was under way ends. A work is a batch of it, numbered from 0.
+func (d *Decoder) Trace(path string) (string, error) {
+	d.tracing.Lock()
+	defer d.tracing.Unlock()
+	d.mu.Lock()
+	closing := d.closing
+	d.mu.Unlock()
+	if closing {
+		return "", ErrClosed
+	}
+	if err := d.endTrace(); err != nil {
+		return "", err
+	}
+	t, err := trace.Open(path, len(d.workers), d.counts)
+	if err != nil {
+		return "", err
+	}
+	d.trace.Store(t)
+	return t.Path(), nil
+}
+
+// EndTrace completes the file. The error is the first that writing it met; without a trace it is nil.
+func (d *Decoder) EndTrace() error {
+	d.tracing.Lock()
+	defer d.tracing.Unlock()
+	return d.endTrace()
+}
+
+func (d *Decoder) endTrace() error {
+	t := d.trace.Swap(nil)
+	if t == nil {
+		return nil
+	}
+	return t.Close()
+}
+
+// counts are what a trace shows ten times a second.
+func (d *Decoder) counts() trace.Counts {
+	s := d.Stats()
+	return trace.Counts{Ready: s.Finished, Open: s.Works + s.Finished, Queued: s.Tasks, Bytes: s.BytesRead}
+}
+
+// TracePath is the file of the trace under way, or empty.
+func (d *Decoder) TracePath() string {
+	if t := d.trace.Load(); t != nil {
+		return t.Path()
+	}
+	return ""
+}
+
+// Span notes what a thread of the program did with a batch; nothing without a trace.
+func (d *Decoder) Span(thread int, e trace.Event) {
+	if t := d.trace.Load(); t != nil {
+		t.Span(thread, e)
+	}
+}
+
+// traced is the trace that an image is noted in, or nil: one look for each. The native calls of the
+// worker note their times while there is one.
+func (w *worker) traced() *trace.Trace {
+	t := w.decoder.trace.Load()
+	if on := t != nil; on != w.timed {
+		w.context.NoteTimes(on)
+		w.timed = on
+	}
+	return t
+}
+
+// note puts an image of the unit into a trace: task i, and those behind it that were made with it.
+func (w *worker) note(t *trace.Trace, i int, began time.Time, read time.Duration, bytes int64) {
+	u := &w.unit
+	e := trace.Event{Kind: trace.Sample, Failed: u.results[i].Err != nil, Step: u.work.number, Row: int64(u.first + i),
+		Index: int64(u.tasks[i].key.Sample), Bytes: bytes, Begin: t.At(began), Took: time.Since(began), Read: read}
+	if w.called > 0 {
+		times := w.context.Times()
+		e.Checksum, e.Decode, e.Write = times.Checksum, times.Decode, times.Write
+		e.Ops = max(0, w.called-times.Checksum-times.Decode-times.Write)
+	}
+	t.Worker(w.number).Note(e)
+}

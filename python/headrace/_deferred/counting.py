@@ -1,0 +1,68 @@
+"""What a loader over a program's own code has handed out, and how long that took."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from headrace._deferred.recording import Asked
+
+_WAITS = 4096  # of the last batches, for their median and the like
+
+
+class Counts:
+    """Of all epochs of one loader.
+
+    Attributes:
+        batches: that were handed out.
+    """
+
+    def __init__(self) -> None:
+        self._first = 0.0
+        self.batches = self._samples = 0
+        self._waited_s = self._longest_s = 0.0
+        self._waits: deque[float] = deque(maxlen=_WAITS)
+
+    def began(self) -> float:
+        """The time, when a batch is asked for."""
+        now = time.perf_counter()
+        self._first = self._first or now
+        return now
+
+    def handed_out(self, samples: int, began: float) -> None:
+        """Counts a batch that was asked for at ``began``."""
+        took = time.perf_counter() - began
+        self.batches, self._samples = self.batches + 1, self._samples + samples
+        self._waited_s, self._longest_s = self._waited_s + took, max(self._longest_s, took)
+        self._waits.append(took)
+
+    def stats(self, engine: dict[str, Any]) -> dict[str, Any]:
+        """The fields of ``Loader.stats``: the engine's, and those of what was handed out."""
+        since = time.perf_counter() - self._first if self._first else 0.0
+        waits = sorted(self._waits.copy())
+        return engine | {
+            "images_per_second": self._samples / since if since else 0.0,
+            "bytes_per_second": engine["bytes_read"] / since if since else 0.0,
+            "samples": self._samples,
+            "batches": self.batches,
+            "consumer_waiting_s": self._waited_s,
+            "stall_p50_s": _quantile(waits, 0.5),
+            "stall_p99_s": _quantile(waits, 0.99),
+            "stall_max_s": self._longest_s,
+        }
+
+
+def _quantile(ordered: list[float], part: float) -> float:
+    return ordered[min(int(part * len(ordered)), len(ordered) - 1)] if ordered else 0.0
+
+
+def samples_of(data: Any, asked: Asked | None) -> int:
+    """Samples of a batch: as many as were asked for, or of a stream what it has."""
+    if asked is not None:
+        return len(asked.indices) if asked.batched and hasattr(asked.indices, "__len__") else 1
+    while isinstance(data, list | tuple | dict) and data:
+        data = next(iter(data.values())) if isinstance(data, dict) else data[0]
+    shape: Sequence[int] = getattr(data, "shape", ())
+    return int(shape[0]) if len(shape) else 1
