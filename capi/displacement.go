@@ -23,11 +23,16 @@ func displacement(c *decodeConfig, plan *native.Plan, into []byte, result *C.hr_
 	if most := int64(c.Limits.limits().MaxDecoderBytes); need > most {
 		return argument(fmt.Sprintf("size is %v, whose displacements have %d bytes (expected at most %d)", c.Size, need, most))
 	}
-	steps, err := plan.Replay(native.Key{}, uint32(c.Size[1]), uint32(c.Size[0]))
+	drawn, err := plan.Replay(native.Key{}, uint32(c.Size[1]), uint32(c.Size[0]))
 	if err != nil {
 		return transform.Explain(c.Transform, err)
 	}
-	if len(steps) != 1 || steps[0].Kind != native.StepPixel+native.PixelElastic {
+	var op native.FixedElastic
+	one := len(drawn) == 1
+	if one {
+		op, one = drawn[0].Op.(native.FixedElastic)
+	}
+	if !one {
 		return argument("displacement is asked of other transforms than one Elastic")
 	}
 	told(result, uint32(c.Size[1]), uint32(c.Size[0]), uint64(need))
@@ -37,7 +42,7 @@ func displacement(c *decodeConfig, plan *native.Plan, into []byte, result *C.hr_
 	if err := room(int64(len(into)), need); err != nil {
 		return err
 	}
-	found, err := steps[0].Displacements()
+	found, err := op.Displacements(c.Size[1], c.Size[0])
 	if err != nil {
 		return transform.Explain(c.Transform, err)
 	}

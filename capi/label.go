@@ -69,7 +69,7 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 			return transform.Explain(c.Transform, err)
 		}
 	}
-	steps, err := plan.Replay(key, uint32(width), uint32(height))
+	drawn, err := plan.Replay(key, uint32(width), uint32(height))
 	if err != nil {
 		return transform.Explain(c.Transform, err)
 	}
@@ -90,9 +90,9 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 		if err := room(int64(len(into)), need); err != nil {
 			return err
 		}
-		return context.MoveMask(steps, data, width, height, rule.Fill, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
+		return context.MoveMask(drawn, data, width, height, rule.Fill, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
 	}
-	values, kept, err := rule.Move(values, steps, int32(end.Width), int32(end.Height))
+	values, kept, err := rule.Move(values, drawn, int32(end.Width), int32(end.Height))
 	if err != nil {
 		return argument(err.Error())
 	}

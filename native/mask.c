@@ -118,16 +118,15 @@ static uint8_t *spare_mask(seen *s, int32_t width, int32_t height, hrn_status *s
   return pixels;
 }
 
-static int crop(seen *s, int32_t top, int32_t left, int32_t height, int32_t width,
-                hrn_status *status) {
-  const rule x = {.kind = SHIFT, .length = s->width, .result = width, .start = left};
-  const rule y = {.kind = SHIFT, .length = s->height, .result = height, .start = top};
+static int crop(seen *s, const hrn_op_box *box, hrn_status *status) {
+  const rule x = {.kind = SHIFT, .length = s->width, .result = box->width, .start = box->left};
+  const rule y = {.kind = SHIFT, .length = s->height, .result = box->height, .start = box->top};
   return apply(s, &x, &y, 0, status);
 }
 
-static int resize(seen *s, int32_t height, int32_t width, hrn_status *status) {
-  const rule x = {.kind = RESIZE, .length = s->width, .result = width};
-  const rule y = {.kind = RESIZE, .length = s->height, .result = height};
+static int resize(seen *s, const hrn_op_size *size, hrn_status *status) {
+  const rule x = {.kind = RESIZE, .length = s->width, .result = size->width};
+  const rule y = {.kind = RESIZE, .length = s->height, .result = size->height};
   return apply(s, &x, &y, 0, status);
 }
 
@@ -138,16 +137,16 @@ static int flip(seen *s, int across, hrn_status *status) {
   return apply(s, &x, &y, 0, status);
 }
 
-/* As geometry.c pads the image: by the op's numbers, then by what is missing for its box. */
-static int pad(seen *s, const hrn_drawn *step, hrn_status *status) {
-  const int32_t *i = step->i;
-  const int crops = step->kind == HRN_OP_RANDOM_CROP && i[6];
-  int32_t wide = s->width + i[2] + i[4], high = s->height + i[3] + i[5];
-  rule x = {PAD, s->width, 0, 0, {i[2], i[4], crops && wide < i[1] ? i[1] - wide : 0}, i[7]};
-  rule y = {PAD, s->height, 0, 0, {i[3], i[5], crops && high < i[0] ? i[0] - high : 0}, i[7]};
-  x.result = wide + 2 * x.padding.missing;
-  y.result = high + 2 * y.padding.missing;
-  return apply(s, &x, &y, fill_of(s, step->p[0]), status);
+/* As geometry.c pads the image: by the op's numbers, and then, of a random crop, by what is missing
+ * for its size. */
+static int pad(seen *s, const hrn_op *op, const hrn_op_padding *p, const hrn_op_size *size,
+               hrn_status *status) {
+  const int32_t wide = s->width + p->left + p->right, high = s->height + p->top + p->bottom;
+  const int32_t across = size != NULL && wide < size->width ? size->width - wide : 0;
+  const int32_t down = size != NULL && high < size->height ? size->height - high : 0;
+  const rule x = {PAD, s->width, wide + 2 * across, 0, {p->left, p->right, across}, p->mode};
+  const rule y = {PAD, s->height, high + 2 * down, 0, {p->top, p->bottom, down}, p->mode};
+  return apply(s, &x, &y, fill_of(s, op->fill[0]), status);
 }
 
 /* a * b + c as MKL's matrix products, which are torch's, round it on Intel's CPUs with AVX-512:
@@ -213,39 +212,44 @@ static void warp_perspective(const uint8_t *mask, int32_t width, int32_t height,
   }
 }
 
-static int warp(seen *s, const hrn_drawn *step, hrn_status *status) {
+static int affine(seen *s, const hrn_op *op, hrn_status *status) {
+  const hrn_pixel_affine *a = &op->pixel.args.affine;
+  const int32_t width = s->width, height = s->height;
+  const int32_t to_width = a->size[0] > 0 ? a->size[0] : width;
+  const int32_t to_height = a->size[0] > 0 ? a->size[1] : height;
+  uint8_t *from = spare_mask(s, width, height, status);
+  if (from == NULL) return status->code;
+  write_out(s, from);
+  uint8_t *to = spare_mask(s, to_width, to_height, status);
+  if (to == NULL) return status->code;
+  warp_affine(from, width, height, a->coefficients, to, to_width, to_height,
+              fill_of(s, op->fill[0]));
+  return begin(s, to, to_width, to_height, status);
+}
+
+static int perspective(seen *s, const hrn_op *op, hrn_status *status) {
   const int32_t width = s->width, height = s->height;
   uint8_t *from = spare_mask(s, width, height, status);
   if (from == NULL) return status->code;
   write_out(s, from);
-  const int sets_size = step->kind == HRN_STEP_PIXEL + HRN_PIXEL_AFFINE && step->i[2] > 0;
-  const int32_t to_width = sets_size ? step->i[2] : width;
-  const int32_t to_height = sets_size ? step->i[3] : height;
-  uint8_t *to = spare_mask(s, to_width, to_height, status);
+  uint8_t *to = spare_mask(s, width, height, status);
   if (to == NULL) return status->code;
-  const uint8_t fill = fill_of(s, step->i[5]);
-  if (step->kind == HRN_STEP_PIXEL + HRN_PIXEL_AFFINE) {
-    warp_affine(from, width, height, step->p, to, to_width, to_height, fill);
-  } else {
-    warp_perspective(from, width, height, step->p, to, fill);
-  }
-  return begin(s, to, to_width, to_height, status);
+  warp_perspective(from, width, height, op->pixel.args.perspective, to, fill_of(s, op->fill[0]));
+  return begin(s, to, width, height, status);
 }
 
 /* torchvision's elastic_mask. */
-static int displace(seen *s, const hrn_drawn *step, hrn_status *status) {
+static int displace(seen *s, const hrn_op *op, hrn_status *status) {
   const int32_t width = s->width, height = s->height;
-  hrn_pixel_op op = {.kind = step->kind - HRN_STEP_PIXEL};
-  memcpy(op.i, step->i, sizeof op.i);
-  memcpy(op.p, step->p, sizeof op.p);
+  const hrn_pixel_op pixel = {.kind = op->pixel.kind, .args = op->pixel.args};
   uint8_t *from = spare_mask(s, width, height, status);
   if (from == NULL) return status->code;
   write_out(s, from);
   uint8_t *to = spare_mask(s, width, height, status), *out = to;
   if (to == NULL) return status->code;
-  const float *field = hrn_displacements(s->context, &op, width, height, status);
+  const float *field = hrn_displacements(s->context, &pixel, width, height, status);
   if (field == NULL) return status->code;
-  const uint8_t fill = op.p[4] != 0 ? fill_of(s, step->i[5]) : 0;
+  const uint8_t fill = pixel.args.elastic.outside.filled ? fill_of(s, op->fill[0]) : 0;
   for (int32_t y = 0; y < height; y++) {
     for (int32_t x = 0; x < width; x++, field += 2) {
       float place[2];
@@ -258,56 +262,73 @@ static int displace(seen *s, const hrn_drawn *step, hrn_status *status) {
   return begin(s, to, width, height, status);
 }
 
-static int move(seen *s, const hrn_drawn *step, hrn_status *status) {
-  const int32_t *i = step->i, *box = step->box;
-  switch (step->kind) {
+static int move_pixels(seen *s, const hrn_op *op, hrn_status *status) {
+  switch (op->pixel.kind) {
+    case HRN_PIXEL_AFFINE:
+      return affine(s, op, status);
+    case HRN_PIXEL_PERSPECTIVE:
+      return perspective(s, op, status);
+    case HRN_PIXEL_ELASTIC:
+      return displace(s, op, status);
+    default: /* colour */
+      return HRN_OK;
+  }
+}
+
+static int move(seen *s, const hrn_drawn *drawn, hrn_status *status) {
+  const hrn_op *op = &drawn->op;
+  switch (op->kind) {
     case HRN_OP_CROP:
-      return crop(s, i[0], i[1], i[2], i[3], status);
-    case HRN_OP_CENTER_CROP:
-      return crop(s, hrn_centre(s->height, i[0]), hrn_centre(s->width, i[1]), i[0], i[1], status);
+      return crop(s, &op->box, status);
+    case HRN_OP_CENTER_CROP: {
+      const hrn_op_box box = {hrn_centre(s->height, op->size.height),
+                              hrn_centre(s->width, op->size.width), op->size.height,
+                              op->size.width};
+      return crop(s, &box, status);
+    }
     case HRN_OP_RESIZE:
-      return resize(s, i[0], i[1], status);
+      return resize(s, &op->size, status);
     case HRN_OP_RESIZE_SHORTER: {
-      const hrn_op op = {.kind = step->kind, .shorter = {i[0], i[1]}};
-      int32_t width = s->width, height = s->height;
-      if (hrn_op_size_after(&op, &width, &height, status) != HRN_OK) return status->code;
-      return resize(s, height, width, status);
+      hrn_op_size size = {s->height, s->width};
+      if (hrn_op_size_after(op, &size.width, &size.height, status) != HRN_OK) return status->code;
+      return resize(s, &size, status);
     }
     case HRN_OP_RESIZE_BOX: /* of functional, which has no masks */
       return hrn_fail(status, HRN_INTERNAL, -1, "no mask moves with resize_box");
     case HRN_OP_REDUCE:
       return hrn_fail(status, HRN_INTERNAL, -1, "no mask moves with reduce");
     case HRN_OP_RANDOM_RESIZED_CROP:
-      if (crop(s, box[0], box[1], box[2], box[3], status) != HRN_OK) return status->code;
-      return resize(s, i[0], i[1], status);
-    case HRN_OP_RANDOM_CROP:
-      if (pad(s, step, status) != HRN_OK) return status->code;
-      return crop(s, box[0], box[1], box[2], box[3], status);
+      if (crop(s, &drawn->box, status) != HRN_OK) return status->code;
+      return resize(s, &op->resized_crop.size, status);
+    case HRN_OP_RANDOM_CROP: {
+      const hrn_op_random_crop *c = &op->random_crop;
+      if (pad(s, op, &c->padding, c->if_needed ? &c->size : NULL, status) != HRN_OK) {
+        return status->code;
+      }
+      return crop(s, &drawn->box, status);
+    }
     case HRN_OP_PAD:
-      return pad(s, step, status);
+      return pad(s, op, &op->padding, NULL, status);
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
-      return flip(s, step->kind == HRN_OP_HORIZONTAL_FLIP, status);
-    case HRN_STEP_PIXEL + HRN_PIXEL_AFFINE:
-    case HRN_STEP_PIXEL + HRN_PIXEL_PERSPECTIVE:
-      return warp(s, step, status);
-    case HRN_STEP_PIXEL + HRN_PIXEL_ELASTIC:
-      return displace(s, step, status);
-    default: /* colour */
+      return flip(s, op->kind == HRN_OP_HORIZONTAL_FLIP, status);
+    case HRN_OP_PIXEL:
+      return move_pixels(s, op, status);
+    default: /* five crops and erasings, which have no masks */
       return HRN_OK;
   }
 }
 
-static int move_all(seen *s, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+static int move_all(seen *s, const hrn_drawn *drawn, int32_t count, const hrn_mask *mask,
                     hrn_status *status) {
   if (begin(s, mask->pixels, mask->width, mask->height, status) != HRN_OK) return status->code;
   for (int32_t k = 0; k < count; k++) {
-    /* Steps that were drawn for an image of another size. */
-    if (steps[k].width != s->width || steps[k].height != s->height) {
+    /* Drawn for an image of another size. */
+    if (drawn[k].width != s->width || drawn[k].height != s->height) {
       return hrn_fail(status, HRN_ARGUMENT, -1, "a mask of %dx%d where the image has %dx%d",
-                      s->width, s->height, steps[k].width, steps[k].height);
+                      s->width, s->height, drawn[k].width, drawn[k].height);
     }
-    if (move(s, &steps[k], status) != HRN_OK) return status->code;
+    if (move(s, &drawn[k], status) != HRN_OK) return status->code;
   }
   if (s->width != mask->to_width || s->height != mask->to_height) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "a moved mask of %dx%d, the destination holds %dx%d",
@@ -317,7 +338,7 @@ static int move_all(seen *s, const hrn_drawn *steps, int32_t count, const hrn_ma
   return HRN_OK;
 }
 
-int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+int hrn_move_mask(hrn_context *context, const hrn_drawn *drawn, int32_t count, const hrn_mask *mask,
                   hrn_status *status) {
   hrn_status_clear(status);
   const int32_t sides[4] = {mask->width, mask->height, mask->to_width, mask->to_height};
@@ -330,7 +351,7 @@ int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, c
     return hrn_fail(status, HRN_ARGUMENT, -1, "a mask's fill of %d", mask->fill);
   }
   seen s = {.context = context, .fill = mask->fill};
-  move_all(&s, steps, count, mask, status);
+  move_all(&s, drawn, count, mask, status);
   hrn_scratch_end(context);
   return status->code;
 }

@@ -15,10 +15,10 @@ import (
 // MaskFillOfOp is what each op fills images with.
 const MaskFillOfOp = C.HRN_MASK_FILL_OF_OP
 
-// MoveMask does to a mask of width x height bytes what steps do to its image, and writes
+// MoveMask does to a mask of width x height bytes what was drawn for its image, and writes
 // toWidth x toHeight bytes to `to`. What paddings and warps take from outside is fill, or
 // MaskFillOfOp.
-func (c *Context) MoveMask(steps []Step, mask []byte, width, height, fill int32,
+func (c *Context) MoveMask(drawn []Drawn, mask []byte, width, height, fill int32,
 	to unsafe.Pointer, toWidth, toHeight int32) error {
 	if int64(len(mask)) != int64(width)*int64(height) {
 		return &Error{Code: Argument, Offset: -1, Text: "a mask whose bytes are not its sides' product"}
@@ -34,8 +34,12 @@ func (c *Context) MoveMask(steps []Step, mask []byte, width, height, fill int32,
 		pins.Pin(&mask[0]) // for job is Go memory, too
 		job.pixels = (*C.uint8_t)(&mask[0])
 	}
+	ops := make([]C.hrn_drawn, len(drawn))
+	for i := range drawn {
+		ops[i] = drawn[i].c()
+	}
 	var status C.hrn_status
-	C.hrn_move_mask(c.c, (*C.hrn_drawn)(unsafe.Pointer(unsafe.SliceData(steps))), C.int32_t(len(steps)), &job, &status)
+	C.hrn_move_mask(c.c, unsafe.SliceData(ops), C.int32_t(len(ops)), &job, &status)
 	if status.code != C.HRN_OK {
 		return failure(&status)
 	}

@@ -44,7 +44,7 @@ int hrn_to_ppm(hrn_context *context, const uint8_t *bytes, size_t length, int32_
 /* One byte a pixel, rows without gaps. */
 typedef struct hrn_mask {
   const uint8_t *pixels;
-  int32_t width, height; /* those of the image that the steps were drawn for */
+  int32_t width, height; /* those of the image that the ops were drawn for */
   int32_t to_width, to_height;
   uint8_t *to;  /* to_width * to_height bytes */
   int32_t fill; /* of paddings and warps; what a crop takes from outside is 0 */
@@ -52,7 +52,7 @@ typedef struct hrn_mask {
 
 /* Does to a mask what hrn_plan_replay said is done to its image, as torchvision's v2 moves masks:
  * the nearest source, by the rules of its tensors. */
-int hrn_move_mask(hrn_context *context, const hrn_drawn *steps, int32_t count, const hrn_mask *mask,
+int hrn_move_mask(hrn_context *context, const hrn_drawn *drawn, int32_t count, const hrn_mask *mask,
                   hrn_status *status);
 
 /* ---- the one call ---------------------------------------------------------------------- */

@@ -7,8 +7,8 @@ import "C"
 
 import "unsafe"
 
-// Op is one transform as data: one of the types of this file, each a member of hrn_op, whose fields
-// draws/op.h documents. Filter is a value of Pillow's Image.Resampling, Fill what paddings and warps
+// Op is one transform as data: one of the types of this file, pixelop.go and fixed.go, each a member of
+// hrn_op, whose fields draws/op.h documents. Filter is a value of Pillow's Image.Resampling, Fill what paddings and warps
 // show from outside: whole numbers from 0 to 255.
 type Op interface {
 	fill(op *C.hrn_op)
@@ -124,22 +124,8 @@ type FiveCrop struct {
 	Ten, Vertical bool
 }
 
-// The values of Step.Kind, beside StepPixel, of Group.Kind and of Erasing.Kind.
+// The values of Group.Kind and of Erasing.Kind.
 const (
-	OpCrop              int32 = C.HRN_OP_CROP
-	OpResize            int32 = C.HRN_OP_RESIZE
-	OpResizeBox         int32 = C.HRN_OP_RESIZE_BOX
-	OpReduce            int32 = C.HRN_OP_REDUCE
-	OpResizeShorter     int32 = C.HRN_OP_RESIZE_SHORTER
-	OpCenterCrop        int32 = C.HRN_OP_CENTER_CROP
-	OpRandomResizedCrop int32 = C.HRN_OP_RANDOM_RESIZED_CROP
-	OpRandomCrop        int32 = C.HRN_OP_RANDOM_CROP
-	OpHorizontalFlip    int32 = C.HRN_OP_HORIZONTAL_FLIP
-	OpVerticalFlip      int32 = C.HRN_OP_VERTICAL_FLIP
-	OpPad               int32 = C.HRN_OP_PAD
-	OpIoUCrop           int32 = C.HRN_OP_IOU_CROP
-	OpFiveCrop          int32 = C.HRN_OP_FIVE_CROP
-
 	OpApply  int32 = C.HRN_OP_APPLY
 	OpChoice int32 = C.HRN_OP_CHOICE
 	OpOrder  int32 = C.HRN_OP_ORDER
@@ -185,6 +171,14 @@ func pair(of [2]float64) [2]C.double { return [2]C.double{C.double(of[0]), C.dou
 
 func triple(of [3]float64) [3]C.double {
 	return [3]C.double{C.double(of[0]), C.double(of[1]), C.double(of[2])}
+}
+
+func words(key [2]uint64) [2]C.uint64_t {
+	return [2]C.uint64_t{C.uint64_t(key[0]), C.uint64_t(key[1])}
+}
+
+func outside(filled bool, version int32) C.hrn_outside {
+	return C.hrn_outside{filled: number(filled), version: C.int32_t(version)}
 }
 
 func size(height, width int32) C.hrn_op_size {

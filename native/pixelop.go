@@ -5,14 +5,6 @@ package native
 */
 import "C"
 
-// Pixel does one fixed thing to each pixel; pixels/pixels.h says what I and P hold for each Kind.
-type Pixel struct {
-	Kind, Filter int32
-	I            [4]int32
-	P            [8]float64
-	Fill         [3]float64
-}
-
 // ColorJitter draws factors of brightness, contrast, saturation and hue, and their order.
 type ColorJitter struct {
 	Drawn  [4]bool
@@ -106,45 +98,6 @@ type Elastic struct {
 	Fill            [3]float64
 }
 
-// The values of Pixel.Kind: what is done to each pixel.
-const (
-	PixelInvert       int32 = C.HRN_PIXEL_INVERT
-	PixelPosterize    int32 = C.HRN_PIXEL_POSTERIZE
-	PixelSolarize     int32 = C.HRN_PIXEL_SOLARIZE
-	PixelBrightness   int32 = C.HRN_PIXEL_BRIGHTNESS
-	PixelContrast     int32 = C.HRN_PIXEL_CONTRAST
-	PixelSaturation   int32 = C.HRN_PIXEL_SATURATION
-	PixelSharpness    int32 = C.HRN_PIXEL_SHARPNESS
-	PixelHue          int32 = C.HRN_PIXEL_HUE
-	PixelGamma        int32 = C.HRN_PIXEL_GAMMA
-	PixelAutocontrast int32 = C.HRN_PIXEL_AUTOCONTRAST
-	PixelEqualize     int32 = C.HRN_PIXEL_EQUALIZE
-	PixelGrey         int32 = C.HRN_PIXEL_GREY
-	PixelChannels     int32 = C.HRN_PIXEL_CHANNELS
-	PixelBlur         int32 = C.HRN_PIXEL_BLUR
-	PixelAffine       int32 = C.HRN_PIXEL_AFFINE
-	PixelPerspective  int32 = C.HRN_PIXEL_PERSPECTIVE
-	PixelSolarizeAdd  int32 = C.HRN_PIXEL_SOLARIZE_ADD
-	PixelPillowBlur   int32 = C.HRN_PIXEL_PILLOW_BLUR
-	PixelUser         int32 = C.HRN_PIXEL_USER
-	PixelJPEG         int32 = C.HRN_PIXEL_JPEG
-	PixelNoise        int32 = C.HRN_PIXEL_NOISE
-	PixelElastic      int32 = C.HRN_PIXEL_ELASTIC
-	PixelDisplaced    int32 = C.HRN_PIXEL_DISPLACED
-
-	PixelTensorBrightness   int32 = C.HRN_PIXEL_TENSOR_BRIGHTNESS
-	PixelTensorContrast     int32 = C.HRN_PIXEL_TENSOR_CONTRAST
-	PixelTensorSaturation   int32 = C.HRN_PIXEL_TENSOR_SATURATION
-	PixelTensorSharpness    int32 = C.HRN_PIXEL_TENSOR_SHARPNESS
-	PixelTensorAutocontrast int32 = C.HRN_PIXEL_TENSOR_AUTOCONTRAST
-	PixelTensorAffine       int32 = C.HRN_PIXEL_TENSOR_AFFINE
-
-	// Of a replay alone.
-	PixelMixBegin int32 = C.HRN_PIXEL_MIX_BEGIN
-	PixelMixChain int32 = C.HRN_PIXEL_MIX_CHAIN
-	PixelMixEnd   int32 = C.HRN_PIXEL_MIX_END
-)
-
 // The values of Timm.Set: timm's sets of ops and policies.
 const (
 	TimmRand           int32 = C.HRN_TIMM_RAND
@@ -162,26 +115,6 @@ const (
 
 // FilterDrawn as Timm.Filter: bilinear or bicubic, op by op.
 const FilterDrawn int32 = C.HRN_FILTER_DRAWN
-
-// How the numbers of a Pixel with PixelAffine are to be read: its I[0].
-const (
-	MapCoefficients int32 = C.HRN_MAP_COEFFICIENTS
-	MapAffine       int32 = C.HRN_MAP_AFFINE
-	MapAffineOfV2   int32 = C.HRN_MAP_AFFINE_OF_V2
-	MapRotation     int32 = C.HRN_MAP_ROTATION
-)
-
-func (o Pixel) fill(op *C.hrn_op) {
-	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
-	to := arguments[C.hrn_op_pixel](op, C.HRN_OP_PIXEL)
-	to.kind = C.int32_t(o.Kind)
-	for k, value := range o.I {
-		to.i[k] = C.int32_t(value)
-	}
-	for k, value := range o.P {
-		to.p[k] = C.double(value)
-	}
-}
 
 func (o ColorJitter) fill(op *C.hrn_op) {
 	to := arguments[C.hrn_op_colour](op, C.HRN_OP_COLOR_JITTER)
@@ -266,7 +199,7 @@ func (o PillowBlur) fill(op *C.hrn_op) {
 func (o Elastic) fill(op *C.hrn_op) {
 	op.filter, op.fill = C.int32_t(o.Filter), triple(o.Fill)
 	*arguments[C.hrn_op_elastic](op, C.HRN_OP_ELASTIC) = C.hrn_op_elastic{alpha: pair(o.Alpha), sigma: pair(o.Sigma),
-		filled: number(o.Filled), version: C.int32_t(o.Version)}
+		outside: outside(o.Filled, o.Version)}
 }
 
 func (o GaussianNoise) fill(op *C.hrn_op) {

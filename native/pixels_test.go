@@ -148,16 +148,16 @@ func encodedJPEG(t *testing.T, width, height int) []byte {
 
 func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 	for want, op := range map[string]Op{
-		"op 0: unknown kind 99":                                 Group{Kind: 99},
-		"op 0: height is 0, must be 1 to 16777216":              Resize{Height: 0, Width: 5},
-		"op 0: filter is 8, must be 0 to 7":                     Resize{Height: 5, Width: 5, Filter: 8},
-		"op 0: probability is 1.5, must be 0 to 1":              VerticalFlip{1.5},
-		"op 0: max_size 9 must exceed size 9":                   ResizeShorter{Size: 9, MaxSize: 9},
-		"op 0: scale (0, 0) must be positive and ordered":       RandomResizedCrop{Height: 5, Width: 5},
-		"op 0: padding is -1, must be 0 to 16777216":            RandomCrop{Height: 5, Width: 5, Padding: Padding{Left: -1}},
-		"op 0: padding mode is 4, must be 0 to 3":               RandomCrop{Height: 5, Width: 5, Padding: Padding{Mode: 4}},
-		"op 0: fill is 0.5, must be a whole number":             RandomCrop{Height: 5, Width: 5, Fill: [3]float64{0.5}},
-		"op 0: top is -20000000, must be -16777216 to 16777216": Crop{Top: -20000000, Height: 1, Width: 1},
+		"op 0: unknown kind 99":                                        Group{Kind: 99},
+		"op 0: height is 0, must be 1 to 16777216":                     Resize{Height: 0, Width: 5},
+		"op 0: filter is 8, must be 0 to 7":                            Resize{Height: 5, Width: 5, Filter: 8},
+		"op 0: probability is 1.5, must be 0 to 1":                     VerticalFlip{1.5},
+		"op 0: max_size 9 must exceed size 9":                          ResizeShorter{Size: 9, MaxSize: 9},
+		"op 0: scale is 0, must be 4.94065646e-324 to 1.79769313e+308": RandomResizedCrop{Height: 5, Width: 5},
+		"op 0: padding is -1, must be 0 to 16777216":                   RandomCrop{Height: 5, Width: 5, Padding: Padding{Left: -1}},
+		"op 0: padding mode is 4, must be 0 to 3":                      RandomCrop{Height: 5, Width: 5, Padding: Padding{Mode: 4}},
+		"op 0: fill is 0.5, must be a whole number":                    RandomCrop{Height: 5, Width: 5, Fill: [3]float64{0.5}},
+		"op 0: top is -20000000, must be -16777216 to 16777216":        Crop{Top: -20000000, Height: 1, Width: 1},
 	} {
 		_, err := NewPlan([]Op{op}, Output{})
 		assert.EqualError(t, err, want)

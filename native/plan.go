@@ -7,8 +7,6 @@ package native
 #cgo nocallback hrn_plan_size
 #cgo noescape hrn_plan_drawn_size
 #cgo nocallback hrn_plan_drawn_size
-#cgo noescape hrn_plan_replay
-#cgo nocallback hrn_plan_replay
 #cgo noescape hrn_plan_iou_crop
 #cgo nocallback hrn_plan_iou_crop
 #cgo noescape hrn_plan_draw
@@ -240,36 +238,4 @@ func (p *Plan) Draw(op int, key Key, width, height uint32) ([8]int32, error) {
 		return [8]int32{}, failure(&status)
 	}
 	return *(*[8]int32)(unsafe.Pointer(&draw.value)), nil
-}
-
-// Step is what one op does to one image; plan/plan.h says what I and P hold.
-type Step struct {
-	Op, Kind, Filter int32
-	Box              [4]int32 // top, left, height, width
-	I                [8]int32
-	Width, Height    int32 // of the image before it
-	_                int32
-	P                [8]float64
-}
-
-// StepPixel is added to the kind of pixel op that a Step is, as in Pixel.Kind.
-const StepPixel int32 = C.HRN_STEP_PIXEL
-
-// Replay says what all ops do to one image of that size. Where it comes to an IoUCrop that is not in the key
-// it ends, and its last step has that kind.
-func (p *Plan) Replay(key Key, width, height uint32) ([]Step, error) {
-	var steps [2*MaxOps + MaxPixelOps]C.hrn_drawn
-	var count C.int32_t
-	var status C.hrn_status
-	k := key.c()
-	C.hrn_plan_replay(p.c, &k, C.uint32_t(width), C.uint32_t(height), &steps[0], C.int32_t(len(steps)), &count, &status)
-	runtime.KeepAlive(p)
-	if status.code != C.HRN_OK {
-		return nil, failure(&status)
-	}
-	found := make([]Step, count)
-	for i := range found {
-		found[i] = *(*Step)(unsafe.Pointer(&steps[i]))
-	}
-	return found, nil
 }

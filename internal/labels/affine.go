@@ -22,7 +22,7 @@ func (m *projection) at(x, y float32) (float32, float32) {
 }
 
 // affineOf turns a map round: images are warped from output to input, places the other way.
-func affineOf(p *[8]float64) (projection, error) {
+func affineOf(p *[6]float64) (projection, error) {
 	determinant := p[0]*p[4] - p[1]*p[3]
 	a, b, c, d := p[4]/determinant, -p[1]/determinant, -p[3]/determinant, p[0]/determinant
 	m := projection{
@@ -52,13 +52,10 @@ func (m *projection) check(determinant float64) error {
 	return nil
 }
 
-// warpOf is the map of a step, shifted where the step expands: the turned image then begins at 0.
-func warpOf(s *native.Step, before canvas) (projection, error) {
-	if s.Kind == native.StepPixel+native.PixelPerspective {
-		return perspectiveOf(&s.P)
-	}
-	m, err := affineOf(&s.P)
-	if err == nil && s.I[2] > 0 {
+// turnOf is the map of a warp, shifted where that sets a size of its own: the turned image then begins at 0.
+func turnOf(op *native.AffineMap, before canvas) (projection, error) {
+	m, err := affineOf(&op.Coefficients)
+	if err == nil && op.Width > 0 {
 		left, top := float32(math.Inf(1)), float32(math.Inf(1))
 		for _, corner := range [4][2]float32{{0, 0}, {before.width, 0}, {0, before.height}, {before.width, before.height}} {
 			x, y := m.at(corner[0], corner[1])

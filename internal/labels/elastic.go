@@ -9,15 +9,15 @@ import (
 // displace moves boxes and points by elastic displacements as torchvision's elastic_bounding_boxes and
 // elastic_keypoints do (0.29): against the displacement of the pixel that a corner or point lies in, for
 // images look up where their pixels come from. Of a rotated box its middle moves.
-func (r *Rule) displace(values []float32, s *native.Step, c canvas) error {
+func (r *Rule) displace(values []float32, op native.FixedElastic, width, height int32, c canvas) error {
 	var failed error
 	at := func(x, y float32) (float32, float32) {
-		column, row := pixelOf(x, s.Width), pixelOf(y, s.Height)
-		d, err := s.DisplacementAt(column, row)
+		column, row := pixelOf(x, width), pixelOf(y, height)
+		d, err := op.DisplacementAt(width, height, column, row)
 		if err != nil && failed == nil {
 			failed = err
 		}
-		return movedTo(d[0], column, s.Width), movedTo(d[1], row, s.Height)
+		return movedTo(d[0], column, width), movedTo(d[1], row, height)
 	}
 	if r.rotated() {
 		for width := r.Width(); len(values) >= width; values = values[width:] {

@@ -25,18 +25,18 @@ func (f *Form) Output(images native.Output) native.Output {
 	return found
 }
 
-// Follow are the ops that do to an image of `scale` times the size what steps do to the first one, which
+// Follow are the ops that do to an image of `scale` times the size what was drawn for the first one, which
 // comes out as width x height: the same crops, paddings, flips and turns, in pixels of the larger image.
 // With a scale of 1 they resize and warp, too. What changes colours is left out.
-func Follow(steps []native.Step, scale, width, height int32) ([]native.Op, error) {
-	ops := make([]native.Op, 0, 2*len(steps))
-	for i := range steps {
-		s := &steps[i]
+func Follow(drawn []native.Drawn, scale, width, height int32) ([]native.Op, error) {
+	ops := make([]native.Op, 0, 2*len(drawn))
+	for i := range drawn {
+		d := &drawn[i]
 		after := [2]int32{height, width}
-		if i+1 < len(steps) {
-			after = [2]int32{steps[i+1].Height, steps[i+1].Width}
+		if i+1 < len(drawn) {
+			after = [2]int32{drawn[i+1].Height, drawn[i+1].Width}
 		}
-		made, err := follow(s, scale, after)
+		made, err := follow(d, scale, after)
 		if err != nil {
 			return nil, err
 		}
@@ -45,35 +45,49 @@ func Follow(steps []native.Step, scale, width, height int32) ([]native.Op, error
 	return ops, nil
 }
 
-func follow(s *native.Step, scale int32, after [2]int32) ([]native.Op, error) {
-	i, b := s.I, s.Box
-	switch s.Kind {
-	case native.OpCrop:
-		return []native.Op{scaledCrop(i[0], i[1], i[2], i[3], scale)}, nil
-	case native.OpCenterCrop:
-		return []native.Op{scaledCrop(centre(s.Height, i[0]), centre(s.Width, i[1]), i[0], i[1], scale)}, nil
-	case native.OpRandomCrop:
-		return append(padding(s, scale), scaledCrop(b[0], b[1], b[2], b[3], scale)), nil
-	case native.OpPad:
-		return padding(s, scale), nil
-	case native.OpHorizontalFlip:
-		return []native.Op{native.HorizontalFlip{Probability: 1}}, nil
-	case native.OpVerticalFlip:
-		return []native.Op{native.VerticalFlip{Probability: 1}}, nil
-	case native.OpRandomResizedCrop, native.OpResize, native.OpResizeShorter, native.OpResizeBox, native.OpReduce:
-		return resized(s, scale, after)
-	case native.StepPixel + native.PixelAffine, native.StepPixel + native.PixelPerspective:
-		return warped(s, scale)
-	case native.StepPixel + native.PixelElastic:
-		return displaced(s, scale)
-	case native.StepPixel + native.PixelTensorAffine:
+func follow(d *native.Drawn, scale int32, after [2]int32) ([]native.Op, error) {
+	switch op := d.Op.(type) {
+	case native.Crop:
+		return []native.Op{scaledCrop(op, scale)}, nil
+	case native.CenterCrop:
+		return []native.Op{scaledCrop(native.Crop{Top: centre(d.Height, op.Height), Left: centre(d.Width, op.Width),
+			Height: op.Height, Width: op.Width}, scale)}, nil
+	case native.RandomCrop:
+		return append(padding(paddingOf(op, d), op.Fill, scale), scaledCrop(d.Box, scale)), nil
+	case native.Pad:
+		return padding(op.Padding, op.Fill, scale), nil
+	case native.HorizontalFlip, native.VerticalFlip:
+		return []native.Op{op}, nil
+	case native.RandomResizedCrop:
+		return resized(op.Filter, scale, after, scaledCrop(d.Box, 1))
+	case native.Resize:
+		return resized(op.Filter, scale, after)
+	case native.ResizeShorter:
+		return resized(op.Filter, scale, after)
+	case native.ResizeBox:
+		return nil, fmt.Errorf("internal: no image moves with resize_box")
+	case native.Reduce:
+		return nil, fmt.Errorf("internal: no image moves with reduce")
+	case native.AffineMap:
+		return turned(op, d, scale)
+	case native.PerspectiveMap:
+		if scale != 1 {
+			return nil, noTurn(d)
+		}
+		return []native.Op{op}, nil
+	case native.FixedElastic: // the same displacements, which are a function of the image's size
+		if scale != 1 {
+			return nil, fmt.Errorf("internal: no image of another scale moves with elastic displacements")
+		}
+		return []native.Op{op}, nil
+	case native.TensorAffineMap:
 		return nil, fmt.Errorf("internal: no image moves with an op of AugMix")
 	}
 	return nil, nil // what changes colours, and what erases
 }
 
-func scaledCrop(top, left, height, width, scale int32) native.Crop {
-	return native.Crop{Top: top * scale, Left: left * scale, Height: height * scale, Width: width * scale}
+func scaledCrop(c native.Crop, scale int32) native.Crop {
+	return native.Crop{Top: c.Top * scale, Left: c.Left * scale, Height: c.Height * scale, Width: c.Width * scale}
 }
 
 // centre is where a central crop begins: hrn_centre of native/plan/sizes.c.
@@ -84,67 +98,54 @@ func centre(length, crop int32) int32 {
 	return anchor(length, crop)
 }
 
-// padding is that of a Pad, or what a RandomCrop pads by before it crops.
-func padding(s *native.Step, scale int32) []native.Op {
-	i := s.I
-	left, top, right, bottom := i[2], i[3], i[4], i[5]
-	if s.Kind == native.OpRandomCrop && i[6] == 1 {
-		across, down := max(0, i[1]-s.Width-left-right), max(0, i[0]-s.Height-top-bottom)
-		left, right, top, bottom = left+across, right+across, top+down, bottom+down
+// paddingOf is what a RandomCrop pads by before it crops.
+func paddingOf(c native.RandomCrop, d *native.Drawn) native.Padding {
+	p := c.Padding
+	if c.IfNeeded {
+		across, down := max(0, c.Width-d.Width-p.Left-p.Right), max(0, c.Height-d.Height-p.Top-p.Bottom)
+		p.Left, p.Right, p.Top, p.Bottom = p.Left+across, p.Right+across, p.Top+down, p.Bottom+down
 	}
-	if left == 0 && top == 0 && right == 0 && bottom == 0 {
-		return nil
-	}
-	return []native.Op{native.Pad{Fill: [3]float64(s.P[:3]), Padding: native.Padding{
-		Left: left * scale, Top: top * scale, Right: right * scale, Bottom: bottom * scale, Mode: i[7]}}}
+	return p
 }
 
-func resized(s *native.Step, scale int32, after [2]int32) ([]native.Op, error) {
+func pads(p native.Padding) bool { return p.Left != 0 || p.Top != 0 || p.Right != 0 || p.Bottom != 0 }
+
+func padding(p native.Padding, fill [3]float64, scale int32) []native.Op {
+	if !pads(p) {
+		return nil
+	}
+	return []native.Op{native.Pad{Fill: fill, Padding: native.Padding{
+		Left: p.Left * scale, Top: p.Top * scale, Right: p.Right * scale, Bottom: p.Bottom * scale, Mode: p.Mode}}}
+}
+
+// resized is a resize to what the first image has `after` it, behind a crop where that stands before it.
+func resized(filter, scale int32, after [2]int32, crop ...native.Op) ([]native.Op, error) {
 	if scale != 1 {
 		return nil, fmt.Errorf("internal: no image of another scale moves with a resize")
 	}
-	resize := native.Resize{Height: after[0], Width: after[1], Filter: s.Filter}
-	switch s.Kind {
-	case native.OpResizeBox:
-		return nil, fmt.Errorf("internal: no image moves with resize_box")
-	case native.OpReduce:
-		return nil, fmt.Errorf("internal: no image moves with reduce")
-	case native.OpRandomResizedCrop:
-		return []native.Op{scaledCrop(s.Box[0], s.Box[1], s.Box[2], s.Box[3], 1), resize}, nil
-	}
-	return []native.Op{resize}, nil
+	return append(crop, native.Resize{Height: after[0], Width: after[1], Filter: filter}), nil
 }
 
-// displaced is the same displacements, which are a function of the image's size.
-func displaced(s *native.Step, scale int32) ([]native.Op, error) {
-	if scale != 1 {
-		return nil, fmt.Errorf("internal: no image of another scale moves with elastic displacements")
-	}
-	return []native.Op{native.Pixel{Kind: native.PixelElastic, Filter: s.Filter, I: [4]int32(s.I[:4]), P: s.P,
-		Fill: [3]float64{float64(s.I[5]), float64(s.I[6]), float64(s.I[7])}}}, nil
-}
-
-// warped is the same map. Its coefficients are in pixels from the image's corner on, so that of a larger
+// turned is the same map. Its coefficients are in pixels from the image's corner on, so that of a larger
 // image differs in its shift alone. With a scale it is a quarter turn, which shows whole pixels of both.
-func warped(s *native.Step, scale int32) ([]native.Op, error) {
-	op := native.Pixel{Kind: s.Kind - native.StepPixel, Filter: s.Filter, P: s.P,
-		Fill: [3]float64{float64(s.I[5]), float64(s.I[6]), float64(s.I[7])}}
-	if op.Kind == native.PixelAffine {
-		op.I = [4]int32{native.MapCoefficients, 0, s.I[2] * scale, s.I[3] * scale}
-	}
-	if op.Kind == native.PixelAffine && op.I[2] == 0 && op.P == [8]float64{0: 1, 4: 1} {
+func turned(op native.AffineMap, d *native.Drawn, scale int32) ([]native.Op, error) {
+	if op.Width == 0 && op.Coefficients == [6]float64{0: 1, 4: 1} {
 		return nil, nil // a turn by nothing
 	}
 	if scale == 1 {
 		return []native.Op{op}, nil
 	}
-	for _, k := range [6]int{0, 1, 2, 3, 4, 5} {
-		if op.P[k] != math.Trunc(op.P[k]) || op.Kind != native.PixelAffine {
-			return nil, fmt.Errorf("a turn of %d x %d pixels that is no quarter turn of whole pixels (expected one, for images of another scale)", s.Height, s.Width)
+	for _, c := range op.Coefficients {
+		if c != math.Trunc(c) {
+			return nil, noTurn(d)
 		}
 	}
-	op.P[2] *= float64(scale)
-	op.P[5] *= float64(scale)
-	op.Filter = native.Nearest
+	op.Coefficients[2] *= float64(scale)
+	op.Coefficients[5] *= float64(scale)
+	op.Width, op.Height, op.Filter = op.Width*scale, op.Height*scale, native.Nearest
 	return []native.Op{op}, nil
+}
+
+func noTurn(d *native.Drawn) error {
+	return fmt.Errorf("a turn of %d x %d pixels that is no quarter turn of whole pixels (expected one, for images of another scale)", d.Height, d.Width)
 }

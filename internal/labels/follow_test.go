@@ -37,9 +37,9 @@ func TestAnImageThatFollowsComesOutScaledAsOften(t *testing.T) {
 		key := native.Key{Sample: sample}
 		end, err := plan.DrawnSize(key, width, height)
 		require.NoError(t, err)
-		steps, err := plan.Replay(key, width, height)
+		drawn, err := plan.Replay(key, width, height)
 		require.NoError(t, err)
-		followed, err := Follow(steps, scale, int32(end.Width), int32(end.Height))
+		followed, err := Follow(drawn, scale, int32(end.Width), int32(end.Height))
 		require.NoError(t, err)
 		size := sizeAfter(t, followed, uint32(scale)*width, uint32(scale)*height)
 		require.Equal(t, uint32(scale)*end.Width, size.Width)
@@ -53,9 +53,9 @@ func TestATurnBetweenPixelsIsNoTurnOfALargerImage(t *testing.T) {
 	require.NoError(t, err)
 	defer plan.Close()
 	for width, fits := range map[uint32]bool{4: true, 5: false, 6: true} {
-		steps, err := plan.Replay(native.Key{}, width, 4)
+		drawn, err := plan.Replay(native.Key{}, width, 4)
 		require.NoError(t, err)
-		_, err = Follow(steps, 2, int32(width), 4)
+		_, err = Follow(drawn, 2, int32(width), 4)
 		if fits {
 			require.NoError(t, err)
 			continue

@@ -96,13 +96,13 @@ func TestOnlyFinitePlacesAreMoved(t *testing.T) {
 }
 
 func TestAWarpWithoutAreaIsAnErrorAndHugePlacesAreLeftOut(t *testing.T) {
-	flat := native.Step{Kind: native.StepPixel + native.PixelAffine, Width: 9, Height: 9}
+	flat := native.Drawn{Op: native.AffineMap{}, Width: 9, Height: 9}
 	rule := Rule{Kind: Boxes, Clamp: true, Sanitize: true, MinSize: 1, MinArea: 1}
-	_, _, err := rule.Move([]float32{1, 2, 3, 4}, []native.Step{flat}, 9, 9)
+	_, _, err := rule.Move([]float32{1, 2, 3, 4}, []native.Drawn{flat}, 9, 9)
 	require.ErrorContains(t, err, "a warp that leaves no area")
-	larger := native.Step{Kind: native.OpResize, Width: 1, Height: 1}
+	larger := native.Drawn{Op: native.Resize{}, Width: 1, Height: 1}
 	most := float32(math.MaxFloat32)
-	moved, kept, err := rule.Move([]float32{-most, -most, most, most, 0, 0, 1, 1}, []native.Step{larger}, 90, 90)
+	moved, kept, err := rule.Move([]float32{-most, -most, most, most, 0, 0, 1, 1}, []native.Drawn{larger}, 90, 90)
 	require.NoError(t, err)
 	require.Equal(t, []int64{1}, kept)
 	require.Equal(t, []float32{0, 0, 90, 90}, moved)

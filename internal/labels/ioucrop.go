@@ -13,22 +13,25 @@ func (r Rule) LooksAtBoxes() bool { return r.Kind == Boxes && !r.rotated() }
 // the plan comes to, by where the ops before it have moved the boxes. The key comes back with what was drawn.
 func (r *Rule) Settle(plan *native.Plan, key native.Key, values []float32, width, height uint32) (native.Key, error) {
 	for plan.LooksAtBoxes() {
-		steps, err := plan.Replay(key, width, height)
+		drawn, err := plan.Replay(key, width, height)
 		if err != nil {
 			return key, err
 		}
-		last := len(steps) - 1
-		if last < 0 || steps[last].Kind != native.OpIoUCrop {
+		last := len(drawn) - 1
+		if last < 0 {
 			break
 		}
-		at := &steps[last]
+		at := &drawn[last]
+		if _, waits := at.Op.(native.IoUCrop); !waits {
+			break
+		}
 		boxes := slices.Clone(values)
-		if err := r.follow(boxes, steps[:last], at.Width, at.Height); err != nil {
+		if err := r.follow(boxes, drawn[:last], at.Width, at.Height); err != nil {
 			return key, err
 		}
 		r.each(boxes, nil, r.Format.corners, nil)
 		// A plan has no more of them than a key has room for.
-		if key.Crops[key.Settled], err = plan.IoUCrop(at.Op, key, at.Width, at.Height, boxes); err != nil {
+		if key.Crops[key.Settled], err = plan.IoUCrop(at.Number, key, at.Width, at.Height, boxes); err != nil {
 			return key, err
 		}
 		key.Settled++
@@ -38,16 +41,17 @@ func (r *Rule) Settle(plan *native.Plan, key native.Key, values []float32, width
 
 // iouCrop crops, and marks the boxes whose middle lies outside as torchvision's RandomIoUCrop does: all
 // their numbers become 0, which a sanitizing label leaves out.
-func (r *Rule) iouCrop(values []float32, top, left, height, width int32) {
+func (r *Rule) iouCrop(values []float32, crop native.Crop) {
 	var outside []bool
 	r.each(values, nil, func(b box) box {
 		c := r.Format.corners(b)
 		x, y := float32(0.5)*float32(c[0]+c[2]), float32(0.5)*float32(c[1]+c[3])
-		within := float32(left) < x && x < float32(left+width) && float32(top) < y && y < float32(top+height)
+		within := float32(crop.Left) < x && x < float32(crop.Left+crop.Width) &&
+			float32(crop.Top) < y && y < float32(crop.Top+crop.Height)
 		outside = append(outside, !within)
 		return b
 	}, nil)
-	r.crop(values, top, left, height, width)
+	r.crop(values, crop)
 	for i, gone := range outside {
 		if gone {
 			clear(values[4*i : 4*i+4])

@@ -49,10 +49,10 @@ func (r *Rule) rotated() bool { return r.Kind == Boxes && r.Format.Rotated() }
 // canvas is the size of an image, as torch multiplies with it.
 type canvas struct{ width, height float32 }
 
-// Move moves boxes or points, which it may change, as steps move their image, whose size in the end
+// Move moves boxes or points, which it may change, as what was drawn moves their image, whose size in the end
 // is width x height. kept are the rows that are left, in order; values holds those alone.
-func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) (moved []float32, kept []int64, err error) {
-	if err := r.follow(values, steps, width, height); err != nil {
+func (r *Rule) Move(values []float32, drawn []native.Drawn, width, height int32) (moved []float32, kept []int64, err error) {
+	if err := r.follow(values, drawn, width, height); err != nil {
 		return nil, nil, err
 	}
 	row := r.Width()
@@ -75,8 +75,8 @@ func (r *Rule) Move(values []float32, steps []native.Step, width, height int32) 
 	return moved, kept, nil
 }
 
-// follow does steps to all rows, of which none is left out.
-func (r *Rule) follow(values []float32, steps []native.Step, width, height int32) error {
+// follow does what was drawn to all rows, of which none is left out.
+func (r *Rule) follow(values []float32, drawn []native.Drawn, width, height int32) error {
 	row := r.Width()
 	if len(values)%row != 0 {
 		return fmt.Errorf("%d numbers (expected a multiple of %d)", len(values), row)
@@ -86,12 +86,12 @@ func (r *Rule) follow(values []float32, steps []native.Step, width, height int32
 			return fmt.Errorf("row %d holds %v (expected finite numbers)", i/row, v)
 		}
 	}
-	for i := range steps {
+	for i := range drawn {
 		after := canvas{float32(width), float32(height)}
-		if i+1 < len(steps) {
-			after = canvas{float32(steps[i+1].Width), float32(steps[i+1].Height)}
+		if i+1 < len(drawn) {
+			after = canvas{float32(drawn[i+1].Width), float32(drawn[i+1].Height)}
 		}
-		if err := r.step(values, &steps[i], after); err != nil {
+		if err := r.move(values, &drawn[i], after); err != nil {
 			return err
 		}
 	}
@@ -108,42 +108,45 @@ func (r *Rule) sound(row []float32, c canvas) bool {
 	return row[0] >= 0 && row[0] < c.width && row[1] >= 0 && row[1] < c.height
 }
 
-// step does one step to all rows.
-func (r *Rule) step(values []float32, s *native.Step, after canvas) error {
-	before := canvas{float32(s.Width), float32(s.Height)}
-	i, b := s.I, s.Box
-	switch s.Kind {
-	case native.OpCrop:
-		if i[4] == 1 && r.Kind == Boxes {
-			r.iouCrop(values, i[0], i[1], i[2], i[3])
+// move does to all rows what one op did to the image.
+func (r *Rule) move(values []float32, d *native.Drawn, after canvas) error {
+	before := canvas{float32(d.Width), float32(d.Height)}
+	switch op := d.Op.(type) {
+	case native.Crop:
+		if d.ByBoxes && r.Kind == Boxes {
+			r.iouCrop(values, op)
 			return nil
 		}
-		r.crop(values, i[0], i[1], i[2], i[3])
-	case native.OpCenterCrop:
+		r.crop(values, op)
+	case native.CenterCrop:
 		// The anchor alone, also where the image is padded: torchvision's image then lies half a
 		// pixel beside it where what is missing is odd.
-		r.crop(values, anchor(s.Height, i[0]), anchor(s.Width, i[1]), i[0], i[1])
-	case native.OpRandomResizedCrop:
-		r.crop(values, b[0], b[1], b[2], b[3])
-		r.resize(values, b[3], b[2], i[1], i[0])
-	case native.OpResize, native.OpResizeShorter:
-		r.resize(values, s.Width, s.Height, int32(after.width), int32(after.height))
-	case native.OpReduce:
+		r.crop(values, native.Crop{Top: anchor(d.Height, op.Height), Left: anchor(d.Width, op.Width), Height: op.Height, Width: op.Width})
+	case native.RandomResizedCrop:
+		r.crop(values, d.Box)
+		r.resize(values, d.Box.Width, d.Box.Height, op.Width, op.Height)
+	case native.Resize, native.ResizeShorter:
+		r.resize(values, d.Width, d.Height, int32(after.width), int32(after.height))
+	case native.Reduce:
 		return errors.New("internal: no label moves with reduce")
-	case native.OpResizeBox: // of functional, which has no labels
+	case native.ResizeBox: // of functional, which has no labels
 		return errors.New("internal: no label moves with resize_box")
-	case native.OpPad:
-		return r.pad(values, i[2], i[3], after, i[7])
-	case native.OpRandomCrop:
-		return r.randomCrop(values, s)
-	case native.OpHorizontalFlip:
+	case native.Pad:
+		return r.pad(values, op.Padding, after)
+	case native.RandomCrop:
+		return r.randomCrop(values, op, d)
+	case native.HorizontalFlip:
 		r.flip(values, 0, before.width)
-	case native.OpVerticalFlip:
+	case native.VerticalFlip:
 		r.flip(values, 1, before.height)
-	case native.StepPixel + native.PixelElastic:
-		return r.displace(values, s, before)
-	case native.StepPixel + native.PixelAffine, native.StepPixel + native.PixelPerspective:
-		return r.warp(values, s, before, after)
+	case native.FixedElastic:
+		return r.displace(values, op, d.Width, d.Height, before)
+	case native.AffineMap:
+		m, err := turnOf(&op, before)
+		return r.warp(values, &m, err, after)
+	case native.PerspectiveMap:
+		m, err := perspectiveOf(&op.Coefficients)
+		return r.warp(values, &m, err, after)
 	}
 	return nil // what changes colours
 }
@@ -174,12 +177,13 @@ func (r *Rule) shift(values []float32, x, y float32, c canvas) {
 		func(px, py float32) (float32, float32) { return px + x, py + y })
 }
 
-func (r *Rule) crop(values []float32, top, left, height, width int32) {
+func (r *Rule) crop(values []float32, c native.Crop) {
+	end := canvas{float32(c.Width), float32(c.Height)}
 	if r.rotated() {
-		r.shiftRotated(values, float32(-left), float32(-top), canvas{float32(width), float32(height)}, true)
+		r.shiftRotated(values, float32(-c.Left), float32(-c.Top), end, true)
 		return
 	}
-	r.shift(values, float32(-left), float32(-top), canvas{float32(width), float32(height)})
+	r.shift(values, float32(-c.Left), float32(-c.Top), end)
 }
 
 func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) {
@@ -200,35 +204,30 @@ func (r *Rule) resize(values []float32, width, height, toWidth, toHeight int32) 
 		func(px, py float32) (float32, float32) { return px * x, py * y })
 }
 
-func (r *Rule) pad(values []float32, left, top int32, after canvas, mode int32) error {
-	if mode != native.PadConstant {
+func (r *Rule) pad(values []float32, p native.Padding, after canvas) error {
+	if p.Mode != native.PadConstant {
 		return fmt.Errorf("a padding that is not constant has no place for boxes and points")
 	}
 	if r.rotated() {
-		r.shiftRotated(values, float32(left), float32(top), after, false)
+		r.shiftRotated(values, float32(p.Left), float32(p.Top), after, false)
 		return nil
 	}
-	r.shift(values, float32(left), float32(top), after)
+	r.shift(values, float32(p.Left), float32(p.Top), after)
 	return nil
 }
 
 // randomCrop pads only where there is padding, and crops only where something is left over, as
 // torchvision's RandomCrop.
-func (r *Rule) randomCrop(values []float32, s *native.Step) error {
-	i, b := s.I, s.Box
-	left, top, right, bottom := i[2], i[3], i[4], i[5]
-	if i[6] == 1 {
-		across, down := max(0, i[1]-s.Width-left-right), max(0, i[0]-s.Height-top-bottom)
-		left, right, top, bottom = left+across, right+across, top+down, bottom+down
-	}
-	width, height := s.Width+left+right, s.Height+top+bottom
-	if left != 0 || top != 0 || right != 0 || bottom != 0 {
-		if err := r.pad(values, left, top, canvas{float32(width), float32(height)}, i[7]); err != nil {
+func (r *Rule) randomCrop(values []float32, op native.RandomCrop, d *native.Drawn) error {
+	p := paddingOf(op, d)
+	width, height := d.Width+p.Left+p.Right, d.Height+p.Top+p.Bottom
+	if pads(p) {
+		if err := r.pad(values, p, canvas{float32(width), float32(height)}); err != nil {
 			return err
 		}
 	}
-	if width != b[3] || height != b[2] {
-		r.crop(values, b[0], b[1], b[2], b[3])
+	if width != d.Box.Width || height != d.Box.Height {
+		r.crop(values, d.Box)
 	}
 	return nil
 }
@@ -249,10 +248,10 @@ func (r *Rule) flip(values []float32, axis int, length float32) {
 		})
 }
 
-func (r *Rule) warp(values []float32, s *native.Step, before, after canvas) error {
-	m, err := warpOf(s, before)
-	if err != nil {
-		return err
+// warp moves rows by a map, unless there was none.
+func (r *Rule) warp(values []float32, m *projection, failed error, after canvas) error {
+	if failed != nil {
+		return failed
 	}
 	if r.rotated() {
 		r.eachQuad(values, &after, func(q quad) quad {
@@ -264,7 +263,7 @@ func (r *Rule) warp(values []float32, s *native.Step, before, after canvas) erro
 		return nil
 	}
 	r.each(values, nil, func(b box) box {
-		b = r.Format.hull(b, &m)
+		b = r.Format.hull(b, m)
 		if r.Clamp {
 			b = XYXY.clamped(b, after)
 		}

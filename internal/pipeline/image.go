@@ -52,7 +52,7 @@ func (w *worker) image(label *Label, path string, m *motion, to unsafe.Pointer) 
 		return fmt.Errorf("%d x %d pixels, height x width, where the first image has %d x %d (expected %d times as many: %d x %d)",
 			height, width, m.height, m.width, scale, scale*uint64(m.height), scale*uint64(m.width))
 	}
-	ops, err := labels.Follow(m.steps, form.Scale, int32(m.size.Width), int32(m.size.Height))
+	ops, err := labels.Follow(m.drawn, form.Scale, int32(m.size.Width), int32(m.size.Height))
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (l *Label) fieldCount() int {
 	return 3
 }
 
-// label moves the labels of a sample that was made into place i of the draft. The worker's context still
+// label moves the labels of a sample that was made into row i of the draft. The worker's context still
 // knows the image: of files that no index lists, nothing else knows its size.
 func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key) error {
 	l := w.loader
@@ -116,14 +116,14 @@ func (w *worker) label(d *draft, i int64, sample *catalog.Sample, key native.Key
 	m := motion{plan: l.config.Recipe.Phases[d.phase].Views[0], sample: sample}
 	m.width, m.height = w.context.Size()
 	var err error
-	if m.steps, err = m.plan.Replay(key, m.width, m.height); err != nil {
+	if m.drawn, err = m.plan.Replay(key, m.width, m.height); err != nil {
 		return err
 	}
 	m.size, _ = m.plan.FixedSize()
 	to := d.layout.behind()
 	for n := range l.config.Labels {
 		label := &l.config.Labels[n]
-		var at []unsafe.Pointer // where its fields have place i
+		var at []unsafe.Pointer // where its fields have row i
 		for range label.fieldCount() {
 			place, err := d.place(&to[0], i)
 			if err != nil {
@@ -176,7 +176,7 @@ func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key na
 type motion struct {
 	plan          *native.Plan
 	sample        *catalog.Sample
-	steps         []native.Step
+	drawn         []native.Drawn
 	width, height uint32      // of the image before
 	size          native.Size // and of the finished one
 }
@@ -196,7 +196,7 @@ func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
 	if label.Rule.Kind == labels.Mask {
 		err = w.mask(label, value, m, to[0])
 	} else {
-		err = label.places(value, m.steps, m.size, to)
+		err = label.places(value, m.drawn, m.size, to)
 	}
 	return label.blame(err, m.sample, path)
 }
@@ -233,17 +233,17 @@ func (w *worker) mask(label *Label, value any, m *motion, to unsafe.Pointer) err
 		}
 		pixels = v.Data
 	}
-	return w.context.MoveMask(m.steps, pixels, int32(width), int32(height), label.Rule.Fill, to, int32(m.size.Width), int32(m.size.Height))
+	return w.context.MoveMask(m.drawn, pixels, int32(width), int32(height), label.Rule.Fill, to, int32(m.size.Width), int32(m.size.Height))
 }
 
 // places writes the boxes or points of one sample; what lies behind them in its rows is zero.
-func (l *Label) places(value any, steps []native.Step, size native.Size, to []unsafe.Pointer) error {
+func (l *Label) places(value any, drawn []native.Drawn, size native.Size, to []unsafe.Pointer) error {
 	numbers, err := l.numbers(value)
 	if err != nil {
 		return err
 	}
 	width := int64(l.Rule.Width())
-	moved, kept, err := l.Rule.Move(numbers, steps, int32(size.Width), int32(size.Height))
+	moved, kept, err := l.Rule.Move(numbers, drawn, int32(size.Width), int32(size.Height))
 	if err != nil {
 		return err
 	}

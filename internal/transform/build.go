@@ -54,8 +54,8 @@ func build(name string, v map[string]value) (native.Op, *Error) {
 	if build, ok := pixels[name]; ok {
 		return build(v)
 	}
-	if fixed, ok := pixelKinds[name]; ok {
-		return fixed.build(v), nil
+	if adjusts, ok := adjustments[name]; ok {
+		return adjusts.build(v), nil
 	}
 	if erases(name) {
 		return buildErasing(name, v)

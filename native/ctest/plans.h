@@ -11,6 +11,14 @@ int32_t some_side(random_state *r);
 /* Any op, of sides up to 150 pixels. */
 hrn_op some_op(random_state *r);
 
+/* plans_pixels.c: any number of [low, high]; two in order, which meet now and then. */
+double some_real(random_state *r, double low, double high);
+void some_interval(random_state *r, double low, double high, double *p);
+
+/* Any op on pixels; any op that leaves the size to chance. */
+hrn_op some_pixel_op(random_state *r);
+hrn_op some_sizing_op(random_state *r);
+
 /* Up to three ops and any output; never NULL. */
 hrn_plan *some_plan(random_state *r);
 

@@ -13,261 +13,6 @@
 #include "../pixels/pixels.h"
 #include "plans.h"
 
-static double some_real(random_state *r, double low, double high) {
-  return low + (high - low) * ((double)random_below(r, 1 << 20) / (1 << 20));
-}
-
-/* Two bounds in order, which meet now and then. */
-static void some_interval(random_state *r, double low, double high, double *p) {
-  p[0] = some_real(r, low, high);
-  p[1] = random_below(r, 4) ? some_real(r, p[0], high) : p[0];
-}
-
-static void some_warp(random_state *r, hrn_op *op) {
-  static const int32_t filters[] = {HRN_NEAREST, HRN_BILINEAR, HRN_BICUBIC};
-  op->filter = filters[random_below(r, 3)];
-  for (int c = 0; c < 3; c++) op->fill[c] = (double)random_below(r, 256);
-}
-
-/* Coefficients small and wild: a horizon through the image, a scale of thousands, or 0. */
-static double some_coefficient(random_state *r) {
-  static const double reach[] = {0, 0.01, 2, 300, 1e5, 1e9};
-  const double most = reach[random_below(r, 6)];
-  return some_real(r, -most, most);
-}
-
-static hrn_op_noise some_noise(random_state *r) {
-  hrn_op_noise noise = {.mean = some_real(r, -10, 10)};
-  noise.deviation = some_real(r, 0, random_below(r, 2) ? 0.2 : 10);
-  noise.clip = (int32_t)random_below(r, 2);
-  return noise;
-}
-
-/* Of blurs that all but the smallest images are large enough for. */
-static void some_elastic(random_state *r, hrn_op *op) {
-  hrn_op_elastic elastic = {.filled = (int32_t)random_below(r, 2)};
-  some_warp(r, op);
-  if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
-  const int blurs = random_below(r, 3) > 0;
-  for (int k = 0; k < 2; k++) {
-    elastic.alpha[k] = random_below(r, 4) ? some_real(r, -90, 90) : some_real(r, -1e6, 1e6);
-    elastic.sigma[k] = blurs ? some_real(r, 1e-6, 1.5) : 0;
-  }
-  elastic.version = 1 + (int32_t)random_below(r, 2);
-  op->elastic = elastic;
-}
-
-static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
-  hrn_op_pixel *pixel = &op->pixel;
-  const int32_t of_tensors = HRN_PIXEL_ELASTIC - HRN_PIXEL_NOISE, last = HRN_PIXEL_PILLOW_BLUR;
-  pixel->kind = (int32_t)random_below(r, (uint64_t)(last + 2 + of_tensors));
-  if (pixel->kind > last) pixel->kind += HRN_PIXEL_NOISE - last - 1;
-  switch (pixel->kind) {
-    case HRN_PIXEL_POSTERIZE:
-      pixel->i[0] = (int32_t)random_below(r, 9);
-      break;
-    case HRN_PIXEL_SOLARIZE:
-      pixel->p[0] = some_real(r, -10, 300);
-      break;
-    case HRN_PIXEL_HUE:
-      pixel->p[0] = some_real(r, -0.5, 0.5);
-      break;
-    case HRN_PIXEL_GAMMA:
-      pixel->p[0] = some_real(r, 0, 9);
-      pixel->p[1] = some_coefficient(r);
-      break;
-    case HRN_PIXEL_CHANNELS:
-      for (int c = 0; c < 3; c++) pixel->i[c] = (int32_t)random_below(r, 3);
-      break;
-    case HRN_PIXEL_BLUR:
-      pixel->i[0] = 1 + 2 * (int32_t)random_below(r, 12);
-      pixel->i[1] = 1 + 2 * (int32_t)random_below(r, 12);
-      some_interval(r, 1e-6, random_below(r, 2) ? 3 : 1e9, pixel->p);
-      break;
-    case HRN_PIXEL_SOLARIZE_ADD:
-      pixel->i[0] = (int32_t)random_below(r, 256);
-      pixel->i[1] = (int32_t)random_below(r, 257);
-      break;
-    case HRN_PIXEL_PILLOW_BLUR:
-      for (int k = 0; k < 2; k++) pixel->p[k] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
-      break;
-    case HRN_PIXEL_NOISE: {
-      for (int k = 0; k < 4; k++) pixel->i[k] = (int32_t)random_below(r, 1 << 30);
-      const hrn_op_noise noise = some_noise(r);
-      pixel->p[0] = noise.mean;
-      pixel->p[1] = noise.deviation;
-      pixel->p[2] = noise.clip;
-      break;
-    }
-    case HRN_PIXEL_ELASTIC: {
-      some_elastic(r, op);
-      const hrn_op_elastic elastic = op->elastic;
-      for (int k = 0; k < 2; k++) {
-        pixel->p[k] = elastic.alpha[k];
-        pixel->p[2 + k] = elastic.sigma[k];
-      }
-      pixel->p[4] = elastic.filled;
-      pixel->p[5] = elastic.version;
-      for (int k = 0; k < 4; k++) pixel->i[k] = (int32_t)random_below(r, 1 << 30);
-      pixel->kind = HRN_PIXEL_ELASTIC;
-      break;
-    }
-    case HRN_PIXEL_TENSOR_AFFINE:
-      some_warp(r, op);
-      if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
-      pixel->i[0] = (int32_t)random_below(r, 2);
-      for (int k = 0; k < 6; k++) pixel->p[k] = some_coefficient(r);
-      break;
-    case HRN_PIXEL_AFFINE:
-    case HRN_PIXEL_PERSPECTIVE:
-      some_warp(r, op);
-      for (int k = 0; k < 8; k++) pixel->p[k] = some_coefficient(r);
-      if (pixel->kind == HRN_PIXEL_PERSPECTIVE) break;
-      pixel->i[0] = (int32_t)random_below(r, HRN_MAP_ROTATION + 1);
-      pixel->i[1] = (int32_t)random_below(r, 2);
-      pixel->i[2] = (int32_t)random_below(r, 2); /* 1: expands, or is as wide */
-      pixel->i[3] = pixel->i[2] ? some_side(r) : 0;
-      if (pixel->i[0] == HRN_MAP_COEFFICIENTS && pixel->i[2]) pixel->i[2] = some_side(r);
-      if (pixel->i[0] == HRN_MAP_AFFINE || pixel->i[0] == HRN_MAP_AFFINE_OF_V2)
-        pixel->p[3] = some_real(r, 1e-6, random_below(r, 2) ? 3 : 1e6);
-      break;
-    default: /* the enhancers take a factor, the others nothing */
-      pixel->p[0] = random_below(r, 2) ? some_real(r, 0, 4) : some_real(r, 0, 1e9);
-      break;
-  }
-}
-
-static void some_affine(random_state *r, hrn_op_affine *a) {
-  a->has_centre = (int32_t)random_below(r, 2);
-  a->version = 1 + (int32_t)random_below(r, 2);
-  some_interval(r, -400, 400, a->degrees);
-  for (int k = 0; k < 2; k++) a->translate[k] = some_real(r, 0, 1);
-  some_interval(r, 1e-6, random_below(r, 2) ? 2 : 1e6, a->scale);
-  some_interval(r, -90, 90, a->shear_x);
-  some_interval(r, -90, 90, a->shear_y);
-  for (int k = 0; k < 2; k++) a->centre[k] = some_coefficient(r);
-}
-
-static void some_timm(random_state *r, hrn_op *op) {
-  hrn_op_timm *t = &op->timm;
-  t->set = (int32_t)random_below(r, HRN_TIMM_AUTO_3A + 1);
-  t->layers = 1 + (int32_t)random_below(r, 3);
-  t->magnitude = (int32_t)random_below(r, 12);
-  t->depth = (int32_t)random_below(r, 3);
-  if (random_below(r, 2)) op->filter = HRN_FILTER_DRAWN;
-  t->probability = some_real(r, 0, 1);
-  t->deviation = some_real(r, -1, 3);
-  t->most = some_real(r, 0, 12);
-  t->translation = some_real(r, 0, 1);
-  t->alpha = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
-}
-
-static void some_aug_mix(random_state *r, hrn_op *op) {
-  hrn_op_aug_mix *m = &op->aug_mix;
-  m->severity = 1 + (int32_t)random_below(r, 10);
-  m->chains = 1 + (int32_t)random_below(r, 4);
-  m->depth = (int32_t)random_below(r, 3);
-  m->all_ops = (int32_t)random_below(r, 2);
-  m->fills = (int32_t)random_below(r, 2);
-  if (op->filter == HRN_BICUBIC) op->filter = HRN_BILINEAR;
-  m->version = 1 + (int32_t)random_below(r, 2);
-  m->alpha = some_real(r, 1e-3, random_below(r, 2) ? 2 : 1e3);
-}
-
-static hrn_op some_pixel_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_PIXEL + (int32_t)random_below(r, 16)};
-  some_warp(r, &op);
-  switch (op.kind) {
-    case HRN_OP_PIXEL:
-      some_fixed_pixel_op(r, &op);
-      break;
-    case HRN_OP_COLOR_JITTER:
-      for (int k = 0; k < 4; k++) op.colour.drawn[k] = (int32_t)random_below(r, 2);
-      for (int k = 0; k < 3; k++) some_interval(r, 0, 3, op.colour.factor[k]);
-      some_interval(r, -0.5, 0.5, op.colour.factor[3]);
-      break;
-    case HRN_OP_JPEG:
-      op.quality[0] = 1 + (int32_t)random_below(r, 100);
-      op.quality[1] = op.quality[0] + (int32_t)random_below(r, (uint64_t)(101 - op.quality[0]));
-      break;
-    case HRN_OP_PILLOW_BLUR:
-      some_interval(r, 0, random_below(r, 4) ? 3 : 1000, op.radius);
-      break;
-    case HRN_OP_ELASTIC:
-      some_elastic(r, &op);
-      break;
-    case HRN_OP_GAUSSIAN_NOISE:
-      op.noise = some_noise(r);
-      break;
-    case HRN_OP_GAUSSIAN_BLUR:
-      op.blur.kernel[0] = 1 + 2 * (int32_t)random_below(r, 5);
-      op.blur.kernel[1] = 1 + 2 * (int32_t)random_below(r, 5);
-      some_interval(r, 0.01, 5, op.blur.sigma);
-      break;
-    case HRN_OP_ROTATION:
-      op.rotation.has_centre = (int32_t)random_below(r, 2);
-      op.rotation.expand = (int32_t)random_below(r, 2);
-      some_interval(r, -1e6, 1e6, op.rotation.degrees);
-      for (int k = 0; k < 2; k++) op.rotation.centre[k] = some_coefficient(r);
-      break;
-    case HRN_OP_AFFINE:
-      some_affine(r, &op.affine);
-      break;
-    case HRN_OP_PERSPECTIVE:
-      /* Below 1: four corners that meet have no map, which is an error of that sample. */
-      op.distortion = some_real(r, 0, 0.9);
-      break;
-    case HRN_OP_RAND_AUGMENT:
-      op.augment.ops = (int32_t)random_below(r, 4);
-      op.augment.bins = 1 + (int32_t)random_below(r, 40);
-      op.augment.magnitude = (int32_t)random_below(r, (uint64_t)op.augment.bins);
-      op.augment.version = 1 + (int32_t)random_below(r, 2);
-      break;
-    case HRN_OP_TRIVIAL_AUGMENT:
-      op.augment.bins = 1 + (int32_t)random_below(r, 40);
-      break;
-    case HRN_OP_TIMM:
-      some_timm(r, &op);
-      break;
-    case HRN_OP_AUG_MIX:
-      some_aug_mix(r, &op);
-      break;
-    case HRN_OP_AUTO_AUGMENT:
-      op.augment.policy = (int32_t)random_below(r, 3);
-      break;
-    default:
-      break;
-  }
-  return op;
-}
-
-/* An op that leaves the size to chance. */
-static hrn_op some_sizing_op(random_state *r) {
-  hrn_op op = {.kind = HRN_OP_RANDOM_SHORTEST_SIZE + (int32_t)random_below(r, 4),
-               .filter = (int32_t)random_below(r, HRN_TENSOR_BICUBIC + 1)};
-  switch (op.kind) {
-    case HRN_OP_RANDOM_SHORTEST_SIZE:
-      op.shortest.max_size = random_below(r, 2) ? some_side(r) : 0;
-      op.shortest.count = 1 + (int32_t)random_below(r, HRN_MAX_SIZES);
-      for (int32_t k = 0; k < op.shortest.count; k++) op.shortest.size[k] = some_side(r);
-      break;
-    case HRN_OP_RANDOM_RESIZE:
-      op.resize_between.least = some_side(r);
-      op.resize_between.end = op.resize_between.least + 1 + (int32_t)random_below(r, 9);
-      break;
-    case HRN_OP_SCALE_JITTER:
-      op.jitter.target.width = some_side(r);
-      op.jitter.target.height = some_side(r);
-      some_interval(r, 0.1, 2, op.jitter.scale);
-      break;
-    default:
-      for (int c = 0; c < 3; c++) op.fill[c] = (double)random_below(r, 256);
-      some_interval(r, 1, 2, op.zoom.side);
-      break;
-  }
-  return op;
-}
-
 /* A list of ops, now and then a group; returns how many were written, at most `room`. */
 static int32_t some_ops(random_state *r, hrn_op *ops, int32_t room, int depth) {
   int32_t count = 0;
@@ -369,13 +114,13 @@ static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops
                         const hrn_output *output, const hrn_job *job, const hrn_size *to,
                         hrn_status *status) {
   enum { CAPACITY = 4 * HRN_MAX_OPS };
-  hrn_drawn steps[CAPACITY];
-  int32_t drawn;
+  hrn_drawn drawn[CAPACITY];
+  int32_t moves;
   uint32_t side[2];
   memcpy(side, job->bytes, sizeof side);
   hrn_plan *plan = hrn_plan_new(ops, count, output, status);
   if (plan == NULL) return 0;
-  hrn_plan_replay(plan, &job->key, side[0], side[1], steps, CAPACITY, &drawn, status);
+  hrn_plan_replay(plan, &job->key, side[0], side[1], drawn, CAPACITY, &moves, status);
   hrn_plan_free(plan);
   if (status->code != HRN_OK) return 0;
   uint8_t *mask = malloc((size_t)side[0] * side[1]);
@@ -390,7 +135,7 @@ static int moves_a_mask(random_state *r, hrn_context *context, const hrn_op *ops
                          .to = moved,
                          .fill = random_below(r, 2) ? 9 : HRN_MASK_FILL_OF_OP};
   const uint8_t most = work.fill == 9 ? 9 : 255;
-  int good = hrn_move_mask(context, steps, drawn, &work, status) == HRN_OK;
+  int good = hrn_move_mask(context, drawn, moves, &work, status) == HRN_OK;
   for (size_t i = 0; i < (size_t)to->width * to->height; i++) good = good && moved[i] <= most;
   free(mask);
   free(moved);

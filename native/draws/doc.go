@@ -2,8 +2,8 @@
 //
 // op.h is an op as data. draws.c are the words of an op, distributions.c normal and Dirichlet values
 // of them. recipe.c draws ops on pixels, policy.c and timm.c those that choose among ops, with the
-// tables of policies.c and the maps of maps.c; check.c refuses impossible parameters. mixing.c draws
-// for a batch.
+// tables of policies.c and the maps of maps.c. Impossible parameters are refused by check.c, and of fixed
+// ops by checkpixel.c, with the ranges of range.c. mixing.c draws for a batch.
 package draws
 
 /*

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "../pixels/pixels.h"
+
 /* No length, offset or padding along an axis exceeds this, so sums of a few of them fit int32. */
 #define HRN_MAX_LENGTH (1 << 24)
 
@@ -36,7 +38,11 @@ enum hrn_op_kind {
 
   HRN_OP_IOU_CROP = 19, /* iou_crop; draws the size of its result, too, and looks at boxes */
 
-  HRN_OP_PIXEL = 24,               /* pixel */
+  /* Warps whose map wants the size of the image, and is fixed otherwise. */
+  HRN_OP_FIXED_AFFINE = 22,   /* fixed_affine */
+  HRN_OP_FIXED_ROTATION = 23, /* fixed_rotation */
+
+  HRN_OP_PIXEL = 24,               /* pixel: any fixed op on pixels */
   HRN_OP_COLOR_JITTER = 25,        /* colour */
   HRN_OP_CHANNEL_PERMUTATION = 26, /* none */
   HRN_OP_GAUSSIAN_BLUR = 27,       /* blur */
@@ -183,12 +189,23 @@ typedef struct hrn_op_group {
   double weight;      /* its weight in a CHOICE */
 } hrn_op_group;
 
-/* pixels.h says what i and p hold, with this for HRN_PIXEL_AFFINE: i[0] = enum hrn_map. */
+/* With the filter and the fill of the op. */
 typedef struct hrn_op_pixel {
   int32_t kind; /* enum hrn_pixel_kind */
-  int32_t i[4];
-  double p[8];
+  hrn_pixel_args args;
 } hrn_op_pixel;
+
+/* Angles and shears in degrees, translations in pixels. */
+typedef struct hrn_op_fixed_affine {
+  int32_t has_centre; /* 0: it is the image's */
+  int32_t version;    /* 2: the order of operations of torchvision's v2 */
+  double angle, translate[2], scale, shear[2], centre[2];
+} hrn_op_fixed_affine;
+
+typedef struct hrn_op_fixed_rotation {
+  int32_t has_centre, expand; /* as below */
+  double angle, centre[2];
+} hrn_op_fixed_rotation;
 
 /* Brightness, contrast, saturation, hue. */
 typedef struct hrn_op_colour {
@@ -254,8 +271,7 @@ typedef struct hrn_op_noise {
 /* filter: HRN_NEAREST or HRN_BILINEAR. */
 typedef struct hrn_op_elastic {
   double alpha[2], sigma[2]; /* across and down; no sigma is 0 or both are */
-  int32_t filled;            /* 1: what comes from outside is the fill, 0: it counts as 0 */
-  int32_t version;           /* as above */
+  hrn_outside outside;
 } hrn_op_elastic;
 
 typedef struct hrn_op_erasing {
@@ -296,6 +312,8 @@ typedef struct hrn_op {
     hrn_op_iou_crop iou_crop;
     hrn_op_group group;
     hrn_op_pixel pixel;
+    hrn_op_fixed_affine fixed_affine;
+    hrn_op_fixed_rotation fixed_rotation;
     hrn_op_colour colour;
     hrn_op_blur blur;
     hrn_op_rotation rotation;

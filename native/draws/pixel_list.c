@@ -16,18 +16,18 @@ hrn_pixel_op *hrn_pixel_append(hrn_pixel_list *list, int32_t kind, hrn_status *s
 
 int hrn_mix_begin(hrn_pixel_list *list, double original, hrn_status *status) {
   hrn_pixel_op *op = hrn_pixel_append(list, HRN_PIXEL_MIX_BEGIN, status);
-  if (op != NULL) op->p[0] = original;
+  if (op != NULL) op->args.weight = original;
   return status->code;
 }
 
 int hrn_mix_chain(hrn_pixel_list *list, double weight, hrn_status *status) {
   hrn_pixel_op *op = hrn_pixel_append(list, HRN_PIXEL_MIX_CHAIN, status);
-  if (op != NULL) op->p[0] = weight;
+  if (op != NULL) op->args.weight = weight;
   return status->code;
 }
 
 int hrn_mix_end(hrn_pixel_list *list, double blend, hrn_status *status) {
   hrn_pixel_op *op = hrn_pixel_append(list, HRN_PIXEL_MIX_END, status);
-  if (op != NULL) op->p[0] = blend;
+  if (op != NULL) op->args.blend = blend;
   return status->code;
 }

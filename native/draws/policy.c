@@ -2,7 +2,6 @@
  * magnitudes. Magnitudes are single-precision tensors there, so they are rounded to that here.
  */
 #include <math.h>
-#include <string.h>
 
 #include "policy.h"
 
@@ -69,6 +68,7 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
   if (pixel == NULL) return status->code;
   pixel->filter = op->filter;
   for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->fill[c];
+  hrn_pixel_affine *affine = &pixel->args.affine;
   const double corner[2] = {0, 0}, middle[2] = {width * 0.5, height * 0.5}, none[2] = {0, 0};
   switch (name) {
     case SHEAR_X:
@@ -76,27 +76,28 @@ static int append(const hrn_op *op, enum op_name name, double magnitude, int32_t
       /* The paper shears by the magnitude itself, about the corner; its arc tangent in degrees. */
       double shear[2] = {0, 0};
       shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
-      hrn_affine_map(1, corner, 0, none, 1, shear, pixel->p);
+      hrn_affine_map(1, corner, 0, none, 1, shear, affine->coefficients);
       break;
     }
     case TRANSLATE_X:
     case TRANSLATE_Y: {
       double translate[2] = {0, 0};
       translate[name - TRANSLATE_X] = trunc(magnitude);
-      hrn_affine_map(1, middle, 0, translate, 1, none, pixel->p);
+      hrn_affine_map(1, middle, 0, translate, 1, none, affine->coefficients);
       break;
     }
     case ROTATE:
-      hrn_rotation_map(magnitude, NULL, 0, width, height, pixel->p, &pixel->filter, pixel->i + 2);
+      hrn_rotation_map(magnitude, NULL, 0, width, height, affine->coefficients, &pixel->filter,
+                       affine->size);
       break;
     case POSTERIZE:
-      pixel->i[0] = (int32_t)magnitude;
+      pixel->args.bits = (int32_t)magnitude;
       break;
     case SOLARIZE:
-      pixel->p[0] = magnitude;
+      pixel->args.threshold = magnitude;
       break;
     default: /* the enhancers; the others take nothing */
-      pixel->p[0] = 1.0 + magnitude;
+      pixel->args.factor = 1.0 + magnitude;
       break;
   }
   return HRN_OK;
@@ -125,12 +126,11 @@ static int append_of_tensor(const hrn_op *op, enum op_name name, double magnitud
   if (name <= SHEAR_Y) shear[name - SHEAR_X] = atan(magnitude) * (180.0 / 3.14159265358979323846);
   if (name == TRANSLATE_X || name == TRANSLATE_Y) translate[name - TRANSLATE_X] = trunc(magnitude);
   if (name == ROTATE) angle = -magnitude;
-  memset(pixel->p, 0, sizeof pixel->p);
+  hrn_pixel_tensor_affine *affine = &pixel->args.tensor_affine;
   hrn_affine_map(op->aug_mix.version, name <= SHEAR_Y ? corner : none, angle, translate, 1, shear,
-                 pixel->p);
+                 affine->coefficients);
+  affine->filled = op->aug_mix.fills;
   pixel->filter = op->filter;
-  memset(pixel->i, 0, sizeof pixel->i);
-  pixel->i[0] = op->aug_mix.fills;
   return HRN_OK;
 }
 

@@ -37,7 +37,7 @@ static int color_jitter(const hrn_op *op, hrn_draws *draws, hrn_pixel_list *list
     if (!op->colour.drawn[order[k]]) continue;
     hrn_pixel_op *pixel = hrn_pixel_append(list, kinds[order[k]], status);
     if (pixel == NULL) return status->code;
-    pixel->p[0] = factor[order[k]];
+    pixel->args.factor = factor[order[k]];
   }
   return HRN_OK;
 }
@@ -55,7 +55,7 @@ static void affine(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t he
   const double shear[2] = {shear_x, hrn_draw_between(draws, a->shear_y[0], a->shear_y[1])};
   const double middle[2] = {width * 0.5, height * 0.5};
   hrn_affine_map(a->version, a->has_centre ? a->centre : middle, angle, translate, scale, shear,
-                 pixel->p);
+                 pixel->args.affine.coefficients);
 }
 
 static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
@@ -70,78 +70,98 @@ static void perspective(const hrn_op *op, hrn_draws *draws, int32_t width, int32
     corners[2 * k + 1] = (bottom ? height - y - 1 : 0) + hrn_draw_below(draws, y + 1);
   }
   /* Corners that meet, as in an image one pixel wide, have no map: it stays as it is. */
-  if (!hrn_perspective_map(corners, width, height, pixel->p)) pixel->kind = HRN_PIXEL_NOTHING;
+  if (!hrn_perspective_map(corners, width, height, pixel->args.perspective)) {
+    pixel->kind = HRN_PIXEL_NOTHING;
+  }
 }
 
-/* A map whose numbers are given and want only the size of the image. */
-static void fixed_map(const hrn_op *op, int32_t width, int32_t height, hrn_pixel_op *pixel) {
-  const double *p = op->pixel.p, middle[2] = {width * 0.5, height * 0.5};
-  const int32_t map = op->pixel.i[0], has_centre = op->pixel.i[1], expand = op->pixel.i[2];
-  if (map == HRN_MAP_COEFFICIENTS) return;
-  pixel->i[2] = pixel->i[3] = 0;
-  if (map == HRN_MAP_AFFINE || map == HRN_MAP_AFFINE_OF_V2) {
-    hrn_affine_map(map == HRN_MAP_AFFINE ? 1 : 2, has_centre ? p + 6 : middle, p[0], p + 1, p[3],
-                   p + 4, pixel->p);
-  } else if (map == HRN_MAP_ROTATION) {
-    hrn_rotation_map(p[0], has_centre ? p + 1 : NULL, expand, width, height, pixel->p,
-                     &pixel->filter, pixel->i + 2);
-  }
+static void fixed_affine(const hrn_op_fixed_affine *a, int32_t width, int32_t height,
+                         hrn_pixel_affine *found) {
+  const double middle[2] = {width * 0.5, height * 0.5};
+  hrn_affine_map(a->version, a->has_centre ? a->centre : middle, a->angle, a->translate, a->scale,
+                 a->shear, found->coefficients);
+}
+
+static void rotation(double angle, const double *centre, int expand, int32_t width, int32_t height,
+                     hrn_pixel_op *pixel) {
+  hrn_pixel_affine *found = &pixel->args.affine;
+  hrn_rotation_map(angle, centre, expand, width, height, found->coefficients, &pixel->filter,
+                   found->size);
+}
+
+static void gaussian_blur(const hrn_op_blur *blur, hrn_draws *draws, hrn_pixel_blur *found) {
+  memcpy(found->kernel, blur->kernel, sizeof found->kernel);
+  found->sigma[0] = found->sigma[1] = hrn_draw_between(draws, blur->sigma[0], blur->sigma[1]);
+}
+
+static void draw_key(hrn_draws *draws, uint64_t key[2]) {
+  for (int k = 0; k < 2; k++) key[k] = hrn_draw_word(draws);
+}
+
+static void noise(const hrn_op_noise *op, hrn_draws *draws, hrn_pixel_noise *found) {
+  draw_key(draws, found->key);
+  found->mean = op->mean;
+  found->deviation = op->deviation;
+  found->clip = op->clip;
+}
+
+static void elastic(const hrn_op_elastic *op, hrn_draws *draws, hrn_pixel_elastic *found) {
+  draw_key(draws, found->key);
+  memcpy(found->alpha, op->alpha, sizeof found->alpha);
+  memcpy(found->sigma, op->sigma, sizeof found->sigma);
+  found->outside = op->outside;
+}
+
+static void fixed(const hrn_op *op, hrn_draws *draws, hrn_pixel_op *pixel) {
+  pixel->args = op->pixel.args;
+  if (op->pixel.kind != HRN_PIXEL_USER) return;
+  hrn_pixel_user *user = &pixel->args.user;
+  for (int k = 0; k < 4; k++) user->random[k] = hrn_draw_word(draws);
+  user->sample = draws->key->sample;
 }
 
 /* The one pixel op of an op that always draws one. */
 static void single(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,
                    hrn_pixel_op *pixel) {
+  hrn_pixel_args *args = &pixel->args;
   pixel->filter = op->filter;
   set_fill(pixel, op);
   switch (op->kind) {
     case HRN_OP_PIXEL:
-      memcpy(pixel->i, op->pixel.i, sizeof pixel->i);
-      memcpy(pixel->p, op->pixel.p, sizeof pixel->p);
-      if (op->pixel.kind == HRN_PIXEL_AFFINE) fixed_map(op, width, height, pixel);
-      if (op->pixel.kind == HRN_PIXEL_USER) {
-        uint64_t words[4];
-        for (int k = 0; k < 4; k++) words[k] = hrn_draw_word(draws);
-        hrn_user_draw(words, draws->key->sample, pixel);
-      }
+      fixed(op, draws, pixel);
       return;
     case HRN_OP_CHANNEL_PERMUTATION:
-      permutation(draws, 3, pixel->i);
+      permutation(draws, 3, args->channels);
       return;
     case HRN_OP_GAUSSIAN_BLUR:
-      pixel->i[0] = op->blur.kernel[0];
-      pixel->i[1] = op->blur.kernel[1];
-      pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->blur.sigma[0], op->blur.sigma[1]);
+      gaussian_blur(&op->blur, draws, &args->blur);
       return;
     case HRN_OP_JPEG:
-      pixel->i[0] = op->quality[0] + hrn_draw_below(draws, op->quality[1] - op->quality[0] + 1);
+      args->quality = op->quality[0] + hrn_draw_below(draws, op->quality[1] - op->quality[0] + 1);
       return;
     case HRN_OP_PILLOW_BLUR:
-      pixel->p[0] = pixel->p[1] = hrn_draw_between(draws, op->radius[0], op->radius[1]);
+      args->radius[0] = args->radius[1] = hrn_draw_between(draws, op->radius[0], op->radius[1]);
       return;
-    case HRN_OP_GAUSSIAN_NOISE: {
-      const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
-      memcpy(pixel->i, key, sizeof key);
-      pixel->p[0] = op->noise.mean;
-      pixel->p[1] = op->noise.deviation;
-      pixel->p[2] = op->noise.clip;
+    case HRN_OP_GAUSSIAN_NOISE:
+      noise(&op->noise, draws, &args->noise);
       return;
-    }
-    case HRN_OP_ELASTIC: {
-      const uint64_t first = hrn_draw_word(draws), key[2] = {first, hrn_draw_word(draws)};
-      memcpy(pixel->i, key, sizeof key);
-      for (int k = 0; k < 2; k++) {
-        pixel->p[k] = op->elastic.alpha[k];
-        pixel->p[2 + k] = op->elastic.sigma[k];
-      }
-      pixel->p[4] = op->elastic.filled;
-      pixel->p[5] = op->elastic.version;
+    case HRN_OP_ELASTIC:
+      elastic(&op->elastic, draws, &args->elastic);
+      return;
+    case HRN_OP_FIXED_AFFINE:
+      fixed_affine(&op->fixed_affine, width, height, &args->affine);
+      return;
+    case HRN_OP_FIXED_ROTATION: {
+      const hrn_op_fixed_rotation *r = &op->fixed_rotation;
+      rotation(r->angle, r->has_centre ? r->centre : NULL, r->expand, width, height, pixel);
       return;
     }
-    case HRN_OP_ROTATION:
-      hrn_rotation_map(hrn_draw_between(draws, op->rotation.degrees[0], op->rotation.degrees[1]),
-                       op->rotation.has_centre ? op->rotation.centre : NULL, op->rotation.expand,
-                       width, height, pixel->p, &pixel->filter, pixel->i + 2);
+    case HRN_OP_ROTATION: {
+      const hrn_op_rotation *r = &op->rotation;
+      rotation(hrn_draw_between(draws, r->degrees[0], r->degrees[1]),
+               r->has_centre ? r->centre : NULL, r->expand, width, height, pixel);
       return;
+    }
     case HRN_OP_AFFINE:
       affine(op, draws, width, height, pixel);
       return;
@@ -177,6 +197,8 @@ int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t widt
     case HRN_OP_ELASTIC:
       kind = HRN_PIXEL_ELASTIC;
       break;
+    case HRN_OP_FIXED_AFFINE:
+    case HRN_OP_FIXED_ROTATION:
     case HRN_OP_ROTATION:
     case HRN_OP_AFFINE:
       kind = HRN_PIXEL_AFFINE;

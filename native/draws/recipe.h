@@ -27,14 +27,6 @@ int hrn_mix_end(hrn_pixel_list *list, double blend, hrn_status *status);
 int hrn_recipe(const hrn_op *op, int32_t index, const hrn_key *key, int32_t width, int32_t height,
                hrn_pixel_list *list, hrn_status *status);
 
-/* check.c: 1, or 0 and HRN_ARGUMENT where a value is not in [low, high] or NaN: what one parameter
- * of op number `index` must be. */
-int hrn_within(int32_t index, const char *what, double value, double low, double high,
-               hrn_status *status);
-int hrn_check_fill(const hrn_op *op, int32_t index, hrn_status *status);
-/* Refuses what the parameters of groups and of ops on pixels must not be. */
-int hrn_check_recipe(const hrn_op *op, int32_t index, hrn_status *status);
-
 /* policy.c: the same for RandAugment, TrivialAugmentWide, AutoAugment and AugMix; timm.c: as timm
  * draws them. */
 int hrn_policy_draw(const hrn_op *op, hrn_draws *draws, int32_t width, int32_t height,

@@ -174,37 +174,42 @@ static int augment(const hrn_op *op, const manner *how, const hrn_policy_step *s
   if (pixel == NULL) return status->code;
   pixel->filter = op->filter == HRN_FILTER_DRAWN ? w.filter : op->filter;
   for (int c = 0; c < 3; c++) pixel->fill[c] = (uint8_t)op->fill[c];
+  hrn_pixel_args *args = &pixel->args;
+  hrn_pixel_affine *affine = &args->affine;
   const double found = argument(op, how, step->name, level(op, step->magnitude, &w), &w);
   switch (step->name) {
     case SHEAR_X:
-      map(pixel->p, 1, found, 0, 0, 1, 0);
+      map(affine->coefficients, 1, found, 0, 0, 1, 0);
       break;
     case SHEAR_Y:
-      map(pixel->p, 1, 0, 0, found, 1, 0);
+      map(affine->coefficients, 1, 0, 0, found, 1, 0);
       break;
     case TRANSLATE_X:
-      map(pixel->p, 1, 0, found * width, 0, 1, 0);
+      map(affine->coefficients, 1, 0, found * width, 0, 1, 0);
       break;
     case TRANSLATE_Y:
-      map(pixel->p, 1, 0, 0, 0, 1, found * height);
+      map(affine->coefficients, 1, 0, 0, 0, 1, found * height);
       break;
     case ROTATE:
-      hrn_rotation_map(found, NULL, 0, width, height, pixel->p, &pixel->filter, pixel->i + 2);
+      hrn_rotation_map(found, NULL, 0, width, height, affine->coefficients, &pixel->filter,
+                       affine->size);
       break;
     case POSTERIZE:
       /* Without bits it is black; Pillow did so until it began to refuse it. */
-      pixel->i[0] = (int32_t)fmax(0, fmin(8, found));
+      args->bits = (int32_t)fmax(0, fmin(8, found));
       break;
     case SOLARIZE_ADD:
-      pixel->i[0] = (int32_t)found;
-      pixel->i[1] = 128;
+      args->solarize_add = (hrn_pixel_solarize_add){(int32_t)found, 128};
       break;
     case BLUR:
     case BLUR_UP_TO:
-      pixel->p[0] = pixel->p[1] = found;
+      args->radius[0] = args->radius[1] = found;
       break;
-    default:
-      pixel->p[0] = found;
+    case SOLARIZE:
+      args->threshold = found;
+      break;
+    default: /* the enhancers; the others take nothing */
+      args->factor = found;
       break;
   }
   return HRN_OK;

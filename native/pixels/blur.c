@@ -153,10 +153,10 @@ static int take_room(hrn_context *context, int32_t width, int32_t across, int32_
   return HRN_OK;
 }
 
-int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_blur *blur, const hrn_image *image,
                       const hrn_image *out, hrn_status *status) {
   const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
-  int32_t across = op->i[0], down = op->i[1];
+  int32_t across = blur->kernel[0], down = blur->kernel[1];
   const int32_t width = image->width, height = image->height;
   if (across / 2 >= width || down / 2 >= height) {
     return hrn_fail(status, HRN_ARGUMENT, -1,
@@ -166,8 +166,8 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_im
   }
   room r = {0};
   if (take_room(context, width, across, down, &r, status) != HRN_OK) return status->code;
-  weigh(r.across, across, op->p[0]);
-  weigh(r.down, down, op->p[1]);
+  weigh(r.across, across, blur->sigma[0]);
+  weigh(r.down, down, blur->sigma[1]);
   const float *weight_x = trimmed(r.across, &across), *weight_y = trimmed(r.down, &down);
   const float near = margin(weight_x, across, weight_y, down);
   for (int32_t j = 0; j < down; j++) {

@@ -64,13 +64,13 @@ static int begin(hrn_context *context, const hrn_image *image, float weight, hrn
 int hrn_mix_run(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                 hrn_pixel_state *state, hrn_status *status) {
   if (op->kind == HRN_PIXEL_MIX_BEGIN) {
-    return begin(context, image, (float)op->p[0], state, status);
+    return begin(context, image, (float)op->args.weight, state, status);
   }
   if (op->kind == HRN_PIXEL_MIX_CHAIN) {
-    add(image, (float)op->p[0], state->sums);
+    add(image, (float)op->args.weight, state->sums);
     restore(state->original, image);
   } else {
-    finish(image, state->sums, (float)op->p[0]);
+    finish(image, state->sums, (float)op->args.blend);
   }
   return HRN_OK;
 }

@@ -25,8 +25,8 @@ typedef struct smoothing {
 
 /* torchvision's: the side follows from the axis's own sigma, the weights across from the first one
  * and those down from the second, for the noise of both axes. */
-static void smoothing_of(const hrn_pixel_op *op, int axis, smoothing *found) {
-  const double *sigma = op->p + 2;
+static void smoothing_of(const hrn_pixel_elastic *elastic, int axis, smoothing *found) {
+  const double *sigma = elastic->sigma;
   found->side = 0;
   if (!(sigma[axis] > 0)) return;
   found->side = (int32_t)(8 * sigma[axis] + 1) | 1;
@@ -45,11 +45,10 @@ static void smoothing_of(const hrn_pixel_op *op, int axis, smoothing *found) {
 }
 
 /* Words of row y and axis `axis`: a counter that no other row has. */
-static hrn_philox_block words_of(const hrn_pixel_op *op, int axis, int32_t y, int32_t number) {
-  uint64_t key[2];
-  memcpy(key, op->i, sizeof key);
+static hrn_philox_block words_of(const hrn_pixel_elastic *elastic, int axis, int32_t y,
+                                 int32_t number) {
   const uint64_t counter[4] = {(uint64_t)number, (uint64_t)y, (uint64_t)axis, 0};
-  return hrn_philox(counter, key);
+  return hrn_philox(counter, elastic->key);
 }
 
 /* torch.rand() * 2 - 1, of half a word. */
@@ -59,22 +58,23 @@ static float uniform_of(const hrn_philox_block *block, int32_t place) {
   return (float)(half >> 8) * 0x1p-24f * 2 - 1;
 }
 
-static void noise_row(const hrn_pixel_op *op, int axis, int32_t y, int32_t width, float *row) {
+static void noise_row(const hrn_pixel_elastic *elastic, int axis, int32_t y, int32_t width,
+                      float *row) {
   for (int32_t first = 0; first < width; first += VALUES) {
-    const hrn_philox_block block = words_of(op, axis, y, first / VALUES);
+    const hrn_philox_block block = words_of(elastic, axis, y, first / VALUES);
     const int32_t end = width - first < VALUES ? width - first : VALUES;
     for (int32_t n = 0; n < end; n++) row[first + n] = uniform_of(&block, n);
   }
 }
 
-static float noise_at(const hrn_pixel_op *op, int axis, int32_t x, int32_t y) {
-  const hrn_philox_block block = words_of(op, axis, y, x / VALUES);
+static float noise_at(const hrn_pixel_elastic *elastic, int axis, int32_t x, int32_t y) {
+  const hrn_philox_block block = words_of(elastic, axis, y, x / VALUES);
   return uniform_of(&block, x % VALUES);
 }
 
 /* From pixels to a share of half the image's length, in which torch's grids count. */
-static float scaled(const hrn_pixel_op *op, int axis, float noise, int32_t length) {
-  return noise * (float)op->p[axis] / (float)length;
+static float scaled(const hrn_pixel_elastic *elastic, int axis, float noise, int32_t length) {
+  return noise * (float)elastic->alpha[axis] / (float)length;
 }
 
 static int fits(const smoothing *s, int32_t width, int32_t height, hrn_status *status) {
@@ -87,23 +87,23 @@ static int fits(const smoothing *s, int32_t width, int32_t height, hrn_status *s
   return 0;
 }
 
-int hrn_displacement_at(const hrn_pixel_op *op, int32_t width, int32_t height, int32_t x, int32_t y,
-                        float displacement[2], hrn_status *status) {
+int hrn_displacement_at(const hrn_pixel_elastic *elastic, int32_t width, int32_t height, int32_t x,
+                        int32_t y, float displacement[2], hrn_status *status) {
   for (int axis = 0; axis < AXES; axis++) {
     smoothing s;
-    smoothing_of(op, axis, &s);
+    smoothing_of(elastic, axis, &s);
     if (!fits(&s, width, height, status)) return status->code;
-    float sum = s.side == 0 ? noise_at(op, axis, x, y) : 0;
+    float sum = s.side == 0 ? noise_at(elastic, axis, x, y) : 0;
     for (int32_t i = 0; i < s.side; i++) {
       const int32_t column = hrn_mirrored(x + i - s.side / 2, width);
       float down = 0;
       for (int32_t j = 0; j < s.side; j++) {
         const int32_t row = hrn_mirrored(y + j - s.side / 2, height);
-        down += s.weight[1][j] * noise_at(op, axis, column, row);
+        down += s.weight[1][j] * noise_at(elastic, axis, column, row);
       }
       sum += s.weight[0][i] * down;
     }
-    displacement[axis] = scaled(op, axis, sum, axis == 0 ? width : height);
+    displacement[axis] = scaled(elastic, axis, sum, axis == 0 ? width : height);
   }
   return HRN_OK;
 }
@@ -139,16 +139,16 @@ size_t hrn_displacement_room(int32_t width, int32_t height) {
   return 3 * pixels + 2 * (size_t)width + HRN_MAX_BLUR;
 }
 
-int hrn_displace(const hrn_pixel_op *op, int32_t width, int32_t height, float *room,
+int hrn_displace(const hrn_pixel_elastic *elastic, int32_t width, int32_t height, float *room,
                  hrn_status *status) {
   float *noise = room + 2 * (size_t)width * (size_t)height;
   float *sums = noise + (size_t)width * (size_t)height, *line = sums + width;
   for (int axis = 0; axis < AXES; axis++) {
     smoothing s;
-    smoothing_of(op, axis, &s);
+    smoothing_of(elastic, axis, &s);
     if (!fits(&s, width, height, status)) return status->code;
     for (int32_t y = 0; y < height; y++) {
-      noise_row(op, axis, y, width, noise + (size_t)y * (size_t)width);
+      noise_row(elastic, axis, y, width, noise + (size_t)y * (size_t)width);
     }
     for (int32_t y = 0; y < height; y++) {
       const float *from = noise + (size_t)y * (size_t)width;
@@ -159,7 +159,7 @@ int hrn_displace(const hrn_pixel_op *op, int32_t width, int32_t height, float *r
       }
       float *to = room + 2 * (size_t)y * (size_t)width + axis;
       for (int32_t x = 0; x < width; x++) {
-        to[2 * (size_t)x] = scaled(op, axis, from[x], axis == 0 ? width : height);
+        to[2 * (size_t)x] = scaled(elastic, axis, from[x], axis == 0 ? width : height);
       }
     }
   }
@@ -169,18 +169,18 @@ int hrn_displace(const hrn_pixel_op *op, int32_t width, int32_t height, float *r
 const float *hrn_displacements(hrn_context *context, const hrn_pixel_op *op, int32_t width,
                                int32_t height, hrn_status *status) {
   if (op->kind == HRN_PIXEL_DISPLACED) {
-    if (op->i[2] != width || op->i[3] != height) {
+    const hrn_pixel_displaced *given = &op->args.displaced;
+    if (given->width != width || given->height != height) {
       hrn_fail(status, HRN_ARGUMENT, -1, "displacements of %dx%d pixels for an image of %dx%d",
-               op->i[2], op->i[3], width, height);
+               given->width, given->height, width, height);
       return NULL;
     }
-    const float *given;
-    memcpy(&given, op->i, sizeof given);
-    return given;
+    return (const float *)(uintptr_t)given->field;
   }
   float *room = hrn_scratch(context, HRN_SCRATCH_FIELD,
                             hrn_displacement_room(width, height) * sizeof *room, status);
-  if (room == NULL || hrn_displace(op, width, height, room, status) != HRN_OK) return NULL;
+  if (room == NULL) return NULL;
+  if (hrn_displace(&op->args.elastic, width, height, room, status) != HRN_OK) return NULL;
   return room;
 }
 
@@ -188,6 +188,8 @@ int hrn_elastic(hrn_context *context, const hrn_pixel_op *op, const hrn_image *i
                 const hrn_image *out, hrn_status *status) {
   const float *field = hrn_displacements(context, op, image->width, image->height, status);
   if (field == NULL) return status->code;
-  hrn_tensor_displace(op, field, image, out);
+  const hrn_outside *outside =
+      op->kind == HRN_PIXEL_DISPLACED ? &op->args.displaced.outside : &op->args.elastic.outside;
+  hrn_tensor_displace(op, outside, field, image, out);
   return HRN_OK;
 }

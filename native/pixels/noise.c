@@ -48,25 +48,23 @@ static void normals(const hrn_philox_block *block, float value[VALUES]) {
   }
 }
 
-void hrn_add_noise(const hrn_pixel_op *op, const hrn_image *image) {
-  uint64_t key[2];
-  memcpy(key, op->i, sizeof key);
+void hrn_add_noise(const hrn_pixel_noise *noise, const hrn_image *image) {
   /* The bounds of both keep their sum within 16 bits, as which torchvision adds it. */
-  const float mean = (float)(op->p[0] * 255), sigma = (float)(op->p[1] * 255);
-  const int clip = op->p[2] != 0;
+  const float mean = (float)(noise->mean * 255), sigma = (float)(noise->deviation * 255);
+  const int clip = noise->clip != 0;
   const int32_t values = 3 * image->width;
   uint64_t counter[4] = {0};
   for (int32_t y = 0; y < image->height; y++) {
     uint8_t *row = image->pixels + (size_t)y * image->stride;
     for (int32_t first = 0; first < values; first += VALUES) { /* each row begins with a block */
-      const hrn_philox_block block = hrn_philox(counter, key);
+      const hrn_philox_block block = hrn_philox(counter, noise->key);
       counter[0]++;
-      float noise[VALUES];
-      normals(&block, noise);
+      float normal[VALUES];
+      normals(&block, normal);
       const int32_t end = values - first < VALUES ? values - first : VALUES;
       for (int32_t n = 0; n < end; n++) {
         uint8_t *value = row + (size_t)((first + n) / 3) * 4 + (first + n) % 3;
-        const int32_t sum = *value + (int32_t)(mean + noise[n] * sigma);
+        const int32_t sum = *value + (int32_t)(mean + normal[n] * sigma);
         const int32_t clipped = sum < 0 ? 0 : sum > 255 ? 255 : sum;
         *value = (uint8_t)(clip ? clipped : sum);
       }

@@ -60,14 +60,14 @@ static uint8_t *blur_passes(const box_filter *box, uint8_t *line[2], int32_t len
   return line[PASSES % 2];
 }
 
-int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+int hrn_pillow_blur(hrn_context *context, const double radius[2], const hrn_image *image,
                     const hrn_image *out, hrn_status *status) {
   const int32_t width = image->width, height = image->height;
   const size_t longest = 4 * (size_t)(width > height ? width : height);
   uint8_t *scratch = hrn_scratch(context, HRN_SCRATCH_FILTER, 2 * longest, status);
   if (scratch == NULL) return status->code;
   uint8_t *line[2] = {scratch, scratch + longest};
-  const box_filter across = box_of((float)op->p[0]), down = box_of((float)op->p[1]);
+  const box_filter across = box_of((float)radius[0]), down = box_of((float)radius[1]);
   for (int32_t y = 0; y < height; y++) {
     memcpy(line[0], image->pixels + (size_t)y * image->stride, 4 * (size_t)width);
     memcpy(out->pixels + (size_t)y * out->stride, blur_passes(&across, line, width),

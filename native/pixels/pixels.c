@@ -7,8 +7,8 @@
  * again does not keep what is in it. */
 static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                        int32_t *turn, hrn_image *spare, hrn_status *status) {
-  spare->width = hrn_sets_size(op) ? op->i[2] : image->width;
-  spare->height = hrn_sets_size(op) ? op->i[3] : image->height;
+  spare->width = hrn_sets_size(op) ? op->args.affine.size[0] : image->width;
+  spare->height = hrn_sets_size(op) ? op->args.affine.size[1] : image->height;
   spare->stride = (size_t)spare->width * 4;
   size_t bytes;
   if (__builtin_mul_overflow(spare->stride, (size_t)spare->height, &bytes)) {
@@ -24,7 +24,7 @@ static int spare_image(hrn_context *context, const hrn_pixel_op *op, const hrn_i
 
 /* Ops that need no second image; 0 where the op is none of them. */
 static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
-  const float factor = (float)op->p[0];
+  const hrn_pixel_args *args = &op->args;
   switch (op->kind) {
     case HRN_PIXEL_NOTHING:
       return 1;
@@ -32,22 +32,22 @@ static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
       hrn_invert(image);
       return 1;
     case HRN_PIXEL_POSTERIZE:
-      hrn_posterize(image, op->i[0]);
+      hrn_posterize(image, args->bits);
       return 1;
     case HRN_PIXEL_SOLARIZE:
-      hrn_solarize(image, op->p[0]);
+      hrn_solarize(image, args->threshold);
       return 1;
     case HRN_PIXEL_BRIGHTNESS:
-      hrn_brightness(image, factor);
+      hrn_brightness(image, (float)args->factor);
       return 1;
     case HRN_PIXEL_CONTRAST:
-      hrn_contrast(image, factor);
+      hrn_contrast(image, (float)args->factor);
       return 1;
     case HRN_PIXEL_SATURATION:
-      hrn_saturation(image, factor);
+      hrn_saturation(image, (float)args->factor);
       return 1;
     case HRN_PIXEL_HUE:
-      hrn_turn_hue(image, op->p[0]);
+      hrn_turn_hue(image, args->factor);
       return 1;
     case HRN_PIXEL_SOLARIZE_ADD:
     case HRN_PIXEL_GAMMA:
@@ -62,19 +62,19 @@ static int run_in_place(const hrn_pixel_op *op, hrn_image *image) {
       hrn_turn_grey(image);
       return 1;
     case HRN_PIXEL_CHANNELS:
-      hrn_permute_channels(image, op->i);
+      hrn_permute_channels(image, args->channels);
       return 1;
     case HRN_PIXEL_NOISE:
-      hrn_add_noise(op, image);
+      hrn_add_noise(&args->noise, image);
       return 1;
     case HRN_PIXEL_TENSOR_BRIGHTNESS:
-      hrn_tensor_brightness(image, op->p[0]);
+      hrn_tensor_brightness(image, args->factor);
       return 1;
     case HRN_PIXEL_TENSOR_CONTRAST:
-      hrn_tensor_contrast(image, op->p[0]);
+      hrn_tensor_contrast(image, args->factor);
       return 1;
     case HRN_PIXEL_TENSOR_SATURATION:
-      hrn_tensor_saturation(image, op->p[0]);
+      hrn_tensor_saturation(image, args->factor);
       return 1;
     case HRN_PIXEL_TENSOR_AUTOCONTRAST:
       hrn_tensor_autocontrast(image);
@@ -90,24 +90,30 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
   if (op->kind >= HRN_PIXEL_MIX_BEGIN && op->kind <= HRN_PIXEL_MIX_END) {
     return hrn_mix_run(context, op, image, state, status);
   }
-  if (op->kind == HRN_PIXEL_USER) return hrn_user_run(op, image, status);
+  if (op->kind == HRN_PIXEL_USER) return hrn_user_run(&op->args.user, image, status);
+  const hrn_pixel_args *args = &op->args;
   hrn_image out;
   if (spare_image(context, op, image, &state->turn, &out, status) != HRN_OK) return status->code;
   switch (op->kind) {
     case HRN_PIXEL_SHARPNESS:
-      hrn_sharpness(image, &out, (float)op->p[0]);
+      hrn_sharpness(image, &out, (float)args->factor);
       break;
     case HRN_PIXEL_BLUR:
-      if (hrn_gaussian_blur(context, op, image, &out, status) != HRN_OK) return status->code;
+      if (hrn_gaussian_blur(context, &args->blur, image, &out, status) != HRN_OK) {
+        return status->code;
+      }
       break;
     case HRN_PIXEL_AFFINE:
       if (hrn_affine(context, op, image, &out, status) != HRN_OK) return status->code;
       break;
     case HRN_PIXEL_PILLOW_BLUR:
-      if (hrn_pillow_blur(context, op, image, &out, status) != HRN_OK) return status->code;
+      if (hrn_pillow_blur(context, args->radius, image, &out, status) != HRN_OK) {
+        return status->code;
+      }
       break;
     case HRN_PIXEL_JPEG:
-      if (hrn_recompress(context, op->i[0], image, &out, status) != HRN_OK) return status->code;
+      if (hrn_recompress(context, args->quality, image, &out, status) != HRN_OK)
+        return status->code;
       break;
     case HRN_PIXEL_ELASTIC:
     case HRN_PIXEL_DISPLACED:
@@ -117,7 +123,7 @@ int hrn_pixels_run(hrn_context *context, const hrn_pixel_op *op, hrn_image *imag
       hrn_perspective(op, image, &out);
       break;
     case HRN_PIXEL_TENSOR_SHARPNESS:
-      hrn_tensor_sharpness(image, &out, op->p[0]);
+      hrn_tensor_sharpness(image, &out, args->factor);
       break;
     case HRN_PIXEL_TENSOR_AFFINE:
       hrn_tensor_affine(op, image, &out);

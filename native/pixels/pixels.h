@@ -8,64 +8,122 @@
 
 #include "../core/image.h"
 
-/* p and i are what the op's function takes, in its order. */
+/* Behind each kind: the member of hrn_pixel_args that holds its arguments. */
 enum hrn_pixel_kind {
   HRN_PIXEL_NOTHING = 0,
   HRN_PIXEL_INVERT,
-  HRN_PIXEL_POSTERIZE,  /* i = bits kept, 0 to 8 */
-  HRN_PIXEL_SOLARIZE,   /* p = threshold: values of at least that are inverted */
-  HRN_PIXEL_BRIGHTNESS, /* p = factor */
-  HRN_PIXEL_CONTRAST,   /* p = factor */
-  HRN_PIXEL_SATURATION, /* p = factor */
-  HRN_PIXEL_SHARPNESS,  /* p = factor */
-  HRN_PIXEL_HUE,        /* p = factor, -0.5 to 0.5 */
-  HRN_PIXEL_GAMMA,      /* p = gamma, gain */
+  HRN_PIXEL_POSTERIZE,  /* bits */
+  HRN_PIXEL_SOLARIZE,   /* threshold */
+  HRN_PIXEL_BRIGHTNESS, /* factor */
+  HRN_PIXEL_CONTRAST,   /* factor */
+  HRN_PIXEL_SATURATION, /* factor */
+  HRN_PIXEL_SHARPNESS,  /* factor */
+  HRN_PIXEL_HUE,        /* factor, -0.5 to 0.5 */
+  HRN_PIXEL_GAMMA,      /* gamma */
   HRN_PIXEL_AUTOCONTRAST,
   HRN_PIXEL_EQUALIZE,
   HRN_PIXEL_GREY,
-  HRN_PIXEL_CHANNELS,    /* i = which channel stands first, second, third */
-  HRN_PIXEL_BLUR,        /* i = kernel width, height (odd); p = sigma x, sigma y */
-  HRN_PIXEL_AFFINE,      /* filter; p = six coefficients, output to input; fill; i[2..3] = width and
-                            height of the output, 0: the input's. As an op of a plan: i[0] = enum
-                            hrn_map */
-  HRN_PIXEL_PERSPECTIVE, /* filter; p = eight coefficients; fill */
-  HRN_PIXEL_SOLARIZE_ADD, /* i = what is added (0 to 255) to values below a threshold (0 to 256) */
-  HRN_PIXEL_PILLOW_BLUR,  /* p = radius, the standard deviation, across and down */
-  HRN_PIXEL_JPEG,         /* i = quality, 1 to 100 */
+  HRN_PIXEL_CHANNELS,     /* channels */
+  HRN_PIXEL_BLUR,         /* blur */
+  HRN_PIXEL_AFFINE,       /* affine; with the filter and the fill */
+  HRN_PIXEL_PERSPECTIVE,  /* perspective; with the filter and the fill */
+  HRN_PIXEL_SOLARIZE_ADD, /* solarize_add */
+  HRN_PIXEL_PILLOW_BLUR,  /* radius */
+  HRN_PIXEL_JPEG,         /* quality */
   /* Between chains of ops that are mixed; of a drawn list alone. */
-  HRN_PIXEL_MIX_BEGIN, /* p = weight of the image itself */
-  HRN_PIXEL_MIX_CHAIN, /* p = weight of the chain that ends here */
-  HRN_PIXEL_MIX_END,   /* p = the result's share in a blend with the image, below 0: no blend */
-  HRN_PIXEL_USER, /* i = halves of the addresses of a hrn_user_function and of its context, low ones
-                     first; p[0..3] = four words of random bits, p[4] = the sample's number, as they
-                     lie in memory */
-  HRN_PIXEL_NOISE, /* i = the key of its words, as it lies in memory; p = mean and deviation, as
-                      shares of 255, and 1: clip, 0: let bytes overflow */
+  HRN_PIXEL_MIX_BEGIN, /* weight: that of the image itself */
+  HRN_PIXEL_MIX_CHAIN, /* weight: that of the chain that ends here */
+  HRN_PIXEL_MIX_END,   /* blend */
+  HRN_PIXEL_USER,      /* user */
+  HRN_PIXEL_NOISE,     /* noise */
   /* As torchvision does them to tensors of bytes; tensorops.c. */
-  HRN_PIXEL_TENSOR_BRIGHTNESS, /* p = factor, also of the next three */
-  HRN_PIXEL_TENSOR_CONTRAST,
-  HRN_PIXEL_TENSOR_SATURATION,
-  HRN_PIXEL_TENSOR_SHARPNESS,
+  HRN_PIXEL_TENSOR_BRIGHTNESS, /* factor */
+  HRN_PIXEL_TENSOR_CONTRAST,   /* factor */
+  HRN_PIXEL_TENSOR_SATURATION, /* factor */
+  HRN_PIXEL_TENSOR_SHARPNESS,  /* factor */
   HRN_PIXEL_TENSOR_AUTOCONTRAST,
-  HRN_PIXEL_TENSOR_AFFINE, /* filter: HRN_NEAREST or HRN_BILINEAR; p = six coefficients, output to
-                              input, both from the middle of the image on; i = 1: what is outside is
-                              the fill, 0: it counts as 0 */
-  /* ElasticTransform; elastic.c. filter: HRN_NEAREST or HRN_BILINEAR; fill; p[4] = 1: what is
-   * outside is the fill, 0: it counts as 0; p[5] = torchvision's version, of whose fill it is. */
-  HRN_PIXEL_ELASTIC,   /* i = the key of its noise; p = alpha across and down, sigma across and down
-                        */
-  HRN_PIXEL_DISPLACED, /* i = halves of the address of displacements as hrn_displace makes them, low
-                          one first, and their width and height */
+  HRN_PIXEL_TENSOR_AFFINE, /* tensor_affine; filter: HRN_NEAREST or HRN_BILINEAR, and the fill */
+  /* ElasticTransform; elastic.c. filter: HRN_NEAREST or HRN_BILINEAR, and the fill. */
+  HRN_PIXEL_ELASTIC,  /* elastic */
+  HRN_PIXEL_DISPLACED /* displaced */
 };
 
-/* How a plan's affine op gives its map: with the size of the image still to come. */
-enum hrn_map {
-  HRN_MAP_COEFFICIENTS = 0,
-  HRN_MAP_AFFINE,       /* p = angle, translate x, y, scale, shear x, y, centre x, y; i[1] = 1: a
-                           centre */
-  HRN_MAP_AFFINE_OF_V2, /* the same in torchvision's v2 */
-  HRN_MAP_ROTATION      /* p = angle, centre x, y; i[1] = 1: a centre; i[2] = 1: it expands */
-};
+/* Arguments. Of two numbers for two axes the one across stands before the one down. Addresses and
+ * keys are numbers here, for Go fills them in. */
+
+typedef struct hrn_pixel_gamma {
+  double gamma, gain;
+} hrn_pixel_gamma;
+
+typedef struct hrn_pixel_solarize_add {
+  int32_t add;       /* 0 to 255, to values below */
+  int32_t threshold; /* 0 to 256 */
+} hrn_pixel_solarize_add;
+
+typedef struct hrn_pixel_blur {
+  int32_t kernel[2]; /* width and height, odd */
+  double sigma[2];
+} hrn_pixel_blur;
+
+typedef struct hrn_pixel_affine {
+  double coefficients[6]; /* from output to input */
+  int32_t size[2];        /* width and height of the output; 0: the input's */
+} hrn_pixel_affine;
+
+typedef struct hrn_pixel_user {
+  uint64_t function, context; /* addresses: of a hrn_user_function, and what it is given */
+  uint64_t random[4], sample;
+} hrn_pixel_user;
+
+typedef struct hrn_pixel_noise {
+  uint64_t key[2];        /* of its words */
+  double mean, deviation; /* as shares of 255 */
+  int32_t clip;           /* 0: bytes overflow */
+} hrn_pixel_noise;
+
+/* What stands where an image has moved away. */
+typedef struct hrn_outside {
+  int32_t filled;  /* 1: the fill, 0: it counts as 0 */
+  int32_t version; /* of torchvision, which blends with the fill in two orders */
+} hrn_outside;
+
+typedef struct hrn_pixel_tensor_affine {
+  double coefficients[6]; /* from output to input, both from the middle of the image on */
+  int32_t filled;         /* as above */
+} hrn_pixel_tensor_affine;
+
+typedef struct hrn_pixel_elastic {
+  uint64_t key[2]; /* of its noise */
+  double alpha[2], sigma[2];
+  hrn_outside outside;
+} hrn_pixel_elastic;
+
+typedef struct hrn_pixel_displaced {
+  uint64_t field;        /* the address of displacements as hrn_displace makes them, */
+  int32_t width, height; /* for an image of that size */
+  hrn_outside outside;
+} hrn_pixel_displaced;
+
+typedef union hrn_pixel_args {
+  int32_t bits;     /* that are kept, 0 to 8 */
+  double threshold; /* values of at least that are inverted */
+  double factor;
+  hrn_pixel_gamma gamma;
+  int32_t channels[3]; /* which one stands first, second, third */
+  hrn_pixel_blur blur;
+  hrn_pixel_affine affine;
+  double perspective[8]; /* coefficients, from output to input */
+  hrn_pixel_solarize_add solarize_add;
+  double radius[2]; /* the standard deviation */
+  int32_t quality;  /* 1 to 100 */
+  double weight;
+  double blend; /* the share of the result in a blend with the image; below 0: no blend */
+  hrn_pixel_user user;
+  hrn_pixel_noise noise;
+  hrn_pixel_tensor_affine tensor_affine;
+  hrn_pixel_elastic elastic;
+  hrn_pixel_displaced displaced;
+} hrn_pixel_args;
 
 /* hr_pixel_function of capi/headrace.h. */
 typedef int32_t (*hrn_user_function)(void *context, uint8_t *pixels, int32_t height, int32_t width,
@@ -74,9 +132,8 @@ typedef int32_t (*hrn_user_function)(void *context, uint8_t *pixels, int32_t hei
 typedef struct hrn_pixel_op {
   int32_t kind;   /* enum hrn_pixel_kind */
   int32_t filter; /* HRN_NEAREST, HRN_BILINEAR or HRN_BICUBIC, for warps */
-  int32_t i[4];
-  double p[8];
   uint8_t fill[4];
+  hrn_pixel_args args;
 } hrn_pixel_op;
 
 /* What lasts from one op of a list to the next; zero at first. */
@@ -89,7 +146,7 @@ typedef struct hrn_pixel_state {
 
 /* The size of its output: only a warp may have another one than its input. */
 static inline int hrn_sets_size(const hrn_pixel_op *op) {
-  return op->kind == HRN_PIXEL_AFFINE && op->i[2] > 0;
+  return op->kind == HRN_PIXEL_AFFINE && op->args.affine.size[0] > 0;
 }
 
 /* Runs the op on *image, whose pixels are changed in place, or written to one of the context's two
@@ -135,15 +192,15 @@ void hrn_turn_hue(hrn_image *image, double factor);
 
 /* ---- sharpen.c, blur.c, warp.c: from one image to another of the same size ----------------- */
 void hrn_sharpness(const hrn_image *image, const hrn_image *out, float factor);
-int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_blur *blur, const hrn_image *image,
                       const hrn_image *out, hrn_status *status);
 int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                const hrn_image *out, hrn_status *status);
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out);
 /* noise.c, in place */
-void hrn_add_noise(const hrn_pixel_op *op, const hrn_image *image);
+void hrn_add_noise(const hrn_pixel_noise *noise, const hrn_image *image);
 /* pillowblur.c */
-int hrn_pillow_blur(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
+int hrn_pillow_blur(hrn_context *context, const double radius[2], const hrn_image *image,
                     const hrn_image *out, hrn_status *status);
 
 /* ---- tensorops.c: all but the last two in place --------------------------------------------- */
@@ -162,12 +219,13 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
  * in halves of the image's sides. `room` has hrn_displacement_room floats, of which the first
  * 2 * width * height are filled. HRN_ARGUMENT where the image is too small for the blur. */
 size_t hrn_displacement_room(int32_t width, int32_t height);
-int hrn_displace(const hrn_pixel_op *op, int32_t width, int32_t height, float *room,
+int hrn_displace(const hrn_pixel_elastic *elastic, int32_t width, int32_t height, float *room,
                  hrn_status *status);
 /* The same number for one pixel, which lies inside. */
-int hrn_displacement_at(const hrn_pixel_op *op, int32_t width, int32_t height, int32_t x, int32_t y,
-                        float displacement[2], hrn_status *status);
-/* Of either kind; NULL with an error in status. In HRN_SCRATCH_FIELD, or as they were given. */
+int hrn_displacement_at(const hrn_pixel_elastic *elastic, int32_t width, int32_t height, int32_t x,
+                        int32_t y, float displacement[2], hrn_status *status);
+/* Of an ELASTIC or a DISPLACED; NULL with an error in status. In HRN_SCRATCH_FIELD, or as they were
+ * given. */
 const float *hrn_displacements(hrn_context *context, const hrn_pixel_op *op, int32_t width,
                                int32_t height, hrn_status *status);
 int hrn_elastic(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
@@ -180,12 +238,11 @@ float hrn_identity(int32_t at, int32_t length);
  * the first one; and all pixels of an image. */
 void hrn_displaced_place(const float displacement[2], int32_t x, int32_t y, int32_t width,
                          int32_t height, float place[2]);
-void hrn_tensor_displace(const hrn_pixel_op *op, const float *field, const hrn_image *image,
-                         const hrn_image *out);
+void hrn_tensor_displace(const hrn_pixel_op *op, const hrn_outside *outside, const float *field,
+                         const hrn_image *image, const hrn_image *out);
 
 /* ---- user.c: a function of the program's own ------------------------------------------------ */
-void hrn_user_draw(const uint64_t words[4], uint64_t sample, hrn_pixel_op *pixel);
-int hrn_user_run(const hrn_pixel_op *op, const hrn_image *image, hrn_status *status);
+int hrn_user_run(const hrn_pixel_user *user, const hrn_image *image, hrn_status *status);
 
 /* ---- chains.c: the ops between and around chains -------------------------------------------- */
 int hrn_mix_run(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,

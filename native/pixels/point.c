@@ -67,8 +67,8 @@ static void equalize(const uint32_t count[256], uint8_t table[256]) {
 }
 
 /* torchvision's own list for a gamma; beyond 255 a list is cut off, and so is NaN's stand-in. */
-static uint8_t gamma_of(const hrn_pixel_op *op, int32_t v) {
-  const double value = (255 + 1 - 1e-3) * op->p[1] * pow(v / 255.0, op->p[0]);
+static uint8_t gamma_of(const hrn_pixel_gamma *gamma, int32_t v) {
+  const double value = (255 + 1 - 1e-3) * gamma->gain * pow(v / 255.0, gamma->gamma);
   return (uint8_t)(value >= 255 ? 255 : value > 0 ? value : 0);
 }
 
@@ -94,14 +94,14 @@ void hrn_table_of(const hrn_pixel_op *op, const hrn_image *image, hrn_table tabl
       break;
     }
     case HRN_PIXEL_SOLARIZE_ADD:
-      for (int32_t v = 0; v < op->i[1]; v++) {
-        const int32_t sum = v + op->i[0];
+      for (int32_t v = 0; v < op->args.solarize_add.threshold; v++) {
+        const int32_t sum = v + op->args.solarize_add.add;
         table[0][v] = table[1][v] = table[2][v] = (uint8_t)(sum < 255 ? sum : 255);
       }
       break;
     default: /* HRN_PIXEL_GAMMA */
       for (int32_t v = 0; v < 256; v++) {
-        table[0][v] = table[1][v] = table[2][v] = gamma_of(op, v);
+        table[0][v] = table[1][v] = table[2][v] = gamma_of(&op->args.gamma, v);
       }
       break;
   }

@@ -185,12 +185,13 @@ void hrn_tensor_affine(const hrn_pixel_op *op, const hrn_image *image, const hrn
   const sampler s = {image,
                      op->filter,
                      {(float)op->fill[0], (float)op->fill[1], (float)op->fill[2]},
-                     op->i[0] != 0,
+                     op->args.tensor_affine.filled,
                      1};
+  const double *coefficients = op->args.tensor_affine.coefficients;
   const float half[2] = {0.5f * (float)image->width, 0.5f * (float)image->height};
   float grid[2][3];
   for (int axis = 0; axis < 2; axis++) {
-    for (int k = 0; k < 3; k++) grid[axis][k] = (float)op->p[3 * axis + k] / half[axis];
+    for (int k = 0; k < 3; k++) grid[axis][k] = (float)coefficients[3 * axis + k] / half[axis];
   }
   /* torch's product of so few numbers rounds each operation (its contraction of below 400). */
   const int small = (int64_t)image->width * image->height <= 66;
@@ -230,13 +231,13 @@ void hrn_displaced_place(const float displacement[2], int32_t x, int32_t y, int3
   }
 }
 
-void hrn_tensor_displace(const hrn_pixel_op *op, const float *field, const hrn_image *image,
-                         const hrn_image *out) {
+void hrn_tensor_displace(const hrn_pixel_op *op, const hrn_outside *outside, const float *field,
+                         const hrn_image *image, const hrn_image *out) {
   const sampler s = {image,
                      op->filter,
                      {(float)op->fill[0], (float)op->fill[1], (float)op->fill[2]},
-                     op->p[4] != 0,
-                     (int)op->p[5]};
+                     outside->filled,
+                     outside->version};
   for (int32_t y = 0; y < out->height; y++) {
     uint8_t *pixel = row_of(out, y);
     for (int32_t x = 0; x < out->width; x++, pixel += 4, field += 2) {

@@ -60,7 +60,7 @@ static void paint_all(const hrn_image *out, const uint8_t fill[4]) {
  * the sum goes one way; where nothing is scaled the run is copied. */
 static int scale_nearest(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                          const hrn_image *out, hrn_status *status) {
-  const double *a = op->p;
+  const double *a = op->args.affine.coefficients;
   const int32_t width = out->width;
   int32_t *column =
       hrn_scratch(context, HRN_SCRATCH_FILTER, (size_t)width * sizeof *column, status);
@@ -113,7 +113,7 @@ void hrn_nearest_scalar(const hrn_nearest_row *row, size_t count, uint8_t *out) 
 
 static void fixed_nearest(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
   const hrn_pixel_kernels *kernels = hrn_pixel_kernels_chosen();
-  const double *a = op->p;
+  const double *a = op->args.affine.coefficients;
   hrn_nearest_row row = {.pixels = image->pixels,
                          .stride = image->stride,
                          .width = image->width,
@@ -142,7 +142,7 @@ static void summed_nearest(const double *a, const hrn_image *image, const hrn_im
 }
 
 static void filtered(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
-  const double *a = op->p;
+  const double *a = op->args.affine.coefficients;
   const lookup look = lookup_of(op->filter);
   double in_x[PLACES], in_y[PLACES];
   const hrn_places places = places_of(image, in_x, in_y);
@@ -161,7 +161,7 @@ static void filtered(const hrn_pixel_op *op, const hrn_image *image, const hrn_i
 
 int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *image,
                const hrn_image *out, hrn_status *status) {
-  const double *a = op->p;
+  const double *a = op->args.affine.coefficients;
   const int32_t width = out->width, height = out->height;
   if (op->filter == HRN_NEAREST && a[1] == 0 && a[3] == 0) {
     return scale_nearest(context, op, image, out, status);
@@ -181,7 +181,7 @@ int hrn_affine(hrn_context *context, const hrn_pixel_op *op, const hrn_image *im
 }
 
 void hrn_perspective(const hrn_pixel_op *op, const hrn_image *image, const hrn_image *out) {
-  const double *a = op->p;
+  const double *a = op->args.perspective;
   const lookup look = lookup_of(op->filter);
   double in_x[PLACES], in_y[PLACES];
   const hrn_places places = places_of(image, in_x, in_y);

@@ -1,48 +1,42 @@
 /* check.c: what the parameters of geometric ops must be. Text names the field as op.h documents it;
  * the Python-shaped names are the parser's business (internal/transform).
  */
-#include <math.h>
-
+#include "../draws/check.h"
 #include "plan.h"
 
 /* Sides end at 2^24: Pillow holds a box in float32, which is exact up to there, and a few of
  * them still add up inside int32. */
-static int check_size(hrn_status *status, int32_t index, const hrn_op_size *size) {
+static int check_size(int32_t index, const hrn_op_size *size, hrn_status *status) {
   return hrn_within(index, "height", size->height, 1, HRN_MAX_LENGTH, status) &&
          hrn_within(index, "width", size->width, 1, HRN_MAX_LENGTH, status);
 }
 
-static int check_filter(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check_filter(int32_t index, const hrn_op *op, hrn_status *status) {
   return hrn_within(index, "filter", op->filter, HRN_NEAREST, HRN_TENSOR_BICUBIC, status);
 }
 
 /* torchvision only warns of bounds in the wrong order and fails at the first image; here the plan
- * is refused. Zero is no bound: a ratio has a logarithm. */
-static int check_interval(hrn_status *status, int32_t index, const char *what,
-                          const double *bound) {
-  if (isfinite(bound[0]) && isfinite(bound[1]) && bound[0] > 0 && bound[0] <= bound[1]) {
-    return 1;
-  }
-  hrn_fail_op(status, HRN_ARGUMENT, index, "%s (%g, %g) must be positive and ordered", what,
-              bound[0], bound[1]);
-  return 0;
+ * is refused. */
+static int check_positive(int32_t index, const char *what, const double bound[2],
+                          hrn_status *status) {
+  return hrn_interval(index, what, bound, HRN_ABOVE_0, DBL_MAX, status);
 }
 
-static int check_mode(hrn_status *status, int32_t index, int32_t mode) {
+static int check_mode(int32_t index, int32_t mode, hrn_status *status) {
   return hrn_within(index, "padding mode", mode, HRN_PAD_CONSTANT, HRN_PAD_SYMMETRIC, status);
 }
 
-static int check_padding(hrn_status *status, int32_t index, const hrn_op *op,
-                         const hrn_op_padding *padding) {
+static int check_padding(int32_t index, const hrn_op *op, const hrn_op_padding *padding,
+                         hrn_status *status) {
   const int32_t sides[4] = {padding->left, padding->top, padding->right, padding->bottom};
   /* Negative padding crops in torchvision, by rules that differ from mode to mode: refused. */
   for (int k = 0; k < 4; k++) {
     if (!hrn_within(index, "padding", sides[k], 0, HRN_MAX_LENGTH, status)) return 0;
   }
-  return check_mode(status, index, padding->mode) && hrn_check_fill(op, index, status) == HRN_OK;
+  return check_mode(index, padding->mode, status) && hrn_is_fill(index, op, status);
 }
 
-static int check_shorter(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check_shorter(int32_t index, const hrn_op *op, hrn_status *status) {
   const hrn_op_shorter *s = &op->shorter;
   if (!hrn_within(index, "size", s->size, 0, HRN_MAX_LENGTH, status) ||
       !hrn_within(index, "max_size", s->max_size, s->size ? 0 : 1, HRN_MAX_LENGTH, status)) {
@@ -53,10 +47,10 @@ static int check_shorter(hrn_status *status, int32_t index, const hrn_op *op) {
                 s->size);
     return 0;
   }
-  return check_filter(status, index, op);
+  return check_filter(index, op, status);
 }
 
-static int check_shortest(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check_shortest(int32_t index, const hrn_op *op, hrn_status *status) {
   const hrn_op_shortest *s = &op->shortest;
   if (!hrn_within(index, "max_size", s->max_size, 0, HRN_MAX_LENGTH, status) ||
       !hrn_within(index, "number of sizes", s->count, 1, HRN_MAX_SIZES, status)) {
@@ -65,11 +59,11 @@ static int check_shortest(hrn_status *status, int32_t index, const hrn_op *op) {
   for (int32_t k = 0; k < s->count; k++) {
     if (!hrn_within(index, "size", s->size[k], 1, HRN_MAX_LENGTH, status)) return 0;
   }
-  return check_filter(status, index, op);
+  return check_filter(index, op, status);
 }
 
 /* Where it ends in the image is checked when that is there. */
-static int check_resize_box(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check_resize_box(int32_t index, const hrn_op *op, hrn_status *status) {
   const float *box = op->resize_box.box;
   const int ordered = box[0] >= 0 && box[1] >= 0 && box[0] < box[2] && box[1] < box[3];
   if (!ordered || !(box[2] <= HRN_MAX_LENGTH && box[3] <= HRN_MAX_LENGTH)) {
@@ -77,10 +71,10 @@ static int check_resize_box(hrn_status *status, int32_t index, const hrn_op *op)
                 (double)box[0], (double)box[1], (double)box[2], (double)box[3]);
     return 0;
   }
-  return check_filter(status, index, op) && check_size(status, index, &op->resize_box.size);
+  return check_filter(index, op, status) && check_size(index, &op->resize_box.size, status);
 }
 
-static int check_reduce(hrn_status *status, int32_t index, const hrn_op_reduce *reduce) {
+static int check_reduce(int32_t index, const hrn_op_reduce *reduce, hrn_status *status) {
   const int32_t across = reduce->across;
   if (reduce->draft == HRN_DRAFT_NONE) {
     return hrn_within(index, "factor", across, 1, HRN_MAX_FACTOR, status) &&
@@ -100,29 +94,28 @@ static int check_reduce(hrn_status *status, int32_t index, const hrn_op_reduce *
 }
 
 /* Ops that draw the size of their result. */
-static int check_drawn_size(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check_drawn_size(int32_t index, const hrn_op *op, hrn_status *status) {
   const hrn_op_resize_between *between = &op->resize_between;
   switch (op->kind) {
     case HRN_OP_ZOOM_OUT:
-      return check_mode(status, index, op->zoom.mode) &&
-             hrn_check_fill(op, index, status) == HRN_OK &&
+      return check_mode(index, op->zoom.mode, status) && hrn_is_fill(index, op, status) &&
              hrn_within(index, "side", op->zoom.side[0], 1, HRN_MAX_LENGTH, status) &&
              hrn_within(index, "side", op->zoom.side[1], op->zoom.side[0], HRN_MAX_LENGTH, status);
     case HRN_OP_RANDOM_SHORTEST_SIZE:
-      return check_shortest(status, index, op);
+      return check_shortest(index, op, status);
     case HRN_OP_RANDOM_RESIZE:
       return hrn_within(index, "size", between->least, 1, HRN_MAX_LENGTH, status) &&
              hrn_within(index, "greatest size", between->end, between->least + 1, HRN_MAX_LENGTH,
                         status) &&
-             check_filter(status, index, op);
+             check_filter(index, op, status);
     default:
-      return check_size(status, index, &op->jitter.target) &&
-             check_interval(status, index, "scale", op->jitter.scale) &&
-             check_filter(status, index, op);
+      return check_size(index, &op->jitter.target, status) &&
+             check_positive(index, "scale", op->jitter.scale, status) &&
+             check_filter(index, op, status);
   }
 }
 
-static int check_iou_crop(hrn_status *status, int32_t index, const hrn_op_iou_crop *crop) {
+static int check_iou_crop(int32_t index, const hrn_op_iou_crop *crop, hrn_status *status) {
   if (!hrn_within(index, "scale", crop->scale[0], 0, 1, status) ||
       !hrn_within(index, "greatest scale", crop->scale[1], crop->scale[0], 1, status) ||
       !hrn_within(index, "aspect ratio", crop->aspect[0], 0, HRN_MAX_LENGTH, status) ||
@@ -138,53 +131,53 @@ static int check_iou_crop(hrn_status *status, int32_t index, const hrn_op_iou_cr
   return 1;
 }
 
-static int check(hrn_status *status, int32_t index, const hrn_op *op) {
+static int check(int32_t index, const hrn_op *op, hrn_status *status) {
   switch (op->kind) {
     case HRN_OP_CROP: {
       const hrn_op_size size = {op->box.height, op->box.width};
       return hrn_within(index, "top", op->box.top, -HRN_MAX_LENGTH, HRN_MAX_LENGTH, status) &&
              hrn_within(index, "left", op->box.left, -HRN_MAX_LENGTH, HRN_MAX_LENGTH, status) &&
-             check_size(status, index, &size);
+             check_size(index, &size, status);
     }
     case HRN_OP_RESIZE_SHORTER:
-      return check_shorter(status, index, op);
+      return check_shorter(index, op, status);
     case HRN_OP_RANDOM_RESIZED_CROP:
-      return check_interval(status, index, "scale", op->resized_crop.scale) &&
-             check_interval(status, index, "ratio", op->resized_crop.ratio) &&
-             check_filter(status, index, op) && check_size(status, index, &op->resized_crop.size);
+      return check_positive(index, "scale", op->resized_crop.scale, status) &&
+             check_positive(index, "ratio", op->resized_crop.ratio, status) &&
+             check_filter(index, op, status) && check_size(index, &op->resized_crop.size, status);
     case HRN_OP_RESIZE:
-      return check_filter(status, index, op) && check_size(status, index, &op->size);
+      return check_filter(index, op, status) && check_size(index, &op->size, status);
     case HRN_OP_RESIZE_BOX:
-      return check_resize_box(status, index, op);
+      return check_resize_box(index, op, status);
     case HRN_OP_REDUCE:
-      return check_reduce(status, index, &op->reduce);
+      return check_reduce(index, &op->reduce, status);
     case HRN_OP_IOU_CROP:
-      return check_iou_crop(status, index, &op->iou_crop);
+      return check_iou_crop(index, &op->iou_crop, status);
     case HRN_OP_FIVE_CROP:
       return hrn_within(index, "ten", op->crops.ten, 0, 1, status) &&
              hrn_within(index, "vertical", op->crops.vertical, 0, 1, status) &&
-             check_size(status, index, &op->crops.size);
+             check_size(index, &op->crops.size, status);
     case HRN_OP_CENTER_CROP:
-      return check_size(status, index, &op->size);
+      return check_size(index, &op->size, status);
     case HRN_OP_RANDOM_CROP:
-      return check_size(status, index, &op->random_crop.size) &&
+      return check_size(index, &op->random_crop.size, status) &&
              hrn_within(index, "pad_if_needed", op->random_crop.if_needed, 0, 1, status) &&
-             check_padding(status, index, op, &op->random_crop.padding);
+             check_padding(index, op, &op->random_crop.padding, status);
     case HRN_OP_HORIZONTAL_FLIP:
     case HRN_OP_VERTICAL_FLIP:
       return hrn_within(index, "probability", op->probability, 0, 1, status);
     case HRN_OP_PAD:
-      return check_padding(status, index, op, &op->padding);
+      return check_padding(index, op, &op->padding, status);
     case HRN_OP_RANDOM_SHORTEST_SIZE:
     case HRN_OP_RANDOM_RESIZE:
     case HRN_OP_SCALE_JITTER:
     case HRN_OP_ZOOM_OUT:
-      return check_drawn_size(status, index, op);
+      return check_drawn_size(index, op, status);
     default:
-      return hrn_check_recipe(op, index, status) == HRN_OK;
+      return hrn_check_recipe(op, index, status);
   }
 }
 
 int hrn_check_op(const hrn_op *op, int32_t index, hrn_status *status) {
-  return check(status, index, op) ? HRN_OK : status->code;
+  return check(index, op, status) ? HRN_OK : status->code;
 }

@@ -1,4 +1,5 @@
 /* plan.c: refuses impossible ops before any image is read, and compiles the rest. */
+#include "../draws/check.h"
 #include "plan.h"
 
 #include <math.h>

@@ -49,33 +49,26 @@ int hrn_plan_iou_crop(const hrn_plan *plan, int32_t op, const hrn_key *key, int3
                       int32_t height, const float *boxes, int32_t count, hrn_settled_crop *crop,
                       hrn_status *status);
 
-/* What all ops of a plan do to one image, in order: for tests, and for replaying. One that draws a
- * size has become RESIZE or PAD, and flips that are not done are left out. An IOU_CROP has become a
- * CROP with i[4] = 1, where it crops; at one that the key has no crop for a replay ends, and that
- * is its last step.
+/* What one op of a plan did to one image: an op whose arguments are fixed.
  *
- * Of a geometric op, i holds top, left, height, width (CROP), size and max_size (RESIZE_SHORTER),
- * or height and width; of RESIZE_BOX p[0..3] = left, top, right, bottom; of REDUCE across, down and
- * enum hrn_draft; of RANDOM_CROP and PAD i[2..5] = left, top, right, bottom, i[6] = pad_if_needed,
- * i[7] = padding mode, p = fill; of FIVE_CROP i[2] = ten, i[3] = vertical. box is what a random
- * crop drew, after its padding.
- *
- * An op on pixels has the kind HRN_STEP_PIXEL + enum hrn_pixel_kind, i and p as pixels.h has them,
- * and i[5..7] = fill. Of an erasing box i[0] = 1 for noise, else p = the values. */
-enum { HRN_STEP_PIXEL = 256 };
+ * One that draws a size has become a RESIZE or a PAD, and a flip flips; a RANDOM_RESIZED_CROP and a
+ * RANDOM_CROP have the box that they drew beside them, after their padding. What an IOU_CROP drew
+ * is a CROP. All ops on pixels have become a PIXEL, one for each that was drawn, and an erasing an
+ * ERASE for each of its boxes, of a value or of noise (HRN_ERASE_PIXELS). */
 typedef struct hrn_drawn {
-  int32_t op; /* its number in the plan */
-  int32_t kind, filter;
-  int32_t box[4]; /* top, left, height, width */
-  int32_t i[8];
+  int32_t number;        /* the op's, in the plan */
   int32_t width, height; /* of the image before it */
-  int32_t reserved;
-  double p[8];
+  int32_t by_boxes;      /* 1: a CROP that an IOU_CROP drew */
+  hrn_op_box box;
+  hrn_op op;
 } hrn_drawn;
 
-/* Fills steps[0..*count); HRN_LIMIT where capacity is too small. */
+/* What all ops of a plan do to one image, in order: for tests, and for replaying. Flips that are
+ * not done are left out. At an IOU_CROP that the key has no crop for a replay ends, and that is the
+ * last one of its list. */
+/* Fills drawn[0..*count); HRN_LIMIT where capacity is too small. */
 int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
-                    hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status);
+                    hrn_drawn *drawn, int32_t capacity, int32_t *count, hrn_status *status);
 
 /* The part of a sample that is to be seen in one of its batch, perhaps its own: finished values. */
 typedef struct hrn_patch {
@@ -213,10 +206,11 @@ static inline int hrn_is_erasing(const hrn_op *op) {
 static inline int hrn_is_geometric(const hrn_op *op) { return op->kind <= HRN_OP_REDUCE; }
 /* Whether the size of its result is drawn, or depends on what is. */
 static inline int hrn_draws_size(const hrn_op *op) {
-  const int turns =
-      op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_AFFINE && op->pixel.i[2] > 0;
+  const int turns = op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_AFFINE &&
+                    op->pixel.args.affine.size[0] > 0;
   return (op->kind >= HRN_OP_RANDOM_SHORTEST_SIZE && op->kind <= HRN_OP_ZOOM_OUT) || turns ||
-         op->kind == HRN_OP_IOU_CROP || (op->kind == HRN_OP_ROTATION && op->rotation.expand);
+         op->kind == HRN_OP_IOU_CROP || (op->kind == HRN_OP_ROTATION && op->rotation.expand) ||
+         (op->kind == HRN_OP_FIXED_ROTATION && op->fixed_rotation.expand);
 }
 
 /* pad.c: the pixel in [0, length) that stands at `at` once `padding` is applied, or -1 for the

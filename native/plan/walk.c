@@ -13,7 +13,7 @@ typedef struct walk {
   const hrn_key *key;
   hrn_program *program;
   /* Where what was drawn is written down, NULL for no such wish. */
-  hrn_drawn *steps;
+  hrn_drawn *drawn;
   int32_t capacity, *count;
 } walk;
 
@@ -69,107 +69,51 @@ static int walk_order(const walk *w, int32_t index, hrn_status *status) {
   return HRN_OK;
 }
 
-/* The next step of a replay, for op `index` on the image as it is now. */
-static hrn_drawn *step_of(const walk *w, int32_t index, hrn_status *status) {
+/* The next of what was drawn: op `index` on the image as it is now, with its arguments as they are
+ * in the plan. */
+static hrn_drawn *next_drawn(const walk *w, int32_t index, hrn_status *status) {
   if (*w->count == w->capacity) {
-    hrn_fail(status, HRN_LIMIT, -1, "more than %d steps", w->capacity);
+    hrn_fail(status, HRN_LIMIT, -1, "more than %d ops were drawn", w->capacity);
     return NULL;
   }
   const hrn_stage *stage = &w->program->stages[w->program->count - 1];
-  hrn_drawn *step = &w->steps[(*w->count)++];
-  memset(step, 0, sizeof *step);
-  step->op = index;
-  step->kind = w->plan->ops[index].kind;
-  step->filter = w->plan->ops[index].filter;
-  step->width = stage->x.length;
-  step->height = stage->y.length;
-  return step;
+  hrn_drawn *drawn = &w->drawn[(*w->count)++];
+  memset(drawn, 0, sizeof *drawn);
+  drawn->number = index;
+  drawn->width = stage->x.length;
+  drawn->height = stage->y.length;
+  drawn->op = w->plan->ops[index];
+  return drawn;
 }
 
-static void write_size(const hrn_op_size *size, hrn_drawn *step) {
-  step->i[0] = size->height;
-  step->i[1] = size->width;
-}
-
-static void write_padding(const hrn_op *op, const hrn_op_padding *padding, hrn_drawn *step) {
-  const int32_t sides[4] = {padding->left, padding->top, padding->right, padding->bottom};
-  memcpy(step->i + 2, sides, sizeof sides);
-  step->i[7] = padding->mode;
-  memcpy(step->p, op->fill, sizeof op->fill);
-}
-
-/* The arguments of a geometric op, as hrn_drawn has them. */
-static void write_down(const hrn_op *op, hrn_drawn *step) {
-  switch (op->kind) {
-    case HRN_OP_CROP: {
-      const int32_t box[4] = {op->box.top, op->box.left, op->box.height, op->box.width};
-      memcpy(step->i, box, sizeof box);
-      break;
-    }
-    case HRN_OP_RESIZE:
-    case HRN_OP_CENTER_CROP:
-      write_size(&op->size, step);
-      break;
-    case HRN_OP_RESIZE_BOX:
-      write_size(&op->resize_box.size, step);
-      for (int k = 0; k < 4; k++) step->p[k] = (double)op->resize_box.box[k];
-      break;
-    case HRN_OP_REDUCE:
-      step->i[0] = op->reduce.across;
-      step->i[1] = op->reduce.down;
-      step->i[2] = op->reduce.draft;
-      break;
-    case HRN_OP_RANDOM_RESIZED_CROP:
-      write_size(&op->resized_crop.size, step);
-      break;
-    case HRN_OP_RESIZE_SHORTER:
-      step->i[0] = op->shorter.size;
-      step->i[1] = op->shorter.max_size;
-      break;
-    case HRN_OP_RANDOM_CROP:
-      write_size(&op->random_crop.size, step);
-      write_padding(op, &op->random_crop.padding, step);
-      step->i[6] = op->random_crop.if_needed;
-      break;
-    case HRN_OP_PAD:
-      write_padding(op, &op->padding, step);
-      break;
-    case HRN_OP_FIVE_CROP:
-      write_size(&op->crops.size, step);
-      step->i[2] = op->crops.ten;
-      step->i[3] = op->crops.vertical;
-      break;
-    default: /* flips have nothing that is not in the step already */
-      break;
-  }
-}
-
+/* `op` draws no size any more. */
 static int record_geometry(const walk *w, const hrn_op *op, int32_t index, hrn_status *status) {
-  hrn_drawn *step = step_of(w, index, status);
-  if (step == NULL) return status->code;
-  step->kind = op->kind;
+  hrn_drawn *drawn = next_drawn(w, index, status);
+  if (drawn == NULL) return status->code;
+  drawn->op = *op;
   hrn_draw draw;
-  if (hrn_draw_op(op, index, w->key, step->width, step->height, &draw, status) != HRN_OK) {
+  if (hrn_draw_op(op, index, w->key, drawn->width, drawn->height, &draw, status) != HRN_OK) {
     return status->code;
   }
-  write_down(op, step);
-  const int crops = op->kind == HRN_OP_RANDOM_RESIZED_CROP || op->kind == HRN_OP_RANDOM_CROP;
-  if (crops) memcpy(step->box, draw.value, sizeof step->box);
-  const int flips = op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP;
-  if (flips && !draw.value[0]) (*w->count)--;
+  if (op->kind == HRN_OP_RANDOM_RESIZED_CROP || op->kind == HRN_OP_RANDOM_CROP) {
+    drawn->box = (hrn_op_box){draw.value[0], draw.value[1], draw.value[2], draw.value[3]};
+  }
+  if (op->kind == HRN_OP_HORIZONTAL_FLIP || op->kind == HRN_OP_VERTICAL_FLIP) {
+    drawn->op.probability = 1;
+    if (!draw.value[0]) (*w->count)--;
+  }
   return HRN_OK;
 }
 
 static int record_pixels(const walk *w, int32_t index, int32_t first, hrn_status *status) {
   for (int32_t k = first; k < w->program->pixels.count; k++) {
     const hrn_pixel_op *pixel = &w->program->pixels.op[k];
-    hrn_drawn *step = step_of(w, index, status);
-    if (step == NULL) return status->code;
-    step->kind = HRN_STEP_PIXEL + pixel->kind;
-    step->filter = pixel->filter;
-    memcpy(step->i, pixel->i, sizeof pixel->i);
-    for (int c = 0; c < 3; c++) step->i[5 + c] = pixel->fill[c];
-    memcpy(step->p, pixel->p, sizeof step->p);
+    hrn_drawn *drawn = next_drawn(w, index, status);
+    if (drawn == NULL) return status->code;
+    drawn->op = (hrn_op){.kind = HRN_OP_PIXEL,
+                         .filter = pixel->filter,
+                         .fill = {pixel->fill[0], pixel->fill[1], pixel->fill[2]},
+                         .pixel = {pixel->kind, pixel->args}};
   }
   return HRN_OK;
 }
@@ -177,25 +121,24 @@ static int record_pixels(const walk *w, int32_t index, int32_t first, hrn_status
 static int record_erasings(const walk *w, int32_t index, int32_t first, hrn_status *status) {
   for (int32_t k = first; k < w->program->erasings; k++) {
     const hrn_erasing *erasing = &w->program->erasing[k];
-    hrn_drawn *step = step_of(w, index, status);
-    if (step == NULL) return status->code;
+    hrn_drawn *drawn = next_drawn(w, index, status);
+    if (drawn == NULL) return status->code;
     const hrn_box *box = &erasing->box;
-    const int32_t found[4] = {box->top, box->left, box->height, box->width};
-    memcpy(step->box, found, sizeof found);
-    step->i[0] = erasing->normal;
-    for (int c = 0; c < 3; c++) step->p[c] = (double)erasing->value[c];
+    const float *value = erasing->value;
+    drawn->op =
+        (hrn_op){.kind = HRN_OP_ERASE,
+                 .erasing = {.fill = erasing->normal ? HRN_ERASE_PIXELS : HRN_ERASE_VALUE,
+                             .boxes = {1, 1},
+                             .probability = 1,
+                             .value = {(double)value[0], (double)value[1], (double)value[2]},
+                             .box = {box->top, box->left, box->height, box->width}}};
   }
   return HRN_OK;
 }
 
 static int walk_crops(const walk *w, int32_t index, hrn_status *status) {
-  const hrn_op *op = &w->plan->ops[index];
-  if (w->steps != NULL) {
-    hrn_drawn *step = step_of(w, index, status);
-    if (step == NULL) return status->code;
-    write_down(op, step);
-  }
-  return hrn_crops_add(w->program, op, status);
+  if (w->drawn != NULL && next_drawn(w, index, status) == NULL) return status->code;
+  return hrn_crops_add(w->program, &w->plan->ops[index], status);
 }
 
 /* Behind a warp that has changed the image's size, geometry begins anew. */
@@ -203,11 +146,12 @@ static int resume(hrn_program *program, int32_t first, int32_t index, hrn_status
   if (program->pixels.count == first) return HRN_OK;
   const hrn_pixel_op *last = &program->pixels.op[program->pixels.count - 1];
   if (!hrn_sets_size(last)) return HRN_OK;
-  if (last->i[2] > HRN_MAX_LENGTH || last->i[3] > HRN_MAX_LENGTH) {
+  const int32_t width = last->args.affine.size[0], height = last->args.affine.size[1];
+  if (width > HRN_MAX_LENGTH || height > HRN_MAX_LENGTH) {
     return hrn_fail_op(status, HRN_LIMIT, index, "a turned image of %dx%d; a side is at most %d",
-                       last->i[2], last->i[3], HRN_MAX_LENGTH);
+                       width, height, HRN_MAX_LENGTH);
   }
-  hrn_geometry_resume(program, last->i[2], last->i[3]);
+  hrn_geometry_resume(program, width, height);
   return HRN_OK;
 }
 
@@ -216,7 +160,7 @@ static int walk_iou_crop(const walk *w, int32_t index, hrn_status *status) {
   hrn_program *program = w->program;
   const hrn_stage *now = &program->stages[program->count - 1];
   if (program->settled == w->key->settled) {
-    if (w->steps != NULL && step_of(w, index, status) == NULL) return status->code;
+    if (w->drawn != NULL && next_drawn(w, index, status) == NULL) return status->code;
     return hrn_fail_op(status, HRN_ARGUMENT, index, "the boxes of the sample are not known");
   }
   const hrn_settled_crop *c = &w->key->crop[program->settled++];
@@ -229,9 +173,9 @@ static int walk_iou_crop(const walk *w, int32_t index, hrn_status *status) {
                        c->height, c->width, c->top, c->left, now->y.length, now->x.length);
   }
   const hrn_op crop = {.kind = HRN_OP_CROP, .box = {c->top, c->left, c->height, c->width}};
-  if (w->steps != NULL) {
+  if (w->drawn != NULL) {
     if (record_geometry(w, &crop, index, status) != HRN_OK) return status->code;
-    w->steps[*w->count - 1].i[4] = 1;
+    w->drawn[*w->count - 1].by_boxes = 1;
   }
   return hrn_geometry_add(program, &crop, index, w->key, status);
 }
@@ -255,7 +199,7 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     const hrn_stage *now = &program->stages[program->count - 1];
     hrn_op settled;
     if (hrn_settle(op, index, w->key, now->x.length, now->y.length, &settled, status) != HRN_OK ||
-        (w->steps != NULL && record_geometry(w, &settled, index, status) != HRN_OK)) {
+        (w->drawn != NULL && record_geometry(w, &settled, index, status) != HRN_OK)) {
       return status->code;
     }
     return hrn_geometry_add(program, &settled, index, w->key, status);
@@ -264,12 +208,12 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
   if (hrn_is_erasing(op)) {
     const int32_t before = program->erasings;
     if (hrn_erase_draw(program, op, index, w->key, status) != HRN_OK) return status->code;
-    return w->steps == NULL ? HRN_OK : record_erasings(w, index, before, status);
+    return w->drawn == NULL ? HRN_OK : record_erasings(w, index, before, status);
   }
   /* Grey of one channel is that channel: Pillow's weights are 65536 together, and half of one is
    * added. */
   if (index == 0 && op->kind == HRN_OP_PIXEL && op->pixel.kind == HRN_PIXEL_GREY &&
-      w->plan->output.source_grey && w->steps == NULL) {
+      w->plan->output.source_grey && w->drawn == NULL) {
     return HRN_OK;
   }
   hrn_stage *stage = &program->stages[program->count - 1];
@@ -279,7 +223,7 @@ static int walk_op(const walk *w, int32_t index, hrn_status *status) {
     return status->code;
   }
   stage->pixel_end = program->pixels.count;
-  if (w->steps != NULL && record_pixels(w, index, first, status) != HRN_OK) return status->code;
+  if (w->drawn != NULL && record_pixels(w, index, first, status) != HRN_OK) return status->code;
   return resume(program, first, index, status);
 }
 
@@ -324,14 +268,14 @@ int hrn_plan_drawn_size(const hrn_plan *plan, const hrn_key *key, uint32_t width
 }
 
 int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
-                    hrn_drawn *steps, int32_t capacity, int32_t *count, hrn_status *status) {
+                    hrn_drawn *drawn, int32_t capacity, int32_t *count, hrn_status *status) {
   hrn_status_clear(status);
   *count = 0;
   if (hrn_check_sides(width, height, status) != HRN_OK) return status->code;
   hrn_program program;
-  const walk w = {plan, key, &program, steps, capacity, count};
+  const walk w = {plan, key, &program, drawn, capacity, count};
   hrn_geometry_begin(&program, (int32_t)width, (int32_t)height);
   walk_ops(&w, 0, plan->count, status);
-  if (*count > 0 && steps[*count - 1].kind == HRN_OP_IOU_CROP) hrn_status_clear(status);
+  if (*count > 0 && drawn[*count - 1].op.kind == HRN_OP_IOU_CROP) hrn_status_clear(status);
   return status->code;
 }

@@ -36,38 +36,33 @@ static void draw(uint8_t *pixels) {
   }
 }
 
-#define WARP(name, ...)                                                     \
-  {                                                                         \
-    name, {                                                                 \
-      .kind = HRN_PIXEL_AFFINE, .filter = HRN_NEAREST, .p = { __VA_ARGS__ } \
-    }                                                                       \
+#define FILTERED(name, how, ...)                                                           \
+  {                                                                                        \
+    name, {                                                                                \
+      .kind = HRN_PIXEL_AFFINE, .filter = how, .args.affine.coefficients = { __VA_ARGS__ } \
+    }                                                                                      \
   }
-#define FILTERED(name, how, ...)                                    \
-  {                                                                 \
-    name, {                                                         \
-      .kind = HRN_PIXEL_AFFINE, .filter = how, .p = { __VA_ARGS__ } \
-    }                                                               \
-  }
+#define WARP(name, ...) FILTERED(name, HRN_NEAREST, __VA_ARGS__)
 static const struct {
   const char *name;
   hrn_pixel_op op;
 } ops[] = {
     {"invert", {.kind = HRN_PIXEL_INVERT}},
-    {"posterize", {.kind = HRN_PIXEL_POSTERIZE, .i = {4}}},
-    {"solarize", {.kind = HRN_PIXEL_SOLARIZE, .p = {150}}},
-    {"gamma", {.kind = HRN_PIXEL_GAMMA, .p = {1.5, 1}}},
-    {"brightness", {.kind = HRN_PIXEL_BRIGHTNESS, .p = {1.3}}},
-    {"contrast", {.kind = HRN_PIXEL_CONTRAST, .p = {1.3}}},
-    {"saturation", {.kind = HRN_PIXEL_SATURATION, .p = {1.3}}},
-    {"hue", {.kind = HRN_PIXEL_HUE, .p = {0.1}}},
-    {"sharpness", {.kind = HRN_PIXEL_SHARPNESS, .p = {1.3}}},
+    {"posterize", {.kind = HRN_PIXEL_POSTERIZE, .args.bits = 4}},
+    {"solarize", {.kind = HRN_PIXEL_SOLARIZE, .args.threshold = 150}},
+    {"gamma", {.kind = HRN_PIXEL_GAMMA, .args.gamma = {1.5, 1}}},
+    {"brightness", {.kind = HRN_PIXEL_BRIGHTNESS, .args.factor = 1.3}},
+    {"contrast", {.kind = HRN_PIXEL_CONTRAST, .args.factor = 1.3}},
+    {"saturation", {.kind = HRN_PIXEL_SATURATION, .args.factor = 1.3}},
+    {"hue", {.kind = HRN_PIXEL_HUE, .args.factor = 0.1}},
+    {"sharpness", {.kind = HRN_PIXEL_SHARPNESS, .args.factor = 1.3}},
     {"autocontrast", {.kind = HRN_PIXEL_AUTOCONTRAST}},
     {"equalize", {.kind = HRN_PIXEL_EQUALIZE}},
     {"grey", {.kind = HRN_PIXEL_GREY}},
-    {"channels", {.kind = HRN_PIXEL_CHANNELS, .i = {2, 0, 1}}},
-    {"blur 23, sigma 2", {.kind = HRN_PIXEL_BLUR, .i = {23, 23}, .p = {2, 2}}},
-    {"blur 23, sigma 0.8", {.kind = HRN_PIXEL_BLUR, .i = {23, 23}, .p = {0.8, 0.8}}},
-    {"blur 23, sigma 0.3", {.kind = HRN_PIXEL_BLUR, .i = {23, 23}, .p = {0.3, 0.3}}},
+    {"channels", {.kind = HRN_PIXEL_CHANNELS, .args.channels = {2, 0, 1}}},
+    {"blur 23, sigma 2", {.kind = HRN_PIXEL_BLUR, .args.blur = {{23, 23}, {2, 2}}}},
+    {"blur 23, sigma 0.8", {.kind = HRN_PIXEL_BLUR, .args.blur = {{23, 23}, {0.8, 0.8}}}},
+    {"blur 23, sigma 0.3", {.kind = HRN_PIXEL_BLUR, .args.blur = {{23, 23}, {0.3, 0.3}}}},
     WARP("translate, nearest", 1, 0, 20, 0, 1, 0),
     WARP("shear x, nearest", 1, 0.2, 0, 0, 1, 0),
     WARP("shear y, nearest", 1, 0, 0, 0.2, 1, 0),
@@ -77,7 +72,7 @@ static const struct {
     {"perspective, bilinear",
      {.kind = HRN_PIXEL_PERSPECTIVE,
       .filter = HRN_BILINEAR,
-      .p = {1.1, 0.1, 5, 0.05, 1.2, 3, 1e-4, 2e-4}}},
+      .args.perspective = {1.1, 0.1, 5, 0.05, 1.2, 3, 1e-4, 2e-4}}},
 };
 
 int main(int count, char **arguments) {
