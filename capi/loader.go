@@ -68,28 +68,37 @@ type loader struct {
 	config    loaderConfig
 }
 
-func openLoader(d *dataset, c loaderConfig) (*loader, error) {
-	policy, ok := policies[c.OnError]
+// refuse looks at what can be told of a configuration without its dataset.
+func (c *loaderConfig) refuse() error {
 	switch {
-	case !ok:
-		return nil, argument(fault.Argument("on_error", c.OnError, `"raise" or "replace"`))
 	// Where 0 has a meaning the pipeline gets it as such; the rest of each range is its business.
 	case c.Prefetch != nil && *c.Prefetch < 1:
-		return nil, argument(fault.Argument("prefetch", *c.Prefetch, "at least 1"))
+		return argument(fault.Argument("prefetch", *c.Prefetch, "at least 1"))
 	case c.Order != "" && c.Order != orderEpoch && c.Order != orderSubmitted:
-		return nil, argument(fault.Argument("order", c.Order, `"epoch" or "submitted"`))
+		return argument(fault.Argument("order", c.Order, `"epoch" or "submitted"`))
 	case c.Order == orderSubmitted && (c.Shuffle || c.DropLast || c.Pad || c.Sampler != nil || c.WorldSize > 1):
-		return nil, argument(fault.Argument("order", c.Order, "without shuffle, sampler, drop_last, pad and world_size, which are the caller's business"))
+		return argument(fault.Argument("order", c.Order, "without shuffle, sampler, drop_last, pad and world_size, which are the caller's business"))
 	case c.Views != nil && c.Transform != nil:
-		return nil, argument("transform and views: both were given (expected one of them)")
+		return argument("transform and views: both were given (expected one of them)")
 	case c.NumThreads < 0:
-		return nil, argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
+		return argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
 	case c.ReadAhead < 0:
-		return nil, argument(fault.Argument("read_ahead", c.ReadAhead, "at least 1, or 0 for as many as the storage needs"))
+		return argument(fault.Argument("read_ahead", c.ReadAhead, "at least 1, or 0 for as many as the storage needs"))
 	case c.ReadDelayMs < 0 || c.ReadDelayMs > 60_000:
-		return nil, argument(fault.Argument("read_delay_ms", c.ReadDelayMs, "0 to 60000"))
+		return argument(fault.Argument("read_delay_ms", c.ReadDelayMs, "0 to 60000"))
 	case c.WorldSize < 0: // 0 is one that was not given
-		return nil, argument(fault.Argument("world_size", c.WorldSize, "at least 1"))
+		return argument(fault.Argument("world_size", c.WorldSize, "at least 1"))
+	}
+	return nil
+}
+
+func openLoader(d *dataset, c loaderConfig) (*loader, error) {
+	policy, ok := policies[c.OnError]
+	if !ok {
+		return nil, argument(fault.Argument("on_error", c.OnError, `"raise" or "replace"`))
+	}
+	if err := c.refuse(); err != nil {
+		return nil, err
 	}
 	// Order and transforms are checked before a thread or a slot is made: most mistakes are there.
 	selection, err := c.Sampler.selection(d)
@@ -108,23 +117,9 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, planError(err)
 	}
 	views := c.views()
-	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode}
-	options.SourceWidth, options.SourceHeight, options.SourceGrey = d.ImageForm()
-	made, err := transform.ParseRecipe(views, c.Resolution, options)
+	recipe, err := c.recipe(d, views)
 	if err != nil {
-		return nil, planError(err)
-	}
-	if err := enoughClasses(made.Phases[0].Views[0].Mix(), d, c); err != nil {
-		made.Close()
 		return nil, err
-	}
-	if made.BySteps && c.Order == orderSubmitted {
-		made.Close()
-		return nil, argument(fault.Argument("order", c.Order, "an order of its own, for a size by steps; batches that are submitted know epochs alone"))
-	}
-	recipe := pipeline.Recipe{BySteps: made.BySteps}
-	for _, phase := range made.Phases {
-		recipe.Phases = append(recipe.Phases, pipeline.Phase{From: phase.From, Views: phase.Views})
 	}
 	config := pipeline.Config{
 		Dataset: d.Dataset, Recipe: recipe, Order: samples,
@@ -149,6 +144,29 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		return nil, planError(err)
 	}
 	return l, nil
+}
+
+// recipe makes the plans of all views and phases, which are the caller's to close.
+func (c *loaderConfig) recipe(d *dataset, views []transform.View) (pipeline.Recipe, error) {
+	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode}
+	options.SourceWidth, options.SourceHeight, options.SourceGrey = d.ImageForm()
+	made, err := transform.ParseRecipe(views, c.Resolution, options)
+	if err != nil {
+		return pipeline.Recipe{}, planError(err)
+	}
+	if err := enoughClasses(made.Phases[0].Views[0].Mix(), d, *c); err != nil {
+		made.Close()
+		return pipeline.Recipe{}, err
+	}
+	if made.BySteps && c.Order == orderSubmitted {
+		made.Close()
+		return pipeline.Recipe{}, argument(fault.Argument("order", c.Order, "an order of its own, for a size by steps; batches that are submitted know epochs alone"))
+	}
+	recipe := pipeline.Recipe{BySteps: made.BySteps}
+	for _, phase := range made.Phases {
+		recipe.Phases = append(recipe.Phases, pipeline.Phase{From: phase.From, Views: phase.Views})
+	}
+	return recipe, nil
 }
 
 // storage says which samples lie in one compressed block, for the order of windows, which alone asks for it.

@@ -97,45 +97,15 @@ func Decode(codec uint8, to, from []byte) (err error) {
 	case Blosc:
 		return unblosc(to, from)
 	case Snappy:
-		n, err := snappy.DecodedLen(from)
-		if err != nil {
-			return fmt.Errorf("the snappy block: %w", err)
-		}
-		if n != len(to) {
-			return differs(n, len(to))
-		}
-		_, err = snappy.Decode(to, from)
-		return err
+		return unsnap(to, from)
 	case Gzip:
-		r := gzips.Get().(*gzip.Reader)
-		defer gzips.Put(r)
-		if err := r.Reset(bytes.NewReader(from)); err != nil {
-			return fmt.Errorf("the gzip block: %w", err)
-		}
-		return fill(to, r)
+		return gunzip(to, from)
 	case Deflate:
-		r := deflates.Get().(io.ReadCloser)
-		defer deflates.Put(r)
-		if err := r.(flate.Resetter).Reset(bytes.NewReader(from), nil); err != nil {
-			return fmt.Errorf("the deflated member: %w", err)
-		}
-		return fill(to, r)
+		return undeflate(to, from)
 	case RecordIO, ZstdRaw:
 		return join(codec, to, 0, int64(len(to)), from)
 	case Zstd:
-		d, ok := zstds.Get().(*zstd.Decoder)
-		if !ok {
-			return errors.New("no decoder of zstd can be made")
-		}
-		defer zstds.Put(d)
-		out, err := d.DecodeAll(from, to[:0:len(to)])
-		if err != nil {
-			return fmt.Errorf("the zstd block: %w", err)
-		}
-		if len(out) != len(to) {
-			return differs(len(out), len(to))
-		}
-		return nil
+		return unzstd(to, from)
 	case LZ4Frame:
 		return fill(to, lz4.NewReader(bytes.NewReader(from)))
 	case Brotli:
@@ -143,16 +113,66 @@ func Decode(codec uint8, to, from []byte) (err error) {
 	case Bzip2:
 		return fill(to, bzip2.NewReader(bytes.NewReader(from)))
 	case LZ4:
-		n, err := lz4.UncompressBlock(from, to)
-		if err != nil {
-			return fmt.Errorf("the LZ4 block: %w", err)
-		}
-		if n != len(to) {
-			return differs(n, len(to))
-		}
-		return nil
+		return unLZ4(to, from)
 	}
 	return fmt.Errorf("a block of codec %d", codec)
+}
+
+func unsnap(to, from []byte) error {
+	n, err := snappy.DecodedLen(from)
+	if err != nil {
+		return fmt.Errorf("the snappy block: %w", err)
+	}
+	if n != len(to) {
+		return differs(n, len(to))
+	}
+	_, err = snappy.Decode(to, from)
+	return err
+}
+
+func gunzip(to, from []byte) error {
+	r := gzips.Get().(*gzip.Reader)
+	defer gzips.Put(r)
+	if err := r.Reset(bytes.NewReader(from)); err != nil {
+		return fmt.Errorf("the gzip block: %w", err)
+	}
+	return fill(to, r)
+}
+
+func undeflate(to, from []byte) error {
+	r := deflates.Get().(io.ReadCloser)
+	defer deflates.Put(r)
+	if err := r.(flate.Resetter).Reset(bytes.NewReader(from), nil); err != nil {
+		return fmt.Errorf("the deflated member: %w", err)
+	}
+	return fill(to, r)
+}
+
+func unzstd(to, from []byte) error {
+	d, ok := zstds.Get().(*zstd.Decoder)
+	if !ok {
+		return errors.New("no decoder of zstd can be made")
+	}
+	defer zstds.Put(d)
+	out, err := d.DecodeAll(from, to[:0:len(to)])
+	if err != nil {
+		return fmt.Errorf("the zstd block: %w", err)
+	}
+	if len(out) != len(to) {
+		return differs(len(out), len(to))
+	}
+	return nil
+}
+
+func unLZ4(to, from []byte) error {
+	n, err := lz4.UncompressBlock(from, to)
+	if err != nil {
+		return fmt.Errorf("the LZ4 block: %w", err)
+	}
+	if n != len(to) {
+		return differs(n, len(to))
+	}
+	return nil
 }
 
 // fill reads exactly as much as there is room for.

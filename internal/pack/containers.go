@@ -1,12 +1,7 @@
 package pack
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,12 +12,10 @@ import (
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
-	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
 	"github.com/headrace/headrace/internal/tape"
-	"github.com/headrace/headrace/mmap"
 )
 
 // ContainerOptions say which containers are a source, and what of them is image and label, as
@@ -214,214 +207,6 @@ func (c *containers) describe(root string) func(*catalog.Manifest) {
 	return func(m *catalog.Manifest) {
 		m.Shards, m.Root, m.Source = c.dataset.Shards(), pathjson.Text(root), c.dataset.Source()
 	}
-}
-
-// readInside loads the bytes of a sample in a container. With a checksum of the whole record that is read,
-// and compared, too: it is what the container's own reader would do.
-func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]byte, error) {
-	x := r.inside
-	r.length = x.length
-	if x.memory != nil {
-		wait(x.length)
-		return buffer, in.takePixels(r, unsafe.Slice((*byte)(x.memory), x.length))
-	}
-	f, err := in.container(r)
-	if err != nil {
-		return buffer, err
-	}
-	if x.sample.Block.Codec != blocks.None {
-		return in.readBlock(r, f, buffer, wait)
-	}
-	if x.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
-		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
-	}
-	at := catalog.Place{Offset: x.offset, Length: x.length}
-	if x.framed {
-		at = x.frame.Place
-	}
-	if x.offset < at.Offset || x.length > at.Length-(x.offset-at.Offset) {
-		return buffer, recordError(r, fault.KindInternal, "the image lies outside its record", nil)
-	}
-	wait(at.Length)
-	if int64(cap(buffer)) < at.Length {
-		if short := headroom.Memory(at.Length + at.Length/4); short != nil {
-			return buffer, recordError(r, fault.KindMemory, short.Error(), nil)
-		}
-		buffer = make([]byte, at.Length+at.Length/4)
-	}
-	data := buffer[:at.Length]
-	if n, err := f.ReadAt(data, at.Offset); n < len(data) {
-		if x.away != nil {
-			return buffer, awayError(r, err)
-		}
-		return buffer, recordError(r, fault.KindIO, "the container cannot be read, or changed meanwhile", err)
-	}
-	if err := r.checkFrame(data, at.Offset); err != nil {
-		return buffer, err
-	}
-	if x.pixels != nil {
-		return buffer, in.takePixels(r, data)
-	}
-	r.space = data
-	r.data = data[x.offset-at.Offset:][:x.length:x.length]
-	return buffer, nil
-}
-
-// awayError says which sample an error of a store is about.
-func awayError(r *record, err error) error {
-	var e *catalog.Error
-	if !errors.As(catalog.OutOfStore(err), &e) {
-		return recordError(r, fault.KindIO, "the container cannot be read", err)
-	}
-	own := *e
-	own.Record, own.Key = r.seq, r.key
-	return &own
-}
-
-// checkFrame compares the record around the sample, which begins at that byte, with the checksum that its container
-// has of it.
-func (r *record) checkFrame(data []byte, offset int64) error {
-	x := r.inside
-	if !x.framed {
-		return nil
-	}
-	found := x.frame.Checksum(data)
-	if found == x.frame.CRC {
-		return nil
-	}
-	e := recordError(r, fault.KindChecksum, fault.Differs("the checksum that the container has of the record differs", fmt.Sprintf("%08x", x.frame.CRC), fmt.Sprintf("%08x", found)), nil)
-	e.(*catalog.Error).Offset = offset
-	return e
-}
-
-// takePixels makes a file of an image of an array, which has none. Of an image over the record limit that is all that is
-// looked at: it has the verdict of one, and the bytes that it has in any case.
-func (in *inspector) takePixels(r *record, data []byte) error {
-	file, err := r.inside.pixels.PPM(data)
-	if err != nil {
-		return recordError(r, fault.KindMemory, err.Error(), nil)
-	}
-	if len(file) > maxRecordBytes {
-		return recordError(r, fault.KindLimit, fault.Differs("the image is too large", fmt.Sprintf("at most %d bytes", int64(maxRecordBytes)), len(file)), nil)
-	}
-	r.stored = crc32.Checksum(data, castagnoli)
-	r.data, r.length, r.raw, r.original = file, int64(len(file)), true, r.inside.length
-	if uint64(r.original) > in.limits.MaxRecordBytes {
-		r.facts.CRC32C, r.verdict, r.offset = crc32.Checksum(file, castagnoli), catalog.Limit, -1
-		r.reason = fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", r.original, in.limits.MaxRecordBytes)
-	}
-	return nil
-}
-
-// readBlock loads a sample out of the block that it lies in.
-func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait func(int64)) ([]byte, error) {
-	wait(r.length)
-	data, err := buffer, error(nil)
-	if r.inside.tiles != nil {
-		data, err = in.tiledSample(r, buffer)
-	} else {
-		data, err = blockSample(in.blocks, f, &r.inside.sample, buffer)
-	}
-	if err != nil {
-		if away := (*catalog.Error)(nil); r.inside.away != nil && errors.As(err, &away) {
-			return buffer, awayError(r, err)
-		}
-		kind := fault.KindIO
-		if malformed := (*blocks.MalformedError)(nil); errors.As(err, &malformed) {
-			kind = fault.KindBadFile
-		}
-		return buffer, recordError(r, kind, "the block cannot be read or decoded", err)
-	}
-	if r.inside.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
-		return buffer, in.oversized(r, bytes.NewReader(data))
-	}
-	if err := r.checkFrame(data, r.inside.offset); err != nil {
-		return buffer, err
-	}
-	if r.inside.pixels != nil {
-		return data, in.takePixels(r, data)
-	}
-	r.space, r.data = data, data[:len(data):len(data)]
-	return buffer, nil
-}
-
-// blockSample is the bytes of a sample that lies in a block of an open container, in buffer where they fit.
-func blockSample(cache *blocks.Cache, f io.ReaderAt, s *catalog.Sample, buffer []byte) ([]byte, error) {
-	data, err := roomFor(s.Length, buffer)
-	if err != nil {
-		return nil, err
-	}
-	return data, cache.Copy(data, int64(s.Block.Inner), s.InBlock(), func() ([]byte, error) {
-		stored := make([]byte, s.Block.Stored)
-		_, err := f.ReadAt(stored, s.Offset)
-		return stored, err
-	})
-}
-
-// roomFor is so many bytes of buffer, or of a larger one.
-func roomFor(length int64, buffer []byte) ([]byte, error) {
-	if int64(cap(buffer)) >= length {
-		return buffer[:length], nil
-	}
-	if short := headroom.Memory(length + length/4); short != nil {
-		return nil, short
-	}
-	return make([]byte, length, length+length/4), nil
-}
-
-// tiledSample is the bytes of a sample of an array that is assembled of chunks, which may lie in several files.
-func (in *inspector) tiledSample(r *record, buffer []byte) ([]byte, error) {
-	s := &r.inside.sample
-	data, err := roomFor(s.Length, buffer)
-	if err != nil {
-		return nil, err
-	}
-	var stored []byte
-	return data, in.blocks.CopyTiled(data, int64(s.Block.Inner), s.InBlock(), r.inside.tiles, func(tile blocks.Block) ([]byte, error) {
-		path, size := r.inside.file(tile)
-		f, err := in.opened(r, path, size)
-		if err != nil {
-			return nil, err
-		}
-		if stored, err = roomFor(int64(tile.Stored), stored); err != nil {
-			return nil, err
-		}
-		_, err = f.ReadAt(stored, tile.Offset)
-		return stored, err
-	})
-}
-
-// container is the open file of a record, kept for the next one: neighbours share it.
-func (in *inspector) container(r *record) (io.ReaderAt, error) {
-	if r.inside.away != nil {
-		return r.inside.away, nil
-	}
-	return in.opened(r, r.path, r.inside.size)
-}
-
-// opened is a file of so many bytes, for a record.
-func (in *inspector) opened(r *record, path string, size int64) (io.ReaderAt, error) {
-	if in.file != nil && in.file.Name() == path {
-		return in.file, nil
-	}
-	if in.file != nil {
-		in.file.Close()
-		in.file = nil
-	}
-	f, err := mmap.OpenRegular(path)
-	if err != nil {
-		return nil, recordError(r, fault.KindIO, "cannot open the container", err)
-	}
-	info, err := f.Stat()
-	if err == nil && info.Size() != size {
-		err = fmt.Errorf("it had %d bytes, now %d", size, info.Size())
-	}
-	if err != nil {
-		f.Close()
-		return nil, recordError(r, fault.KindIO, "the container has changed since it was scanned", err)
-	}
-	in.file = f
-	return f, nil
 }
 
 // indexPlace is where an index of containers goes, and where it finds them from there.

@@ -76,7 +76,7 @@ func (w *worker) fill(t task) {
 	l.fail(t, failed)
 }
 
-// produce reads and decodes sample `index` into place i of the draft.
+// produce reads and decodes sample `index` into row i of the draft.
 func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (failed *SampleError) {
 	l := w.loader
 	began := time.Now()
@@ -85,24 +85,7 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	if tracing != nil {
 		defer func() { w.note(tracing, d, &seen, failed != nil) }()
 	}
-	var sample catalog.Sample
-	var view mmap.View
-	var seek points
-	var err error
-	if r != nil {
-		sample, view, seek, err = r.sample, r.view, r.seek, r.err
-		if r.want.Source != nil && err == nil {
-			seek = l.pointsOf(sample, &w.seek)
-		}
-	} else if sample, err = l.config.Dataset.Sample(index); err == nil {
-		view, seek, err = l.readBoth(l.store.Waits(), sample, &w.buffer, &w.seek)
-		took := time.Since(began)
-		seen.read = took
-		if w.read(view.Length, took); l.pace.workerRead(took) {
-			l.ahead.start()
-		}
-	}
-	seen.bytes = view.Length
+	sample, view, seek, err := w.fetched(r, index, &seen)
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
@@ -111,19 +94,7 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 		seek.Seek = l.learned.Find(seek.name, &w.seek)
 	}
 	defer func() { w.decode.Add(int64(time.Since(began))) }()
-	// A verdict holds for every crop: without it, a crop above the cut in a truncated file would
-	// give pixels in one epoch and an error in the next.
-	if sample.Verdict >= catalog.Truncated {
-		if err := w.convict(sample, view); err != nil {
-			return l.explain(err, index, sample)
-		}
-	}
-	if d.mixture != nil {
-		if err := d.mixture.checkLabel(sample.Label); err != nil {
-			return l.explain(err, index, sample)
-		}
-	}
-	if err := w.destinations(d, i); err != nil {
+	if err := w.ready(d, i, &sample, view); err != nil {
 		return l.explain(err, index, sample)
 	}
 	var crc *uint32
@@ -157,18 +128,65 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	if err := w.label(d, i, &sample, key); err != nil {
 		return l.explain(err, index, sample)
 	}
+	w.images.Add(1)
+	if seek.Length > 0 {
+		w.points.Add(1)
+	}
+	if err := w.placed(d, i, index, &sample, warnings); err != nil {
+		return l.explain(err, index, sample)
+	}
+	return nil
+}
+
+// fetched is a sample with its bytes: as they were read ahead, or read now.
+func (w *worker) fetched(r *record, index int64, seen *part) (sample catalog.Sample, view mmap.View, seek points, err error) {
+	l := w.loader
+	if r != nil {
+		sample, view, seek, err = r.sample, r.view, r.seek, r.err
+		if r.want.Source != nil && err == nil {
+			seek = l.pointsOf(sample, &w.seek)
+		}
+		seen.bytes = view.Length
+		return sample, view, seek, err
+	}
+	if sample, err = l.config.Dataset.Sample(index); err != nil {
+		return sample, view, seek, err
+	}
+	view, seek, err = l.readBoth(l.store.Waits(), sample, &w.buffer, &w.seek)
+	seen.read, seen.bytes = time.Since(seen.began), view.Length
+	if w.read(view.Length, seen.read); l.pace.workerRead(seen.read) {
+		l.ahead.start()
+	}
+	return sample, view, seek, err
+}
+
+// ready refuses what is known of a sample to be wrong before it is decoded, and finds where it goes.
+func (w *worker) ready(d *draft, i int64, sample *catalog.Sample, view mmap.View) error {
+	// A verdict holds for every crop: without it, a crop above the cut in a truncated file would
+	// give pixels in one epoch and an error in the next.
+	if sample.Verdict >= catalog.Truncated {
+		if err := w.convict(*sample, view); err != nil {
+			return err
+		}
+	}
+	if d.mixture != nil {
+		if err := d.mixture.checkLabel(sample.Label); err != nil {
+			return err
+		}
+	}
+	return w.destinations(d, i)
+}
+
+// placed writes what a batch has beside a sample's pixels, once those are made.
+func (w *worker) placed(d *draft, i, index int64, sample *catalog.Sample, warnings uint32) error {
 	// The label goes with the pixels, never with the place: both are those of this sample.
 	if i < d.count {
 		int64s(d.base, d.layout.labelsOffset(), d.count)[i] = sample.Label
 		int64s(d.base, d.layout.indicesOffset(), d.count)[i] = index
 	}
-	w.images.Add(1)
-	if seek.Length > 0 {
-		w.points.Add(1)
-	}
 	if d.mixture != nil {
 		if err := w.brought(d, i, index, sample.Label); err != nil {
-			return l.explain(err, index, sample)
+			return err
 		}
 	}
 	if i < d.count && (warnings > 0 || sample.Verdict == catalog.Warnings) {
@@ -177,7 +195,7 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	return nil
 }
 
-// destinations are where sample i goes: to its place in each view's field, or to where it is mixed.
+// destinations are where sample i goes: to its row of each view's field, or to where it is mixed.
 func (w *worker) destinations(d *draft, i int64) error {
 	w.views = w.views[:0]
 	plans := w.loader.config.Recipe.Phases[d.phase].Views

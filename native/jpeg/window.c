@@ -76,6 +76,50 @@ static int reserve_rows(hrn_context *context, const hrn_box *box, int32_t at_onc
   return hrn_scratch(context, HRN_SCRATCH_DECODE, bytes, status) != NULL ? HRN_OK : status->code;
 }
 
+/* Has the planes decoded by our own code. 0 where that needs more memory than there may be. */
+static int begin_planes(hrn_context *context, const hrn_box *box, hrn_rows *rows,
+                        hrn_status *status) {
+  const size_t stride = (size_t)box->width * 4;
+  uint8_t *pixels = NULL;
+  if (hrn_planes_begin(context, box, status)) {
+    pixels = hrn_scratch(context, HRN_SCRATCH_DECODE,
+                         (size_t)rows->at_once * stride + HRN_COLOUR_PADDING, status);
+  }
+  if (pixels == NULL) {
+    hrn_status_clear(status);
+    context->jpeg->hook = NULL;
+    return 0;
+  }
+  context->jpeg->own_pixels = true;
+  rows->image = (hrn_image){pixels, stride, box->width, box->height};
+  rows->first = rows->ready = 0;
+  return 1;
+}
+
+/* Coefficients by our own code, where their rows fit the memory limit; libjpeg's own decoder needs
+ * less. The hook counts in MCUs of the file, whatever the scale. */
+static void install_hook(hrn_context *context, uint32_t first, uint32_t columns, uint32_t bottom,
+                         hrn_status *status) {
+  const uint32_t denominator = context->jpeg->denominator;
+  if (hrn_hook_install(context, first * denominator, columns * denominator, bottom * denominator,
+                       status) != HRN_OK) {
+    hrn_status_clear(status);
+  }
+}
+
+/* Leaves out the columns that are not needed: *first moves left to a whole MCU. */
+static void narrow(struct jpeg_decompress_struct *info, const hrn_box *box, JDIMENSION *first,
+                   JDIMENSION *columns) {
+  uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
+  const uint32_t padding = column_padding(info), all = *columns;
+  from = from > padding ? from - padding : 0;
+  to = all - to > padding ? to + padding : all;
+  if (to - from == all) return;
+  *first = from;
+  *columns = to - from;
+  jpeg_crop_scanline(info, first, columns);
+}
+
 /* Makes ready to decode the window and at most a few rows and columns beside it. Entropy-coded data
  * above it has to be read, for each MCU's place is known only from the one before; inverse DCT,
  * upsampling and colour conversion are done for the window alone, and nothing at all for what is
@@ -105,22 +149,8 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
   /* A value of after setjmp, which a jump cannot leave undefined. */
   bool ours = hooked && !jpeg->lossless && hrn_hook_refusal() == NULL && hrn_hook_accepts(context);
   if (ours && !hrn_planes_refused() && hrn_planes_accept(context)) {
-    const size_t stride = (size_t)box->width * 4;
-    uint8_t *pixels = NULL;
-    if (hrn_planes_begin(context, box, status)) {
-      pixels = hrn_scratch(context, HRN_SCRATCH_DECODE,
-                           (size_t)rows->at_once * stride + HRN_COLOUR_PADDING, status);
-    }
-    if (pixels != NULL) {
-      jpeg->own_pixels = true;
-      rows->image = (hrn_image){pixels, stride, box->width, box->height};
-      rows->first = rows->ready = 0;
-      return status->code;
-    }
-    /* libjpeg's way needs less memory. */
-    hrn_status_clear(status);
-    jpeg->hook = NULL;
-    ours = false;
+    if (begin_planes(context, box, rows, status)) return HRN_OK;
+    ours = false; /* libjpeg's way needs less memory */
   }
 
   JDIMENSION first = 0, columns = info->output_width;
@@ -131,28 +161,9 @@ int hrn_jpeg_rows(hrn_context *context, const hrn_box *box, bool hooked, hrn_row
    * whose samples is told by those above and beside it. */
   bool whole =
       jpeg->drafts || jpeg->lossless || (info->progressive_mode && hrn_jpeg_incomplete(info));
-  if (!whole) {
-    uint32_t from = (uint32_t)box->left, to = from + (uint32_t)box->width;
-    const uint32_t padding = column_padding(info);
-    from = from > padding ? from - padding : 0;
-    to = columns - to > padding ? to + padding : columns;
-    if (to - from < columns) {
-      first = from;
-      columns = to - from;
-      jpeg_crop_scanline(info, &first, &columns); /* moves first left to a whole MCU */
-    }
-    /* The hook counts in MCUs of the file, whatever the scale. Where its rows do not fit the memory
-     * limit, libjpeg's own decoder needs less. */
-    if (ours && hrn_hook_install(context, first * denominator, columns * denominator,
-                                 (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
-      hrn_status_clear(status);
-    }
-    if (top > 0) jpeg_skip_scanlines(info, top);
-  } else if (ours &&
-             hrn_hook_install(context, 0, columns * denominator,
-                              (top + (uint32_t)box->height) * denominator, status) != HRN_OK) {
-    hrn_status_clear(status);
-  }
+  if (!whole) narrow(info, box, &first, &columns);
+  if (ours) install_hook(context, first, columns, top + (uint32_t)box->height, status);
+  if (!whole && top > 0) jpeg_skip_scanlines(info, top);
 
   size_t stride = (size_t)columns * 4;
   uint8_t *pixels =

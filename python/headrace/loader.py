@@ -161,13 +161,13 @@ class Loader:
     ) -> None:
         self._batch_fn = arguments.callback("batch_fn", batch_fn)
         self._device = devices.resolve(device)
-        words = options.words(
+        said = options.words(
             dtype=dtype, layout=layout, scale=scale, mode=mode, output=output, on_error=on_error
         )
-        steps = options.steps(transform, resolution)
+        said |= options.steps(transform, resolution)
         self._pad = arguments.flag("pad", pad)
         pin_memory = arguments.flag("pin_memory", pin_memory)
-        order = options.order(shuffle, window, sampler)
+        said |= options.order(shuffle, window, sampler)
         self._own_order = sampler is None or isinstance(sampler, samplers.Sampler)
         if not self._own_order:
             options.check_own_sampler(sampler, shuffle, drop_last, self._pad)
@@ -179,16 +179,11 @@ class Loader:
         self.sampler = sampler
         self._config: dict[str, Any] = {
             "batch_size": self.batch_size,
-            **order,
+            **said,
             "order": "epoch" if self._own_order else "submitted",
             "drop_last": self.drop_last and self._own_order,
             "pad": self._pad and self._own_order,
-            **steps,
-            **words,
-            "num_threads": options.optional("num_threads", num_threads),
-            "prefetch": arguments.count("prefetch", prefetch, 1),
-            "read_ahead": options.optional("read_ahead", read_ahead),
-            "fetch_ahead": 0 if fetch_ahead is None else arguments.size("fetch_ahead", fetch_ahead),
+            **options.amounts(num_threads, prefetch, read_ahead, fetch_ahead),
         }
         self._part = ranks.checked(rank, world_size)
         words_of_path = containers.Words(format, image, label, None, classes, split, root)
@@ -196,13 +191,16 @@ class Loader:
         self._mixes = mixing.mixes_any(transform)
         last = layout == "channels_last"
         with_fields = self._take_fields(fields, labels, output, last)
-        self._lender = None
-        if pin_memory or self._device:
-            self._lender = lending.lender(output, own=self._device is None)
+        lent = pin_memory or self._device
+        self._lender = lending.lender(output, own=self._device is None) if lent else None
         arrange = transform.arrange if isinstance(transform, Views) else None
         self._view = views.viewer(
             output, dtype, last, with_fields, self._lender, arrange, self._mixes
         )
+        self._start()
+
+    def _start(self) -> None:
+        """What changes while the loader lives, and its engine."""
         self.position = Position()
         self._steps = self._length = 0  # of an epoch of Headrace's own order
         self._stretches: str | None = None  # checksum of the compressed blocks that it goes by

@@ -99,30 +99,11 @@ def plan(
     each = _rate(rate, step_seconds, batch_size)
     assumed: list[str] = []
     words = containers.Words(format, image, label, fields, classes, split, root)
-    if isinstance(source, Dataset):
-        words.refuse_with("source")
-        if storage is not None:
-            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
-    if source is None:
-        for name, value in words._asdict().items():
-            if value is not None:
-                raise ArgumentError(
-                    f"{name}={value!r} is for a plan with a source, and none is given"
-                )
-        if storage is not None:
-            raise ArgumentError("storage= is for a plan with a source, and none is given")
-    if source is not None:
-        if images is not None:
-            raise ArgumentError("images is for a plan without a source")
-        given = None if image_bytes is None else _positive("image_bytes", image_bytes)
-        count, mean, ratios = _measured(source, words, storage, given, assumed)
-    elif images is None or image_bytes is None:
-        raise ArgumentError("a plan needs a source, or images and image_bytes")
-    else:
-        count = arguments.count("images", images, 1)
-        mean = _positive("image_bytes", image_bytes)
-        ratios = FORMS
-        assumed.append(f"{_OF_IMAGENET}; with SOURCE it is measured on its own images")
+    count, mean, ratios = (
+        _told(words, storage, images, image_bytes, assumed)
+        if source is None
+        else _seen(source, words, storage, images, image_bytes, assumed)
+    )
     if images_per_core is None:
         images_per_core = IMAGES_PER_CORE
         assumed.append(
@@ -201,6 +182,46 @@ def _opened(source: Any, words: containers.Words, storage: Mapping[str, Any] | N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
         return Dataset(source, storage=storage, **words._asdict())
+
+
+def _told(
+    words: containers.Words,
+    storage: Mapping[str, Any] | None,
+    images: int | None,
+    image_bytes: float | None,
+    assumed: list[str],
+) -> tuple[int, float, Mapping[str, float]]:
+    """Number and mean size of images that there is no source of, and each form's share of that."""
+    for name, value in words._asdict().items():
+        if value is not None:
+            raise ArgumentError(f"{name}={value!r} is for a plan with a source, and none is given")
+    if storage is not None:
+        raise ArgumentError("storage= is for a plan with a source, and none is given")
+    if images is None or image_bytes is None:
+        raise ArgumentError("a plan needs a source, or images and image_bytes")
+    count = arguments.count("images", images, 1)
+    mean = _positive("image_bytes", image_bytes)
+    assumed.append(f"{_OF_IMAGENET}; with SOURCE it is measured on its own images")
+    return count, mean, FORMS
+
+
+def _seen(
+    source: Any,
+    words: containers.Words,
+    storage: Mapping[str, Any] | None,
+    images: int | None,
+    image_bytes: float | None,
+    assumed: list[str],
+) -> tuple[int, float, Mapping[str, float]]:
+    """The same of a source."""
+    if isinstance(source, Dataset):
+        words.refuse_with("source")
+        if storage is not None:
+            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
+    if images is not None:
+        raise ArgumentError("images is for a plan without a source")
+    given = None if image_bytes is None else _positive("image_bytes", image_bytes)
+    return _measured(source, words, storage, given, assumed)
 
 
 def _measured(

@@ -80,6 +80,16 @@ def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> 
         raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
 
 
+def amounts(num_threads: Any, prefetch: Any, read_ahead: Any, fetch_ahead: Any) -> dict[str, int]:
+    """How much is done at once and ahead; 0 leaves it to the engine."""
+    return {
+        "num_threads": optional("num_threads", num_threads),
+        "prefetch": arguments.count("prefetch", prefetch, 1),
+        "read_ahead": optional("read_ahead", read_ahead),
+        "fetch_ahead": 0 if fetch_ahead is None else arguments.size("fetch_ahead", fetch_ahead),
+    }
+
+
 def optional(name: str, value: Any) -> int:
     """A checked number; 0, for which the engine chooses, where it is None."""
     return 0 if value is None else arguments.count(name, value)
