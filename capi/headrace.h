@@ -294,7 +294,7 @@ int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_e
  *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion;
  * without "parts" they are those of the dataset.
  *   {"kind": "repeated", "times", "length"}: every sample so many times in a row, cut off behind
- * "length" places (the dataset's size, from 256 samples on rounded down to a multiple of 256);
+ * "length" positions (the dataset's size, from 256 samples on rounded down to a multiple of 256);
  * within a step the first repeats come first. The three between need "shuffle" and draw "length"
  * samples an epoch (as many as the dataset has): each as often as its share says, rounded up or
  * down. */
@@ -304,8 +304,8 @@ int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_
 /* Says where the next hr_next goes on: behind the first `position` samples of `epoch`, of all ranks
  * together. The batches from there on are those of an epoch that begins at that position, so the
  * samples before may have been taken with another batch size or world size. With "order":
- * "submitted" it is the number of the next batch. What was prefetched for another place is dropped;
- * for the place already under way it is kept. */
+ * "submitted" it is the number of the next batch. What was prefetched for another position is
+ * dropped; for the position already under way it is kept. */
 int32_t hr_seek(hr_handle loader, int64_t epoch, int64_t position, hr_error *error);
 
 /* Appends a batch to a loader of "order": "submitted": the samples `indices` of the dataset, in

@@ -8,8 +8,8 @@
 //
 //	position -> shuffled place -> entry of the selection -> sample
 //
-// The shuffled place is a keyed permutation: of all places, or of blocks of neighbours first and
-// then inside windows of them. The selection is every sample, or some, or some more often than
+// The shuffled place is a keyed permutation of the position: of all of them, or of blocks of neighbours
+// first and then inside windows of them. The selection is every sample, or some, or some more often than
 // others.
 //
 // Nothing is stored but what the caller gave: any position of any epoch is computed in tens of

@@ -27,8 +27,8 @@ type Config struct {
 // Order is immutable.
 type Order struct {
 	config Config
-	length int64 // places of an epoch
-	domain int64 // of the permutation: less where places are repeats
+	length int64 // positions of an epoch
+	domain int64 // of the permutation: less where positions are repeats
 	global int64 // samples a step, over all ranks
 	window windows
 
@@ -94,7 +94,7 @@ func (o *Order) entry(i uint64) int64 {
 // Config is what the order was made from, with its defaults filled in.
 func (o *Order) Config() Config { return o.config }
 
-// Length is the number of places in an epoch, over all ranks; padding not counted.
+// Length is the number of positions in an epoch, over all ranks; padding not counted.
 func (o *Order) Length() int64 { return o.length }
 
 // At is the sample at a global position of an epoch, and the number of its draw: 0, unless a sample

@@ -21,33 +21,33 @@ func (o *Order) StepAt(position int64) Step {
 type Pairing int
 
 const (
-	// Before: each with the place before it, the first with the last; torch's roll by one.
+	// Before: each with the row before it, the first with the last; torch's roll by one.
 	Before Pairing = iota
 	// Neighbours: the first two with each other, the next two, and so on. A last one that is left
 	// over is its own partner. This is a pairing that both sides share, as torch's flip is.
 	Neighbours
 )
 
-// Partner is the place that a place of a step of `total` takes from.
-func (p Pairing) Partner(place, total int64) int64 {
+// Partner is the row that a row of a step of `total` takes from.
+func (p Pairing) Partner(row, total int64) int64 {
 	if p == Before {
-		return (place + total - 1) % total
+		return (row + total - 1) % total
 	}
-	if other := place ^ 1; other < total {
+	if other := row ^ 1; other < total {
 		return other
 	}
-	return place
+	return row
 }
 
-// Taker is the place that takes from a place: the inverse of Partner.
-func (p Pairing) Taker(place, total int64) int64 {
+// Taker is the row that takes from a row: the inverse of Partner.
+func (p Pairing) Taker(row, total int64) int64 {
 	if p == Before {
-		return (place + 1) % total
+		return (row + 1) % total
 	}
-	return p.Partner(place, total)
+	return p.Partner(row, total)
 }
 
-// Foreign lists the partners of places [first, first+count) that are not among them: at most one
+// Foreign lists the partners of rows [first, first+count) that are not among them: at most one
 // for Before, two for Neighbours.
 func (p Pairing) Foreign(first, count, total int64) []int64 {
 	var found []int64

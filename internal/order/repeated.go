@@ -5,13 +5,13 @@ import "fmt"
 // repeatRound is what timm and DeiT round a dataset's size down to, for the length of an epoch.
 const repeatRound = 256
 
-// Repeated is every sample `times` times in a row, cut off behind `length` places: repeated
+// Repeated is every sample `times` times in a row, cut off behind `length` positions: repeated
 // augmentation (Hoffer et al., 2020; Touvron et al., 2021). A negative length is that of timm's
 // RepeatAugSampler: the dataset's size rounded down to a multiple of 256, so that an epoch takes as
 // long as without repeats. A dataset of fewer samples, of which timm's has none, is not rounded.
 func Repeated(samples, times, length int64) (*Selection, error) {
 	if times < 1 || (samples > 0 && times > maxSamples/samples) {
-		return nil, fmt.Errorf("times is %d (expected at least 1, and 2^62 places at most)", times)
+		return nil, fmt.Errorf("times is %d (expected at least 1, and 2^62 positions at most)", times)
 	}
 	if length < 0 {
 		length = samples
@@ -41,7 +41,7 @@ func (o *Order) Spread(begin, position int64) int64 {
 	if o.config.Pad && total < o.global {
 		total = (total + world - 1) / world * world
 	}
-	// The first `longer` rows have one place more than the others.
+	// The first `longer` rows have one position more than the others.
 	each, longer := total/s.times, total%s.times
 	place := position - begin
 	if front := longer * (each + 1); place >= front {

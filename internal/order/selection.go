@@ -15,7 +15,7 @@ import (
 // numbers there is nothing to keep, and nothing to save.
 type Selection struct {
 	samples int64 // of the dataset
-	length  int64 // places of an epoch
+	length  int64 // positions of an epoch
 	times   int64 // that each entry comes in a row, 0 is taken as 1
 
 	// The entries: a list, or so many samples at a stride. Those of a group stand together.
@@ -184,7 +184,7 @@ func (s *Selection) Repeats() bool { return s.weighted() || s.times > 1 }
 
 func (s *Selection) weighted() bool { return s.groups != nil }
 
-// Length is the number of places in an epoch.
+// Length is the number of positions in an epoch.
 func (s *Selection) Length() int64 { return s.length }
 
 func (s *Selection) entries() uint64 {

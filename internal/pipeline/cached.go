@@ -16,7 +16,7 @@ import (
 // fetched anew in each epoch.
 const cachedGap = 4 << 10
 
-// uses numbers the uses of samples by all ranks: an epoch has as many as it has places, padding included.
+// uses numbers the uses of samples by all ranks: an epoch has as many as it has positions, padding included.
 type uses struct {
 	order *order.Order
 	epoch uint64 // uses an epoch

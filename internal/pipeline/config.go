@@ -108,7 +108,7 @@ func (c *Config) complete() error {
 	if err := c.completeLabels(); err != nil {
 		return err
 	}
-	return c.checkPlace(c.Epoch, c.Position)
+	return c.checkPosition(c.Epoch, c.Position)
 }
 
 // window is how many undelivered batches may be open. Two at least: with one, all workers but
@@ -120,9 +120,9 @@ func (c *Config) window() int { return max(2, c.Prefetch) }
 // whenever timing wants it, and memory grows long after the start.
 func (c *Config) slots() int { return c.window() + 2 }
 
-// checkPlace refuses places outside the stream. The position after the last one is inside: it is
+// checkPosition refuses positions outside the stream. The position after the last one is inside: it is
 // where a loop stands that has read all batches of an epoch and was not yet told of its end.
-func (c *Config) checkPlace(epoch, position int64) error {
+func (c *Config) checkPosition(epoch, position int64) error {
 	if epoch < 0 || epoch > maxEpoch {
 		return catalog.NewError(fault.KindArgument, "", "epoch is %d (expected 0 to %d)", epoch, int64(maxEpoch))
 	}

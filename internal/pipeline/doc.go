@@ -17,7 +17,7 @@
 //
 // # Life of a batch
 //
-// planned: it has a place in the stream; its samples may be read ahead. open: it has a slot and
+// planned: its position in the stream is known; its samples may be read ahead. open: it has a slot and
 // its samples are decoded, in any order. complete: the last sample is in, or failed. delivered:
 // the consumer holds it. Cancelling a stream claims all samples that are left, so that a batch
 // that is in work ends by itself when the last worker leaves it.

@@ -19,7 +19,7 @@ type draft struct {
 	chosen       *selection // its samples where the caller chose them, else nil
 	ends         int        // how many epochs end with it
 	phase        int        // of the recipe
-	tasks        int64      // samples to decode: its own, and partners at other ranks' places
+	tasks        int64      // samples to decode: its own, and partners in other ranks' rows
 	mixture      *mixture   // nil where samples are not mixed
 
 	// The counters have cache lines of their own: every worker writes them for every sample,
@@ -68,7 +68,7 @@ func (d *draft) mix(step order.Step, first int64) {
 // position is where in the epoch the i-th sample to decode lies.
 func (d *draft) position(i int64) int64 {
 	if i >= d.count {
-		return d.mixture.step.Begin + d.mixture.place(i)
+		return d.mixture.step.Begin + d.mixture.row(i)
 	}
 	return d.first + i
 }

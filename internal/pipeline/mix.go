@@ -21,9 +21,9 @@ type mixture struct {
 	plan    *native.Plan
 	pairing order.Pairing
 	step    order.Step
-	first   int64   // the draft's first place in the step
+	first   int64   // the draft's first row in the step
 	count   int64   // its samples
-	foreign []int64 // places in the step of partners that are not among them
+	foreign []int64 // rows in the step of partners that are not among them
 
 	lacks []atomic.Int32 // how many of the two that make a sample are not there yet
 
@@ -37,10 +37,10 @@ type mixture struct {
 	labels, indices, spots []int64
 }
 
-// mostForeign is how many partners a batch has at other ranks' places.
+// mostForeign is how many partners a batch has in other ranks' rows.
 const mostForeign = 2
 
-// newMixture is for places [first, first+count) of a step.
+// newMixture is for rows [first, first+count) of a step.
 func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture {
 	m := &mixture{plan: plan, step: step, first: first, count: count, each: plan.UnmixedBytes()}
 	if plan.Mix().Neighbours {
@@ -59,21 +59,21 @@ func newMixture(plan *native.Plan, step order.Step, first, count int64) *mixture
 	return m
 }
 
-// place is where in the step sample i lies.
-func (m *mixture) place(i int64) int64 {
+// row is which of the step sample i has.
+func (m *mixture) row(i int64) int64 {
 	if i >= m.count {
 		return m.foreign[i-m.count]
 	}
 	return m.first + i
 }
 
-// local is the inverse of place; -1 for a place whose sample is not decoded here.
-func (m *mixture) local(place int64) int64 {
-	if i := place - m.first; i >= 0 && i < m.count {
+// local is the inverse of row; -1 for a row whose sample is not decoded here.
+func (m *mixture) local(row int64) int64 {
+	if i := row - m.first; i >= 0 && i < m.count {
 		return i
 	}
 	for k, foreign := range m.foreign {
-		if foreign == place {
+		if foreign == row {
 			return m.count + int64(k)
 		}
 	}
@@ -81,12 +81,12 @@ func (m *mixture) local(place int64) int64 {
 }
 
 func (m *mixture) partner(i int64) int64 {
-	return m.local(m.pairing.Partner(m.place(i), m.step.Total))
+	return m.local(m.pairing.Partner(m.row(i), m.step.Total))
 }
 
 // taker is the sample that takes from sample i.
 func (m *mixture) taker(i int64) int64 {
-	return m.local(m.pairing.Taker(m.place(i), m.step.Total))
+	return m.local(m.pairing.Taker(m.row(i), m.step.Total))
 }
 
 // at is where sample i waits.
@@ -181,7 +181,7 @@ func (w *worker) brought(d *draft, i, index, label int64) error {
 }
 
 // finish writes sample i, of which both sides are there, unless it was made on the way, and its labels
-// to their places.
+// to their rows.
 func (w *worker) finish(d *draft, i int64, made bool) error {
 	m, mix := d.mixture, d.mixture.plan.Mix()
 	to, err := d.place(&d.layout.Fields[0], i)
@@ -207,19 +207,19 @@ func (w *worker) finish(d *draft, i int64, made bool) error {
 	return nil
 }
 
-// draw is what is done to sample i: a function of where its step begins and of its place there, so
+// draw is what is done to sample i: a function of where its step begins and of its row there, so
 // that neither ranks nor threads nor a resume can change it.
 func (m *mixture) draw(seed, epoch uint64, i int64) native.Mixing {
-	mix, place := m.plan.Mix(), m.place(i)
+	mix, row := m.plan.Mix(), m.row(i)
 	if mix.Neighbours && m.partner(i) == i {
 		return native.Mixing{Drawn: 1, Lambda: 1} // the last of an odd number
 	}
 	key := native.Key{Seed: seed, Epoch: epoch, Draw: uint64(m.step.Begin)}
 	switch mix.Unit() {
 	case native.MixPair:
-		key.Sample = uint64(min(place, m.pairing.Partner(place, m.step.Total)))
+		key.Sample = uint64(min(row, m.pairing.Partner(row, m.step.Total)))
 	case native.MixElement:
-		key.Sample = uint64(place)
+		key.Sample = uint64(row)
 	}
 	size, _ := m.plan.FixedSize()
 	return mix.DrawMixing(key, size.Width, size.Height)

@@ -131,12 +131,12 @@ func (l *Loader) Position() (epoch, position int64) {
 
 // SeekTo says where the next Next goes on: behind so many samples of an epoch, of all ranks
 // together. That need not be a multiple of a step: the samples before may have been taken in steps
-// of another size. For the place where the stream already stands everything prefetched is kept, of
+// of another size. For the position where the stream already stands everything prefetched is kept, of
 // the next epoch too; else work begins anew there, and what is in the decoders is dropped when it is
 // done. Whatever was submitted is always dropped: the next batch to be submitted is number
 // `position` of `epoch`.
 func (l *Loader) SeekTo(epoch, position int64) error {
-	if err := l.config.checkPlace(epoch, position); err != nil {
+	if err := l.config.checkPosition(epoch, position); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -162,7 +162,7 @@ func (l *Loader) SeekTo(epoch, position int64) error {
 	return nil
 }
 
-// move makes a stream from a place on the current one.
+// move makes a stream from a position on the current one.
 func (l *Loader) move(epoch, position int64) {
 	l.stream = newStream(l.order, &l.config.Recipe, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)

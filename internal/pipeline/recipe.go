@@ -14,7 +14,7 @@ type Recipe struct {
 	Phases  []Phase // at least one, in order; the first from 0
 }
 
-// Phase is a recipe from a place on.
+// Phase is a recipe from an epoch or a step on.
 type Phase struct {
 	From  int64          // epoch or step
 	Views []*native.Plan // at least one; a plan may be there more than once
@@ -36,11 +36,11 @@ func (r Recipe) Close() {
 
 // at is the number of the phase that a batch belongs to; steps is how many an epoch has.
 func (r Recipe) at(epoch, step, steps int64) int {
-	place := epoch
+	now := epoch
 	if r.BySteps {
-		place = stepsUntil(epoch, step, steps)
+		now = stepsUntil(epoch, step, steps)
 	}
-	later := sort.Search(len(r.Phases), func(i int) bool { return r.Phases[i].From > place })
+	later := sort.Search(len(r.Phases), func(i int) bool { return r.Phases[i].From > now })
 	return max(later-1, 0)
 }
 

@@ -28,7 +28,7 @@ type stream struct {
 	cancelled               atomic.Bool
 }
 
-// newStream begins at a place that checkPlace has passed. The end of an epoch is the beginning of
+// newStream begins at a position that checkPosition has passed. The end of an epoch is the beginning of
 // the next, with the end still to be told.
 func newStream(o *order.Order, r *Recipe, submitted bool, epoch, position int64) *stream {
 	s := &stream{order: o, recipe: r, submitted: submitted, epoch: epoch, position: position}
@@ -46,7 +46,7 @@ func newStream(o *order.Order, r *Recipe, submitted bool, epoch, position int64)
 // hollow: every epoch ends without a batch.
 func (s *stream) hollow() bool { return !s.submitted && s.order.Steps() == 0 }
 
-// normalise makes one place of the end of an epoch and the beginning of the next; ends says how
+// normalise makes one position of the end of an epoch and the beginning of the next; ends says how
 // many ends are still to be told.
 func normalise(o *order.Order, epoch, position int64) (e, p int64, ends int) {
 	if o.Steps() > 0 && o.Ended(position) {

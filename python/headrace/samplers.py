@@ -37,8 +37,8 @@ class Subset:
 class _Drawn:
     """Samples that come as often as their share of the draws says, rounded up or down.
 
-    Always shuffled; the number of a sample's draw is its place in the epoch, so that one that comes
-    twice is augmented differently.
+    Always shuffled; the number of a sample's draw is its position in the epoch, so that one that
+    comes twice is augmented differently.
     """
 
 
@@ -126,7 +126,7 @@ class Repeated:
 
     Args:
         times: how often a sample comes, 1 or more.
-        length: places an epoch, of all ranks together; None: as timm's ``RepeatAugSampler``, the
+        length: samples an epoch, of all ranks together; None: as timm's ``RepeatAugSampler``, the
             dataset's size rounded down to a multiple of 256; not rounded where it is less.
     """
 
