@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup stores build wheel install test test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
+.PHONY: help setup stores emulators build wheel install test test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
   libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs \
   coverage release clean distclean
 
@@ -43,6 +43,9 @@ lint: setup ## gofmt, go vet, staticcheck, ruff, mypy --strict, clang-format
 
 stores: setup ## build the S3 server that tests run
 	@tools/versitygw.sh
+
+emulators: setup ## servers of Google's and Azure's protocols, for their tests
+	@tools/emulators.sh
 
 unit: stores ## Go tests
 	$(ENV) go test -count 1 ./...

@@ -111,10 +111,30 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 	if reader.Size() != size {
 		return 0, changedSize(size, reader.Size())
 	}
+	if found := versionOf(reader); found != "" && version != "" && found != version {
+		return 0, changedVersion(version, found)
+	}
 	if n, err = fill(reader, p, s.client.stall(), stop); err != nil {
 		return n, cloudFailure(ctx, err)
 	}
 	return n, nil
+}
+
+// versionOf is the version that an answer says it is of, empty where it says none: a server may not know what a
+// condition is.
+func versionOf(reader *blob.Reader) string {
+	var google *storage.Reader
+	if reader.As(&google) {
+		if google.Attrs.Generation == 0 {
+			return ""
+		}
+		return strconv.FormatInt(google.Attrs.Generation, 10)
+	}
+	var az azure.DownloadStreamResponse
+	if reader.As(&az) && az.ETag != nil {
+		return quoted(string(*az.ETag))
+	}
+	return ""
 }
 
 // pinned asks for one version: an answer of another is 412.

@@ -114,3 +114,34 @@ func TestObjectsOfGoogleAndAzureAreListedReadAndPinnedToTheirVersion(t *testing.
 		})
 	}
 }
+
+func TestAnObjectOfAServerThatKnowsNoConditionsIsToldByTheVersionInItsAnswer(t *testing.T) {
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "account")
+	data := content(100_000)
+	for scheme, made := range map[string]func(*testing.T, []byte, *atomic.Int64) *httptest.Server{"az": azureServer, "gs": googleServer} {
+		t.Run(scheme, func(t *testing.T) {
+			var version atomic.Int64
+			version.Store(7)
+			server := made(t, data, &version)
+			inner := server.Config.Handler
+			server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.Header.Del("X-Goog-If-Generation-Match")
+				r.Header.Del("If-Match")
+				q := r.URL.Query()
+				q.Del("ifGenerationMatch")
+				r.URL.RawQuery = q.Encode()
+				inner.ServeHTTP(w, r)
+			})
+			s := hasty()
+			s.Endpoint, s.Anonymous, s.PathStyle = server.URL, true, true
+			o, err := Open(t.Context(), scheme+"://photos/train/x", s)
+			require.NoError(t, err)
+			p := make([]byte, 1000)
+			require.NoError(t, o.ReadAt(t.Context(), p, 5))
+			version.Store(8)
+			err = o.ReadAt(t.Context(), p, 5)
+			require.Equal(t, fault.KindChanged, kindOf(t, err))
+			require.ErrorContains(t, err, "8")
+		})
+	}
+}
