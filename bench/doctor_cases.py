@@ -296,15 +296,16 @@ def by_gain(one: Answer) -> float:
 
 
 def bites(row: Answer) -> bool:
-    """Whether the bottleneck is one: the loader is faster without it."""
+    """Whether the bottleneck is one: the loader is faster without it, with as much of the cores."""
     if row["expected"] == "none":
         return True
-    pairs = [one["came"] for one in row["rounds"]]
-    gains = [
-        pair["lifted"]["rate"] / pair["as it is"]["rate"]
-        for pair in pairs
-        if "rate" in pair["lifted"] and "rate" in pair["as it is"]
-    ]
+    cores, gains = row["expected"] in ("decoding", "delivery"), []
+    for one in row["rounds"]:
+        without, now = one["came"]["lifted"], one["came"]["as it is"]
+        if "rate" in without and "rate" in now:
+            shared = cores and without["share"] and now["share"]
+            fair = now["share"] / without["share"] if shared else 1.0
+            gains.append(without["rate"] / now["rate"] * fair)
     return bool(gains) and statistics.median(gains) >= BITES
 
 

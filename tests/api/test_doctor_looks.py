@@ -116,7 +116,7 @@ def test_jpegs_packed_without_seek_points_are_told_of_and_those_with_them_are_no
 def test_pngs_and_progressive_files_of_a_folder_are_counted_in_the_report(tmp_path: Path) -> None:
     files = {f"a/{n}.jpg": jpeg(40, 30, flags=("progressive",)) for n in range(2)}
     files |= {f"a/{n}.png": png(40, 30, 2) for n in range(2, 8)}
-    found = hr.doctor(write_tree(tmp_path / "photos", files), rate=0.001, seconds=0.2, size=16)
+    found = hr.doctor(write_tree(tmp_path / "photos", files), rate=0.001, seconds=4, size=16)
     assert "25 % of 8 images are progressive" in found.notes
     assert "75 % of 8 images are PNG" in found.notes
 

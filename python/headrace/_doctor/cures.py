@@ -133,7 +133,8 @@ def _of_data(training: Training, seconds: float) -> tuple[list[dict[str, Any] | 
     asked = {"rate": None, "batch_size": batch_size, "size": 0}
     answer = stages.of_dataset(dataset, asked, steps, seconds, options)
     if answer["limit"] != training.limit:
-        return [], []
+        why = f"measured alone, the loader's dataset is limited by {answer['limit']}"
+        return [], [f"{why}: what would help that was not told"]
     found = []
     for remedy in answer["remedies"]:
         times, rate = remedy["gain"], remedy["images_per_second"]

@@ -182,18 +182,18 @@ def measured(loader: Any, step: Callable[[Any], Any], seconds: float) -> Seen:
     for _ in range(_WARM_UP):
         step(batches.take())
     _settled()
-    watch = gpus.Watch()
+    watch, turns = gpus.Watch(), machine.Turns()
     try:
         real, batch, kept = _real(loader, batches, step, seconds * 0.45)
     finally:
-        seen = watch.end()
+        seen, share = watch.end(), turns.end()
     if not samples(batch):
         raise ArgumentError("loader yields batches in which no part has samples (a shape)")
     repeated = _repeated(loader, batch, step, seconds * 0.2)
     copy = _copy(batch, seconds * 0.05)
-    others, turns = machine.Others(), machine.Turns()
+    others = machine.Others()
     loaded = alone(loader, batches, seconds * 0.25)
-    facts = machine.look() | others.end() | {"core_share": turns.end()}
+    facts = machine.look() | others.end() | {"core_share": share}
     return Seen(real, repeated, loaded, kept, _bytes(batch), facts, _used(seen), copy)
 
 

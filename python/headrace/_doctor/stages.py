@@ -31,7 +31,7 @@ _NOTHING: dict[str, Any] = {
 }
 # What remedies are tried in, and all before them, by the seconds asked for. They end in 30 s where
 # 15 were asked for, with an image, a pack or a slow read still to come.
-_MOST = 1.4
+_MOST = 1.1
 
 
 def of_dataset(
