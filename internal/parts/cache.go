@@ -49,6 +49,7 @@ type Cache struct {
 	victims  []victim
 	suspects map[uint32]uint64 // slots whose claims do not count, and what they had done by then
 	checked  int
+	followed int
 
 	off     atomic.Bool // nothing is read or kept any more
 	full    atomic.Bool // nothing is kept any more
@@ -343,9 +344,11 @@ func (c *Cache) others() bool {
 	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
 }
 
-// follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small.
+// follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small. Who is
+// killed says nothing, so under another one's bound it is looked now and then.
 func (c *Cache) follow() {
-	if c.joined == c.head.joined {
+	c.followed++
+	if c.joined == c.head.joined && (c.limit.bound >= c.own.bound || c.followed%64 != 0) {
 		return
 	}
 	c.joined = c.head.joined

@@ -182,3 +182,20 @@ func TestACacheThatIsMadeSmallerHasFewerBucketsAndKeepsWhatFits(t *testing.T) {
 	require.Equal(t, int64(20), s.requests.Load())
 	require.LessOrEqual(t, float64(allocated(t, dir)), 1.05*small)
 }
+
+func TestTheBoundOfOneWhoEndedWithoutAWordHoldsNoLonger(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	c.with(func() {
+		c.head.slots[7].bound = 1 << 20 // nobody has its lock
+		c.limit = withBlocks(geometryOf(1<<20), int64(c.head.blockBytes))
+	})
+	var s source
+	for i := range int64(100) {
+		s.one(t, u, i, 20000, 0)
+	}
+	require.Equal(t, int64(8<<20), c.limit.bound)
+	require.Greater(t, u.Stats().Bytes, int64(1<<20))
+}
