@@ -28,6 +28,7 @@ type Listing struct {
 	Root    string
 	Classes []string
 
+	more   []string // further extensions
 	dirs   []string // below Root; the files of one directory are neighbours
 	first  []int64  // number of each directory's first file
 	labels []int32  // class of each directory
@@ -44,11 +45,17 @@ type Listing struct {
 // links). Such a link directly below the root stays a class, without files, so that all classes have
 // torchvision's numbers.
 func ListImageFolder(root string, allowEmpty bool) (*Listing, error) {
+	return ListFolder(root, allowEmpty, nil)
+}
+
+// ListFolder is ListImageFolder with further extensions, in small letters. A file of one of these is passed
+// over beside a file of the same name whose extension is torchvision's.
+func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{Root: root}
+	l := &Listing{Root: root, more: more}
 	links := map[string]bool{} // of the classes; of each, whether it leads back
 	for _, e := range entries {
 		if !isDir(root, e) {
@@ -91,7 +98,7 @@ func (l *Listing) lacking(missing []string, allowEmpty bool) error {
 	}
 	if len(missing) > 0 && (!allowEmpty || l.Len() == 0) {
 		return fmt.Errorf("%w: found no valid file for the classes %s. Supported extensions are: %s",
-			ErrEmpty, abridge(missing), strings.Join(ImageExtensions, ", "))
+			ErrEmpty, abridge(missing), strings.Join(append(slices.Clone(ImageExtensions), l.more...), ", "))
 	}
 	return nil
 }
@@ -127,7 +134,7 @@ func (l *Listing) walkClasses(links map[string]bool, add func(label int, dirs []
 			wg.Go(func() {
 				var r result
 				if back, link := links[class]; !back {
-					r.dirs, r.err = walkClass(l.Root, class, link)
+					r.dirs, r.err = walkClass(l.Root, class, link, l.more)
 				}
 				results[i] <- r
 			})

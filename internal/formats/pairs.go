@@ -52,7 +52,7 @@ func ListPairs(first, second string, rule PairRule) (firsts, seconds Names, err 
 // listImages are the images of a folder whose stems end with a suffix, below it.
 func listImages(root, suffix string) ([]string, error) {
 	var dirs []directory
-	if err := descend(root, ".", nil, &dirs); err != nil {
+	if err := descend(root, ".", nil, nil, &dirs); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })

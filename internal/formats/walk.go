@@ -17,13 +17,13 @@ type directory struct {
 
 // walkClass collects a class's directories in the order of their full paths, which is not the
 // order of descent: "a-b" stands before "a/c", since '-' is less than '/'.
-func walkClass(root, class string, link bool) ([]directory, error) {
+func walkClass(root, class string, link bool, more []string) ([]directory, error) {
 	var dirs []directory
 	var holders []string
 	if link {
 		holders = []string{root}
 	}
-	if err := descend(root, class, holders, &dirs); err != nil {
+	if err := descend(root, class, holders, more, &dirs); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
@@ -31,8 +31,8 @@ func walkClass(root, class string, link bool) ([]directory, error) {
 }
 
 // descend lists one directory, then those in it. The caller sorts: os.walk's order is its own.
-// holders are the directories whose links led here.
-func descend(root, path string, holders []string, dirs *[]directory) error {
+// holders are the directories whose links led here, more are further extensions of images.
+func descend(root, path string, holders, more []string, dirs *[]directory) error {
 	if len(path) > MaxNameBytes {
 		return fmt.Errorf("%w: a path below %s has %d bytes (expected at most %d)", ErrLimit, root, len(path), MaxNameBytes)
 	}
@@ -42,11 +42,14 @@ func descend(root, path string, holders []string, dirs *[]directory) error {
 		return err
 	}
 	d := directory{path: path}
+	var others []string // of a further extension
 	for _, e := range entries {
 		name := e.Name()
 		if !isDir(full, e) {
 			if HasImageExtension(name) {
 				d.files = append(d.files, name)
+			} else if endsWith(name, more) {
+				others = append(others, name)
 			}
 			continue
 		}
@@ -57,10 +60,11 @@ func descend(root, path string, holders []string, dirs *[]directory) error {
 				continue
 			}
 		}
-		if err := descend(root, path+"/"+name, through, dirs); err != nil {
+		if err := descend(root, path+"/"+name, through, more, dirs); err != nil {
 			return err
 		}
 	}
+	d.files = append(d.files, withoutNamesake(others, d.files)...)
 	sortNames(d.files)
 	*dirs = append(*dirs, d)
 	return nil
@@ -103,8 +107,22 @@ func leadsBack(link string, holders []string) bool {
 }
 
 // HasImageExtension is torchvision's filename.lower().endswith(IMG_EXTENSIONS).
-func HasImageExtension(name string) bool {
-	for _, ext := range ImageExtensions {
+func HasImageExtension(name string) bool { return endsWith(name, ImageExtensions) }
+
+// withoutNamesake are the names that differ from all of `from` by more than their extension.
+func withoutNamesake(names, from []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	known := make(map[string]bool, len(from))
+	for _, name := range from {
+		known[Key(name)] = true
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return known[Key(name)] })
+}
+
+func endsWith(name string, extensions []string) bool {
+	for _, ext := range extensions {
 		if len(name) >= len(ext) && strings.EqualFold(name[len(name)-len(ext):], ext) {
 			return true
 		}

@@ -30,6 +30,8 @@ type ContainerOptions struct {
 	Split      string          `json:"split"`
 	Root       string          `json:"root"` // where the containers of an index are, if not where it says
 
+	Extensions []string `json:"extensions"` // of a folder's files, beside those of images that are decoded
+
 	Array  *catalog.ArrayConfig `json:"array"`  // in place of any of these: arrays of pixels,
 	Labels []int64              `json:"labels"` // with a label for each image, or none
 

@@ -23,7 +23,8 @@ type flow struct {
 	threads int
 	limits  native.Limits
 	recode  RecodeOptions
-	seek    bool // note seek points
+	further []int // fields that are further images
+	seek    bool  // note seek points
 	blocks  *blocks.Cache
 
 	track *Tracker
@@ -189,6 +190,9 @@ func (f *flow) process(in *inspector, r *record) (err error) {
 		return err
 	}
 	if err := in.throughPillow(r); err != nil {
+		return err
+	}
+	if err := in.furtherThroughPillow(r, f.further); err != nil {
 		return err
 	}
 	if err := in.recode(r, &f.recode); err != nil {

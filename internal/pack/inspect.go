@@ -34,6 +34,8 @@ type record struct {
 	recoded   recoded
 	raw       bool   // the bytes are decoded pixels
 	pillow    bool   // the pixels are Pillow's
+	further   int64  // further images whose pixels are Pillow's
+	unread    string // why one of them is read by nobody
 	original  int64  // bytes of the file before it was written anew
 	stored    uint32 // checksum of the pixels as their container has them
 	extension string // of the member; "": by the file's name

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -68,6 +69,8 @@ type output struct {
 	recoded [toBaseline + 1]int64 // files by what became of them
 	raw     catalog.RawImages
 	pillow  int64 // images that Pillow decoded
+	unread  int64 // further images that are read by nobody
+	why     string
 	raise   bool
 	track   *Tracker
 }
@@ -109,6 +112,14 @@ func (o *output) add(r *record) error {
 		faults = 1
 		o.faults.add(r.fault())
 	}
+	if r.unread != "" {
+		if o.raise {
+			return recordError(r, fault.KindUnsupported, "a further image: "+r.unread, nil)
+		}
+		if o.unread++; o.unread == 1 {
+			o.why = fmt.Sprintf("of %s: %s", r.key, r.unread)
+		}
+	}
 	row := rowOf(r)
 	if err := o.shards.add(r, &row); err != nil {
 		return err
@@ -124,6 +135,7 @@ func (o *output) add(r *record) error {
 	if r.pillow {
 		o.pillow++
 	}
+	o.pillow += r.further
 	if r.raw {
 		o.raw.Images++
 		o.raw.Bytes += r.length
@@ -166,6 +178,9 @@ func (o *output) finish(classes []string) (Summary, error) {
 	summary := summaryOf(o.to.path(), m, o.faults)
 	if warning != "" {
 		summary.Warnings = []string{warning}
+	}
+	if o.unread > 0 {
+		summary.Warnings = append(summary.Warnings, fmt.Sprintf("further images of %d samples are read by nobody and keep their bytes, the first one %s", o.unread, o.why))
 	}
 	return summary, nil
 }

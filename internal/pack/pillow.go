@@ -11,10 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/native"
 )
 
 // pillow is a process of one thread's that decodes with Pillow what the engine does not. It is
@@ -41,26 +43,21 @@ const (
 	maxRefusal = 4096
 )
 
-// throughPillow puts a PNG of Pillow's pixels in the place of a file that is unsupported. What
-// Pillow refuses, too, stays as it is.
+// throughPillow puts a PNG of Pillow's pixels in the place of a file that is unsupported, or of no type that
+// is known. What Pillow refuses, too, stays as it is.
 func (in *inspector) throughPillow(r *record) error {
-	if in.pillow == nil || r.verdict != catalog.Unsupported || r.raw || len(r.data) == 0 {
+	unsupported := r.verdict == catalog.Unsupported
+	if in.pillow == nil || !unsupported && !unknown(r.verdict, r.facts.Codec) || r.raw || len(r.data) == 0 {
 		return nil
 	}
-	kind, answer, err := in.pillow.decode(r.data, in.limits.MaxRecordBytes)
-	if in.pillow.ctx.Err() != nil {
-		return in.pillow.ctx.Err()
-	}
+	answer, refusal, err := in.ask(r, r.data)
 	if err != nil {
-		in.pillow.end()
-		if short := (*shortMemory)(nil); errors.As(err, &short) {
-			return recordError(r, fault.KindMemory, short.Error(), nil)
-		}
-		r.reason += "; nor does Pillow read it: " + err.Error()
-		return nil
+		return err
 	}
-	if kind == pillowRefusal {
-		r.reason += "; " + strings.ToValidUTF8(string(answer), "?")
+	if refusal != "" {
+		if unsupported {
+			r.reason += "; " + refusal
+		}
 		return nil
 	}
 	was := *r
@@ -77,6 +74,75 @@ func (in *inspector) throughPillow(r *record) error {
 	}
 	r.original = was.length
 	return nil
+}
+
+// furtherThroughPillow does the same with the further images of a sample, which are fields of bytes, by
+// their numbers. What neither reads keeps its bytes, and the record says so.
+func (in *inspector) furtherThroughPillow(r *record, further []int) error {
+	if in.pillow == nil {
+		return nil
+	}
+	for _, n := range further {
+		file, ok := r.fields[n].([]byte)
+		if !ok || uint64(len(file)) > in.limits.MaxRecordBytes {
+			continue
+		}
+		codec, why := in.refusal(file)
+		if why == nil || why.Code != native.Unsupported && (why.Code != native.Bad || codec != native.CodecUnknown) {
+			continue
+		}
+		answer, refusal, err := in.ask(r, file)
+		if err != nil {
+			return err
+		}
+		if refusal == "" {
+			if _, over := in.refusal(answer); over != nil {
+				refusal = "and of Pillow's pixels: " + over.Text
+			}
+		}
+		if refusal != "" {
+			r.unread = why.Text + "; " + refusal
+			continue
+		}
+		r.fields[n] = answer
+		r.further++
+	}
+	return nil
+}
+
+// unknown is the verdict on bytes that nothing is known of. Some types have no signature that tells them
+// from noise, and a program may have plugins.
+func unknown(verdict catalog.Verdict, codec uint8) bool {
+	return verdict == catalog.Bad && codec == native.CodecUnknown
+}
+
+// refusal says why the engine does not open a file; nil where it does.
+func (in *inspector) refusal(file []byte) (codec uint8, why *native.Error) {
+	if len(file) == 0 {
+		return native.CodecUnknown, nil
+	}
+	facts, _, err := in.context.Inspect(unsafe.Pointer(unsafe.SliceData(file)), int64(len(file)), false)
+	errors.As(err, &why)
+	return facts.Codec, why
+}
+
+// ask has a file decoded by Pillow: a PNG of its pixels, or why there is none.
+func (in *inspector) ask(r *record, file []byte) (answer []byte, refusal string, err error) {
+	kind, answer, err := in.pillow.decode(file, in.limits.MaxRecordBytes)
+	if in.pillow.ctx.Err() != nil {
+		return nil, "", in.pillow.ctx.Err()
+	}
+	if err != nil {
+		in.pillow.end()
+		if short := (*shortMemory)(nil); errors.As(err, &short) {
+			return nil, "", recordError(r, fault.KindMemory, short.Error(), nil)
+		}
+		return nil, "nor does Pillow read it: " + err.Error(), nil
+	}
+	if kind == pillowRefusal {
+		return nil, strings.ToValidUTF8(string(answer), "?"), nil
+	}
+	return answer, "", nil
 }
 
 // shortMemory says that an answer does not fit what memory there is.

@@ -20,6 +20,8 @@ type RecodeOptions struct {
 
 	// The command of a process that decodes with Pillow what is unsupported; none: such files stay.
 	Pillow []string `json:"pillow"`
+	// Fields of bytes that are further images of a sample, which go the same way.
+	PillowFields []string `json:"pillow_fields"`
 }
 
 const (

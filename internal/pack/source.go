@@ -59,8 +59,8 @@ type folder struct {
 	at   int64
 }
 
-func openFolder(path string, allowEmpty bool) (*folder, error) {
-	list, err := formats.ListImageFolder(path, allowEmpty)
+func openFolder(path string, allowEmpty bool, more []string) (*folder, error) {
+	list, err := formats.ListFolder(path, allowEmpty, more)
 	if err != nil {
 		if packed := packedAlready(path); packed != nil {
 			return nil, packed
@@ -183,7 +183,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 	}
 	info, err := os.Stat(path)
 	if o.Containers == nil && (err == nil && info.IsDir() || packedAlready(path) != nil) {
-		f, err := openFolder(path, allowEmpty)
+		f, err := openFolder(path, allowEmpty, o.Extensions)
 		if err == nil && options.Given() {
 			return nil, scan.NoContainer(path, catalog.Listed)
 		}
@@ -207,5 +207,5 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 	if err != nil || s != nil {
 		return s, err
 	}
-	return openFolder(path, allowEmpty)
+	return openFolder(path, allowEmpty, o.Extensions)
 }

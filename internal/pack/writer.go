@@ -215,6 +215,11 @@ func (w *Writer) start() error {
 	ctx := w.ctx
 	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek, w.track)
 	f.recode = w.config.RecodeOptions
+	for n, field := range w.fields {
+		if field.Type == catalog.Bytes && slices.Contains(w.config.PillowFields, field.Name) {
+			f.further = append(f.further, n)
+		}
+	}
 	go func() {
 		defer close(w.done)
 		defer func() {

@@ -412,6 +412,10 @@ class Dataset:
             return None
         return {name: value for name, value in config.items() if name not in _SETTINGS}
 
+    def further_images(self) -> list[str]:
+        """The fields that are second images of pairs in folders."""
+        return pairs.further_images(self._config)
+
     @property
     def info(self) -> dict[str, Any]:
         """What the engine says of the whole: rows, classes, kind, fields, shards, bytes, ..."""

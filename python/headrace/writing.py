@@ -13,6 +13,7 @@ from headrace._engine import _lib, arguments, away, containers, scarce
 from headrace._engine import fields as values_of
 from headrace._making import jobs, packing, pillow, sources
 from headrace._making.jobs import parse_size
+from headrace.dataset import Dataset
 
 if TYPE_CHECKING:
     from headrace._making.jobs import OnProgress
@@ -105,6 +106,8 @@ def pack(
     told |= jobs.recoding(resize, quality, baseline, raw)
     if arguments.flag("through_pillow", through_pillow):
         told["pillow"] = pillow.command()
+        if isinstance(source, Dataset):
+            told["pillow_fields"] = source.further_images()
     listed = _listed(allow_empty, path_column, label_column)
     words = containers.Words(format, image, label, fields, classes, split, root)
     if (samples := sources.samples(source, words, lossless, num_workers)) is not None:
@@ -112,6 +115,8 @@ def pack(
         begin = functools.partial(Writer._begun, told)
         return packing.pack(samples, begin, arguments.callback("on_progress", on_progress))
     told |= listed | sources.containers_of(source, words)
+    if told.get("pillow"):
+        told["extensions"] = pillow.extensions()
     return jobs.run("pack", told, num_threads, on_progress)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace._engine import arguments
@@ -31,6 +31,13 @@ def config(
         "skip": arguments.choice("unpaired", unpaired, UNPAIRED) == "skip",
     }
     return {"pairs": pairs}
+
+
+def further_images(config: Mapping[str, Any]) -> list[str]:
+    """The fields of a dataset, by its configuration, that are second images of pairs."""
+    parts = [config, *config.get("parts", ())]
+    fields = {part["pairs"]["field"] for part in parts if "pairs" in part}
+    return sorted(fields & {KINDS["image"]})
 
 
 def _suffix(name: str, value: Any) -> str:

@@ -7,8 +7,11 @@ or a sentence (internal/pack/pillow.go).
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
 import json
+import operator
 import os
 import struct
 import sys
@@ -17,6 +20,8 @@ from typing import Any, BinaryIO
 
 IMAGE, REFUSAL = 0, 1
 _LONGEST = 1000  # of a sentence, in characters
+# Of photographs that torchvision's ImageFolder does not list and the engine does not decode.
+_EXTENSIONS = (".avif", ".avifs", ".heic", ".heif", ".j2k", ".jp2", ".jpc", ".jpx", ".jxl")
 
 
 def command() -> list[str] | None:
@@ -30,7 +35,46 @@ def command() -> list[str] | None:
     }
     if image is not None:
         told["pixels"] = image.MAX_IMAGE_PIXELS
+        told["openers"] = _openers(image)
     return [sys.executable, os.path.abspath(__file__), json.dumps(told)]
+
+
+def extensions() -> list[str]:
+    """What the names of files end with that Pillow opens, and the plugins that the program has
+    registered there, and nobody lists otherwise."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return []
+    known = Image.registered_extensions()
+    return [end for end in _EXTENSIONS if known.get(end) in Image.OPEN]
+
+
+def _openers(image: Any) -> list[tuple[str, str, str | None]]:
+    """Plugins that are not Pillow's own, which the program has registered: a format's name, where
+    its class is, and where the function that knows its first bytes."""
+    return [
+        (name, _place(factory), None if accept is None else _place(accept))
+        for name, (factory, accept) in image.OPEN.items()
+        if not factory.__module__.startswith("PIL.")
+    ]
+
+
+def _place(found: Any) -> str:
+    return f"{found.__module__}:{found.__qualname__}"
+
+
+def _register(openers: list[tuple[str, str, str | None]]) -> None:
+    """Gives Pillow here the plugins that it has there. One that cannot be had decodes nothing."""
+    from PIL import Image
+
+    def at(place: str) -> Any:
+        module, _, name = place.partition(":")
+        return operator.attrgetter(name)(importlib.import_module(module))
+
+    for name, factory, accept in openers:
+        with contextlib.suppress(Exception):  # whatever its module does, its files are refused
+            Image.register_open(name, at(factory), None if accept is None else at(accept))
 
 
 def main() -> None:
@@ -57,6 +101,7 @@ def _answer(data: bytes, told: dict[str, Any]) -> tuple[int, bytes]:
         from PIL import Image, ImageFile
     except ImportError:
         return REFUSAL, b"Pillow, which may read it, is not installed"
+    _register(told.pop("openers", []))
     Image.MAX_IMAGE_PIXELS = told.get("pixels", Image.MAX_IMAGE_PIXELS)
     ImageFile.LOAD_TRUNCATED_IMAGES = told["truncated"]
     try:
