@@ -284,7 +284,7 @@ LAYOUTS: tuple[tuple[int, int, int, tuple[int, ...]], ...] = (
 )
 
 
-def _tiff_of(tags: dict[int, tuple[int, list[int]]], strips: list[bytes], order: str) -> bytes:
+def tiff_of(tags: dict[int, tuple[int, list[int]]], strips: list[bytes], order: str) -> bytes:
     """A directory behind the strips, and values that do not fit it behind that."""
     body, offsets = b"", []
     for strip in strips:
@@ -304,14 +304,38 @@ def _tiff_of(tags: dict[int, tuple[int, list[int]]], strips: list[bytes], order:
     return first + body + struct.pack(order + "H", len(tags)) + entries + bytes(4) + more
 
 
+# Each byte with its bits in the other order.
+TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+def _lzw(data: bytes) -> bytes:
+    """Bytes as libtiff codes them: a strip that it writes."""
+    file = io.BytesIO()
+    row = Image.frombytes("L", (len(data), 1), data)
+    row.save(file, "TIFF", compression="tiff_lzw")
+    with Image.open(file) as written:
+        assert isinstance(written, TiffImagePlugin.TiffImageFile)
+        (at,), (length,) = written.tag_v2[273], written.tag_v2[279]
+    return file.getvalue()[at : at + length]
+
+
 def _tiff_by_hand(chance: random.Random) -> bytes:
     width, height = chance.randrange(1, 40), chance.randrange(1, 30)
     photo, bits, samples, extra = chance.choice(LAYOUTS)
-    row, compression = (width * samples * bits + 7) // 8, chance.choice((1, 1, 8, 32946))
+    compression = chance.choice((1, 1, 5, 8, 32946))
+    planar, order = chance.choice((1, 1, 2)), chance.choice((1, 1, 1, 1, 2))
     rows = chance.choice((height, 1, max(1, height // 2), height + 5, 3))
-    strips = [chance.randbytes(row * min(rows, height - y)) for y in range(0, height, rows)]
+    planes = samples if planar == 2 else 1
+    row = (width * (samples // planes) * bits + 7) // 8
+    strips = [
+        chance.randbytes(row * min(rows, height - y))
+        for _ in range(planes)
+        for y in range(0, height, rows)
+    ]
     if compression != 1:
-        strips = [zlib.compress(strip) for strip in strips]
+        strips = [(_lzw if compression == 5 else zlib.compress)(strip) for strip in strips]
+        if order == 2:
+            strips = [strip.translate(TURNED) for strip in strips]
     number = chance.choice((3, 4))
     tags = {256: (number, [width]), 257: (number, [height]), 258: (3, [bits] * samples),
             259: (3, [compression]), 262: (3, [photo]), 277: (3, [samples]), 278: (number, [rows]),
@@ -320,10 +344,15 @@ def _tiff_by_hand(chance: random.Random) -> bytes:
         tags[338] = (3, list(extra))
     if photo == 3:
         tags[320] = (3, [chance.randrange(65536) for _ in range(3 << bits)])
-    for tag, value, share in ((284, 1, 0.1), (284, 2, 0.05), (266, 2, 0.05), (274, 6, 0.05)):
-        if chance.random() < share:
-            tags[tag] = (3, [value])
-    return _tiff_of(tags, strips, chance.choice("<>"))
+    if planar == 2 or chance.random() < 0.3:
+        tags[284] = (3, [planar])
+    if order == 2 or chance.random() < 0.1:
+        tags[266] = (3, [order])
+    if chance.random() < 0.4:
+        tags[274] = (3, [chance.randrange(10)])
+    if compression != 1 and bits == 8 and chance.random() < 0.3:
+        tags[317] = (3, [2])
+    return tiff_of(tags, strips, chance.choice("<>"))
 
 
 def _tiff(chance: random.Random) -> bytes:

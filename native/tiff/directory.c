@@ -1,8 +1,8 @@
 /* directory.c: the first directory of a TIFF (TIFF 6.0, section 2).
  *
- * Of all that a TIFF can hold, what data sets of photographs hold is read: up to 8 bits, samples
- * side by side, strips. Everything else is named and left to the caller, and so is a field of an
- * unusual type, on which readers do not agree.
+ * Of all that a TIFF can hold, what data sets of photographs hold is read: up to 8 bits, in strips.
+ * Everything else is named and left to the caller, and so is a field of an unusual type, on which
+ * readers do not agree.
  */
 #include <string.h>
 
@@ -197,6 +197,50 @@ static int read_layout(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   return HRN_OK;
 }
 
+/* Samples of a pixel side by side, or in planes of their own. What Pillow reads of these depends on
+ * the compression, for it has two readers: planes that no colour is in it passes over in one and
+ * refuses in the other, and alpha that the file does not name counts as multiplied in. */
+static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
+  const uint32_t planar = first(tiff, &f->planar, 1),
+                 colours = tiff->photometric == TIFF_CMYK ? 4 : 3;
+  tiff->planes = 1;
+  if (!all(tiff, &f->planar, planar) || planar < 1 || planar > 2) {
+    return unsupported(status, "planar configuration", planar);
+  }
+  if (planar == 1) return HRN_OK;
+  const bool raw = tiff->compression == TIFF_RAW;
+  if (tiff->samples == 1) {
+    /* Of the name that Pillow has for such pixels it takes the first letter. */
+    const bool grey =
+        tiff->photometric == TIFF_BLACK_IS_ZERO && (tiff->bits == 1 || tiff->bits == 8);
+    const bool plain = grey || (tiff->photometric == TIFF_PALETTE && tiff->bits == 8);
+    if (!raw || (plain && first(tiff, &f->fill_order, 1) == 1)) return HRN_OK;
+    return unsupported(status, "planes apart, of bits", tiff->bits);
+  }
+  const bool named = f->extra.at != NULL, unnamed = named && first(tiff, &f->extra, 0) == 0;
+  if (tiff->samples < colours || (tiff->samples > colours && (raw ? unnamed : !named))) {
+    return unsupported(status, "planes apart, of this kind or number:", tiff->samples);
+  }
+  tiff->planes = colours;
+  return HRN_OK;
+}
+
+/* Bytes whose bits are in the other order: of the kinds that Pillow reads so. */
+static int read_fill_order(hrn_tiff *tiff, const fields *f, hrn_status *status) {
+  const uint32_t order = first(tiff, &f->fill_order, 1);
+  const bool raw = tiff->compression == TIFF_RAW;
+  const bool white = tiff->photometric == TIFF_WHITE_IS_ZERO && tiff->bits == 8;
+  const bool palette = tiff->photometric == TIFF_PALETTE && tiff->bits != 8;
+  const uint32_t samples = tiff->photometric == TIFF_RGB ? 3 : 1;
+  if (!all(tiff, &f->fill_order, order) || order < 1 || order > 2 ||
+      (order == 2 &&
+       (tiff->samples != samples || tiff->planes != 1 || (raw && (white || palette))))) {
+    return unsupported(status, "order of bits", order);
+  }
+  tiff->reversed = order == 2;
+  return HRN_OK;
+}
+
 static int read_strips(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   tiff->rows_per_strip = first(tiff, &f->rows, tiff->height);
   tiff->offsets = f->offsets;
@@ -204,7 +248,8 @@ static int read_strips(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   if (f->offsets.at == NULL) return hrn_fail(status, HRN_BAD, -1, "the TIFF has no strips");
   if (tiff->rows_per_strip == 0) return unsupported(status, "rows a strip of", 0);
   if (tiff->rows_per_strip > tiff->height) tiff->rows_per_strip = tiff->height;
-  const uint32_t strips = (tiff->height - 1) / tiff->rows_per_strip + 1;
+  uint64_t strips = (tiff->height - 1) / tiff->rows_per_strip + 1;
+  if (tiff->planes > 1) strips *= tiff->samples;
   if (f->offsets.count != strips)
     return unsupported(status, "strips whose number is not that of its rows:", f->offsets.count);
   if (tiff->compression != TIFF_RAW && (f->lengths.at == NULL || f->lengths.count != strips)) {
@@ -241,16 +286,18 @@ int hrn_tiff_read_directory(hrn_tiff *tiff, const uint8_t *bytes, size_t length,
       tiff->compression != TIFF_DEFLATE) {
     return unsupported(status, "compression", tiff->compression);
   }
-  if (!all(tiff, &f.planar, 1))
-    return unsupported(status, "planes apart, configuration", first(tiff, &f.planar, 1));
-  if (!all(tiff, &f.fill_order, 1))
-    return unsupported(status, "order of bits", first(tiff, &f.fill_order, 1));
   if (!all(tiff, &f.format, 1))
     return unsupported(status, "sample format", first(tiff, &f.format, 1));
-  /* Pillow turns the image by it, unlike with any other kind of file. */
-  if (!all(tiff, &f.orientation, 1))
-    return unsupported(status, "orientation", first(tiff, &f.orientation, 1));
-  if (read_layout(tiff, &f, status) != HRN_OK) return status->code;
+  /* Pillow turns the image by it, unlike with any other kind of file. What no turn is known by is
+   * left as it is. */
+  tiff->orientation = first(tiff, &f.orientation, 1);
+  if (!all(tiff, &f.orientation, tiff->orientation) || f.orientation.count > 1)
+    return unsupported(status, "orientations, the first of which is", tiff->orientation);
+  if (tiff->orientation < 1 || tiff->orientation > 8) tiff->orientation = 1;
+  if (read_layout(tiff, &f, status) != HRN_OK || read_planes(tiff, &f, status) != HRN_OK ||
+      read_fill_order(tiff, &f, status) != HRN_OK) {
+    return status->code;
+  }
   if (tiff->predictor != 1 &&
       (tiff->predictor != 2 || tiff->bits != 8 || tiff->compression == TIFF_RAW)) {
     return unsupported(status, "predictor", tiff->predictor);

@@ -12,6 +12,13 @@ static int too_short(uint32_t strip, size_t expected, size_t found, hrn_status *
                   found);
 }
 
+/* A byte with its bits in the other order. */
+static uint8_t reverse(uint8_t byte) {
+  byte = (uint8_t)(byte >> 4 | byte << 4);
+  byte = (uint8_t)((byte >> 2 & 0x33) | (byte & 0x33) << 2);
+  return (uint8_t)((byte >> 1 & 0x55) | (byte & 0x55) << 1);
+}
+
 /* Strings, each a byte behind another string. */
 typedef struct table {
   uint16_t link[TABLE], length[TABLE];
@@ -22,13 +29,15 @@ typedef struct table {
 /* Codes of 9 bits and more, the highest bit first. -1 where there are none left. */
 typedef struct codes {
   const uint8_t *at, *end;
+  bool reversed;
   uint32_t buffer, count;
 } codes;
 
 static int32_t next_code(codes *c, uint32_t bits) {
   while (c->count < bits) {
     if (c->at == c->end) return -1;
-    c->buffer = c->buffer << 8 | *c->at++;
+    const uint8_t byte = *c->at++;
+    c->buffer = c->buffer << 8 | (c->reversed ? reverse(byte) : byte);
     c->count += 8;
   }
   c->count -= bits;
@@ -89,8 +98,22 @@ static int expand_lzw(uint32_t strip, codes *c, uint8_t *to, size_t size, hrn_st
   return HRN_OK;
 }
 
-static int expand_deflate(uint32_t strip, const uint8_t *from, size_t length, uint8_t *to,
-                          size_t size, hrn_status *status) {
+/* What zlib reads next: of bytes in the other order as many as there is room for. */
+enum { TURNED = 4096 };
+static void feed(z_stream *stream, const uint8_t *from, size_t left, bool reversed,
+                 uint8_t *turned) {
+  stream->next_in = (Bytef *)(uintptr_t)from;
+  stream->avail_in = left < 1u << 30 ? (uInt)left : 1u << 30;
+  if (!reversed) return;
+  if (left > TURNED) left = TURNED;
+  for (size_t i = 0; i < left; i++) turned[i] = reverse(from[i]);
+  stream->next_in = turned;
+  stream->avail_in = (uInt)left;
+}
+
+static int expand_deflate(uint32_t strip, const uint8_t *from, size_t length, bool reversed,
+                          uint8_t *to, size_t size, hrn_status *status) {
+  uint8_t turned[TURNED];
   z_stream stream;
   memset(&stream, 0, sizeof stream);
   if (inflateInit(&stream) != Z_OK) {
@@ -99,9 +122,8 @@ static int expand_deflate(uint32_t strip, const uint8_t *from, size_t length, ui
   int code = Z_OK;
   size_t written = 0, read = 0;
   while (code == Z_OK && written < size) {
-    const size_t room = size - written, left = length - read;
-    stream.next_in = (Bytef *)(uintptr_t)(from + read);
-    stream.avail_in = left < 1u << 30 ? (uInt)left : 1u << 30;
+    const size_t room = size - written;
+    feed(&stream, from + read, length - read, reversed, turned);
     stream.next_out = to + written;
     stream.avail_out = room < 1u << 30 ? (uInt)room : 1u << 30;
     const uInt in = stream.avail_in, out = stream.avail_out;
@@ -111,7 +133,7 @@ static int expand_deflate(uint32_t strip, const uint8_t *from, size_t length, ui
   }
   /* Behind the last byte of a whole strip stands its checksum. */
   if (code == Z_OK) {
-    stream.avail_in = length - read < 1u << 30 ? (uInt)(length - read) : 1u << 30;
+    feed(&stream, from + read, length - read, reversed, turned);
     code = inflate(&stream, Z_NO_FLUSH);
   }
   inflateEnd(&stream);
@@ -136,6 +158,7 @@ int hrn_tiff_strip(const hrn_tiff *tiff, uint32_t strip, uint8_t *to, size_t siz
                       at + size, tiff->length);
     }
     memcpy(to, tiff->bytes + at, size);
+    for (size_t i = 0; tiff->reversed && i < size; i++) to[i] = reverse(to[i]);
     return HRN_OK;
   }
   const size_t length = hrn_tiff_value(tiff, &tiff->lengths, strip);
@@ -146,12 +169,13 @@ int hrn_tiff_strip(const hrn_tiff *tiff, uint32_t strip, uint8_t *to, size_t siz
   }
   const uint8_t *from = tiff->bytes + at;
   if (tiff->compression == TIFF_DEFLATE) {
-    return expand_deflate(strip, from, length, to, size, status);
+    return expand_deflate(strip, from, length, tiff->reversed, to, size, status);
   }
   /* Before TIFF 6.0 the lowest bit of a code came first, of the clear code that it begins with. */
-  if (length >= 2 && from[0] == 0 && (from[1] & 1) != 0) {
+  const uint8_t second = length < 2 ? 0 : tiff->reversed ? reverse(from[1]) : from[1];
+  if (from[0] == 0 && (second & 1) != 0) {
     return hrn_fail(status, HRN_UNSUPPORTED, (int64_t)at, "TIFF with LZW codes of before 1992");
   }
-  codes c = {from, from + length, 0, 0};
+  codes c = {from, from + length, tiff->reversed, 0, 0};
   return expand_lzw(strip, &c, to, size, status);
 }

@@ -17,10 +17,14 @@ typedef struct hrn_tiff_values {
 
 /* What the first directory says of its image. */
 typedef struct hrn_tiff {
-  bool big; /* the order of bytes */
-  uint32_t width, height, rows_per_strip;
+  bool big;               /* the order of bytes */
+  bool reversed;          /* the lowest bit of a byte comes first */
+  uint32_t width, height; /* as stored: before it is turned */
+  uint32_t rows_per_strip;
   uint32_t compression, photometric, predictor;
   uint32_t bits, samples; /* of a sample; of a pixel */
+  uint32_t planes;        /* read for a row: 1, or one for each colour */
+  uint32_t orientation;   /* 1 to 8, as EXIF's, by which Pillow turns the image */
   hrn_tiff_values offsets, lengths, colours;
   const uint8_t *bytes; /* of the whole file */
   size_t length;

@@ -116,6 +116,9 @@ def _moved_on(fp: Any, image: DeferredImage) -> bool:
 _DECODED = ("1", "L", "P", "LA", "RGB", "RGBA", "CMYK")
 
 
+ORIENTATION = 274  # of EXIF
+
+
 def _told_by_pillow(file: Opened | None) -> Header | None:
     """The header of a BMP, GIF or TIFF; None where Pillow raises, or can go on to other frames."""
     try:
@@ -125,6 +128,8 @@ def _told_by_pillow(file: Opened | None) -> Header | None:
     known = image and image.format in ("BMP", "GIF", "TIFF") and image.mode in _DECODED
     if not known or getattr(image, "is_animated", False):
         return None
+    if image.format == "TIFF" and image.tag_v2.get(ORIENTATION, 1) != 1:
+        return None  # Pillow turns it while it loads, and has no orientation then
     return Header(image.format, image.mode, image.size)
 
 
