@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+import headrace
 
 ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools/release.py"
@@ -37,6 +40,15 @@ def git(root: Path, *arguments: str) -> None:
 def release(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(TOOL), "--root", str(root), *arguments]
     return subprocess.run(command, capture_output=True, text=True)
+
+
+def wheel(dist: Path, libjpeg: str | None) -> int:
+    """A wheel of version 1.2.3 with a library that says so; its size."""
+    said = b"" if libjpeg is None else f"libjpeg-turbo {libjpeg}, zlib 1.3.1, ...".encode()
+    path = dist / "headrace-1.2.3-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("headrace/libheadrace.so", b"\x7fELF\0" + said + b"\0")
+    return path.stat().st_size
 
 
 @pytest.fixture
@@ -100,13 +112,13 @@ def test_the_page_has_version_files_checksums_and_changes_and_the_checksums_are_
 ) -> None:
     dist = tree / "dist"
     dist.mkdir()
-    (dist / "headrace-1.2.3-py3-none-any.whl").write_bytes(b"wheel")
+    size = wheel(dist, "3.1.0")
     (dist / "headrace-1.2.3.tar.gz").write_bytes(b"source")
     assert release(tree, "finish", str(dist)).returncode == 0
     page = (dist / "NOTES.md").read_text()
     assert page.startswith("# Headrace 1.2.3\n")
     assert "pip install './headrace-1.2.3-py3-none-any.whl[torch]'" in page
-    assert "`headrace-1.2.3-py3-none-any.whl`, 5 bytes" in page
+    assert f"`headrace-1.2.3-py3-none-any.whl`, {size} bytes" in page
     assert (dist / "SHA256SUMS").read_text() in page
     assert page.endswith("## Changes\n\n### Added\n\n- This.\n")
     checked = subprocess.run(
@@ -116,13 +128,42 @@ def test_the_page_has_version_files_checksums_and_changes_and_the_checksums_are_
     assert checked.stdout.count(": OK") == 2
 
 
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("2.1.5", "has libjpeg-turbo 2.1.5 (expected 3.1.0 or newer"),
+        ("3.0.90", "has libjpeg-turbo 3.0.90 (expected 3.1.0 or newer"),
+        (None, "holds no library that names its libjpeg-turbo"),
+    ],
+)
+def test_a_wheel_with_an_older_libjpeg_turbo_is_refused(
+    tree: Path, version: str | None, said: str
+) -> None:
+    dist = tree / "dist"
+    dist.mkdir()
+    wheel(dist, version)
+    (dist / "headrace-1.2.3.tar.gz").write_bytes(b"source")
+    answer = release(tree, "finish", str(dist))
+    assert answer.returncode != 0
+    assert said in answer.stderr
+    assert not (dist / "SHA256SUMS").exists()
+    for newer in ("3.1.1", "3.10.0", "4.0.0"):
+        wheel(dist, newer)
+        assert release(tree, "finish", str(dist)).returncode == 0
+
+
+def test_the_installed_library_says_its_libjpeg_turbo_as_a_release_looks_for_it() -> None:
+    library = Path(headrace.__file__).with_name("libheadrace.so").read_bytes()
+    assert re.search(rb"libjpeg-turbo \d+\.\d+\.\d+, zlib ", library)
+
+
 @pytest.mark.parametrize("extra", [None, "headrace-1.2.2.tar.gz"])
 def test_a_folder_without_just_the_versions_two_packages_is_refused(
     tree: Path, extra: str | None
 ) -> None:
     dist = tree / "dist"
     dist.mkdir()
-    (dist / "headrace-1.2.3-py3-none-any.whl").write_bytes(b"wheel")
+    wheel(dist, "3.1.0")
     if extra is not None:
         (dist / extra).write_bytes(b"source")
     answer = release(tree, "finish", str(dist))

@@ -10,8 +10,12 @@ import argparse
 import hashlib
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 
+# What the library says of itself (native/decode/inspect.c), and the least that a wheel may have.
+LIBJPEG = re.compile(rb"libjpeg-turbo (\d+)\.(\d+)\.(\d+), zlib ")
+LEAST_LIBJPEG = (3, 1, 0)
 VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
 
 
@@ -47,6 +51,25 @@ def check(root: Path) -> str:
     return wanted
 
 
+def check_libjpeg(wheel: Path) -> None:
+    """Refuses a wheel with an older libjpeg-turbo than is promised.
+
+    It is the system's where the build had no cargo to fetch the source with.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith("/libheadrace.so")]
+        found = [LIBJPEG.search(archive.read(name)) for name in names]
+    if len(found) != 1 or found[0] is None:
+        raise SystemExit(f"release: {wheel.name} holds no library that names its libjpeg-turbo")
+    linked = tuple(int(part) for part in found[0].groups())
+    if linked < LEAST_LIBJPEG:
+        have, least = (".".join(map(str, each)) for each in (linked, LEAST_LIBJPEG))
+        raise SystemExit(
+            f"release: {wheel.name} has libjpeg-turbo {have} (expected {least} or newer, which "
+            "tools/codecs.sh builds)"
+        )
+
+
 def finish(root: Path, directory: Path) -> None:
     """Writes the notes, and the checksums of all packages in ``directory``."""
     wanted = version(root)
@@ -58,6 +81,7 @@ def finish(root: Path, directory: Path) -> None:
             f"release: expected one wheel and one source distribution of {wanted} in {directory}, "
             f"found {names}"
         )
+    check_libjpeg(next(path for path in packages if path.suffix == ".whl"))
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in packages]
     (directory / "SHA256SUMS").write_text("".join(sums))
     (directory / "NOTES.md").write_text(page(wanted, packages, sums, notes(root, wanted)))
