@@ -12,5 +12,5 @@ grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | w
   done
 done
 
-# The decoder under hostile seek points and damaged data, sanitized: 2 million runs.
-make -s --no-print-directory -C native/ctest fuzz BUILD="$root/.build/ctest"
+# The decoders under hostile seek points and damaged data, sanitized: 2 million runs, and as many of each kind of file.
+make -s --no-print-directory -C native/ctest fuzz fuzz-kinds BUILD="$root/.build/ctest"
