@@ -1,6 +1,6 @@
 /* run.c: many images of one array in one call. A tiny image costs less than the way to it: calls,
  * stages, rows of four bytes a pixel. Where a plan only moves pixels, each value is brought from
- * the array to its place at once, through the tables that define the finished values.
+ * the array to its place at once (write/move_*.c).
  */
 #include <string.h>
 
@@ -40,33 +40,21 @@ static int only_moves(const hrn_program *program, const hrn_raw *raw) {
          (stage->fill[0] == stage->fill[1] && stage->fill[1] == stage->fill[2]);
 }
 
-/* One plane of one finished image: channel c of the output. */
-static void write_plane(const hrn_format *format, int c, const hrn_raw *raw, const hrn_stage *stage,
-                        const uint8_t *bytes, uint8_t *to) {
-  const hrn_plane_kernel write_values = hrn_write_kernels_chosen()->plane;
+/* Where the pixels of a finished image come from. */
+static hrn_moved moved_of(const hrn_stage *stage, const hrn_raw *raw, const uint8_t *bytes) {
   const span x = span_of(&stage->x), y = span_of(&stage->y);
-  const int32_t width = stage->x.length, height = stage->y.length;
-  const size_t apart = format->layout == HRN_NHWC ? 3 * format->element : format->element;
-  const size_t row = (size_t)width * apart;
-  const int64_t channel = raw->channels == 1 ? 0 : c * raw->channel;
-  const uint8_t *image = bytes + raw->origin + channel + x.first * raw->pixel;
-  /* Rows of the whole image that lie one behind the other are one long row. */
-  if (x.step == 1 && y.step == 1 && x.to - x.from == width && y.to - y.from == height &&
-      raw->row == width * raw->pixel) {
-    write_values(format, c, image + y.first * raw->row, raw->pixel, width * height, to, apart);
-    return;
-  }
-  for (int32_t out = 0; out < height; out++, to += row) {
-    const int seen = out >= y.from && out < y.to;
-    const int32_t from = seen ? x.from : 0, end = seen ? x.to : 0;
-    /* The fill, by a step of 0. */
-    write_values(format, c, &stage->fill[c], 0, from, to, apart);
-    write_values(format, c, &stage->fill[c], 0, width - end, to + (size_t)end * apart, apart);
-    if (!seen) continue;
-    const int64_t line = y.first + (int64_t)y.step * (out - y.from);
-    write_values(format, c, image + line * raw->row, x.step * raw->pixel, end - from,
-                 to + (size_t)from * apart, apart);
-  }
+  hrn_moved moved = {.from = bytes + raw->origin + y.first * raw->row + x.first * raw->pixel,
+                     .row = y.step * raw->row,
+                     .pixel = x.step * raw->pixel,
+                     .channel = raw->channels == 1 ? 0 : raw->channel,
+                     .width = stage->x.length,
+                     .height = stage->y.length,
+                     .left = x.from,
+                     .right = x.to,
+                     .top = y.from,
+                     .bottom = y.to};
+  memcpy(moved.fill, stage->fill, sizeof moved.fill);
+  return moved;
 }
 
 /* The image of a row of the run by the way that all images go. */
@@ -81,7 +69,6 @@ static int whole_way(hrn_context *context, const hrn_run *run, const hrn_run_row
 static int run_row(hrn_context *context, const hrn_run *run, const hrn_run_row *row,
                    hrn_status *status) {
   const hrn_plan *plan = run->plan;
-  const hrn_format *format = &plan->format;
   hrn_key key = run->key;
   key.sample = row->sample;
   key.draw = row->draw;
@@ -98,13 +85,8 @@ static int run_row(hrn_context *context, const hrn_run *run, const hrn_run_row *
                     size.width, size.height, (unsigned long long)size.bytes,
                     (unsigned long long)run->capacity);
   }
-  const size_t plane = format->layout == HRN_NHWC
-                           ? format->element
-                           : (size_t)size.width * size.height * format->element;
-  for (uint32_t c = 0; c < format->channels; c++) {
-    write_plane(format, (int)c, &run->raw, &program.stages[0], row->bytes,
-                (uint8_t *)row->destination + c * plane);
-  }
+  const hrn_moved moved = moved_of(&program.stages[0], &run->raw, row->bytes);
+  hrn_write_kernels_chosen()->move(&plan->format, &moved, row->destination);
   return HRN_OK;
 }
 

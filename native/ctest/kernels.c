@@ -171,6 +171,31 @@ static int write_round(random_state *r, const kernels *plain, const kernels *sim
   return bad;
 }
 
+/* What programs normalise by is computed, not looked up, also where a quotient is next to a tie. */
+static int usual_formats(void) {
+  static const float usual[][6] = {
+      {0.485f, 0.456f, 0.406f, 0.229f, 0.224f, 0.225f},       /* ImageNet */
+      {0.4914f, 0.4822f, 0.4465f, 0.2023f, 0.1994f, 0.201f},  /* CIFAR-10 */
+      {0.4914f, 0.4822f, 0.4465f, 0.247f, 0.2435f, 0.2616f},  /* CIFAR-10 */
+      {0.5071f, 0.4867f, 0.4408f, 0.2675f, 0.2565f, 0.2761f}, /* CIFAR-100 */
+      {0.49f, 0.48f, 0.45f, 0.25f, 0.24f, 0.26f},             /* a tie: (68/255 - 0.48) / 0.24 */
+      {0.1307f, 0.1307f, 0.1307f, 0.3081f, 0.3081f, 0.3081f}, /* MNIST */
+      {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f},
+  };
+  int bad = 0;
+  for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+    hrn_output output = {.dtype = HRN_FLOAT32, .normalize = 1};
+    memcpy(output.mean, usual[i], sizeof output.mean);
+    memcpy(output.std, usual[i] + 3, sizeof output.std);
+    hrn_format format;
+    hrn_format_compile(&format, &output);
+    if (format.arithmetic) continue;
+    fprintf(stderr, "mean %g: its values are looked up\n", (double)usual[i][0]);
+    bad = 1;
+  }
+  return bad;
+}
+
 /* The input ends with its last pixel, so that a load too far is seen by a sanitizer. */
 static int spread_round(random_state *r, const kernels *plain, const kernels *simd) {
   const int32_t count = some_length(r) % 300 + 1;
@@ -258,6 +283,80 @@ static int mix_round(random_state *r, const kernels *plain, const kernels *simd)
   return bad;
 }
 
+/* An image of an array as it lies there, in bytes that begin and end with its own: what is read
+ * beside them is seen by a sanitizer. */
+typedef struct array {
+  uint8_t *bytes;
+  int32_t width, height, channels;
+  int64_t row, pixel, channel, origin;
+} array;
+
+static array some_array(random_state *r) {
+  array a = {.width = some_length(r) % 40 + 1, .height = some_length(r) % 40 + 1};
+  a.channels = random_below(r, 3) == 0 ? 1 : 3;
+  const int planes = (int)random_below(r, 2);
+  a.pixel = planes ? 1 : a.channels;
+  a.row = a.width * a.pixel;
+  a.channel = planes ? a.height * a.row : 1;
+  /* Red last; the last column first; the last row first. */
+  if (random_below(r, 6) == 0) a.origin += (a.channels - 1) * a.channel, a.channel = -a.channel;
+  if (random_below(r, 6) == 0) a.origin += (a.width - 1) * a.pixel, a.pixel = -a.pixel;
+  if (random_below(r, 6) == 0) a.origin += (a.height - 1) * a.row, a.row = -a.row;
+  a.bytes = noise(r, (size_t)a.width * (size_t)a.height * (size_t)a.channels);
+  return a;
+}
+
+/* A part of it, flipped or not, somewhere on a canvas, or nothing but the canvas. */
+static hrn_moved some_move(random_state *r, const array *a) {
+  const int whole = random_below(r, 4) == 0;
+  const int32_t width = whole ? a->width : 1 + (int32_t)random_below(r, (uint64_t)a->width);
+  const int32_t height = whole ? a->height : 1 + (int32_t)random_below(r, (uint64_t)a->height);
+  const int32_t x = (int32_t)random_below(r, (uint64_t)(a->width - width + 1));
+  const int32_t y = (int32_t)random_below(r, (uint64_t)(a->height - height + 1));
+  const int flip_x = (int)random_below(r, 2), flip_y = (int)random_below(r, 2);
+  hrn_moved m = {.row = flip_y ? -a->row : a->row,
+                 .pixel = flip_x ? -a->pixel : a->pixel,
+                 .channel = a->channels == 1 ? 0 : a->channel,
+                 .left = whole ? 0 : (int32_t)random_below(r, 20),
+                 .top = whole ? 0 : (int32_t)random_below(r, 20),
+                 .fill = {(uint8_t)random_next(r), (uint8_t)random_next(r), 7, 255}};
+  m.from = a->bytes + a->origin + (x + (flip_x ? width - 1 : 0)) * a->pixel +
+           (y + (flip_y ? height - 1 : 0)) * a->row;
+  m.right = m.left + width;
+  m.bottom = m.top + height;
+  m.width = m.right + (whole ? 0 : (int32_t)random_below(r, 20));
+  m.height = m.bottom + (whole ? 0 : (int32_t)random_below(r, 20));
+  if (random_below(r, 8) == 0) m.right = m.left = m.bottom = m.top = 0;
+  return m;
+}
+
+static int move_round(random_state *r, const kernels *plain, const kernels *simd) {
+  const array a = some_array(r);
+  const hrn_moved m = some_move(r, &a);
+  hrn_output output = {.dtype = (int32_t)random_below(r, 4),
+                       .layout = (int32_t)random_below(r, 2),
+                       .grey = (int32_t)random_below(r, 2)};
+  output.normalize = output.dtype != HRN_UINT8;
+  for (int c = 0; c < 3; c++) {
+    output.mean[c] = 0.3f + 0.1f * (float)c;
+    output.std[c] = random_below(r, 8) ? 0.225f : some_float(r) + 0x1p-130f;
+  }
+  hrn_format format;
+  hrn_format_compile(&format, &output);
+  const size_t bytes = (size_t)m.width * (size_t)m.height * format.channels * format.element;
+  uint8_t *results[2] = {allocate(bytes), allocate(bytes)};
+  plain->write->move(&format, &m, results[0]);
+  simd->write->move(&format, &m, results[1]);
+  const int bad = memcmp(results[0], results[1], bytes) != 0;
+  if (bad) {
+    fprintf(stderr, "move: dtype %d layout %d grey %d, steps %d %d, %d..%d x %d..%d of %d x %d\n",
+            output.dtype, output.layout, output.grey, (int)m.pixel, (int)m.row, m.left, m.right,
+            m.top, m.bottom, m.width, m.height);
+  }
+  free(a.bytes), free(results[0]), free(results[1]);
+  return bad;
+}
+
 /* The same rounds for each instruction set that this CPU has. */
 static int compare(const kernels *plain, const kernels *simd, uint64_t rounds) {
   uint64_t by_arithmetic = 0;
@@ -266,7 +365,7 @@ static int compare(const kernels *plain, const kernels *simd, uint64_t rounds) {
     if (horizontal_round(&r, plain, simd) || vertical_round(&r, plain, simd) ||
         write_round(&r, plain, simd, &by_arithmetic) || spread_round(&r, plain, simd) ||
         reverse_round(&r, plain, simd) || weigh_round(&r, plain, simd) ||
-        mix_round(&r, plain, simd)) {
+        mix_round(&r, plain, simd) || move_round(&r, plain, simd)) {
       fprintf(stderr, "%s, round %llu\n", simd->name, (unsigned long long)round);
       return 1;
     }
@@ -280,6 +379,7 @@ int main(int count, char **arguments) {
   static const char *const names[] = {"avx2", "avx512"};
   uint64_t rounds = 3000;
   if (count == 3 && strcmp(arguments[1], "-n") == 0) rounds = strtoull(arguments[2], NULL, 10);
+  if (usual_formats() != 0) return 1;
   const kernels plain = kernels_of("scalar", HRN_LEVEL_SCALAR);
   for (int i = 0; i < 2; i++) {
     const enum hrn_level level = hrn_cpu_level_named(names[i]);

@@ -74,13 +74,35 @@ void hrn_plane_scalar(const hrn_format *, int, const uint8_t *, int64_t, int32_t
 void hrn_plane_avx2(const hrn_format *, int, const uint8_t *, int64_t, int32_t, uint8_t *, size_t);
 #endif
 
+/* An image of an array whose pixels are moved and nothing else: output pixels of the columns [left,
+ * right) and the rows [top, bottom) show the array's, the first of them the one whose first channel
+ * is at `from`, each further one `pixel` or `row` bytes away; all others show the fill. */
+typedef struct hrn_moved {
+  const uint8_t *from;
+  int64_t row, pixel, channel; /* steps, backwards where the image is flipped */
+  int32_t width, height;       /* of the output */
+  int32_t left, right, top, bottom;
+  uint8_t fill[4];
+} hrn_moved;
+
+/* The same, one long row where rows of a whole image lie one behind the other. */
+hrn_moved hrn_moved_as_rows(const hrn_moved *image);
+
+/* Writes it as a finished sample. */
+typedef void (*hrn_move_kernel)(const hrn_format *format, const hrn_moved *image, uint8_t *to);
+void hrn_move_scalar(const hrn_format *, const hrn_moved *, uint8_t *);
+#if defined(__x86_64__)
+void hrn_move_avx2(const hrn_format *, const hrn_moved *, uint8_t *);
+void hrn_move_avx512(const hrn_format *, const hrn_moved *, uint8_t *);
+#endif
+
 /* What ends a sample. */
 typedef struct hrn_write_kernels {
   hrn_write_kernel write;
   hrn_reverse_kernel reverse;
   hrn_weigh_kernel weigh;
   hrn_mix_kernel mix; /* NULL: two rows are written, then weighed */
-  hrn_plane_kernel plane;
+  hrn_move_kernel move;
 } hrn_write_kernels;
 
 extern const hrn_write_kernels hrn_write_kernels_of[HRN_LEVELS];

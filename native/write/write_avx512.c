@@ -1,40 +1,11 @@
 /* write_avx512.c: planes of float32 and float16, of one row or of two that are weighed, with
- * 512-bit vectors, 16 pixels at a time. The arithmetic is values_avx2.h's; a vector fills a cache
- * line, and a value takes half the instructions, which is what writing waits for where two samples
- * are mixed. All else is AVX2's.
+ * 512-bit vectors, 16 pixels at a time. A value takes half of AVX2's instructions, which is what
+ * writing waits for where two samples are mixed. All else is AVX2's.
  */
 #include "write.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-#define TARGET "avx512f,avx512bw,avx512dq,avx512vl"
-#define HRN_AVX512 __attribute__((target(TARGET)))
-#define HRN_AVX512_INLINE static inline __attribute__((always_inline, target(TARGET)))
-
-/* Of one channel. */
-typedef struct factors {
-  __m512 scale_high, scale_low, mean, inverse_high, inverse_low;
-} factors;
-
-HRN_AVX512_INLINE __m512 value_of(__m512i bytes, const factors *f) {
-  const __m512 v = _mm512_cvtepi32_ps(bytes);
-  const __m512 x = _mm512_fmadd_ps(v, f->scale_high, _mm512_mul_ps(v, f->scale_low));
-  const __m512 d = _mm512_sub_ps(x, f->mean);
-  return _mm512_fmadd_ps(d, f->inverse_high, _mm512_mul_ps(d, f->inverse_low));
-}
-
-HRN_AVX512_INLINE __m256i halves(__m512 value) {
-  return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-HRN_AVX512_INLINE void store(uint8_t *out, __mmask16 lanes, __m512 value, int32_t dtype) {
-  if (dtype == HRN_FLOAT32) {
-    _mm512_mask_storeu_ps(out, lanes, value);
-  } else {
-    _mm256_mask_storeu_epi16(out, lanes, halves(value));
-  }
-}
+#include "values_avx512.h"
 
 HRN_AVX512_INLINE __m512 rounded(__m512 value, int32_t dtype) {
   return dtype == HRN_FLOAT32 ? value : _mm512_cvtph_ps(halves(value));
@@ -70,11 +41,7 @@ HRN_AVX512_INLINE void write_planes(const hrn_format *format, const uint8_t *pix
                                     int flip, const partner *p, uint8_t *row, size_t plane,
                                     int32_t dtype) {
   factors f[3];
-  for (int c = 0; c < 3; c++) {
-    f[c] = (factors){_mm512_set1_ps(format->scale_high), _mm512_set1_ps(format->scale_low),
-                     _mm512_set1_ps(format->mean[c]), _mm512_set1_ps(format->inverse_high[c]),
-                     _mm512_set1_ps(format->inverse_low[c])};
-  }
+  for (int c = 0; c < 3; c++) f[c] = factors_of(format, c);
   const size_t element = dtype == HRN_FLOAT32 ? 4 : 2;
   const __m512i byte = _mm512_set1_epi32(255);
   /* The first vector ends where a whole one of its size may begin, for a patch of CutMix begins

@@ -69,10 +69,25 @@ static void reciprocal(double divisor, float *high, float *low) {
   *low = (float)(1.0 / divisor - (double)*high);
 }
 
+/* Whether multiplying gives the bits of all 256 values of a channel. */
+static int multiplies(const hrn_format *format, int c) {
+  for (int v = 0; v < 256; v++) {
+    const float f = (float)v;
+    const float x = fmaf(f, format->scale_high, f * format->scale_low);
+    const float d = x - format->mean[c];
+    const float y = fmaf(d, format->inverse_high[c], d * format->inverse_low[c]);
+    if (bits_of(y) != bits_of(format->value[c][v])) return 0;
+  }
+  return 1;
+}
+
 /* Divides by multiplying: d * (high + low) with one fused rounding. It is correctly rounded unless
  * the quotient lies within about 2^-24 of its last place from a tie, and overflow, underflow and
- * signed zeros have ways of their own: so all 768 values are compared, bit by bit. */
+ * signed zeros have ways of their own: so all 768 values are compared, bit by bit. Where one is so
+ * near to a tie, as -0.2133333 / 0.24, a last place more or less of `low` puts it right, and is far
+ * from any other value's tie. */
 static void try_arithmetic(hrn_format *format, const hrn_output *output) {
+  enum { PLACES = 4 };
   if (output->scale == HRN_SCALE_DIV) {
     reciprocal(255.0, &format->scale_high, &format->scale_low);
   } else {
@@ -85,13 +100,17 @@ static void try_arithmetic(hrn_format *format, const hrn_output *output) {
       format->mean[c] = output->mean[c];
       reciprocal(output->std[c], &format->inverse_high[c], &format->inverse_low[c]);
     }
-    for (int v = 0; v < 256; v++) {
-      const float f = (float)v;
-      const float x = fmaf(f, format->scale_high, f * format->scale_low);
-      const float d = x - format->mean[c];
-      const float y = fmaf(d, format->inverse_high[c], d * format->inverse_low[c]);
-      if (bits_of(y) != bits_of(format->value[c][v])) format->arithmetic = 0;
+    const float low = format->inverse_low[c];
+    float less = low, more = low;
+    int found = multiplies(format, c);
+    for (int place = 0; place < PLACES && !found; place++) {
+      format->inverse_low[c] = less = nextafterf(less, -INFINITY);
+      found = multiplies(format, c);
+      if (found) break;
+      format->inverse_low[c] = more = nextafterf(more, INFINITY);
+      found = multiplies(format, c);
     }
+    if (!found) format->arithmetic = 0;
   }
 }
 
