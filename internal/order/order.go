@@ -97,37 +97,10 @@ func (o *Order) Config() Config { return o.config }
 // Length is the number of positions in an epoch, over all ranks; padding not counted.
 func (o *Order) Length() int64 { return o.length }
 
-// At is the sample at a global position of an epoch, and the number of its draw: 0, unless a sample
-// may come twice in an epoch. Like an index outside a slice, a position outside the epoch panics.
+// At is Epoch's At for one position.
 func (o *Order) At(epoch, position int64) (sample int64, draw uint64) {
-	s := o.config.Selection
-	if s != nil && s.times > 1 {
-		draw = uint64(position) // also of padding
-	}
-	// Padding begins the order again, as torch's DistributedSampler does.
-	if position >= o.length && o.config.Pad && o.length > 0 {
-		draw, position = uint64(position), position%o.length
-	}
-	o.check("position", position, o.length)
-	place := uint64(position)
-	if s != nil && s.weighted() {
-		draw = place
-	} else if s != nil && s.times > 1 {
-		place /= uint64(s.times)
-	}
-	switch {
-	case o.stretches != nil:
-		place = o.stretches.at(o.windowKey(epoch), place)
-	case o.config.Window > 0:
-		place = o.window.at(o.windowKey(epoch), place)
-	case o.config.Shuffle:
-		p := o.shuffle(epoch)
-		place = p.at(place)
-	}
-	if s == nil {
-		return int64(place), draw
-	}
-	return s.at(place, uint64(epoch), o.config.Seed), draw
+	e := o.Epoch(epoch)
+	return e.At(position)
 }
 
 // Position is the inverse of At where every sample comes once: where in an epoch a sample comes.

@@ -75,10 +75,16 @@ func (d *draft) position(i int64) int64 {
 
 // sample says which sample of the dataset comes i-th, and its draw number.
 func (d *draft) sample(i int64) (index int64, draw uint64) {
+	epoch := d.stream.order.Epoch(d.epoch)
+	return d.sampleOf(&epoch, i)
+}
+
+// sampleOf is sample where the order of the draft's epoch is at hand.
+func (d *draft) sampleOf(epoch *order.Epoch, i int64) (index int64, draw uint64) {
 	if d.chosen != nil {
 		return d.chosen.at(i)
 	}
-	return d.stream.order.At(d.epoch, d.stream.order.Spread(d.begin, d.position(i)))
+	return epoch.At(d.stream.order.Spread(d.begin, d.position(i)))
 }
 
 // claim hands out the next n samples, or those that are left, to be finished by the caller: from

@@ -70,12 +70,17 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 	tracing, entered := w.traced(), time.Now()
 	field, plan := &d.layout.Fields[0], l.config.Recipe.Phases[d.phase].Views[0]
 	labels, indices := int64s(d.base, d.layout.labelsOffset(), d.count), int64s(d.base, d.layout.indicesOffset(), d.count)
-	w.rows = w.rows[:0]
+	w.rows, w.picked = w.rows[:0], w.picked[:0]
+	// All of them first: one is drawn while another waits for its product.
+	for i, epoch := first, l.order.Epoch(d.epoch); i < end; i++ {
+		index, draw := d.sampleOf(&epoch, i)
+		w.picked = append(w.picked, picked{index, draw})
+	}
 	var pixels *catalog.Pixels
 	var length int64
 	var room []byte
 	for i := first; i < end; i++ {
-		index, draw := d.sample(i)
+		index, draw := w.picked[i-first].index, w.picked[i-first].draw
 		sample, err := l.config.Dataset.Sample(index)
 		if err != nil || pixels != nil && (*sample.Pixels != *pixels || sample.Length != length) {
 			break
@@ -107,6 +112,12 @@ func (w *worker) makeRun(d *draft, first, end int64) int64 {
 		w.noteRun(tracing, d, first, int64(done), entered)
 	}
 	return int64(done)
+}
+
+// picked is a sample of a run.
+type picked struct {
+	index int64
+	draw  uint64
 }
 
 // copied reads an image of an array in files into what is left of the room for a run, which is made for

@@ -17,7 +17,8 @@ type worker struct {
 	seek    mmap.Buffer // for the seek points of that
 	beside  mmap.Buffer // for a label of its own file, or an image that is one
 	views   []native.View
-	rows    []native.Row // of a run of images of an array
+	picked  []picked     // of a run of images of an array
+	rows    []native.Row // the same, for the call that makes them
 	claimed run          // what is left of it
 	number  int          // of the Loader's workers
 	timed   bool         // the context notes times, for a trace
