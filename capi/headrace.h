@@ -270,10 +270,10 @@ int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_e
  * "labels": [{"field": name, "label": as for hr_decode}...], at most 12, "resolution", "dtype":
  * "uint8"|"float16"|"bfloat16"|"float32", "layout": "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
  * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
- * (batches, at least 1), "read_ahead" (samples; 0: automatic), "rank", "world_size", "on_error":
- * "raise"|"replace", "epoch" and "position" (where the stream begins, as in hr_seek), "order":
- * "epoch" (the default)|"submitted" (see hr_submit), "scattered": of those whether they come from
- * all over the dataset, "read_delay_ms" (for tests: every read waits
+ * (batches, at least 1; absent: automatic), "read_ahead" (samples; 0: automatic), "rank",
+ * "world_size", "on_error": "raise"|"replace", "epoch" and "position" (where the stream begins, as
+ * in hr_seek), "order": "epoch" (the default)|"submitted" (see hr_submit), "scattered": of those
+ * whether they come from all over the dataset, "read_delay_ms" (for tests: every read waits
  * so long), "trace": a path as of hr_trace, of a trace that has all from the first sample on; where
  * it cannot be written there is none, hr_loader_info has no "trace", and hr_trace says why}. The
  * dataset's handle may be closed afterwards; the loader keeps what it needs. Work begins at once,
@@ -398,8 +398,8 @@ int32_t hr_span(hr_handle loader, int32_t kind, int64_t epoch, int64_t step, int
                 int64_t end_ns, hr_error *error);
 
 /* JSON: {"steps": batches an epoch (-1 where they are submitted), "length": its samples,
- * "slot_bytes", "threads", "trace" (its file, while there is one), "fields": [{"name", "shape": of
- * one sample at first}...], "stats":
+ * "slot_bytes", "prefetch", "threads", "trace" (its file, while there is one), "fields": [{"name",
+ * "shape": of one sample at first}...], "stats":
  * {...}, "report": [{"epoch","step","index","key","substitute","error"}...], "state": {...}}. Of a
  * decoder "threads", "trace" and "stats"; of what was handed out its caller alone knows. */
 int32_t hr_loader_info(hr_handle loader, char *buffer, size_t capacity, size_t *need,

@@ -14,6 +14,7 @@ type (
 		Steps     int64         `json:"steps"`
 		Length    int64         `json:"length"`
 		SlotBytes int64         `json:"slot_bytes"`
+		Prefetch  int           `json:"prefetch"`
 		Threads   int           `json:"threads"`
 		Stretches string        `json:"stretches,omitempty"` // checksum of those that the order is made of
 		Trace     pathjson.Text `json:"trace,omitempty"`     // the file of the one under way
@@ -118,7 +119,7 @@ func (l *loader) summary() loaderSummary {
 	epoch, position := l.Position()
 	stats := l.Stats()
 	answer := loaderSummary{
-		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Threads: stats.Threads, Stretches: l.stretches,
+		Steps: l.Steps(), Length: l.length, SlotBytes: layout.SlotBytes, Prefetch: l.Prefetch(), Threads: stats.Threads, Stretches: l.stretches,
 		Trace: pathjson.Text(l.TracePath()),
 		Stats: statistics(stats), Cache: stats.KeptWarning, Report: []replaced{},
 		State: loaderState{l.config.Seed, epoch, position},

@@ -171,6 +171,9 @@ func lines(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "\n")
 }
 
+// Prefetch is how many batches are made ahead.
+func (l *Loader) Prefetch() int { return l.config.Prefetch }
+
 // Layout says where the fields of a batch of the first phase lie; a longer one that was submitted
 // has its own.
 func (l *Loader) Layout() Layout { return l.layouts[0] }

@@ -69,7 +69,8 @@ class Loader:
         output: "torch" or "numpy": what batches are made of. Labels are int64, shape (batch,).
         num_threads: decoding threads; None: what affinity and cgroups allow, shared between the
             processes of ``LOCAL_WORLD_SIZE``.
-        prefetch: batches made ahead.
+        prefetch: batches made ahead; None: 2, and of tiny images of arrays as many as have 16 MB,
+            8 at most.
         read_ahead: samples read ahead; None: as many as the storage seems to need.
         storage: of a dataset in a store of objects that is given by its address, as for
             ``Dataset``.
@@ -141,7 +142,7 @@ class Loader:
         mode: str = "exact",
         output: str = "torch",
         num_threads: int | None = None,
-        prefetch: int = 2,
+        prefetch: int | None = None,
         read_ahead: int | None = None,
         timeout: float | None = None,
         pin_memory: bool = False,
@@ -253,8 +254,8 @@ class Loader:
                 self._steps, self._length = info["steps"], info["length"]
                 self._stretches = info.get("stretches")
             if self._lender is not None:
-                slot_bytes = int(self._info()["slot_bytes"])
-                self._lender.serve(self._engine, slot_bytes, self._config["prefetch"])
+                info = self._info()
+                self._lender.serve(self._engine, int(info["slot_bytes"]), int(info["prefetch"]))
         return self._engine.value
 
     def _info(self) -> dict[str, Any]:
@@ -353,7 +354,7 @@ class Loader:
             (rank, world_size),
             self.batch_size,
             self.drop_last,
-            (self._config["prefetch"], self._config["read_ahead"] or self._far()),
+            (self._config["prefetch"] or 2, self._config["read_ahead"] or self._far()),
             self._pad,
         )
 

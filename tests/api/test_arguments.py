@@ -172,7 +172,7 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "mode": ["quick", None, 3],
         "output": ["jax", None, 3],
         "num_threads": [-1, 1025, 2.5, "2", True, 2**70],
-        "prefetch": [*COUNTS, True, None, 1025],
+        "prefetch": [value for value in COUNTS if value is not None] + [True, 1025],
         "read_ahead": [-1, 4097, 2.5, "2", True],
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
         "fetch_ahead": [0, -1, 2.5, "much", True, "1KB", 2**50],

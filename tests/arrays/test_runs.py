@@ -9,6 +9,7 @@ import torch
 import headrace as hr
 from headrace import errors
 from headrace import transforms as T
+from timing import eventually
 
 IMAGES = np.random.default_rng(5).integers(0, 256, (90, 20, 27, 3), np.uint8)
 ARRAYS = {
@@ -48,6 +49,8 @@ def test_a_run_has_the_bytes_of_packed_samples(array, transform, tmp_path):
         ("float16", "channels_last"),
         ("uint8", "channels_last"),
         ("bfloat16", "NCHW"),
+        ("float16", "NCHW"),
+        ("uint8", "NCHW"),
     ):
         if dtype == "uint8" and transform in ("normalized", "one channel", "erased"):
             continue
@@ -149,6 +152,19 @@ def test_the_epoch_is_the_same_for_any_number_of_threads_and_after_any_resume():
         for one, other in zip(expected[step:], found, strict=True):
             assert torch.equal(one[0], other[0])
             assert torch.equal(one[1], other[1])
+
+
+def test_light_batches_are_made_further_ahead_where_nothing_else_is_said():
+    tiny = hr.Dataset.from_arrays(IMAGES, range(90))
+    large = hr.Dataset.from_arrays(np.zeros((40, 300, 300, 3), np.uint8))  # 4.3 MB a batch
+    for held, prefetch, ahead in (
+        (tiny, None, 8),
+        (tiny, 3, 3),
+        (large, None, 3),
+    ):
+        with hr.Loader(held, batch_size=4, prefetch=prefetch) as loader:
+            next(iter(loader))
+            assert eventually(lambda: loader.stats()["batches_ready"] == ahead)  # noqa: B023
 
 
 def test_an_image_beyond_a_limit_is_an_error_of_its_record():

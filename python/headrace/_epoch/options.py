@@ -80,11 +80,13 @@ def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> 
         raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
 
 
-def amounts(num_threads: Any, prefetch: Any, read_ahead: Any, fetch_ahead: Any) -> dict[str, int]:
-    """How much is done at once and ahead; 0 leaves it to the engine."""
+def amounts(
+    num_threads: Any, prefetch: Any, read_ahead: Any, fetch_ahead: Any
+) -> dict[str, int | None]:
+    """How much is done at once and ahead; 0, and of prefetch None, leaves it to the engine."""
     return {
         "num_threads": optional("num_threads", num_threads),
-        "prefetch": arguments.count("prefetch", prefetch, 1),
+        "prefetch": None if prefetch is None else arguments.count("prefetch", prefetch, 1),
         "read_ahead": optional("read_ahead", read_ahead),
         "fetch_ahead": 0 if fetch_ahead is None else arguments.size("fetch_ahead", fetch_ahead),
     }
