@@ -79,7 +79,8 @@ func labelError(field string, err *Error) error {
 // channel; and for images of another scale what has no counterpart in whole pixels of both. The list
 // was parsed: its schedules are sound.
 func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
-	for i, raw := range sizesAt(list, 0) {
+	resolved := sizesAt(list, 0) // how labels move does not depend on a size
+	for i, raw := range resolved {
 		if err := checkIoUCrops(i, raw, rules); err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func CheckLabels(list []json.RawMessage, rules []labels.Rule) error {
 	if len(rules) == 0 {
 		return nil
 	}
-	for i, raw := range list {
+	for i, raw := range resolved {
 		if err := checkLabels(i, raw, rules); err != nil {
 			return err
 		}

@@ -128,6 +128,23 @@ def test_labels_are_the_same_with(labelled: Path, changed: dict[str, Any]) -> No
     assert all(map(equal, singly(labelled, 2, **changed), wanted))
 
 
+def test_labels_move_in_sizes_that_follow_a_schedule(labelled: Path) -> None:
+    """As in loaders of one size each, whose epochs these are."""
+    sizes = {0: (32, 48), 1: (24, 20)}
+    steps = [t.RandomShortestSize((40, 60)), t.RandomHorizontalFlip(), t.RandomRotation(20)]
+
+    def of(size: Any) -> list[Any]:
+        return [*steps, t.RandomApply([t.RandomGrayscale()]), t.RandomResizedCrop(size)]
+
+    found = singly(labelled, 2, transform=of(t.Schedule(sizes)))
+    for epoch, size in sizes.items():
+        wanted = singly(labelled, 2, transform=of(size))
+        these = [[one for one in of_both if one["epoch"] == epoch] for of_both in (found, wanted)]
+        assert len(these[0]) == SAMPLES
+        assert all(map(equal, *these))
+        assert {one["mask"].shape for one in these[0]} == {size}
+
+
 def test_ranks_together_have_the_labels_of_one(labelled: Path) -> None:
     wanted = {sample["number"]: sample for sample in singly(labelled)}
     found = [sample for rank in range(3) for sample in singly(labelled, rank=rank, world_size=3)]
