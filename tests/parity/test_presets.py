@@ -147,6 +147,31 @@ def returned_where_needed(img):  # type: ignore[no-untyped-def]
     return img
 
 
+class ToRGB:
+    """As SAM's and other programs have it."""
+
+    def __init__(self, mode: str = "RGB") -> None:
+        self.mode = mode
+
+    def __call__(self, image: Any) -> Any:
+        """Makes it RGB."""
+        return image.convert("RGB")
+
+    def __repr__(self) -> str:
+        return "ToRGB()"
+
+
+class WhereNeeded:
+    def __call__(self, img: Any) -> Any:
+        if img.mode != "RGB":
+            img = img.convert("RGB")
+        return img
+
+
+class Inherited(ToRGB):
+    pass
+
+
 def within() -> Callable[[Any], Any]:
     return lambda x: x.convert("RGB")
 
@@ -161,6 +186,9 @@ MAKING_RGB: dict[str, Any] = {
     "an expression": lambda x: x.convert("RGB") if x.mode != "RGB" else x,
     "the other way round": lambda x: x if x.mode == "RGB" else x.convert("RGB"),
     "a default that nobody needs": lambda x=None: x.convert("RGB"),
+    "an object": ToRGB(),
+    "an object where needed": WhereNeeded(),
+    "an object of a child": Inherited(),
 }
 
 
@@ -169,7 +197,8 @@ def test_a_function_that_makes_an_image_rgb_is_told_by_its_code(folder: Path, na
     convert = MAKING_RGB[name]
     for step in (convert, v1.Lambda(convert), v2.Lambda(convert)):
         compare(folder, v1.Compose([step, v1.CenterCrop(20), step, v1.PILToTensor()]))
-    with pytest.raises(UnsupportedError, match="function has no translation: here it has a tensor"):
+    name = type(convert).__name__
+    with pytest.raises(UnsupportedError, match=f"{name} has no translation: here it has a tensor"):
         hr.from_torchvision(v1.Compose([v1.ToTensor(), convert]))
 
 
@@ -204,6 +233,32 @@ class Converts:
         return x.convert("RGB")
 
 
+class ByItsMode(ToRGB):
+    def __call__(self, image: Any) -> Any:
+        return image.convert(self.mode)
+
+
+class OfItself:
+    mode = "L"
+
+    def __call__(self, image: Any) -> Any:
+        return self.convert("RGB")
+
+    def convert(self, mode: str) -> Any:
+        return mode
+
+
+class Static:
+    @staticmethod
+    def __call__(self: Any, image: Any = None) -> Any:
+        return image.convert("RGB")
+
+
+class ByAnother:
+    def __call__(self, image: Any, other: Any = None) -> Any:
+        return image.convert("RGB")
+
+
 @functools.wraps(_convert_to_rgb)
 def wrapped(x: Any) -> Any:
     return _convert_to_rgb(x.rotate(90))
@@ -231,6 +286,11 @@ NOT_MAKING_RGB: dict[str, Any] = {
     "nothing": lambda x: x,
     "a built-in": repr,
     "a class": Converts,
+    "an object's mode": ByItsMode(),
+    "an object's own method": OfItself(),
+    "a static call": Static(),
+    "an object that takes two": ByAnother(),
+    "an object's class": ToRGB,
 }
 
 

@@ -1,5 +1,5 @@
-"""What is told by its code: functions that make an image RGB, and do nothing else, and classes that
-are torchvision's ToTensor, but that they leave tensors alone.
+"""What is told by its code: functions and classes that make an image RGB, and do nothing else, and
+classes that are torchvision's ToTensor, but that they leave tensors alone.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _KINDS = (
 )
 
 
-def makes_rgb(function: Any) -> bool:
-    """Whether it is a function whose whole work is that of Pillow's ``convert("RGB")``.
+def makes_rgb(op: Any) -> bool:
+    """Whether it is a function whose whole work is that of Pillow's ``convert("RGB")``, or an
+    object whose call is, as a class ToRGB's.
 
     Its compiled code is compared with that of functions which do this: the same instructions, the
     same attributes and constants, in whatever file, under whatever names. Such code asks for
@@ -31,7 +32,11 @@ def makes_rgb(function: Any) -> bool:
     nothing else can change what it does. Code that the compiler writes otherwise is not recognised,
     and the function runs in Python.
     """
-    return type(function) is FunctionType and _told(function.__code__) in _MAKING_RGB
+    if type(op) is FunctionType:
+        return _told(op.__code__) in _MAKING_RGB
+    # Python looks for it in the class alone, never in the object.
+    call = inspect.getattr_static(type(op), "__call__", None)
+    return type(call) is FunctionType and _told(call.__code__, 2) in _MAKING_RGB_BY_CALL
 
 
 def is_to_tensor(op: Any) -> bool:
@@ -94,6 +99,18 @@ def _returned(image: Any) -> Any:
     return image
 
 
+def _reassigned_by_call(self: Any, image: Any) -> Any:
+    if image.mode != "RGB":
+        image = image.convert("RGB")
+    return image
+
+
+def _returned_by_call(self: Any, image: Any) -> Any:
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    return image
+
+
 _MAKING_RGB = {
     _told(function.__code__)
     for function in (
@@ -102,6 +119,16 @@ _MAKING_RGB = {
         lambda image: image if image.mode == "RGB" else image.convert("RGB"),
         _reassigned,
         _returned,
+    )
+} - {None}
+_MAKING_RGB_BY_CALL = {
+    _told(function.__code__, 2)
+    for function in (
+        lambda self, image: image.convert("RGB"),
+        lambda self, image: image.convert("RGB") if image.mode != "RGB" else image,
+        lambda self, image: image if image.mode == "RGB" else image.convert("RGB"),
+        _reassigned_by_call,
+        _returned_by_call,
     )
 } - {None}
 
