@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageFile
+from torch.utils import data
 
 import headrace as hr
 import images
@@ -115,3 +118,25 @@ def test_limits_hold_for_images_that_a_datasets_own_code_opens(
     compared(dataset, strict=not at_once, num_workers=workers)
     with contextlib.closing(hr.DataLoader(dataset, limits={"max_pixels": 3000})) as loader:
         assert len(list(loader)) == 1
+
+
+@pytest.mark.parametrize("limits", [{"max_record_bytes": 2_000}, {"max_pixels": 3_500}])
+def test_what_python_made_of_an_image_within_the_limits_may_be_larger(
+    paths: list[str], limits: dict[str, int]
+) -> None:
+    """It stays in Python, where a limit of what is opened refuses nothing."""
+    Image.new("RGB", (60, 50)).save(paths[0])
+    transform = tv.Compose([lambda image: image.resize((90, 80)).point(int), tv.ToTensor()])
+
+    def made(path: str, index: int) -> Any:
+        return transform(Image.open(path).convert("RGB"))
+
+    dataset = Opens(paths[:1], made)
+    (wanted,) = data.DataLoader(dataset)
+    with (
+        warnings.catch_warnings(),
+        contextlib.closing(hr.DataLoader(dataset, limits=limits)) as loader,
+    ):
+        warnings.simplefilter("ignore")
+        (found,) = loader
+    assert torch.equal(found, wanted)

@@ -112,7 +112,7 @@ def _arrived(
     reasons: list[tuple[str, str]],
     opened: bool,
     asked: Any,
-    limits: tuple[str, bool],
+    limits: tuple[str, bool, int, int],
     collated: bool,
 ) -> Recorded:
     # Its tensors came before it, for they are among its arguments.

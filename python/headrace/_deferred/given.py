@@ -17,6 +17,7 @@ from headrace._deferred.recording import Recording
 # Pixels are copied, wait with their batch and travel with it from worker processes. More of them,
 # as those of a camera's photograph, are less work where they are.
 _MOST_BYTES = 1 << 20
+_HEADER = 32  # bytes that stand before them in a record, at most
 
 
 def is_taken(found: Recording, image: Any) -> bool:
@@ -28,7 +29,10 @@ def is_taken(found: Recording, image: Any) -> bool:
     width, height = image.size
     if not 0 < min(width, height) <= max(width, height) <= LARGEST:
         return False
-    return bool(width * height * len(image.mode) <= _MOST_BYTES)
+    size = width * height * len(image.mode)
+    # Limits are for what the program opens. What Python has made already is no longer refused.
+    within = found.limits.hold(width * height, size + _HEADER)
+    return bool(size <= _MOST_BYTES and within)
 
 
 def chain_of(found: Recording, image: Any) -> Chain:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from headrace._torch import foreign
 from headrace.errors import HeadraceError, LimitError
 
+MAX_RECORD_BYTES = 256 << 20  # the engine's default (docs/limits.md)
+
 
 class Limits(NamedTuple):
     """What the engine is told where the code of a dataset runs, by Pillow's switch there.
@@ -17,10 +19,17 @@ class Limits(NamedTuple):
     Attributes:
         text: the limits as the engine's JSON, by name.
         own_pixels: the program said itself how many pixels an image may have.
+        pixels, record: the most of an image, and the most bytes of a record.
     """
 
     text: str
     own_pixels: bool
+    pixels: int
+    record: int
+
+    def hold(self, pixels: int, size: int) -> bool:
+        """Whether an image of so many pixels, and of so many bytes as a record, is within them."""
+        return pixels <= self.pixels and size <= self.record
 
     def stand(self, failure: HeadraceError) -> bool:
         """Whether a failure is one that Pillow is not asked about: a limit of the engine's own."""
@@ -34,7 +43,9 @@ def now(given: Mapping[str, int] | None = None) -> Limits:
         given: the loader's own.
     """
     chosen = foreign.limits(given)
-    return Limits(_text(tuple(chosen.items())), given is not None and "max_pixels" in given)
+    own_pixels = given is not None and "max_pixels" in given
+    record = chosen.get("max_record_bytes", MAX_RECORD_BYTES)
+    return Limits(_text(tuple(chosen.items())), own_pixels, chosen["max_pixels"], record)
 
 
 @lru_cache(64)

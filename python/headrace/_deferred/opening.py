@@ -16,6 +16,7 @@ from headrace._deferred.chain import Chain
 from headrace._deferred.curing import OTHER_ARRAY, OTHER_FORMAT, OTHER_KIND, TOO_LARGE
 from headrace._deferred.header import Header
 from headrace._deferred.image import DeferredImage, Opened
+from headrace._deferred.limits import MAX_RECORD_BYTES
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 
@@ -75,9 +76,6 @@ def _deferred(
     return DeferredImage(chain, head.format), OTHER_KIND
 
 
-_MOST_BYTES = 256 << 20  # the engine's max_record_bytes; more is not read without need
-
-
 def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
     """The bytes of any object that reads, as a member of an archive: from its beginning, as Pillow.
 
@@ -90,7 +88,7 @@ def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
     except (AttributeError, io.UnsupportedOperation):
         fp = io.BytesIO(fp.read())  # as Pillow does
         return fp, fp.getvalue(), False
-    parts, left = [], _MOST_BYTES + 1
+    parts, left = [], MAX_RECORD_BYTES + 1
     try:
         while left > 0 and (part := fp.read(left)):
             parts.append(part)
