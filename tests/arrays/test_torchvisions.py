@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
+from torch.utils.data import DistributedSampler
 from torchvision import datasets
 from torchvision import transforms as v1
 from torchvision.transforms import v2
@@ -86,6 +87,25 @@ def test_subsets_and_shuffles_have_torchs_order():
             assert torch.equal(one[0], other[0])
             assert torch.equal(one[1], other[1])
         ours.close()
+
+
+@pytest.mark.parametrize("name", GREYS + COLOURED)
+def test_ranks_of_a_distributed_sampler_have_torchs_images_and_labels(name):
+    dataset = made(name, TRANSFORMS["Normalize"], rows=50)
+    for rank in range(3):
+        options = {"num_replicas": 3, "rank": rank, "seed": 5}
+        samplers = [DistributedSampler(dataset, **options) for _ in range(2)]
+        ours = hr.DataLoader(dataset, batch_size=4, sampler=samplers[0], strict=True)
+        theirs = torch.utils.data.DataLoader(dataset, batch_size=4, sampler=samplers[1])
+        with contextlib.closing(ours):
+            for epoch in range(2):
+                for sampler in samplers:
+                    sampler.set_epoch(epoch)
+                found, expected = batches(ours), batches(theirs)
+                assert len(found) == len(expected) == 5
+                for one, other in zip(found, expected, strict=True):
+                    assert torch.equal(one[0], other[0])
+                    assert torch.equal(one[1], other[1])
 
 
 def test_without_a_tensor_items_are_torchvisions_images():

@@ -118,6 +118,11 @@ PRESETS: dict[str, list[Any]] = {
         ),
         *(v2.Normalize(MEAN, STD), v2.ToPureTensor()),
     ],
+    "detection large-scale jitter": [
+        v2.ScaleJitter((64, 64)),
+        v2.RandomCrop(64, pad_if_needed=True, fill=MOSTLY_MEAN),
+        *(FLIP, *LAST),
+    ],
     "filled by class": [
         v2.Pad(5, {tv_tensors.Image: 9, torch.Tensor: 8, tv_tensors.Mask: 7, "others": 6}),
         *LAST,
@@ -160,6 +165,26 @@ def test_presets_for_pairs_are_native_and_torchvisions(
     dataset = Pairs(paths, transform, lambda image: image)
     found = passed(hr.DataLoader, dataset, strict=True, ahead=0, num_workers=workers)
     assert equal(found, passed(data.DataLoader, dataset, num_workers=workers))
+
+
+@WORKERS
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["detection multiscale", "detection large-scale jitter"])
+def test_presets_are_native_and_torchvisions_for_keypoints_too(
+    paths: list[Path], name: str, backend: str, workers: int
+) -> None:
+    steps = v2.Compose([*BACKENDS[backend], *PRESETS[name]])
+
+    def with_points(image: Any, target: Any) -> Any:
+        sides = target["boxes"].canvas_size
+        points = tv_tensors.KeyPoints([[3.0, 4.0], [17.0, 30.5]], canvas_size=sides)
+        return steps(image, target | {"points": points})
+
+    dataset = Pairs(paths, with_points, lambda image: image)
+    found = passed(hr.DataLoader, dataset, strict=True, ahead=0, num_workers=workers)
+    wanted = passed(data.DataLoader, dataset, num_workers=workers)
+    assert equal(found, wanted)
+    assert all("points" in target for _, target in found)
 
 
 @WORKERS
