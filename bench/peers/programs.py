@@ -36,8 +36,8 @@ from peers.protocol import (
 EPOCH_BATCHES = 1 << 12
 CIFAR = (32, 4)  # sides, and what RandomCrop pads
 SMALL_VIEWS, SMALL_SIZE = 8, 96  # DINO's
-# So often the set is in an epoch of which only that one is timed: what a loader has ready of the
-# next one is little beside it.
+# So often the set is in an epoch, which is long then beside what is ready of it when it begins, and
+# what ends of it alone: an epoch of 21 batches was 4 % slower than one without an end.
 COPIES = 4
 
 
@@ -77,7 +77,7 @@ def _epochs(order: Order) -> Iterator[tuple[Any, Any]]:
                 with _untimed(order):
                     root = Path(place) / str(number)
                     root.mkdir()
-                    for copy in range(1 if order.variant == "later" else COPIES):
+                    for copy in range(COPIES):
                         for folder in sorted(Path(order.source).absolute().iterdir()):
                             (root / f"{copy} {folder.name}").symlink_to(folder)
                     dataset = _dataset(replace(order, source=root, variant="folder"))
