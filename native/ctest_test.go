@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,14 @@ var buildC = sync.OnceValues(func() (string, error) {
 	return build, nil
 })
 
+// times is a number of random cases: so many, and as many times more as TIMES says (4 in tools/hostile.sh).
+func times(cases int) string {
+	if more, err := strconv.Atoi(os.Getenv("TIMES")); err == nil {
+		cases *= more
+	}
+	return strconv.Itoa(cases)
+}
+
 // runC runs one of them, through an emulator where HEADRACE_CTEST_RUN names one with its arguments.
 func runC(t *testing.T, name string, arguments ...string) {
 	build, err := buildC()
@@ -60,7 +69,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestAWindowEqualsThatWindowOfTheWholeImageForEverySamplingAndCoding(t *testing.T) {
-	runC(t, "windows")
+	runC(t, "windows", "-n", times(500))
 }
 
 func TestEveryKindOfBadFileGetsItsVerdict(t *testing.T) { runC(t, "verdicts") }
@@ -68,18 +77,18 @@ func TestEveryKindOfBadFileGetsItsVerdict(t *testing.T) { runC(t, "verdicts") }
 func TestWhatAJPEGMayCostIsRefusedFromItsHeadersThroughEveryDoor(t *testing.T) { runC(t, "costs") }
 
 func TestAFileMadeBaselineHasItsPixelsAndAnEncodedOneIsGood(t *testing.T) {
-	runC(t, "recode", "-n", "3000")
+	runC(t, "recode", "-n", times(750))
 }
 
 func TestDamagedImagesGiveAnAnswerAndTheSameFromAnyContext(t *testing.T) {
-	runC(t, "mutate", "-n", "10000", "ctest/testdata")
-	runC(t, "mutate", "-n", "20000")
+	runC(t, "mutate", "-n", times(2500), "ctest/testdata")
+	runC(t, "mutate", "-n", times(5000))
 }
 
 func TestWindowsFromSeekPointsAndWithoutAreLibjpegsPixelsForEverySampling(t *testing.T) {
 	for _, simd := range []string{"", "scalar"} {
 		t.Setenv("HEADRACE_SIMD", simd)
-		runC(t, "seek_windows")
+		runC(t, "seek_windows", "-n", times(250))
 	}
 }
 
@@ -112,7 +121,7 @@ func TestASeedGivesTheSamePixelsOnEveryMachine(t *testing.T) {
 	}
 }
 
-func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", "1000") }
+func TestEachViewOfASampleHasTheBytesThatItHasAlone(t *testing.T) { runC(t, "views", "-n", times(250)) }
 
 func TestALibjpegThatTheHookDoesNotFitDecodesAloneAndSaysSo(t *testing.T) {
 	runC(t, "unfit")
@@ -124,11 +133,11 @@ func TestAPNGsFiltersAreUndoneAsThePlainLoopsUndoThem(t *testing.T) { runC(t, "f
 func TestPixelsOfAnyCoefficientsAndColoursAreLibjpegs(t *testing.T) { runC(t, "planes") }
 
 func TestHostileSeekPointsGiveAnAnswerAndDoNoHarm(t *testing.T) {
-	runC(t, "seek_fuzz", "-n", "50000")
+	runC(t, "seek_fuzz", "-n", times(12500))
 }
 
 func TestJPEGsAndPNGsOfAnyGrammarHaveOneVerdictAndLibjpegsPixels(t *testing.T) {
-	runC(t, "structured", "-n", "20000")
+	runC(t, "structured", "-n", times(5000))
 }
 
 func TestRecipesOfAnyParametersStayInsideTheirImageAndAreTheSameInEveryLayout(t *testing.T) {

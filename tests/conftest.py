@@ -23,6 +23,9 @@ from timing import eventually
 
 # Tests keep nothing in the user's cache, nor find anything there.
 os.environ["HEADRACE_CACHE"] = "off"
+# torch's iterator tells its workers to end and waits so long for each. A collection of garbage may
+# take the queue that tells them first, and then the wait is all that ends them: 5 s of its own.
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 1.0
 
 
 def descriptors() -> dict[str, str]:
