@@ -273,7 +273,9 @@ def _reason_of_png(data: bytes, we: Answer, they: Answer) -> str | None:
 
 def _reason_of_tiff(data: bytes, we: Answer, they: Answer) -> str | None:
     if isinstance(we, Exception):
-        said = re.search("values of field|in its directory|in strip|lengths of strips", str(we))
+        said = re.search(
+            "values of field|in its directory|in strip|ends too early|lengths of strips", str(we)
+        )
         return "we: a field or a strip is cut that Pillow does without" if said else None
     if isinstance(they, Image.UnidentifiedImageError):
         return "Pillow: a field without pixels"

@@ -221,7 +221,8 @@ static int read_planes(hrn_tiff *tiff, const fields *f, hrn_status *status) {
   if (tiff->samples < colours || (tiff->samples > colours && (raw ? unnamed : !named))) {
     return unsupported(status, "planes apart, of this kind or number:", tiff->samples);
   }
-  tiff->planes = colours;
+  /* Alpha is read as well, for its strips may be cut. */
+  tiff->planes = tiff->samples > colours && !unnamed ? colours + 1 : colours;
   return HRN_OK;
 }
 

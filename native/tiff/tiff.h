@@ -23,7 +23,7 @@ typedef struct hrn_tiff {
   uint32_t rows_per_strip;
   uint32_t compression, photometric, predictor;
   uint32_t bits, samples; /* of a sample; of a pixel */
-  uint32_t planes;        /* read for a row: 1, or one for each colour */
+  uint32_t planes;        /* read for a row: 1, or one for each colour and alpha */
   uint32_t orientation;   /* 1 to 8, as EXIF's, by which Pillow turns the image */
   hrn_tiff_values offsets, lengths, colours;
   const uint8_t *bytes; /* of the whole file */

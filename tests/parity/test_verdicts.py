@@ -26,7 +26,8 @@ def test_damaged_files_have_pillows_verdict_and_pixels_but_for_known_reasons(kin
     assert [at for at, why in enumerate(found) if why is None] == []
     # Not so damaged that all are refused, and hardly any is taken otherwise.
     assert sum(not isinstance(damage.pillows(data), Exception) for data in files) > 60
-    assert sum(why != "" for why in found) < 15
+    # Of TIFF that is one in 40: Pillow does without much of a directory.
+    assert sum(why != "" for why in found) < (30 if kind == "tiff" else 15)
 
 
 def with_chunk(kind: bytes, body: bytes) -> bytes:
