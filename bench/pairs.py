@@ -1,13 +1,17 @@
-"""Pairs a second of super resolution: Headrace, and torch's DataLoader with two workers.
+"""Pairs of PNG files a second: Headrace, and torch's DataLoader with two workers.
 
-Photographs as PNG pairs of DIV2K's form: the large image's longer side is 2,040 pixels, the small
-one a quarter of it by Pillow's bicubic. A sample is RandomCrop(48) of the small and the 192 pixels
-of the large that show the same, flipped across and down and turned by quarters at random, both as
-float32 between 0 and 1; in batches of 16. The DataLoader's dataset decodes with Pillow, crops
-before anything else, and draws with Python's random.
+"pairs" are of super resolution, in DIV2K's form: the large image's longer side is 2,040 pixels, the
+small one a quarter of it by Pillow's bicubic. A sample is RandomCrop(48) of the small and the 192
+pixels of the large that show the same, flipped across and down and turned by quarters at random,
+both as float32 between 0 and 1; in batches of 16.
 
-Each row is a fresh process on two cores, and a round measures every row once. A rate is taken
-between two batches of a pipeline that is full at both. The page cache is warm.
+"masks" are the large images with 21 classes in Pascal VOC's form, a palette PNG of the same size. A
+sample is RandomCrop(192) of both, flipped across and down, the image as float32 and the classes as
+uint8.
+
+The DataLoader's dataset decodes with Pillow, crops before anything else, and draws with Python's
+random. Each row is a fresh process on two cores, and a round measures every row once. A rate is
+taken between two batches of a pipeline that is full at both. The page cache is warm.
 """
 
 from __future__ import annotations
@@ -31,8 +35,9 @@ import torch
 from PIL import Image
 from torchvision.transforms import functional as F
 
-side, folder, seconds = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+side, task, folder, seconds = sys.argv[1], sys.argv[2], Path(sys.argv[3]), float(sys.argv[4])
 torch.set_num_threads(2)
+FLIPS = [Image.Transpose.FLIP_LEFT_RIGHT, Image.Transpose.FLIP_TOP_BOTTOM]
 
 class Pairs(torch.utils.data.Dataset):
     def __init__(self):
@@ -46,8 +51,7 @@ class Pairs(torch.utils.data.Dataset):
         x, y = random.randint(0, low.width - 48), random.randint(0, low.height - 48)
         low = low.crop((x, y, x + 48, y + 48))
         high = high.crop((4 * x, 4 * y, 4 * x + 192, 4 * y + 192))
-        moves = [Image.Transpose.FLIP_LEFT_RIGHT, Image.Transpose.FLIP_TOP_BOTTOM]
-        chosen = [move for move in moves if random.random() < 0.5]
+        chosen = [move for move in FLIPS if random.random() < 0.5]
         if turns := random.randrange(4):
             chosen.append((Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_180,
                            Image.Transpose.ROTATE_270)[turns - 1])
@@ -55,10 +59,27 @@ class Pairs(torch.utils.data.Dataset):
             low, high = low.transpose(move), high.transpose(move)
         return F.to_tensor(low), F.to_tensor(high)
 
+class Masks(Pairs):
+    def __getitem__(self, index):
+        name = self.names[index]
+        image = Image.open(folder / "high" / name).convert("RGB")
+        mask = Image.open(folder / "masks" / name)
+        x, y = random.randint(0, image.width - 192), random.randint(0, image.height - 192)
+        both = [each.crop((x, y, x + 192, y + 192)) for each in (image, mask)]
+        for move in FLIPS:
+            if random.random() < 0.5:
+                both = [each.transpose(move) for each in both]
+        return F.to_tensor(both[0]), F.pil_to_tensor(both[1])
+
 def native():
     import headrace as hr
     from headrace import transforms as T
 
+    if task == "masks":
+        pairs = hr.Dataset.from_pairs(folder / "high", folder / "masks", kind="mask")
+        recipe = [T.RandomCrop(192), T.RandomHorizontalFlip(), T.RandomVerticalFlip()]
+        labels = {"mask": T.Mask()}
+        return hr.Loader(pairs, 16, shuffle=True, transform=recipe, labels=labels, num_threads=2)
     turns = T.RandomChoice([T.RandomRotation((angle, angle)) for angle in (0, 90, 180, 270)])
     recipe = [T.RandomCrop(48), T.RandomHorizontalFlip(), T.RandomVerticalFlip(), turns]
     pairs = hr.Dataset.from_pairs(folder / "low", folder / "high", suffixes=("x4", ""))
@@ -67,7 +88,7 @@ def native():
 
 if side == "torch":
     torchs = dict(batch_size=16, shuffle=True, num_workers=2, persistent_workers=True)
-    epoch = torch.utils.data.DataLoader(Pairs(), **torchs)
+    epoch = torch.utils.data.DataLoader(Masks() if task == "masks" else Pairs(), **torchs)
 else:
     epoch = native()
 
@@ -88,15 +109,23 @@ print(count / (now - timed), flush=True)
 os._exit(0)  # workers that are in the middle of an epoch end with it
 """
 
+TASKS = ("pairs", "masks")
 SIDES = ("Headrace", "torch")
 LEAST = 5.0  # that the first is to be of the second
 
 
 def prepare(photographs: Path, folder: Path, most: int) -> None:
     """PNG pairs of the photographs below a folder."""
+    import numpy as np
     from PIL import Image
 
-    for name in ("low", "high"):
+    # Pascal VOC's: each number's bits, spread over the three channels.
+    palette = [
+        sum((n >> 3 * place + c & 1) << 7 - place for place in range(3))
+        for n in range(256)
+        for c in range(3)
+    ]
+    for name in ("low", "high", "masks"):
         (folder / name).mkdir()
     files = sorted(
         path for path in photographs.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg")
@@ -110,35 +139,50 @@ def prepare(photographs: Path, folder: Path, most: int) -> None:
         high.save(folder / "high" / f"{number:04}.png")
         low = high.resize((width // 4, height // 4), Image.Resampling.BICUBIC)
         low.save(folder / "low" / f"{number:04}x4.png")
+        smooth = low.convert("L").resize((width // 16, height // 16)).resize(high.size)
+        classes = Image.fromarray((np.asarray(smooth) // 13).clip(0, 20).astype(np.uint8), "P")
+        classes.putpalette(palette)
+        classes.save(folder / "masks" / f"{number:04}.png")
 
 
 def measure(
     photographs: Path, rounds: int, scratch: Path, seconds: float = 6.0, most: int = 48
 ) -> dict[str, Any]:
-    """The rates of both sides, and the ratio of each round."""
+    """For each task the rates of both sides, and the median of the rounds' ratios."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     prepare(photographs, folder, most)
-    rates: dict[str, list[float]] = {side: [] for side in SIDES}
-    loads = []
+    tasks: dict[str, Any] = {
+        task: {"rates": {side: [] for side in SIDES}, "loads": [], "least": LEAST} for task in TASKS
+    }
     for _ in range(rounds):
-        for side in SIDES:
-            command = [sys.executable, "-c", _SIDE, side, str(folder), str(seconds)]
-            answer = subprocess.run(
-                command, capture_output=True, text=True, check=True, timeout=600
-            )
-            rates[side].append(float(answer.stdout))
-        loads.append(os.getloadavg()[0])
-    ratios = [ours / theirs for ours, theirs in zip(rates["Headrace"], rates["torch"], strict=True)]
-    return {"rates": rates, "ratio": statistics.median(ratios), "least": LEAST, "loads": loads}
+        for task, found in tasks.items():
+            for side in SIDES:
+                command = [sys.executable, "-c", _SIDE, side, task, str(folder), str(seconds)]
+                answer = subprocess.run(
+                    command, capture_output=True, text=True, check=True, timeout=600
+                )
+                found["rates"][side].append(float(answer.stdout))
+            found["loads"].append(os.getloadavg()[0])
+    for found in tasks.values():
+        both = zip(found["rates"]["Headrace"], found["rates"]["torch"], strict=True)
+        found["ratio"] = statistics.median(ours / theirs for ours, theirs in both)
+    return tasks
 
 
 def table(found: dict[str, Any]) -> list[str]:
     """The same as Markdown."""
-    lines = ["| side | pairs/s |", "|---|---|"]
+    lines = ["| task | side | pairs/s | least to greatest |", "|---|---|---|---|"]
+    for task, measured in found.items():
+        lines += [
+            f"| {task} | {name} | {statistics.median(each):,.1f} "
+            f"| {min(each):,.1f} to {max(each):,.1f} |"
+            for name, each in measured["rates"].items()
+        ]
+    lines += [""]
     lines += [
-        f"| {name} | {statistics.median(each):,.1f} |" for name, each in found["rates"].items()
+        f"{task}: {measured['ratio']:.2f} times, at least {measured['least']:g} is wanted."
+        for task, measured in found.items()
     ]
-    lines += ["", f"Ratio {found['ratio']:.2f}, at least {found['least']:g} is wanted."]
     return lines
 
 

@@ -90,7 +90,8 @@ func moveLabel(c *decodeConfig, plan *native.Plan, context *native.Context, data
 		if err := room(int64(len(into)), need); err != nil {
 			return err
 		}
-		return context.MoveMask(drawn, data, width, height, rule.Fill, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
+		mask := native.Mask{Pixels: data, Width: width, Height: height, Fill: rule.Fill}
+		return context.MoveMask(drawn, mask, unsafe.Pointer(unsafe.SliceData(into)), int32(end.Width), int32(end.Height))
 	}
 	values, kept, err := rule.Move(values, drawn, int32(end.Width), int32(end.Height))
 	if err != nil {

@@ -3,9 +3,11 @@
  * A mask holds classes, so each output shows one source or a fill. That source is not Pillow's
  * nearest: torchvision resizes and warps masks as tensors, whose rule for a resize is another
  * (floor(o * scale), not the pixel under the centre) and whose warps run in single precision. Ops
- * along the axes only change which column and row are seen, so a run of them costs one pass.
+ * along the axes only change which column and row are seen, so a run of them costs one pass, and of
+ * a file nothing is decoded before it is known what that pass looks at.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "native.h"
@@ -16,6 +18,7 @@
 typedef struct seen {
   hrn_context *context;
   const uint8_t *pixels; /* of the mask as it was when the maps were last written out */
+  bool encoded;          /* a file, that the context has open; nothing is written out yet */
   int32_t stride;
   int32_t width, height; /* now */
   int32_t *columns, *rows;
@@ -86,7 +89,44 @@ static int apply(seen *s, const rule *x, const rule *y, uint8_t fill, hrn_status
   return HRN_OK;
 }
 
-static void write_out(const seen *s, uint8_t *out) {
+/* Of a map the first source and the one behind the last; 0 and 0 where all is outside. */
+static void reach(const int32_t *map, int32_t length, int32_t *first, int32_t *end) {
+  *first = *end = 0;
+  for (int32_t at = 0; at < length; at++) {
+    if (map[at] < 0) continue;
+    if (*end == 0 || map[at] < *first) *first = map[at];
+    if (map[at] >= *end) *end = map[at] + 1;
+  }
+}
+
+static void shift(int32_t *map, int32_t length, int32_t by) {
+  for (int32_t at = 0; at < length; at++) {
+    if (map[at] >= 0) map[at] -= by;
+  }
+}
+
+/* Decodes the part of a file that the maps look at, and has them look at that. */
+static int decode_seen(seen *s, hrn_status *status) {
+  int32_t left, right, top, bottom;
+  reach(s->columns, s->width, &left, &right);
+  reach(s->rows, s->height, &top, &bottom);
+  if (right == 0 || bottom == 0) { /* the pixels that are never looked at need only be there */
+    left = top = 0;
+    right = bottom = 1;
+  }
+  const hrn_box box = {left, top, right - left, bottom - top};
+  uint8_t *classes;
+  if (hrn_decode_classes(s->context, &box, &classes, status) != HRN_OK) return status->code;
+  shift(s->columns, s->width, left);
+  shift(s->rows, s->height, top);
+  s->pixels = classes;
+  s->stride = box.width;
+  s->encoded = false;
+  return HRN_OK;
+}
+
+static int write_out(seen *s, uint8_t *out, hrn_status *status) {
+  if (s->encoded && decode_seen(s, status) != HRN_OK) return status->code;
   for (int32_t y = 0; y < s->height; y++) {
     const int32_t row = s->rows[y];
     const uint8_t *source = row < 0 ? NULL : s->pixels + (size_t)row * (size_t)s->stride;
@@ -95,6 +135,7 @@ static void write_out(const seen *s, uint8_t *out) {
       *out++ = place < 0 ? (uint8_t)((-1 - place) % 256) : source[column];
     }
   }
+  return HRN_OK;
 }
 
 /* A mask that is seen as it is. */
@@ -218,8 +259,7 @@ static int affine(seen *s, const hrn_op *op, hrn_status *status) {
   const int32_t to_width = a->size[0] > 0 ? a->size[0] : width;
   const int32_t to_height = a->size[0] > 0 ? a->size[1] : height;
   uint8_t *from = spare_mask(s, width, height, status);
-  if (from == NULL) return status->code;
-  write_out(s, from);
+  if (from == NULL || write_out(s, from, status) != HRN_OK) return status->code;
   uint8_t *to = spare_mask(s, to_width, to_height, status);
   if (to == NULL) return status->code;
   warp_affine(from, width, height, a->coefficients, to, to_width, to_height,
@@ -230,8 +270,7 @@ static int affine(seen *s, const hrn_op *op, hrn_status *status) {
 static int perspective(seen *s, const hrn_op *op, hrn_status *status) {
   const int32_t width = s->width, height = s->height;
   uint8_t *from = spare_mask(s, width, height, status);
-  if (from == NULL) return status->code;
-  write_out(s, from);
+  if (from == NULL || write_out(s, from, status) != HRN_OK) return status->code;
   uint8_t *to = spare_mask(s, width, height, status);
   if (to == NULL) return status->code;
   warp_perspective(from, width, height, op->pixel.args.perspective, to, fill_of(s, op->fill[0]));
@@ -243,8 +282,7 @@ static int displace(seen *s, const hrn_op *op, hrn_status *status) {
   const int32_t width = s->width, height = s->height;
   const hrn_pixel_op pixel = {.kind = op->pixel.kind, .args = op->pixel.args};
   uint8_t *from = spare_mask(s, width, height, status);
-  if (from == NULL) return status->code;
-  write_out(s, from);
+  if (from == NULL || write_out(s, from, status) != HRN_OK) return status->code;
   uint8_t *to = spare_mask(s, width, height, status), *out = to;
   if (to == NULL) return status->code;
   const float *field = hrn_displacements(s->context, &pixel, width, height, status);
@@ -321,6 +359,13 @@ static int move(seen *s, const hrn_drawn *drawn, hrn_status *status) {
 
 static int move_all(seen *s, const hrn_drawn *drawn, int32_t count, const hrn_mask *mask,
                     hrn_status *status) {
+  if (mask->pixels == NULL) {
+    s->encoded = true;
+    if (hrn_decode_mask(s->context, mask->file, mask->length, mask->width, mask->height, status) !=
+        HRN_OK) {
+      return status->code;
+    }
+  }
   if (begin(s, mask->pixels, mask->width, mask->height, status) != HRN_OK) return status->code;
   for (int32_t k = 0; k < count; k++) {
     /* Drawn for an image of another size. */
@@ -334,8 +379,7 @@ static int move_all(seen *s, const hrn_drawn *drawn, int32_t count, const hrn_ma
     return hrn_fail(status, HRN_ARGUMENT, -1, "a moved mask of %dx%d, the destination holds %dx%d",
                     s->width, s->height, mask->to_width, mask->to_height);
   }
-  write_out(s, mask->to);
-  return HRN_OK;
+  return write_out(s, mask->to, status);
 }
 
 int hrn_move_mask(hrn_context *context, const hrn_drawn *drawn, int32_t count, const hrn_mask *mask,

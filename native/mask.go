@@ -15,24 +15,37 @@ import (
 // MaskFillOfOp is what each op fills images with.
 const MaskFillOfOp = C.HRN_MASK_FILL_OF_OP
 
-// MoveMask does to a mask of width x height bytes what was drawn for its image, and writes
-// toWidth x toHeight bytes to `to`. What paddings and warps take from outside is fill, or
-// MaskFillOfOp.
-func (c *Context) MoveMask(drawn []Drawn, mask []byte, width, height, fill int32,
-	to unsafe.Pointer, toWidth, toHeight int32) error {
-	if int64(len(mask)) != int64(width)*int64(height) {
-		return &Error{Code: Argument, Offset: -1, Text: "a mask whose bytes are not its sides' product"}
-	}
+// Mask is what MoveMask moves: Pixels, a byte each, or, where they are nil, a file in C, mapped or
+// pinned memory: a PNG of one channel of up to 8 bits, or with a palette, whose indices are the classes.
+type Mask struct {
+	Pixels        []byte
+	File          unsafe.Pointer
+	Length        int64
+	Width, Height int32 // those of its image
+	Fill          int32 // what paddings and warps take from outside, or MaskFillOfOp
+}
+
+// MoveMask does to a mask what was drawn for its image, and writes toWidth x toHeight bytes to `to`. Of a
+// file no more is decoded than is seen in the end.
+func (c *Context) MoveMask(drawn []Drawn, mask Mask, to unsafe.Pointer, toWidth, toHeight int32) error {
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	job := C.hrn_mask{
-		width: C.int32_t(width), height: C.int32_t(height),
+		width: C.int32_t(mask.Width), height: C.int32_t(mask.Height),
 		to_width: C.int32_t(toWidth), to_height: C.int32_t(toHeight),
-		to: (*C.uint8_t)(to), fill: C.int32_t(fill),
+		to: (*C.uint8_t)(to), fill: C.int32_t(mask.Fill),
 	}
-	if len(mask) > 0 {
-		pins.Pin(&mask[0]) // for job is Go memory, too
-		job.pixels = (*C.uint8_t)(&mask[0])
+	if mask.Pixels == nil {
+		if mask.Length < 0 {
+			return &Error{Code: Argument, Offset: -1, Text: "a mask of a negative length"}
+		}
+		job.file, job.length = (*C.uint8_t)(mask.File), C.size_t(mask.Length)
+	} else {
+		if int64(len(mask.Pixels)) != int64(mask.Width)*int64(mask.Height) || len(mask.Pixels) == 0 {
+			return &Error{Code: Argument, Offset: -1, Text: "a mask whose bytes are not its sides' product"}
+		}
+		pins.Pin(&mask.Pixels[0]) // for job is Go memory, too
+		job.pixels = (*C.uint8_t)(&mask.Pixels[0])
 	}
 	ops := make([]C.hrn_drawn, len(drawn))
 	for i := range drawn {

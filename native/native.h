@@ -41,9 +41,12 @@ int hrn_to_ppm(hrn_context *context, const uint8_t *bytes, size_t length, int32_
 
 #define HRN_MASK_FILL_OF_OP (-1) /* what the op fills images with, their first channel */
 
-/* One byte a pixel, rows without gaps. */
+/* Bytes, one a pixel, rows without gaps; or a file (hrn_decode_mask), of which no more is decoded
+ * than is seen in the end. */
 typedef struct hrn_mask {
-  const uint8_t *pixels;
+  const uint8_t *pixels; /* NULL: of the file */
+  const uint8_t *file;
+  size_t length;
   int32_t width, height; /* those of the image that the ops were drawn for */
   int32_t to_width, to_height;
   uint8_t *to;  /* to_width * to_height bytes */

@@ -20,9 +20,10 @@ const MaxLabels = 12
 
 // Label is a field of the dataset that moves with the image.
 type Label struct {
-	Field string
-	Rule  labels.Rule
-	most  int64 // rows of the sample that has most
+	Field   string
+	Rule    labels.Rule
+	encoded bool  // a mask whose field holds files
+	most    int64 // rows of the sample that has most
 }
 
 // completeLabels checks the fields and finds how much room they need.
@@ -55,6 +56,7 @@ func (c *Config) completeLabels() error {
 			if field.Type != catalog.Bytes && (field.Type != catalog.ArrayType || field.DType != "uint8") {
 				return label.refused(field, "bytes or arrays of uint8")
 			}
+			label.encoded = field.Type == catalog.Bytes
 			continue
 		}
 		width := elementBytes[field.DType]
@@ -160,16 +162,16 @@ func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key na
 		return key, errors.New("internal: no label of Boxes")
 	}
 	label := &l.config.Labels[n]
-	value, path, err := w.fieldOf(label, sample)
+	value, err := l.config.Dataset.FieldValue(sample.Index, label.Field)
 	if err != nil {
 		return key, err
 	}
 	values, err := label.numbers(value)
 	if err != nil {
-		return key, label.blame(err, sample, path)
+		return key, label.blame(err, sample, "")
 	}
 	key, err = label.Rule.Settle(plan, key, values, width, height)
-	return key, label.blame(err, sample, path)
+	return key, label.blame(err, sample, "")
 }
 
 // motion is what was done to an image, and what its labels have to follow.
@@ -182,58 +184,47 @@ type motion struct {
 }
 
 func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
-	if label.Rule.Kind == labels.Image {
-		path, err := w.loader.config.Dataset.FieldFile(m.sample.Index, label.Field)
-		if err != nil {
-			return err
-		}
-		return label.blame(w.image(label, path, m, to[0]), m.sample, path)
-	}
-	value, path, err := w.fieldOf(label, m.sample)
+	dataset := w.loader.config.Dataset
+	// The file that the field is where it has one of its own, as images and masks may have.
+	path, err := dataset.FieldFile(m.sample.Index, label.Field)
 	if err != nil {
 		return err
 	}
-	if label.Rule.Kind == labels.Mask {
-		err = w.mask(label, value, m, to[0])
-	} else {
-		err = label.places(value, m.drawn, m.size, to)
+	switch label.Rule.Kind {
+	case labels.Image:
+		err = w.image(label, path, m, to[0])
+	case labels.Mask:
+		err = w.mask(label, path, m, to[0])
+	default:
+		var value any
+		if value, err = dataset.FieldValue(m.sample.Index, label.Field); err == nil {
+			err = label.places(value, m.drawn, m.size, to)
+		}
 	}
 	return label.blame(err, m.sample, path)
 }
 
-// fieldOf is the value of a label's field, and the file that it is where it has one of its own.
-func (w *worker) fieldOf(label *Label, sample *catalog.Sample) (value any, path string, err error) {
-	dataset := w.loader.config.Dataset
-	if path, err = dataset.FieldFile(sample.Index, label.Field); err != nil {
-		return nil, "", err
-	}
-	if path == "" {
-		value, err = dataset.FieldValue(sample.Index, label.Field)
-		return value, "", err
-	}
-	view, err := w.loader.store.ReadBeside(path, *sample, &w.beside)
-	if err != nil {
-		return nil, path, err
-	}
-	return view.Bytes(), path, nil // of a buffer, never of a mapping
-}
-
-func (w *worker) mask(label *Label, value any, m *motion, to unsafe.Pointer) error {
-	width, height := int64(m.width), int64(m.height)
-	var pixels []byte
-	switch v := value.(type) {
-	case []byte:
-		var err error
-		if pixels, err = labels.ReadMask(v, int(width), int(height)); err != nil {
+// mask moves a mask that is a file, of its own or in a field of bytes, or an array of one byte a pixel.
+func (w *worker) mask(label *Label, path string, m *motion, to unsafe.Pointer) error {
+	mask := native.Mask{Width: int32(m.width), Height: int32(m.height), Fill: label.Rule.Fill}
+	if label.encoded {
+		view, err := w.bytesOf(label, path, m.sample)
+		if err != nil {
 			return err
 		}
-	case catalog.Array:
-		if len(v.Shape) != 2 || v.Shape[0] != height || v.Shape[1] != width {
-			return fmt.Errorf("an array of shape %v (expected the image's [%d %d])", v.Shape, height, width)
+		mask.File, mask.Length = view.Pointer, view.Length
+	} else {
+		value, err := w.loader.config.Dataset.FieldValue(m.sample.Index, label.Field)
+		if err != nil {
+			return err
 		}
-		pixels = v.Data
+		array, ok := value.(catalog.Array)
+		if !ok || len(array.Shape) != 2 || array.Shape[0] != int64(m.height) || array.Shape[1] != int64(m.width) {
+			return fmt.Errorf("an array of shape %v (expected the image's [%d %d])", array.Shape, m.height, m.width)
+		}
+		mask.Pixels = array.Data
 	}
-	return w.context.MoveMask(m.drawn, pixels, int32(width), int32(height), label.Rule.Fill, to, int32(m.size.Width), int32(m.size.Height))
+	return w.context.MoveMask(m.drawn, mask, to, int32(m.size.Width), int32(m.size.Height))
 }
 
 // places writes the boxes or points of one sample; what lies behind them in its rows is zero.

@@ -194,6 +194,47 @@ static void sample(hrn_context *context, random_state *r, const hrn_facts *facts
   free(to);
 }
 
+/* The file as the mask of an image of its size, whole and through a window: what both show is the
+ * same. */
+static void mask(hrn_context *context, const hrn_facts *facts, const hrn_box *wish) {
+  if (facts->width == 0 || facts->height == 0 || (uint64_t)facts->width * facts->height > 1 << 20) {
+    return;
+  }
+  const int32_t width = (int32_t)facts->width, height = (int32_t)facts->height;
+  const int32_t left = wish->left % width, top = wish->top % height;
+  const int32_t wide = 1 + wish->width % (width - left), high = 1 + wish->height % (height - top);
+  uint8_t *all = malloc((size_t)width * (size_t)height);
+  uint8_t *part = malloc((size_t)wide * (size_t)high);
+  if (all == NULL || part == NULL) abort();
+  const hrn_drawn crop = {.width = width,
+                          .height = height,
+                          .op = {.kind = HRN_OP_CROP, .box = {top, left, high, wide}}};
+  hrn_mask work = {.file = current.bytes,
+                   .length = current.length,
+                   .width = width,
+                   .height = height,
+                   .to_width = width,
+                   .to_height = height,
+                   .to = all};
+  hrn_status whole, seen;
+  if (hrn_move_mask(context, NULL, 0, &work, &whole) == HRN_INTERNAL) fail("a mask", &whole);
+  work.to_width = wide;
+  work.to_height = high;
+  work.to = part;
+  hrn_move_mask(context, &crop, 1, &work, &seen);
+  if (seen.code == HRN_INTERNAL || (whole.code == HRN_OK && seen.code != HRN_OK)) {
+    fail("a window of a mask", &seen);
+  }
+  for (int32_t y = 0; whole.code == HRN_OK && y < high; y++) {
+    const uint8_t *row = all + (size_t)(top + y) * (size_t)width + left;
+    if (memcmp(row, part + (size_t)y * (size_t)wide, (size_t)wide) != 0) {
+      fail("a window of a mask shows something else", &seen);
+    }
+  }
+  free(all);
+  free(part);
+}
+
 static void check(hrn_context *context, const hrn_limits *limits, random_state *r) {
   hrn_facts facts;
   hrn_status verdict, status;
@@ -220,6 +261,7 @@ static void check(hrn_context *context, const hrn_limits *limits, random_state *
                  (int32_t)(random_next(r) >> 33), (int32_t)(random_next(r) >> 33)};
   decode(context, &box, &status);
   if (verdict.code == HRN_OK && status.code != HRN_OK) fail("a window of a good file", &status);
+  mask(context, &facts, &box);
 
   if (round_number % 16 == 0) {
     hrn_context *fresh = hrn_context_new(limits);

@@ -151,6 +151,20 @@ int hrn_decode_window(hrn_context *context, const hrn_box *box, hrn_image *image
   return HRN_OK;
 }
 
+/* Nor masks as files, which mutate.c moves. */
+int hrn_decode_mask(hrn_context *context, const uint8_t *bytes, size_t length, int32_t width,
+                    int32_t height, hrn_status *status) {
+  (void)context, (void)bytes;
+  return hrn_fail(status, HRN_INTERNAL, -1, "a file of %zu bytes as a mask of %dx%d", length, width,
+                  height);
+}
+
+int hrn_decode_classes(hrn_context *context, const hrn_box *box, uint8_t **classes,
+                       hrn_status *status) {
+  (void)context, (void)classes;
+  return hrn_fail(status, HRN_INTERNAL, -1, "classes of %d x %d pixels", box->width, box->height);
+}
+
 /* All rows at once; that they may come in strips is seeks.c's and windows.c's to try. */
 int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, hrn_rows *rows,
                     hrn_status *status) {

@@ -116,4 +116,17 @@ int hrn_decode_rows(hrn_context *context, const hrn_box *box, int32_t at_once, h
                     hrn_status *status);
 int hrn_decode_settle(hrn_rows *rows, int *again, hrn_status *status);
 
+/* ---- masks ----------------------------------------------------------------------------- */
+
+/* Opens a PNG of one channel of up to 8 bits, or with a palette, as the mask of an image of that
+ * size; HRN_BAD of another size, HRN_UNSUPPORTED of another kind. */
+int hrn_decode_mask(hrn_context *context, const uint8_t *bytes, size_t length, int32_t width,
+                    int32_t height, hrn_status *status);
+
+/* After hrn_decode_mask: a byte for each pixel of `box` (inside the mask, not empty), rows without
+ * gaps: indices of the palette, or greys as Pillow's mode L has them. No row below the box is
+ * read. *classes are in the context's scratch (HRN_SCRATCH_DECODE). */
+int hrn_decode_classes(hrn_context *context, const hrn_box *box, uint8_t **classes,
+                       hrn_status *status);
+
 #endif

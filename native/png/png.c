@@ -29,9 +29,18 @@ int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_
   return hrn_check_pixels(context, *width, *height, status);
 }
 
+/* What is made of a row's samples: so many bytes for each pixel. */
+typedef struct form {
+  size_t bytes;
+  void (*row)(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count, uint8_t *to);
+} form;
+
+static const form colours = {4, hrn_png_row}, classes = {1, hrn_png_class_row};
+
 /* Two rows of stored samples that change places, with their filter bytes, and pixels of one row
  * that are still to be spread. */
 typedef struct rows {
+  const form *form;
   uint8_t *current, *above, *spread;
 } rows;
 
@@ -61,7 +70,7 @@ static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, u
   uint32_t columns = lines(png->width, p->left, p->dx);
   uint32_t rows_here = lines(png->height, p->top, p->dy);
   uint32_t first = lines(left, p->left, p->dx), count = lines(right, p->left, p->dx) - first;
-  size_t bytes = hrn_png_row_bytes(png, columns);
+  size_t bytes = hrn_png_row_bytes(png, columns), pixel = r->form->bytes;
   size_t seen = hrn_png_row_bytes(png, first + count);
   if (columns == 0) return HRN_OK;
   /* Only the last pass may stop below the window: the others have more data behind them. */
@@ -73,14 +82,14 @@ static int read_pass(hrn_png *png, const pass *p, const hrn_box *box, rows *r, u
     if (y < top || y >= bottom || count == 0) continue;
     uint8_t *to = pixels + (size_t)(y - top) * stride;
     if (p->dx == 1) {
-      hrn_png_row(png, r->current + 1, first, count, to);
+      r->form->row(png, r->current + 1, first, count, to);
       continue;
     }
     /* A pass of Adam7 has every dx-th pixel: made side by side, then put apart. */
-    hrn_png_row(png, r->current + 1, first, count, r->spread);
-    to += (size_t)(p->left + first * p->dx - left) * 4;
-    for (uint32_t x = 0; x < count; x++, to += (size_t)4 * p->dx) {
-      memcpy(to, r->spread + (size_t)4 * x, 4);
+    r->form->row(png, r->current + 1, first, count, r->spread);
+    to += (size_t)(p->left + first * p->dx - left) * pixel;
+    for (uint32_t x = 0; x < count; x++, to += pixel * p->dx) {
+      memcpy(to, r->spread + pixel * x, pixel);
     }
   }
   return HRN_OK;
@@ -106,10 +115,11 @@ static uint8_t *take_scratch(hrn_context *context, const hrn_box *box, size_t st
 
 /* Of an interlaced image no more than the window is kept, either: every pass writes its pixels to
  * their places in it. */
-int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status) {
+static int read_window(hrn_context *context, const form *form, const hrn_box *box, uint8_t **found,
+                       hrn_status *status) {
   hrn_png *png = context->png;
-  size_t stride = (size_t)box->width * 4;
-  rows r;
+  size_t stride = (size_t)box->width * form->bytes;
+  rows r = {.form = form};
   uint8_t *pixels = take_scratch(context, box, stride, &r, status);
   if (pixels == NULL || hrn_png_stream_begin(png, status) != HRN_OK) return status->code;
   /* An image that is not interlaced is one pass with a grid of distance 1. */
@@ -117,8 +127,19 @@ int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, h
   for (int i = 0; i < (png->interlaced ? 7 : 1); i++) {
     if (read_pass(png, &passes[i], box, &r, pixels, stride, status) != HRN_OK) return status->code;
   }
-  *image = (hrn_image){pixels, stride, box->width, box->height};
+  *found = pixels;
   return HRN_OK;
+}
+
+int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status) {
+  uint8_t *pixels;
+  if (read_window(context, &colours, box, &pixels, status) != HRN_OK) return status->code;
+  *image = (hrn_image){pixels, (size_t)box->width * colours.bytes, box->width, box->height};
+  return HRN_OK;
+}
+
+int hrn_png_classes(hrn_context *context, const hrn_box *box, uint8_t **found, hrn_status *status) {
+  return read_window(context, &classes, box, found, status);
 }
 
 /* All rows, for the verdict: inflated, their filters known, their pixels not made. */

@@ -44,6 +44,8 @@ uint32_t hrn_png_stream_end(hrn_png *png); /* warnings about what follows the la
 uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width);
 void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
                  uint8_t *rgbx);
+void hrn_png_class_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
+                       uint8_t *classes);
 
 /* filters.c: the first `bytes` of a row without its filter; and the plain loop of that, for tests.
  */
@@ -55,9 +57,11 @@ void hrn_png_undo_scalar(int filter, uint8_t *row, const uint8_t *above, size_t 
 bool hrn_png_new(hrn_context *context);
 void hrn_png_free(hrn_context *context);
 
-/* png.c: the size of the record that the context has, its pixels, and its facts. */
+/* png.c: the size of the record that the context has, its pixels, and its facts. Classes are for a
+ * mask: a byte a pixel, rows without gaps; the record has one channel of up to 8 bits. */
 int hrn_png_header(hrn_context *context, uint32_t *width, uint32_t *height, hrn_status *status);
 int hrn_png_window(hrn_context *context, const hrn_box *box, hrn_image *image, hrn_status *status);
+int hrn_png_classes(hrn_context *context, const hrn_box *box, uint8_t **found, hrn_status *status);
 int hrn_png_inspect(hrn_context *context, int depth, hrn_facts *facts, hrn_status *status);
 
 #endif

@@ -1,9 +1,11 @@
-/* rows.c: the samples of a row of a PNG as RGBX.
+/* rows.c: the samples of a row of a PNG as RGBX, or as the classes of a mask.
  *
  * Samples become RGB as Pillow's open() and convert("RGB") do it. Alpha and transparent colours are
  * dropped, never blended. 16-bit samples of colour and of grey with alpha lose their low byte;
  * 16-bit grey alone is Pillow's mode I;16, whose conversion clips: all above 255 is white.
  */
+#include <string.h>
+
 #include "png.h"
 
 uint64_t hrn_png_row_bytes(const hrn_png *png, uint32_t width) {
@@ -25,10 +27,12 @@ static inline uint32_t sample(const uint8_t *row, uint32_t x, uint32_t depth) {
   return row[bit >> 3] >> (8 - depth - (bit & 7)) & ((1u << depth) - 1);
 }
 
+/* 255, 85, 17 and 1: samples spread over 0..255 without rounding. */
+static uint32_t grey_scale(uint32_t depth) { return 255u / ((1u << depth) - 1); }
+
 static void grey_row(const uint8_t *row, uint32_t left, uint32_t count, uint32_t depth,
                      uint8_t *rgbx) {
-  /* 255, 85, 17 and 1: the samples spread over 0..255 without rounding. */
-  uint32_t scale = 255u / ((1u << depth) - 1);
+  const uint32_t scale = grey_scale(depth);
   for (uint32_t x = 0; x < count; x++) {
     uint8_t value = (uint8_t)(sample(row, left + x, depth) * scale);
     put(rgbx + (size_t)4 * x, value, value, value);
@@ -78,5 +82,20 @@ void hrn_png_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t
     whole_row(first, count, 4, 1, 2, rgbx);
   } else {
     whole_row(first, count, pixel, bytes, 2 * bytes, rgbx);
+  }
+}
+
+/* The same of a mask, whose classes are a palette's indices, or greys as Pillow's mode L has them.
+ */
+void hrn_png_class_row(const hrn_png *png, const uint8_t *row, uint32_t left, uint32_t count,
+                       uint8_t *classes) {
+  const uint32_t depth = png->bit_depth;
+  if (depth == 8) {
+    memcpy(classes, row + left, count);
+    return;
+  }
+  const uint32_t scale = png->color_type == PNG_PALETTE ? 1 : grey_scale(depth);
+  for (uint32_t x = 0; x < count; x++) {
+    classes[x] = (uint8_t)(sample(row, left + x, depth) * scale);
   }
 }

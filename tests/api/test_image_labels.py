@@ -28,6 +28,7 @@ from headrace.errors import (
     MissingFileError,
     TruncatedError,
 )
+from images import png
 
 SAMPLES = 11
 SCALE = 4
@@ -459,7 +460,7 @@ def test_a_folder_of_masks_beside_the_images(tmp_path: Path) -> None:
         for images, _, moved in made:
             assert torch.equal(images[..., 0] // 3, moved["mask"])
     write(tmp_path / "masks" / "3.png", encoded(small(2)[..., 0]))
-    with loader(masks, labels={"mask": t.Mask()}) as made, pytest.raises(BadFileError) as caught:
+    with loader(masks, labels={"mask": t.Mask()}) as made, pytest.raises(BadImageError) as caught:
         list(made)
     assert caught.value.file == str(tmp_path / "masks" / "3.png")
     assert "a mask of 22 x 38 (expected the image's 23 x 37)" in str(caught.value)
@@ -514,3 +515,107 @@ def test_a_palette_mask_beside_a_jpeg_has_the_classes_of_pascal_voc(tmp_path: Pa
             off = np.abs(images[place, ..., 0].numpy().astype(int) - seen)
             assert np.median(off) <= 2
             assert set(np.unique(seen)) <= {0, 1 + 4 * number, 255}
+
+
+# Colour type and bits a sample, of every kind of mask: grey, and with a palette.
+MASKS = [(kind, bits) for kind in (0, 3) for bits in (1, 2, 4, 8)]
+
+
+def classes_of(data: bytes) -> Any:
+    """Indices of a palette; else the greys of Pillow's mode L."""
+    opened = Image.open(io.BytesIO(data))
+    return np.asarray(opened if opened.mode == "P" else opened.convert("L"))
+
+
+@pytest.mark.parametrize("interlaced", [False, True])
+def test_a_mask_of_any_kind_is_decoded_in_part_and_moves_as_its_whole(
+    tmp_path: Path, interlaced: bool
+) -> None:
+    masks = [
+        png(40 + n, 31 + n, kind, bits, interlaced=interlaced, seed=n,
+                   transparent=b"\0\1" if kind == 0 and n % 2 else None)
+        for n, (kind, bits) in enumerate(3 * MASKS)
+    ]  # fmt: skip
+    for number, data in enumerate(masks):
+        height, width = classes_of(data).shape
+        picture = np.full((height, width, 3), number, np.uint8)
+        write(tmp_path / f"images/{number:02}.png", encoded(picture))
+        write(tmp_path / f"masks/{number:02}.png", data)
+    dataset = hr.Dataset.from_pairs(tmp_path / "images", tmp_path / "masks", kind="mask")
+    recipes = [
+        [t.RandomCrop((9, 13)), t.RandomHorizontalFlip(), t.RandomVerticalFlip()],
+        [t.RandomVerticalFlip(), t.RandomResizedCrop((21, 16), (0.05, 0.5)), t.Pad(2, fill=7)],
+        [t.RandomCrop((60, 70), pad_if_needed=True, fill=9), t.CenterCrop(12)],
+        [t.CenterCrop((12, 30)), t.RandomRotation(30), t.RandomCrop(8)],
+        [t.Pad(40, fill=3), t.RandomCrop(16)],  # of some nothing is seen
+        [t.RandomCrop(24, padding=30), t.ElasticTransform(30.0)],
+    ]
+    for recipe in recipes:
+        given = {"transform": recipe, "labels": {"mask": t.Mask()}, "fields": ["index"]}
+        with loader(dataset, **given) as made:
+            for _, _, moved in made:
+                for found, number in zip(moved["mask"], moved["index"].tolist(), strict=True):
+                    whole = classes_of(masks[number])
+                    wanted = hr.functional.move(
+                        t.Mask(), whole, whole.shape, recipe, seed=3, sample=number
+                    )
+                    assert np.array_equal(found, wanted), number
+
+
+def test_of_a_mask_only_the_rows_down_to_its_crop_are_read(tmp_path: Path) -> None:
+    """What is cut off below a crop is not missed, and what lies in the crop is."""
+    noise = np.random.default_rng(5).integers(0, 256, (64, 48), np.uint8)
+    whole = encoded(noise)
+    write(tmp_path / "images/0.png", encoded(np.stack([noise] * 3, -1)))
+    write(tmp_path / "masks/0.png", whole[: len(whole) * 3 // 4])
+    dataset = hr.Dataset.from_pairs(tmp_path / "images", tmp_path / "masks", kind="mask")
+    given: dict[str, Any] = {"labels": {"mask": t.Mask()}, "batch_size": 1}
+    with loader(dataset, transform=[t.CenterCrop((24, 30))], **given) as made:
+        ((_, _, moved),) = list(made)
+        assert np.array_equal(moved["mask"][0], noise[20:44, 9:39])
+    with (
+        loader(dataset, transform=[t.CenterCrop((60, 30))], **given) as made,
+        pytest.raises(TruncatedError, match='field "mask": the file is truncated'),
+    ):
+        next(iter(made))
+
+
+@pytest.mark.parametrize("kind", [0, 3], ids=["grey", "palette"])
+@pytest.mark.parametrize("interlaced", [False, True])
+def test_a_mask_that_is_cut_at_any_byte_is_an_error_or_whole(
+    tmp_path: Path, kind: int, interlaced: bool
+) -> None:
+    data = png(13, 9, kind, interlaced=interlaced)
+    wanted = classes_of(data)
+    with hr.Writer(tmp_path / "set") as writer:
+        for end in range(len(data) + 1):
+            writer.add(encoded(small(0)[:9, :13]), label=end, mask=data[:end])
+    given: dict[str, Any] = {"transform": [t.CenterCrop((9, 13))], "labels": {"mask": t.Mask()}}
+    refused, whole = [], 0
+    with loader(hr.Dataset(tmp_path / "set"), shuffle=False, batch_size=1, **given) as made:
+        iteration = iter(made)
+        for end in range(len(data) + 1):
+            try:
+                _, labels, moved = next(iteration)
+            except TruncatedError as failure:
+                refused.append(failure.record)
+                continue
+            assert labels.tolist() == [end]
+            assert np.array_equal(moved["mask"][0], wanted), end
+            whole += 1
+    assert 1 <= whole < 32
+    assert refused == list(range(len(refused)))
+
+
+def test_a_mask_keeps_to_the_limits_of_its_dataset(tmp_path: Path) -> None:
+    noise = np.random.default_rng(5).integers(0, 256, (128, 160), np.uint8)
+    write(tmp_path / "images/0.png", encoded(np.zeros((128, 160, 3), np.uint8)))
+    write(tmp_path / "masks/0.png", encoded(noise))
+    folders = tmp_path / "images", tmp_path / "masks"
+    dataset = hr.Dataset.from_pairs(*folders, kind="mask", limits={"max_record_bytes": 2000})
+    given: dict[str, Any] = {"labels": {"mask": t.Mask()}, "batch_size": 1}
+    with (
+        loader(dataset, transform=[t.CenterCrop((128, 160))], **given) as made,
+        pytest.raises(LimitError, match="max_record_bytes is 2000"),
+    ):
+        next(iter(made))

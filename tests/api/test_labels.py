@@ -18,7 +18,15 @@ import headrace as hr
 import images
 from headrace import functional
 from headrace import transforms as t
-from headrace.errors import ArgumentError, BadFileError
+from headrace.errors import (
+    ArgumentError,
+    BadFileError,
+    BadImageError,
+    HeadraceError,
+    LimitError,
+    TruncatedError,
+    UnsupportedError,
+)
 
 SAMPLES = 23
 RECIPE = [
@@ -37,9 +45,9 @@ LABELS = {
 }
 
 
-def encoded(image: Image.Image) -> bytes:
+def encoded(image: Image.Image, kind: str = "PNG") -> bytes:
     out = io.BytesIO()
-    image.save(out, "PNG")
+    image.save(out, kind)
     return out.getvalue()
 
 
@@ -203,33 +211,35 @@ BOMB = BOMB[:29] + struct.pack(">I", zlib.crc32(BOMB[12:29])) + BOMB[33:]
 
 
 @pytest.mark.parametrize(
-    ("given", "label", "words"),
+    ("given", "label", "kind", "words"),
     [
-        ([[1, 2, np.nan, 4]], t.Boxes(), r"field .v.: row 0 holds NaN \(expected finite"),
-        ([[1, 2, 3]], t.Boxes(), r"field .v.: an array of shape \[1 3\] \(expected \[n 4\]"),
-        ([1.0, 2.0], t.KeyPoints(), r"shape \[2\] \(expected \[n 2\]"),
-        (np.zeros((9, 9), np.uint8), t.Mask(), r"shape \[9 9\] \(expected the image's \[50 90\]"),
-        (np.zeros((2, 50, 90), np.uint8), t.Mask(), r"shape \[2 50 90\]"),
-        (b"no PNG", t.Mask(), "6 bytes are no PNG"),
-        (encoded(Image.new("L", (9, 50))), t.Mask(), "a mask of 50 x 9"),
-        (encoded(Image.new("RGB", (90, 50))), t.Mask(), "a PNG of another kind"),
-        (encoded(Image.new("I;16", (90, 50))), t.Mask(), "a PNG of another kind"),
-        (images.png(90, 50, 6), t.Mask(), "a PNG of another kind"),
-        (BOMB, t.Mask(), "a mask of 60000 x 60000 .expected the image's 50 x 90"),
-        (b"", t.Mask(), "0 bytes are no PNG"),
-        ([[1, 2, -np.inf, 4]], t.Boxes(), r"row 0 holds -Inf"),
-        ([[1e300, 2]], t.KeyPoints(), r"row 0 holds \+Inf"),
-        (encoded(Image.new("L", (90, 50)))[:-30], t.Mask(), "a broken PNG"),
+        ([[1, 2, np.nan, 4]], t.Boxes(), BadFileError, r"row 0 holds NaN \(expected finite"),
+        ([[1, 2, 3]], t.Boxes(), BadFileError, r"an array of shape \[1 3\] \(expected \[n 4\]"),
+        ([1.0, 2.0], t.KeyPoints(), BadFileError, r"shape \[2\] \(expected \[n 2\]"),
+        (np.zeros((9, 9), np.uint8), t.Mask(), BadFileError,
+         r"shape \[9 9\] \(expected the image's \[50 90\]"),
+        (np.zeros((2, 50, 90), np.uint8), t.Mask(), BadFileError, r"shape \[2 50 90\]"),
+        (b"no PNG", t.Mask(), BadImageError, "nor any other known type of image"),
+        (encoded(Image.new("RGB", (90, 50)), "JPEG"), t.Mask(), UnsupportedError, "no PNG"),
+        (encoded(Image.new("L", (9, 50))), t.Mask(), BadImageError, "a mask of 50 x 9"),
+        (encoded(Image.new("RGB", (90, 50))), t.Mask(), UnsupportedError, "a PNG of another kind"),
+        (encoded(Image.new("I;16", (90, 50))), t.Mask(), UnsupportedError, "of another kind"),
+        (images.png(90, 50, 6), t.Mask(), UnsupportedError, "a PNG of another kind"),
+        (BOMB, t.Mask(), LimitError, "60000 x 60000 pixels.*max_pixels"),
+        (b"", t.Mask(), TruncatedError, "it is empty"),
+        ([[1, 2, -np.inf, 4]], t.Boxes(), BadFileError, r"row 0 holds -Inf"),
+        ([[1e300, 2]], t.KeyPoints(), BadFileError, r"row 0 holds \+Inf"),
+        (encoded(Image.new("L", (90, 50)))[:-30], t.Mask(), TruncatedError, "file is truncated"),
     ],
-)
+)  # fmt: skip
 def test_a_label_that_does_not_fit_is_named_with_its_sample(
-    tmp_path: Path, given: Any, label: Any, words: str
+    tmp_path: Path, given: Any, label: Any, kind: type[HeadraceError], words: str
 ) -> None:
     good = some_sample(0)["image"]
     with hr.Writer(tmp_path / "p") as writer:
         writer.add(good, 0, key="its/key", v=given)
     with hr.Loader(tmp_path / "p", transform=SMALL, labels={"v": label}) as made:
-        with pytest.raises(BadFileError, match=words) as caught:
+        with pytest.raises(kind, match=f"field .v.: .*{words}") as caught:
             next(iter(made))
         assert caught.value.record == 0
         assert "its/key" in str(caught.value)

@@ -29,7 +29,8 @@ ORDERS: dict[str, dict[str, Any]] = {
     "user": {"sampler": [i * 5 % COUNT for i in range(COUNT)]},
 }
 # The field that the second image is in.
-FORMS = {"folders": "target", "packed": "target", "columns": "hr"}
+FORMS = {"folders": "target", "packed": "target", "columns": "hr", "masks": "mask"}
+IMAGES = ("folders", "packed", "columns")
 
 
 def png(pixels: Any) -> bytes:
@@ -40,7 +41,7 @@ def png(pixels: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same pairs as two folders, as a packed set and as two columns of Parquet."""
+    """The same pairs as two folders, as a packed set and as two columns of Parquet; and masks."""
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     found = tmp_path_factory.mktemp("pairs")
@@ -54,6 +55,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (found / name).mkdir(exist_ok=True)
             (found / name / f"{number:03}.png").write_bytes(data)
             columns[name].append(data)
+        classes = noise.integers(0, 21, (height, width), dtype=np.uint8)
+        mask = Image.fromarray(classes, "P")
+        mask.putpalette(bytes(range(63)))
+        (found / "masks").mkdir(exist_ok=True)
+        mask.save(found / "masks" / f"{number:03}.png")
     hr.pack(hr.Dataset.from_pairs(found / "lr", found / "hr"), found / "packed", shard_size="64KiB")
     parquet.write_table(arrow.table(columns), found / "pairs.parquet", compression="snappy")
     return found
@@ -62,6 +68,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(root: Path, form: str) -> hr.Dataset:
     if form == "folders":
         return hr.Dataset.from_pairs(root / "lr", root / "hr")
+    if form == "masks":
+        return hr.Dataset.from_pairs(root / "lr", root / "masks", kind="mask")
     if form == "packed":
         return hr.Dataset(root / "packed")
     with warnings.catch_warnings():
@@ -70,7 +78,7 @@ def opened(root: Path, form: str) -> hr.Dataset:
 
 
 def loader(root: Path, form: str, **options: Any) -> hr.Loader:
-    labels = {FORMS[form]: t.Image(scale=SCALE)}
+    labels = {FORMS[form]: t.Mask() if form == "masks" else t.Image(scale=SCALE)}
     settings = {"batch_size": 8, "seed": 3, "transform": PATCHES, "dtype": "uint8"}
     settings |= {"labels": labels, "num_threads": 1, "output": "numpy"}
     return hr.Loader(opened(root, form), **{**settings, **options})
@@ -80,8 +88,9 @@ def pairs(batches: Any) -> list[str]:
     """Each sample's two images, as one hash."""
     found = []
     for first, _, moved in batches:
-        (second,) = (value for name, value in moved.items() if name in FORMS.values())
-        assert second.shape[-2:] == tuple(SCALE * side for side in first.shape[-2:])
+        ((name, second),) = moved.items()
+        scale = 1 if name == "mask" else SCALE
+        assert second.shape[-2:] == tuple(scale * side for side in first.shape[-2:])
         found += [
             hashlib.sha256(one.tobytes() + other.tobytes()).hexdigest()
             for one, other in zip(first, second, strict=True)
@@ -89,7 +98,7 @@ def pairs(batches: Any) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", IMAGES)
 def test_every_form_of_pairs_gives_the_same_pairs_in_the_same_order(root: Path, form: str) -> None:
     with loader(root, form, shuffle=True) as one, loader(root, "folders", shuffle=True) as other:
         found = pairs(one) + pairs(one)
