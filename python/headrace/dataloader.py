@@ -281,8 +281,11 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         try:
             made = self._recipe()
         except UnsupportedError as failure:
-            if self.strict and (self._deferred() is None or isinstance(failure, PartlyNative)):
+            if self.strict and isinstance(failure, PartlyNative):
                 raise
+            if self.strict and self._deferred() is None:
+                why = deciding.obstacle(self.dataset) or deciding.SNAPSHOTS
+                raise UnsupportedError(f"strict=True, and {failure}: {why}") from None
             self._becomes(native=False)
             return None
         if not self._native:
@@ -345,7 +348,8 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         """Which images of a sample the engine makes, and what keeps it from the others.
 
         Runs the dataset's code for one sample, and puts Python's, NumPy's and torch's generators
-        back.
+        back. Where several lines needed pixels it runs again, up to twice for each of them and with
+        other pixels there, to see which images come of which line.
 
         Args:
             index: of the sample; None: 0.

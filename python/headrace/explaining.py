@@ -21,7 +21,9 @@ def explain(loader: Any, index: Any = None) -> Explanation:
     """Which images of a loader's samples the engine makes, and what keeps it from the others.
 
     Runs the dataset's code for one sample, and puts Python's, NumPy's and torch's generators back.
-    Of the loader itself nothing changes.
+    Where several lines needed pixels it runs again, up to twice for each of them, with an image
+    that is turned or inverted there: so it is seen which images come of which line. Of the loader
+    itself nothing changes.
 
     Args:
         loader: a ``headrace.DataLoader``; or torch's, and the answer is what would be if it were

@@ -15,6 +15,7 @@ from torch.utils import data
 from torchvision import datasets
 from torchvision import transforms as tv
 
+import forking
 import headrace as hr
 import images
 
@@ -49,9 +50,11 @@ def masked(path: Path) -> Any:
     return {"views": [STEPS(image), STEPS(image)], "mask": mask, "boxes": np.zeros((3, 4))}
 
 
-LINE = 1 + Path(__file__).read_text().splitlines().index(
-    "    mask = np.asarray(image)[..., 0]  # the line that is told"
-)
+def line_of(text: str) -> str:
+    """Where a line of this file is that ends so."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [n for n, line in enumerate(lines, 1) if line.endswith(text)]
+    return f"{__file__}:{number}"
 
 
 @pytest.mark.parametrize("kind", [data.DataLoader, hr.DataLoader])
@@ -59,7 +62,7 @@ def test_each_image_of_a_sample_is_listed_with_the_line_that_has_it_in_python(
     root: Path, kind: Any
 ) -> None:
     found = hr.explain(kind(Listed(root, masked), 2, shuffle=True))
-    line = f"{__file__}:{LINE}"
+    line = line_of("# the line that is told")
     assert [(leaf.where, leaf.native, leaf.place) for leaf in found.leaves] == [
         ("['views'][0]", True, ""),
         ("['views'][1]", True, ""),
@@ -74,6 +77,131 @@ def test_each_image_of_a_sample_is_listed_with_the_line_that_has_it_in_python(
     assert table[2].endswith(f"uint8, from {line}")
     assert table[3].startswith("in Python: ")
     assert table[4] == found.cure
+
+
+def of_several_lines(path: Path) -> Any:
+    image = opened(path)
+    turned = np.asarray(image.rotate(5))  # one line
+    flat = np.array(Image.new("RGB", (9, 9), image.getpixel((0, 0))))  # another line
+    tensor = STEPS(image) * 2  # a third
+    again = np.array(image.getchannel(0))  # and of pixels that are there
+    return {
+        "turned": turned[..., ::-1],
+        "flat": [flat],
+        "tensor": (tensor, STEPS(image)),
+        "both": turned[:8, :8] + again[:8, :8, None],
+        "again": again,
+        "of none": np.zeros((8, 8, 3), np.uint8),
+        "another each time": np.random.default_rng().integers(0, 255, (8, 8, 3), np.uint8),
+    }
+
+
+def test_each_image_has_its_own_line_where_several_lines_needed_pixels(root: Path) -> None:
+    states = torch.get_rng_state(), random.getstate()
+    found = hr.explain(data.DataLoader(Listed(root, of_several_lines)))
+    one, another, third, again = (
+        line_of(f"# {text}")
+        for text in ("one line", "another line", "a third", "and of pixels that are there")
+    )
+    assert {leaf.where: leaf.place for leaf in found.leaves} == {
+        "['turned']": one,
+        "['flat'][0]": another,
+        "['tensor'][0]": third,
+        "['tensor'][1]": "",
+        "['both']": one,
+        "['again']": again,
+        "['of none']": "",
+        "['another each time']": "",
+    }
+    assert [leaf.where for leaf in found.leaves if leaf.native] == ["['tensor'][1]"]
+    assert [reason.place for reason in found.reasons] == [one, another, third, again]
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+
+
+def test_a_file_that_pillow_opens_has_its_line_among_others(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "palette.ppm"
+    Image.fromarray(images.pixels(20, 20)).save(path)
+
+    def make(photo: Path) -> Any:
+        foreign = Image.open(path)  # of a kind that Pillow opens
+        array = Image.fromarray(images.pixels(8, 8).astype(np.int32)[..., 0])  # of an array
+        picky = np.asarray(opened(photo))  # and of one that it checks
+        assert picky.shape == (*opened(photo).size[::-1], 3)
+        return foreign, np.asarray(array).astype(np.uint8), STEPS(opened(photo)), picky
+
+    found = hr.explain(data.DataLoader(Listed(root, make)))
+    assert [leaf.place for leaf in found.leaves] == [
+        line_of("# of a kind that Pillow opens"),
+        line_of("# of an array"),
+        "",
+        line_of("# and of one that it checks"),
+    ]
+
+
+def test_a_program_that_fails_with_other_pixels_is_explained_without_its_lines(root: Path) -> None:
+    def make(path: Path) -> Any:
+        image = opened(path)
+        corner = image.getpixel((0, 0))
+        pixels = np.asarray(image)
+        if tuple(pixels[0, 0]) != corner:
+            raise ValueError("another picture")
+        return pixels
+
+    found = hr.explain(data.DataLoader(Listed(root, make)))
+    assert [(leaf.native, leaf.place) for leaf in found.leaves] == [(False, "")]
+    assert len(found.reasons) == 2
+
+
+def test_a_loader_in_a_process_forked_beside_an_engine_says_so_and_the_cure(
+    root: Path, forked: forking.Parent
+) -> None:
+    code = """
+        import os, sys, warnings
+        import headrace as hr
+        from pathlib import Path
+        from PIL import Image
+        from torch.utils import data
+        from torchvision import transforms as tv
+
+        STEPS = tv.Compose([tv.Resize((8, 8)), tv.ToTensor()])
+
+        class Opens(data.Dataset):
+            paths = sorted(Path(sys.argv[1]).rglob("*.jpg"))
+            def __len__(self):
+                return len(self.paths)
+            def __getitem__(self, index):
+                return STEPS(Image.open(self.paths[index]).convert("RGB"))
+
+        first = hr.DataLoader(Opens(), 3, strict=True)
+        expected = [batch.sum().item() for batch in first]
+        first.close()
+        if os.fork() == 0:
+            loader = hr.DataLoader(Opens(), 3)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                found = [batch.sum().item() for batch in loader]
+            assert found == expected
+            print(*[one.message for one in said])
+            for tried in (loader.explain, lambda: list(hr.DataLoader(Opens(), strict=True))):
+                try:
+                    tried()
+                except hr.errors.UnsupportedError as error:
+                    print(error)
+            sys.stdout.flush()
+            os._exit(0)
+        os.wait()
+    """
+    said = forked.run(code, root, timeout=120).splitlines()
+    sentence = (
+        "this process was forked from one with the engine, and has none; use the start method "
+        "spawn or forkserver"
+    )
+    assert len(said) == 3
+    assert "torch's loader reads, in Python" in said[0]
+    assert "torch's own DataLoader reads it" in said[1]
+    assert "strict=True" in said[2]
+    assert all(sentence in line for line in said)
 
 
 def test_a_loader_of_torchs_stays_what_it_was_and_nothing_is_drawn_or_said(root: Path) -> None:

@@ -236,6 +236,64 @@ LOADERS = st.fixed_dictionaries(
 )
 
 
+def stacked(samples: list[Any]) -> Any:
+    """Stacks what are tensors in all samples, and lists what else there is."""
+    first = samples[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(samples)
+    if isinstance(first, dict):
+        return {key: stacked([sample[key] for sample in samples]) for key in first}
+    if isinstance(first, list | tuple):
+        return [stacked([sample[n] for sample in samples]) for n in range(len(first))]
+    if isinstance(first, Pair):
+        return stacked([sample.image for sample in samples]), [one.label for one in samples]
+    return samples
+
+
+class Batch:
+    """What a program makes of samples that is no type of torch's."""
+
+    def __init__(self, samples: Any) -> None:
+        self.samples = samples
+
+
+def wrapped(samples: list[Any]) -> Any:
+    return [vars(Batch(samples)), len(samples)]
+
+
+def brightness(samples: list[Any]) -> Any:
+    """Values of all tensors, which have to be there."""
+    return samples, [float(part.double().sum()) for part in tensors(samples)]
+
+
+def brighter(samples: list[Any]) -> Any:
+    """Changes the first tensor of each sample in its place."""
+    for part in tensors(samples)[:1]:
+        part.add_(1)
+    return stacked(samples)
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, Pair):
+        return tensors(value.image)
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list | tuple):
+        return [found for part in parts for found in tensors(part)]
+    return []
+
+
+COLLATED = st.fixed_dictionaries(
+    {
+        "batch_size": st.sampled_from([1, 2, 3]),
+        "shuffle": st.booleans(),
+        "num_workers": st.sampled_from([0, 0, 1, 2]),
+        "collate_fn": st.sampled_from([None, listed, stacked, wrapped, brightness, brighter]),
+    }
+)
+
+
 def written(tmp_path: Path, files: list[bytes], sample: Any, refused: int) -> Written:
     for index in range(COUNT):
         (tmp_path / str(index)).write_bytes(files[index % len(files)])
@@ -253,6 +311,19 @@ QUICK = settings(
 @QUICK
 @given(nested(ENDS), st.integers(-1, 2 * COUNT), LOADERS)
 def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
+    tmp_path: Path, files: list[bytes], sample: Any, refused: int, options: dict[str, Any]
+) -> None:
+    dataset = written(tmp_path, files, sample, refused)
+
+    kinds = (hr.DataLoader, data.DataLoader)
+    (found, error), (expected, torchs) = (passed(kind, dataset, options) for kind in kinds)
+    assert error == torchs
+    assert equal(found, expected)
+
+
+@settings(QUICK, max_examples=30)
+@given(nested(ENDS), st.integers(-1, 3 * COUNT), COLLATED)
+def test_a_dataset_with_workers_and_a_collate_function_of_its_own_has_torchs_batches(
     tmp_path: Path, files: list[bytes], sample: Any, refused: int, options: dict[str, Any]
 ) -> None:
     dataset = written(tmp_path, files, sample, refused)

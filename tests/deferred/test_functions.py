@@ -34,6 +34,15 @@ def enhanced(kind: str, factor: float) -> Callable[[Any], Any]:
     return lambda image: getattr(ImageEnhance, kind)(image).enhance(factor)
 
 
+def filled(*values: float) -> torch.Tensor:
+    return torch.tensor(values)[:, None, None]
+
+
+def normalized(image: Any) -> Any:
+    return F.normalize(F.to_tensor(image), [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
+
+
+NORMALIZED = tv.Compose([tv.ToTensor(), tv.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))])
 GREY = tv.Compose([tv.Resize(30), tv.CenterCrop(28), tv.ToTensor(), tv.Normalize((0.5,), (0.2,))])
 RECORDED: dict[str, Callable[[Any], Any]] = {
     "solarize": ImageOps.solarize,
@@ -114,6 +123,23 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
     "of their class": lambda image: F2.normalize(
         F2.to_dtype(F2.to_image(image), scale=True), [0.4], [0.3]
     ),
+    "erased": lambda image: F.erase(normalized(image), 3, 4, 10, 12, filled(0.5, 0.1, -2.0)),
+    "erased, then normalized": lambda image: F.normalize(
+        F.erase(F.to_tensor(image), 0, 7, 50, 9, filled(0.3)), [0.4], [0.3]
+    ),
+    "erased twice, and beyond": lambda image: F.erase(
+        F.erase(normalized(image), 0, 7, 50, 9, torch.tensor(0.25)), 40, 50, 99, 99, filled(1, 2, 3)
+    ),
+    "erased, behind a Compose": lambda image: F.erase(NORMALIZED(image), 3, 4, 5, 6, filled(0)),
+    "erased, v2": lambda image: F2.erase(
+        F2.to_dtype(F2.to_image(image), scale=True), 3, 4, 10, 12, filled(0.5)
+    ),
+    "erased, of one channel": lambda image: F.erase(
+        F.to_tensor(image.convert("L")), 3, 4, 10, 12, filled(0.5)
+    ),
+    "flipped, then erased": lambda image: F.erase(
+        F2.horizontal_flip(normalized(image)), 3, 4, 10, 12, filled(0.5)
+    ),
     "plain tensors, of v1": lambda image: F.normalize(
         F.convert_image_dtype(F2.to_image(image)), [0.4], [0.3]
     ),
@@ -148,6 +174,19 @@ MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "blur of two radii": lambda image: image.filter(ImageFilter.GaussianBlur((1, 2))),
     "mirrored twice": lambda image: F.pad(image, 60, padding_mode="reflect"),
     "a colour, of grey": lambda image: image.convert("L").rotate(5, fillcolor=(7,)),
+    "erased by noise": lambda image: F.erase(
+        F.to_tensor(image), 3, 4, 10, 12, torch.arange(360.0).view(3, 10, 12)
+    ),
+    "erased in place": lambda image: F.erase(F.to_tensor(image), 3, 4, 5, 6, filled(0), True),
+    "bytes, erased": lambda image: F.erase(F.pil_to_tensor(image), 3, 4, 5, 6, filled(0)),
+    "erased from the other end": lambda image: F.erase(F.to_tensor(image), -9, 4, 5, 6, filled(0)),
+    "erased, then turned": lambda image: F2.hflip(
+        F.erase(normalized(image), 3, 4, 5, 6, filled(0))
+    ),
+    "finished, then turned": lambda image: F2.vflip(NORMALIZED(image)),
+    "finished, then cropped": lambda image: F2.crop(NORMALIZED(image), 3, 4, 20, 30),
+    "finished, then cropped beyond": lambda image: F2.crop(NORMALIZED(image), -3, 4, 20, 30),
+    "finished, then its middle": lambda image: F2.center_crop(NORMALIZED(image), [70, 20]),
     "not scaled": of_bytes(F2.to_dtype, torch.float32),
     "halves": of_bytes(F.convert_image_dtype, torch.float64),
 }
@@ -229,3 +268,79 @@ class Rotated(data.Dataset[Any]):
 
 def test_any_rotation_of_pillows_is_native_with_its_bytes() -> None:
     compared(Rotated(), batch_size=None)
+
+
+BLURS: dict[str, Callable[[Any], Any]] = {
+    "one number": lambda image: F.gaussian_blur(image, 5),
+    "two sides": lambda image: F.gaussian_blur(image, [3, 9], [0.7, 2.1]),
+    "a list of one": lambda image: F.gaussian_blur(image, [7, 7], [1.3]),
+    "v2": lambda image: F2.gaussian_blur(image, [5, 7], [1.0, 0.5]),
+    "v2, one number": lambda image: F2.gaussian_blur(image, 9),
+    "grey": lambda image: F.gaussian_blur(image.convert("L"), [5, 5], 1.7),
+    "in the middle": lambda image: F.hflip(F.gaussian_blur(image.crop((3, 4, 50, 40)), 23, 4.0)),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_gaussian_blur_by_itself_is_native_and_but_for_few_values_torchvisions(
+    workers: int,
+) -> None:
+    """torch's own values depend on the CPU: docs/exactness.md."""
+    blurs = Does(BLURS, F.pil_to_tensor)
+    options: dict[str, Any] = {"batch_size": None, "num_workers": workers}
+    with contextlib.closing(hr.DataLoader(blurs, strict=True, **options)) as loader:
+        found = list(loader)
+    wrong = 0
+    for made, expected in zip(found, data.DataLoader(blurs, **options), strict=True):
+        assert made.shape == expected.shape
+        apart = (made.int() - expected.int()).abs()
+        assert apart.max() <= 1
+        wrong += int(apart.count_nonzero())
+    assert wrong <= 3
+
+
+def test_a_blur_that_torch_refuses_is_refused_in_its_words() -> None:
+    for wrong in ([4, 4], [3, 0], [201, 3], [3]):
+        blurs = Does({"wrong": lambda image, wrong=wrong: F.gaussian_blur(image, wrong)}, tensor)
+        said = []
+        for kind in (data.DataLoader, hr.DataLoader):
+            with pytest.raises((ValueError, RuntimeError)) as failure:
+                next(iter(kind(blurs, batch_size=None)))
+            said.append(str(failure.value))
+        assert said[0] == said[1], wrong
+
+
+class Erases(data.Dataset[Any]):
+    """Random boxes of a tensor, by a transform that is called by itself."""
+
+    def __init__(self, erasing: Any) -> None:
+        self.erasing, self.picture = erasing, images.jpeg(61, 47, seed=4)
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> Any:
+        image = Image.open(io.BytesIO(self.picture)).convert("RGB")
+        return self.erasing(normalized(image))
+
+
+@pytest.mark.parametrize(
+    "erasing",
+    [
+        tv.RandomErasing(),
+        tv.RandomErasing(1.0, value=(0.1, 0.2, 0.3)),
+        tv.RandomErasing(1.0, (0.9, 0.99), (30.0, 40.0)),  # which fits nowhere
+        v2.RandomErasing(0.7, value=0.5),
+        v2.RandomErasing(1.0, (0.9, 0.99), (30.0, 40.0)),
+    ],
+)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_random_erasing_by_itself_is_native_with_torchs_draws(erasing: Any, workers: int) -> None:
+    found = []
+    for kind, more in ((data.DataLoader, {}), (hr.DataLoader, {"strict": True})):
+        torch.manual_seed(5)
+        loader = kind(Erases(erasing), 5, num_workers=workers, **more)
+        found.append(list(loader))
+        if more:
+            loader.close()
+    assert equal(found[1], found[0])

@@ -13,6 +13,7 @@ from typing import Any
 import torch.utils.data
 
 from headrace._deferred import limits, opening, recording, switches, tensor, transforming, undoing
+from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded, Sent, sendable
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.known import Transforms
@@ -36,6 +37,7 @@ class Fetching:
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
         in_vain: samples whose drawn transforms were needed in Python, in a process without engine.
+        explains: of what is recorded, as ``Recording`` has it, and so is ``altering``.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Fetching:
         self.recorded: Recording | None = None
         self._latest: Recording | None = None
         self.in_vain = 0
+        self.explains = False
+        self.altering: Altering | None = None
         self._transforms = Transforms()
 
     def __reduce__(self) -> Any:
@@ -69,6 +73,7 @@ class Fetching:
         allowed = limits.now(self.own_limits)
         self.recorded = Recording(draws, worker is None, self._transforms, asked, allowed)
         self.recorded.eager_open = self.eager_open
+        self.recorded.explains, self.recorded.altering = self.explains, self.altering
         # A loader in a worker of another one's dataset has none of its own.
         self.recorded.travels = worker is not None and self.workers > 0
         self._latest = self.recorded

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from headrace._deferred.altering import Altering
 from headrace._deferred.curing import IN_PYTHON
 from headrace._deferred.drawn import go_back, states
 from headrace._deferred.image import DeferredImage
@@ -28,8 +31,8 @@ class Leaf(NamedTuple):
         where: its place in the sample, as Python writes it: ``[0]``, ``['image']``.
         what: its type and shape.
         native: the engine decodes and transforms it.
-        place: file and line of the program where it came to Python; "" where it is native, or
-            several lines may have been it: all of them stand in ``Explanation.reasons``.
+        place: file and line of the program where its pixels came to Python first; "" where it is
+            native, or nothing that was opened is in it, or it is another with each call.
     """
 
     where: str
@@ -73,14 +76,16 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
     """Asks the dataset for a sample; generators are left as they were."""
     with _generators_as_they_were():
         sample, reasons, opened = deferring.sample(index)
-    leaves = list(_leaves(sample, "", 0))
+    leaves = [leaf for leaf, _ in _leaves(sample, "", 0)]
     in_python = [leaf for leaf in leaves if not leaf.native]
     if in_python and not reasons:
         reasons = [Reason(deferring.unseen(opened), "")]
-    places = {reason.place for reason in reasons}
-    if len(places) == 1:
-        place = places.pop()
-        leaves = [leaf if leaf.native else leaf._replace(place=place) for leaf in leaves]
+    lines = list(dict.fromkeys(reason.place for reason in reasons))
+    if len(lines) == 1:
+        places = dict.fromkeys((leaf.where for leaf in in_python), lines[0])
+    else:
+        places = _places(deferring, index, in_python, lines[:_MOST_LINES])
+    leaves = [leaf._replace(place=places.get(leaf.where, "")) for leaf in leaves]
     cures = dict.fromkeys(deferring.cure(reason.text, opened) for reason in reasons)
     return Explanation(leaves, reasons, " ".join(cures))
 
@@ -92,23 +97,72 @@ def of_recipe(made: Translation) -> Explanation:
     return Explanation([Leaf("[0]", what, not made.rest)], reasons, IN_PYTHON if reasons else "")
 
 
+_MOST_LINES = 16  # that a sample is made anew for
+
+
+def _places(
+    deferring: Deferring, index: Any, leaves: list[Leaf], lines: list[str]
+) -> dict[str, str]:
+    """The line that each of some leaves came to Python at, where several lines needed pixels.
+
+    A leaf is of the first line with whose pixels it changes. Turning an image leaves one as it is
+    that has the same values everywhere; inverting it does not.
+    """
+    first, second = (_values(deferring, index, None) for _ in range(2))
+    # What is another with each call tells nothing.
+    left = {leaf.where for leaf in leaves} - _differing(first, second)
+    places: dict[str, str] = {}
+    for inverts in (False, True):
+        for line in lines:
+            if left and line:
+                changed = left & _differing(
+                    first, _values(deferring, index, Altering(line, inverts))
+                )
+                places |= dict.fromkeys(changed, line)
+                left -= changed
+    return places
+
+
+def _values(deferring: Deferring, index: Any, altering: Altering | None) -> dict[str, Any]:
+    """What is in Python of a sample, by its places; nothing where the program's code fails."""
+    with _generators_as_they_were():
+        try:
+            sample, _, _ = deferring.sample(index, altering)
+        except Exception:  # of pixels that it did not expect
+            return {}
+        return {leaf.where: value for leaf, value in _leaves(sample, "", 0) if not leaf.native}
+
+
+def _differing(values: dict[str, Any], others: dict[str, Any]) -> set[str]:
+    """The places that both have, with other values."""
+    return {
+        where for where in values.keys() & others.keys() if not _equal(values[where], others[where])
+    }
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if hasattr(one, "getbands"):
+        return bool(one.size == other.size and one.tobytes() == other.tobytes())
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
 _MOVED = ("BoundingBoxes", "KeyPoints", "Mask")
 
 
-def _leaves(value: Any, where: str, depth: int) -> Iterator[Leaf]:
+def _leaves(value: Any, where: str, depth: int) -> Iterator[tuple[Leaf, Any]]:
     """The images at any depth, by their places."""
     kind = type(value).__name__
     if isinstance(value, PendingTensor):
         shape, dtype = value.described()
-        yield Leaf(where or "sample", f"{value.plain.__name__} {shape} {dtype}", True)
+        yield Leaf(where or "sample", f"{value.plain.__name__} {shape} {dtype}", True), value
     elif isinstance(value, DeferredImage) and value.chain is not None:
-        yield Leaf(where or "sample", f"PIL image {value.size}", value.chain.native)
+        yield Leaf(where or "sample", f"PIL image {value.size}", value.chain.native), value
     elif kind in _MOVED and type(value).__module__.startswith("torchvision.tv_tensors"):
         return  # what torchvision moves with an image is none
     elif hasattr(value, "shape") and _may_be_an_image(value):
-        yield Leaf(where or "sample", f"{kind} {tuple(value.shape)} {value.dtype}", False)
+        yield Leaf(where or "sample", f"{kind} {tuple(value.shape)} {value.dtype}", False), value
     elif hasattr(value, "getbands"):
-        yield Leaf(where or "sample", f"PIL image {value.size}", False)
+        yield Leaf(where or "sample", f"PIL image {value.size}", False), value
     elif depth < 8:
         for name, part in _parts(value):
             yield from _leaves(part, where + name, depth + 1)

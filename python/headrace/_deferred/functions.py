@@ -16,14 +16,14 @@ import PIL.Image
 import PIL.ImageOps
 import torch
 
-from headrace._deferred import decoding
+from headrace._deferred import decoding, pixels
 from headrace._deferred.chain import Form, Step
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST, colour_of
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED, Handler
 from headrace._deferred.tensor import PendingTensor, pending
-from headrace._deferred.tensorfunctions import KERNELS, part_of
+from headrace._deferred.tensorfunctions import KERNELS, part_of, whole
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
@@ -222,6 +222,34 @@ def _gamma(found: Recording, original: Any, image: Any, gamma: Any, gain: Any = 
     return _recorded(original, image, (gamma, gain), name="AdjustGamma", gamma=gamma, gain=gain)
 
 
+_LARGEST_KERNEL = 1023  # the engine's bound: docs/limits.md
+
+
+def _blur(found: Recording, original: Any, image: Any, kernel_size: Any, sigma: Any = None) -> Any:
+    """torchvision's Gaussian blur: kernel and deviation across and down."""
+    of_one = isinstance(kernel_size, list | tuple) and len(kernel_size) == 1
+    kernel = [] if of_one else _two(kernel_size)  # torchvision refuses a list of one
+    if sigma is None and kernel:
+        sigma = [0.15 * side + 0.35 for side in kernel]
+    deviations = _two(sigma)
+    if not kernel or not deviations or not all(_number(one, 1e-9, 1e6) for one in deviations):
+        return NOT_RECORDED
+    for side, size in zip(kernel, getattr(image, "size", (0, 0)), strict=True):
+        if type(side) is not int or side % 2 == 0 or not 0 < side <= _LARGEST_KERNEL:
+            return NOT_RECORDED
+        if side // 2 >= size:  # torch does not pad so far
+            return NOT_RECORDED
+    arguments = (kernel, deviations)
+    step: dict[str, Any] = {"kernel_size": kernel, "sigma": [*map(float, deviations)]}
+    return _recorded(original, image, arguments, name="Blur", **step)
+
+
+def _two(value: Any) -> list[Any]:
+    """A number for both sides, or a list of one or two; empty where it is none of these."""
+    listed = list(value) if isinstance(value, list | tuple) else [value]
+    return listed * 2 if len(listed) == 1 else listed if len(listed) == 2 else []
+
+
 # ---- torchvision's, of tensors -------------------------------------------------------------------
 
 
@@ -256,6 +284,48 @@ def _scaling(scale: str, scales: Callable[[tuple[Any, ...]], bool]) -> Handler:
 _always = _scaling("div", lambda more: not more)
 _v2_always = _scaling("mul", lambda more: not more)
 _asked = _scaling("mul", lambda more: more == (True,))
+
+
+def _erase(
+    found: Recording,
+    original: Any,
+    image: Any,
+    i: Any,
+    j: Any,
+    h: Any,
+    w: Any,
+    v: Any,
+    inplace: bool = False,
+) -> Any:
+    """A box of the finished values, replaced by one number or one for each channel."""
+    part = part_of(image)
+    if part is None or inplace or part.form.dtype != "float32":
+        return NOT_RECORDED
+    if v is image:  # RandomErasing found no box: it is replaced by itself
+        return pending(part.chain, part.form)
+    colour = v.flatten().tolist() if type(v) is torch.Tensor and v.numel() <= 3 else []
+    shaped = colour and v.shape in ((), (1, 1, 1), (part.form.channels, 1, 1))
+    if not shaped or not all(_number(one, -1e6, 1e6) for one in colour):
+        return NOT_RECORDED
+    if not whole(i, j, h, w) or min(i, j) < 0 or min(h, w) < 1:
+        return NOT_RECORDED
+    if "".join(step.text for step in part.chain.steps).count('"Erase"') >= _MOST_ERASED:
+        return NOT_RECORDED
+    box = {"i": i, "j": j, "h": h, "w": w, "v": colour if len(colour) > 1 else colour[0]}
+    text = json.dumps({"name": "Erase", **box})
+    text = f"{part.form.normalize},{text}" if part.form.normalize else text
+    replay = partial(_erased, original, part.form, (i, j, h, w, v))
+    # What the form asked for is done by the step, which comes behind it.
+    return pending(
+        part.chain.then(Step(text, replay), part.chain.size), part.form._replace(normalize="")
+    )
+
+
+_MOST_ERASED = 8  # boxes of an image; the engine takes 32, and a Compose may bring some of its own
+
+
+def _erased(original: Any, form: Form, box: tuple[Any, ...], value: Any) -> Any:
+    return original(pixels.finished(value, form), *box)
 
 
 def _normalize(
@@ -322,11 +392,15 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
     },
     "torchvision.transforms.functional": {
         "convert_image_dtype": _always,
+        "erase": _erase,
+        "gaussian_blur": _blur,
         "normalize": _normalize,
         "pil_to_tensor": _pil_to_tensor,
         "to_tensor": _to_tensor,
     },
+    "torchvision.transforms.v2.functional._augment": {"erase_image": _erase},
     "torchvision.transforms.v2.functional._misc": {
+        "_gaussian_blur_image_pil": _blur,
         "convert_image_dtype": _v2_always,
         "normalize": _of_its_class(_normalize),
         "normalize_image": _normalize,

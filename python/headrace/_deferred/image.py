@@ -127,10 +127,14 @@ class DeferredImage(RecordedImage):
         """
         if self.chain is None:
             return self
+        altering = None
         if self._twin is None:
-            self._twin = pixels.image_of(self.chain, what)
+            altering = pixels.asked(what)
+            self._twin = pixels.image_of(self.chain)
             self._twin.info = self.info
-        return self._twin
+        elif (found := recording.current()) is not None and found.explains:
+            altering = pixels.note(what)
+        return self._twin if altering is None else altering.of_image(self._twin)
 
     @property
     def __array_interface__(self) -> Any:

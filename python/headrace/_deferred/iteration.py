@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch.utils.data
 
+from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
 from headrace._deferred.counting import Counts
@@ -141,12 +142,18 @@ class Deferring:
             self._fetching.leave()
         return self.begun(recorded)
 
-    def sample(self, index: Any) -> tuple[Any, list[Reason], bool]:
+    def sample(
+        self, index: Any, altering: Altering | None = None
+    ) -> tuple[Any, list[Reason], bool]:
         """One sample as the program's code leaves it, and why pixels were needed for it.
 
         Last comes whether its code opened images.
+
+        Args:
+            altering: which line gets other pixels than the image's.
         """
-        dataset = self._inner.dataset
+        dataset, fetching = self._inner.dataset, self._fetching
+        fetching.explains, fetching.altering = True, altering
         try:
             if isinstance(dataset, RecordedStream):
                 with dataset.aside():
@@ -154,8 +161,9 @@ class Deferring:
             else:
                 made = dataset[Asked(0, index, [0], [0], False, None, 0)]
         finally:
-            self._fetching.leave()
-        found, self._fetching.recorded = self._fetching.recorded, None
+            fetching.leave()
+            fetching.explains, fetching.altering = False, None
+        found, fetching.recorded = fetching.recorded, None
         if found is None:
             return made, [], False
         return made, list(found.reasons), found.opened

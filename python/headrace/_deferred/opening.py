@@ -49,9 +49,12 @@ def _open(
         opened = None if data is None else _opened_bytes(data)
     image, why = _deferred(opened, name, formats)
     if image is None or (rewinds and not _moved_on(fp, image)):
-        found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
+        altering = found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
         # Pillow has its word on what was read of an object, too.
-        return original(fp, mode, formats)  # type: ignore[no-any-return]
+        made: PIL.Image.Image = original(fp, mode, formats)
+        if altering is not None:
+            altering.in_place(made)
+        return made
     if found.eager_open:
         image.materialise()
     return image
@@ -168,8 +171,10 @@ def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> 
     if bytes_of_pixels and obj.ndim in (2, 3):
         made = "L" if obj.ndim == 2 else "RGB" if obj.shape[2] == 3 else ""
     if not made or mode not in (None, made):
-        found.note(OTHER_ARRAY)
-        return NOT_RECORDED  # type: ignore[no-any-return]
+        altering = found.note(OTHER_ARRAY)
+        if altering is None:
+            return NOT_RECORDED  # type: ignore[no-any-return]
+        return altering.of_image(original(obj, mode))
     height, width = obj.shape[:2]
     data = source.encoded_pixels(width, height, obj.tobytes())
     chain = Chain(data, made, made, (width, height), (), None, Opened(data, ""))

@@ -15,6 +15,7 @@ import torch
 import torch.utils.data
 
 from headrace._deferred import limits, recording
+from headrace._deferred.altering import Altering
 from headrace._deferred.chain import Chain, Form, config
 from headrace._deferred.source import encoded_pixels
 from headrace._engine import _lib, abi
@@ -23,23 +24,34 @@ from headrace._torch.foreign import limits_of_decoded
 from headrace.errors import HeadraceError
 
 
-def note(what: str = "") -> None:
-    """Remembers in the recording, where there is one, that something needs pixels."""
-    if (found := recording.current()) is not None:
-        found.note(f"{what} needs the pixels" if what else "")
+def note(what: str = "") -> Altering | None:
+    """Remembers in the recording, where there is one, that something needs pixels.
+
+    Returns:
+        how they are to be others; None: they are the image's own.
+    """
+    found = recording.current()
+    return None if found is None else found.note(f"{what} needs the pixels" if what else "")
 
 
-def image_of(chain: Chain, what: str = "") -> PIL.Image.Image:
-    """What Pillow would have made of the file and of what was done to it since.
+def asked(what: str = "") -> Altering | None:
+    """As ``note``, of whoever may have to wait.
 
     Raises:
-        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
-        ValuesNeeded: a collate function has to wait for them.
+        ValuesNeeded: a collate function has to wait for pixels.
     """
     found = recording.current()
     if found is not None:
         found.refuse()
-    note(what)
+    return note(what)
+
+
+def image_of(chain: Chain) -> PIL.Image.Image:
+    """What Pillow would have made of the file and of what was done to it since.
+
+    Raises:
+        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+    """
     if chain.native and engine_here():
         size, data = decoded(chain, Form(layout="NHWC", channels=chain.channels))
         return PIL.Image.frombytes(chain.mode, size, data)
@@ -63,16 +75,20 @@ def values_of(chain: Chain, form: Form) -> torch.Tensor:
         OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
     """
     with recording.paused():
-        made = _tensor(_with_pillow(chain))
-        dtype: torch.dtype = getattr(torch, form.dtype)
-        if made.dtype != dtype:
-            made = made.to(dtype)
-            made = made.div_(255) if form.scale == "div" else made.mul_(1 / 255)
-        if form.normalize:
-            step = json.loads(form.normalize)
-            mean, std = (torch.tensor(step[name])[:, None, None] for name in ("mean", "std"))
-            made = made.sub(mean).div_(std)
-        return made
+        return finished(_with_pillow(chain), form)
+
+
+def finished(value: Any, form: Form) -> torch.Tensor:
+    """An image, or the tensor of one, as a tensor in a form."""
+    made, dtype = _tensor(value), getattr(torch, form.dtype)
+    if made.dtype != dtype:
+        made = made.to(dtype)
+        made = made.div_(255) if form.scale == "div" else made.mul_(1 / 255)
+    if form.normalize:
+        step = json.loads(form.normalize)
+        mean, std = (torch.tensor(step[name])[:, None, None] for name in ("mean", "std"))
+        made = made.sub(mean).div_(std)
+    return made
 
 
 def decoded(chain: Chain, form: Form) -> tuple[tuple[int, int], bytes]:

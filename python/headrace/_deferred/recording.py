@@ -10,13 +10,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace._deferred.chain import Key
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.known import Transforms
 from headrace._deferred.limits import Limits
 from headrace._deferred.source import File
+
+if TYPE_CHECKING:
+    from headrace._deferred.altering import Altering
 
 
 class Draws(NamedTuple):
@@ -85,6 +88,8 @@ class Recording:
         waits: values are not made now but with all of the batch: whoever needs some is asked again.
         refused: somebody was asked to wait; an ``except:`` may have kept it from us.
         drawing: transforms are drawn by the engine; else by torchvision, from torch's generator.
+        explains: every line that needs pixels is noted, also of pixels that are there already.
+        altering: what other pixels a line gets; None: all get the image's own.
         repeated: of a process without the engine, what draws the sample's transforms in its place
             where pixels are needed at once; and ``images``, the sample's that were drawn.
     """
@@ -108,6 +113,8 @@ class Recording:
         self.place = -1
         self.eager = self.opened = False
         self.drawing, self.waits, self.refused = True, False, False
+        self.explains = False
+        self.altering: Altering | None = None
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
         self._calls = 0
@@ -142,10 +149,16 @@ class Recording:
         self.files.clear()
         return all(kept)
 
-    def note(self, text: str = "") -> None:
-        """Remembers that pixels are needed in Python, by what, and at which line of the program."""
+    def note(self, text: str = "") -> Altering | None:
+        """Remembers that pixels are needed in Python, by what, and at which line of the program.
+
+        Returns:
+            how they are to be others for that line; None: they are the image's own.
+        """
         needing, line = _caller()
         self.reasons[Reason(text or f"{needing} needs the pixels", line)] = None
+        altering = self.altering
+        return altering if altering is not None and altering.place == line else None
 
 
 class _Local(threading.local):

@@ -263,7 +263,7 @@ def _values(value: Any) -> Any:
     found = recording.current()
     if found is not None:
         found.refuse()
-    pixels.note()
+    altering = pixels.note()
     parts, engine = value.parts, pixels.engine_here()
     shape, dtype = value.described()
     made = torch.empty(shape, dtype=dtype)
@@ -275,7 +275,7 @@ def _values(value: Any) -> Any:
         else:
             _, data = pixels.decoded(part.chain, part.form)
             row.view(torch.uint8).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    return made
+    return made if altering is None else altering.of_tensor(made)
 
 
 def replace(value: PendingTensor, made: torch.Tensor) -> None:

@@ -34,6 +34,18 @@ def part_of(value: Any) -> Part | None:
     return part if isinstance(part, Part) else None
 
 
+# What is done to finished values; the engine does nothing behind it that moves them.
+_LAST = ('"Normalize"', "Eras", '"Cutout"')
+
+
+def _moved(value: Any) -> Part | None:
+    """As ``part_of``, of a tensor whose pixels can be moved still."""
+    part = part_of(value)
+    if part is None or any(last in step.text for step in part.chain.steps for last in _LAST):
+        return None
+    return part
+
+
 def _then(
     part: Part, sides: tuple[int, int], function: Callable[[Any], Any], **step: Any
 ) -> PendingTensor:
@@ -46,13 +58,14 @@ def _then(
     return pending(part.chain.then(Step(json.dumps(step), replay), sides), part.form)
 
 
-def _whole(*values: Any) -> bool:
+def whole(*values: Any) -> bool:
+    """Whether all are integers that the engine takes as places and sides."""
     return all(type(value) is int and abs(value) <= LARGEST for value in values)
 
 
 def _flip(name: str) -> Handler:
     def handler(found: Recording, original: Any, image: Any) -> Any:
-        part = part_of(image)
+        part = _moved(image)
         if part is None:
             return NOT_RECORDED
         return _then(part, part.chain.size, original, name=name, p=1.0)
@@ -63,8 +76,8 @@ def _flip(name: str) -> Handler:
 def _crop(
     found: Recording, original: Any, image: Any, top: Any, left: Any, height: Any, width: Any
 ) -> Any:
-    part = part_of(image)
-    if part is None or not _whole(top, left, height, width) or min(height, width) < 1:
+    part = _moved(image)
+    if part is None or not whole(top, left, height, width) or min(height, width) < 1:
         return NOT_RECORDED
     columns, rows = part.chain.size
     inside = top >= 0 and left >= 0 and top + height <= rows and left + width <= columns
@@ -77,10 +90,10 @@ def _crop(
 
 
 def _center_crop(found: Recording, original: Any, image: Any, output_size: Any) -> Any:
-    part = part_of(image)
+    part = _moved(image)
     sides = list(output_size) if isinstance(output_size, list | tuple) else [output_size]
     sides = sides * 2 if len(sides) == 1 else sides
-    if part is None or len(sides) != 2 or not _whole(*sides) or min(sides) < 1:
+    if part is None or len(sides) != 2 or not whole(*sides) or min(sides) < 1:
         return NOT_RECORDED
     height, width = sides
     columns, rows = part.chain.size
@@ -112,7 +125,7 @@ def _resize(
     height, width = geometry._compute_resized_output_size((rows, columns), size, max_size)
     if (height, width) == (rows, columns):
         return image
-    if not _whole(height, width) or min(height, width) < 1:
+    if not whole(height, width) or min(height, width) < 1:
         return NOT_RECORDED
     step = {"size": [height, width], "interpolation": f"tensor-{name}"}
     resized = partial(original, size=[height, width], interpolation=interpolation, antialias=True)
@@ -149,7 +162,7 @@ def _pad(
     values = list(fill) if isinstance(fill, list | tuple) else [0 if fill is None else fill]
     if part is None or part.form != Form() or padding_mode != "constant":
         return NOT_RECORDED
-    if len(sides) != 4 or not _whole(*sides) or min(sides) < 0 or len(values) not in (1, 3):
+    if len(sides) != 4 or not whole(*sides) or min(sides) < 0 or len(values) not in (1, 3):
         return NOT_RECORDED
     if not all(isinstance(v, int | float) and 0 <= v <= 255 and v == int(v) for v in values):
         return NOT_RECORDED

@@ -1,0 +1,111 @@
+"""EXIF and transparency where a dataset's own code opens images: as Pillow, natively or not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torchvision.transforms.functional as F
+from PIL import Image, ImageOps
+
+import headrace as hr
+import images
+from deferred.test_own_code import Opens, compared
+
+ORIENTATION = 0x0112
+WORKERS = pytest.mark.parametrize("workers", [0, 1])
+
+
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A JPEG of each orientation."""
+    made = []
+    for number in range(9):
+        path = tmp_path_factory.mktemp("turned") / f"{number}.jpg"
+        exif = Image.Exif()
+        exif[ORIENTATION] = number
+        Image.fromarray(images.pixels(40, 30, seed=number)).save(path, exif=exif)
+        os.utime(path, (1e9, 1e9))
+        made.append(str(path))
+    return made
+
+
+@WORKERS
+def test_an_image_is_turned_where_the_program_turns_it_and_exif_is_the_files(
+    turned: list[str], workers: int
+) -> None:
+    def made(path: str, index: int) -> Any:
+        image = Image.open(path)
+        orientation = image.getexif().get(ORIENTATION), "exif" in image.info
+        upright = ImageOps.exif_transpose(image)
+        left = upright.getexif().get(ORIENTATION)
+        return F.to_tensor(image), F.to_tensor(upright.convert("RGB")), orientation, left
+
+    compared(Opens(turned, made), batch_size=None, num_workers=workers)
+
+
+@pytest.fixture(scope="module")
+def transparent(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """PNG files with alpha: of colours, of grey, of a palette and of one colour."""
+    place, made = tmp_path_factory.mktemp("transparent"), []
+    colours = np.concatenate([images.pixels(40, 30), images.pixels(40, 30, 1, seed=4)], axis=2)
+    photograph = Image.fromarray(colours, "RGBA")
+    pictures = {
+        "RGBA": (photograph, {}),
+        "LA": (photograph.convert("LA"), {}),
+        "P": (photograph.convert("RGB").quantize(256), {"transparency": bytes(range(256))}),
+        "RGB": (photograph.convert("RGB"), {"transparency": tuple(colours[3, 4, :3].tolist())}),
+    }
+    for name, (picture, options) in pictures.items():
+        made.append(str(place / f"{name}.png"))
+        picture.save(made[-1], **options)
+        os.utime(made[-1], (1e9, 1e9))
+    return made
+
+
+@WORKERS
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+def test_transparent_pixels_keep_the_colour_below_and_are_native_without_their_alpha(
+    transparent: list[str], workers: int
+) -> None:
+    dataset = Opens(transparent, lambda path, _: F.to_tensor(Image.open(path).convert("RGB")))
+    compared(dataset, batch_size=None, num_workers=workers)
+
+
+def on_white(image: Any) -> Any:
+    white = Image.new("RGB", image.size, (255, 255, 255))
+    masked = image.convert("RGBA")
+    white.paste(masked, mask=masked.split()[3])
+    return white
+
+
+USES: dict[str, Callable[[Any], Any]] = {
+    "pasted on white": on_white,
+    "composited": lambda image: Image.alpha_composite(
+        Image.new("RGBA", image.size, (0, 0, 0, 255)), image.convert("RGBA")
+    ),
+    "four channels": lambda image: image.convert("RGBA"),
+    "as it is": lambda image: image,
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+def test_what_uses_transparency_has_pillows_pixels_in_python_and_the_cure_is_said(
+    transparent: list[str], use: str, workers: int
+) -> None:
+    def made(path: str, index: int) -> Any:
+        return F.pil_to_tensor(USES[use](Image.open(path)))
+
+    dataset = Opens(transparent[:3], made)  # what is RGB as it is is native
+    compared(dataset, strict=False, batch_size=None, num_workers=workers)
+    with contextlib.closing(hr.DataLoader(dataset, batch_size=None)) as loader:
+        for index in range(3):
+            told = loader.explain(index)
+            assert not told.native
+            assert told.cure
