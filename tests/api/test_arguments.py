@@ -221,6 +221,8 @@ CASES: dict[str, dict[str, list[Any]]] = {
         "size": COUNTS,
         "seconds": RATES,
         "storage": [3, "endpoint", [1], {1: "a"}, {"region": 3}],
+        "cache": [value for value in PATHS if value is not None],
+        "cache_size": [0, -1, 2.5, "much", True],
     },
     "plan": {
         "source": ["", "a\0b", 3],
