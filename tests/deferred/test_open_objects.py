@@ -147,7 +147,7 @@ def test_what_is_left_to_pillow_has_a_reason_and_is_an_error_where_strict(
     root: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2000 if "MAX" in what else None)
-    monkeypatch.setattr(opening, "_MOST_BYTES", 50)
+    monkeypatch.setattr(opening, "MAX_RECORD_BYTES", 50)
     opens = WITH_A_REASON[what]
     dataset = Opens(paths_of(root), lambda path, index: SMALL(opens(path).convert("RGB")))
     compared(dataset, strict=False)
