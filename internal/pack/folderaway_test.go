@@ -17,7 +17,7 @@ import (
 func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
 	server := s3test.Start(t, "photos")
 	source := testFolder(t, 12)
-	listing, err := openFolder(source, false)
+	listing, err := openFolder(source, false, nil)
 	require.NoError(t, err)
 	big := filepath.Join(source, listing.list.Path(5))
 	data, err := os.ReadFile(big)
