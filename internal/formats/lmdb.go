@@ -13,7 +13,7 @@ import (
 
 // LMDB walks the entries of an environment of version 1 (lmdb 0.9: mdb.c, "Page header", "Node structure",
 // MDB_meta), read-only and without its lock: whoever writes meanwhile makes the walk, and any place that it
-// found, worthless. A named database is walked where it is the only one.
+// found, worthless. A named database is walked where it is asked for, or the only one.
 type LMDB struct {
 	r           io.ReaderAt
 	size        int64
@@ -54,15 +54,16 @@ func IsLMDB(head []byte) bool {
 		binary.LittleEndian.Uint16(head[10:])&lmdbMeta != 0
 }
 
-// WalkLMDB calls each for every entry, in the order of keys.
-func WalkLMDB(r io.ReaderAt, size int64, each func(LMDBEntry) error) error {
+// WalkLMDB calls each for every entry, in the order of keys: of the database of that name, and without a name of
+// the environment's own or of its only named one.
+func WalkLMDB(r io.ReaderAt, size int64, name string, each func(LMDBEntry) error) error {
 	w := &LMDB{r: r, size: size}
 	tree, err := w.open()
 	if err != nil {
 		return err
 	}
 	w.pages = size / w.page
-	return w.database(tree, true, each)
+	return w.environment(tree, name, each)
 }
 
 // LMDBTransaction is the number of an LMDB's last transaction, 0 of any other file and of one whose meta pages are
@@ -120,39 +121,64 @@ func treeOf(b []byte) lmdbTree {
 	return lmdbTree{flags: binary.LittleEndian.Uint16(b[4:]), root: binary.LittleEndian.Uint64(b[40:])}
 }
 
-// database walks one tree. In the main one a named database may stand, as an entry whose value is a tree.
-func (w *LMDB) database(tree lmdbTree, main bool, each func(LMDBEntry) error) error {
+// DatabasesError says that one of several databases has to be chosen, or that there is none of the name that was.
+type DatabasesError struct {
+	Names []string // some of them, where there are many
+	Own   bool     // the environment has entries of its own beside them
+}
+
+func (e *DatabasesError) Error() string {
+	beside := ""
+	if e.Own {
+		beside = ", beside entries of the environment's own"
+	}
+	return fmt.Sprintf("the databases of the environment are %q%s", e.Names, beside)
+}
+
+// environment walks the main tree, where a named database is an entry whose value is a tree.
+func (w *LMDB) environment(main lmdbTree, name string, each func(LMDBEntry) error) error {
+	const most = 16 // more than enough to say what there is
+	found := &DatabasesError{}
+	var chosen *lmdbTree
+	err := w.tree(main, func(e LMDBEntry, sub *lmdbTree) error {
+		switch {
+		case sub == nil && name == "":
+			found.Own = true
+			return each(e)
+		case sub == nil:
+			found.Own = true
+			return nil
+		case len(found.Names) < most:
+			found.Names = append(found.Names, e.Key)
+		}
+		if name == "" || e.Key == name {
+			chosen = sub
+		}
+		return nil
+	})
+	switch {
+	case err != nil || name == "" && found.Names == nil:
+		return err
+	case chosen == nil || name == "" && (found.Own || len(found.Names) > 1):
+		return found
+	}
+	return w.tree(*chosen, func(e LMDBEntry, sub *lmdbTree) error {
+		if sub != nil {
+			return &WalkError{e.Offset, fmt.Errorf("%w: a database inside of a named one", ErrBad)}
+		}
+		return each(e)
+	})
+}
+
+// tree calls each for the entries of one tree, with the tree that an entry's value is.
+func (w *LMDB) tree(tree lmdbTree, each func(LMDBEntry, *lmdbTree) error) error {
 	if tree.flags&lmdbDupSort != 0 {
 		return fmt.Errorf("%w: a database with several values a key (dupsort)", ErrUnsupported)
 	}
 	if tree.root == lmdbNone {
 		return nil
 	}
-	var named []lmdbTree
-	var names []string
-	entries := false
-	err := w.visit(tree, tree.root, 0, func(e LMDBEntry, sub *lmdbTree) error {
-		if sub == nil {
-			entries = true
-			return each(e)
-		}
-		if len(named) < 16 { // more than enough to refuse
-			named, names = append(named, *sub), append(names, strconv.Quote(e.Key))
-		}
-		return nil
-	})
-	switch {
-	case err != nil || len(named) == 0:
-		return err
-	case !main || entries || len(named) > 1:
-		beside := ""
-		if entries {
-			beside = ", beside entries of the environment's own"
-		}
-		return fmt.Errorf("%w: several databases in one environment: %s%s (expected one); headrace.pack takes a dataset that reads one of them",
-			ErrUnsupported, strings.Join(names, ", "), beside)
-	}
-	return w.database(named[0], false, each)
+	return w.visit(tree, tree.root, 0, each)
 }
 
 // visit goes through the pages below one, branches before leaves and keys in order.

@@ -26,13 +26,15 @@ type Options struct {
 	Label   string   // column of labels; "json.NAME" is a member of a JSON object
 	Fields  []string // columns to keep beside them; nil: all
 	Classes []string // names of labels in the order of their numbers
-	Split   string   // which of the splits that the names of files tell apart
+	Split   string   // which of the splits that the names of files tell apart, or of an LMDB's databases
 
 	// Inspect answers what a source holds also where image or label are in doubt or missing: what else is an error is a
 	// warning then. The dataset that it gives is to be looked at, not read.
 	Inspect bool
 
-	lit  *litFolder // of LitData's chunks
+	lit      *litFolder // of LitData's chunks
+	database string     // Split, where it is one of an LMDB's databases
+
 	rows []string   // tables of the rows that are selected of a saved dataset; nil: all
 	away *awayFiles // where the containers lie in a store, and what waits for it; nil: in files
 

@@ -7,10 +7,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 )
 
@@ -116,18 +118,27 @@ func TestNumbersOfAZipThatLeadNowhereAreErrorsOrMembersThatCanBeRead(t *testing.
 	}
 }
 
-func TestMembersOfAZipThatOverlapAreReadOrRefused(t *testing.T) {
+func TestMembersOfAZipThatOverlapAreRefusedByRecordAndOffset(t *testing.T) {
 	data := zipped(t, zip.Store, "a/1.jpg", "a/2.jpg")
 	first := bytes.Index(data, []byte("PK\x01\x02"))
 	second := first + 4 + bytes.Index(data[first+4:], []byte("PK\x01\x02"))
 	copy(data[second+42:second+46], data[first+42:first+46]) // the second is where the first is
 	file := filepath.Join(t.TempDir(), "a.zip")
 	require.NoError(t, os.WriteFile(file, data, 0o644))
-	survives(t, file)
-	d := open(t, file, Options{})
-	frame, ok := d.Frame(1)
-	require.True(t, ok)
-	require.NotEqual(t, contents(t, d)[1], frame.CRC, "which packing, indexing and verify compare")
+	_, err := Open(file, Options{})
+	require.ErrorContains(t, err, `the member "a/2.jpg" of 7 bytes lies over the member "a/1.jpg" at 37`)
+	var e *catalog.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, []any{fault.KindBadFile, file, int64(1), int64(37)}, []any{e.Kind, e.File, e.Record, e.Offset})
+}
+
+func TestMembersOfAZipMayLieInAnyOrder(t *testing.T) {
+	data := zipped(t, zip.Store, "a/1.jpg", "a/2.jpg")
+	first, end := bytes.Index(data, []byte("PK\x01\x02")), bytes.LastIndex(data, []byte("PK\x05\x06"))
+	half := first + (end-first)/2
+	turned := slices.Concat(data[:first], data[half:end], data[first:half], data[end:])
+	d := open(t, put(t, map[string][]byte{"a.zip": turned})+"/a.zip", Options{})
+	require.Equal(t, contents(t, open(t, put(t, map[string][]byte{"a.zip": data})+"/a.zip", Options{})), contents(t, d))
 }
 
 // lmdbPlaces are the numbers of the meta pages, of the pages' headers, of their lists of nodes and of the nodes.
@@ -164,5 +175,40 @@ func TestNumbersOfAnLMDBThatLeadNowhereAreErrorsOrValuesThatCanBeRead(t *testing
 		opened, count := eachExtreme(t, name, data, lmdbPlaces(data))
 		require.Positive(t, opened)
 		require.Less(t, opened, count)
+	}
+}
+
+// Where a container has its numbers: at its head, and of those with a table or a footer at its end.
+func TestExtremeNumbersAtBothEndsOfAContainerAreErrorsOrContainersThatCanBeRead(t *testing.T) {
+	const head, tail = 160, 160
+	for _, name := range openable(t) {
+		if slices.Contains([]string{".zip", ".lmdb", ".gz", ".bz2", ".br"}, filepath.Ext(name)) { // whose numbers are known one by one, or are no numbers
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			whole, file := fixture(t, name), filepath.Join(t.TempDir(), filepath.Base(filepath.Dir(name)), filepath.Base(name))
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			putBeside(t, name, filepath.Dir(file))
+			again := repair[filepath.Ext(name)]
+			step := 4
+			if filepath.Ext(name) == ".parquet" { // whose numbers begin anywhere
+				step = 3
+			}
+			for at := 0; at+8 <= len(whole); at += step {
+				if at == head/step*step && len(whole) > head+tail {
+					at = len(whole) - tail
+				}
+				for _, value := range []uint64{math.MaxInt64, math.MaxUint64, uint64(len(whole))} {
+					data := bytes.Clone(whole)
+					binary.LittleEndian.PutUint64(data[at:], value)
+					if again != nil {
+						again(data)
+					}
+					require.NoError(t, os.WriteFile(file, data, 0o644))
+					survives(t, file)
+				}
+			}
+		})
 	}
 }

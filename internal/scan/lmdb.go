@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -30,7 +31,7 @@ func isImage(head string) bool {
 func scanLMDB(p *part) error {
 	p.plain = false
 	other, first := 0, ""
-	err := formats.WalkLMDB(p.file, p.size, func(e formats.LMDBEntry) error {
+	err := formats.WalkLMDB(p.file, p.size, p.database, func(e formats.LMDBEntry) error {
 		cells, err := p.valueOf(e)
 		if err != nil {
 			return at(err, e.Offset)
@@ -43,7 +44,12 @@ func scanLMDB(p *part) error {
 		}
 		return at(p.add(e.Key, e.Offset, cells), e.Offset)
 	})
+	var several *formats.DatabasesError
 	switch {
+	case errors.As(err, &several) && p.database != "":
+		return fault.New(fault.KindArgument, fault.Argument("split", p.database, fmt.Sprintf("one of %q, the databases of the environment", several.Names)))
+	case several != nil:
+		return fault.New(fault.KindArgument, fmt.Sprintf("%v; split= chooses one", several))
 	case err != nil:
 		return err
 	case other > 0 && p.rows() == 0:

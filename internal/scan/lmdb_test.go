@@ -87,13 +87,23 @@ func TestOtherFormsOfLMDBAreUnsupportedByName(t *testing.T) {
 	}
 }
 
-func TestSeveralDatabasesOfAnLMDBAreUnsupportedByNameWithTheWayOut(t *testing.T) {
-	for name, want := range map[string]string{"several.lmdb": `several databases in one environment: "train", "val" (expected one)`,
-		"mixed.lmdb": `several databases in one environment: "val", beside entries of the environment's own (expected one)`} {
+func TestOfSeveralDatabasesOfAnLMDBTheSplitChoosesOne(t *testing.T) {
+	for name, want := range map[string]string{"several.lmdb": `the databases of the environment are ["train" "val"]; split= chooses one`,
+		"mixed.lmdb": `the databases of the environment are ["val"], beside entries of the environment's own; split= chooses one`} {
 		_, err := Open("testdata/"+name, Options{})
-		require.ErrorContains(t, err, want+"; headrace.pack takes a dataset that reads one of them")
-		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+		require.ErrorContains(t, err, want)
+		require.Equal(t, fault.KindArgument, fault.KindOf(err))
+		_, err = Open("testdata/"+name, Options{Split: "test"})
+		require.ErrorContains(t, err, `split is "test"`)
+		require.ErrorContains(t, err, `"val"], the databases of the environment`)
+		require.Equal(t, fault.KindArgument, fault.KindOf(err))
+		require.Equal(t, int64(1), open(t, "testdata/"+name, Options{Split: "val"}).Len())
 	}
+	dir := put(t, map[string][]byte{"data.mdb": fixture(t, "several.lmdb"), "lock.mdb": make([]byte, 8192)})
+	require.Equal(t, int64(1), open(t, dir, Options{Split: "train"}).Len())
+	require.Equal(t, int64(9), open(t, "testdata/datum.lmdb", Options{Split: "images"}).Len(), "the only one may be named as well")
+	_, err := Open("testdata/plain.lmdb", Options{Split: "images"})
+	require.ErrorContains(t, err, `split is "images"`)
 }
 
 func TestALoopInATreeOfLMDBEnds(t *testing.T) {

@@ -21,6 +21,7 @@ type part struct {
 	size         int64
 	path         string                                   // of the container
 	lit          *litFolder                               // that it may lie in
+	database     string                                   // of an LMDB, which was chosen; "": none
 	beside       func(path string) (io.ReadCloser, error) // another file there, where it lies in a store; nil: in a file
 
 	offset  []int64
@@ -76,7 +77,7 @@ const (
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
-		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked}
+		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
 		p.jsonPath = rest

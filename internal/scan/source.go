@@ -318,16 +318,30 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, source, "root is for an index of containers, and these are containers themselves")
 	}
-	files, err := chooseSplit(source, files, named, &o)
+	chosen, err := chooseSplit(source, files, named, &o)
+	if err != nil && o.Split != "" && areLMDB(files) {
+		chosen, err, o.database = files, nil, o.Split
+	}
 	if err != nil {
 		return nil, err
 	}
+	files = chosen
 	o.lit = new(litFolder)
 	first, err := oneKind(files, &o, func(i int) (kind, error) { return kindOf(files[i], o.lit) })
 	if err != nil {
 		return nil, err
 	}
 	return scanOrKept(files, first.name, o)
+}
+
+// areLMDB: a split of such may be a database by its name.
+func areLMDB(files []string) bool {
+	for _, file := range files {
+		if found, err := kindOf(file, nil); err != nil || found.name != "lmdb" {
+			return false
+		}
+	}
+	return true
 }
 
 // oneKind is the kind that all files are of, whose names are for texts.

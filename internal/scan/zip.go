@@ -2,8 +2,10 @@ package scan
 
 import (
 	"archive/zip"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headrace/headrace/internal/blocks"
@@ -25,6 +27,7 @@ func scanZip(p *part) error {
 	if err != nil && (archive == nil || !errors.Is(err, zip.ErrInsecurePath)) { // names are names only here
 		return fmt.Errorf("%w: the zip archive's directory: %v", formats.ErrBad, err)
 	}
+	var members []*zip.File
 	for _, f := range archive.File {
 		// macOS puts a file of attributes beside each image, under the image's own name.
 		if !formats.HasImageExtension(f.Name) || strings.HasPrefix(f.Name, "__MACOSX/") {
@@ -54,6 +57,32 @@ func scanZip(p *part) error {
 			return at(err, offset)
 		}
 		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
+		members = append(members, f)
 	}
-	return nil
+	row, other := overlapping(p.frames)
+	if row < 0 {
+		return nil
+	}
+	place := p.frames[row].Place
+	p.offset = p.offset[:row] // an error is of the row that the part has come to
+	return at(fmt.Errorf("%w: the member %.80q of %d bytes lies over the member %.80q at %d", formats.ErrBad, members[row].Name, place.Length, members[other].Name, p.frames[other].Offset), place.Offset)
+}
+
+// overlapping finds a frame that begins before another one ends, -1 where there is none. Archives whose members lie over
+// each other decode to far more than they have, and no tool writes them (as Python's zipfile says of them, too).
+func overlapping(frames []catalog.Frame) (row, other int) {
+	order := make([]int, len(frames))
+	for i := range order {
+		order[i] = i
+	}
+	byPlace := func(a, b int) int { return cmp.Or(cmp.Compare(frames[a].Offset, frames[b].Offset), cmp.Compare(a, b)) }
+	if !slices.IsSortedFunc(order, byPlace) { // most are written in the order of their directory
+		slices.SortFunc(order, byPlace)
+	}
+	for n, i := range order {
+		if n > 0 && frames[i].Offset < frames[order[n-1]].Offset+frames[order[n-1]].Length {
+			return i, order[n-1]
+		}
+	}
+	return -1, -1
 }

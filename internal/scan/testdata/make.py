@@ -268,7 +268,7 @@ def lz4s() -> dict[str, Any]:
 
 
 def several() -> None:
-    """Environments with two named databases, and with one beside entries of its own: both refused."""
+    """Environments with two named databases, and with one beside entries of its own."""
     for name, databases in (("several.lmdb", [b"train", b"val"]), ("mixed.lmdb", [None, b"val"])):
         path = HERE / name
         path.unlink(missing_ok=True)
