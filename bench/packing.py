@@ -1,5 +1,8 @@
 """Images a second and core that `headrace pack` and `headrace index` read, check and write.
 
+Containers of the same images are indexed beside the folder, where the environments that write them
+are (`make bench-peers`).
+
 Photographs in the page cache, shards to the same file system, every image's entropy data read once
 for its verdict. A small folder is repeated by links until there are enough images for a rate: what
 a job costs once (a thread a core, the last sync) is in it, but does not decide it. Rounds alternate
@@ -25,6 +28,8 @@ from typing import Any
 import facts
 import report
 import sets
+import sides
+from rows import Row
 
 # A fresh process: what is timed is the job, not loading the library.
 _JOB = """
@@ -42,7 +47,8 @@ begun, spent = time.perf_counter(), used()
 if job == "pack":
     made = hr.pack(source, destination, **options)
 else:
-    made = hr.index(source, index_dir=destination, **options)
+    where = {"index_dir" if job == "index" else "out": destination}
+    made = hr.index(source, **where, **options)
 took, (user, system) = time.perf_counter() - begun, (b - a for a, b in zip(spent, used()))
 print(json.dumps({"images": made["rows"], "seconds": took, "user_seconds": user,
                   "system_seconds": system, "threads": threads, "bytes": made["bytes"],
@@ -61,37 +67,47 @@ print(turns)
 """
 
 
-def measure(folder: Path, rounds: int, scratch: Path) -> dict[str, Any]:
+def measure(
+    folder: Path, containers: dict[str, Path], rounds: int, scratch: Path
+) -> dict[str, Any]:
     """What each row's jobs answered, a list of rounds each; of rows of two jobs, both."""
     cores = min(2, len(os.sched_getaffinity(0)))
     rows = [
-        ("pack, one core", "pack", [(0, 1)], "seek"),
-        ("pack, one core, no seek points", "pack", [(0, 1)], "none"),
-        ("index in place, one core", "index", [(0, 1)], "seek"),
+        ("pack, one core", folder, "pack", [(0, 1)], "seek"),
+        ("pack, one core, no seek points", folder, "pack", [(0, 1)], "none"),
+        ("index in place, one core", folder, "index", [(0, 1)], "seek"),
+        *(
+            (f"index {form} in place, one core", source, "index containers", [(0, 1)], "seek")
+            for form, source in containers.items()
+        ),
     ]
     if cores > 1:
         rows += [
-            ("pack, two cores", "pack", [(0, 2)], "seek"),
-            ("index in place, two cores", "index", [(0, 2)], "seek"),
-            ("pack, two jobs of one core each", "pack", [(0, 1), (1, 1)], "seek"),
+            ("pack, two cores", folder, "pack", [(0, 2)], "seek"),
+            ("index in place, two cores", folder, "index", [(0, 2)], "seek"),
+            *(
+                (f"index {form} in place, two cores", source, "index containers", [(0, 2)], "seek")
+                for form, source in containers.items()
+            ),
+            ("pack, two jobs of one core each", folder, "pack", [(0, 1), (1, 1)], "seek"),
         ]
     found: dict[str, Any] = {}
     for _ in range(rounds):
-        for name, job, places, seek in rows:
-            found.setdefault(name, []).append(_together(folder, scratch, job, places, seek))
+        for name, source, job, places, seek in rows:
+            found.setdefault(name, []).append(_together(source, scratch, job, places, seek))
         if cores > 1:
             found.setdefault("loop", []).append([_loop([0]), _loop([0, 1])])
     return found
 
 
 def _together(
-    folder: Path, scratch: Path, job: str, places: list[tuple[int, int]], seek: str
+    source: Path, scratch: Path, job: str, places: list[tuple[int, int]], seek: str
 ) -> list[dict[str, Any]]:
     """One job or several at once, each on its own cores."""
     made = [scratch / f"packing-{first}.hr" for first, _ in places]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _JOB, job, folder, to, str(first), str(threads), seek],
+            [sys.executable, "-c", _JOB, job, source, to, str(first), str(threads), seek],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -127,6 +143,20 @@ def repeated(folder: Path, images: int, to: Path) -> Path:
     return to
 
 
+def containers(folder: Path, scratch: Path) -> dict[str, Path]:
+    """The folder's images in containers, by kind; what cannot be written here is left out."""
+    made: dict[str, Path] = {}
+    count = sum(1 for path in folder.rglob("*") if path.is_file())
+    images = sets.ImageSet("images", folder, count, count)
+    writers = sides.Sides(sorted(os.sched_getaffinity(0)), scratch, scratch)
+    for form in ("webdataset", "tfrecord"):
+        try:
+            made[form], _ = writers.source(Row(form, "packing", "headrace", form), images)
+        except sides.LeftOut as reason:
+            print(f"{form} is left out: {reason}")
+    return made
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("images", type=Path, help="an image folder, one folder a class")
@@ -140,7 +170,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-packing-", dir=options.work) as scratch:
         folder = repeated(options.images, options.at_least, Path(scratch) / "images")
         print(f"page cache: {sets.read_all([folder]) / 1e6:,.0f} MB read")
-        found = measure(folder, options.rounds, Path(scratch))
+        made = containers(folder, Path(scratch))
+        sets.read_all(made.values())
+        found = measure(folder, made, options.rounds, Path(scratch))
     print("\n".join(report.packing_table(found)))
     print(f"The whole run took {time.perf_counter() - begun:.0f} seconds.")
     if options.json:
