@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
@@ -153,6 +154,20 @@ type limitsJSON struct {
 	MaxRecordBytes  uint64 `json:"max_record_bytes"`
 	MaxScanBlocks   uint64 `json:"max_scan_blocks"`
 	MaxScans        uint32 `json:"max_scans"`
+	MaxBlockBytes   int64  `json:"max_block_bytes"`
+	MaxCachedBytes  int64  `json:"max_cached_bytes"`
+}
+
+// blocks are those of compressed blocks, which datasets alone have.
+func (j *limitsJSON) blocks() (blocks.Limits, error) {
+	if j == nil {
+		return blocks.Limits{}, nil
+	}
+	l := blocks.Limits{Block: j.MaxBlockBytes, Cached: j.MaxCachedBytes}
+	if err := l.Check(); err != nil {
+		return l, argument(err.Error())
+	}
+	return l, nil
 }
 
 func (j *limitsJSON) limits() native.Limits {
@@ -188,6 +203,7 @@ type dataset struct {
 	backend   mmap.Backend
 	verifyCRC bool
 	limits    native.Limits
+	blocks    blocks.Limits
 	ahead     int64 // bytes that loaders fetch ahead, 0 for their default
 
 	cache      *parts.Cache // of what is fetched; nil without one
@@ -207,6 +223,9 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	}
 	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits(), ahead: c.FetchAhead}
 	var err error
+	if d.blocks, err = c.Limits.blocks(); err != nil {
+		return nil, err
+	}
 	if c.Cache != "" && remote.IsURL(string(c.Path)) {
 		if err = d.keep(&c); err != nil {
 			return nil, err
@@ -308,7 +327,7 @@ func (d *dataset) openStore() (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.store == nil && !d.closed {
-		d.store, err = store.Open(d.Dataset, store.Options{Options: mmap.Options{Backend: mmap.Pread}, MaxRecordBytes: int64(d.limits.MaxRecordBytes)})
+		d.store, err = store.Open(d.Dataset, store.Options{Options: mmap.Options{Backend: mmap.Pread}, MaxRecordBytes: int64(d.limits.MaxRecordBytes), Blocks: d.blocks})
 		if err == nil && d.cache != nil {
 			d.kept = d.cache.Join(parts.Plan{Bytes: d.cacheBytes, Dataset: d.Fingerprint()})
 			d.store.Keep(d.kept)

@@ -122,11 +122,12 @@ int32_t hr_close(hr_handle handle, hr_error *error);
  * of their part. Without "classes" all parts that have class names must have the same ones; an
  * empty list says that the labels have no names. Optional: "backend": "auto"|"mmap"|"pread",
  * "index_dir": "...", "verify_crc": true, "limits": {"max_pixels": n, "max_decoder_bytes": n,
- * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n}, which docs/limits.md explains. Of
- * containers: "format", "image", "label", "fields": [...], "classes": [...], "split"; of an index
- * of containers "root": docs/formats.md. With "inspect": true, containers whose image or label is
- * missing or in doubt open as well, to be asked by hr_dataset_info and not to be read: "warnings"
- * say what is in doubt, and "use" of a column that may be either is "image?" or "label?". */
+ * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n, "max_block_bytes": n,
+ * "max_cached_bytes": n}, which docs/limits.md explains. Of containers: "format", "image", "label",
+ * "fields": [...], "classes": [...], "split"; of an index of containers "root": docs/formats.md.
+ * With "inspect": true, containers whose image or label is missing or in doubt open as well, to be
+ * asked by hr_dataset_info and not to be read: "warnings" say what is in doubt, and "use" of a
+ * column that may be either is "image?" or "label?". */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/pathjson"
@@ -128,7 +127,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Epoch: c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
 		Cache: d.cache, CacheBytes: d.cacheBytes,
 		Trace:   string(c.Trace),
-		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits,
+		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits, Blocks: d.blocks,
 		Explain: func(err error) error { return transform.ExplainViews(views, err) },
 	}
 	if config.Labels, err = c.labels(views); err != nil {
@@ -178,7 +177,7 @@ func (c *loaderConfig) storage(d *dataset) (*order.Storage, error) {
 	if stretches == nil || err != nil {
 		return nil, err
 	}
-	return &order.Storage{Of: stretches.Of, Bytes: stretches.Bytes, Room: blocks.MostCached}, nil
+	return &order.Storage{Of: stretches.Of, Bytes: stretches.Bytes, Room: d.blocks.Room()}, nil
 }
 
 // enoughClasses refuses soft labels that are too short for the dataset's classes, before an epoch

@@ -37,6 +37,9 @@ func (b *Buffer) Free() {
 	b.memory = nil
 }
 
+// Size is how much memory the Buffer holds of its own.
+func (b *Buffer) Size() int { return len(b.memory) }
+
 // Empty ends the last View and lets go of its File, and keeps the memory for the next read.
 func (b *Buffer) Empty() {
 	if b.file != nil {

@@ -189,11 +189,13 @@ text decode_configuration(random_state *r) {
 text task_configuration(random_state *r) {
   static const char *const first[] = {
       "\"transform\": [@]", "\"transform\": [{\"name\": \"RandomResizedCrop\", \"size\": %}]", ""};
-  static const char *const more[] = {"\"dtype\": \"float32\"",
-                                     "\"layout\": \"NCHW\"",
-                                     "\"mode\": \"fast\"",
-                                     "\"limits\": {\"max_pixels\": #}",
-                                     "\"limits\": {\"max_record_bytes\": #}",
-                                     "\"seed\": 1"};
+  static const char *const more[] = {
+      "\"dtype\": \"float32\"",
+      "\"layout\": \"NCHW\"",
+      "\"mode\": \"fast\"",
+      "\"limits\": {\"max_pixels\": #}",
+      "\"limits\": {\"max_record_bytes\": #}",
+      "\"limits\": {\"max_block_bytes\": #, \"max_cached_bytes\": #}",
+      "\"seed\": 1"};
   return configuration(r, first[random_below(r, COUNT(first))], more, COUNT(more), true);
 }

@@ -128,7 +128,7 @@ func FuzzAnyBytesAsABlock(f *testing.F) {
 func TestABlockThatManyWantIsDecodedOnce(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789"), 1000)
 	from := stored(t, data)[Zstd]
-	c := NewCache(1 << 20)
+	c := NewCache(Limits{Cached: 1 << 20})
 	var fetched atomic.Int64
 	var all sync.WaitGroup
 	for i := range 50 {
@@ -150,7 +150,7 @@ func TestABlockThatManyWantIsDecodedOnce(t *testing.T) {
 func TestACacheHoldsNoMoreThanItsBoundAndTheBlocksUsedLast(t *testing.T) {
 	data := make([]byte, 1000)
 	from := stored(t, data)[Snappy]
-	c := NewCache(3000)
+	c := NewCache(Limits{Cached: 3000})
 	ask := func(n int) {
 		err := c.Copy(make([]byte, 1), 999, Block{Offset: int64(n), Stored: uint32(len(from)), Size: 1000, Codec: Snappy}, func() ([]byte, error) { return from, nil })
 		require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestACacheHoldsNoMoreThanItsBoundAndTheBlocksUsedLast(t *testing.T) {
 func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
 	data := []byte("data")
 	from := stored(t, data)[Snappy]
-	c := NewCache(3)
+	c := NewCache(Limits{Cached: 3})
 	b := Block{Stored: uint32(len(from)), Size: 4, Codec: Snappy}
 	broken := errors.New("the disk")
 	for _, length := range []int{3, 4} { // a part of the block, and all of it
@@ -190,7 +190,7 @@ func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
 		require.Equal(t, data[:length], to)
 	}
 	require.Len(t, c.entries, 1, "a block of one sample is not kept")
-	c = NewCache(3)
+	c = NewCache(Limits{Cached: 3})
 	require.NoError(t, c.Copy(make([]byte, 4), 0, b, func() ([]byte, error) { return from, nil }))
 	require.Empty(t, c.entries)
 	to := make([]byte, 4)
@@ -202,7 +202,7 @@ func TestABlockThatCannotBeHadIsAskedForAgain(t *testing.T) {
 func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
 	data := []byte("data")
 	from := stored(t, data)[Snappy]
-	c := NewCache(4)
+	c := NewCache(Limits{Cached: 4})
 	b := Block{Stored: uint32(len(from)), Size: 4, Codec: Snappy}
 	reading, waits := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
@@ -237,4 +237,66 @@ func TestAPanicOfWhoReadsABlockReachesHimAndOthersReadItAnew(t *testing.T) {
 	other := b
 	other.Offset = 1
 	require.NoError(t, c.Copy(make([]byte, 3), 0, other, func() ([]byte, error) { return from, nil }), "the first one's place is free")
+}
+
+func TestABlockOverTheLimitIsRefusedUnread(t *testing.T) {
+	data := make([]byte, 1000)
+	from := stored(t, data)[Snappy]
+	b := Block{Stored: uint32(len(from)), Size: 1000, Codec: Snappy}
+	for limit, taken := range map[int64]bool{999: false, 1000: true} {
+		read := false
+		err := NewCache(Limits{Block: limit}).Copy(make([]byte, 10), 0, b, func() ([]byte, error) {
+			read = true
+			return from, nil
+		})
+		require.Equal(t, taken, read)
+		if !taken {
+			require.EqualError(t, err, "the block has 1000 bytes, max_block_bytes is 999")
+		}
+	}
+	require.NoError(t, Limits{}.Check())
+	require.NoError(t, Limits{Block: MostBytes, Cached: 1 << 62}.Check())
+	require.EqualError(t, Limits{Block: MostBytes + 1}.Check(), "max_block_bytes is 268435457 (expected 1 to 268435456)")
+	require.EqualError(t, Limits{Cached: -1}.Check(), "max_cached_bytes is -1 (expected at least 1)")
+}
+
+func TestABlockIsPreparedOnceBeforeASampleOfItIsAskedFor(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 100)
+	from := stored(t, data)[Snappy]
+	block := func(n int) Block {
+		return Block{Offset: int64(n), Stored: uint32(len(from)), Size: uint32(len(data)), Codec: Snappy}
+	}
+	fetch := func() ([]byte, error) { return from, nil }
+	c := NewCache(Limits{Cached: 2 * int64(len(data))})
+	require.True(t, c.Prepare(block(1), fetch))
+	require.False(t, c.Prepare(block(1), fetch), "it is there")
+	to := make([]byte, 5)
+	require.NoError(t, c.Copy(to, 10, block(1), func() ([]byte, error) { return nil, errors.New("it is there") }))
+	require.Equal(t, "01234", string(to))
+	require.Equal(t, int64(1), c.Decoded())
+	broken := errors.New("the disk")
+	c.Prepare(block(2), func() ([]byte, error) { return nil, broken })
+	require.ErrorIs(t, c.Copy(to, 10, block(2), func() ([]byte, error) { return nil, broken }), broken, "who asks for it has the error")
+	require.NoError(t, c.Copy(to, 10, block(2), fetch))
+	require.False(t, c.Prepare(Block{Size: 1, Codec: codecs}, fetch))
+	require.LessOrEqual(t, c.used, c.limits.Cached)
+}
+
+// Blocks of several sizes come and go in memory of others.
+func TestABlockInTheMemoryOfAnotherHasItsOwnBytes(t *testing.T) {
+	c := NewCache(Limits{Cached: 8 << 20})
+	for n := range 60 {
+		data := bytes.Repeat([]byte{byte(n)}, 2<<20+(n*7919)%(1<<20))
+		from := snappy.Encode(nil, data)
+		to := make([]byte, 1<<20)
+		b := Block{Offset: int64(n), Stored: uint32(len(from)), Size: uint32(len(data)), Codec: Snappy}
+		require.NoError(t, c.Copy(to, int64(len(data)-len(to)), b, func() ([]byte, error) { return from, nil }))
+		require.Equal(t, data[:len(to)], to)
+		require.LessOrEqual(t, c.used, int64(8<<20))
+		held := int64(0)
+		for _, e := range c.entries {
+			held += int64(cap(e.data))
+		}
+		require.Equal(t, held, c.used, "what is counted is what is held")
+	}
 }

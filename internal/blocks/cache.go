@@ -26,25 +26,24 @@ type Cache struct {
 	entries map[Block]*entry
 	recent  *list.List // of *entry, the last used in front
 	used    int64      // bytes of all entries that have memory
-	most    int64
+	limits  Limits
 	decoded int64
+	spare   []byte // memory of the block that was dropped last
 }
 
 type entry struct {
 	block Block
 	data  []byte
 	err   error
-	ready bool // decoded, or failed
-	users int  // that must not lose it
+	ready bool  // decoded, or failed
+	users int   // that must not lose it
+	bytes int64 // of its memory
 	place *list.Element
 }
 
-// MostCached bounds the decoded blocks that a loader or a job keeps.
-const MostCached = 512 << 20
-
-// NewCache keeps at most so many bytes, and at least one block however large it may be.
-func NewCache(most int64) *Cache {
-	c := &Cache{entries: make(map[Block]*entry), recent: list.New(), most: most}
+// NewCache keeps at most so many bytes as the limits say, and at least one block however large it may be.
+func NewCache(limits Limits) *Cache {
+	c := &Cache{entries: make(map[Block]*entry), recent: list.New(), limits: limits.complete()}
 	c.changed.L = &c.mu
 	return c
 }
@@ -59,6 +58,9 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	if !Known(b.Codec) || b.Size > MostBytes || b.Stored > MostBytes || from < 0 || from > int64(b.Size)-int64(len(to)) {
 		return fmt.Errorf("%d bytes at %d of a block of codec %d, %d bytes stored and %d decoded", len(to), from, b.Codec, b.Stored, b.Size)
 	}
+	if err := c.limits.check(b); err != nil {
+		return err
+	}
 	if Interrupted(b.Codec) {
 		stored, err := fetch()
 		if err != nil {
@@ -72,11 +74,33 @@ func (c *Cache) Copy(to []byte, from int64, b Block, fetch func() ([]byte, error
 	if from == 0 && len(to) == int(b.Size) { // nothing else is in it, so nobody else will ask for it soon
 		return c.whole(to, b, fetch)
 	}
-	return c.copied(to, from, b, func() ([]byte, error) { return decoded(b, fetch) })
+	return c.copied(to, from, b, func(room []byte) ([]byte, error) { return decoded(b, room, fetch) })
 }
 
-// copied fills to out of a block that is kept, or that make makes.
-func (c *Cache) copied(to []byte, from int64, b Block, make func() ([]byte, error)) error {
+// Prepare decodes a block that is not there yet, before a sample of it is asked for, and says whether it did. One that
+// others decode is left to them, and an error to who asks for the sample.
+func (c *Cache) Prepare(b Block, fetch func() ([]byte, error)) bool {
+	if !Known(b.Codec) || Interrupted(b.Codec) || b.Size > MostBytes || c.limits.check(b) != nil {
+		return false
+	}
+	c.mu.Lock()
+	if c.entries[b] != nil {
+		c.mu.Unlock()
+		return false
+	}
+	for c.used > 0 && c.used+int64(b.Size) > c.limits.Cached {
+		if !c.drop() {
+			c.mu.Unlock()
+			return false
+		}
+	}
+	c.mu.Unlock()
+	_ = c.copied(nil, 0, b, func(room []byte) ([]byte, error) { return decoded(b, room, fetch) })
+	return true
+}
+
+// copied fills to out of a block that is kept, or that make makes, in the room that it is given where that is enough.
+func (c *Cache) copied(to []byte, from int64, b Block, make func(room []byte) ([]byte, error)) error {
 	e := c.take(b, make)
 	if e.err == nil {
 		copy(to, e.data[from:])
@@ -111,7 +135,7 @@ func (c *Cache) Decoded() int64 {
 }
 
 // take returns a block with its bytes or its error, counted as in use.
-func (c *Cache) take(b Block, make func() ([]byte, error)) *entry {
+func (c *Cache) take(b Block, make func(room []byte) ([]byte, error)) *entry {
 	c.mu.Lock()
 	for e := c.entries[b]; e != nil; e = c.entries[b] {
 		e.users++
@@ -128,14 +152,15 @@ func (c *Cache) take(b Block, make func() ([]byte, error)) *entry {
 	e := &entry{block: b, users: 1}
 	e.place = c.recent.PushFront(e)
 	c.entries[b] = e
-	size := int64(b.Size)
 	// Whoever waits here holds no memory, and whoever has some needs nothing else to be done with it.
-	for c.used > 0 && c.used+size > c.most {
+	for c.used > 0 && c.used+int64(b.Size) > c.limits.Cached {
 		if !c.drop() {
 			c.changed.Wait()
 		}
 	}
-	c.used += size
+	room := c.roomFor(int64(b.Size))
+	e.bytes = max(int64(b.Size), int64(cap(room)))
+	c.used += e.bytes
 	c.mu.Unlock()
 
 	// A panic of make goes on to the caller, who has no entry then; others must not wait for it.
@@ -155,20 +180,26 @@ func (c *Cache) take(b Block, make func() ([]byte, error)) *entry {
 		}
 		c.changed.Broadcast()
 	}()
-	data, err = make()
+	data, err = make(room)
 	returned = true
 	return e
 }
 
-func decoded(b Block, fetch func() ([]byte, error)) ([]byte, error) {
-	if short := headroom.Memory(int64(b.Size)); short != nil {
-		return nil, short
+// decoded is a block in the room, or in memory of its own where that is not enough.
+func decoded(b Block, room []byte, fetch func() ([]byte, error)) ([]byte, error) {
+	if room == nil {
+		if short := headroom.Memory(int64(b.Size)); short != nil {
+			return nil, short
+		}
 	}
 	stored, err := fetch()
 	if err != nil {
 		return nil, err
 	}
-	data := make([]byte, b.Size)
+	if room == nil {
+		room = make([]byte, b.Size)
+	}
+	data := room[:b.Size]
 	if err := Decode(b.Codec, data, stored); err != nil {
 		return nil, &MalformedError{err}
 	}
@@ -181,19 +212,36 @@ type MalformedError struct{ Err error }
 func (e *MalformedError) Error() string { return e.Err.Error() }
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// drop gives up the block that was used longest ago and is not in use, with the lock held.
+// drop gives up the block that was used longest ago and is not in use, with the lock held. Its memory is for the next
+// one: pages that the system takes back and gives again cost as much as decoding does.
 func (c *Cache) drop() bool {
 	for at := c.recent.Back(); at != nil; at = at.Prev() {
 		if e := at.Value.(*entry); e.ready && e.users == 0 {
 			c.forget(e)
+			if e.data != nil && cap(e.data) >= leastReused {
+				c.spare = e.data[:0]
+			}
 			return true
 		}
 	}
 	return false
 }
 
+// leastReused is of what memory it pays to keep: less than that the heap has anyway.
+const leastReused = 1 << 20
+
+// roomFor is the memory of the block that was dropped last, if so many bytes are most of it; else nil.
+func (c *Cache) roomFor(size int64) []byte {
+	room := c.spare
+	c.spare = nil
+	if held := int64(cap(room)); held < size || held-size > held/4 || c.used+held > c.limits.Cached {
+		return nil
+	}
+	return room
+}
+
 func (c *Cache) forget(e *entry) {
 	delete(c.entries, e.block)
 	c.recent.Remove(e.place)
-	c.used -= int64(e.block.Size)
+	c.used -= e.bytes
 }

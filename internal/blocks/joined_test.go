@@ -35,7 +35,7 @@ func TestPartsAreJoinedFromAnyByteOn(t *testing.T) {
 	for codec, from := range interrupted(parts...) {
 		want := whole[codec]
 		require.True(t, Interrupted(codec) && Known(codec))
-		c := NewCache(1)
+		c := NewCache(Limits{Cached: 1})
 		for begin := range want {
 			for end := begin; end <= len(want); end++ {
 				to := make([]byte, end-begin)
@@ -58,10 +58,10 @@ func TestPartsThatAreNoneOrOfAnotherLengthAreErrors(t *testing.T) {
 			require.Error(t, Decode(codec, make([]byte, len("onethree")+map[uint8]int{RecordIO: 4}[codec]), from[:cut]))
 		}
 		b := Block{Stored: uint32(len(from)), Size: 100, Codec: codec}
-		require.ErrorAs(t, NewCache(1).Copy(make([]byte, 1), 0, b, func() ([]byte, error) { return from, nil }), &malformed)
+		require.ErrorAs(t, NewCache(Limits{Cached: 1}).Copy(make([]byte, 1), 0, b, func() ([]byte, error) { return from, nil }), &malformed)
 		from[0] ^= 2 // another magic, or a block that is compressed
-		require.ErrorAs(t, NewCache(1).Copy(make([]byte, 1), 0, b, func() ([]byte, error) { return from, nil }), &malformed)
+		require.ErrorAs(t, NewCache(Limits{Cached: 1}).Copy(make([]byte, 1), 0, b, func() ([]byte, error) { return from, nil }), &malformed)
 		gone := errors.New("the disk")
-		require.ErrorIs(t, NewCache(1).Copy(make([]byte, 1), 0, b, func() ([]byte, error) { return nil, gone }), gone)
+		require.ErrorIs(t, NewCache(Limits{Cached: 1}).Copy(make([]byte, 1), 0, b, func() ([]byte, error) { return nil, gone }), gone)
 	}
 }

@@ -65,7 +65,10 @@ func (c *Cache) CopyTiled(to []byte, from int64, b Block, t *Tiles, fetch func(B
 	if b.Codec != Tiled || int64(b.Size) != t.Size() || from < 0 || from > int64(b.Size)-int64(len(to)) {
 		return fmt.Errorf("%d bytes at %d of a block of %d bytes, of tiles of codec %d", len(to), from, b.Size, b.Codec)
 	}
-	return c.copied(to, from, b, func() ([]byte, error) { return t.assembled(fetch) })
+	if err := c.limits.check(b); err != nil {
+		return err
+	}
+	return c.copied(to, from, b, func([]byte) ([]byte, error) { return t.assembled(fetch) })
 }
 
 // assembled decodes the tiles one after the other, and puts their pieces to where they belong.

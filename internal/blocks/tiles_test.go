@@ -53,7 +53,7 @@ func TestTilesOfAnyShapeAreAssembledToEveryValue(t *testing.T) {
 		named := Block{Size: uint32(len(block)), Codec: Tiled}
 		from := random.IntN(len(block))
 		to := make([]byte, len(block)-from)
-		cache := NewCache(1 << 20)
+		cache := NewCache(Limits{Cached: 1 << 20})
 		require.NoError(t, cache.CopyTiled(to, int64(from), named, tiles, func(b Block) ([]byte, error) { return stored[b.Offset], nil }))
 		require.Equal(t, block[from:], to, "%v of %v", chunk, shape)
 		require.Error(t, cache.CopyTiled(to, int64(from)+1, named, tiles, nil), "beyond its end")

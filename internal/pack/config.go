@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
@@ -26,13 +27,19 @@ type SeekOptions struct {
 	NoSeek bool `json:"no_seek"` // note no seek points: a smaller dataset that decodes more slowly
 }
 
-// Limits are native.Limits in JSON; 0 stands for the default of each.
+// Limits are native.Limits and blocks.Limits in JSON; 0 stands for the default of each.
 type Limits struct {
 	MaxPixels       uint64 `json:"max_pixels"`
 	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
 	MaxRecordBytes  uint64 `json:"max_record_bytes"`
 	MaxScanBlocks   uint64 `json:"max_scan_blocks"`
 	MaxScans        uint32 `json:"max_scans"`
+	MaxBlockBytes   int64  `json:"max_block_bytes"`
+	MaxCachedBytes  int64  `json:"max_cached_bytes"`
+}
+
+func (l Limits) blocks() blocks.Limits {
+	return blocks.Limits{Block: l.MaxBlockBytes, Cached: l.MaxCachedBytes}
 }
 
 func (l Limits) native() native.Limits {
@@ -58,6 +65,9 @@ const maxThreads = 1024
 func (o Options) check() error {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return catalog.NewError(fault.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
+	}
+	if err := o.Limits.blocks().Check(); err != nil {
+		return catalog.NewError(fault.KindArgument, "", "%v", err)
 	}
 	return nil
 }

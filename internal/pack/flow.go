@@ -40,10 +40,11 @@ type flow struct {
 }
 
 // newFlow settles the sizes: everything that can wait somewhere is bounded here.
-func newFlow(s source, threads int, limits native.Limits, seek bool, t *Tracker) *flow {
+func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 	// A few records a thread smooth out files of different size.
+	threads := o.threads()
 	n := 8*threads + 8
-	f := &flow{source: s, threads: threads, limits: limits, seek: seek, blocks: blocks.NewCache(blocks.MostCached), track: t, ring: make([]chan *record, n),
+	f := &flow{source: s, threads: threads, limits: o.Limits.native(), seek: seek, blocks: blocks.NewCache(o.Limits.blocks()), track: t, ring: make([]chan *record, n),
 		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
 	for i := range f.ring {
 		f.ring[i] = make(chan *record, 1)

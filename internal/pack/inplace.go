@@ -65,7 +65,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 		x.describe = files.describe
 	}
 	x.raise, x.track = c.OnFault == RaiseFaults, t
-	if err := newFlow(s, c.threads(), c.Limits.native(), !c.NoSeek, t).run(ctx, x.add); err != nil {
+	if err := newFlow(s, c.Options, !c.NoSeek, t).run(ctx, x.add); err != nil {
 		x.abandon()
 		return Summary{}, err
 	}

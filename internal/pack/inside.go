@@ -125,11 +125,14 @@ func (in *inspector) readBlock(r *record, f io.ReaderAt, buffer []byte, wait fun
 		if away := (*catalog.Error)(nil); r.inside.away != nil && errors.As(err, &away) {
 			return buffer, awayError(r, err)
 		}
-		kind := fault.KindIO
+		kind, text := fault.KindIO, "the block cannot be read or decoded"
 		if malformed := (*blocks.MalformedError)(nil); errors.As(err, &malformed) {
 			kind = fault.KindBadFile
+		} else if large := (*blocks.TooLargeError)(nil); errors.As(err, &large) {
+			kind, text, err = fault.KindLimit, large.Error(), nil
 		}
-		return buffer, recordError(r, kind, "the block cannot be read or decoded", err)
+		e := &catalog.Error{Kind: kind, File: r.path, Record: r.seq, Key: r.key, Offset: r.inside.offset, Text: text, Err: err}
+		return buffer, e
 	}
 	if r.inside.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, bytes.NewReader(data))

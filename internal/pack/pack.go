@@ -43,7 +43,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 	if err := o.begin(s.fields()); err != nil {
 		return Summary{}, o.abandon(err)
 	}
-	f := newFlow(s, c.threads(), c.Limits.native(), !c.NoSeek, t)
+	f := newFlow(s, c.Options, !c.NoSeek, t)
 	f.recode = c.RecodeOptions
 	if err := f.run(ctx, o.add); err != nil {
 		return Summary{}, o.abandon(err)

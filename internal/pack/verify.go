@@ -53,7 +53,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 		return Report{}, catalog.NewError(fault.KindUnsupported, d.Root(), "this is an image folder in a store of objects, of which single files are not verified yet; a packed dataset there is")
 	}
 	t.setTotal(d.Len())
-	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(blocks.MostCached)}
+	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(c.Limits.blocks())}
 	rows := int64(0)
 	for _, s := range d.Shards() {
 		rows += s.Rows

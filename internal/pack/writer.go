@@ -213,7 +213,7 @@ func (w *Writer) start() error {
 	}
 	w.items, w.done = make(chan *item), make(chan struct{})
 	ctx := w.ctx
-	f := newFlow(&added{w.items, ctx}, w.config.threads(), w.config.Limits.native(), !w.config.NoSeek, w.track)
+	f := newFlow(&added{w.items, ctx}, w.config.Options, !w.config.NoSeek, w.track)
 	f.recode = w.config.RecodeOptions
 	for n, field := range w.fields {
 		if field.Type == catalog.Bytes && slices.Contains(w.config.PillowFields, field.Name) {

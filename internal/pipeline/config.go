@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/order"
@@ -43,6 +44,7 @@ type Config struct {
 	VerifyCRC       bool
 	Trace           string // the file of a trace of all from Open on; empty: none
 	Limits          native.Limits
+	Blocks          blocks.Limits // of compressed blocks
 	// Explain puts the user's name of a transform into what the plan says of an image; may be nil.
 	Explain func(error) error
 }

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"fmt"
 
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 )
 
@@ -14,8 +13,9 @@ func (c *Config) shuffledBlocks() (string, error) {
 	if scattered := o.Shuffle && o.Window <= 0 || c.Submitted && c.Scattered; !scattered {
 		return "", nil
 	}
-	s, err := c.Dataset.SharedBlocks(blocks.MostCached)
-	if err != nil || s.Bytes <= blocks.MostCached {
+	kept := c.Blocks.Room()
+	s, err := c.Dataset.SharedBlocks(kept)
+	if err != nil || s.Bytes <= kept {
 		return "", err
 	}
 	what, more, remedy := "block", "", `shuffle="window"`
@@ -30,5 +30,5 @@ func (c *Config) shuffledBlocks() (string, error) {
 	}
 	return fmt.Sprintf("the images lie in %s%d compressed %ss of %d images and %d kB on average, of which %d MB are kept: in shuffled order "+
 		"nearly every image costs a whole %s; %s decodes one for its neighbours, and headrace pack makes shards, whose images cost the same in any order",
-		more, s.Count, what, s.Rows/s.Count, s.Bytes/s.Count>>10, blocks.MostCached>>20, what, remedy), nil
+		more, s.Count, what, s.Rows/s.Count, s.Bytes/s.Count>>10, kept>>20, what, remedy), nil
 }

@@ -76,7 +76,7 @@ type sizer struct {
 
 // newSizer has its own store and decoder: the Loader's are not made yet, and will not be.
 func (c *Config) newSizer() (*sizer, error) {
-	files, err := store.Open(c.Dataset, store.Options{Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes)})
+	files, err := store.Open(c.Dataset, store.Options{Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Blocks: c.Blocks})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
@@ -16,6 +17,7 @@ import (
 type Options struct {
 	mmap.Options
 	MaxRecordBytes int64 // a record over it is refused before memory is asked for
+	Blocks         blocks.Limits
 	// Salvage reads what a truncated shard still holds. Without it such a shard is an error at its
 	// first sample, so that the user learns of the damage at once, not when the order happens to
 	// come to a record that is gone.
@@ -30,6 +32,7 @@ type Store struct {
 	limit   int64 // Options.MaxRecordBytes
 	shards  *shards
 	blocks  *blocks.Cache
+	spare   spare
 	waits   context.Context // of reads from stores of objects
 	stop    context.CancelFunc
 	kept    *parts.User // what was read from stores of objects, on disk; nil: nothing is kept
@@ -42,7 +45,7 @@ func Open(d *catalog.Dataset, o Options) (*Store, error) {
 	}
 	d.Retain()
 	waits, stop := context.WithCancel(context.Background())
-	return &Store{waits: waits, stop: stop, dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), blocks: blocks.NewCache(blocks.MostCached)}, nil
+	return &Store{waits: waits, stop: stop, dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), blocks: blocks.NewCache(o.Blocks)}, nil
 }
 
 // kind says how a sample lies on disk.
@@ -54,6 +57,7 @@ func (s *Store) kind(sample catalog.Sample) catalog.Kind {
 // let go; no Read may begin afterwards.
 func (s *Store) Close() {
 	s.stop()
+	s.spare.close()
 	if s.shards.close() {
 		s.dataset.Release()
 	}
@@ -67,13 +71,13 @@ func (s *Store) Waits() context.Context { return s.waits }
 
 // Read makes the encoded bytes of a sample readable until b is used again.
 func (s *Store) Read(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
-	return s.ReadWithin(s.waits, sample, b)
+	return s.ReadWithin(s.waits, sample, b, nil)
 }
 
 // ReadWithin is Read that a context ends, of a file in a store of objects. A block is read on, for others may be
-// waiting for it.
-func (s *Store) ReadWithin(ctx context.Context, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
-	view, err := s.read(ctx, sample, b)
+// waiting for it; what of the time that took is added to fetched, which may be nil: the rest is the processor's.
+func (s *Store) ReadWithin(ctx context.Context, sample catalog.Sample, b *mmap.Buffer, fetched *time.Duration) (mmap.View, error) {
+	view, err := s.read(ctx, sample, b, fetched)
 	if err != nil {
 		s.addKey(err, sample.Index)
 	}
@@ -98,12 +102,12 @@ func (s *Store) Lost(sample catalog.Sample) bool {
 	return err != nil || s.shards.cut(sample, file) != nil
 }
 
-func (s *Store) read(ctx context.Context, sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+func (s *Store) read(ctx context.Context, sample catalog.Sample, b *mmap.Buffer, fetched *time.Duration) (mmap.View, error) {
 	if sample.Length > s.limit {
 		return mmap.View{}, s.oversized(sample, sample.Length)
 	}
 	if s.kind(sample).InShards() {
-		return s.readShard(sample, b)
+		return s.readShard(sample, b, fetched)
 	}
 	if at, ok := s.dataset.Bytes(sample); ok {
 		return mmap.View{Pointer: at, Length: sample.Length}, nil
@@ -170,13 +174,13 @@ func (s *Store) ReadBeside(path string, sample catalog.Sample, b *mmap.Buffer) (
 }
 
 // readShard reads a range of a shard.
-func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
+func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer, fetched *time.Duration) (mmap.View, error) {
 	if int64(sample.Shard) >= int64(len(s.shards.list)) {
 		return mmap.View{}, s.refuse(sample, fault.KindBadFile,
 			"the index names shard %d of %d", sample.Shard, len(s.shards.list))
 	}
 	if sample.Block.Codec != blocks.None {
-		return s.readBlock(sample, b)
+		return s.readBlock(sample, b, fetched)
 	}
 	return s.readStretch(sample, sample.Length, b)
 }
@@ -188,7 +192,7 @@ func (s *Store) ReadInto(to []byte, sample catalog.Sample) error {
 		return s.oversized(sample, sample.Length)
 	}
 	if sample.Block.Codec != blocks.None {
-		return s.copyBlock(to, sample)
+		return s.copyBlock(to, sample, nil)
 	}
 	for {
 		file, err := s.shards.open(sample)
@@ -232,49 +236,6 @@ func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer)
 			return mmap.View{}, explain(err, file.Path(), sample.Index)
 		}
 	}
-}
-
-// BlocksDecoded is how many blocks were decoded so far.
-func (s *Store) BlocksDecoded() int64 { return s.blocks.Decoded() }
-
-// readBlock copies a sample out of the block that it lies in, decoded now or not long ago.
-func (s *Store) readBlock(sample catalog.Sample, b *mmap.Buffer) (mmap.View, error) {
-	room, err := b.Reserve(sample.Length)
-	if err != nil {
-		return mmap.View{}, explain(err, s.shards.list[sample.Shard].path, sample.Index)
-	}
-	return b.Part(0, sample.Length), s.copyBlock(room, sample)
-}
-
-func (s *Store) copyBlock(room []byte, sample catalog.Sample) error {
-	var stored mmap.Buffer
-	defer stored.Free()
-	var err error
-	if sample.Block.Codec == blocks.Tiled {
-		err = s.copyTiled(room, sample, &stored)
-	} else {
-		err = s.blocks.Copy(room, int64(sample.Block.Inner), sample.InBlock(), func() ([]byte, error) {
-			block, err := s.readStretch(sample, sample.Stored(), &stored)
-			return block.Bytes(), err
-		})
-	}
-	var malformed *blocks.MalformedError
-	if errors.As(err, &malformed) {
-		return s.refuse(sample, fault.KindBadFile, "the block cannot be decoded: %v", err)
-	}
-	return err
-}
-
-// copyTiled copies a sample out of a block that is assembled of the chunks of an array.
-func (s *Store) copyTiled(room []byte, sample catalog.Sample, stored *mmap.Buffer) error {
-	tiles, first := s.dataset.Tiles(sample.Index)
-	return s.blocks.CopyTiled(room, int64(sample.Block.Inner), sample.InBlock(), tiles, func(b blocks.Block) ([]byte, error) {
-		tile := sample
-		tile.Shard, tile.Offset = first+b.Container, b.Offset
-		tile.Block = catalog.BlockPlace{Stored: b.Stored, Size: b.Size, Codec: b.Codec}
-		block, err := s.readStretch(tile, tile.Stored(), stored)
-		return block.Bytes(), err
-	})
 }
 
 // oversized says the same of a record in a shard and of a file in its place.

@@ -93,8 +93,8 @@ class Dataset:
         index_dir: where ``headrace index --index-dir`` put a folder's index.
         verify_crc: compare each sample's stored CRC-32C with its bytes.
         limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
-            ``max_scan_blocks``, where they should differ from the defaults; docs/limits.md says
-            what each bounds.
+            ``max_scan_blocks``, ``max_block_bytes``, ``max_cached_bytes``, where they should differ
+            from the defaults; docs/limits.md says what each bounds.
         storage: of a dataset in a store, what differs from what the store's own tools would take:
             "endpoint", "region", "path_style", "anonymous".
         fetch_ahead: bytes of memory for records that a loader fetches from a store ahead of its
@@ -410,7 +410,8 @@ class Dataset:
             held.check_given_back(config)
         elif self.kind not in ("scanned", "contained") or "root" in config or "parts" in config:
             return None
-        return {name: value for name, value in config.items() if name not in _SETTINGS}
+        reading = ("backend", "verify_crc")
+        return {name: value for name, value in config.items() if name not in reading}
 
     def further_images(self) -> list[str]:
         """The fields that are second images of pairs in folders."""

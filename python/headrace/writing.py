@@ -47,6 +47,7 @@ def pack(
     allow_empty: bool = False,
     path_column: str | None = None,
     label_column: str | None = None,
+    limits: Mapping[str, int] | None = None,
     num_threads: int | None = None,
     num_workers: int = 0,
     on_progress: OnProgress | None = None,
@@ -85,6 +86,8 @@ def pack(
         allow_empty: folders of classes may be without an image.
         path_column, label_column: what they are called in a list of files; None: "path" and
             "label", and a Parquet file that has images itself is a container.
+        limits: as for ``Dataset``, and None: the dataset's own where ``source`` is one. An image
+            over one is kept with that verdict; a block over one ends the job.
         num_threads: None: all cores.
         num_workers: processes that read a Python dataset, started as torch's; 0: this one.
         on_progress: called several times a second with samples done, samples in all (-1 while
@@ -104,6 +107,7 @@ def pack(
     """
     told = jobs.output(destination, shard_size, seek, overwrite, on_fault, storage)
     told |= jobs.recoding(resize, quality, baseline, raw)
+    limited = jobs.limits(limits)
     if arguments.flag("through_pillow", through_pillow):
         told["pillow"] = pillow.command()
         if isinstance(source, Dataset):
@@ -111,10 +115,10 @@ def pack(
     listed = _listed(allow_empty, path_column, label_column)
     words = containers.Words(format, image, label, fields, classes, split, root)
     if (samples := sources.samples(source, words, lossless, num_workers)) is not None:
-        told["threads"] = jobs.threads(num_threads)
+        told |= limited | {"threads": jobs.threads(num_threads)}
         begin = functools.partial(Writer._begun, told)
         return packing.pack(samples, begin, arguments.callback("on_progress", on_progress))
-    told |= listed | sources.containers_of(source, words)
+    told |= listed | sources.containers_of(source, words) | limited
     if told.get("pillow"):
         told["extensions"] = pillow.extensions()
     return jobs.run("pack", told, num_threads, on_progress)
@@ -146,6 +150,7 @@ def index(
     seek: bool = True,
     on_fault: str = "keep",
     allow_empty: bool = False,
+    limits: Mapping[str, int] | None = None,
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
     storage: Mapping[str, Any] | None = None,
@@ -159,7 +164,7 @@ def index(
             folder of the containers where ``source`` is one, else NAME.hr beside them.
         format, image, label, fields, classes, split, root: of containers, as for ``Dataset``.
         index_dir: of a folder of images: where the index goes; None: into the folder itself.
-        seek, on_fault, allow_empty, num_threads, on_progress, storage: as in ``pack``.
+        seek, on_fault, allow_empty, limits, num_threads, on_progress, storage: as in ``pack``.
 
     Returns:
         What was indexed, as ``pack`` says it.
@@ -173,6 +178,7 @@ def index(
         "on_fault": arguments.choice("on_fault", on_fault, jobs.ON_FAULT),
         "allow_empty": arguments.flag("allow_empty", allow_empty),
         "storage": None if storage is None else away.storage(storage),
+        **jobs.limits(limits),
     }
     return jobs.run("index", config, num_threads, on_progress)
 
@@ -183,6 +189,7 @@ def verify(
     index_dir: Path | None = None,
     root: Path | None = None,
     decode: bool = False,
+    limits: Mapping[str, int] | None = None,
     num_threads: int | None = None,
     on_progress: OnProgress | None = None,
     storage: Mapping[str, Any] | None = None,
@@ -194,6 +201,7 @@ def verify(
         index_dir: where the folder's index lies, if elsewhere.
         root: where the containers of an index are, if not where it says.
         decode: read the entropy data of every image anew, too.
+        limits: as for ``Dataset``; what is over one is a fault.
         num_threads, on_progress: as in ``pack``.
         storage: of a dataset in a store of objects, as for ``Dataset``.
 
@@ -207,6 +215,7 @@ def verify(
         "decode": arguments.flag("decode", decode),
         "source": arguments.path("source", source),
         "storage": None if storage is None else away.storage(storage),
+        **jobs.limits(limits),
     }
     return jobs.run("verify", config, num_threads, on_progress)
 

@@ -136,6 +136,28 @@ Cache = Annotated[
 CacheSize = Annotated[str | None, typer.Option(help='Bytes that it may have: "200GB".')]
 
 
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=NUMBER",
+        help="A limit where its default will not do, as max_pixels; may be given again.",
+    ),
+]
+
+
+def limits(given: list[str] | None) -> dict[str, int] | None:
+    """What NAME=NUMBER says of limits."""
+    found: dict[str, int] = {}
+    for one in given or ():
+        name, _, value = one.partition("=")
+        try:
+            found[name] = int(value)
+        except ValueError:
+            raise typer.BadParameter(f"--limit NAME=NUMBER was expected, and not {one}") from None
+    return found or None
+
+
 def source(given: list[Path]) -> Path | list[Path]:
     """What a command's sources are to Python: one path, or several."""
     return given[0] if len(given) == 1 else given

@@ -22,7 +22,11 @@ from headrace.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LIMITS = ("max_pixels", "max_scans", "max_scan_blocks", "max_decoder_bytes", "max_record_bytes")
+LIMITS = (
+    *("max_pixels", "max_scans", "max_scan_blocks", "max_decoder_bytes", "max_record_bytes"),
+    *("max_block_bytes", "max_cached_bytes"),
+)
+_MOST_OF = {"max_block_bytes": 256 << 20}  # the engine's own bound
 MODES = ("exact", "fast")
 ON_ERROR = ("raise", "replace")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -226,7 +230,10 @@ def limits(value: Any) -> dict[str, int]:
     found = mapping("limits", value)
     for key in found:
         choice("a key of limits", key, LIMITS)
-    return {key: count(f"limits[{key!r}]", part, 1) for key, part in found.items()}
+    return {
+        key: count(f"limits[{key!r}]", part, 1, _MOST_OF.get(key, INT64_MAX))
+        for key, part in found.items()
+    }
 
 
 def encoded(name: str, value: Any) -> NDArray[np.uint8]:

@@ -52,6 +52,11 @@ def threads(num_threads: int | None) -> int | None:
     return None if num_threads is None else arguments.integer("num_threads", num_threads, 1, 1024)
 
 
+def limits(given: Mapping[str, int] | None) -> dict[str, Any]:
+    """What a job is told of limits."""
+    return {} if given is None else {"limits": arguments.limits(given)}
+
+
 def output(
     destination: Path,
     shard_size: int | str,

@@ -1,0 +1,96 @@
+"""The limits of compressed blocks, as a user sets them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+import headrace.transforms as T
+import images
+import tables
+from headrace import errors
+
+FILES, ROWS = 6, 4
+
+
+@pytest.fixture(scope="module")
+def snappy(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Files of one compressed page of images each."""
+    groups = [range(file * ROWS, (file + 1) * ROWS) for file in range(FILES)]
+    made = [
+        tables.table([images.jpeg(40, 50, seed=i) for i in group], [0] * ROWS, ["cat"])
+        for group in groups
+    ]
+    options = {"compression": "snappy", "use_dictionary": False, "row_group_size": ROWS}
+    return tables.parquet(tmp_path_factory.mktemp("blocks"), made, **options)
+
+
+def epoch(dataset: hr.Dataset, **options: bool) -> hr.Loader:
+    """A loader that has made one epoch, on one thread."""
+    loader = hr.Loader(dataset, 4, transform=[T.Resize((24, 24))], num_threads=1, **options)
+    for _ in loader:
+        pass
+    return loader
+
+
+def test_a_block_over_max_block_bytes_is_refused_wherever_it_is_read(
+    snappy: list[Path], tmp_path: Path
+) -> None:
+    limits = {"max_block_bytes": 1000}
+    says = r"\.parquet: record 0 .*at byte \d+: .*the block has \d+ bytes, max_block_bytes is 1000"
+    with hr.Dataset(snappy, limits=limits) as dataset:
+        with pytest.raises(errors.LimitError, match=says):
+            dataset.read(0)
+        with pytest.raises(errors.LimitError, match=r"max_block_bytes is 1000"):
+            epoch(dataset)
+        with pytest.raises(errors.LimitError, match=says):
+            hr.pack(dataset, tmp_path / "own.hr")
+    with pytest.raises(errors.LimitError, match=says):
+        hr.pack(snappy, tmp_path / "packed.hr", limits=limits)
+    with pytest.raises(errors.LimitError, match=says):
+        hr.index(snappy, tmp_path / "index.hr", limits=limits)
+    assert not any(tmp_path.glob("*.hr/headrace.json"))
+    hr.index(snappy, tmp_path / "index.hr")
+    assert hr.verify(tmp_path / "index.hr")["ok"]
+    found = hr.verify(tmp_path / "index.hr", limits=limits)
+    assert not found["ok"]
+    assert found["faults"]["total"] == FILES * ROWS
+    assert "max_block_bytes is 1000" in found["faults"]["listed"][0]["found"]
+
+
+def test_max_cached_bytes_says_how_many_decoded_blocks_are_kept(snappy: list[Path]) -> None:
+    decoded = []
+    for limits in (None, {"max_cached_bytes": 1}):
+        with hr.Dataset(snappy, limits=limits) as dataset, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a shuffle costs
+            with epoch(dataset, shuffle=True) as loader:
+                decoded.append(loader.stats()["blocks_decoded"])
+    assert decoded[0] == FILES
+    assert decoded[1] > FILES
+
+
+def test_a_window_is_as_long_as_the_decoded_blocks_that_are_kept(snappy: list[Path]) -> None:
+    windows = []
+    for limits in (None, {"max_cached_bytes": 40_000}):
+        with (
+            hr.Dataset(snappy, limits=limits) as dataset,
+            hr.Loader(dataset, 4, transform=[T.Resize((24, 24))], shuffle="window") as loader,
+        ):
+            windows.append(loader.state_dict()["stretches"])
+            for _ in loader:
+                pass
+            assert FILES <= loader.stats()["blocks_decoded"] <= 2 * FILES
+    assert windows[0] != windows[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_block_bytes", 0), ("max_block_bytes", (256 << 20) + 1), ("max_cached_bytes", 0)],
+)
+def test_an_impossible_limit_of_blocks_is_named(snappy: list[Path], name: str, value: int) -> None:
+    for take in (hr.Dataset, hr.verify):
+        with pytest.raises(errors.ArgumentError, match=rf"limits\['{name}'\]={value}: an int"):
+            take(snappy[0], limits={name: value})
