@@ -114,6 +114,22 @@ func (o *Order) Stretches() string {
 	return hex.EncodeToString(o.stretches.named[:16])
 }
 
+// ByStretches is true of a windowed order that goes by the stretches of storage.
+func (o *Order) ByStretches() bool { return o.stretches != nil }
+
+// Later is the position that this rank comes to so many samples after one of the step which begins at `begin`, in the
+// same epoch.
+func (o *Order) Later(begin, position, samples int64) (later int64, ok bool) {
+	first, _, _ := o.Batch(begin)
+	samples += position - first
+	if begin += samples / o.config.BatchSize * o.global; begin >= o.length {
+		return 0, false
+	}
+	first, count, _ := o.Batch(begin)
+	later = first + samples%o.config.BatchSize
+	return later, later < min(first+count, o.length)
+}
+
 // member is the entry at a place of the stretches in their own order.
 func (w *stretches) member(place uint64) uint64 {
 	if w.members == nil {

@@ -188,3 +188,32 @@ func TestAnOrderByStretchesIsThatOfTheGoldenVectors(t *testing.T) {
 	}
 	requireGolden(t, "testdata/golden_stretches.txt", text.String())
 }
+
+func TestLaterIsWhatARankComesToSoManySamplesLater(t *testing.T) {
+	for _, world := range []int64{1, 3} {
+		for rank := range world {
+			for _, begin := range []int64{0, 5} { // where a resume with other batches may begin
+				o := mustOrder(t, Config{Samples: 50, BatchSize: 4, Rank: rank, WorldSize: world})
+				var steps, positions []int64
+				for at := begin; at < o.Length(); {
+					first, count, next := o.Batch(at)
+					for i := range count {
+						steps, positions = append(steps, at), append(positions, first+i)
+					}
+					at = next
+				}
+				for i := range positions {
+					for ahead := range int64(20) {
+						later, ok := o.Later(steps[i], positions[i], ahead)
+						if n := i + int(ahead); n < len(positions) {
+							require.True(t, ok)
+							require.Equal(t, positions[n], later)
+						} else {
+							require.False(t, ok)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -68,7 +68,7 @@ func (a *readAhead) plan() {
 			r.want.Length = max(r.sample.Length, typicalBytes)
 			r.want.Direct = func(ctx context.Context) error {
 				if r.err == nil {
-					r.view, r.seek, r.err = l.readBoth(ctx, r.sample, &r.buffer, &r.points)
+					r.view, r.seek, r.err = l.readBoth(ctx, r.sample, &r.buffer, &r.points, nil)
 				}
 				return r.err
 			}

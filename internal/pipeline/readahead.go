@@ -100,7 +100,7 @@ func (a *readAhead) read(number int) {
 		}
 		began := time.Now()
 		if r.err == nil {
-			r.view, r.seek, r.err = l.readBoth(l.store.Waits(), r.sample, &r.buffer, &r.points)
+			r.view, r.seek, r.err = l.readBoth(l.store.Waits(), r.sample, &r.buffer, &r.points, nil)
 		}
 		took := time.Since(began)
 		l.noteRead(number, r, began, took)

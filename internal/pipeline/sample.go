@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/learned"
@@ -85,7 +86,7 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 	if tracing != nil {
 		defer func() { w.note(tracing, d, &seen, failed != nil) }()
 	}
-	sample, view, seek, err := w.fetched(r, index, &seen)
+	sample, view, seek, err := w.fetched(d, r, index, &seen)
 	if err != nil {
 		return l.explain(err, index, sample)
 	}
@@ -139,7 +140,7 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 }
 
 // fetched is a sample with its bytes: as they were read ahead, or read now.
-func (w *worker) fetched(r *record, index int64, seen *part) (sample catalog.Sample, view mmap.View, seek points, err error) {
+func (w *worker) fetched(d *draft, r *record, index int64, seen *part) (sample catalog.Sample, view mmap.View, seek points, err error) {
 	l := w.loader
 	if r != nil {
 		sample, view, seek, err = r.sample, r.view, r.seek, r.err
@@ -152,11 +153,8 @@ func (w *worker) fetched(r *record, index int64, seen *part) (sample catalog.Sam
 	if sample, err = l.config.Dataset.Sample(index); err != nil {
 		return sample, view, seek, err
 	}
-	view, seek, err = l.readBoth(l.store.Waits(), sample, &w.buffer, &w.seek)
+	view, seek, err = w.readItself(d, seen.row, sample)
 	seen.read, seen.bytes = time.Since(seen.began), view.Length
-	if w.read(view.Length, seen.read); l.pace.workerRead(seen.read) {
-		l.ahead.start()
-	}
 	return sample, view, seek, err
 }
 
@@ -233,9 +231,30 @@ type points struct {
 	name   learned.Name
 }
 
+// readItself reads sample i of a draft in the worker, as is done while reads are fast.
+func (w *worker) readItself(d *draft, i int64, sample catalog.Sample) (mmap.View, points, error) {
+	l, began := w.loader, time.Now()
+	inBlock := sample.Block.Codec != blocks.None
+	if inBlock {
+		w.blockTime = 0
+		w.decodeAhead(d, i)
+	}
+	view, seek, err := l.readBoth(l.store.Waits(), sample, &w.buffer, &w.seek, &w.blockTime)
+	took := time.Since(began)
+	w.read(view.Length, took)
+	if inBlock {
+		took = slowness(w.blockTime, &sample)
+	}
+	if l.pace.workerRead(took) {
+		l.ahead.start()
+	}
+	return view, seek, err
+}
+
 // readBoth reads a sample and its seek points. Those only make decoding faster: without them,
 // whatever the reason, the pixels are the same.
-func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuffer *mmap.Buffer) (view mmap.View, seek points, err error) {
+// fetched, which may be nil, has what of the time reading a block took.
+func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuffer *mmap.Buffer, fetched *time.Duration) (view mmap.View, seek points, err error) {
 	if l.store.Listed(sample) {
 		view, path, stamp, err := l.store.ReadListed(sample, b)
 		if err != nil || !learned.Worth(view) {
@@ -243,7 +262,7 @@ func (l *Loader) readBoth(ctx context.Context, sample catalog.Sample, b, seekBuf
 		}
 		return view, points{listed: true, name: l.learned.File(path, stamp)}, nil
 	}
-	if view, err = l.store.ReadWithin(ctx, sample, b); err != nil {
+	if view, err = l.store.ReadWithin(ctx, sample, b, fetched); err != nil {
 		return view, seek, err
 	}
 	return view, l.readSeek(sample, seekBuffer), nil

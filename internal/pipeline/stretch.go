@@ -39,8 +39,12 @@ func (l *Loader) willNeed(d *draft, i int64) {
 	if d.chosen != nil {
 		return
 	}
-	first, count, window, ok := l.order.Block(d.epoch, d.position(i))
-	if ok && l.stretches.fresh(d.epoch, window, first) {
+	l.willNeedAt(d.epoch, d.position(i))
+}
+
+func (l *Loader) willNeedAt(epoch, position int64) {
+	first, count, window, ok := l.order.Block(epoch, position)
+	if ok && l.stretches.fresh(epoch, window, first) {
 		l.store.WillNeed(first, count)
 	}
 }

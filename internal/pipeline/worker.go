@@ -11,17 +11,18 @@ import (
 
 // worker is one decode thread.
 type worker struct {
-	loader  *Loader
-	context *native.Context
-	buffer  mmap.Buffer // for what it reads itself
-	seek    mmap.Buffer // for the seek points of that
-	beside  mmap.Buffer // for a label of its own file, or an image that is one
-	views   []native.View
-	picked  []picked     // of a run of images of an array
-	rows    []native.Row // the same, for the call that makes them
-	claimed run          // what is left of it
-	number  int          // of the Loader's workers
-	timed   bool         // the context notes times, for a trace
+	loader    *Loader
+	context   *native.Context
+	buffer    mmap.Buffer // for what it reads itself
+	seek      mmap.Buffer // for the seek points of that
+	beside    mmap.Buffer // for a label of its own file, or an image that is one
+	views     []native.View
+	picked    []picked      // of a run of images of an array
+	rows      []native.Row  // the same, for the call that makes them
+	claimed   run           // what is left of it
+	number    int           // of the Loader's workers
+	timed     bool          // the context notes times, for a trace
+	blockTime time.Duration // of the last sample in a compressed block: what reading blocks took
 	counters
 }
 
