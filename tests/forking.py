@@ -25,7 +25,7 @@ from types import CodeType
 import pytest
 
 HERE = Path(__file__).parent
-PRELOADED = ("headrace.loader", "headrace.torch", "torch", "torchvision")
+PRELOADED = ("headrace.loader", "headrace.torch", "torch")
 
 
 class Forked:
