@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ListNames is ListImageFolder of names with slashes below a root, as a store of objects lists them: it has no
+// ListNames is ListFolder of names with slashes below a root, as a store of objects lists them: it has no
 // folders, so a class is one where something lies below it. A name that ends with a slash stands for a folder.
-func ListNames(root string, names []string, allowEmpty bool) (*Listing, error) {
-	l := &Listing{Root: root}
+func ListNames(root string, names []string, allowEmpty bool, more []string) (*Listing, error) {
+	l := &Listing{Root: root, more: more}
 	folders := map[string]map[string][]string{} // files by class and directory
 	for _, name := range names {
 		class, rest, below := strings.Cut(name, "/")
@@ -22,7 +22,7 @@ func ListNames(root string, names []string, allowEmpty bool) (*Listing, error) {
 		if folders[class] == nil {
 			folders[class] = map[string][]string{}
 		}
-		if at := strings.LastIndexByte(name, '/'); rest != "" && HasImageExtension(name[at+1:]) {
+		if at := strings.LastIndexByte(name, '/'); rest != "" && IsImage(name[at+1:], more) {
 			folders[class][name[:at]] = append(folders[class][name[:at]], name[at+1:])
 		}
 	}
@@ -37,8 +37,7 @@ func ListNames(root string, names []string, allowEmpty bool) (*Listing, error) {
 	for label, class := range l.Classes {
 		var dirs []directory
 		for path, files := range folders[class] {
-			sortNames(files)
-			dirs = append(dirs, directory{path: path, files: files})
+			dirs = append(dirs, directory{path: path, files: imagesOf(files, more)})
 		}
 		slices.SortFunc(dirs, func(a, b directory) int { return compareNames(a.path, b.path) })
 		for _, d := range dirs {

@@ -14,7 +14,7 @@ func TestNamesOfAStoreAreListedAsTheFilesOfTheSameFolder(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{
 		"b/2.jpg", "b/10.jpg", "b/deep/x.PNG", "b/deep/a.txt", "b/dee/p.jpg", "b/deep-/p.jpg", "a/1.jpeg", "a/\u00e9.webp", "a/.jpg",
-		".hidden/1.jpg", "B/1.tif", "loose.jpg", "notes.txt", "empty/readme.md", "a/b/c/d.bmp",
+		"a/1.avif", "a/3.AVIF", "avifs/1.avif", ".hidden/1.jpg", "B/1.tif", "loose.jpg", "notes.txt", "empty/readme.md", "a/b/c/d.bmp",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
@@ -26,24 +26,26 @@ func TestNamesOfAStoreAreListedAsTheFilesOfTheSameFolder(t *testing.T) {
 		}
 		return err
 	}))
-	files, err := ListImageFolder(root, true)
-	require.NoError(t, err)
-	listed, err := ListNames(root, names, true)
-	require.NoError(t, err)
-	require.Equal(t, files.Classes, listed.Classes)
-	require.Equal(t, files.Len(), listed.Len())
-	for i := range files.Len() {
-		require.Equal(t, files.Path(i), listed.Path(i))
-		require.Equal(t, files.Label(i), listed.Label(i))
+	for _, more := range [][]string{nil, {".avif"}} {
+		files, err := ListFolder(root, true, more)
+		require.NoError(t, err)
+		listed, err := ListNames(root, names, true, more)
+		require.NoError(t, err)
+		require.Equal(t, files.Classes, listed.Classes)
+		require.Equal(t, files.Len(), listed.Len())
+		for i := range files.Len() {
+			require.Equal(t, files.Path(i), listed.Path(i))
+			require.Equal(t, files.Label(i), listed.Label(i))
+		}
+		_, expected := ListFolder(root, false, more)
+		_, found := ListNames(root, names, false, more)
+		require.Equal(t, expected, found)
 	}
-	_, expected := ListImageFolder(root, false)
-	_, found := ListNames(root, names, false)
-	require.Equal(t, expected, found)
 }
 
 func TestNamesWithoutAClassFolderOrTooLongAreErrors(t *testing.T) {
-	_, err := ListNames("s3://bucket/folder", []string{"a.jpg", "b.txt", "/c.jpg"}, true)
+	_, err := ListNames("s3://bucket/folder", []string{"a.jpg", "b.txt", "/c.jpg"}, true, nil)
 	require.ErrorIs(t, err, ErrEmpty)
-	_, err = ListNames("s3://bucket/folder", []string{"a/" + strings.Repeat("b", MaxNameBytes) + ".jpg"}, true)
+	_, err = ListNames("s3://bucket/folder", []string{"a/" + strings.Repeat("b", MaxNameBytes) + ".jpg"}, true, nil)
 	require.ErrorIs(t, err, ErrLimit)
 }

@@ -42,15 +42,11 @@ func descend(root, path string, holders, more []string, dirs *[]directory) error
 		return err
 	}
 	d := directory{path: path}
-	var others []string // of a further extension
+	var names []string // of files
 	for _, e := range entries {
 		name := e.Name()
 		if !isDir(full, e) {
-			if HasImageExtension(name) {
-				d.files = append(d.files, name)
-			} else if endsWith(name, more) {
-				others = append(others, name)
-			}
+			names = append(names, name)
 			continue
 		}
 		through := holders
@@ -64,8 +60,7 @@ func descend(root, path string, holders, more []string, dirs *[]directory) error
 			return err
 		}
 	}
-	d.files = append(d.files, withoutNamesake(others, d.files)...)
-	sortNames(d.files)
+	d.files = imagesOf(names, more)
 	*dirs = append(*dirs, d)
 	return nil
 }
@@ -108,6 +103,27 @@ func leadsBack(link string, holders []string) bool {
 
 // HasImageExtension is torchvision's filename.lower().endswith(IMG_EXTENSIONS).
 func HasImageExtension(name string) bool { return endsWith(name, ImageExtensions) }
+
+// IsImage is HasImageExtension, or says that the name has one of further extensions.
+func IsImage(name string, more []string) bool {
+	return HasImageExtension(name) || endsWith(name, more)
+}
+
+// imagesOf are the images among the files of one directory, sorted. One of a further extension is passed over beside
+// a file of the same name whose extension is torchvision's.
+func imagesOf(names, more []string) []string {
+	var files, others []string
+	for _, name := range names {
+		if HasImageExtension(name) {
+			files = append(files, name)
+		} else if endsWith(name, more) {
+			others = append(others, name)
+		}
+	}
+	files = append(files, withoutNamesake(others, files)...)
+	sortNames(files)
+	return files
+}
 
 // withoutNamesake are the names that differ from all of `from` by more than their extension.
 func withoutNamesake(names, from []string) []string {

@@ -1,8 +1,9 @@
 package pack
 
 import (
+	"bufio"
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -45,7 +46,7 @@ type ahead struct {
 
 // openFolderAway lists what lies below an address; nil, without an error, where that is no class folder, or where
 // there is no list.
-func openFolderAway(ctx context.Context, url string, allowEmpty bool, storage remote.Storage) (source, error) {
+func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []string, storage remote.Storage) (source, error) {
 	base, _, _ := strings.Cut(url, "?")
 	if strings.HasPrefix(url, "http") || strings.ContainsAny(base, "*{[") {
 		return nil, nil
@@ -64,12 +65,12 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, storage re
 			return nil, nil // an index or a packed dataset, of which others say what becomes of it
 		}
 		names, f.found[name] = append(names, name), e
-		images = images || strings.Contains(name, "/") && formats.HasImageExtension(name)
+		images = images || strings.Contains(name, "/") && formats.IsImage(name, more)
 	}
 	if !images {
 		return nil, nil
 	}
-	if f.list, err = formats.ListNames(remote.Display(below), names, allowEmpty); err != nil {
+	if f.list, err = formats.ListNames(remote.Display(below), names, allowEmpty, more); err != nil {
 		return nil, catalog.FormatError(remote.Display(below), err)
 	}
 	if err := f.checkKeys(); err != nil {
@@ -138,8 +139,21 @@ func (f *folderAway) close() {
 // describe says in a manifest where the files are.
 func (f *folderAway) describe(m *catalog.Manifest) { m.Below(f.list.Root) }
 
-// ReadAt is io.ReaderAt's.
+// readTogether bytes are asked for at once of what is read from its beginning to its end.
+const readTogether = 8 << 20
+
+// sequential reads bytes of what lies in a store, from the first to the last.
+func sequential(from io.ReaderAt, offset, length int64) io.Reader {
+	return bufio.NewReaderSize(io.NewSectionReader(from, offset, length), readTogether)
+}
+
+// ReadAt is io.ReaderAt's, of the bytes that are held or of the object.
 func (a *ahead) ReadAt(to []byte, offset int64) (int, error) {
+	if a.done != nil {
+		if <-a.done; a.err == nil {
+			return bytes.NewReader(a.data).ReadAt(to, offset)
+		}
+	}
 	n := min(int64(len(to)), a.object.Size()-offset)
 	if offset < 0 || n < 0 {
 		return 0, io.EOF
@@ -165,7 +179,7 @@ func (in *inspector) readAway(r *record, wait func(int64)) error {
 		<-a.done
 	}
 	if uint64(r.length) > in.limits.MaxRecordBytes {
-		return in.oversized(r, io.NewSectionReader(a, 0, r.length))
+		return in.oversized(r, sequential(a, 0, r.length))
 	}
 	if a.done == nil {
 		if short := headroom.Memory(r.length); short != nil {
@@ -175,19 +189,8 @@ func (in *inspector) readAway(r *record, wait func(int64)) error {
 		a.err = a.object.ReadAt(a.ctx, a.data, 0)
 	}
 	if a.err != nil {
-		return ofRecord(r, a.err)
+		return awayError(r, a.err)
 	}
 	r.data = a.data
 	return nil
-}
-
-// ofRecord says which record an error of a store is about.
-func ofRecord(r *record, err error) error {
-	var e *catalog.Error
-	if err = catalog.OutOfStore(err); errors.As(err, &e) {
-		own := *e
-		own.Record, own.Key = r.seq, r.key
-		return &own
-	}
-	return err
 }

@@ -70,7 +70,7 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 func awayError(r *record, err error) error {
 	var e *catalog.Error
 	if !errors.As(catalog.OutOfStore(err), &e) {
-		return recordError(r, fault.KindIO, "the container cannot be read", err)
+		return recordError(r, fault.KindIO, "it cannot be read", err)
 	}
 	own := *e
 	own.Record, own.Key = r.seq, r.key

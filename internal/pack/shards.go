@@ -79,11 +79,11 @@ func (s *shards) image(r *record, name string) (int64, error) {
 		return at, nil
 	}
 	// Over the record limit: never held in memory, so it comes from where it lies once more.
-	var away *io.SectionReader
+	var away io.Reader
 	if r.away != nil {
-		away = io.NewSectionReader(r.away, 0, r.length)
+		away = sequential(r.away, 0, r.length)
 	} else if r.inside != nil && r.inside.away != nil {
-		away = io.NewSectionReader(r.inside.away, r.inside.offset, r.inside.length)
+		away = sequential(r.inside.away, r.inside.offset, r.inside.length)
 	}
 	if away != nil {
 		at, err := s.tar.Member(name, r.length, away)

@@ -175,7 +175,7 @@ func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *Containe
 	}
 	if remote.IsURL(path) && o.Containers == nil {
 		if !options.Given() && o.Root == "" {
-			if f, err := openFolderAway(ctx, path, allowEmpty, storage); f != nil || err != nil {
+			if f, err := openFolderAway(ctx, path, allowEmpty, o.Extensions, storage); f != nil || err != nil {
 				return f, err
 			}
 		}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import headrace as hr
 import images
@@ -59,6 +60,22 @@ def test_objects_are_packed_to_the_bytes_that_files_are_packed_to(
     hr.pack("s3://photos/set", "s3://photos/set.hr", shard_size="64KiB", storage=storage)
     assert text_of(tmp_path / "away.hr") == text_of(tmp_path / "here.hr")
     assert text_of(bucket / "set.hr") == text_of(tmp_path / "here.hr")
+
+
+def test_objects_that_pillow_decodes_are_packed_as_the_files_of_the_same_folder(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    """Found by their extensions, and one beside an image of the same name is passed over."""
+    for name in ("first", "second"):
+        where = bucket / "set" / name
+        where.mkdir()
+        Image.new("RGB", (30, 20), "teal").save(where / "1.avif")
+    Image.new("RGB", (30, 20), "teal").save(bucket / "set" / "first" / "1.jpg")
+    hr.pack(bucket / "set", tmp_path / "here.hr")
+    hr.pack("s3://photos/set", tmp_path / "away.hr", storage=storage)
+    assert text_of(tmp_path / "away.hr") == text_of(tmp_path / "here.hr")
+    with hr.Dataset(tmp_path / "away.hr") as packed:
+        assert (len(packed), "second" in packed.classes) == (COUNT + 2, True)
 
 
 def test_objects_are_asked_for_ahead_where_a_tenth_of_the_requests_fails(
