@@ -79,22 +79,38 @@ func (l *Loader) bring(p *pointsAway) {
 // nextPoints are those of samples from a row on that lie behind one another and fit into memory, in the file from
 // begin on; next is the row behind them.
 func (l *Loader) nextPoints(identity string, row int64, memory []byte) (list []parts.Part, begin, next int64) {
-	for ; row < l.config.Dataset.Len(); row++ {
-		sample, err := l.config.Dataset.Sample(row)
+	samples, next := runOfPoints(l.config.Dataset.Sample, row, l.config.Dataset.Len(), int64(len(memory)))
+	for i := range samples {
+		at := samples[i].Seek.Offset - samples[0].Seek.Offset
+		list = append(list, l.pointsPart(identity, &samples[i], memory[at:at+samples[i].Seek.Length]))
+	}
+	if len(samples) > 0 {
+		begin = samples[0].Seek.Offset
+	}
+	return list, begin, next
+}
+
+// runOfPoints are the samples of rows from one on whose points lie behind one another within so many bytes; next is the
+// row behind them. An index is checked a batch of its rows at a time, so the points of one batch may begin before those
+// of the batch before end.
+func runOfPoints(sampleAt func(int64) (catalog.Sample, error), row, count, most int64) (run []catalog.Sample, next int64) {
+	var begin, end int64
+	for ; row < count; row++ {
+		sample, err := sampleAt(row)
 		place := &sample.Seek
-		if err != nil || place.Length <= 0 || place.Length > int64(len(memory)) {
+		if err != nil || place.Length <= 0 || place.Length > most {
 			continue
 		}
-		if len(list) == 0 {
-			begin = place.Offset
+		if len(run) == 0 {
+			begin, end = place.Offset, place.Offset
 		}
-		at := place.Offset - begin
-		if at < 0 || at > int64(len(memory))-place.Length {
+		if place.Offset < end || place.Offset-begin > most-place.Length {
 			break
 		}
-		list = append(list, l.pointsPart(identity, &sample, memory[at:at+place.Length]))
+		end = place.Offset + place.Length
+		run = append(run, sample)
 	}
-	return list, begin, row
+	return run, row
 }
 
 func (l *Loader) pointsPart(identity string, sample *catalog.Sample, to []byte) parts.Part {
