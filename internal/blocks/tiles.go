@@ -68,16 +68,23 @@ func (c *Cache) CopyTiled(to []byte, from int64, b Block, t *Tiles, fetch func(B
 	if err := c.limits.check(b); err != nil {
 		return err
 	}
-	return c.copied(to, from, b, func([]byte) ([]byte, error) { return t.assembled(fetch) })
+	return c.copied(to, from, b, func(room []byte) ([]byte, error) { return t.assembled(room, fetch) })
 }
 
-// assembled decodes the tiles one after the other, and puts their pieces to where they belong.
-func (t *Tiles) assembled(fetch func(Block) ([]byte, error)) ([]byte, error) {
-	size := volume(t.Chunk)
-	if short := headroom.Memory(t.Size() + size); short != nil {
+// assembled decodes the tiles one after the other, and puts their pieces to where they belong, which is every byte of
+// the block: in the room, or in memory of its own where that is nil.
+func (t *Tiles) assembled(room []byte, fetch func(Block) ([]byte, error)) ([]byte, error) {
+	size, needed := volume(t.Chunk), volume(t.Chunk)
+	if room == nil {
+		needed += t.Size()
+	}
+	if short := headroom.Memory(needed); short != nil {
 		return nil, short
 	}
-	block, chunk := make([]byte, t.Size()), make([]byte, size)
+	if room == nil {
+		room = make([]byte, t.Size())
+	}
+	block, chunk := room[:t.Size()], make([]byte, size)
 	at, filled := [4]int64{}, -1 // filled: with what the chunk is from end to end
 	for i := range t.Parts {
 		part := t.Parts[i]

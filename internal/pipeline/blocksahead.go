@@ -32,7 +32,8 @@ func (w *worker) decodeAhead(d *draft, i int64) {
 	}
 	index, _ := l.order.At(d.epoch, position)
 	later, err := l.config.Dataset.Sample(index)
-	if err != nil || later.Block.Codec == blocks.None {
+	// Two windows take three quarters of the room: a block that is ahead must not push out one of theirs.
+	if err != nil || later.Block.Codec == blocks.None || int64(later.Block.Size) > l.config.Blocks.Room()/4 {
 		return
 	}
 	l.willNeedAt(d.epoch, position)
