@@ -59,6 +59,17 @@ type RandomCrop struct {
 	Fill          [3]float64
 }
 
+// Pads is what the op pads an image of that size by before it crops: IfNeeded, also by what is missing for its box, on
+// both sides.
+func (c RandomCrop) Pads(width, height int32) Padding {
+	p := c.Padding
+	if c.IfNeeded {
+		across, down := max(0, c.Width-width-p.Left-p.Right), max(0, c.Height-height-p.Top-p.Bottom)
+		p.Left, p.Right, p.Top, p.Bottom = p.Left+across, p.Right+across, p.Top+down, p.Bottom+down
+	}
+	return p
+}
+
 // HorizontalFlip is done with its probability.
 type HorizontalFlip struct{ Probability float64 }
 

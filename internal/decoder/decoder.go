@@ -53,8 +53,7 @@ type Decoder struct {
 	submitted int64
 	finished  int
 
-	tracing sync.Mutex // while a trace begins or ends
-	trace   atomic.Pointer[trace.Trace]
+	trace.Current
 
 	group sync.WaitGroup
 	gone  chan struct{} // closed when every thread has ended and everything is given back

@@ -9,38 +9,14 @@ import (
 // Trace has everything from here on written to a file, until EndTrace or Close, and returns its name: path,
 // or path with a number. A trace that was under way ends. A work is a batch of it, numbered from 0.
 func (d *Decoder) Trace(path string) (string, error) {
-	d.tracing.Lock()
-	defer d.tracing.Unlock()
-	d.mu.Lock()
-	closing := d.closing
-	d.mu.Unlock()
-	if closing {
-		return "", ErrClosed
-	}
-	if err := d.endTrace(); err != nil {
-		return "", err
-	}
-	t, err := trace.Open(path, len(d.workers), d.counts)
-	if err != nil {
-		return "", err
-	}
-	d.trace.Store(t)
-	return t.Path(), nil
-}
-
-// EndTrace completes the file. The error is the first that writing it met; without a trace it is nil.
-func (d *Decoder) EndTrace() error {
-	d.tracing.Lock()
-	defer d.tracing.Unlock()
-	return d.endTrace()
-}
-
-func (d *Decoder) endTrace() error {
-	t := d.trace.Swap(nil)
-	if t == nil {
+	return d.BeginTrace(path, len(d.workers), d.counts, func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.closing {
+			return ErrClosed
+		}
 		return nil
-	}
-	return t.Close()
+	})
 }
 
 // counts are what a trace shows ten times a second.
@@ -49,25 +25,10 @@ func (d *Decoder) counts() trace.Counts {
 	return trace.Counts{Ready: s.Finished, Open: s.Works + s.Finished, Queued: s.Tasks, Bytes: s.BytesRead}
 }
 
-// TracePath is the file of the trace under way, or empty.
-func (d *Decoder) TracePath() string {
-	if t := d.trace.Load(); t != nil {
-		return t.Path()
-	}
-	return ""
-}
-
-// Span notes what a thread of the program did with a batch; nothing without a trace.
-func (d *Decoder) Span(thread int, e trace.Event) {
-	if t := d.trace.Load(); t != nil {
-		t.Span(thread, e)
-	}
-}
-
 // traced is the trace that an image is noted in, or nil: one look for each. The native calls of the
 // worker note their times while there is one.
 func (w *worker) traced() *trace.Trace {
-	t := w.decoder.trace.Load()
+	t := w.decoder.Traced()
 	if on := t != nil; on != w.timed {
 		w.context.NoteTimes(on)
 		w.timed = on

@@ -53,7 +53,7 @@ func follow(d *native.Drawn, scale int32, after [2]int32) ([]native.Op, error) {
 		return []native.Op{scaledCrop(native.Crop{Top: centre(d.Height, op.Height), Left: centre(d.Width, op.Width),
 			Height: op.Height, Width: op.Width}, scale)}, nil
 	case native.RandomCrop:
-		return append(padding(paddingOf(op, d), op.Fill, scale), scaledCrop(d.Box, scale)), nil
+		return append(padding(op.Pads(d.Width, d.Height), op.Fill, scale), scaledCrop(d.Box, scale)), nil
 	case native.Pad:
 		return padding(op.Padding, op.Fill, scale), nil
 	case native.HorizontalFlip, native.VerticalFlip:
@@ -96,16 +96,6 @@ func centre(length, crop int32) int32 {
 		return -((crop - length) / 2)
 	}
 	return anchor(length, crop)
-}
-
-// paddingOf is what a RandomCrop pads by before it crops.
-func paddingOf(c native.RandomCrop, d *native.Drawn) native.Padding {
-	p := c.Padding
-	if c.IfNeeded {
-		across, down := max(0, c.Width-d.Width-p.Left-p.Right), max(0, c.Height-d.Height-p.Top-p.Bottom)
-		p.Left, p.Right, p.Top, p.Bottom = p.Left+across, p.Right+across, p.Top+down, p.Bottom+down
-	}
-	return p
 }
 
 func pads(p native.Padding) bool { return p.Left != 0 || p.Top != 0 || p.Right != 0 || p.Bottom != 0 }

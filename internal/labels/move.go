@@ -219,7 +219,7 @@ func (r *Rule) pad(values []float32, p native.Padding, after canvas) error {
 // randomCrop pads only where there is padding, and crops only where something is left over, as
 // torchvision's RandomCrop.
 func (r *Rule) randomCrop(values []float32, op native.RandomCrop, d *native.Drawn) error {
-	p := paddingOf(op, d)
+	p := op.Pads(d.Width, d.Height)
 	width, height := d.Width+p.Left+p.Right, d.Height+p.Top+p.Bottom
 	if pads(p) {
 		if err := r.pad(values, p, canvas{float32(width), float32(height)}); err != nil {

@@ -62,8 +62,7 @@ type Loader struct {
 	stretches stretches
 	stalls    stalls
 
-	trace   atomic.Pointer[trace.Trace] // or nil; workers look at it once a sample
-	tracing sync.Mutex                  // held while that changes
+	trace.Current // workers look at it once a sample
 
 	ready  chan struct{} // holds one token when a waiting Next should look again
 	closed chan struct{} // closed by Close

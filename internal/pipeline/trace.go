@@ -10,37 +10,14 @@ import (
 // Trace has everything from here on written to a file, until EndTrace or Close, and returns its name: path,
 // or path with a number. A trace that was under way ends.
 func (l *Loader) Trace(path string) (string, error) {
-	l.tracing.Lock()
-	defer l.tracing.Unlock()
-	select {
-	case <-l.closed:
-		return "", ErrClosed
-	default:
-	}
-	if err := l.endTrace(); err != nil {
-		return "", err
-	}
-	t, err := trace.Open(path, len(l.workers), l.counts)
-	if err != nil {
-		return "", err
-	}
-	l.trace.Store(t)
-	return t.Path(), nil
-}
-
-// EndTrace completes the file. The error is the first that writing it met; without a trace it is nil.
-func (l *Loader) EndTrace() error {
-	l.tracing.Lock()
-	defer l.tracing.Unlock()
-	return l.endTrace()
-}
-
-func (l *Loader) endTrace() error {
-	t := l.trace.Swap(nil)
-	if t == nil {
-		return nil
-	}
-	return t.Close()
+	return l.BeginTrace(path, len(l.workers), l.counts, func() error {
+		select {
+		case <-l.closed:
+			return ErrClosed
+		default:
+			return nil
+		}
+	})
 }
 
 // counts are what a trace shows ten times a second.
@@ -49,25 +26,10 @@ func (l *Loader) counts() trace.Counts {
 	return trace.Counts{Ready: s.Ready, Open: s.Open, Queued: s.QueuedRecords, Bytes: s.BytesRead}
 }
 
-// TracePath is the file of the trace under way, or empty.
-func (l *Loader) TracePath() string {
-	if t := l.trace.Load(); t != nil {
-		return t.Path()
-	}
-	return ""
-}
-
-// Span notes what a thread of the program did with a batch; nothing without a trace.
-func (l *Loader) Span(thread int, e trace.Event) {
-	if t := l.trace.Load(); t != nil {
-		t.Span(thread, e)
-	}
-}
-
 // traced is the trace that a sample is noted in, or nil: one look for each. The native calls of the
 // worker note their times while there is one.
 func (w *worker) traced() *trace.Trace {
-	t := w.loader.trace.Load()
+	t := w.loader.Traced()
 	if on := t != nil; on != w.timed {
 		w.context.NoteTimes(on)
 		w.timed = on
@@ -103,7 +65,7 @@ func (w *worker) noteRun(t *trace.Trace, d *draft, first, count int64, began tim
 
 // noteRead puts a record that was read ahead into a trace.
 func (l *Loader) noteRead(reader int, r *record, began time.Time, took time.Duration) {
-	if t := l.trace.Load(); t != nil {
+	if t := l.Traced(); t != nil {
 		t.Reader(reader).Note(trace.Event{Kind: trace.Read, Epoch: r.draft.epoch, Step: r.draft.step, Row: r.i,
 			Bytes: r.view.Length, Begin: t.At(began), Took: took})
 	}

@@ -91,16 +91,6 @@ func padCall(p native.Padding, fill [3]float64) Call {
 	return call("pad", map[string]any{"padding": []int32{p.Left, p.Top, p.Right, p.Bottom}, "fill": wholes(fill), "padding_mode": mode})
 }
 
-// randomCropCalls: a random crop also pads by what is missing for its box, on both sides.
-func randomCropCalls(op native.RandomCrop, d *native.Drawn) []Call {
-	p := op.Padding
-	if op.IfNeeded {
-		across, down := max(0, op.Width-d.Width-p.Left-p.Right), max(0, op.Height-d.Height-p.Top-p.Bottom)
-		p.Left, p.Right, p.Top, p.Bottom = p.Left+across, p.Right+across, p.Top+down, p.Bottom+down
-	}
-	return []Call{padCall(p, op.Fill), cropCall(d.Box)}
-}
-
 func shorterCall(op native.ResizeShorter) Call {
 	arguments := map[string]any{"size": op.Size, "interpolation": interpolation(op.Filter)}
 	if op.Size == 0 {
@@ -147,7 +137,7 @@ func callsOf(d *native.Drawn) []Call {
 	case native.RandomResizedCrop:
 		return []Call{cropCall(d.Box), resizeCall(op.Height, op.Width, op.Filter)}
 	case native.RandomCrop:
-		return randomCropCalls(op, d)
+		return []Call{padCall(op.Pads(d.Width, d.Height), op.Fill), cropCall(d.Box)}
 	case native.Pad:
 		return []Call{padCall(op.Padding, op.Fill)}
 	case native.HorizontalFlip:

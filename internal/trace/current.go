@@ -1,0 +1,64 @@
+package trace
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Current is the trace under way of what embeds it, if there is one.
+type Current struct {
+	changing sync.Mutex // held while one begins or ends
+	now      atomic.Pointer[Trace]
+}
+
+// BeginTrace has everything from here on written to a file, until EndTrace, and returns its name: path, or path with a
+// number. A trace that was under way ends. refused says, while none can begin or end, why none may begin.
+func (c *Current) BeginTrace(path string, workers int, counts func() Counts, refused func() error) (string, error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	if err := refused(); err != nil {
+		return "", err
+	}
+	if err := c.end(); err != nil {
+		return "", err
+	}
+	t, err := Open(path, workers, counts)
+	if err != nil {
+		return "", err
+	}
+	c.now.Store(t)
+	return t.Path(), nil
+}
+
+// EndTrace completes the file. The error is the first that writing it met; without a trace it is nil.
+func (c *Current) EndTrace() error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	return c.end()
+}
+
+func (c *Current) end() error {
+	t := c.now.Swap(nil)
+	if t == nil {
+		return nil
+	}
+	return t.Close()
+}
+
+// Traced is the trace under way, or nil.
+func (c *Current) Traced() *Trace { return c.now.Load() }
+
+// TracePath is the file of the trace under way, or empty.
+func (c *Current) TracePath() string {
+	if t := c.now.Load(); t != nil {
+		return t.Path()
+	}
+	return ""
+}
+
+// Span notes what a thread of the program did with a batch; nothing without a trace.
+func (c *Current) Span(thread int, e Event) {
+	if t := c.now.Load(); t != nil {
+		t.Span(thread, e)
+	}
+}
