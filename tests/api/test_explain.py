@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchvision.transforms.functional as F
 from PIL import Image
 from torch.utils import data
 from torchvision import datasets
@@ -117,6 +118,18 @@ def test_each_image_has_its_own_line_where_several_lines_needed_pixels(root: Pat
     assert [reason.place for reason in found.reasons] == [one, another, third, again]
     assert torch.equal(torch.get_rng_state(), states[0])
     assert random.getstate() == states[1]
+
+
+def test_tensors_that_numpy_has_no_kind_of_or_that_want_gradients_are_explained(root: Path) -> None:
+    def make(path: Path) -> Any:
+        image = opened(path)
+        half = F.to_tensor(image).to(torch.bfloat16)  # to numbers of two bytes
+        corner = torch.tensor(image.getpixel((0, 0))[0] / 1.0, requires_grad=True)  # to one number
+        return half + 0, corner.reshape(1, 1, 1)
+
+    found = hr.explain(data.DataLoader(Listed(root, make)))
+    assert len(found.reasons) == 2
+    assert found.leaves[0].place == line_of("# to numbers of two bytes")
 
 
 def test_a_file_that_pillow_opens_has_its_line_among_others(root: Path, tmp_path: Path) -> None:

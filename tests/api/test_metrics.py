@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
-from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import CenterCrop, Compose, ToTensor
 
@@ -18,6 +16,7 @@ import headrace as hr
 import images
 from headrace import metrics
 from headrace._engine import _lib, living
+from opening import Photographs
 
 CROP = [hr.transforms.RandomResizedCrop(32)]
 PAGE = Path(__file__).parents[2] / "docs/doctor.md"
@@ -47,21 +46,6 @@ def test_a_dataloader_has_them_too_where_the_engine_makes_its_batches(tmp_path: 
         assert (found["samples"], found["batches"], found["pillow_images"]) == (12, 3, 0)
     finally:
         loader.close()
-
-
-class Photographs(Dataset[Any]):
-    """A dataset whose own code opens its images."""
-
-    def __init__(self, root: Path) -> None:
-        self.paths = sorted(root.rglob("*.jpg"))
-        self.transform = Compose([CenterCrop(32), ToTensor()])
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> Any:
-        with Image.open(self.paths[index]) as image:
-            return self.transform(image.convert("RGB")), index
 
 
 def test_a_loader_over_a_datasets_own_code_is_among_all_loaders_until_it_is_closed(

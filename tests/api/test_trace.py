@@ -21,13 +21,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
-from torch.utils.data import Dataset
-from torchvision.transforms import CenterCrop, Compose, ToTensor
 
 import headrace as hr
 from headrace import errors
 from images import plain_tree
+from opening import Photographs
 
 CROP = [hr.transforms.RandomResizedCrop(32), hr.transforms.ColorJitter(0.4)]
 SPANS = {"sample", "read", "checksum", "decode", "ops", "write", "wait", "next"}
@@ -208,21 +206,6 @@ def test_a_dataloader_that_torch_reads_for_has_no_trace_and_says_so(tmp_path: Pa
     with pytest.raises(errors.UnsupportedError, match=r"explain\(\) says why"):
         loader.trace(tmp_path / "run.json")
     assert loader.trace(None) is None
-
-
-class Photographs(Dataset[Any]):
-    """A dataset whose own code opens its images."""
-
-    def __init__(self, root: Path) -> None:
-        self.paths = sorted(root.rglob("*.jpg"))
-        self.transform = Compose([CenterCrop(32), ToTensor()])
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> Any:
-        with Image.open(self.paths[index]) as image:
-            return self.transform(image.convert("RGB")), index
 
 
 @pytest.mark.parametrize("workers", [0, 1])

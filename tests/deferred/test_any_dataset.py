@@ -308,17 +308,19 @@ QUICK = settings(
 )
 
 
+def has_torchs_batches(dataset: Any, options: dict[str, Any]) -> None:
+    kinds = (hr.DataLoader, data.DataLoader)
+    (found, error), (expected, torchs) = (passed(kind, dataset, options) for kind in kinds)
+    assert error == torchs
+    assert equal(found, expected)
+
+
 @QUICK
 @given(nested(ENDS), st.integers(-1, 2 * COUNT), LOADERS)
 def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
     tmp_path: Path, files: list[bytes], sample: Any, refused: int, options: dict[str, Any]
 ) -> None:
-    dataset = written(tmp_path, files, sample, refused)
-
-    kinds = (hr.DataLoader, data.DataLoader)
-    (found, error), (expected, torchs) = (passed(kind, dataset, options) for kind in kinds)
-    assert error == torchs
-    assert equal(found, expected)
+    has_torchs_batches(written(tmp_path, files, sample, refused), options)
 
 
 @settings(QUICK, max_examples=30)
@@ -326,12 +328,7 @@ def test_a_dataset_that_draws_nothing_has_torchs_batches_and_errors(
 def test_a_dataset_with_workers_and_a_collate_function_of_its_own_has_torchs_batches(
     tmp_path: Path, files: list[bytes], sample: Any, refused: int, options: dict[str, Any]
 ) -> None:
-    dataset = written(tmp_path, files, sample, refused)
-
-    kinds = (hr.DataLoader, data.DataLoader)
-    (found, error), (expected, torchs) = (passed(kind, dataset, options) for kind in kinds)
-    assert error == torchs
-    assert equal(found, expected)
+    has_torchs_batches(written(tmp_path, files, sample, refused), options)
 
 
 @QUICK

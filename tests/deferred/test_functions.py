@@ -15,6 +15,7 @@ import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageOps
 from torch.utils import data
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 import headrace as hr
@@ -308,6 +309,27 @@ def test_a_blur_that_torch_refuses_is_refused_in_its_words() -> None:
                 next(iter(kind(blurs, batch_size=None)))
             said.append(str(failure.value))
         assert said[0] == said[1], wrong
+
+
+TENSORS: dict[str, Callable[[Any], Any]] = {
+    "a blur": lambda image: F.gaussian_blur(F.to_tensor(image), 3),
+    "a blur of nothing that is late": lambda image: F.gaussian_blur(torch.ones(3, 9, 9), [3, 5]),
+    "a box": lambda image: F.erase(F.to_tensor(image), 3, 4, 5, 6, torch.tensor(0.5)),
+    "a box of an Image": lambda image: F.erase(
+        tv_tensors.Image(F.to_tensor(image)), 3, 4, 5, 6, torch.tensor(0.5)
+    ),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_functions_that_take_tensors_too_give_torchvisions_of_its_class(workers: int) -> None:
+    options: dict[str, Any] = {"batch_size": None, "num_workers": workers}
+    does = Does(TENSORS, lambda made: made)
+    expected = list(data.DataLoader(does, **options))
+    with contextlib.closing(hr.DataLoader(does, **options)) as loader:
+        for made, theirs in zip(loader, expected, strict=True):
+            assert type(made) is type(theirs)
+            assert torch.equal(made, theirs)
 
 
 class Erases(data.Dataset[Any]):

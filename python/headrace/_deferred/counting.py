@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 from headrace._deferred.recording import Asked
@@ -64,5 +63,5 @@ def samples_of(data: Any, asked: Asked | None) -> int:
         return len(asked.indices) if asked.batched and hasattr(asked.indices, "__len__") else 1
     while isinstance(data, list | tuple | dict) and data:
         data = next(iter(data.values())) if isinstance(data, dict) else data[0]
-    shape: Sequence[int] = getattr(data, "shape", ())
-    return int(shape[0]) if len(shape) else 1
+    shape = getattr(data, "shape", None)  # of a program's own object it may be anything
+    return int(shape[0]) if isinstance(shape, tuple) and shape else 1

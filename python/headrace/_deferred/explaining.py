@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 
 from headrace._deferred.altering import Altering
 from headrace._deferred.curing import IN_PYTHON
@@ -143,6 +144,8 @@ def _differing(values: dict[str, Any], others: dict[str, Any]) -> set[str]:
 def _equal(one: Any, other: Any) -> bool:
     if hasattr(one, "getbands"):
         return bool(one.size == other.size and one.tobytes() == other.tobytes())
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one.detach(), other.detach())
     return np.array_equal(np.asarray(one), np.asarray(other))
 
 

@@ -227,15 +227,19 @@ _LARGEST_KERNEL = 1023  # the engine's bound: docs/limits.md
 
 def _blur(found: Recording, original: Any, image: Any, kernel_size: Any, sigma: Any = None) -> Any:
     """torchvision's Gaussian blur: kernel and deviation across and down."""
+    if native_chain(image) is None:  # v1's function takes tensors, too
+        return NOT_RECORDED
     of_one = isinstance(kernel_size, list | tuple) and len(kernel_size) == 1
     kernel = [] if of_one else _two(kernel_size)  # torchvision refuses a list of one
+    if any(type(side) is not int for side in kernel):
+        return NOT_RECORDED
     if sigma is None and kernel:
         sigma = [0.15 * side + 0.35 for side in kernel]
     deviations = _two(sigma)
     if not kernel or not deviations or not all(_number(one, 1e-9, 1e6) for one in deviations):
         return NOT_RECORDED
-    for side, size in zip(kernel, getattr(image, "size", (0, 0)), strict=True):
-        if type(side) is not int or side % 2 == 0 or not 0 < side <= _LARGEST_KERNEL:
+    for side, size in zip(kernel, image.size, strict=True):
+        if side % 2 == 0 or not 0 < side <= _LARGEST_KERNEL:
             return NOT_RECORDED
         if side // 2 >= size:  # torch does not pad so far
             return NOT_RECORDED
@@ -359,8 +363,8 @@ def _normalization(mean: Any, std: Any, channels: int) -> str:
 
 
 def _of_its_class(handler: Handler) -> Handler:
-    """The handler of v2's function for values of any class, which keeps it; kernels and v1's
-    functions give plain tensors."""
+    """The handler of v2's function for values of any class, which keeps it, as v1's erase does;
+    kernels and v1's other functions give plain tensors."""
 
     def of_its_class(found: Recording, original: Any, image: Any, *more: Any) -> Any:
         made = handler(found, original, image, *more)
@@ -392,7 +396,7 @@ FUNCTIONS: dict[str, dict[str, Handler]] = {
     },
     "torchvision.transforms.functional": {
         "convert_image_dtype": _always,
-        "erase": _erase,
+        "erase": _of_its_class(_erase),
         "gaussian_blur": _blur,
         "normalize": _normalize,
         "pil_to_tensor": _pil_to_tensor,
