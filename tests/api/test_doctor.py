@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+from torch.utils import data
 
 import headrace as hr
 from headrace import errors
@@ -299,6 +302,21 @@ def test_a_loader_whose_own_code_sleeps_is_the_limit_and_the_rate_without_it_is_
     assert found.measured["loader"] <= 8 / 0.1
     [remedy] = [one for one in found.remedies if "batch_fn" in one["text"]]
     assert remedy["images_per_second"] > 2 * found.measured["loader"]
+
+
+def test_a_loader_all_of_whose_images_python_makes_says_so_and_counts_as_decoding() -> None:
+    class Late(data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 64
+
+        def __getitem__(self, index: int) -> Any:
+            time.sleep(0.01)
+            return np.asarray(Image.open(io.BytesIO(jpeg(16, 16))))
+
+    with contextlib.closing(hr.DataLoader(Late(), 8)) as loader:
+        found = hr.doctor(loader, lambda batch: None, seconds=2)
+    assert found.limit == "decoding"
+    assert "does not say what it waits for" in str(found)
 
 
 def test_the_share_of_time_that_is_for_data_is_parted_by_its_causes(packed: Path) -> None:

@@ -96,7 +96,7 @@ def stats(loader: Any) -> dict[str, Any]:
     ask = getattr(loader, "stats", None)
     if callable(ask):
         found = ask()
-        if isinstance(found, dict) and "decoding_s" in found:
+        if isinstance(found, dict) and found.get("threads"):  # none: all of it is Python's
             return found
     return {}
 
@@ -202,7 +202,9 @@ def _used(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     cuda = _cuda()
     if cuda is None:
         return seen
-    mine = {f"GPU-{cuda.get_device_properties(n).uuid}" for n in range(cuda.device_count())}
+    # Early versions of PyTorch 2 do not say which a GPU is.
+    properties = [cuda.get_device_properties(n) for n in range(cuda.device_count())]
+    mine = {f"GPU-{getattr(of, 'uuid', None)}" for of in properties}
     return [one for one in seen if one["uuid"] in mine] or seen
 
 

@@ -155,7 +155,7 @@ def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> li
 def _of_loader(loader: Any, seen: phases.Seen) -> list[str]:
     """What of the loader and of the machine there is to say."""
     facts, said = seen.facts, []
-    if "decoding_s" not in phases.stats(loader):
+    if not phases.stats(loader):
         said.append("this loader does not say what it waits for: all of it counts as decoding")
     said += sentences.of_machine(facts, int(seen.alone.spent["threads"]))
     if cures.is_torchs(loader):
