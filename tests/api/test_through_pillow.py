@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -311,10 +312,12 @@ def register():
 """
 
 
+@pytest.mark.parametrize("named", [True, False])
 def test_a_plugin_that_the_program_has_registered_decodes_in_pack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As pillow_heif's does, or one of JPEG XL."""
+    """As pillow_heif's does, or one of JPEG XL; also where what knows its first bytes has no name,
+    and beside a plugin without one."""
     write_tree(tmp_path / "plugins", {"squares_plugin.py": PLUGIN.encode()})
     monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
     import squares_plugin  # type: ignore[import-not-found]
@@ -323,6 +326,10 @@ def test_a_plugin_that_the_program_has_registered_decodes_in_pack(
     monkeypatch.setattr(Image, "ID", Image.ID.copy())
     monkeypatch.setattr(Image, "EXTENSION", Image.EXTENSION.copy())
     squares_plugin.register()
+    if not named:
+        knows = squares_plugin.knows
+        Image.register_open("SQUARES", squares_plugin.Squares, lambda prefix: knows(prefix))
+        Image.register_open("PARTIAL", functools.partial(squares_plugin.Squares), lambda _: False)
     pixels = images.pixels(4, 3)
     squares = b"SQUARE" + pixels.tobytes()
     write_tree(tmp_path / "in", {"a/1.jxl": squares})

@@ -106,7 +106,6 @@ def _say(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:  # who read it has seen enough, as head does
-        _discard_output()
         sys.exit(_SIGPIPE)
     except OSError as error:
         _discard_output()

@@ -52,16 +52,19 @@ def extensions() -> list[str]:
 
 def _openers(image: Any) -> list[tuple[str, str, str | None]]:
     """Plugins that are not Pillow's own, which the program has registered: a format's name, where
-    its class is, and where the function that knows its first bytes."""
+    its class is, and where the function that knows its first bytes, which Pillow can do without."""
     return [
-        (name, _place(factory), None if accept is None else _place(accept))
+        (name, place, _place(accept))
         for name, (factory, accept) in image.OPEN.items()
-        if not factory.__module__.startswith("PIL.")
+        if (place := _place(factory)) is not None and not place.startswith("PIL.")
     ]
 
 
-def _place(found: Any) -> str:
-    return f"{found.__module__}:{found.__qualname__}"
+def _place(found: Any) -> str | None:
+    """Where another process finds it; None of what has no name there, as a lambda or a partial."""
+    module, name = (getattr(found, of, None) for of in ("__module__", "__qualname__"))
+    known = isinstance(module, str) and isinstance(name, str) and "<" not in name
+    return f"{module}:{name}" if known else None
 
 
 def _register(openers: list[tuple[str, str, str | None]]) -> None:
