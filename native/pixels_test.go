@@ -153,7 +153,7 @@ func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 		"op 0: filter is 8, must be 0 to 7":                            Resize{Height: 5, Width: 5, Filter: 8},
 		"op 0: probability is 1.5, must be 0 to 1":                     VerticalFlip{1.5},
 		"op 0: max_size 9 must exceed size 9":                          ResizeShorter{Size: 9, MaxSize: 9},
-		"op 0: scale is 0, must be 4.94065646e-324 to 1.79769313e+308": RandomResizedCrop{Height: 5, Width: 5},
+		"op 0: scale is 0, must be 2.22507386e-308 to 1.79769313e+308": RandomResizedCrop{Height: 5, Width: 5},
 		"op 0: padding is -1, must be 0 to 16777216":                   RandomCrop{Height: 5, Width: 5, Padding: Padding{Left: -1}},
 		"op 0: padding mode is 4, must be 0 to 3":                      RandomCrop{Height: 5, Width: 5, Padding: Padding{Mode: 4}},
 		"op 0: fill is 0.5, must be a whole number":                    RandomCrop{Height: 5, Width: 5, Fill: [3]float64{0.5}},

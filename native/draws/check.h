@@ -11,7 +11,7 @@
 #include "op.h"
 
 /* The least number of an open interval from 0: a ratio has a logarithm. */
-#define HRN_ABOVE_0 DBL_TRUE_MIN
+#define HRN_ABOVE_0 DBL_MIN
 
 /* range.c: a value in [low, high], never NaN; two bounds in there, of which the lower one stands
  * first; and a fill of whole numbers from 0 to 255, which is checked of every padding and warp,

@@ -65,8 +65,8 @@ typedef struct hrn_drawn {
 
 /* What all ops of a plan do to one image, in order: for tests, and for replaying. Flips that are
  * not done are left out. At an IOU_CROP that the key has no crop for a replay ends, and that is the
- * last one of its list. */
-/* Fills drawn[0..*count); HRN_LIMIT where capacity is too small. */
+ * last one of its list.
+ * Fills drawn[0..*count); HRN_LIMIT where capacity is too small. */
 int hrn_plan_replay(const hrn_plan *plan, const hrn_key *key, uint32_t width, uint32_t height,
                     hrn_drawn *drawn, int32_t capacity, int32_t *count, hrn_status *status);
 

@@ -172,8 +172,7 @@ int hrn_tiff_strip(const hrn_tiff *tiff, uint32_t strip, uint8_t *to, size_t siz
     return expand_deflate(strip, from, length, tiff->reversed, to, size, status);
   }
   /* Before TIFF 6.0 the lowest bit of a code came first, of the clear code that it begins with. */
-  const uint8_t second = length < 2 ? 0 : tiff->reversed ? reverse(from[1]) : from[1];
-  if (from[0] == 0 && (second & 1) != 0) {
+  if (length >= 2 && from[0] == 0 && ((tiff->reversed ? reverse(from[1]) : from[1]) & 1) != 0) {
     return hrn_fail(status, HRN_UNSUPPORTED, (int64_t)at, "TIFF with LZW codes of before 1992");
   }
   codes c = {from, from + length, tiff->reversed, 0, 0};

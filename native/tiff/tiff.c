@@ -115,16 +115,17 @@ static target turned(const hrn_tiff *tiff, const hrn_box *box, uint8_t *to, hrn_
   return t;
 }
 
-/* The first `rows` rows of a strip, of all planes that are read, `apart` bytes apart. */
-static int read_strip(const hrn_tiff *tiff, uint32_t strip, uint32_t rows, size_t apart,
-                      uint8_t *to, hrn_status *status) {
+/* The first `rows` rows of a strip, of all planes that are read, `apart` bytes apart. Those before
+ * `first` may stay as differences. */
+static int read_strip(const hrn_tiff *tiff, uint32_t strip, uint32_t first, uint32_t rows,
+                      size_t apart, uint8_t *to, hrn_status *status) {
   const size_t bytes = row_bytes(tiff), pixel = tiff->planes > 1 ? 1 : tiff->samples;
   const uint32_t each = (tiff->height - 1) / tiff->rows_per_strip + 1;
   for (uint32_t plane = 0; plane < tiff->planes; plane++, to += apart) {
     if (hrn_tiff_strip(tiff, plane * each + strip, to, bytes * rows, status) != HRN_OK) {
       return status->code;
     }
-    for (uint32_t i = 0; tiff->predictor == 2 && i < rows; i++) {
+    for (uint32_t i = first; tiff->predictor == 2 && i < rows; i++) {
       undo_predictor(to + i * bytes, pixel, bytes);
     }
   }
@@ -154,10 +155,11 @@ int hrn_tiff_window(hrn_context *context, const hrn_tiff *tiff, const hrn_box *b
     if (rows > tiff->rows_per_strip) rows = tiff->rows_per_strip;
     /* A strip ends where the window does, for its rows come in turn. */
     if (rows > bottom - y) rows = bottom - y;
-    if (read_strip(tiff, y / tiff->rows_per_strip, rows, strip, rows_at, status) != HRN_OK) {
+    const uint32_t first = y < top ? top - y : 0, number = y / tiff->rows_per_strip;
+    if (read_strip(tiff, number, first, rows, strip, rows_at, status) != HRN_OK) {
       return status->code;
     }
-    for (uint32_t i = y < top ? top - y : 0; i < rows; i++) {
+    for (uint32_t i = first; i < rows; i++) {
       const stored from = {rows_at + i * bytes, tiff->planes > 1 ? strip : 1,
                            tiff->planes > 1 ? 1 : tiff->samples};
       put_row(tiff, &from, (uint32_t)part.left, (uint32_t)part.width, colours,
@@ -174,8 +176,9 @@ int hrn_tiff_inspect(hrn_context *context, hrn_tiff *tiff, int depth, hrn_facts 
   uint32_t width = 0, height = 0;
   hrn_image image;
   hrn_tiff_header(context, tiff, &width, &height, status);
-  facts->width = width;
-  facts->height = height;
+  /* As far as was read, also where the header says "unsupported". */
+  facts->width = swaps(tiff) ? tiff->height : tiff->width;
+  facts->height = swaps(tiff) ? tiff->width : tiff->height;
   facts->channels = (uint8_t)tiff->samples;
   facts->bits = (uint8_t)tiff->bits;
   facts->process = tiff->compression == TIFF_LZW       ? HRN_PROCESS_LZW

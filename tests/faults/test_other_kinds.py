@@ -187,3 +187,18 @@ def test_data_that_never_end_take_two_seconds_at_most(name: str) -> None:
         return time.process_time() - began
 
     timing.within(2, decode)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("offset", [8, 200, 2**32 - 1])
+def test_of_a_strip_without_bytes_wherever_it_claims_to_lie_nothing_is_read(
+    offset: int, order: int
+) -> None:
+    """A TIFF of LZW codes; 200 is just behind the file."""
+    entries = {256: 8, 257: 8, 258: 8, 259: 5, 262: 1, 266: order, 273: offset, 277: 1, 278: 8}
+    entries[279] = 0  # bytes of the strip
+    directory = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries.items())
+    data = struct.pack("<2sHIH", b"II", 42, 8, len(entries)) + directory + bytes(4)
+    data += bytes(200 - len(data))
+    found = damage.ours(data)
+    assert isinstance(found, errors.BadImageError | errors.TruncatedError), found
