@@ -22,10 +22,17 @@ class Step(NamedTuple):
         text: the transforms as the engine's JSON, separated by commas.
         replay: does the same to a Pillow image, or to the tensor that the step before made of it.
             What the engine would have drawn is drawn there by torchvision.
+        finished: the names of those that are done to finished values, behind which the engine
+            moves no pixels: of ``FINISHED``.
     """
 
     text: str
     replay: Callable[[Any], Any] | None
+    finished: tuple[str, ...] = ()
+
+
+# "Erase" is the engine's own, for a box that torchvision chose.
+FINISHED = frozenset(["Normalize", "RandomErasing", "TimmErasing", "Cutout", "Erase"])
 
 
 # Pillow's conversions to L and RGB. What stands between them is done to one channel.
@@ -108,6 +115,11 @@ class Chain(NamedTuple):
     def channels(self) -> int:
         """Of an image that is native."""
         return 3 if self.mode == "RGB" else 1
+
+    @property
+    def finished(self) -> tuple[str, ...]:
+        """What is done to its finished values; empty where its pixels can be moved still."""
+        return tuple(name for step in self.steps for name in step.finished)
 
     @property
     def drawn(self) -> bool:

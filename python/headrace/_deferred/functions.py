@@ -313,16 +313,16 @@ def _erase(
         return NOT_RECORDED
     if not whole(i, j, h, w) or min(i, j) < 0 or min(h, w) < 1:
         return NOT_RECORDED
-    if "".join(step.text for step in part.chain.steps).count('"Erase"') >= _MOST_ERASED:
+    if part.chain.finished.count("Erase") >= _MOST_ERASED:
         return NOT_RECORDED
     box = {"i": i, "j": j, "h": h, "w": w, "v": colour if len(colour) > 1 else colour[0]}
     text = json.dumps({"name": "Erase", **box})
-    text = f"{part.form.normalize},{text}" if part.form.normalize else text
-    replay = partial(_erased, original, part.form, (i, j, h, w, v))
+    finished: tuple[str, ...] = ("Erase",)
+    if part.form.normalize:
+        text, finished = f"{part.form.normalize},{text}", ("Normalize", "Erase")
+    made = Step(text, partial(_erased, original, part.form, (i, j, h, w, v)), finished)
     # What the form asked for is done by the step, which comes behind it.
-    return pending(
-        part.chain.then(Step(text, replay), part.chain.size), part.form._replace(normalize="")
-    )
+    return pending(part.chain.then(made, part.chain.size), part.form._replace(normalize=""))
 
 
 _MOST_ERASED = 8  # boxes of an image; the engine takes 32, and a Compose may bring some of its own
@@ -339,11 +339,7 @@ def _normalize(
     if part is None or inplace:
         return NOT_RECORDED
     step = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
-    if (
-        not step
-        or part.form.normalize
-        or '"Normalize"' in "".join(s.text for s in part.chain.steps)
-    ):
+    if not step or part.form.normalize or "Normalize" in part.chain.finished:
         return NOT_RECORDED
     return pending(part.chain, part.form._replace(normalize=step))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Iterator
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
+from headrace._deferred.chain import FINISHED
 from headrace._translate.translation import Translation, translate
 
 # What draws nothing: its result does not depend on the key.
@@ -25,6 +27,7 @@ class Known:
 
     Attributes:
         text: in the engine's JSON, separated by commas.
+        finished: what of it is done to finished values, as ``Step`` has it.
         drawn: it leaves something to chance.
         channels: of what becomes of an image, 3 or 1.
         translation: dtype, scale and the rest.
@@ -34,6 +37,7 @@ class Known:
         self._ops = ops
         steps = _as_dicts(translation)[grey:]  # it begins with what such an image is already
         self.text = ",".join(map(json.dumps, steps))
+        self.finished = tuple(name for name in _names(steps) if name in FINISHED)
         becomes_grey = any(step.get("num_output_channels") == 1 for step in steps)
         self.channels = 1 if grey or becomes_grey else 3
         self.drawn = any(step["name"] not in _UNDRAWN for step in steps)
@@ -117,6 +121,15 @@ class Transforms:
                 self._kept.clear()
             kept = self._kept[id(transform), grey] = _Kept(transform, grey)
         return kept.known
+
+
+def _names(steps: list[Any]) -> Iterator[str]:
+    """Of transforms, and of those that a group holds: RandomApply's, RandomChoice's."""
+    for step in steps:
+        if isinstance(step, dict) and "name" in step:
+            yield step["name"]
+            for value in step.values():
+                yield from _names(value) if isinstance(value, list) else ()
 
 
 def _as_dicts(translation: Translation) -> list[dict[str, Any]]:

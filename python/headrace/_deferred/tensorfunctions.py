@@ -34,16 +34,10 @@ def part_of(value: Any) -> Part | None:
     return part if isinstance(part, Part) else None
 
 
-# What is done to finished values; the engine does nothing behind it that moves them.
-_LAST = ('"Normalize"', "Eras", '"Cutout"')
-
-
 def _moved(value: Any) -> Part | None:
     """As ``part_of``, of a tensor whose pixels can be moved still."""
     part = part_of(value)
-    if part is None or any(last in step.text for step in part.chain.steps for last in _LAST):
-        return None
-    return part
+    return None if part is None or part.chain.finished else part
 
 
 def _then(

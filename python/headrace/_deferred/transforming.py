@@ -87,7 +87,7 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         replay = Repeated(known.replay)
         if not found.engine:
             found.repeated.append(replay)
-    chain = chain.then(Step(known.text, replay), size, key)
+    chain = chain.then(Step(known.text, replay, known.finished), size, key)
     if known.channels == 1:
         chain = chain._replace(mode="L")
     result: Any
