@@ -1,4 +1,4 @@
-"""What opens images: ``PIL.Image.open`` and ``fromarray``."""
+"""What opens images, ``PIL.Image.open`` and ``fromarray``; and what asks no tensor to come."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def switch() -> None:
     switches.add(PIL.Image.open, _open)
     switches.add(PIL.Image.fromarray, _from_array)
     switches.put(torch.utils.dlpack, "to_dlpack", tensor.to_dlpack)
+    switches.add(torch.utils.swap_tensors, tensor.swap)
 
 
 def _open(

@@ -174,6 +174,13 @@ def to_dlpack(tensor: Any) -> Any:
     return torch._C._to_dlpack(tensor)
 
 
+def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:
+    """``torch.utils.swap_tensors``, which exchanges what the tensors are and asks no subclass."""
+    for value in (t1, t2):
+        _materialise(value)
+    return original(t1, t2)
+
+
 def _all(first: torch.Tensor) -> torch.Tensor:
     return first.view(first.shape)
 
@@ -183,6 +190,10 @@ class _NoStorage:
 
     def _new_shared(self, *_: Any, **__: Any) -> _NoStorage:
         return self
+
+    def _is_shared(self) -> bool:
+        """As memory that is not shared yet."""
+        return False
 
     def resize_(self, *_: Any) -> None:
         """As the ``out`` of a stack, None: it makes a tensor of its own."""
