@@ -144,10 +144,14 @@ class Recording:
             raise ValuesNeeded
 
     def settle(self) -> bool:
-        """Lets go of the files that the sample opened; false where one was written to meanwhile."""
+        """Lets go of the files that the sample opened.
+
+        Returns:
+            false where one was written to meanwhile, and its images are yet to be decoded.
+        """
         kept = [file.settle() for file in self.files]
         self.files.clear()
-        return all(kept)
+        return self.eager_open or all(kept)
 
     def note(self, text: str = "") -> Altering | None:
         """Remembers that pixels are needed in Python, by what, and at which line of the program.
