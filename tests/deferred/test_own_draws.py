@@ -1,0 +1,125 @@
+"""Programs that seed, keep or restore torch's generator around their transforms."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchvision.transforms as tv
+import torchvision.transforms.functional as F
+from PIL import Image
+from torch.utils import data
+from torchvision.transforms import v2
+
+import headrace as hr
+from deferred.test_own_code import Opens, equal, paths
+
+__all__ = ["paths"]  # a fixture
+
+WORKERS = pytest.mark.parametrize("workers", [0, 2])
+DRAWS = tv.Compose(
+    [
+        *(tv.RandomResizedCrop(24), tv.RandomHorizontalFlip(), tv.ColorJitter(0.3, 0.3)),
+        tv.ToTensor(),
+    ]
+)
+GEOMETRY = v2.Compose([v2.RandomResizedCrop(20, antialias=True), v2.RandomVerticalFlip()])
+
+
+def opened(path: str) -> Any:
+    return Image.open(path).convert("RGB")
+
+
+def image_and_mask(path: str, index: int) -> Any:
+    """The same numbers for both, by the generator's state."""
+    state = torch.get_rng_state()
+    image = F.to_tensor(GEOMETRY(opened(path)))
+    torch.set_rng_state(state)
+    return image, F.pil_to_tensor(GEOMETRY(opened(path)))
+
+
+def forked(path: str, index: int) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(index)
+        inside = DRAWS(opened(path))
+    return inside, DRAWS(opened(path)), torch.rand(1)
+
+
+def seeded_by_a_number_that_was_drawn(path: str, index: int) -> Any:
+    seed = int(torch.randint(1 << 30, (1,)))
+    views = []
+    for _ in range(2):
+        torch.manual_seed(seed)
+        views.append(DRAWS(opened(path)))
+    return views, seed
+
+
+def before_it_opens(path: str, index: int) -> Any:
+    torch.random.manual_seed(7 + index)
+    image = opened(path)
+    return DRAWS(image), float(torch.rand(1))
+
+
+PROGRAMS: list[Callable[[str, int], Any]] = [
+    *(image_and_mask, forked, seeded_by_a_number_that_was_drawn, before_it_opens),
+]
+
+
+def seeded(kind: Any, dataset: Any, **options: Any) -> Any:
+    """The batches of two epochs, and where they leave torch's generator."""
+    torch.manual_seed(5)
+    loader = kind(dataset, 5, **options)
+    try:
+        return [list(loader), list(loader)], torch.get_rng_state()
+    finally:
+        if kind is hr.DataLoader:
+            loader.close()
+
+
+@WORKERS
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_transforms_behind_a_seed_or_a_state_draw_as_torchvisions_in_torchs_order(
+    paths: list[str], make: Any, workers: int
+) -> None:
+    dataset, options = Opens(paths, make), {"num_workers": workers, "shuffle": True}
+    expected = seeded(data.DataLoader, dataset, **options)
+    assert equal(seeded(hr.DataLoader, dataset, ahead=0, strict=True, **options), expected)
+
+
+def test_an_image_and_its_mask_have_the_same_draws(paths: list[str]) -> None:
+    with contextlib.closing(hr.DataLoader(Opens(paths, image_and_mask), 4, strict=True)) as loader:
+        for image, mask in loader:
+            assert torch.equal((image * 255).round().byte(), mask)
+
+
+class SeededCollate:
+    """Transforms images in the collate function, from a seed."""
+
+    def __call__(self, samples: list[Any]) -> Any:
+        torch.manual_seed(len(samples))
+        return torch.stack([DRAWS(image) for image, _ in samples]), [n for _, n in samples]
+
+
+class RestoringCollate:
+    """The same numbers for each image of the batch."""
+
+    def __call__(self, samples: list[Any]) -> Any:
+        state, made = torch.get_rng_state(), []
+        for image, _ in samples:
+            torch.set_rng_state(state)
+            made.append(F.to_tensor(GEOMETRY(image)))
+        return torch.stack(made), [n for _, n in samples]
+
+
+@WORKERS
+@pytest.mark.parametrize("collate", [SeededCollate(), RestoringCollate()])
+def test_collate_functions_that_seed_or_restore_draw_as_torchvisions(
+    paths: list[str], collate: Any, workers: int
+) -> None:
+    dataset = Opens(paths, lambda path, index: (opened(path), index))
+    options = {"num_workers": workers, "collate_fn": collate}
+    expected = seeded(data.DataLoader, dataset, **options)
+    assert equal(seeded(hr.DataLoader, dataset, ahead=0, strict=True, **options), expected)
