@@ -22,7 +22,7 @@ from headrace._torch.choosing import layers
 from headrace._torch.engines import Engines
 from headrace._torch.generators import Tracker
 from headrace._torch.iteration import Iteration
-from headrace._torch.kind import Kind, TorchDataLoader, attributes
+from headrace._torch.kind import Kind, TorchDataLoader, asks_torchs_iterator, attributes
 from headrace._torch.notices import Notices, may_have_images
 from headrace._torch.place import Standing, rest
 from headrace._torch.pool import Pool
@@ -360,8 +360,10 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             ``leaves``, ``reasons`` and ``cure`` are its attributes.
 
         Raises:
-            UnsupportedError: torch's loader alone can run this dataset.
+            UnsupportedError: torch's loader alone can run this dataset, or its class asks that one.
         """
+        if asks_torchs_iterator(type(self)):
+            raise UnsupportedError(f"torch's own DataLoader reads it: {deciding.ASKED}")
         try:
             made = self._recipe().translation
         except UnsupportedError as failure:

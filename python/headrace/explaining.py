@@ -5,7 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from headrace._torch.kind import TorchDataLoader, attributes, is_headraces
+from headrace._deferred.deciding import ASKED
+from headrace._torch.kind import (
+    TorchDataLoader,
+    asks_torchs_iterator,
+    attributes,
+    is_headraces,
+)
 from headrace.dataloader import DataLoader
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
@@ -36,7 +42,8 @@ def explain(loader: Any, index: Any = None) -> Explanation:
         ``reasons`` and ``cure`` are its attributes.
 
     Raises:
-        UnsupportedError: torch's loader alone can run this dataset; the sentence says why.
+        UnsupportedError: torch's loader alone can run this dataset, or the loader's class asks that
+            one; the sentence says why.
         ArgumentError: ``loader`` is none of torch's or Headrace's.
     """
     own = _inside(loader)
@@ -51,6 +58,8 @@ def explain(loader: Any, index: Any = None) -> Explanation:
             f"loader={kind.__module__}.{kind.__qualname__}: a torch.utils.data.DataLoader, or "
             "Headrace's, was expected; loaders with a class of their own, as fastai's, are not read"
         )
+    if asks_torchs_iterator(type(own)):
+        raise UnsupportedError(f"as a headrace.DataLoader: torch's own reads it: {ASKED}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's advice on processes; none are started
         made: DataLoader[Any] = DataLoader(**attributes(own.__dict__))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 from pathlib import Path
@@ -19,6 +20,7 @@ from torchvision import transforms as tv
 import forking
 import headrace as hr
 import images
+from headrace import errors
 
 STEPS = tv.Compose([tv.Resize(20), tv.CenterCrop(16), tv.ToTensor()])
 
@@ -164,6 +166,40 @@ def test_a_program_that_fails_with_other_pixels_is_explained_without_its_lines(r
     found = hr.explain(data.DataLoader(Listed(root, make)))
     assert [(leaf.native, leaf.place) for leaf in found.leaves] == [(False, "")]
     assert len(found.reasons) == 2
+
+
+class KeepsAnIterator:
+    """As loaders whose worker processes stay from epoch to epoch: torch's iterator, asked once."""
+
+    kept: Any = None
+
+    def __iter__(self) -> Any:
+        if self.kept is None:
+            self.kept = self._get_iterator()  # type: ignore[attr-defined]
+        return self.kept
+
+
+class OverTorchs(KeepsAnIterator, data.DataLoader[Any]):
+    pass
+
+
+class OverHeadraces(KeepsAnIterator, hr.DataLoader[Any]):
+    pass
+
+
+class Counts(hr.DataLoader[Any]):
+    def __iter__(self) -> Any:
+        return enumerate(super().__iter__())
+
+
+def test_a_loader_whose_class_asks_torchs_iterator_says_so_and_the_cure(root: Path) -> None:
+    dataset = Listed(root, lambda path: STEPS(opened(path)))
+    for kind in (OverTorchs, OverHeadraces):
+        with pytest.raises(errors.UnsupportedError, match=r"torch's own.*leave __iter__"):
+            hr.explain(kind(dataset))
+    with contextlib.closing(Counts(dataset, strict=True)) as loader:
+        assert loader.explain().native
+        assert [number for number, _ in loader] == [*range(len(dataset))]
 
 
 def test_a_loader_in_a_process_forked_beside_an_engine_says_so_and_the_cure(

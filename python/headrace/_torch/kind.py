@@ -79,3 +79,11 @@ def attributes(state: dict[str, Any]) -> dict[str, Any]:
         sizes = {"batch_size": state["batch_size"], "drop_last": state["drop_last"]}
         return made | sizes | {"sampler": state["sampler"]}
     return made | {"batch_sampler": state["batch_sampler"]}
+
+
+def asks_torchs_iterator(kind: type) -> bool:
+    """Whether a class of loaders has an ``__iter__`` of its own that asks torch's by its name."""
+    derived = kind.__mro__[: kind.__mro__.index(TorchDataLoader)]
+    asked = [one for one in derived if one.__module__.partition(".")[0] not in _WHOLE]
+    own = next((vars(one)["__iter__"] for one in asked if "__iter__" in vars(one)), None)
+    return "_get_iterator" in getattr(getattr(own, "__code__", None), "co_names", ())
