@@ -175,6 +175,8 @@ PROGRAMS = {
     "tensors": "tensors first, of torchvision's v2",
 }
 PROGRAMS_AT_LEAST = {"csv": 4.0, "two views": 10.0, "ten views": 5.0, "arrays": 4.0, "tensors": 5.0}
+LEARNED_AT_LEAST = {"csv": 5.0, "tensors": 5.0}  # with the seek points of earlier epochs
+WITH_TRANSFORM, SLOW_END = "Hugging Face with_transform", "Compose with a slow end in Python"
 OWN_CODE = (
     Row("csv dataset as ImageFolder, Headrace", "programs", "programs", task="csv",
         variant="folder", kernel=""),
@@ -185,16 +187,38 @@ OWN_CODE = (
         for name, variant in (("torch's DataLoader", "torch"), ("Headrace", "headrace"))
     ),
     # What is read again and again, by the points that were learned as it is by default.
-    Row(f"{PROGRAMS['tensors']}, Headrace, learned", "programs", "programs", task="tensors",
-        variant="headrace", cache="own", warm_up=48, kernel=""),
+    *(
+        Row(f"{PROGRAMS[task]}, Headrace, learned", "programs", "programs", task=task,
+            variant="headrace", cache="own", warm_up=48, kernel="")
+        for task in LEARNED_AT_LEAST
+    ),
+    *(
+        Row(f"{WITH_TRANSFORM}, {name}", "programs", "huggingface", "arrow", variant=variant,
+            kernel="")
+        for name, variant in (("torch's DataLoader", ""), ("Headrace", "headrace"))
+    ),
+    # Its last transform is Python's own: in the process that iterates, or in worker processes.
+    *(
+        Row(f"{SLOW_END}, {name}", "programs", "programs", task="slow end", variant=variant,
+            batch_size=32, kernel="")
+        for name, variant in (
+            ("torch's DataLoader", "torch"),
+            ("Headrace, no workers", "headrace"),
+            ("Headrace, workers", "headrace workers"),
+        )
+    ),
 )  # fmt: skip
 TARGETS += (
-    Target(
-        f"{PROGRAMS['tensors']}, Headrace, learned",
-        f"{PROGRAMS['tensors']}, torch's DataLoader",
-        PROGRAMS_AT_LEAST["tensors"],
-        10.0,
+    *(
+        Target(
+            f"{PROGRAMS[task]}, Headrace, learned",
+            f"{PROGRAMS[task]}, torch's DataLoader",
+            at_least,
+            10.0,
+        )
+        for task, at_least in LEARNED_AT_LEAST.items()
     ),
+    Target(f"{WITH_TRANSFORM}, Headrace", f"{WITH_TRANSFORM}, torch's DataLoader", 4.0, 10.0),
     Target("csv dataset, Headrace", "csv dataset as ImageFolder, Headrace", 0.9, 1.0),
     *(
         Target(f"{what}, Headrace", f"{what}, torch's DataLoader", PROGRAMS_AT_LEAST[task], 10.0)

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / ".build" / "peers"
 # The others are called as their module is. webdataset is in .venv, as torch is.
 ENVIRONMENTS = {"tensorflow": "tf", "webdataset": "torchvision"}
+BORROWERS = ("huggingface",)  # who also runs Headrace, which its environment does not have
 # Who writes a container, and the variant of it.
 WRITERS = {
     "webdataset": ("webdataset", ""),
@@ -182,6 +183,10 @@ class Sides:
         paths = [str(ROOT / "bench")]
         if peer in ("headrace", "programs") and "PYTHONPATH" in environment:
             paths.append(environment["PYTHONPATH"])
+        elif peer in BORROWERS:
+            import headrace
+
+            paths.append(str(Path(headrace.__file__).parent.parent))
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         lines = _run(command, environment, self.cores)
         found = [json.loads(line) for line in lines if line.startswith("{")]

@@ -1,4 +1,5 @@
-"""Hugging Face's datasets: a folder of save_to_disk, read through torch's DataLoader.
+"""Hugging Face's datasets: a folder of save_to_disk, read through torch's DataLoader, or through
+Headrace's where the variant is "headrace".
 
 It also writes Parquet: "parquet" as to_parquet does, "snappy" as older releases did, in groups of
 100 rows.
@@ -66,9 +67,15 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     sampler = torch.utils.data.RandomSampler(
         dataset, replacement=True, num_samples=EPOCH_BATCHES * order.batch_size
     )
-    loader = torch.utils.data.DataLoader(
-        dataset, order.batch_size, sampler=sampler, num_workers=order.threads
-    )
+    loader: Any
+    if order.variant == "headrace":
+        import headrace as hr
+
+        loader = hr.DataLoader(dataset, order.batch_size, sampler=sampler, strict=True)
+    else:
+        loader = torch.utils.data.DataLoader(
+            dataset, order.batch_size, sampler=sampler, num_workers=order.threads
+        )
     for batch in itertools.chain.from_iterable(itertools.repeat(loader)):
         yield batch["image"], batch["label"]
 

@@ -26,7 +26,9 @@ EVALUATION_RESIZE = 256  # Resize(256), then CenterCrop(224)
 # The recipes of augmentation, besides RandomResizedCrop and the flip: torchvision's arguments.
 MIXED = "+mix"  # behind the name of a task: MixUp or CutMix of the batch, one of them at random
 TASKS = ("train", "eval", "randaugment", "simclr", "train" + MIXED, "randaugment" + MIXED)
-PROGRAMS = ("csv", "two views", "ten views", "arrays", "tensors")  # of peers/programs.py
+PROGRAMS = (  # of peers/programs.py
+    *("csv", "two views", "ten views", "arrays", "tensors", "slow end"),
+)
 RAND_AUGMENT = (2, 9)  # ops, magnitude
 ERASING = 0.25  # probability
 JITTER, JITTER_P, GREY_P = (0.8, 0.8, 0.8, 0.2), 0.8, 0.2
