@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import json
 import random
@@ -210,6 +211,27 @@ def test_a_dataset_without_images_runs_no_batch_ahead(paths: list[str]) -> None:
     with loader(dataset, batch_size=2) as made:
         for number, _ in enumerate(made, start=1):
             assert len(dataset.asked) == min(COUNT, 2 * number)
+
+
+class OfPixels(Named):
+    """Images of arrays, as small ones are kept in memory."""
+
+    def __getitem__(self, index: int) -> Any:
+        return CROP(Image.fromarray(images.pixels(20, 20, seed=index % 7))), index
+
+
+def test_a_sample_that_waits_is_few_objects_to_pythons_collector() -> None:
+    """Which looks at all of them again and again, and at a program's others as often."""
+
+    def alive(ahead: int) -> int:
+        with loader(OfPixels(["name"] * 640), batch_size=64, ahead=ahead, strict=True) as made:
+            batches = iter(made)
+            next(batches), next(batches)
+            gc.collect()
+            return len(gc.get_objects())
+
+    alive(0)
+    assert (alive(4) - alive(0)) / (4 * 64) < 4
 
 
 class Noisy(Named):

@@ -134,7 +134,7 @@ def _sent_image(image: DeferredImage) -> Any:
         return image.__reduce_ex__(2)
     if isinstance(chain.header, Given) and chain.header.image.info:  # which no file has
         return image.__reduce_ex__(2)
-    name = chain.header.name
+    name = "" if chain.header is None else chain.header.name
     told = (_where(chain), chain.stored, chain.mode, _text(chain), chain.size, chain.key, name)
     return _image_anew, (*told, image.format)
 

@@ -60,7 +60,8 @@ class Chain(NamedTuple):
         size: its width and height.
         steps: what comes behind the conversion to RGB, which the engine begins with.
         key: of the steps that the engine draws, or None where there are none.
-        header: the file as Pillow opens it, for whoever asks for more than mode and size.
+        header: the file as Pillow opens it, for whoever asks for more than mode and size; None: of
+            pixels, which have no more.
     """
 
     source: Source
@@ -101,9 +102,14 @@ class Chain(NamedTuple):
         """Whether it begins with a draft, which is done to the file and not to an image."""
         return bool(self.steps) and self.steps[0].text.startswith('{"name":"Draft"')
 
-    def then(self, step: Step, size: tuple[int, int], key: Key | None = None) -> Chain:
+    def then(self, step: Step, size: tuple[int, int]) -> Chain:
         """With one step more."""
-        steps = (*self.steps, step)
+        return self.behind((step,), size, None)
+
+    def behind(self, steps: tuple[Step, ...], size: tuple[int, int], key: Key | None) -> Chain:
+        """With steps more, and a key where the engine draws some of them."""
+        # The steps themselves where there are no others: many images share them.
+        steps = self.steps + steps if self.steps else steps
         return Chain(self.source, self.stored, self.mode, size, steps, key or self.key, self.header)
 
     @property

@@ -217,9 +217,8 @@ class Collating:
         data = samples if self._needs_values else self._early(found, samples)
         collated = not self._needs_values
         reasons = list(found.reasons)
-        made = Recorded(
-            data, found.pending, reasons, found.opened, found.asked, found.limits, collated
-        )
+        pending, found.pending = found.pending, []  # which are not kept as long as the recording
+        made = Recorded(data, pending, reasons, found.opened, found.asked, found.limits, collated)
         made.engine_made = found.engine_made
         if not found.travels:
             return made

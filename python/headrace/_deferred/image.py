@@ -146,7 +146,7 @@ class DeferredImage(RecordedImage):
         """What only the opened file knows: ``info``, and an opened image's own attributes."""
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
         if name == "info" and chain is not None:
-            self.info = chain.header.image._copy_info()
+            self.info = (chain.header or Opened(chain.source, "")).image._copy_info()
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
-from headrace._deferred.chain import FINISHED
+from headrace._deferred.chain import FINISHED, Form, Step
 from headrace._translate.translation import Translation, translate
 
 # What draws nothing: its result does not depend on the key.
@@ -27,28 +28,29 @@ class Known:
 
     Attributes:
         text: in the engine's JSON, separated by commas.
-        finished: what of it is done to finished values, as ``Step`` has it.
+        replay: what the program's own transforms make of a Pillow image.
+        steps: it as the one step of a chain, for all images: what it draws is keyed. Of a process
+            without the engine each image's step has draws of its own to remember.
+        form: of a tensor that it makes.
         drawn: it leaves something to chance.
         channels: of what becomes of an image, 3 or 1.
         translation: dtype, scale and the rest.
     """
 
     def __init__(self, ops: list[Any], translation: Translation, grey: bool) -> None:
-        self._ops = ops
         steps = _as_dicts(translation)[grey:]  # it begins with what such an image is already
         self.text = ",".join(map(json.dumps, steps))
-        self.finished = tuple(name for name in _names(steps) if name in FINISHED)
+        finished = tuple(name for name in _names(steps) if name in FINISHED)
+        self.replay = partial(
+            _replayed, ops
+        )  # and no method, which a step would close a cycle with
+        self.steps = (Step(self.text, self.replay, finished),)
         becomes_grey = any(step.get("num_output_channels") == 1 for step in steps)
         self.channels = 1 if grey or becomes_grey else 3
         self.drawn = any(step["name"] not in _UNDRAWN for step in steps)
         self.translation = translation
+        self.form = Form(translation.dtype, translation.scale, channels=self.channels)
         self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}
-
-    def replay(self, image: Any) -> Any:
-        """What the program's own transforms make of a Pillow image."""
-        for op in self._ops:
-            image = op(image)
-        return image
 
     def size_of(self, size: tuple[int, int]) -> tuple[int, int] | None:
         """Width and height of what becomes of an image of such a size; None: chance decides."""
@@ -121,6 +123,13 @@ class Transforms:
                 self._kept.clear()
             kept = self._kept[id(transform), grey] = _Kept(transform, grey)
         return kept.known
+
+
+def _replayed(ops: list[Any], image: Any) -> Any:
+    """What the program's own transforms make of a Pillow image."""
+    for op in ops:
+        image = op(image)
+    return image
 
 
 def _names(steps: list[Any]) -> Iterator[str]:

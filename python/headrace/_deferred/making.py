@@ -69,10 +69,13 @@ class Batch:
         self._left: dict[int, Result] | None = None
         self._bad: list[int] | None = None  # what finish returns, once it is known
         wanted = [one for value, made in self._pairs for one in _wanted(value.parts, made)]
-        self._parts, self._tasks = _together(wanted, means.mode, self._limits.text)
-        if self._tasks and means.threads is not None:
+        self._parts, tasks = _together(wanted, means.mode, self._limits.text)
+        # Of each task where its values go. As numbers: of objects that wait Python's collector
+        # looks at each again and again.
+        self._addresses, self._sizes = [task[3] for task in tasks], [task[4] for task in tasks]
+        if tasks and means.threads is not None:
             kept = [made for _, made in self._pairs]
-            self._work = means.threads.submit(self._tasks, keep=kept)
+            self._work = means.threads.submit(tasks, keep=kept)
             self.number = means.threads.submitted - 1
 
     def look(self) -> bool:
@@ -145,8 +148,7 @@ class Batch:
         if self._means.strict:
             text = f"strict=True, and Pillow decodes what the engine does not: {failure}"
             raise UnsupportedError(text)
-        _, _, _, address, size, _ = self._tasks[number]
-        ctypes.memmove(address, data, size)
+        ctypes.memmove(self._addresses[number], data, self._sizes[number])
         return True
 
     def _told(self, number: int) -> str:
@@ -202,13 +204,18 @@ def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part]
         # Of one sample: a set of one file many times is still work for all threads.
         files.setdefault((one[0].place, _same(one[0].chain.source)), []).append(one)
     parts, tasks = [], []
+    steps: Any = None  # of the task before, and its form: for the same ones the text is the same
+    form: Any = None
+    text = b""
     for views in files.values():
         if len(views) > 1:
             views.sort(key=_by_key)
         key: tuple[int, int, int, int, int] | None = None
         for part, address, size in views:
             chain = part.chain
-            text = config(chain, part.form, mode, limits).encode()
+            if chain.steps is not steps or part.form is not form:
+                steps, form = chain.steps, part.form
+                text = config(chain, form, mode, limits).encode()
             same = key is not None
             # What draws nothing may have any key: the next.
             key = chain.key or ((*key[:4], key[4] + 1) if key else (0, 0, 0, 0, 0))

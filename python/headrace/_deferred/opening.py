@@ -178,5 +178,5 @@ def _from_array(found: Recording, original: Any, obj: Any, mode: Any = None) -> 
         return altering.of_image(original(obj, mode))
     height, width = obj.shape[:2]
     data = source.encoded_pixels(width, height, obj.tobytes())
-    chain = Chain(data, made, made, (width, height), (), None, Opened(data, ""))
+    chain = Chain(data, made, made, (width, height), (), None, None)
     return DeferredImage(chain.in_grey() if made == "L" else chain)

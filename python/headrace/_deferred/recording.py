@@ -149,6 +149,8 @@ class Recording:
         Returns:
             false where one was written to meanwhile, and its images are yet to be decoded.
         """
+        if not self.files:
+            return True
         kept = [file.settle() for file in self.files]
         self.files.clear()
         return self.eager_open or all(kept)

@@ -55,8 +55,7 @@ class PendingTensor(torch.Tensor):
     shared: Shared
     plain: type[torch.Tensor] = torch.Tensor
     parts: tuple[Part | torch.Tensor, ...]
-    stacked: bool
-    pinned: bool
+    pinned = False
     form: tuple[tuple[int, ...], torch.dtype]
 
     @staticmethod
@@ -65,9 +64,7 @@ class PendingTensor(torch.Tensor):
     ) -> PendingTensor:
         make: Any = torch.Tensor._make_wrapper_subclass
         made: PendingTensor = make(cls, shape, dtype=dtype)
-        made.parts, made.stacked = parts, len(shape) == 4
-        made.pinned = False
-        made.form = shape, dtype
+        made.parts, made.form = parts, (shape, dtype)
         _refuse_pointers(made)
         if (found := recording.current()) is not None:
             found.pending.append(made)
@@ -75,6 +72,10 @@ class PendingTensor(torch.Tensor):
 
     def __init__(self, *_: Any) -> None:
         pass
+
+    @property
+    def stacked(self) -> bool:
+        return len(self.form[0]) == 4
 
     def of_kind(self, kind: type[PendingTensor]) -> PendingTensor:
         """The same values as another kind of pending tensor."""
@@ -300,7 +301,7 @@ def replace(value: PendingTensor, made: torch.Tensor) -> None:
     if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.Python):  # still a wrapper
         torch._C._swap_tensor_impl(value, made)
     value.__class__ = value.plain  # type: ignore[assignment]
-    for name in ("parts", "stacked", "pinned", "form", "shared"):
+    for name in ("parts", "pinned", "form", "shared"):
         value.__dict__.pop(name, None)
 
 

@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 from headrace._deferred import given, switches
-from headrace._deferred.chain import Form, Step
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
@@ -82,17 +81,17 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         return NOT_RECORDED
     chain = chain or given.chain_of(found, image)
     key = found.new_key() if known.drawn else None
-    replay: Any = known.replay
-    if known.drawn:
-        replay = Repeated(known.replay)
-        if not found.engine:
-            found.repeated.append(replay)
-    chain = chain.then(Step(known.text, replay, known.finished), size, key)
+    steps = known.steps
+    if known.drawn and not found.engine:
+        repeated = Repeated(known.replay)
+        found.repeated.append(repeated)
+        steps = (steps[0]._replace(replay=repeated),)
+    chain = chain.behind(steps, size, key)
     if known.channels == 1:
         chain = chain._replace(mode="L")
     result: Any
     if _TENSORS[made.gives]:
-        result = pending(chain, Form(made.dtype, made.scale, channels=known.channels))
+        result = pending(chain, known.form)
         if made.gives == "tv_tensors.Image":
             result = result.of_kind(image_kind())
     else:

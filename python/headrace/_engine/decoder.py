@@ -114,7 +114,7 @@ class Work:
         self._failures: dict[int, HeadraceError] | None = None  # known when all is finished
         self.count = len(tasks)
         memory, held = _packed(tasks)
-        self._kept = [tasks, held, keep]
+        self._kept = [held, keep]
         # Written by the engine to where the finalizer looks, as in _lib.Handle.
         self._place = c_int64()
         self._close = weakref.finalize(self, _let_go, self._place, self._kept)
@@ -198,7 +198,7 @@ def _let_go(place: c_int64, kept: list[Any]) -> None:
 
 
 def _packed(tasks: Sequence[Task]) -> tuple[bytearray, list[Any]]:
-    """The tasks as an array of hr_task, and what its addresses are those of.
+    """The tasks as an array of hr_task, and what its addresses are those of, sources among it.
 
     This is once an image: all addresses come from one call, and a task is one packing.
     """
