@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import pytest
 import torchvision.transforms as tv
 from PIL import Image
@@ -119,6 +120,29 @@ def test_an_object_is_left_where_pillow_leaves_it_behind_the_header(root: Path, 
         return found
 
     compared(Opens(paths_of(root), made), strict=False, collate_fn=list)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_buffer_may_be_used_again_as_soon_as_its_image_was_loaded(
+    root: Path, workers: int
+) -> None:
+    buffer, pixels = io.BytesIO(), np.zeros((30, 40, 3), np.uint8)
+
+    def made(path: str, index: int) -> Any:
+        views = []
+        for other in (path, paths_of(root)[0]):
+            buffer.seek(0)
+            buffer.truncate()
+            buffer.write(Path(other).read_bytes())
+            image = Image.open(buffer).convert("RGB")
+            buffer.getbuffer()[:] = bytes(len(buffer.getvalue()))
+            pixels[:] = index
+            given = Image.fromarray(pixels)
+            pixels[:] = 255
+            views += [SMALL(image), SMALL(given)]
+        return views
+
+    compared(Opens(paths_of(root), made), num_workers=workers)
 
 
 def test_formats_are_kept_to(root: Path) -> None:
