@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ import headrace as hr
 from headrace import errors
 from headrace._doctor import bounded, choosing, loading, storage
 from images import jpeg, write_tree
+from processes import run
+from timing import within
 
 QUICK: dict[str, Any] = {"seconds": 0.2, "size": 16}
 
@@ -76,6 +79,72 @@ def test_what_has_no_good_image_is_an_error_of_one_sentence(
         hr.doctor(folder, **QUICK)
     with pytest.raises(errors.MissingFileError, match="no such file"):
         hr.doctor(tmp_path / "nowhere", **QUICK)
+
+
+SLEEPS_S = 1.0
+FUNCTION = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int32] * 2, ctypes.c_size_t,
+    ctypes.c_void_p, ctypes.c_uint64,
+)  # fmt: skip
+
+
+@FUNCTION
+def sleeping(*_: Any) -> int:
+    time.sleep(SLEEPS_S)
+    return 0
+
+
+def slowly() -> list[Any]:
+    """A transform that takes no core and so long for each image that batches come late."""
+    return [hr.transforms.Resize((9, 7)), hr.transforms.Native(sleeping)]
+
+
+def test_a_diagnosis_ends_in_twice_its_time_though_a_batch_takes_longer(packed: Path) -> None:
+    def attempt() -> float:
+        began = time.perf_counter()
+        found = hr.doctor(packed, transform=slowly(), batch_size=64, seconds=5.0)
+        took = time.perf_counter() - began
+        # What threads that sleep give, though no batch of 64 came.
+        threads = found.measured["threads"]
+        assert found.limit == "decoding"
+        assert 0.3 * threads / SLEEPS_S < found.measured["decoding"] < 1.1 * threads / SLEEPS_S
+        assert any("no time to try" in note for note in found.notes)
+        return took
+
+    within(10.0, attempt, tries=2)
+
+
+def test_a_diagnosis_of_a_step_ends_in_twice_its_time_though_a_batch_takes_long(
+    packed: Path,
+) -> None:
+    def attempt() -> float:
+        with hr.Loader(
+            packed, 1, transform=slowly(), output="numpy", num_threads=2, prefetch=1
+        ) as loader:
+            began = time.perf_counter()
+            found = hr.doctor(loader, lambda batch: None, seconds=5.0)
+            assert found.limit == "decoding"
+            return time.perf_counter() - began
+
+    within(10.0, attempt, tries=2)
+
+
+def test_a_pack_that_outlasts_the_time_is_ended_and_leaves_nothing(tmp_path: Path) -> None:
+    write_tree(tmp_path / "files", {f"a/{n}.jpg": jpeg(40, 30) for n in range(8)})
+    with pytest.raises(bounded.Over):
+        choosing.packed(tmp_path, "late", bounded.Clock(0.0))
+    assert [path.name for path in tmp_path.iterdir()] == ["files"]
+    made = choosing.packed(tmp_path, "same", bounded.Clock(600.0))
+    assert len(hr.Dataset(made)) == 8
+
+
+def test_the_time_that_a_program_took_to_start_is_its_age() -> None:
+    code = (
+        "import time; time.sleep(0.3); from headrace._doctor import machine; print(machine.age())"
+    )
+    began = time.monotonic()
+    age = float(run(code))
+    assert 0.3 <= age <= time.monotonic() - began + 0.02  # a tick of the clock that it is told by
 
 
 def test_a_store_that_keeps_nothing_in_memory_is_decoded_from_copies(packed: Path) -> None:

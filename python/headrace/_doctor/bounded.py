@@ -1,11 +1,16 @@
-"""Work that ends in time, on storage that answers late or on images that take long."""
+"""Work that ends in time, on storage that answers late, on images that take long or cores that
+others keep busy."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from headrace.errors import WaitTimeoutError
+from headrace.loader import Loader
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -24,6 +29,38 @@ class Clock:
     def left(self) -> float:
         """Seconds; 0 where the time is over."""
         return max(self._end - time.perf_counter(), 0.0)
+
+    def of(self, seconds: float) -> float:
+        """So many seconds, or those that are left."""
+        return min(seconds, self.left)
+
+    def part(self, share: float) -> Clock:
+        """A clock of a share of what is left, so that something is left for what comes behind."""
+        return Clock(self.left * share)
+
+
+ENDLESS = Clock(math.inf)
+_LEAST_WAIT = 1e-3
+
+
+class Over(Exception):
+    """The time is over, and the work was not done."""
+
+
+def batches(loader: Loader, clock: Clock) -> Iterator[Any]:
+    """The loader's batches, epoch after epoch, for as long as they come in time."""
+    while True:
+        epoch = iter(loader)
+        while True:
+            left = clock.left
+            loader.timeout = None if left == math.inf else max(left, _LEAST_WAIT)
+            try:
+                batch = next(epoch)
+            except StopIteration:
+                break
+            except WaitTimeoutError:
+                return
+            yield batch
 
 
 def each(

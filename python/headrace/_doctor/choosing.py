@@ -107,11 +107,20 @@ def copied(
         yield Path(folder), taken
 
 
-def packed(folder: Path, name: str, **how: object) -> Path:
-    """The copies as a packed dataset, in the form that ``how`` says as ``writing.pack`` does."""
+def packed(folder: Path, name: str, clock: bounded.Clock = bounded.ENDLESS, **how: object) -> Path:
+    """The copies as a packed dataset, in the form that ``how`` says as ``writing.pack`` does.
+
+    Raises:
+        Over: the time was over before; nothing of it is left.
+    """
     made = folder / name
+
+    def end(*_: int) -> None:
+        if not clock.left:
+            raise bounded.Over
+
     if not made.exists():
-        writing.pack(folder / "files", made, **how)  # type: ignore[arg-type]
+        writing.pack(folder / "files", made, on_progress=end, **how)  # type: ignore[arg-type]
     return made
 
 

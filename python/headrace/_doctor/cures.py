@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from headrace._doctor import phases, rerun, stages, verdict
+from headrace._doctor import bounded, phases, rerun, stages, verdict
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 from headrace.loader import Loader
 
+_LEAST_DATA_S = 0.05
 # A loop keeps the batch in use and the one before it; more of them are held for good.
 HELD = 4
 
@@ -44,21 +45,22 @@ class Training(NamedTuple):
 
 
 def find(
-    training: Training, seconds: float, facts: dict[str, Any]
+    training: Training, seconds: float, clock: bounded.Clock, facts: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Remedies, the best one first, and what there is to note.
 
     Args:
         seconds: that the diagnosis takes, of which some are for trials.
+        clock: what is left of the time in which it has to end.
         facts: of the machine.
     """
     found = [
         _letting_go(training),
-        _threads(training, seconds * 0.15, int(facts["cores_usable"])),
-        _without_python(training, seconds * 0.1),
+        _threads(training, seconds * 0.15, clock.part(0.5), int(facts["cores_usable"])),
+        _without_python(training, seconds * 0.1, clock.part(0.5)),
     ]
-    swapped, why = _swapped(training, seconds * 0.1)
-    of_data, notes = _of_data(training, seconds * 0.5)
+    swapped, why = _swapped(training, clock.of(seconds * 0.1))
+    of_data, notes = _of_data(training, min(seconds * 0.5, clock.left / stages.ENDS), clock)
     told = [one for one in [*found, swapped, *of_data] if one is not None]
     return sorted(told, key=lambda one: -one["gain"]), ([why] if why else []) + notes
 
@@ -74,24 +76,28 @@ def _letting_go(training: Training) -> dict[str, Any] | None:
     return _better(training, min(training.alone, training.step), text, True)
 
 
-def _threads(training: Training, seconds: float, allowed: int) -> dict[str, Any] | None:
+def _threads(
+    training: Training, seconds: float, clock: bounded.Clock, allowed: int
+) -> dict[str, Any] | None:
     """As many threads as there are cores, tried in an engine of its own."""
     threads = phases.stats(training.loader).get("threads", 0)
     if training.limit != "decoding" or threads in (0, allowed):
         return None
-    times = rerun.gain(training.loader, threads, allowed, seconds)
+    times = rerun.gain(training.loader, threads, allowed, seconds, clock)
     if times is None:
         return None
     rate = training.bound.of(min(training.decoding * times, training.step))
     return _better(training, rate, f"num_threads={allowed}: the loader has {threads}", True)
 
 
-def _without_python(training: Training, seconds: float) -> dict[str, Any] | None:
+def _without_python(
+    training: Training, seconds: float, clock: bounded.Clock
+) -> dict[str, Any] | None:
     """A ``batch_fn`` of no time: what the loader's engine gives without it."""
     loader = training.loader
     if training.limit != "delivery" or getattr(loader, "_batch_fn", None) is None:
         return None
-    rate = rerun.rate(loader, phases.stats(loader)["threads"], seconds)
+    rate = rerun.rate(loader, phases.stats(loader)["threads"], seconds, clock)
     if rate is None:
         return None
     text = "a faster batch_fn: it runs in Python, between the loader and the step"
@@ -106,6 +112,8 @@ def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None,
     """Headrace's ``DataLoader`` in the place of torch's, where it is that."""
     if not is_torchs(training.loader):
         return None, ""
+    if not seconds:
+        return None, "there was no time to try Headrace's DataLoader in its place"
     from headrace._torch.kind import attributes
     from headrace.dataloader import DataLoader
 
@@ -122,16 +130,20 @@ def _swapped(training: Training, seconds: float) -> tuple[dict[str, Any] | None,
     return _better(training, rate, text, True), ""
 
 
-def _of_data(training: Training, seconds: float) -> tuple[list[dict[str, Any] | None], list[str]]:
+def _of_data(
+    training: Training, seconds: float, clock: bounded.Clock
+) -> tuple[list[dict[str, Any] | None], list[str]]:
     """What ``headrace.doctor`` of the loader's dataset tells, as far as the step allows it."""
     if training.limit not in ("storage", "decoding", "delivery") or training.kept > HELD:
         return [], []
     known = _recipe(training.loader)
     if known is None:
         return [], []
+    if seconds < _LEAST_DATA_S:
+        return [], ["there was no time to measure the loader's dataset by itself"]
     dataset, steps, options, batch_size = known
     asked = {"rate": None, "batch_size": batch_size, "size": 0}
-    answer = stages.of_dataset(dataset, asked, steps, seconds, options)
+    answer = stages.of_dataset(dataset, asked, steps, seconds, options, clock)
     if answer["limit"] != training.limit:
         why = f"measured alone, the loader's dataset is limited by {answer['limit']}"
         return [], [f"{why}: what would help that was not told"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace import samplers
-from headrace._doctor import machine
+from headrace._doctor import bounded, machine
 from headrace.dataset import Dataset
 from headrace.loader import Loader
 
@@ -35,9 +35,14 @@ def measure(
     transform: Sequence[Any],
     seconds: float,
     threads: int | None = None,
+    clock: bounded.Clock = bounded.ENDLESS,
     **options: Any,
 ) -> dict[str, Any]:
     """Loads the chosen samples again and again, and says what the loader gave and could decode.
+
+    Args:
+        seconds: how long to measure.
+        clock: when to end though no batch has come: what was decoded by then counts.
 
     Returns:
         ``images_per_second`` that came, ``decoding`` (images a second that its threads decode where
@@ -49,17 +54,19 @@ def measure(
         ``replaced``, the share of samples that others stood for.
     """
     with _loader(dataset, chosen, batch_size, transform, threads, 2, options) as loader:
-        # Opening files and touching memory for the first time are not counted.
-        next(iter(loader))
-        before, began, used = loader.stats(), time.perf_counter(), time.process_time()
-        turns, took, images, side, size = machine.Turns(), 0.0, 0, 0, 0
-        while took < seconds:
-            for batch in loader:
-                images += len(batch[0])
-                side, size = min(batch[0].shape[-2:]), batch[0].nbytes // len(batch[0])
-                took = time.perf_counter() - began
-                if took >= seconds:
-                    break
+        batches = bounded.batches(loader, clock)
+        begun = loader.stats(), time.perf_counter(), time.process_time(), machine.Turns()
+        if next(batches, None) is not None:
+            # Opening files and touching memory for the first time are not counted.
+            begun = loader.stats(), time.perf_counter(), time.process_time(), machine.Turns()
+        before, began, used, turns = begun
+        images, side, size = 0, 0, 0
+        for batch in batches:
+            images += len(batch[0])
+            side, size = min(batch[0].shape[-2:]), batch[0].nbytes // len(batch[0])
+            if time.perf_counter() - began >= seconds or not clock.left:
+                break
+        took = time.perf_counter() - began
         after, used, share = loader.stats(), time.process_time() - used, turns.end()
     spent = {name: after[name] - before[name] for name in _SPENT}
     decoded = max(spent["images_decoded"], 1)
@@ -71,8 +78,9 @@ def measure(
         busy = spent["decoding_s"] + reading
     else:
         busy, bytes_ = spent["decoding_s"], bytes_ or reading
-    could, came = after["threads"] * decoded / max(busy, 1e-9), images / took
-    idle = max(1 - (busy + bytes_) / whole, 0.0)
+    could, came = after["threads"] * decoded / max(busy, 1e-9), (images or decoded) / took
+    # Where no batch came the threads are in the midst of their images, whose time is not told yet.
+    idle = max(1 - (busy + bytes_) / whole, 0.0) if images else 0.0
     lacking = min(bytes_ / whole, 1.0)
     if lacking < LACKING and idle < IDLE:
         could = came  # also what the threads lose between images and at the ends of batches
@@ -95,7 +103,7 @@ def handing_out(
     chosen: list[int],
     batch_size: int,
     transform: Sequence[Any],
-    seconds: float,
+    clock: bounded.Clock,
     **options: Any,
 ) -> float | None:
     """Images a second that ``next`` would give if every batch were ready; None: none ever was.
@@ -104,12 +112,11 @@ def handing_out(
     """
     small = min(batch_size, _READY)
     found: list[float] = []
-    end = time.perf_counter() + seconds
     with _loader(dataset, chosen, small, transform, None, 4, options) as loader:
-        while len(found) < _ROUNDS and time.perf_counter() < end:
-            batches = iter(loader)
-            next(batches)
-            while loader.stats()["batches_ready"] < 1 and time.perf_counter() < end:
+        while len(found) < _ROUNDS and clock.left:
+            batches = bounded.batches(loader, clock)
+            next(batches, None)
+            while loader.stats()["batches_ready"] < 1 and clock.left:
                 time.sleep(0.002)
             if loader.stats()["batches_ready"] < 1:
                 break

@@ -26,6 +26,7 @@ def at_hand(
     places: list[choosing.Place],
     facts: dict[str, Any],
     seconds: float,
+    clock: bounded.Clock = bounded.ENDLESS,
 ) -> Iterator[tuple[Dataset, list[int]]]:
     """A dataset and samples of it whose bytes are in memory: the one given, or copies.
 
@@ -42,9 +43,10 @@ def at_hand(
         if copies:
             points = (facts["images"]["seek_points"] or 0.0) > 0.5
             try:
-                copy = choosing.packed(folder, "same") if points else folder / "files"
+                copy = choosing.packed(folder, "same", clock) if points else folder / "files"
                 made = Dataset(copy)
-            except HeadraceError:  # of damage, which loading the original tells of
+            # Of damage loading the original tells; files are as good as no pack in time.
+            except (HeadraceError, bounded.Over):
                 made = None
         if made is None:
             yield dataset, _read(chosen, places, seconds)
@@ -74,11 +76,13 @@ def measure(
     batch_size: int,
     steps: list[Any],
     seconds: float,
+    clock: bounded.Clock,
     options: dict[str, Any],
 ) -> dict[str, Any]:
     """Decodes samples with one thread and with all.
 
     Args:
+        seconds: how long to measure; batches that take long may take more of the ``clock``.
         options: further words of the loader.
 
     Returns:
@@ -89,13 +93,19 @@ def measure(
     # What is learned of files without an index comes in here. It says how many images a batch may
     # have so that there are some batches in the time; the rate of decoding does not go by that.
     few = min(batch_size, _FEW)
-    first = decoding.measure(dataset, decoded, few, steps, seconds * 0.2, **options)
+
+    def rate(few: int, share: float, threads: int | None = None) -> dict[str, Any]:
+        wanted, part = seconds * share, clock.part(0.4)
+        return decoding.measure(dataset, decoded, few, steps, wanted, threads, part, **options)
+
+    first = rate(few, 0.2)
     soon, threads = int(first["images_per_second"] * seconds * 0.04), first["threads"]
     few = min(batch_size, max(soon // threads, 1))
-    one = decoding.measure(dataset, decoded, few, steps, seconds * 0.25, 1, **options)
+    one = rate(few, 0.25, 1)
     few = min(batch_size, max(soon, 2 * threads))  # with fewer some threads would be idle
     others = machine.Others()
-    every = decoding.measure(dataset, decoded, few, steps, seconds * 0.35, **options)
+    every = rate(few, 0.35)
     busy = others.end() | {"core_share": every["core_share"]}
-    ready = decoding.handing_out(dataset, decoded, batch_size, steps, seconds * 0.2, **options)
+    soon_over = bounded.Clock(clock.of(seconds * 0.2))
+    ready = decoding.handing_out(dataset, decoded, batch_size, steps, soon_over, **options)
     return {"one": one, "all": every, "ready": ready, "busy": busy}

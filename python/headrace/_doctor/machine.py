@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,15 @@ def file_system(path: str) -> str:
 
 def is_remote(kind: str) -> bool:
     return kind.startswith(REMOTE)
+
+
+def age() -> float:
+    """Seconds since this process began; 0 where the kernel does not say."""
+    fields = _text("/proc/self/stat").rpartition(")")[2].split()
+    if len(fields) < 20:
+        return 0.0
+    # starttime, the 22nd field of proc_pid_stat(5), counts from the machine's start.
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 class Others:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from headrace._doctor import bounded, choosing, decoding, verdict
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
+
+Found = TypeVar("Found")
 
 _LEAST, _COPIES, _COPY_BYTES = 12, 64, 48 << 20
 # A trial and what it is compared with take turns: a neighbour on the other hyper-thread of a core
@@ -32,20 +35,24 @@ class Trials:
         chosen: list[int],
         batch_size: int,
         transform: list[Any],
-        clock: bounded.Clock,
+        clocks: tuple[bounded.Clock, bounded.Clock],
         options: dict[str, Any],
     ) -> None:
+        """``clocks``: when no further trial begins, and when those end that have begun."""
         self._dataset, self._chosen = dataset, chosen
         self._batch_size, self._transform = min(batch_size, 32), transform
-        self._clock, self._options = clock, options
+        (self._clock, self._end), self._options = clocks, options
         self.failed: list[str] = []
 
-    def late(self, name: str) -> bool:
-        """Whether the time is over, so that a remedy is not tried, which is told."""
+    def tried(self, name: str, work: Callable[[], Found]) -> Found | None:
+        """What a trial gives; None, which is told, where there is no time for it."""
         if self._clock.left > 0:
-            return False
+            try:
+                return work()
+            except bounded.Over:
+                pass
         self.failed.append(f"there was no time to try {name}")
-        return True
+        return None
 
     def faster(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
         """How many times as many images as they are come so, for the same CPU time."""
@@ -62,7 +69,11 @@ class Trials:
         """Images by second of CPU time: only to be compared with one another."""
         words = {"transform": self._transform, **self._options, **options}
         transform = words.pop("transform")
-        found = decoding.measure(dataset, chosen, self._batch_size, transform, _SECONDS, **words)
+        found = decoding.measure(
+            dataset, chosen, self._batch_size, transform, _SECONDS, clock=self._end, **words
+        )
+        if not self._end.left:
+            raise bounded.Over
         return float(1 / max(found["cpu_s"], 1e-9))
 
     def _times(self, now: Callable[[], float], then: Callable[[], float]) -> float:
@@ -75,10 +86,10 @@ class Trials:
         """By form, how many times faster it decodes than the images as they are, and its bytes
         by theirs."""
         found = {}
-        forms = {name: how for name, how in forms.items() if not self.late(f"headrace {name}")}
-        if not forms:
-            return {}
         seconds = self._clock.left / 3
+        if not forms or not seconds:
+            self.failed += [f"there was no time to try headrace {name}" for name in forms]
+            return {}
         with choosing.copied(self._dataset, self._chosen, _COPY_BYTES, seconds) as (
             folder,
             chosen,
@@ -88,16 +99,21 @@ class Trials:
             files = sum(file.stat().st_size for file in (folder / "files" / "all").iterdir())
             self._chosen = chosen
             for name, how in forms.items():
-                if self.late(f"headrace {name}"):
-                    continue
                 try:
-                    made = choosing.packed(folder, name, **how)
-                    with Dataset(made) as packed:
-                        faster = self.faster(packed, list(range(len(packed))))
-                        found[name] = (faster, choosing.bytes_of(made) / files)
+                    made = self.tried(f"headrace {name}", lambda: self._form(folder, name, how))  # noqa: B023
                 except HeadraceError as failure:
                     self.failed.append(f"{name} was not tried: {failure}")
+                    continue
+                if made is not None:
+                    found[name] = made[0], made[1] / files
         return found
+
+    def _form(self, folder: Path, name: str, how: dict[str, Any]) -> tuple[float, int]:
+        """How many times faster copies in a form decode, and their bytes."""
+        made = choosing.packed(folder, name, self._end, **how)
+        with Dataset(made) as packed:
+            faster = self.faster(packed, list(range(len(packed))))
+        return faster, choosing.bytes_of(made)
 
 
 def find(
@@ -108,11 +124,15 @@ def find(
     asked: dict[str, Any],
     transform: list[Any],
     clock: bounded.Clock,
+    end: bounded.Clock,
     options: dict[str, Any],
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Remedies for the slowest stage, the best one first, and what could not be tried.
 
-    ``options``: further words of the loader that they are tried with.
+    Args:
+        clock: when no further one is tried.
+        end: when those end that are being tried.
+        options: further words of the loader that they are tried with.
     """
     name, _ = verdict.limit(stages, asked["rate"])
     if name == "none" or name == "training":
@@ -121,7 +141,7 @@ def find(
     many = int(stages["decoding"] or 0.0) * 2
     some = [chosen[at] for at in choosing.numbers(len(chosen), min(max(many, _LEAST), _COPIES))]
     batch_size = min(asked["batch_size"], max(many // 8, 1))
-    trials = Trials(dataset, some, batch_size, transform, clock, options)
+    trials = Trials(dataset, some, batch_size, transform, (clock, end), options)
     found: list[dict[str, Any] | None] = []
     if name == "decoding":
         found += _of_decoding(trials, facts, stages, transform, options)
@@ -173,14 +193,17 @@ def _of_decoding(
         changed = {"decoding": now * faster, "storage": _read(facts, ratio)}
         found.append(verdict.remedy(text, stages, changed, True))
     exact = options.get("mode", "exact") == "exact"
-    if exact and not trials.late('mode="fast"'):
-        fast = trials.as_it_is(mode="fast")
+    fast = trials.tried('mode="fast"', lambda: trials.as_it_is(mode="fast")) if exact else None
+    if fast is not None:
         found.append(verdict.remedy('mode="fast"', stages, {"decoding": now * fast}, True))
     plain = [step for step in transform if step.get("name") != "Normalize"]
     floats = options.get("dtype", "float32") == "float32" and len(plain) < len(transform)
-    if floats and not trials.late('dtype="uint8"'):
-        small = trials.as_it_is(dtype="uint8", transform=plain)
-        found.append(verdict.remedy(_BYTES, stages, {"decoding": now * small}, True))
+    if floats:
+        small = trials.tried(
+            'dtype="uint8"', lambda: trials.as_it_is(dtype="uint8", transform=plain)
+        )
+        if small is not None:
+            found.append(verdict.remedy(_BYTES, stages, {"decoding": now * small}, True))
     found += _of_cores(facts, stages)
     return found
 

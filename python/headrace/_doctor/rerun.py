@@ -10,48 +10,57 @@ from headrace._doctor import bounded
 from headrace._engine import _lib, abi
 from headrace.loader import Loader
 
-_SLICE_MS = 1000
+_SLICE_S = 1.0
 
 
-def gain(loader: Any, now: int, threads: int, seconds: float) -> float | None:
-    """How many times as many images so many threads give as those now; None: it was not tried.
+def gain(loader: Any, now: int, threads: int, seconds: float, clock: bounded.Clock) -> float | None:
+    """How many times as many images so many threads give as those now; None: it was not tried, or
+    no batch came in time.
 
     Measured, because what a further thread brings depends on hyper-threads, memory and on who else
     is there. What Python does with batches is not in it.
     """
     if not isinstance(loader, Loader) or loader._config["order"] != "epoch":
         return None
-    before = _rate(loader, now, seconds / 2)
-    return _rate(loader, threads, seconds / 2) / before if before else None
+    before = _rate(loader, now, seconds / 2, clock.part(0.5))
+    after = _rate(loader, threads, seconds / 2, clock)
+    return after / before if before and after else None
 
 
-def rate(loader: Any, threads: int, seconds: float) -> float | None:
+def rate(loader: Any, threads: int, seconds: float, clock: bounded.Clock) -> float | None:
     """Images a second of the loader's engine alone, without what Python does with batches."""
     if not isinstance(loader, Loader) or loader._config["order"] != "epoch":
         return None
-    return _rate(loader, threads, seconds)
+    return _rate(loader, threads, seconds, clock) or None
 
 
-def _rate(loader: Loader, threads: int, seconds: float) -> float:
-    """Images a second of an engine of its own."""
+def _rate(loader: Loader, threads: int, seconds: float, clock: bounded.Clock) -> float:
+    """Images a second of an engine of its own; 0 where no batch came in time."""
     config = {**loader._config, "seed": loader.seed, "num_threads": threads, "epoch": 0}
     handle = _lib.opened("hr_loader_open", config, loader.dataset.handle)
     loader.dataset.lend_arrays(handle)
     try:
-        _take(handle.value)  # opens files and makes memory
-        began, images, clock = time.perf_counter(), 0, bounded.Clock(seconds)
-        while not images or clock.left:
-            images += _take(handle.value)
+        _take(handle.value, clock)  # opens files and makes memory
+        began, images, wanted = time.perf_counter(), 0, bounded.Clock(seconds)
+        while clock.left and (not images or wanted.left):
+            images += _take(handle.value, clock)
         return images / max(time.perf_counter() - began, 1e-9)
     finally:
         handle.close()
 
 
-def _take(handle: int) -> int:
-    """Takes a batch and gives it back; its images."""
+def _take(handle: int, clock: bounded.Clock) -> int:
+    """Takes a batch and gives it back; its images, 0 where none comes in time."""
     batch, error = abi.Batch(), abi.Error()
-    while code := _lib.library().hr_next(handle, _SLICE_MS, byref(batch), byref(error)):
+
+    def wait() -> int:
+        slice_ms = int(clock.of(_SLICE_S) * 1000) + 1
+        return int(_lib.library().hr_next(handle, slice_ms, byref(batch), byref(error)))
+
+    while code := wait():
         if code not in (abi.END, abi.TIMEOUT):
             raise error.exception()
+        if not clock.left:
+            return 0
     _lib.release(batch.batch)
     return int(batch.length)

@@ -29,9 +29,15 @@ _NOTHING: dict[str, Any] = {
     "at_once": bounded.AT_ONCE,
     "why": "the samples are not bytes in files",
 }
-# What remedies are tried in, and all before them, by the seconds asked for. They end in 30 s where
-# 15 were asked for, with an image, a pack or a slow read still to come.
-_MOST = 1.1
+# By the seconds asked for: when no further remedy is tried, and when all ends, whatever batches
+# take. Of 15 that is after 25.5 s; what is left of 30 is for an image or a read that has begun.
+# With few seconds opening files and making memory takes longer than measuring.
+_TRIED, ENDS, _LEAST_S = 1.1, 1.7, 8.0
+
+
+def limit(seconds: float) -> bounded.Clock:
+    """The clock of a diagnosis for which so many seconds were asked."""
+    return bounded.Clock(max(seconds * ENDS, _LEAST_S))
 
 
 def of_dataset(
@@ -40,6 +46,7 @@ def of_dataset(
     steps: list[Any],
     seconds: float,
     options: dict[str, Any] | None = None,
+    clock: bounded.Clock | None = None,
 ) -> dict[str, Any]:
     """Measures the stages of a loader over a dataset, and what would make the slowest one faster.
 
@@ -48,14 +55,18 @@ def of_dataset(
         steps: the transforms, as data.
         seconds: how long to measure, about.
         options: further words of the loader: ``dtype``, ``mode`` and the like.
+        clock: when to end, if it is part of something longer.
 
     Returns:
         ``limit``, ``measured``, ``asked``, ``remedies`` and ``notes``, as ``headrace.doctor``.
     """
+    clock = clock or limit(seconds)
     chosen = choosing.numbers(len(dataset), _RECORDS)
     places = storage.within(choosing.places(dataset, chosen, seconds * 0.1))
     with storage.left_as_it_was(places) as share:
-        return _measured(dataset, asked, steps, seconds, chosen, places, share, options or {})
+        return _measured(
+            dataset, asked, steps, seconds, clock, chosen, places, share, options or {}
+        )
 
 
 def _measured(
@@ -63,30 +74,39 @@ def _measured(
     asked: dict[str, Any],
     steps: list[Any],
     seconds: float,
+    clock: bounded.Clock,
     chosen: list[int],
     places: list[choosing.Place],
     share: float | None,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    clock = bounded.Clock(seconds * _MOST)
+    tried = bounded.Clock(clock.of(seconds * _TRIED))
     facts: dict[str, Any] = {"machine": machine.look()}
     facts["file_system"] = machine.file_system(places[0].path) if places else ""
-    read = storage.measure(places, seconds * 0.3) if places else _NOTHING
+    read = storage.measure(places, clock.of(seconds * 0.3)) if places else _NOTHING
     facts["storage"] = {**read, "cached_share": share}
     facts["index"] = ages.look(dataset, __version__)
     # Behind the measurement of what is cold: the first bytes of files may be read for it.
-    facts["images"] = images.look(dataset, places, seconds * 0.1, read["at_once"])
+    facts["images"] = images.look(dataset, places, clock.of(seconds * 0.1), read["at_once"])
     size = facts["images"]["image_bytes"]
     free = facts["machine"]["memory_available"]
     facts["fits_in_memory"] = free is not None and size * len(dataset) < 0.8 * free
-    with loading.at_hand(dataset, chosen, places, facts, seconds * 0.15) as (near, decoded):
-        found = loading.measure(near, decoded, asked["batch_size"], steps, seconds * 0.4, options)
+    few_seconds = clock.of(seconds * 0.15)
+    with loading.at_hand(dataset, chosen, places, facts, few_seconds, clock.part(0.3)) as (
+        near,
+        decoded,
+    ):
+        found = loading.measure(
+            near, decoded, asked["batch_size"], steps, seconds * 0.4, clock.part(0.7), options
+        )
         facts["machine"] |= found["busy"]
         facts["decoding"], facts["side"] = found, found["all"]["side"]
         facts["gpus"] = gpus.look()
-        facts["copy"] = _copy(facts, asked["batch_size"], seconds * 0.05)
-        stages = _stages(facts, _of_store(dataset, asked, steps, seconds * 0.1))
-        helps, failed = remedies.find(near, decoded, facts, stages, asked, steps, clock, options)
+        facts["copy"] = _copy(facts, asked["batch_size"], clock.of(seconds * 0.05))
+        stages = _stages(facts, _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5)))
+        helps, failed = remedies.find(
+            near, decoded, facts, stages, asked, steps, tried, clock, options
+        )
     limit, slowest = verdict.limit(stages, asked["rate"])
     one, every = facts["decoding"]["one"], facts["decoding"]["all"]
     measured = {
@@ -123,13 +143,18 @@ def _copy(facts: dict[str, Any], batch_size: int, seconds: float) -> tuple[float
 
 
 def _of_store(
-    dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
+    dataset: Dataset,
+    asked: dict[str, Any],
+    steps: list[Any],
+    seconds: float,
+    clock: bounded.Clock,
 ) -> float | None:
     """Images a second that the loader gets of a dataset in a store of objects; None of others."""
     if not dataset.away:
         return None
     some = choosing.numbers(len(dataset), _RECORDS)
-    found = decoding.measure(dataset, some, min(asked["batch_size"], 16), steps, seconds)
+    few = min(asked["batch_size"], 16)
+    found = decoding.measure(dataset, some, few, steps, seconds, clock=clock)
     lacked = found["waiting_for_bytes"] > decoding.LACKING
     return float(found["images_per_second"]) if lacked else None
 

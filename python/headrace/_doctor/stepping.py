@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace._doctor import cures, phases, sentences, verdict
+from headrace._doctor import bounded, cures, phases, sentences, verdict
 from headrace._doctor.report import Diagnosis
+from headrace._doctor.stages import limit as time_limit
 
 # A training that waits for less of its time than this is not held up by its data.
 _LEAST_WAIT = 0.05
@@ -28,6 +29,7 @@ def diagnose(
     The step is the user's and really trains. The loader goes on behind it from where it stood, if
     it can say where that is.
     """
+    clock = time_limit(seconds)
     place = loader.state_dict() if _has_state(loader) else None
     try:
         seen = phases.measured(loader, step, seconds)
@@ -58,7 +60,7 @@ def diagnose(
     if rate is not None and real.rate >= rate:
         limit = "none"
     else:
-        found, tried = _remedies(loader, seen, stages, limit, seconds)
+        found, tried = _remedies(loader, seen, stages, limit, seconds, clock)
     notes = [*_notes(seen, stages, limit), *tried, *_of_loader(loader, seen)]
     answer = {
         "limit": limit,
@@ -118,7 +120,12 @@ def _limit(
 
 
 def _remedies(
-    loader: Any, seen: phases.Seen, stages: dict[str, float | None], limit: str, seconds: float
+    loader: Any,
+    seen: phases.Seen,
+    stages: dict[str, float | None],
+    limit: str,
+    seconds: float,
+    clock: bounded.Clock,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     facts, alone = seen.facts, seen.alone
     free = max(facts["cores_usable"] - (facts["cores_others"] or 0.0), 0.5)
@@ -132,7 +139,7 @@ def _remedies(
         kept=seen.kept,
         bound=cures.Bound(free, seen.repeated.cpu_s, alone.cpu_s),
     )
-    return cures.find(training, seconds, facts)
+    return cures.find(training, seconds, clock, facts)
 
 
 def _notes(seen: phases.Seen, stages: dict[str, float | None], limit: str) -> list[str]:
