@@ -13,7 +13,7 @@ from headrace.errors import HeadraceError
 _numbers = itertools.count()
 _Asked = tuple["weakref.ref[Any]", Callable[[Any], dict[str, Any]]]
 # A thread of its own may ask for what all of them measured while another one opens a loader. A
-# WeakValueDictionary that is gone through then says that it has changed; a copy is one call of C.
+# WeakValueDictionary that is gone through then says that it has changed; a dict's copy is one step.
 _loaders: dict[int, _Asked] = {}
 
 
@@ -45,7 +45,7 @@ def of_handle(handle: _lib.Handle) -> dict[str, Any]:
 
 def _alive() -> list[tuple[int, Any, Callable[[Any], dict[str, Any]]]]:
     found = []
-    for number, (watched, ask) in list(_loaders.items()):
+    for number, (watched, ask) in _loaders.copy().items():
         loader = watched()
         if loader is None:
             _loaders.pop(number, None)
