@@ -6,6 +6,7 @@ import gc
 import multiprocessing.resource_tracker
 import os
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -38,15 +39,17 @@ def descriptors() -> dict[str, str]:
     return found
 
 
-def slots() -> list[str]:
+def mapped() -> list[str]:
+    return Path("/proc/self/maps").read_text().splitlines()
+
+
+def slots(lines: list[str] | None = None) -> list[str]:
     """Memory mappings of batches: each is a private mapping of /dev/zero."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
-    return [line for line in lines if line.endswith("/dev/zero")]
+    return [line for line in lines or mapped() if line.endswith("/dev/zero")]
 
 
-def shards() -> list[str]:
+def shards(lines: list[str]) -> list[str]:
     """Mappings of datasets' files, and of the workers' epochs (memfd)."""
-    lines = Path("/proc/self/maps").read_text().splitlines()
     return [line for line in lines if "memfd:" in line or line.endswith((".tar", ".arrow", ".jpg"))]
 
 
@@ -71,10 +74,11 @@ def engine_threads() -> set[str]:
 
 
 def world() -> dict[str, Counter[str]]:
+    lines = mapped()
     return {
         "descriptors": Counter(f"{number} is {file}" for number, file in descriptors().items()),
-        "slots": Counter(slots()),
-        "mappings": Counter(shards()),
+        "slots": Counter(slots(lines)),
+        "mappings": Counter(shards(lines)),
         "children": Counter(children().split()),
         "engine threads": Counter("headrace-decode" for _ in engine_threads()),
         "Python threads": Counter(thread.name for thread in threading.enumerate()),
@@ -114,20 +118,30 @@ def _runtime_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     ) as loader:
         list(loader)
         assert slots(), "batches have memory that this check does not see"
-    eventually(lambda: not slots() and not shards())
+    eventually(lambda: not slots(lines := mapped()) and not shards(lines))
     if torch.cuda.is_available():
         square = torch.ones(64, 64, pin_memory=True).to("cuda")
         (square @ square).sum().item()
-    # What has been imported stays, so that no later collection, two a test, looks at it again.
-    gc.collect()
-    gc.freeze()
     yield
     gc.unfreeze()
 
 
+_imported = 0  # how many modules were there when objects were frozen last
+
+
+def collect() -> None:
+    """Collects garbage. What has been imported stays, so no later collection, two a test, looks at
+    it again: through torch's modules alone each would take a tenth of a second."""
+    global _imported
+    gc.collect()
+    if len(sys.modules) > _imported:
+        _imported = len(sys.modules)
+        gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _empty_world(_runtime_started: None) -> Iterator[None]:
-    gc.collect()
+    collect()
     before = world()
     yield
 
