@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup stores emulators build wheel install test test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
+.PHONY: help setup stores emulators build wheel install test test-slow test-frameworks test-suites demo lint unit race asan fuzz hostile arm64 baseline \
   libjpeg kernels pytest check bench bench-all bench-peers bench-gpu soak stress docs \
   coverage release clean distclean
 
@@ -15,10 +15,14 @@ TESTS ?= tests
 SOURCE ?=
 FUZZ_SECONDS ?= 60
 HOSTILE_SECONDS ?= 30
+REPETITIONS ?= 100
 PYTEST_ARGS ?=
 # Whole-system tests wait much, for processes and for time to pass: two at once take half the time
 # on two cores. More would disturb those that look at the clock.
 PYTEST_PROCESSES ?= 2
+# A file that takes long does not keep one process alone at the end: the other takes tests from it.
+PYTEST_OPTIONS := --ignore tests/frameworks --timeout 300 -o faulthandler_timeout=240 --maxfail 20 \
+  --durations 10 -n $(PYTEST_PROCESSES) --dist worksteal
 BENCH_ARGS ?=
 # Every benchmark and the demo take IMAGES=DIR, an image folder; else the demo's photographs.
 PHOTOGRAPHS := $(or $(IMAGES),.build/demo/photographs)
@@ -50,8 +54,8 @@ emulators: setup ## servers of Google's and Azure's protocols, for their tests
 unit: stores ## Go tests
 	$(ENV) go test -count 1 ./...
 
-race: stores ## Go tests under the race detector
-	$(ENV) CGO_ENABLED=1 go test -race -count 1 ./...
+race: stores ## Go tests under the race detector, without the C programs, which asan runs, and less of what repeats
+	$(ENV) CGO_ENABLED=1 go test -race -short -count 1 ./...
 
 asan: setup ## the C code under address and undefined-behaviour sanitizers
 	$(ENV) tools/asan.sh
@@ -74,18 +78,20 @@ libjpeg: setup ## the tests that depend on libjpeg with another libjpeg-turbo (S
 kernels: install ## the tests that compare with torch, with torch's kernels for other CPUs, Intel's among them
 	$(ENV) tools/kernels.sh
 
-pytest: install stores ## the whole-system tests against the installed wheel
-	$(ENV) $(TEST_PYTHON) -m pytest $(TESTS) --ignore tests/frameworks --timeout 300 \
-	  -o faulthandler_timeout=240 --maxfail 20 --durations 10 \
-	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+pytest: install stores ## the whole-system tests against the installed wheel, without those marked slow
+	$(ENV) $(TEST_PYTHON) -m pytest $(TESTS) $(PYTEST_OPTIONS) -m "not slow" $(PYTEST_ARGS)
 
 check: lint unit ## the quick ones: linters and Go tests
 
-test: ## everything: linters, Go tests with -race, sanitizers, wheel, whole-system tests
+test: ## before every push, in 12 minutes: linters, Go tests with -race, sanitizers, wheel, whole-system tests
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory pytest
+
+test-slow: install stores ## what `make test` leaves out: Go tests as a whole, whole-system tests marked slow, all of what is drawn
+	$(ENV) go test -count 1 ./...
+	$(ENV) HEADRACE_CASES=all $(TEST_PYTHON) -m pytest $(TESTS) $(PYTEST_OPTIONS) -m "slow or some_cases" $(PYTEST_ARGS)
 
 test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with every deferral made at once, too
 	$(ENV) tools/frameworks.sh
@@ -95,10 +101,11 @@ test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Tr
 test-suites: install ## other projects' tests of loaders, with Headrace's (SOURCE=DIR, their repositories: tools/suites.py)
 	$(ENV) tools/suites.sh "$(SOURCE)"
 
-stress: install ## every way to fork, spawn, be signalled, be killed and end, a hundred times each; 100,000 draws of each op
-	$(ENV) HEADRACE_REPETITIONS=100 $(TEST_PYTHON) -m pytest tests/faults/test_forks.py \
-	  tests/faults/test_endings.py tests/faults/test_signals.py tests/parity/test_distributions.py --timeout 3600 $(PYTEST_ARGS)
-	$(ENV) HEADRACE_REPETITIONS=100 go test -count 1 -run Killed ./internal/pack
+stress: install ## every way to fork, spawn, be signalled, be killed and end, REPETITIONS (100) times each
+	$(ENV) HEADRACE_REPETITIONS=$(REPETITIONS) $(TEST_PYTHON) -m pytest tests/faults/test_forks.py \
+	  tests/faults/test_endings.py tests/faults/test_signals.py tests/remote/test_cache.py \
+	  tests/remote/test_killed_ranks.py --timeout 3600 -n $(PYTEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
+	$(ENV) HEADRACE_REPETITIONS=$(REPETITIONS) go test -count 1 -run Killed ./internal/pack
 
 demo: install ## pack photographs, iterate them, compare pixels with torchvision, save a picture of a batch
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

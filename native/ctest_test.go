@@ -51,6 +51,9 @@ func times(cases int) string {
 
 // runC runs one of them, through an emulator where HEADRACE_CTEST_RUN names one with its arguments.
 func runC(t *testing.T, name string, arguments ...string) {
+	if testing.Short() {
+		t.Skip("make asan runs it, with sanitizers")
+	}
 	build, err := buildC()
 	require.NoError(t, err, build)
 	command := append(strings.Fields(os.Getenv("HEADRACE_CTEST_RUN")), filepath.Join(build, name))

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import cases
 import forking
 import headrace as hr
 from deferred.at_once import AtOnce, compare_all
@@ -27,6 +28,20 @@ os.environ["HEADRACE_CACHE"] = "off"
 # torch's iterator tells its workers to end and waits so long for each. A collection of garbage may
 # take the queue that tells them first, and then the wait is all that ends them: 5 s of its own.
 torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 1.0
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make test-slow` is to run: tests of which `make test` draws some cases, or leaves
+    out some combinations of parameters."""
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        if vars(item.module).get("cases") is cases:
+            item.add_marker(pytest.mark.some_cases)
+        every = item.get_closest_marker("every")
+        if every is not None and sum(item.callspec.indices.values()) % every.args[0]:
+            item.add_marker(pytest.mark.slow)
 
 
 def descriptors() -> dict[str, str]:

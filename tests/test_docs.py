@@ -97,6 +97,25 @@ def test_every_promise_names_a_test() -> None:
     assert [claim for claim, tests in claims if not named(tests)] == []
 
 
+def marked_slow() -> set[str]:
+    """The tests that `make test` leaves out, each as a page names it."""
+    found = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and any(
+                ast.unparse(decorator) == "pytest.mark.slow" for decorator in node.decorator_list
+            ):
+                found.add(f"{path.relative_to(ROOT / 'tests')}::{node.name}")
+    return found
+
+
+def test_every_promise_keeps_a_test_in_make_test() -> None:
+    slow = marked_slow()
+    assert slow
+    claims = [(claim, named(tests)) for claim, tests in rows("promises.md")]
+    assert [claim for claim, tests in claims if tests and slow.issuperset(tests)] == []
+
+
 def test_every_limit_with_a_column_of_tests_names_one() -> None:
     claims = rows("limits.md")
     assert claims
@@ -113,6 +132,16 @@ def test_every_command_that_the_documentation_names_is_there() -> None:
             re.findall(r"\bheadrace (pack|[a-z]+)(?= [A-Za-z-/]*[/.-]|`| SRC)", page.read_text())
         )
         assert used <= commands, page.name
+
+
+def test_what_make_test_leaves_out_is_run_by_continuous_integration() -> None:
+    commands = re.findall(r"^make (.+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    targets = {word for command in commands for word in command.split()}
+    assert targets >= {"test", "test-slow", "stress", "hostile", "test-frameworks"}
+    makefile = (ROOT / "Makefile").read_text()
+    left_out = re.findall(r'-m "not (\w+)"', makefile)
+    [slow] = re.findall(r'^test-slow:(?:.*\n)+?.*-m "(.+?)"', makefile, re.MULTILINE)
+    assert {*left_out, "some_cases"} == set(slow.split(" or "))
 
 
 def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:

@@ -141,7 +141,7 @@ def test_a_state_saved_under_a_function_resumes_with_it_or_without(
         assert list(map(summed, plain)) == rest
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_iterable_dataset_applies_the_function(packed: Path, workers: int) -> None:
     with loader(packed, summed) as source:
         expected = list(source)

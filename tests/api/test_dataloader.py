@@ -688,6 +688,7 @@ def test_a_batch_that_takes_longer_than_timeout_is_torchs_runtime_error(
     pytest.fail("the batch did not come within a minute")
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_waits_for_no_sample_that_is_still_to_come(folder: Path) -> None:
     program = f"""if True:
         import time, warnings

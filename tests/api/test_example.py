@@ -72,6 +72,7 @@ def test_the_loop_that_changed_one_import_line_trains(folder: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_detection_loop_trains_on_boxes_that_moved() -> None:
     program = SOURCE.with_name("detection_training.py")
     # Threads that wait for each other in a loop take minutes where the cores are busy.
@@ -90,6 +91,7 @@ def test_the_detection_loop_trains_on_boxes_that_moved() -> None:
     assert all(re.fullmatch(r"step \d: loss \d+\.\d{3}, \d+ boxes", line) for line in lines)
 
 
+@pytest.mark.slow
 def test_simclr_trains_on_two_views_that_grow(folder: Path) -> None:
     program = SOURCE.with_name("simclr.py")
     command = [sys.executable, str(program), str(folder), "--batch-size", "8"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import forking
 import images
 import processes
 
@@ -34,11 +36,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return images.plain_tree(tmp_path_factory.mktemp("installing") / "photos", 7)
 
 
-def program(code: str, root: Path) -> None:
-    assert processes.run(f"{BEGIN}{code}\n    print('done')", root, timeout=200) == "done\n"
+@pytest.fixture
+def program(root: Path, forked: forking.Parent) -> Callable[[str], None]:
+    def run(code: str) -> None:
+        assert forked.run(f"{BEGIN}{code}\n    print('done')", root, timeout=200) == "done\n"
+
+    return run
 
 
-def test_both_names_mean_headraces_class_until_they_are_given_back(root: Path) -> None:
+def test_both_names_mean_headraces_class_until_they_are_given_back(
+    program: Callable[[str], None],
+) -> None:
     code = """
     installed = headrace.install()
     assert data.DataLoader is dataloader.DataLoader is headrace.DataLoader
@@ -58,10 +66,12 @@ def test_both_names_mean_headraces_class_until_they_are_given_back(root: Path) -
     assert data.DataLoader is Torchs
     headrace.uninstall()
     """
-    program(code, root)
+    program(code)
 
 
-def test_a_name_that_somebody_else_has_changed_is_left_alone(root: Path) -> None:
+def test_a_name_that_somebody_else_has_changed_is_left_alone(
+    program: Callable[[str], None],
+) -> None:
     code = """
     class Theirs(Torchs):
         pass
@@ -72,10 +82,12 @@ def test_a_name_that_somebody_else_has_changed_is_left_alone(root: Path) -> None
     headrace.uninstall()
     assert (data.DataLoader, dataloader.DataLoader) == (Theirs, Theirs)
     """
-    program(code, root)
+    program(code)
 
 
-def test_loaders_of_torchs_class_are_instances_of_what_its_name_means_then(root: Path) -> None:
+def test_loaders_of_torchs_class_are_instances_of_what_its_name_means_then(
+    program: Callable[[str], None],
+) -> None:
     code = """
     class Before(Torchs):
         pass
@@ -93,10 +105,10 @@ def test_loaders_of_torchs_class_are_instances_of_what_its_name_means_then(root:
     assert isinstance(headrace.DataLoader(photos), data.DataLoader)
     assert not isinstance(old, headrace.DataLoader)
     """
-    program(code, root)
+    program(code)
 
 
-def test_subclasses_of_torchs_name_derive_from_headraces(root: Path) -> None:
+def test_subclasses_of_torchs_name_derive_from_headraces(program: Callable[[str], None]) -> None:
     code = """
     import abc
     headrace.install()
@@ -134,10 +146,12 @@ def test_subclasses_of_torchs_name_derive_from_headraces(root: Path) -> None:
     assert same(Torchlike(photos, 3, drop_last=True))
     assert issubclass(Abstract, headrace.DataLoader) and Torchs in Endless.__mro__
     """
-    program(code, root)
+    program(code)
 
 
-def test_loaders_and_torchs_class_pickle_before_while_and_after(root: Path) -> None:
+def test_loaders_and_torchs_class_pickle_before_while_and_after(
+    program: Callable[[str], None],
+) -> None:
     code = """
     early = pickle.dumps(old)
     headrace.install()
@@ -154,7 +168,7 @@ def test_loaders_and_torchs_class_pickle_before_while_and_after(root: Path) -> N
         assert type(pickle.loads(kept)) is Torchs and same(pickle.loads(kept))
     assert pickle.loads(pickle.dumps(Torchs)) is Torchs
     """
-    program(code, root)
+    program(code)
 
 
 SPAWNS = """
@@ -186,6 +200,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_spawned_processes_have_it_too_and_import_no_torch_for_it(tmp_path: Path) -> None:
     file = tmp_path / "spawns.py"
     file.write_text(SPAWNS)

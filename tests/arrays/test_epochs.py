@@ -209,6 +209,7 @@ def two_epochs(dataset: hr.Dataset, order: str, **options: Any) -> list[list[Sam
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.every(3)
 def test_batches_are_the_same_for_one_thread_and_for_several(dataset, order):
     expected = two_epochs(dataset, order, num_threads=1)
     for options in ({"num_threads": 3}, {"num_threads": 8, "prefetch": 1}):
@@ -228,6 +229,7 @@ def test_batches_are_those_of_the_same_images_in_memory(dataset):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.every(3)
 def test_ranks_have_equally_many_steps_that_together_are_those_of_one_process(
     dataset, order, world_size
 ):
@@ -244,6 +246,7 @@ def test_ranks_have_equally_many_steps_that_together_are_those_of_one_process(
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.every(3)
 def test_a_state_of_mid_epoch_is_followed_by_the_same_batches(dataset, order):
     expected = two_epochs(dataset, order)
     for step, threads in ((1, 1), (3, 5), (7, 2)):
@@ -257,6 +260,7 @@ def test_a_state_of_mid_epoch_is_followed_by_the_same_batches(dataset, order):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("worlds", [(2, 2, 2), (1, 3, 2), (3, 1, 4)])
+@pytest.mark.every(3)
 def test_a_state_of_mid_epoch_goes_on_with_the_rest_on_as_many_ranks_or_others(
     dataset, order, worlds
 ):

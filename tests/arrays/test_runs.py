@@ -38,6 +38,7 @@ TRANSFORMS = {
 
 @pytest.mark.parametrize("transform", list(TRANSFORMS))
 @pytest.mark.parametrize("array", list(ARRAYS))
+@pytest.mark.every(3)
 def test_a_run_has_the_bytes_of_packed_samples(array, transform, tmp_path):
     held = hr.Dataset.from_arrays(ARRAYS[array], range(90))
     hr.pack(held, tmp_path / "packed")
@@ -88,6 +89,7 @@ def files_of(folder, array):
 
 @pytest.mark.parametrize("transform", ["none", "crop and flip", "resize"])
 @pytest.mark.parametrize("shuffle", [False, True, "window"])
+@pytest.mark.every(3)
 def test_runs_of_files_have_the_bytes_of_those_in_memory(tmp_path, transform, shuffle):
     array = IMAGES[:, :12, :14].copy()
     options = {"batch_size": 40, "shuffle": shuffle, "seed": 9, "transform": TRANSFORMS[transform]}

@@ -74,6 +74,7 @@ def test_images_of_hdf5_that_lie_in_pieces_of_several_chunks_are_assembled(tmp_p
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("compressors", ["auto", None])
+@pytest.mark.every(2)
 def test_images_of_zarr_that_lie_in_pieces_of_several_chunks_are_assembled(
     tmp_path, chunks, version, compressors
 ):
@@ -181,6 +182,7 @@ def test_images_whose_chunks_make_more_than_a_block_may_have_are_refused(tmp_pat
 @pytest.mark.parametrize("form", [{}, {"compression": "gzip"}])
 @pytest.mark.parametrize("fill", [None, 7])
 @pytest.mark.parametrize("rows", [(0, 10), (10, 20), (20, 43)])
+@pytest.mark.every(2)
 def test_chunks_of_hdf5_that_were_never_written_hold_its_fill_value(
     tmp_path, chunks, form, fill, rows
 ):
@@ -199,6 +201,7 @@ def test_chunks_of_hdf5_that_were_never_written_hold_its_fill_value(
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("fill", [0, 7])
 @pytest.mark.parametrize("compressors", ["auto", None])
+@pytest.mark.every(2)
 def test_one_black_image_of_zarr_is_black(tmp_path, chunks, version, fill, compressors):
     images = IMAGES.copy()
     images[5], images[30, :5, :4, 0] = fill, fill

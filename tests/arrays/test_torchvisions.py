@@ -59,6 +59,7 @@ def batches(loader) -> list:
 
 @pytest.mark.parametrize("transform", list(TRANSFORMS))
 @pytest.mark.parametrize("name", GREYS + COLOURED)
+@pytest.mark.every(3)
 def test_a_dataset_of_torchvisions_is_native_and_has_its_bytes(name, transform):
     dataset = made(name, TRANSFORMS[transform])
     ours = hr.DataLoader(dataset, batch_size=16, strict=True)

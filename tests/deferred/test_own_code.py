@@ -312,7 +312,11 @@ def test_orientation_is_that_of_exif(tmp_path: Path, orientation: int) -> None:
     compared(turned)
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+# Processes that are spawned or served import torch anew.
+@pytest.mark.parametrize(
+    "method",
+    ["fork", *(pytest.param(name, marks=pytest.mark.slow) for name in ("forkserver", "spawn"))],
+)
 def test_worker_processes_send_what_was_recorded(paths: list[str], method: str) -> None:
     dataset = Opens(paths, sample)
     alive = hr.DataLoader(dataset, 2)

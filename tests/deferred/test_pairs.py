@@ -221,7 +221,7 @@ AS_EVER: dict[str, list[Any]] = {
 }
 
 
-@WORKERS
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", AS_EVER)
 def test_what_is_not_recorded_of_a_pair_is_torchvisions_own(
     paths: list[Path], name: str, workers: int

@@ -21,7 +21,7 @@ _marks = -1
 
 
 def times(usually: int) -> int:
-    """How often a thing is done: as ``make stress`` says, or else as often as in ``make test``."""
+    """How often a thing is done: as ``make stress`` says, or as ``make test`` has time for."""
     return int(os.environ.get("HEADRACE_REPETITIONS", usually))
 
 

@@ -10,7 +10,7 @@ import repeat
 import images
 import processes
 
-REPETITIONS = repeat.times(8)
+REPETITIONS = repeat.times(5)
 HERE = Path(__file__).parent
 
 PROGRAM = f"""

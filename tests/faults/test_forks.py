@@ -13,7 +13,7 @@ import processes
 
 HERE = Path(__file__).parent
 # Each child, worker or epoch is one more chance for a race: so many here, a hundred in stress.
-REPETITIONS = repeat.times(20)
+REPETITIONS = repeat.times(12)
 COMMON = f"""
     import multiprocessing, os, sys, time
     sys.path.insert(0, {str(HERE)!r})
@@ -212,7 +212,11 @@ def test_forked_workers_of_an_iterable_dataset_split_every_epoch(
 
 
 @pytest.mark.parametrize(
-    ("method", "count"), [("forkserver", repeat.times(3)), ("spawn", repeat.times(2))]
+    ("method", "count"),
+    [
+        ("forkserver", repeat.times(2)),
+        pytest.param("spawn", repeat.times(2), marks=pytest.mark.slow),
+    ],
 )
 def test_workers_of_an_iterable_dataset_that_are_spawned_or_served_split_every_epoch(
     folder: Path, forked: forking.Parent, method: str, count: int

@@ -256,7 +256,20 @@ def undisturbed(make: Make, shards: Path, photos: Path) -> dict[int, bytes]:
         return {row: data for batch in case.loader for row, data in pixels(case, batch).items()}
 
 
-@pytest.mark.parametrize("name", CASES)
+# Each of these goes its own way through the package; the rest combine them.
+OWN_WAYS = (
+    "Loader",
+    "copies to a device",
+    "IterableDataset",
+    "DataLoader",
+    "DataLoader with items of its own",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in OWN_WAYS else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
+)
 def test_an_exception_at_any_place_within_next_moves_no_state_and_loses_no_batch(
     name: str, photos: Path, shards: Path
 ) -> None:

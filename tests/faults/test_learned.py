@@ -8,7 +8,6 @@ import io
 import os
 import random
 import shutil
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,17 +20,19 @@ from PIL import Image
 from torch.utils import data
 from torchvision.datasets import ImageFolder
 
+import forking
 import headrace as hr
 import images
-from processes import in_mount_namespace, run, start
+from processes import in_mount_namespace, run
 
 COUNT = 24
 CROP = tv.Compose([tv.RandomResizedCrop(16), tv.RandomHorizontalFlip(), tv.ToTensor()])
 
 # Prints a hash of so many epochs of a folder, read with torch's line changed.
 PROGRAM = """
-    import sys
+    import os, sys
     from faults.test_learned import folder_hash
+    os.environ["HEADRACE_CACHE"] = sys.argv[3]
     print(folder_hash(sys.argv[1], int(sys.argv[2])))
 """
 
@@ -236,31 +237,33 @@ def test_files_that_are_replaced_with_their_size_and_time_kept_give_their_own_pi
         assert size(cache) == learned, "what was learned anew is used"
 
 
-def test_four_processes_at_once_give_the_same_pixels(folder: Path, cache: Path) -> None:
+def test_four_processes_at_once_give_the_same_pixels(
+    folder: Path, cache: Path, forked: forking.Parent
+) -> None:
     with switched_off():
         expected = folder_hash(folder, 3)
-    running = [start(PROGRAM, folder, 3) for _ in range(4)]
+    running = [forked.start(PROGRAM, folder, 3, cache) for _ in range(4)]
     for process in running:
         out, err = process.communicate(timeout=120)
-        assert (out.strip(), err) == (expected, "")
+        assert (process.returncode, out.strip()) == (0, expected), err
     learned = size(cache)
     assert folder_hash(folder, 3) == expected
     assert size(cache) == learned, "one of the four has learned each file"
 
 
 def test_a_process_that_is_killed_at_any_moment_leaves_a_cache_that_works(
-    folder: Path, cache: Path
+    folder: Path, cache: Path, forked: forking.Parent
 ) -> None:
     with switched_off():
         expected = folder_hash(folder, 2)
     for _ in range(3):
-        process = start(PROGRAM, folder, 100_000)
+        process = forked.start(PROGRAM, folder, 100_000, cache)
         deadline = time.monotonic() + 60
         while size(cache) == 0 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(random.random() / 5)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
+        process.communicate(60)
         assert folder_hash(folder, 2) == expected
 
 
@@ -273,11 +276,11 @@ def test_a_full_disk_and_a_cache_that_is_read_only_cost_nothing_but_the_learning
     full = in_mount_namespace(f"mount -t tmpfs -o size=8k,mode=700 none {cache}")
     read_only = in_mount_namespace(f"mount -t tmpfs -o ro,mode=700 none {cache}")
     for prefix in (full, read_only):
-        assert run(PROGRAM, folder, 2, prefix=prefix).strip() == expected
+        assert run(PROGRAM, folder, 2, cache, prefix=prefix).strip() == expected
     assert folder_hash(folder, 1)
     learned = size(cache)
     bound = in_mount_namespace(f"mount --bind {cache} {cache}", f"mount -o remount,bind,ro {cache}")
-    assert run(PROGRAM, folder, 2, prefix=bound).strip() == expected
+    assert run(PROGRAM, folder, 2, cache, prefix=bound).strip() == expected
     assert size(cache) == learned
 
 

@@ -32,7 +32,7 @@ def check_epochs(said: str) -> None:
     assert all(0 < float(loss) < 10 for *_, loss in epochs)
 
 
-@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("indexed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_example_trains_on_webdataset_tars(indexed: bool, tmp_path: Path) -> None:
     for shard in range(2):
         with webdataset.TarWriter(str(tmp_path / f"train-{shard:06d}.tar")) as writer:
@@ -49,7 +49,7 @@ def test_the_example_trains_on_webdataset_tars(indexed: bool, tmp_path: Path) ->
     check_epochs(said)
 
 
-@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("saved", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_example_trains_on_a_table_of_hugging_faces(saved: bool, tmp_path: Path) -> None:
     photographs = [images.jpeg(80, 70, seed=i) for i in range(COUNT)]
     table = tables.table(photographs, [i % 3 for i in range(COUNT)], ["cat", "dog", "emu"])

@@ -1,8 +1,8 @@
 """What ops draw is distributed as torchvision draws it: a Kolmogorov-Smirnov test of each number
 that is drawn from an interval, a chi-square test of each choice.
 
-40,000 draws of ours against as many of torchvision's own get_params (100,000 in `make stress`), all
-seeds fixed, so that no run differs from another.
+10,000 draws of ours against as many of torchvision's own get_params (100,000 in `make test-slow`),
+all seeds fixed, so that no run differs from another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import functools
 import io
 import json
 import math
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -27,11 +26,12 @@ from scipy import stats
 from torchvision.transforms import autoaugment, v2
 from torchvision.transforms import transforms as v1
 
+import cases
 from headrace import transforms as t
 from headrace._engine import _lib, abi, arguments
 
-DRAWS = 100_000 if "HEADRACE_REPETITIONS" in os.environ else 40_000
 AT_ONCE = 10_000
+DRAWS = cases.some(AT_ONCE, of=100_000)
 LEAST_P = 1e-4
 WIDTH, HEIGHT = 331, 259  # of the image; no symmetric case
 IMAGE = Image.new("RGB", (WIDTH, HEIGHT))

@@ -20,6 +20,7 @@ from torchvision.transforms import transforms as v1
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as second
 
+import cases
 import headrace as hr
 from draws import uniform_noise_of
 from headrace import errors
@@ -27,7 +28,7 @@ from headrace import functional as ours
 from headrace import transforms as t
 from images import jpeg, photographs
 
-DRAWS = 120
+DRAWS = cases.some(40, of=120)
 FILLS: tuple[Any, ...] = (None, 0, 255, [10, 200, 77])
 Key = list[int]
 

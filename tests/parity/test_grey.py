@@ -75,6 +75,7 @@ def batches(folder: Path, channels: int, behind: list[Any], **form: Any) -> list
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", BEHIND)
+@pytest.mark.every(3)
 def test_its_batches_are_the_first_channel_of_three(folder: Path, name: str, form: str) -> None:
     options: dict[str, Any] = FORMS[form]
     ones, threes = (batches(folder, count, BEHIND[name], **options) for count in (1, 3))

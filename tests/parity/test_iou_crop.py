@@ -80,6 +80,7 @@ def boxes_of(values: np.ndarray[Any, Any], label: str, size: tuple[int, int]) ->
 
 @pytest.mark.parametrize("label", FORMATS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.every(3)
 def test_the_crop_is_the_one_that_torchvision_finds_with_the_same_words(
     options: dict[str, Any], label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

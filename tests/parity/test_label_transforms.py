@@ -15,11 +15,12 @@ from PIL import Image
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+import cases
 import headrace as hr
 from headrace import functional as ours
 from headrace import transforms as t
 
-DRAWS = 200
+DRAWS = cases.some(50, of=200)
 # Sums of products come in another order in torch's vectors.
 CLOSE = 1e-4
 Pair = tuple[Any, Callable[[Any], Any]]

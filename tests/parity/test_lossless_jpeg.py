@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+import cases
 import damage
 import headrace as hr
 import images
@@ -20,6 +21,7 @@ from headrace import errors
 
 FIXTURES = Path(__file__).parents[2] / "native/ctest/testdata"
 NAMES = sorted(path.name for path in FIXTURES.glob("lossless-*.jpg"))
+DRAWS = cases.some(500, of=1500)
 WIDTH, HEIGHT = 19, 13  # as native/ctest/make_testdata.py writes them
 
 
@@ -82,7 +84,7 @@ def test_a_lossless_jpeg_that_is_cut_anywhere_is_truncated(name: str) -> None:
 def test_damaged_lossless_jpegs_have_pillows_verdict_and_pixels_but_for_known_reasons() -> None:
     chance, unknown, same = random.Random(1), [], 0
     files = [read(name) for name in NAMES]
-    for number in range(1500):
+    for number in range(DRAWS):
         data = chance.choice(files)
         data = damage.damage_once(chance, data, damage.segments(data))
         if len(data) < 16:
@@ -92,7 +94,7 @@ def test_damaged_lossless_jpegs_have_pillows_verdict_and_pixels_but_for_known_re
         if why is None:
             unknown.append((number, damage.ours(data), damage.pillows(data)))
     assert unknown == []
-    assert same > 1300
+    assert same > 0.85 * DRAWS
 
 
 def test_a_packed_lossless_jpeg_is_named_so_and_gives_its_pixels(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import scipy.stats
 import torch
 from torchvision.transforms import v2
 
+import cases
 import headrace as hr
 import images
 from draws import below, uniform, words
@@ -29,8 +30,8 @@ STEPS: list[Any] = [
     t.RandomErasing(0.7, value="random"),
 ]
 FIELDS = ["index", "label", "partner", "partner_label", "lam", "box"]
-# 100,000 draws of one distribution; below this a test fails once in 10,000 runs of right code.
-DRAWS, LEAST = 100_000, 1e-4
+# Draws of one distribution; below this a test fails once in 10,000 runs of right code.
+DRAWS, LEAST = cases.some(20_000, of=100_000), 1e-4
 
 
 @pytest.fixture(scope="module")

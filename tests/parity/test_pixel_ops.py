@@ -13,11 +13,12 @@ from PIL import Image
 from torchvision.transforms import InterpolationMode, RandomPerspective, v2
 from torchvision.transforms import functional as theirs
 
+import cases
 from headrace import functional as ours
 from headrace.errors import ArgumentError, LimitError
 from images import photographs
 
-DRAWS = 200
+DRAWS = cases.some(60, of=200)
 FILTERS = ("nearest", "bilinear", "bicubic")
 SIDES = (1, 2, 3, 5, 17, 64, 97)
 

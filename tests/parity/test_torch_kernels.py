@@ -16,9 +16,10 @@ import pytest
 import torch
 import torch_kernels
 
+import cases
 import processes
 
-DRAWS = 100
+DRAWS = cases.some(30, of=100)
 Given = tuple[Any, ...]
 
 
