@@ -47,6 +47,7 @@ type sourceConfig struct {
 
 	cache      *parts.Cache // of a Path that is a URL; nil: none
 	cacheBytes int64
+	mostBlock  int64 // of the limits
 }
 
 // pairsConfig says where pairs of images are: two folders, what ends their files' stems beside what those
@@ -80,7 +81,7 @@ type containerConfig struct {
 func (c *sourceConfig) scanOptions(storage remote.Storage) scan.Options {
 	return scan.Options{
 		Options: catalog.Options{IndexDir: string(c.IndexDir), Root: string(c.Root), Storage: storage, Cache: c.cache, CacheBytes: c.cacheBytes},
-		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split, Inspect: c.Inspect,
+		Format:  c.Format, Image: c.Image, Label: c.Label, Fields: c.Fields, Classes: c.Classes, Split: c.Split, Inspect: c.Inspect, MostBlock: c.mostBlock,
 	}
 }
 
@@ -138,6 +139,7 @@ func (c *sourceConfig) concat() (*catalog.Dataset, error) {
 		}
 	}()
 	for i := range c.Parts {
+		c.Parts[i].mostBlock = c.mostBlock
 		part, err := c.Parts[i].open()
 		if err != nil {
 			return nil, err
@@ -226,6 +228,7 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	if d.blocks, err = c.Limits.blocks(); err != nil {
 		return nil, err
 	}
+	c.mostBlock = d.blocks.Block
 	if c.Cache != "" && remote.IsURL(string(c.Path)) {
 		if err = d.keep(&c); err != nil {
 			return nil, err

@@ -198,8 +198,8 @@ func differs(found, expected int) error {
 }
 
 // Length is how many bytes a block decodes to where nothing says so: it is decoded for that, piece by piece, and not
-// beyond MostBytes + 1.
-func Length(codec uint8, from []byte) (length int64, err error) {
+// beyond most + 1.
+func Length(codec uint8, from []byte, most int64) (length int64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the block is malformed: %v", r)
@@ -217,7 +217,7 @@ func Length(codec uint8, from []byte) (length int64, err error) {
 		return 0, err
 	}
 	defer r.Close()
-	return io.Copy(io.Discard, io.LimitReader(r, MostBytes+1))
+	return io.Copy(io.Discard, io.LimitReader(r, most+1))
 }
 
 // Reader decodes a stream piece by piece. Snappy's blocks are no streams.

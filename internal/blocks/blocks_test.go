@@ -69,15 +69,15 @@ func TestTheLengthOfABlockThatDoesNotSayItIsFoundByDecodingIt(t *testing.T) {
 	data := bytes.Repeat([]byte("four"), 100_000)
 	for codec, from := range stored(t, data) {
 		if codec == LZ4 || codec == LZ4Frame || codec == Deflate {
-			_, err := Length(codec, from)
+			_, err := Length(codec, from, MostBytes)
 			require.Error(t, err)
 			continue
 		}
-		length, err := Length(codec, from)
+		length, err := Length(codec, from, MostBytes)
 		require.NoError(t, err, codec)
 		require.Equal(t, int64(len(data)), length)
 		if codec != Snappy {
-			_, err = Length(codec, from[:len(from)/2])
+			_, err = Length(codec, from[:len(from)/2], MostBytes)
 			require.Error(t, err, codec)
 		}
 	}

@@ -21,6 +21,7 @@ type Arrow struct {
 
 	r      io.ReaderAt
 	size   int64
+	most   int64 // bytes of a buffer that is decoded
 	fields []arrowField
 	at     int64   // of the next message of a stream
 	blocks []int64 // of a file: where its record batches are; nil for a stream
@@ -46,9 +47,9 @@ func IsArrow(head []byte) bool {
 	return len(head) >= 8 && (string(head[:6]) == arrowMagic || binary.LittleEndian.Uint32(head) == arrowContinues)
 }
 
-// NewArrow reads the schema.
-func NewArrow(r io.ReaderAt, size int64) (*Arrow, error) {
-	a := &Arrow{r: r, size: size, Metadata: make(map[string]string)}
+// NewArrow reads the schema. Of compressed buffers those of more than most bytes are not decoded.
+func NewArrow(r io.ReaderAt, size, most int64) (*Arrow, error) {
+	a := &Arrow{r: r, size: size, most: most, Metadata: make(map[string]string)}
 	var head [8]byte
 	if size < int64(len(head)) {
 		return nil, &WalkError{0, fmt.Errorf("%w: an Arrow stream of %d bytes", ErrTruncated, size)}
@@ -198,7 +199,7 @@ func (a *Arrow) nextBatch() error {
 	case err != nil:
 		return err
 	}
-	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, length: message.I64(flat.MessageBodyLength)}
+	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, most: a.most, length: message.I64(flat.MessageBodyLength)}
 	a.at = body + a.batch.length
 	// A footer may name one batch without rows millions of times.
 	if a.walked += a.at - at; a.walked > a.size {

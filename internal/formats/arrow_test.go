@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/flat"
 )
 
@@ -97,7 +98,7 @@ func arrowFile(fields int, name string, pairs int, value string, padding, batche
 
 // rowsOfArrow reads all rows of a file.
 func rowsOfArrow(file []byte) (a *Arrow, rows int, err error) {
-	if a, err = NewArrow(bytes.NewReader(file), int64(len(file))); err != nil {
+	if a, err = NewArrow(bytes.NewReader(file), int64(len(file)), blocks.MostBytes); err != nil {
 		return nil, 0, err
 	}
 	values := make([]Value, len(a.Leaves))

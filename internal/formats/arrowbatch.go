@@ -38,6 +38,7 @@ type arrowBatch struct {
 	buffers          []arrowBuffer
 	decoded          map[int64][]byte // content of compressed buffers, by their offset
 	held             int64            // bytes of it
+	most             int64            // of one
 }
 
 // open reads the metadata of a batch.
@@ -126,6 +127,9 @@ func (b *arrowBatch) content(r io.ReaderAt, x arrowBuffer) ([]byte, error) {
 	data, have := b.decoded[x.offset]
 	if have && int64(len(data)) == x.size {
 		return data, nil
+	}
+	if max(x.size, x.length) > b.most {
+		return nil, fmt.Errorf("%w: a buffer of %d bytes, %d once it is decoded (expected at most %d, %s)", ErrLimit, x.length, x.size, b.most, blocks.NameOfBlock)
 	}
 	if b.held += x.size; b.held > maxTableHeld {
 		return nil, fmt.Errorf("%w: the buffers of a record batch take more than %d bytes", ErrLimit, int64(maxTableHeld))

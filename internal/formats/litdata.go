@@ -26,6 +26,7 @@ type LitData struct {
 
 	r     io.ReaderAt
 	size  int64
+	most  int64 // bytes of a block that is decoded
 	index *LitIndex
 
 	arrow *Arrow // of a footer, which begins at byte shift
@@ -80,9 +81,9 @@ func IsLitData(r io.ReaderAt, size int64) bool {
 	return true
 }
 
-// NewLitData opens a chunk of so many samples, by what its folder's index says.
-func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples int64) (*LitData, error) {
-	l := &LitData{Leaves: slices.Clone(index.leaves), r: r, size: size, index: index, table: r, offsets: 4}
+// NewLitData opens a chunk of so many samples, by what its folder's index says. Blocks of more than most bytes are refused.
+func NewLitData(r io.ReaderAt, size int64, index *LitIndex, samples, most int64) (*LitData, error) {
+	l := &LitData{Leaves: slices.Clone(index.leaves), r: r, size: size, most: most, index: index, table: r, offsets: 4}
 	var head [8]byte
 	if size < int64(len(head)) {
 		return nil, &WalkError{0, fmt.Errorf("%w: a chunk of %d bytes", ErrTruncated, size)}
@@ -154,7 +155,7 @@ func (l *LitData) openFooter(header int64) error {
 		return &WalkError{at, fmt.Errorf("%w: an Arrow file of %d bytes between byte %d and %d", ErrBad, length, header, at)}
 	}
 	l.shift = at - length
-	arrow, err := NewArrow(io.NewSectionReader(l.r, l.shift, length), length)
+	arrow, err := NewArrow(io.NewSectionReader(l.r, l.shift, length), length, l.most)
 	if err != nil {
 		return l.shifted(err)
 	}

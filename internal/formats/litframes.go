@@ -84,8 +84,8 @@ func (l *LitData) decode(b Block, base int64) error {
 	wrong := func(kind error, format string, a ...any) error {
 		return &WalkError{b.Offset, fmt.Errorf("%w: "+format, append([]any{kind}, a...)...)}
 	}
-	if b.Stored > blocks.MostBytes {
-		return wrong(ErrLimit, "a block of %d bytes (expected at most %d)", b.Stored, int64(blocks.MostBytes))
+	if b.Stored > l.most {
+		return wrong(ErrLimit, "a block of %d bytes (expected at most %d, %s)", b.Stored, l.most, blocks.NameOfBlock)
 	}
 	if short := headroom.Memory(b.Stored + b.Size); short != nil {
 		return short
@@ -102,13 +102,13 @@ func (l *LitData) decode(b Block, base int64) error {
 		b.Size = int64(min(head.FrameContentSize, math.MaxInt64))
 		if !head.HasFCS {
 			var err error
-			if b.Size, err = blocks.Length(blocks.Zstd, stored); err != nil {
+			if b.Size, err = blocks.Length(blocks.Zstd, stored, l.most); err != nil {
 				return wrong(ErrBad, "%v", err)
 			}
 		}
 	}
-	if l.decoded += min(b.Size, maxLitDecoded); b.Size > blocks.MostBytes || l.decoded > maxLitDecoded {
-		return wrong(ErrLimit, "a block of %d bytes once it is decoded (expected at most %d, and %d in a chunk)", b.Size, int64(blocks.MostBytes), int64(maxLitDecoded))
+	if l.decoded += min(b.Size, maxLitDecoded); b.Size > l.most || l.decoded > maxLitDecoded {
+		return wrong(ErrLimit, "a block of %d bytes once it is decoded (expected at most %d, %s, and %d in a chunk)", b.Size, l.most, blocks.NameOfBlock, int64(maxLitDecoded))
 	}
 	if short := headroom.Memory(b.Size); short != nil {
 		return short

@@ -26,8 +26,9 @@ const (
 func IsLZ4(head []byte) bool { return bytes.HasPrefix(head, []byte(lz4Magic)) }
 
 // ReadLZ4 looks into the frame at that place. How long it is once it is decompressed stands in its head, if its writer
-// put it there, as Python's lz4.frame does; else what is wanted, by its first bytes, is decompressed once to count.
-func ReadLZ4(r io.ReaderAt, offset, length int64, wanted func(head []byte) bool) (f LZ4File, err error) {
+// put it there, as Python's lz4.frame does; else what is wanted, by its first bytes, is decompressed once to count, up to most
+// bytes.
+func ReadLZ4(r io.ReaderAt, offset, length, most int64, wanted func(head []byte) bool) (f LZ4File, err error) {
 	if length > blocks.MostBytes {
 		return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes (expected at most %d)", ErrLimit, length, int64(blocks.MostBytes))}
 	}
@@ -42,11 +43,13 @@ func ReadLZ4(r io.ReaderAt, offset, length int64, wanted func(head []byte) bool)
 	}
 	f.Block = Block{Offset: offset, Stored: length, Size: int64(z.Size()), Codec: blocks.LZ4Frame}
 	if f.Block.Size == 0 && wanted(f.Head) {
-		rest, err := io.Copy(io.Discard, io.LimitReader(z, blocks.MostBytes))
+		rest, err := io.Copy(io.Discard, io.LimitReader(z, most))
 		if err != nil {
 			return wrong(err)
 		}
-		f.Block.Size = int64(n) + rest
+		if f.Block.Size = int64(n) + rest; f.Block.Size > most {
+			return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes or more once it is decompressed (expected at most %d, %s)", ErrLimit, f.Block.Size, most, blocks.NameOfBlock)}
+		}
 	}
 	if f.Block.Size < 0 || f.Block.Size > blocks.MostBytes {
 		return f, &WalkError{offset, fmt.Errorf("%w: a frame of LZ4 of %d bytes once it is decompressed (expected at most %d)", ErrLimit, uint64(f.Block.Size), int64(blocks.MostBytes))}

@@ -16,6 +16,7 @@ type Parquet struct {
 
 	r       io.ReaderAt
 	size    int64
+	most    int64 // bytes of a page that is decoded
 	columns []parquetColumn
 	groups  []parquetGroup
 	group   int   // that is read
@@ -48,9 +49,9 @@ func IsParquet(head []byte) bool {
 	return len(head) >= 4 && (string(head[:4]) == parquetMagic || string(head[:4]) == parquetEncrypted)
 }
 
-// NewParquet reads the footer.
-func NewParquet(r io.ReaderAt, size int64) (*Parquet, error) {
-	p := &Parquet{r: r, size: size, Metadata: make(map[string]string), group: -1}
+// NewParquet reads the footer. Compressed pages of more than most bytes are refused.
+func NewParquet(r io.ReaderAt, size, most int64) (*Parquet, error) {
+	p := &Parquet{r: r, size: size, most: most, Metadata: make(map[string]string), group: -1}
 	at := size - 8
 	if at < 4 {
 		return nil, &WalkError{size, fmt.Errorf("%w: a Parquet file of %d bytes", ErrTruncated, size)}
@@ -253,7 +254,7 @@ func (p *Parquet) Next(values []Value) (int64, error) {
 		g := &p.groups[p.group]
 		p.left = g.rows
 		for i := range p.columns {
-			p.columns[i].start(p.r, g.chunks[i], &p.held)
+			p.columns[i].start(p, g.chunks[i], &p.held)
 		}
 	}
 	p.left--

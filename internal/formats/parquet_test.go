@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/blocks"
 )
 
 // Metadata in Thrift's compact protocol is written by hand: writers let nothing overlap. A field begins with
@@ -66,7 +68,7 @@ func pageOf(typ format.PageType, values, size int, body []byte, other string) []
 
 // rowsOfParquet reads all rows of a file.
 func rowsOfParquet(file []byte) (p *Parquet, rows int, err error) {
-	if p, err = NewParquet(bytes.NewReader(file), int64(len(file))); err != nil {
+	if p, err = NewParquet(bytes.NewReader(file), int64(len(file)), blocks.MostBytes); err != nil {
 		return nil, 0, err
 	}
 	values := make([]Value, len(p.Leaves))

@@ -13,7 +13,7 @@ func (p *Parquet) CheckPages(wrong func(column string, offset int64, want, found
 		for i := range p.columns {
 			budget := int64(0)
 			c := parquetColumn{}
-			c.start(p.r, g.chunks[i], &budget)
+			c.start(p, g.chunks[i], &budget)
 			name := fmt.Sprintf("number %d", i) // of one inside a list
 			if leaf := p.columns[i].leaf; leaf >= 0 {
 				name = strings.Join(p.Leaves[leaf].Path, ".")

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"io"
 
 	"github.com/parquet-go/parquet-go/format"
 
@@ -32,6 +31,7 @@ type parquetColumn struct {
 
 	budget                *int64 // bytes that all columns hold in memory
 	heldPage, heldEntries int64  // and this one
+	most                  int64  // of one page that is decoded
 }
 
 // parquetPage is a data page of which left values are not read.
@@ -60,9 +60,9 @@ const (
 var parquetCodecs = map[format.CompressionCodec]uint8{format.Snappy: blocks.Snappy, format.Gzip: blocks.Gzip, format.Zstd: blocks.Zstd, format.Lz4Raw: blocks.LZ4}
 
 // start goes to a row group's chunk of the column.
-func (c *parquetColumn) start(r io.ReaderAt, chunk parquetChunk, budget *int64) {
+func (c *parquetColumn) start(p *Parquet, chunk parquetChunk, budget *int64) {
 	if c.r == nil {
-		c.r, c.budget = NewWindow(r), budget
+		c.r, c.budget, c.most = NewWindow(p.r), budget, p.most
 	}
 	*budget -= c.heldPage + c.heldEntries
 	c.heldPage, c.heldEntries = 0, 0
@@ -202,8 +202,12 @@ func (c *parquetColumn) nextPage() error {
 
 // load reads a stretch of the file that is one page, or the compressed part of it, and decodes it.
 func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64, compressed bool) (b parquetBody, err error) {
-	if stored > blocks.MostBytes || size > blocks.MostBytes {
-		return b, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded (expected at most %d)", ErrLimit, stored, size, int64(blocks.MostBytes))
+	most := int64(blocks.MostBytes)
+	if compressed {
+		most = c.most
+	}
+	if max(stored, size) > most {
+		return b, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded (expected at most %d, %s)", ErrLimit, stored, size, most, blocks.NameOfBlock)
 	}
 	if err := c.take(slot, max(stored, size)); err != nil {
 		return b, err

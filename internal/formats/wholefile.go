@@ -64,10 +64,10 @@ func WholeCodec(name string, head []byte) uint8 {
 	return blocks.None
 }
 
-// ReadWhole decompresses a file, which may have up to blocks.MostBytes before and after.
-func ReadWhole(codec uint8, r io.ReaderAt, size int64) (*WholeFile, error) {
-	if size > blocks.MostBytes {
-		return nil, fmt.Errorf("%w: a file of %d bytes that is compressed as a whole (expected at most %d)", ErrLimit, size, int64(blocks.MostBytes))
+// ReadWhole decompresses a file, which may have up to most bytes before and after.
+func ReadWhole(codec uint8, r io.ReaderAt, size, most int64) (*WholeFile, error) {
+	if size > most {
+		return nil, fmt.Errorf("%w: a file of %d bytes that is compressed as a whole (expected at most %d, %s)", ErrLimit, size, most, blocks.NameOfBlock)
 	}
 	if short := headroom.Memory(size); short != nil {
 		return nil, short
@@ -86,12 +86,12 @@ func ReadWhole(codec uint8, r io.ReaderAt, size int64) (*WholeFile, error) {
 	if !head.HasFCS {
 		more = " or more"
 		var err error
-		if length, err = blocks.Length(codec, stored); err != nil {
+		if length, err = blocks.Length(codec, stored, most); err != nil {
 			return nil, &WalkError{0, fmt.Errorf("%w: %v", ErrBad, err)}
 		}
 	}
-	if length > blocks.MostBytes {
-		return nil, &WalkError{0, fmt.Errorf("%w: a file of %d bytes%s once it is decompressed (expected at most %d)", ErrLimit, length, more, int64(blocks.MostBytes))}
+	if length > most {
+		return nil, &WalkError{0, fmt.Errorf("%w: a file of %d bytes%s once it is decompressed (expected at most %d, %s)", ErrLimit, length, more, most, blocks.NameOfBlock)}
 	}
 	if short := headroom.Memory(length); short != nil {
 		return nil, short

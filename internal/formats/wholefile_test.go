@@ -34,7 +34,7 @@ func TestStretchesOfRawBlocksArePlacesInTheFile(t *testing.T) {
 	contents := [][]byte{long('a'), bytes.Repeat([]byte("z"), 300), long('c'), long('e'), long('g')}
 	whole := bytes.Join(contents, nil)
 	stored := zstdFrame(len(whole), []byte{0, 1, 0, 0, 0}, contents)
-	z, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored), int64(len(stored)))
+	z, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored), int64(len(stored)), blocks.MostBytes)
 	require.NoError(t, err)
 	require.Equal(t, whole, z.Data)
 	count := map[bool]int{}
@@ -73,16 +73,16 @@ func TestFramesThatAreNoneAreErrorsAndThoseThatDoNotSayTheirLengthAreDecoded(t *
 	content := bytes.Repeat([]byte("ab"), 50)
 	stored := zstdFrame(len(content), []byte{0}, [][]byte{content})
 	for cut := range stored {
-		_, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored[:cut]), int64(cut))
+		_, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored[:cut]), int64(cut), blocks.MostBytes)
 		require.ErrorIs(t, err, ErrBad, cut)
 	}
 	for size, want := range map[uint32]error{99: ErrBad, 101: ErrBad, 1 << 31: ErrLimit} {
 		binary.LittleEndian.PutUint32(stored[5:], size)
-		_, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored), int64(len(stored)))
+		_, err := ReadWhole(blocks.Zstd, bytes.NewReader(stored), int64(len(stored)), blocks.MostBytes)
 		require.ErrorIs(t, err, want)
 	}
 	unsaid := append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x00}, stored[9:]...) // a window of 1 kB and no size
-	z, err := ReadWhole(blocks.Zstd, bytes.NewReader(unsaid), int64(len(unsaid)))
+	z, err := ReadWhole(blocks.Zstd, bytes.NewReader(unsaid), int64(len(unsaid)), blocks.MostBytes)
 	require.NoError(t, err)
 	require.Equal(t, content, z.Data)
 }

@@ -36,10 +36,13 @@ type ContainerOptions struct {
 	Labels []int64              `json:"labels"` // with a label for each image, or none
 
 	Located *scan.Locations `json:"locations"` // or places in files
+
+	mostBlock int64 // of Limits
 }
 
 func (o *ContainerOptions) scanOptions(storage remote.Storage) scan.Options {
-	return scan.Options{Options: catalog.Options{Root: o.Root, Storage: storage}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split}
+	return scan.Options{Options: catalog.Options{Root: o.Root, Storage: storage}, Format: o.Format, Image: o.Image, Label: o.Label, Fields: o.Fields, Classes: o.Classes, Split: o.Split,
+		MostBlock: o.mostBlock}
 }
 
 func (o *ContainerOptions) open(ctx context.Context, source string, storage remote.Storage) (*catalog.Dataset, error) {

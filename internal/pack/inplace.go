@@ -31,6 +31,7 @@ func Index(ctx context.Context, c IndexConfig, t *Tracker) (Summary, error) {
 				"an index is written to a directory; copied beside its containers, it is opened there by its address")
 		}
 	}
+	c.mostBlock = c.Limits.MaxBlockBytes
 	s, err := openFolderOr(ctx, c.Source, c.AllowEmpty, &c.ContainerOptions, c.Storage, true)
 	if err != nil {
 		return Summary{}, err

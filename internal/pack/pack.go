@@ -29,6 +29,7 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, catalog.NewError(fault.KindArgument, "", "destination is missing")
 	}
 	// The source is listed whole before the destination is touched: most mistakes are found here.
+	c.mostBlock = c.Limits.MaxBlockBytes
 	s, err := openSource(ctx, &c)
 	if err != nil {
 		return Summary{}, err

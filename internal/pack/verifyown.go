@@ -21,6 +21,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/zeebo/xxh3"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
@@ -74,7 +75,7 @@ func checkTFRecord(ctx context.Context, f io.ReaderAt, size int64, at func(recor
 
 // checkParquet reads every page that has a checksum.
 func checkParquet(f io.ReaderAt, size int64, at func(record, offset int64, expected, found any, text string)) error {
-	p, err := formats.NewParquet(f, size)
+	p, err := formats.NewParquet(f, size, blocks.MostBytes)
 	if err != nil {
 		return err
 	}

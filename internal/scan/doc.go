@@ -28,6 +28,8 @@ type Options struct {
 	Classes []string // names of labels in the order of their numbers
 	Split   string   // which of the splits that the names of files tell apart, or of an LMDB's databases
 
+	MostBlock int64 // bytes of a compressed block that is decoded for its samples, stored and decoded; 0: blocks.MostBytes
+
 	// Inspect answers what a source holds also where image or label are in doubt or missing: what else is an error is a
 	// warning then. The dataset that it gives is to be looked at, not read.
 	Inspect bool

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
@@ -136,7 +137,7 @@ func readRowNumbers(f *os.File, most int64) (rows []int64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := formats.NewArrow(formats.NewWindow(f), info.Size())
+	a, err := formats.NewArrow(formats.NewWindow(f), info.Size(), blocks.MostBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func scanLitData(p *part) error {
 	if !named {
 		return fmt.Errorf("%w: the %s beside it does not name the chunk", formats.ErrBad, litIndexName)
 	}
-	l, err := formats.NewLitData(p.file, p.size, index, chunk.Samples)
+	l, err := formats.NewLitData(p.file, p.size, index, chunk.Samples, p.mostBlock)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
@@ -186,7 +187,7 @@ func FuzzAnyBytesAsAChunkOfLitData(f *testing.F) {
 		number++
 	}
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
-		l, err := formats.NewLitData(bytes.NewReader(data), int64(len(data)), indexes[which%number], 4)
+		l, err := formats.NewLitData(bytes.NewReader(data), int64(len(data)), indexes[which%number], 4, blocks.MostBytes)
 		for values := make([]formats.Value, 16); err == nil; {
 			if len(l.Leaves) > len(values) {
 				values = make([]formats.Value, len(l.Leaves))

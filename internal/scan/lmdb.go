@@ -64,7 +64,7 @@ func scanLMDB(p *part) error {
 // own. What else such frames hold, pickles and messages of Arrow, is passed over.
 func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
 	image := func(head []byte) bool { return isImage(string(head)) }
-	frame, err := formats.ReadLZ4(p.file, e.Offset, e.Length, image)
+	frame, err := formats.ReadLZ4(p.file, e.Offset, e.Length, p.mostBlock, image)
 	if err != nil || !image(frame.Head) {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func TestAFrameOfLZ4ThatWouldBecomeTooLargeIsRefused(t *testing.T) {
 		_, err := w.Write(append([]byte("\xff\xd8\xff"), make([]byte, blocks.MostBytes+100)...))
 		require.NoError(t, err)
 		_ = w.Close()
-		_, err = formats.ReadLZ4(bytes.NewReader(bomb.Bytes()), 0, int64(bomb.Len()), func([]byte) bool { return true })
+		_, err = formats.ReadLZ4(bytes.NewReader(bomb.Bytes()), 0, int64(bomb.Len()), blocks.MostBytes, func([]byte) bool { return true })
 		require.ErrorContains(t, err, want)
 		require.Equal(t, fault.KindLimit, fault.KindOf(err))
 	}

@@ -30,7 +30,7 @@ func scanMDS(p *part) error {
 	if codec == blocks.None || formats.IsMDS(p.file, p.size) {
 		return p.samplesOfMDS(nil)
 	}
-	whole, err := formats.ReadWhole(codec, p.file, p.size)
+	whole, err := formats.ReadWhole(codec, p.file, p.size, p.mostBlock)
 	if err != nil {
 		return err
 	}

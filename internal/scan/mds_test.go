@@ -185,7 +185,7 @@ func TestACompressedShardThatWouldBecomeTooLargeIsRefusedFromItsHead(t *testing.
 	runtime.ReadMemStats(&before)
 	_, err = Open(put(t, map[string][]byte{"a.mds.zstd": bomb})+"/a.mds.zstd", Options{})
 	runtime.ReadMemStats(&after)
-	require.ErrorContains(t, err, "once it is decompressed (expected at most 268435456)")
+	require.ErrorContains(t, err, "once it is decompressed (expected at most 268435456, max_block_bytes)")
 	require.Equal(t, fault.KindLimit, fault.KindOf(err))
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
 }

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 )
@@ -42,6 +44,8 @@ type part struct {
 	held     int64    // bytes of texts in memory
 	fields   []string // that were asked for; nil: all
 	warnings []string
+
+	mostBlock int64 // bytes of a block that is decoded here
 
 	walked *walked // that counts samples and containers
 
@@ -77,7 +81,7 @@ const (
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
 	p := &part{file: file, size: size, fields: o.Fields, image: choose(o.Image, imageNames), label: choose(o.Label, labelNames),
-		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database}
+		columns: make(map[string]*column), names: make(map[string][]string), plain: true, inspect: o.Inspect, walked: o.walked, database: o.database, mostBlock: cmp.Or(o.MostBlock, blocks.MostBytes)}
 	// "json.NAME" is a member of the object in the column json, unless a column has that name itself.
 	if before, rest, ok := strings.Cut(o.Label, "json."); ok && (before == "" || strings.HasSuffix(before, ".")) {
 		p.jsonPath = rest

@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/mmap"
 )
 
 // scanArrow reads the rows of an Arrow stream or file.
 func scanArrow(p *part) error {
-	a, err := formats.NewArrow(p.file, p.size)
+	a, err := formats.NewArrow(p.file, p.size, p.mostBlock)
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func scanArrow(p *part) error {
 
 // scanParquet reads the rows of a Parquet file.
 func scanParquet(p *part) error {
-	t, err := formats.NewParquet(p.file, p.size)
+	t, err := formats.NewParquet(p.file, p.size, p.mostBlock)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func HasImages(path string) bool {
 	if err != nil {
 		return false
 	}
-	t, err := formats.NewParquet(f, info.Size())
+	t, err := formats.NewParquet(f, info.Size(), blocks.MostBytes)
 	if err != nil {
 		return false
 	}

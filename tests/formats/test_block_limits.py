@@ -41,7 +41,8 @@ def test_a_block_over_max_block_bytes_is_refused_wherever_it_is_read(
 ) -> None:
     limits = {"max_block_bytes": 1000}
     says = r"\.parquet: record 0 .*at byte \d+: .*the block has \d+ bytes, max_block_bytes is 1000"
-    with hr.Dataset(snappy, limits=limits) as dataset:
+    hr.index(snappy, tmp_path / "index.hr")
+    with hr.Dataset(tmp_path / "index.hr", limits=limits) as dataset:
         with pytest.raises(errors.LimitError, match=says):
             dataset.read(0)
         with pytest.raises(errors.LimitError, match=r"max_block_bytes is 1000"):
@@ -49,16 +50,29 @@ def test_a_block_over_max_block_bytes_is_refused_wherever_it_is_read(
         with pytest.raises(errors.LimitError, match=says):
             hr.pack(dataset, tmp_path / "own.hr")
     with pytest.raises(errors.LimitError, match=says):
-        hr.pack(snappy, tmp_path / "packed.hr", limits=limits)
-    with pytest.raises(errors.LimitError, match=says):
-        hr.index(snappy, tmp_path / "index.hr", limits=limits)
-    assert not any(tmp_path.glob("*.hr/headrace.json"))
-    hr.index(snappy, tmp_path / "index.hr")
+        hr.pack(tmp_path / "index.hr", tmp_path / "packed.hr", limits=limits)
+    assert [made.parent.name for made in tmp_path.glob("*.hr/headrace.json")] == ["index.hr"]
     assert hr.verify(tmp_path / "index.hr")["ok"]
     found = hr.verify(tmp_path / "index.hr", limits=limits)
     assert not found["ok"]
     assert found["faults"]["total"] == FILES * ROWS
     assert "max_block_bytes is 1000" in found["faults"]["listed"][0]["found"]
+
+
+def test_a_scan_decodes_no_block_over_max_block_bytes(snappy: list[Path], tmp_path: Path) -> None:
+    limits = {"max_block_bytes": 1000}
+    says = (
+        r"\.parquet: record 0 .*at byte \d+: .* decoded \(expected at most 1000, max_block_bytes\)"
+    )
+    for source in (snappy, snappy[0], snappy[0].parent):
+        with pytest.raises(errors.LimitError, match=says):
+            hr.Dataset(source, limits=limits)
+    for job in (hr.pack, hr.index):
+        with pytest.raises(errors.LimitError, match=says):
+            job(snappy, tmp_path / "made.hr", limits=limits)
+    assert not any(tmp_path.glob("*.hr/headrace.json"))
+    with hr.Dataset(snappy, limits={"max_block_bytes": 100_000}) as dataset:
+        assert len(dataset) == FILES * ROWS
 
 
 def test_max_cached_bytes_says_how_many_decoded_blocks_are_kept(snappy: list[Path]) -> None:
