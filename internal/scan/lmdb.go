@@ -49,7 +49,11 @@ func scanLMDB(p *part) error {
 	case errors.As(err, &several) && p.database != "":
 		return fault.New(fault.KindArgument, fault.Argument("split", p.database, fmt.Sprintf("one of %q, the databases of the environment", several.Names)))
 	case several != nil:
-		return fault.New(fault.KindArgument, fmt.Sprintf("%v; split= chooses one", several))
+		own := ""
+		if several.Own {
+			own = "; the entries of its own are for a dataset of yours, which headrace.pack takes"
+		}
+		return fault.New(fault.KindArgument, fmt.Sprintf("%v; split= chooses one of the databases%s", several, own))
 	case err != nil:
 		return err
 	case other > 0 && p.rows() == 0:

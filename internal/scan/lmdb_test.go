@@ -88,8 +88,8 @@ func TestOtherFormsOfLMDBAreUnsupportedByName(t *testing.T) {
 }
 
 func TestOfSeveralDatabasesOfAnLMDBTheSplitChoosesOne(t *testing.T) {
-	for name, want := range map[string]string{"several.lmdb": `the databases of the environment are ["train" "val"]; split= chooses one`,
-		"mixed.lmdb": `the databases of the environment are ["val"], beside entries of the environment's own; split= chooses one`} {
+	for name, want := range map[string]string{"several.lmdb": `the databases of the environment are ["train" "val"]; split= chooses one of the databases`,
+		"mixed.lmdb": `the databases of the environment are ["val"], beside entries of the environment's own; split= chooses one of the databases; the entries of its own are for a dataset of yours, which headrace.pack takes`} {
 		_, err := Open("testdata/"+name, Options{})
 		require.ErrorContains(t, err, want)
 		require.Equal(t, fault.KindArgument, fault.KindOf(err))
@@ -107,23 +107,41 @@ func TestOfSeveralDatabasesOfAnLMDBTheSplitChoosesOne(t *testing.T) {
 }
 
 func TestALoopInATreeOfLMDBEnds(t *testing.T) {
-	data := fixture(t, "plain.lmdb")
-	// Every leaf becomes a branch whose children are whatever its nodes' first bytes are; every child is made
-	// the root itself.
+	for _, name := range []string{"plain.lmdb", "datum.lmdb", "several.lmdb"} { // of these two a named database
+		data := fixture(t, name)
+		root := rootOfLMDB(data, name != "plain.lmdb")
+		// Every leaf becomes a branch whose children are whatever its nodes' first bytes are; every child is made
+		// the root itself.
+		page := data[root*4096:][:4096]
+		binary.LittleEndian.PutUint16(page[10:], 1)
+		for at := 16; at < int(binary.LittleEndian.Uint16(page[12:])); at += 2 {
+			node := page[binary.LittleEndian.Uint16(page[at:]):]
+			binary.LittleEndian.PutUint16(node, uint16(root))
+			copy(node[2:6], []byte{0, 0, 0, 0})
+		}
+		file := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, data, 0o644))
+		options := Options{}
+		if name == "several.lmdb" {
+			options.Split = "train"
+		}
+		_, err := Open(file, options)
+		require.ErrorContains(t, err, "the tree visits more pages than there are", name)
+		require.Equal(t, fault.KindBadFile, fault.KindOf(err), name)
+	}
+}
+
+// rootOfLMDB is the page of the root of an environment's own database, or of the first that has a name in it.
+func rootOfLMDB(data []byte, named bool) uint64 {
+	le := binary.LittleEndian
 	newest := data[16:]
-	if later := data[4096+16:]; binary.LittleEndian.Uint64(later[128:]) > binary.LittleEndian.Uint64(newest[128:]) {
+	if later := data[4096+16:]; le.Uint64(later[128:]) > le.Uint64(newest[128:]) {
 		newest = later
 	}
-	root := binary.LittleEndian.Uint64(newest[24+48+40:])
-	page := data[root*4096:][:4096]
-	binary.LittleEndian.PutUint16(page[10:], 1)
-	for at := 16; at < int(binary.LittleEndian.Uint16(page[12:])); at += 2 {
-		node := page[binary.LittleEndian.Uint16(page[at:]):]
-		binary.LittleEndian.PutUint16(node, uint16(root))
-		copy(node[2:6], []byte{0, 0, 0, 0})
+	root := le.Uint64(newest[24+48+40:])
+	if !named {
+		return root
 	}
-	file := filepath.Join(t.TempDir(), "a.lmdb")
-	require.NoError(t, os.WriteFile(file, data, 0o644))
-	_, err := Open(file, Options{})
-	require.ErrorContains(t, err, "the tree visits more pages than there are")
+	node := data[root*4096+uint64(le.Uint16(data[root*4096+16:])):]
+	return le.Uint64(node[8+le.Uint16(node[6:])+40:])
 }
