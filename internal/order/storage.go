@@ -130,6 +130,34 @@ func (o *Order) Later(begin, position, samples int64) (later int64, ok bool) {
 	return later, later < min(first+count, o.length)
 }
 
+// Due is a position in the window behind that of a position of this rank, whose step begins at `begin`: the first one of a
+// stretch which is to be decoded then. The stretches of a window come due one after the other, evenly, while the window
+// before is read, so that whoever decodes them has never much to do at once. Not ok where none is due.
+func (o *Order) Due(epoch, begin, position int64) (due int64, ok bool) {
+	w := o.stretches
+	if w == nil || o.domain != o.length {
+		return 0, false
+	}
+	first, _, _ := o.Batch(begin)
+	world := uint64(o.config.WorldSize)
+	at := uint64(begin) + uint64(position-first)*world // as far all ranks are, by and large
+	number := at/w.window + 1
+	next := number * w.window
+	if next >= w.n {
+		return 0, false
+	}
+	key := o.windowKey(epoch)
+	begins := w.arranged(key).begins
+	from, last := find(begins, next), find(begins, min(next+w.window, w.n)-1)
+	count, into := last-from+1, at%w.window
+	rank := from + into*count/w.window
+	if min(into+world, w.window)*count/w.window+from <= rank {
+		return 0, false
+	}
+	inside := w.inside(key, number)
+	return int64(next + inside.inverse(max(begins[rank], next)-next)), true
+}
+
 // member is the entry at a place of the stretches in their own order.
 func (w *stretches) member(place uint64) uint64 {
 	if w.members == nil {

@@ -168,6 +168,57 @@ func TestStorageOfOtherSamplesIsRefused(t *testing.T) {
 	}
 }
 
+func TestTheStretchesOfAWindowComeDueEvenlyWhileTheOneBeforeIsRead(t *testing.T) {
+	const n, window = 4000, 500
+	plain := storageOf(4, n, 40, 1<<40)
+	for _, storage := range []*Storage{plain, plain.scattered(2)} {
+		for _, world := range []int64{1, 3} {
+			for rank := range world {
+				o := mustOrder(t, Config{Seed: 2, Samples: n, BatchSize: 8, Shuffle: true, Window: window, Storage: storage, Rank: rank, WorldSize: world})
+				named, since := map[int64][]uint32{}, int64(0)
+				for begin := int64(0); begin < n; {
+					first, count, next := o.Batch(begin)
+					for position := first; position < first+count; position++ {
+						due, ok := o.Due(1, begin, position)
+						if since++; !ok {
+							require.LessOrEqual(t, since*world, int64(window/5), "a window has dozens of stretches")
+							if begin/window == (n-1)/window {
+								since = 0
+							}
+							continue
+						}
+						since = 0
+						sample, _ := o.At(1, due)
+						named[due/window] = append(named[due/window], storage.Of[sample])
+						at := begin + (position-first)*world
+						require.Equal(t, at/window+1, due/window, "it is of the next window")
+					}
+					begin = next
+				}
+				for number := int64(1); number < n/window; number++ {
+					var wanted []uint32
+					for position := number * window; position < (number+1)*window; position++ {
+						sample, _ := o.At(1, position)
+						wanted = append(wanted, storage.Of[sample])
+					}
+					slices.Sort(wanted)
+					slices.Sort(named[number])
+					require.Equal(t, slices.Compact(wanted), named[number], "each stretch of the window, once")
+				}
+			}
+		}
+	}
+	repeated, err := Repeated(n, 2, 2*n)
+	require.NoError(t, err)
+	for _, o := range []*Order{
+		mustOrder(t, Config{Samples: n, BatchSize: 8, Shuffle: true, Window: window}),
+		mustOrder(t, Config{Samples: n, Selection: repeated, BatchSize: 8, Shuffle: true, Window: window, Storage: plain}),
+	} {
+		_, ok := o.Due(0, 0, 0)
+		require.False(t, ok)
+	}
+}
+
 func TestAnOrderByStretchesIsThatOfTheGoldenVectors(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("# seed epoch samples window, stretches of 1 to 30 samples: the samples at the first 16 positions\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import headrace as hr
 import images
 import tables
+import timing
 from headrace.errors import ArgumentError
 
 COUNT, ROWS, WINDOW = 119, 7, 28
@@ -59,6 +62,28 @@ def test_a_windows_samples_lie_in_a_few_blocks_which_are_decoded_once(snappy: li
             assert len({index // ROWS for index in window}) <= WINDOW // ROWS + 1
             assert window != sorted(window)
     assert decoded == COUNT // ROWS  # all are kept from epoch to epoch
+
+
+def test_blocks_of_a_window_are_decoded_evenly_while_the_one_before_is_read(
+    tmp_path: Path,
+) -> None:
+    count, rows, window, batch = 1_200, 20, 200, 10
+    photos = [images.jpeg(16, 17, seed=i % 50) for i in range(count)]
+    made = tables.table(photos, [0] * count, ["a"])
+    options = {"compression": "snappy", "row_group_size": rows, "use_dictionary": False}
+    files = tables.parquet(tmp_path, [made], **options)
+    decoded: list[int] = []
+    with loader(files, window=window, batch_size=batch, num_threads=1, prefetch=2) as source:
+        for _ in source:
+            until = time.monotonic() + timing.PATIENCE_S
+            while source.stats()["batches_ready"] < 2:
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            decoded.append(source.stats()["blocks_decoded"])
+    assert decoded[-1] == count // rows
+    # Behind the first window, whose blocks nothing was read before.
+    steps = [after - before for before, after in itertools.pairwise(decoded[2:])]
+    assert max(steps) <= 2, steps
 
 
 def test_windows_of_blocks_are_resumed_exactly_on_other_ranks(snappy: list[Path]) -> None:
