@@ -16,7 +16,7 @@ from PIL import Image
 
 import headrace as hr
 import processes
-from headrace._command import cli
+from headrace._command import cli, summary
 from images import png, write_tree
 
 
@@ -272,15 +272,17 @@ def test_what_a_person_reads_is_one_line_a_fact(tmp_path: Path) -> None:
 
 def test_faults_known_since_packing_are_listed_apart() -> None:
     fault = {"file": "a.tar", "record": 3, "offset": 512, "reason": "no image"}
-    assert cli._known({"known_faults": 1, "known": [fault]}) == [
+    assert summary.known_faults({"known_faults": 1, "known": [fault]}) == [
         "1 image was faulty when packed:",
         "a.tar: record 3 at byte 512: no image",
     ]
-    assert cli._known({"known_faults": 3000, "known": [fault] * 2})[::3] == [
+    assert summary.known_faults({"known_faults": 3000, "known": [fault] * 2})[::3] == [
         "3,000 images were faulty when packed:",
         "... and 2,998 more",
     ]
-    assert cli._known({}) == cli._known({"known_faults": 0, "known": None}) == []
+    assert (
+        summary.known_faults({}) == summary.known_faults({"known_faults": 0, "known": None}) == []
+    )
 
 
 def test_info_tells_of_shards_that_are_missing_or_cut(folder: Path, tmp_path: Path) -> None:

@@ -11,6 +11,9 @@ from headrace._engine import away
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError
 
+# Click's, wherever this version of typer keeps it.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
 
 def path(text: str) -> Path:
     """A path; an empty one, as of a variable that is not set, would be the current directory.

@@ -122,6 +122,13 @@ def fault_lines(faults: Mapping[str, Any], headline: str) -> list[str]:
     return said
 
 
+def known_faults(found: Mapping[str, Any]) -> list[str]:
+    """Images that were no good already when they were packed, where the result tells of them."""
+    known = {"total": found.get("known_faults", 0), "listed": found.get("known") or []}
+    images = counted(known["total"], "image was", "images were")
+    return fault_lines(known, f"{images} faulty when packed:")
+
+
 def fault_line(fault: Mapping[str, Any]) -> str:
     """File, record, offset, and what is wrong there."""
     place = str(fault["file"])
