@@ -22,7 +22,7 @@ import headrace as hr
 import images
 from headrace import errors
 from headrace import transforms as t
-from headrace._translate.translation import _Reader
+from headrace._translate.reader import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -333,7 +333,7 @@ def test_every_transform_of_the_table_is_translated_or_not_for_a_reason_given_he
         if entry.get("internal"):
             continue
         read = all(
-            hasattr(_Reader, f"_{known}") or _Reader.is_augmentation(known)
+            hasattr(Reader, f"_{known}") or Reader.is_augmentation(known)
             for known in OF_TIMM.get(name, (name,))
         )
         assert read != (name in NOT_TRANSLATED), name

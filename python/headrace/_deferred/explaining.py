@@ -16,7 +16,7 @@ from headrace._deferred.drawn import go_back, states
 from headrace._deferred.image import DeferredImage
 from headrace._deferred.recording import Reason
 from headrace._deferred.tensor import PendingTensor
-from headrace._translate.translation import Translation
+from headrace._translate.result import Translation
 
 if TYPE_CHECKING:
     from headrace._deferred.iteration import Deferring

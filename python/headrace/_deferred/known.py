@@ -11,7 +11,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from headrace._deferred.chain import FINISHED, Form, Step
-from headrace._translate.translation import Translation, translate
+from headrace._translate.result import Translation
+from headrace._translate.translation import translate
 
 # What draws nothing: its result does not depend on the key.
 _UNDRAWN = frozenset(["Resize", "CenterCrop", "Pad", "Grayscale", "Normalize"])

@@ -1,5 +1,6 @@
-"""The former name of a module whose contents are in ``headrace._translate.translation``."""
+"""The former name of a module whose contents are in ``headrace._translate``."""
 
-from headrace._translate.translation import Translation, from_torchvision
+from headrace._translate.result import Translation
+from headrace._translate.translation import from_torchvision
 
 __all__ = ["Translation", "from_torchvision"]

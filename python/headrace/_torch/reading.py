@@ -6,7 +6,8 @@ from typing import Any
 
 from headrace._torch import foreign
 from headrace._torch.samples import Contents, Samples
-from headrace._translate.translation import Translation, of_steps, translate
+from headrace._translate.result import Translation
+from headrace._translate.translation import of_steps, translate
 from headrace.errors import UnsupportedError
 
 

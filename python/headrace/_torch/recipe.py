@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from headrace._torch.samples import Samples
-from headrace._translate.translation import Translation
+from headrace._translate.result import Translation
 
 
 class Recipe(NamedTuple):

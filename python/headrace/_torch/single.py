@@ -12,7 +12,7 @@ import torch
 from headrace._engine import _lib, abi
 from headrace._torch.failures import joined
 from headrace._torch.recipe import Recipe
-from headrace._translate.translation import Translation
+from headrace._translate.result import Translation
 from headrace.errors import HeadraceError
 
 

@@ -1,6 +1,4 @@
-"""Grayscale, and what stands behind it where it leaves one channel, as ``headrace.transforms``:
-what translation.py inherits for it.
-"""
+"""Grayscale, and the transforms that may follow it where it leaves one channel."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def has_three_numbers(op: Any) -> bool:
 
 
 class Grey:
-    """What ``translate._Reader`` inherits for it; it has ``made`` and ``_stage``."""
+    """What ``Reader`` inherits for it; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str

@@ -1,6 +1,4 @@
-"""open_clip's transforms, as its ``image_transform`` composes them, as ``headrace.transforms``:
-what translation.py inherits for them.
-"""
+"""open_clip's transforms, as its ``image_transform`` composes them."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from headrace import transforms
 
 
 class OpenClip:
-    """What ``translate._Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str

@@ -1,5 +1,6 @@
-"""``headrace.transforms`` in what a program says that its transforms equal: what translation.py
-inherits for them. Elsewhere they have no place in a pipeline, for Python cannot call them.
+"""``headrace.transforms`` themselves, in what a program has registered as equal to its own.
+
+Elsewhere they have no place in a pipeline, for Python cannot call them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def is_own(op: Any) -> bool:
 
 
 class Own:
-    """What ``translate._Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str

@@ -1,5 +1,4 @@
-"""torchvision's augmentations, v1 and v2, as ``headrace.transforms``: the half of translation.py
-that reads them by the table, and groups and erasings.
+"""torchvision's augmentations, v1 and v2, that table.py tells how to read, groups and erasings.
 
 All but RandomErasing, GaussianNoise and ElasticTransform are translated where the image is still a
 PIL image, for there torchvision gives the bytes that the engine gives. GaussianBlur's differ by one
@@ -33,7 +32,7 @@ def _at_odds(name: str, op: Any, version: int) -> str:
 
 
 class Augmentations:
-    """What ``translate._Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str

@@ -1,5 +1,4 @@
-"""timm's transforms of PIL images, as ``timm.data.create_transform`` composes them, as
-``headrace.transforms``: what translation.py inherits for them.
+"""timm's transforms of PIL images, as ``timm.data.create_transform`` composes them.
 
 timm's augmentations keep no configuration string. One is written from what they hold, timm builds
 an augmentation from it, and only where that holds the same is it translated.
@@ -30,7 +29,7 @@ def _held(ops: Any) -> list[tuple[Any, ...]]:
 
 
 class Timm:
-    """What ``translate._Reader`` inherits for these; it has ``made`` and ``_stage``."""
+    """What ``Reader`` inherits for these; it has ``made`` and ``_stage``."""
 
     made: Any
     _stage: str

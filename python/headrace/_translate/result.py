@@ -1,0 +1,111 @@
+"""What a pipeline is translated into: a list of ``headrace.transforms``, and what comes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace._translate.parts import known
+from headrace._translate.values import integers
+
+# What leaves the size of its result to chance.
+_SIZES_OF_THEIR_OWN = ("RandomShortestSize", "RandomResize", "ScaleJitter", "RandomZoomOut")
+
+
+class Translation(list[Any]):
+    """The ``headrace.transforms`` that stand for a torchvision pipeline, in order.
+
+    Attributes:
+        dtype: of the result: "float32", "float16", "bfloat16" or "uint8".
+        scale: "div" where bytes were divided by 255 (ToTensor), "mul" where they were multiplied
+            by 1/255 (v2.ToDtype).
+        gives: what torchvision has in hand at this place: "PIL image", "tensor" or
+            "tv_tensors.Image".
+        size: height and width of every result, or None where they follow from the image.
+        rest: the transforms behind that have no translation; empty for ``from_torchvision``.
+        reason: why the first of them has none.
+        taken: the program's transforms before those, of which this is the translation.
+        alone: the first of them is nothing that Headrace could be expected to know.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtype = "uint8"
+        self.scale = "div"
+        self.gives = "PIL image"
+        self.size: tuple[int, int] | None = None
+        self.rest: list[Any] = []
+        self.reason = ""
+        self.taken: list[Any] = []
+        self.alone = False
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The arguments of ``hr.Loader`` that say the same: transform, dtype and scale."""
+        return {"transform": list(self), "dtype": self.dtype, "scale": self.scale}
+
+    def add(self, step: Any) -> None:
+        """Appends a step, and follows the size."""
+        self.append(step)
+        told = step if isinstance(step, dict) else step.to_dict()
+        if told.get("name") in _SIZES_OF_THEIR_OWN or told.get("expand"):
+            self.size = None
+        elif told.get("name") in ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop"):
+            size = [] if told["size"] is None else integers(told["size"])
+            if told["name"] != "Resize" or len(size) == 2:
+                self.size = (size[0], size[-1])
+            elif self.size and not size:
+                self.size = _longer_side(self.size, told["max_size"])
+            elif self.size:
+                self.size = _shorter_side(self.size, size[0], told.get("max_size"))
+        elif told.get("name") == "Pad" and self.size:
+            left, top, right, bottom = _four(told["padding"])
+            self.size = (self.size[0] + top + bottom, self.size[1] + left + right)
+        elif told.get("name") in ("RandomApply", "RandomChoice", "RandomOrder"):
+            self._follow_group(told)
+
+    def _follow_group(self, told: dict[str, Any]) -> None:
+        """A size counts as known only if every way through a group leads to it."""
+        for step in told["transforms"]:
+            inner = Translation()
+            inner.size = self.size
+            inner.add(step)
+            if inner.size != self.size:
+                self.size = None
+                return
+
+    @property
+    def obstacle(self) -> str:
+        """The first transform without translation, and why, as a clause."""
+        return f"{type(self.rest[0]).__name__} has no translation: {self.reason}"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether known transforms follow the first one without translation, which stands alone."""
+        return self.alone and any(known(op)[0] for op in self.rest[1:])
+
+    def __repr__(self) -> str:
+        lines = [f"    {step!r}," for step in self]
+        lines += [f"    # then in Python: {op!r}" for op in self.rest]
+        body = "\n".join(["[", *lines, "]"]) if lines else "[]"
+        return f"{body} dtype={self.dtype!r} scale={self.scale!r}"
+
+
+def _four(padding: Any) -> list[int]:
+    """Padding by one, two or four numbers as left, top, right, bottom."""
+    sides = integers(padding)
+    return [sides[side % len(sides)] for side in range(4)]
+
+
+def _longer_side(now: tuple[int, int], longest: int) -> tuple[int, int]:
+    """What Resize(None, max_size) makes of a height and width, by torchvision's rounding."""
+    shorter = int(longest * min(now) / max(now))
+    return (longest, shorter) if now[0] >= now[1] else (shorter, longest)
+
+
+def _shorter_side(now: tuple[int, int], shorter: int, longest: int | None) -> tuple[int, int]:
+    """What Resize with one number makes of a height and width, by torchvision's rounding."""
+    low, high = min(now), max(now)
+    new_low, new_high = shorter, int(shorter * high / low)
+    if longest is not None and new_high > longest:
+        new_low, new_high = int(longest * new_low / new_high), longest
+    return (new_low, new_high) if now[0] <= now[1] else (new_high, new_low)
