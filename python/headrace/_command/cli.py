@@ -48,7 +48,7 @@ def run(
         str, typer.Argument(metavar="PROGRAM", help="A Python file, or with -m a module's name.")
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGUMENTS]...", help="The program's own.")
+        list[str] | None, typer.Argument(metavar="ARGUMENTS", help="The program's own.")
     ] = None,
     module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module.")] = False,
 ) -> None:

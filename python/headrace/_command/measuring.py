@@ -104,7 +104,7 @@ def plan(
     source: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[SOURCE...]", parser=options.path, help="The dataset, where there is one."
+            metavar="SOURCE", parser=options.path, help="The dataset, where there is one."
         ),
     ] = None,
     gpus: Annotated[int, typer.Option(help="How many GPUs train.")] = 1,

@@ -53,7 +53,7 @@ Source = Annotated[
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         parser=path,
         help=f"A packed dataset, an index, a folder of images, or {_CONTAINERS}. {_SEVERAL}",
     ),
@@ -61,7 +61,7 @@ Sources = Annotated[
 Folders = Annotated[
     list[Path],
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         parser=path,
         help=f"A folder with one folder of images a class; or {_CONTAINERS}. {_SEVERAL}",
     ),
@@ -69,7 +69,7 @@ Folders = Annotated[
 Images = Annotated[
     list[Path],
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         parser=path,
         help="A folder with one folder of images a class; a CSV or Parquet file with a path and a "
         f"label a row, and any further columns as fields; or containers. {_SEVERAL}",
