@@ -12,7 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/headrace/headrace/internal/fault"
-	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/mmap"
 )
@@ -62,13 +61,6 @@ type Stretch struct {
 	Chunk *ChunkConfig `json:"chunk"`
 	// Of images that lie in pieces of several chunks: Offset is in what these decode to together.
 	Tiles *TilesConfig `json:"tiles"`
-}
-
-// Pixels is one image of an array: value c of pixel (y, x) is at Origin + y*Row + x*Pixel + c*Channel
-// of the sample's bytes.
-type Pixels struct {
-	Height, Width, Channels     uint32
-	Origin, Row, Pixel, Channel int64
 }
 
 // arrays is an ArrayConfig that was checked.
@@ -286,99 +278,6 @@ func (a *arrays) sample(i int64) Sample {
 		s.Label = a.labels[i]
 	}
 	return s
-}
-
-// Those of native/core/facts.h, and one that only the index of containers has.
-const (
-	codecRaw      = 4
-	processRaw    = 7
-	processPlanar = 13
-)
-
-// RawSize is the form of an image that lies in a container as pixels without a header: rows of RGB, or where it is
-// Planar the planes of blue, green and red, as Caffe has them, or that of a single channel. The zero value is any other image.
-type RawSize struct {
-	Width, Height, Channels uint32
-	Planar                  bool
-}
-
-// bytes are those of such an image.
-func (r RawSize) bytes() uint64 { return uint64(r.Channels) * uint64(r.Width) * uint64(r.Height) }
-
-// Fills says whether such an image is one that is read, and has so many bytes. Of any other image it says nothing.
-func (r RawSize) Fills(bytes uint32) bool {
-	return r == RawSize{} || bytes > 0 && (r.Channels == 3 || r.Channels == 1 && r.Planar) &&
-		max(r.Width, r.Height) <= mostSide && r.bytes() == uint64(bytes)
-}
-
-// rawSize is the form of a raw image that an index has.
-func (s *Sample) rawSize() RawSize {
-	return RawSize{s.Width, s.Height, uint32(s.Channels), s.Process == processPlanar}
-}
-
-// MakeRaw makes a sample one of such an image.
-func (s *Sample) MakeRaw(r RawSize) {
-	s.Width, s.Height, s.Channels, s.Codec, s.Process = r.Width, r.Height, uint8(r.Channels), codecRaw, processRaw
-	s.Pixels = &Pixels{Height: r.Height, Width: r.Width, Channels: r.Channels, Row: 3 * int64(r.Width), Pixel: 3, Channel: 1}
-	if r.Planar {
-		s.Process = processPlanar
-		plane := int64(r.Width) * int64(r.Height)
-		s.Pixels.Origin, s.Pixels.Row, s.Pixels.Pixel, s.Pixels.Channel = plane*int64(r.Channels-1), int64(r.Width), 1, -plane
-	}
-}
-
-// ImageForm is the size of all images, and whether all have one channel, where they are arrays of one
-// shape; else 0, 0.
-func (d *Dataset) ImageForm() (width, height uint32, grey bool) {
-	if d.arrays != nil {
-		return d.arrays.pixels.Width, d.arrays.pixels.Height, d.arrays.pixels.Channels == 1
-	}
-	for i, part := range d.Parts() {
-		w, h, g := part.ImageForm()
-		if i > 0 && (w != width || h != height || g != grey) {
-			return 0, 0, false
-		}
-		width, height, grey = w, h, g
-	}
-	return width, height, grey
-}
-
-// Bytes is memory of the program's own where an image lies, its first value at Origin of its Pixels.
-func (d *Dataset) Bytes(s Sample) (unsafe.Pointer, bool) {
-	holder := d.Holder(s.Index)
-	if holder.kind != InMemory {
-		return nil, false
-	}
-	return unsafe.Add(holder.arrays.memory, s.Offset), true
-}
-
-// PPM is an image of an array as a file, binary PPM, or PGM of one channel: what an image of an array is
-// to those who ask for its encoded bytes. A fourth channel is left out.
-func (p *Pixels) PPM(data []byte) ([]byte, error) {
-	kind, channels := 6, int64(3)
-	if p.Channels == 1 {
-		kind, channels = 5, 1
-	}
-	head := fmt.Sprintf("P%d %d %d 255\n", kind, p.Width, p.Height)
-	bytes := int64(len(head)) + int64(p.Width)*int64(p.Height)*channels // below 2^51
-	if short := headroom.Memory(bytes); short != nil {
-		return nil, short
-	}
-	file := append(make([]byte, 0, bytes), head...)
-	for y := range int64(p.Height) {
-		row := p.Origin + y*p.Row
-		if p.Channel == 1 && p.Pixel == channels {
-			file = append(file, data[row:row+int64(p.Width)*channels]...)
-			continue
-		}
-		for x := range int64(p.Width) {
-			at := row + x*p.Pixel
-			for c := range channels {
-				file = append(file, data[at+c*p.Channel])
-			}
-		}
-	}
-	return file, nil
 }
 
 // fingerprint covers shape and labels, of files their sizes and ends, and of memory the values of a few

@@ -1,0 +1,119 @@
+package catalog
+
+import (
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/mmap"
+)
+
+// endBytes of its beginning and of its end stand for a container whose time has changed. They hold what
+// LMDB writes with every transaction: two pages.
+const endBytes = 64 << 10
+
+// EndsOf is the checksum of a container's first and last bytes, by which a copy or a touched file is told
+// from another one of the same size.
+func EndsOf(r io.ReaderAt, size int64) (uint32, error) {
+	b := make([]byte, min(size, endBytes))
+	crc := uint32(0)
+	for _, at := range []int64{0, size - int64(len(b))} {
+		if _, err := r.ReadAt(b, at); err != nil {
+			return 0, err
+		}
+		crc = crc32.Update(crc, castagnoli, b)
+	}
+	return crc, nil
+}
+
+// ShardOf describes an open container.
+func ShardOf(name string, f *os.File) (ShardInfo, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return ShardInfo{}, err
+	}
+	shard := ShardInfo{Name: name, Size: info.Size(), MTimeNs: info.ModTime().UnixNano()}
+	ends, err := EndsOf(f, shard.Size)
+	if err != nil {
+		return shard, err
+	}
+	shard.Ends = hexCRC(ends)
+	shard.Txn, err = formats.LMDBTransaction(f, shard.Size)
+	return shard, err
+}
+
+// Check accepts a container of another time than it was indexed at if its ends are the same. An LMDB whose last
+// transaction is another one is refused whatever its time: its pages may have been used again.
+func (s *ShardInfo) Check(path string, record int64) error {
+	f, err := mmap.OpenRegular(path)
+	if err != nil {
+		return IOError(path, "cannot open the container", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return IOError(path, "cannot look at the container", err)
+	}
+	if s.Txn != 0 {
+		txn, err := formats.LMDBTransaction(f, info.Size())
+		if err != nil {
+			return IOError(path, "cannot read the container", err)
+		}
+		if txn != s.Txn {
+			return &Error{Kind: fault.KindBadFile, File: path, Record: record, Offset: -1,
+				Text: fault.Differs("the LMDB was written to since it was indexed, its last transaction is another", s.Txn, txn)}
+		}
+	}
+	if info.ModTime().UnixNano() == s.MTimeNs {
+		return nil
+	}
+	found, err := ShardOf(s.Name, f)
+	if err != nil {
+		return IOError(path, "cannot read the container", err)
+	}
+	if found.Ends != s.Ends || found.Size != s.Size {
+		return &Error{Kind: fault.KindChecksum, File: path, Record: record, Offset: -1, Text: fault.Differs(
+			"the container has another time than when it was indexed, and its first and last bytes have another checksum", s.Ends, found.Ends)}
+	}
+	return nil
+}
+
+// ContainersBelow is where the names of containers begin, for a manifest that lies in dir.
+func (m *Manifest) ContainersBelow(dir string) string {
+	root := filepath.FromSlash(string(m.Root))
+	if filepath.IsAbs(root) || remote.IsURL(root) {
+		return root
+	}
+	return filepath.Join(dir, root)
+}
+
+// CommonRoot is the folder that all files lie below, and their names there with slashes.
+func CommonRoot(files []string) (root string, names []string) {
+	root = filepath.Dir(files[0])
+	for _, file := range files[1:] {
+		for !isBelow(root, file) {
+			up := filepath.Dir(root)
+			if up == root {
+				break
+			}
+			root = up
+		}
+	}
+	for _, file := range files {
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			name = file
+		}
+		names = append(names, filepath.ToSlash(name))
+	}
+	return root, names
+}
+
+func isBelow(root, file string) bool {
+	name, err := filepath.Rel(root, file)
+	return err == nil && filepath.IsLocal(name)
+}
