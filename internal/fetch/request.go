@@ -1,0 +1,215 @@
+package fetch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// pass says of a requested Want that nothing before it is to be requested, with the lock held.
+func (f *Fetcher) pass(w *Want) {
+	if !w.passed {
+		w.passed = true
+		f.early -= w.Length
+		f.before++
+	}
+}
+
+// request sends requests while there is room, with the lock held.
+func (f *Fetcher) request() {
+	for !f.closed {
+		for len(f.order) > 0 && !f.order[0].is(pending) {
+			if f.order[0].is(taken) {
+				f.pass(f.order[0].want)
+			}
+			f.order[0].want = nil // the array outlives the slice
+			f.order = f.order[1:]
+		}
+		if len(f.order) == 0 {
+			return
+		}
+		if f.flying >= f.link.limit {
+			f.link.bound = true
+			return
+		}
+		if !f.send(f.order[0].want) {
+			return
+		}
+	}
+}
+
+// send requests the first Want, with neighbours where there is room for them.
+func (f *Fetcher) send(first *Want) bool {
+	if first.Direct != nil {
+		// Counted beside the arena: such records are rare or all there are.
+		if f.direct > 0 && f.direct+first.Length > f.options.Bytes && f.before > 0 {
+			return false
+		}
+		f.direct += first.Length
+		f.take(first, counted, 0)
+		f.start([]*Want{first}, nil, 0)
+		return true
+	}
+	list := f.beside[first.Source]
+	alone := position(list, first)
+	if f.arena.memory == nil {
+		if err := f.arena.open(f.options.Bytes); err != nil {
+			f.remove(first.Source, list, alone, alone+1)
+			f.hand(first, err)
+			return true
+		}
+	}
+	from, to := f.neighbours(list, alone)
+	group := slices.Clone(list[from:to])
+	begin, end := extent(group)
+	at, ok := f.arena.take(end - begin)
+	if !ok && len(group) > 1 {
+		group, from, to = []*Want{first}, alone, alone+1
+		begin, end = extent(group)
+		at, ok = f.arena.take(end - begin)
+	}
+	where := inArena
+	if !ok {
+		// Whoever holds the memory will give it back while somebody can still use it. Where all of it
+		// stands behind this one, nobody can.
+		if f.before > 0 {
+			return false
+		}
+		room, err := first.own.Reserve(first.Length)
+		if err != nil {
+			f.remove(first.Source, list, from, to)
+			f.hand(first, err)
+			return true
+		}
+		first.Bytes, where = room, inOwn
+	}
+	f.remove(first.Source, list, from, to)
+	for _, w := range group {
+		f.take(w, where, at+w.Offset-begin)
+		if where == inArena {
+			w.Bytes = f.arena.memory[w.at : w.at+w.Length : w.at+w.Length]
+		}
+		if w != first {
+			f.merged++
+		}
+	}
+	whole := first.Bytes
+	if where == inArena {
+		whole = f.arena.memory[at : at+end-begin]
+	}
+	f.start(group, whole, begin)
+	return true
+}
+
+// position is that of a pending Want among those of its object.
+func position(list []*Want, w *Want) int {
+	i, _ := slices.BinarySearchFunc(list, w, byOffset)
+	for list[i] != w { // several of one offset: a sample that comes twice
+		i++
+	}
+	return i
+}
+
+// neighbours are the pending Wants that one request is to read with one of them, as a part of those of its
+// object.
+func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
+	first := list[alone]
+	from, to = alone, alone+1
+	begin, end := first.Offset, first.Offset+first.Length
+	// Half of the memory at most is for what is not due, or what is due would wait for it.
+	room := f.options.Bytes/2 - f.early
+	fits := func(w *Want, begin, end int64) bool {
+		return end-begin <= f.options.Request && w.Length <= room
+	}
+	for to < len(list) && f.near(list[to-1], list[to]) &&
+		fits(list[to], begin, list[to].Offset+list[to].Length) {
+		end = list[to].Offset + list[to].Length
+		room -= list[to].Length
+		to++
+	}
+	for from > 0 && f.near(list[from-1], list[from]) && fits(list[from-1], list[from-1].Offset, end) {
+		room -= list[from-1].Length
+		from--
+	}
+	return from, to
+}
+
+// near is true of two Wants whose gap is read rather than a second request sent.
+func (f *Fetcher) near(a, b *Want) bool {
+	gap := b.Offset - a.Offset - a.Length
+	return gap >= 0 && gap <= f.options.Gap && (f.options.Between == nil || !f.options.Between(a, b))
+}
+
+// remove takes Wants away that are requested now.
+func (f *Fetcher) remove(source Source, list []*Want, from, to int) {
+	if list = slices.Delete(list, from, to); len(list) == 0 {
+		delete(f.beside, source)
+		return
+	}
+	f.beside[source] = list
+}
+
+// trim gives back what lies between neighbours, once nothing is written there any more.
+func (f *Fetcher) trim(group []*Want) {
+	for i := 1; i < len(group); i++ {
+		end := group[i-1].at + group[i-1].Length
+		f.arena.give(end, group[i].at-end)
+	}
+}
+
+// extent is from the first byte of neighbours to behind the last.
+func extent(group []*Want) (begin, end int64) {
+	last := group[len(group)-1]
+	return group[0].Offset, last.Offset + last.Length
+}
+
+// take marks a Want as requested; it counts as early until its turn comes.
+func (f *Fetcher) take(w *Want, where where, at int64) {
+	w.state, w.where, w.at = taken, where, at
+	f.early += w.Length
+}
+
+// start reads in a goroutine of its own, which waits in the network and not in the kernel.
+func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
+	f.flying++
+	f.requests++
+	ctx := f.ctx
+	f.group.Go(func() {
+		began := time.Now()
+		var err error
+		asked := true
+		switch {
+		case group[0].Direct != nil:
+			err = group[0].Direct(ctx)
+		case f.options.Read != nil:
+			asked = f.options.Read(ctx, group, to, offset) > 0
+		default:
+			err = group[0].Source.ReadAt(ctx, to, offset)
+		}
+		now := time.Now()
+		f.mu.Lock()
+		f.flying--
+		bytes := int64(0)
+		for _, w := range group {
+			w.Err = cmp.Or(err, w.Err)
+			bytes += w.Length
+		}
+		group[0].Took = now.Sub(began)
+		f.trim(group)
+		if asked {
+			f.link.answer(now, bytes)
+		}
+		f.request()
+		f.mu.Unlock()
+		for _, w := range group {
+			f.options.Done(w)
+		}
+	})
+}
+
+// hand ends a Want that cannot be requested.
+func (f *Fetcher) hand(w *Want, err error) {
+	f.take(w, nowhere, 0)
+	w.Err = err
+	f.group.Go(func() { f.options.Done(w) })
+}
