@@ -87,47 +87,10 @@ int32_t hr_close(hr_handle handle, hr_error *error);
 
 /* ---- datasets --------------------------------------------------------------------------- */
 
-/* config: {"path": "..."} a packed directory, an index, an image folder, or containers (a file, a
- * folder or a pattern);
- *      or {"containers": [...]} several containers, patterns too;
- *      or {"paths": [...], "labels": [...], "classes": [...]} files in place;
- *      or {"pairs": {"first": folder, "second": folder, "field": the second image's name,
- * "suffixes": [of the first names, of the second], "skip": whether files without a partner are left
- * out}} images that have a second one in another folder, whose bytes are the value of the field;
- *      or {"array": {...}, "labels": [...], "classes": [...]} images that are arrays of uint8:
- * {"height", "width", "channels": 1|3|4, "strides": [bytes from row to row, from pixel to pixel,
- * from channel to channel], "files": [paths] or "memory": {"address", "bytes"}, "stretches":
- * [{"file": its number, "offset": of the first value of the first image, "stride": bytes from image
- * to image, "rows": images, "chunk": null, or what decodes to them, in which "offset" then counts:
- * {"offset": in the file, "stored": bytes there, "size": bytes once it is decoded, "codec": "gzip",
- * "zlib", "zstd", "lz4" (a length of four bytes and a block), "lz4 pieces" (HDF5's filter 32004),
- * "blosc" or "plain", "sum": "", or of four bytes behind it "crc32c" or "fletcher32"}, or {"size",
- * "codec": "fill", "fill": every byte}, for which nothing is stored; "tiles": null, or in place of
- * a chunk those that hold parts of images: {"shape": of all images of the stretch by the axes in
- * which they are stored, 2 to 4, "chunk": of each chunk, "chunks": [of which the last axis changes
- * first, each as a chunk with its "file", "plain" without a sum too]}}...],
- * "source": optional, and given back by hr_dataset_info: {"format", "image", "label", "layout",
- * "shape", "dtype", "chunks", "codecs", "arrays"}}.
- * Memory is the program's own and readable at its address; it stays so until the dataset and all
- * loaders of it were closed, and reads that hr_close may have left have ended. A wrong address ends
- * the process;
- *      or {"locations": {"files": [paths], "file", "offset", "length", "label", "keys", "fields"},
- * "classes": [...]} images at places in files that the caller knows. A column is base64 of a number
- * of 8 bytes, little-endian, for each sample: the file's number, the place, a label or -1. "label"
- * may be missing; so may "keys", which are {"ends": such numbers, "data": base64 of the texts}.
- * "fields":
- * [{"name", "type", "numbers": of an int or a float, or "texts": {"ends", "data"}}...];
- *      or {"parts": [{"path"...}, {"paths"...}...], "classes": [...]} the samples of several
- * datasets, one dataset after the other, each part given as one of these. Labels stay those
- * of their part. Without "classes" all parts that have class names must have the same ones; an
- * empty list says that the labels have no names. Optional: "backend": "auto"|"mmap"|"pread",
- * "index_dir": "...", "verify_crc": true, "limits": {"max_pixels": n, "max_decoder_bytes": n,
- * "max_record_bytes": n, "max_scans": n, "max_scan_blocks": n, "max_block_bytes": n,
- * "max_cached_bytes": n}, which docs/limits.md explains. Of containers: "format", "image", "label",
- * "fields": [...], "classes": [...], "split"; of an index of containers "root": docs/formats.md.
- * With "inspect": true, containers whose image or label is missing or in doubt open as well, to be
- * asked by hr_dataset_info and not to be read: "warnings" say what is in doubt, and "use" of a
- * column that may be either is "image?" or "label?". */
+/* Opens a dataset: {"path": "..."} a packed directory, an index, an image folder or containers; or
+ * one of "containers", "paths", "pairs", "array", "locations" and "parts", and what may stand
+ * beside them. docs/c-abi.md lists all keys. An "array" in memory has to stay readable until the
+ * dataset and all loaders of it were closed; a wrong address ends the process. */
 int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, hr_error *error);
 
 /* JSON: {"rows", "classes", "kind": "packed"|"indexed"|"listed"|"scanned"|"contained"|
@@ -265,40 +228,9 @@ int32_t hr_decoder_result(hr_handle work, uint64_t index, hr_image *result, hr_e
 
 /* ---- loaders ---------------------------------------------------------------------------- */
 
-/* config: {"batch_size", "shuffle", "window" (samples that shuffling mixes with one another; 0:
- * all), "sampler", "seed", "drop_last", "pad" (repeat samples until the last step is equally long
- * on all ranks), "transform": [...] or "views": [{"transform": [...], "repeat": images (1)}...],
- * "labels": [{"field": name, "label": as for hr_decode}...], at most 12, "resolution", "dtype":
- * "uint8"|"float16"|"bfloat16"|"float32", "layout": "NCHW"|"NHWC", "scale": "div"|"mul", "mode":
- * "exact"|"fast" (docs/exactness.md), "num_threads" (0: automatic), "prefetch"
- * (batches, at least 1; absent: automatic), "read_ahead" (samples; 0: automatic), "rank",
- * "world_size", "on_error": "raise"|"replace", "epoch" and "position" (where the stream begins, as
- * in hr_seek), "order": "epoch" (the default)|"submitted" (see hr_submit), "scattered": of those
- * whether they come from all over the dataset, "read_delay_ms" (for tests: every read waits
- * so long), "trace": a path as of hr_trace, of a trace that has all from the first sample on; where
- * it cannot be written there is none, hr_loader_info has no "trace", and hr_trace says why}. The
- * dataset's handle may be closed afterwards; the loader keeps what it needs. Work begins at once,
- * so that the first batch is under way before the first hr_next.
- *
- * views: several images of each sample, at most 32, from one pass over its bytes. Each has a field
- * of its own, and draws of its own: "view" of hr_decode is its number.
- *
- * A "size" of a transform may be a schedule, {"by": "epoch"|"step", "at": [[0, size], [from,
- * size]...]}: steps count from the first epoch on. "resolution", such a schedule, stands for the
- * size that each view's images come out with. Slots are made for the largest.
- *
- * sampler: which samples an epoch has. A part is {"indices": [...]} or {"first", "stride",
- * "count"}.
- *   {"kind": "subset", ...a part}: those, each once an epoch.
- *   {"kind": "weighted", "weights": [one a sample], "length"}: in proportion to their weights.
- *   {"kind": "class_balanced", "length"}: equally many of each label.
- *   {"kind": "mix", "parts": [...], "weights": [one a part], "length"}: parts in proportion;
- * without "parts" they are those of the dataset.
- *   {"kind": "repeated", "times", "length"}: every sample so many times in a row, cut off behind
- * "length" positions (the dataset's size, from 256 samples on rounded down to a multiple of 256);
- * within a step the first repeats come first. The three between need "shuffle" and draw "length"
- * samples an epoch (as many as the dataset has): each as often as its share says, rounded up or
- * down. */
+/* Opens a loader of a dataset, whose handle may be closed afterwards: the loader keeps what it
+ * needs. config: {"batch_size", "shuffle", "seed", "transform", ...}; docs/c-abi.md lists all keys.
+ * Work begins at once, so that the first batch is under way before the first hr_next. */
 int32_t hr_loader_open(hr_handle dataset, const char *config, size_t length, hr_handle *loader,
                        hr_error *error);
 

@@ -144,6 +144,24 @@ def test_what_make_test_leaves_out_is_run_by_continuous_integration() -> None:
     assert {*left_out, "some_cases"} == set(slow.split(" or "))
 
 
+def test_every_key_that_the_engine_takes_is_in_the_page_of_configurations() -> None:
+    page = QUOTED.findall((ROOT / "docs/c-abi.md").read_text())
+    listed = {word for quoted in page for word in re.findall(r"\w+", quoted)}
+    for folder, types in {
+        "capi": "loaderConfig samplerConfig partConfig labelConfig datasetConfig sourceConfig "
+        "pairsConfig containerConfig limitsJSON",
+        "internal/catalog": "ArrayConfig ArraySource MemoryConfig Stretch ChunkConfig TilesConfig",
+        "internal/scan": "Locations Texts LocationsField",
+    }.items():
+        text = "\n".join(path.read_text() for path in sorted((ROOT / folder).glob("*.go")))
+        for name in types.split():
+            struct = rf"^type {name} struct {{\n(.*?)^}}"
+            [fields] = re.findall(struct, text, re.DOTALL | re.MULTILINE)
+            keys = set(re.findall(r'json:"(\w+)', fields))
+            assert keys, name
+            assert sorted(keys - listed) == [], name
+
+
 def test_files_that_the_contents_of_a_folder_list_are_there_once() -> None:
     for page in ("bench/README.md", "examples/README.md", "tests/README.md", "tools/README.md"):
         lines = (ROOT / page).read_text().splitlines()

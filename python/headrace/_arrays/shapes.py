@@ -31,7 +31,7 @@ class Chunk(NamedTuple):
         offset: in the file, in bytes.
         stored: bytes there.
         size: bytes once it is decoded.
-        codec, sum: in the engine's words (capi/headrace.h).
+        codec, sum: in the engine's words (docs/c-abi.md).
         fill: of the codec "fill", which stores nothing: the value of every byte.
     """
 
