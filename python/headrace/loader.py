@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +10,8 @@ from typing import Any
 from headrace import samplers
 from headrace._batch import columns, lending, mixing, views
 from headrace._batch.moved import Moved
-from headrace._engine import _lib, abi, arguments, away, containers, living, scarce, tracing
-from headrace._epoch import devices, feed, options, ranks
+from headrace._engine import _lib, abi, arguments, containers, living, scarce, tracing
+from headrace._epoch import datasets, devices, feed, options, ranks, states
 from headrace._epoch.arrivals import Arrivals, Submitted
 from headrace._epoch.epoch import Batches, Epoch, Source
 from headrace._epoch.position import Pass, Position, Reached
@@ -21,8 +19,6 @@ from headrace._transforms.multiview import Views
 from headrace._transforms.schedule import Schedule
 from headrace.dataset import Dataset
 from headrace.errors import ArgumentError, ArgumentTypeError
-
-STATE_VERSION = 1
 
 
 class Loader:
@@ -188,7 +184,7 @@ class Loader:
         }
         self._part = ranks.checked(rank, world_size)
         words_of_path = containers.Words(format, image, label, None, classes, split, root)
-        self.dataset = _opened(dataset, words_of_path, storage, cache, cache_size)
+        self.dataset = datasets.opened(dataset, words_of_path, storage, cache, cache_size)
         self._mixes = mixing.mixes_any(transform)
         last = layout == "channels_last"
         with_fields = self._take_fields(fields, labels, output, last)
@@ -407,21 +403,8 @@ class Loader:
         return state
 
     def _order(self) -> dict[str, Any]:
-        config = self._config
-        found = {
-            "version": STATE_VERSION,
-            "fingerprint": self.dataset.fingerprint,
-            "samples": len(self.dataset),
-            "shuffle": config["shuffle"] if self._own_order else "sampler",
-        }
-        if config["window"]:
-            found["window"] = config["window"]
-        if self._stretches:
-            found["stretches"] = self._stretches
-        if config["sampler"]:
-            text = _lib.to_text(config["sampler"])
-            found["sampler"] = hashlib.sha256(text).hexdigest()[:32]
-        return found
+        shuffle = self._config["shuffle"] if self._own_order else "sampler"
+        return states.order(self.dataset, self._config | {"shuffle": shuffle}, self._stretches)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on, at the next ``iter``, where a ``state_dict`` stood.
@@ -433,29 +416,10 @@ class Loader:
         Raises:
             ArgumentError: the state is of another dataset or order, or is none.
         """
-        state, mine = arguments.mapping("state", state), self._order()
-        if state.get("fingerprint") != mine["fingerprint"]:
-            raise ArgumentError(
-                f"the state is of another dataset: its fingerprint is "
-                f"{state.get('fingerprint')!r}, that of {self.dataset} {mine['fingerprint']!r}"
-            )
-        for name in ("version", "samples", "shuffle", "window", "stretches", "sampler"):
-            if state.get(name) != mine.get(name):
-                raise ArgumentError(
-                    f"the state has {name}={state.get(name)!r}, the loader {mine.get(name)!r}"
-                )
-        seed = arguments.seed("state['seed']", state.get("seed"))
-        epoch = arguments.epoch("state['epoch']", state.get("epoch"))
-        position = arguments.count("state['position']", state.get("position"))
-        if position > self._length and self._own_order:
-            raise ArgumentError(f"the state's position {position} is behind the last sample")
-        drawn = state.get("drawn")
-        if drawn is not None:
-            drawn = arguments.each("state['drawn']", drawn, arguments.count)
-            if len(drawn) != 3:
-                raise arguments.refuse("state['drawn']", drawn, "three numbers")
+        most = self._length if self._own_order else None
+        seed, reached = states.read(state, self._order(), most)
         self.seed = seed
-        self.position.go_to(epoch, position, drawn)
+        self.position.go_to(*reached)
 
     def stats(self) -> dict[str, Any]:
         """What the engine measured since it was opened.
@@ -523,47 +487,3 @@ class Loader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _opened(
-    dataset: Any,
-    words: containers.Words,
-    storage: Mapping[str, Any] | None,
-    cache: str | os.PathLike[str] | None,
-    cache_size: int | str | None,
-) -> Dataset:
-    """What ``Loader`` takes for a dataset."""
-    cached = cache is not None or cache_size is not None
-    if isinstance(dataset, Dataset):
-        words.refuse_with("dataset")
-        if cached:
-            raise ArgumentError("cache= is for an address; a headrace.Dataset has its own")
-        if storage is not None:
-            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
-        return dataset
-    given = {name: value for name, value in words._asdict().items() if value is not None}
-    if not isinstance(dataset, list | tuple):
-        path = arguments.found_path(arguments.path("dataset", dataset))
-        return Dataset(path, storage=storage, cache=cache, cache_size=cache_size, **given)
-    if cached:
-        raise ArgumentError("cache= is for one address, and several datasets were given")
-    if not given and storage is None:
-        return Dataset.concat(dataset)
-    for number, part in enumerate(dataset):
-        if isinstance(part, Dataset):
-            words.refuse_with(f"datasets[{number}]")
-    with contextlib.ExitStack() as parts:
-        opened = [
-            part if isinstance(part, Dataset) else parts.enter_context(_part(part, given, storage))
-            for part in arguments.each("datasets", dataset, _path_or_open)
-        ]
-        return Dataset.concat(opened, words.classes)
-
-
-def _path_or_open(name: str, part: Any) -> Any:
-    return part if isinstance(part, Dataset) else arguments.path(name, part)
-
-
-def _part(path: str, given: Mapping[str, Any], storage: Mapping[str, Any] | None) -> Dataset:
-    """One part at its path or address; what is said of a store is for the latter."""
-    return Dataset(path, storage=storage if away.is_url(path) else None, **given)

@@ -1,0 +1,56 @@
+"""What ``Loader`` takes for a dataset: one that is open, a path, or several of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from headrace._engine import arguments, away, containers
+from headrace.dataset import Dataset
+from headrace.errors import ArgumentError
+
+
+def opened(
+    dataset: Any,
+    words: containers.Words,
+    storage: Mapping[str, Any] | None,
+    cache: str | os.PathLike[str] | None,
+    cache_size: int | str | None,
+) -> Dataset:
+    """What ``Loader`` takes for a dataset."""
+    cached = cache is not None or cache_size is not None
+    if isinstance(dataset, Dataset):
+        words.refuse_with("dataset")
+        if cached:
+            raise ArgumentError("cache= is for an address; a headrace.Dataset has its own")
+        if storage is not None:
+            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
+        return dataset
+    given = {name: value for name, value in words._asdict().items() if value is not None}
+    if not isinstance(dataset, list | tuple):
+        path = arguments.found_path(arguments.path("dataset", dataset))
+        return Dataset(path, storage=storage, cache=cache, cache_size=cache_size, **given)
+    if cached:
+        raise ArgumentError("cache= is for one address, and several datasets were given")
+    if not given and storage is None:
+        return Dataset.concat(dataset)
+    for number, part in enumerate(dataset):
+        if isinstance(part, Dataset):
+            words.refuse_with(f"datasets[{number}]")
+    with contextlib.ExitStack() as parts:
+        opened = [
+            part if isinstance(part, Dataset) else parts.enter_context(_part(part, given, storage))
+            for part in arguments.each("datasets", dataset, _path_or_open)
+        ]
+        return Dataset.concat(opened, words.classes)
+
+
+def _path_or_open(name: str, part: Any) -> Any:
+    return part if isinstance(part, Dataset) else arguments.path(name, part)
+
+
+def _part(path: str, given: Mapping[str, Any], storage: Mapping[str, Any] | None) -> Dataset:
+    """One part at its path or address; what is said of a store is for the latter."""
+    return Dataset(path, storage=storage if away.is_url(path) else None, **given)

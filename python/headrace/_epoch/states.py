@@ -1,0 +1,71 @@
+"""A loader's state: the order of samples that it belongs to, and a place in that order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from headrace._engine import _lib, arguments
+from headrace._epoch.position import Reached
+from headrace.dataset import Dataset
+from headrace.errors import ArgumentError
+
+VERSION = 1
+
+
+def order(dataset: Dataset, config: Mapping[str, Any], stretches: str | None) -> dict[str, Any]:
+    """The order of samples, by which a state is known to belong to a loader.
+
+    Args:
+        config: the loader's.
+        stretches: the checksum of the compressed blocks that a windowed order goes by, if any.
+    """
+    found = {
+        "version": VERSION,
+        "fingerprint": dataset.fingerprint,
+        "samples": len(dataset),
+        "shuffle": config["shuffle"],
+    }
+    if config["window"]:
+        found["window"] = config["window"]
+    if stretches:
+        found["stretches"] = stretches
+    if config["sampler"]:
+        text = _lib.to_text(config["sampler"])
+        found["sampler"] = hashlib.sha256(text).hexdigest()[:32]
+    return found
+
+
+def read(state: Mapping[str, Any], mine: dict[str, Any], most: int | None) -> tuple[int, Reached]:
+    """The seed and the place of a state.
+
+    Args:
+        mine: what ``order`` says of the loader that is to go on there.
+        most: samples of an epoch, where they are known.
+
+    Raises:
+        ArgumentError: the state is of another dataset or order, or is none.
+    """
+    state = arguments.mapping("state", state)
+    if state.get("fingerprint") != mine["fingerprint"]:
+        raise ArgumentError(
+            f"the state is of another dataset: its fingerprint is "
+            f"{state.get('fingerprint')!r}, that of the loader's {mine['fingerprint']!r}"
+        )
+    for name in ("version", "samples", "shuffle", "window", "stretches", "sampler"):
+        if state.get(name) != mine.get(name):
+            raise ArgumentError(
+                f"the state has {name}={state.get(name)!r}, the loader {mine.get(name)!r}"
+            )
+    seed = arguments.seed("state['seed']", state.get("seed"))
+    epoch = arguments.epoch("state['epoch']", state.get("epoch"))
+    position = arguments.count("state['position']", state.get("position"))
+    if most is not None and position > most:
+        raise ArgumentError(f"the state's position {position} is behind the last sample")
+    drawn = state.get("drawn")
+    if drawn is not None:
+        drawn = arguments.each("state['drawn']", drawn, arguments.count)
+        if len(drawn) != 3:
+            raise arguments.refuse("state['drawn']", drawn, "three numbers")
+    return seed, Reached(epoch, position, drawn)
