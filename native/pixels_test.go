@@ -135,6 +135,28 @@ func TestASuccessfulSampleAllocatesNothing(t *testing.T) {
 	assert.EqualError(t, err, "a sample of 224x224 pixels takes 602112 bytes, the destination holds 602111")
 }
 
+// TestAJPEGOfAFixedQualityIsThatOfOneDrawnFromIt: NewPlan takes what Replay says of a drawn one.
+func TestAJPEGOfAFixedQualityIsThatOfOneDrawnFromIt(t *testing.T) {
+	record := encodedJPEG(t, 60, 40)
+	context, err := NewContext(DefaultLimits())
+	require.NoError(t, err)
+	defer context.Close()
+	pixels := func(op Op) []byte {
+		plan := newPlan(t, []Op{op}, Output{})
+		to := make([]byte, 60*40*3)
+		var pinner runtime.Pinner
+		defer pinner.Unpin()
+		pinner.Pin(&record[0])
+		pinner.Pin(&to[0])
+		_, err := context.Sample(unsafe.Pointer(&record[0]), int64(len(record)), Seek{}, Key{}, nil,
+			View{Plan: plan, To: unsafe.Pointer(&to[0]), Capacity: uint64(len(to))})
+		require.NoError(t, err)
+		return to
+	}
+	assert.Equal(t, pixels(JPEG{[2]int32{20, 20}}), pixels(FixedJPEG{20}))
+	assert.NotEqual(t, pixels(FixedJPEG{90}), pixels(FixedJPEG{20}))
+}
+
 func encodedJPEG(t *testing.T, width, height int) []byte {
 	t.Helper()
 	picture := image.NewRGBA(image.Rect(0, 0, width, height))
@@ -149,6 +171,10 @@ func encodedJPEG(t *testing.T, width, height int) []byte {
 func TestImpossibleOpsAreRefusedByNumberAndParameter(t *testing.T) {
 	for want, op := range map[string]Op{
 		"op 0: unknown kind 99":                                        Group{Kind: 99},
+		"op 0: unknown op on pixels 99":                                Adjust{Kind: 99},
+		"op 0: quality is 0, must be 1 to 100":                         FixedJPEG{0},
+		"op 0: quality is 101, must be 1 to 100":                       FixedJPEG{101},
+		"op 0: chains are mixed by ops that are drawn, not by 20":      MixBegin{1},
 		"op 0: height is 0, must be 1 to 16777216":                     Resize{Height: 0, Width: 5},
 		"op 0: filter is 8, must be 0 to 7":                            Resize{Height: 5, Width: 5, Filter: 8},
 		"op 0: probability is 1.5, must be 0 to 1":                     VerticalFlip{1.5},

@@ -87,7 +87,7 @@ static void some_fixed_noise(random_state *r, hrn_pixel_noise *noise) {
 
 static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
   hrn_pixel_args *args = &op->pixel.args;
-  const int32_t of_tensors = HRN_PIXEL_ELASTIC - HRN_PIXEL_NOISE, last = HRN_PIXEL_PILLOW_BLUR;
+  const int32_t of_tensors = HRN_PIXEL_ELASTIC - HRN_PIXEL_NOISE, last = HRN_PIXEL_JPEG;
   int32_t kind = (int32_t)random_below(r, (uint64_t)(last + 2 + of_tensors));
   if (kind > last) kind += HRN_PIXEL_NOISE - last - 1;
   op->pixel.kind = kind;
@@ -117,6 +117,9 @@ static void some_fixed_pixel_op(random_state *r, hrn_op *op) {
       break;
     case HRN_PIXEL_PILLOW_BLUR:
       for (int k = 0; k < 2; k++) args->radius[k] = some_real(r, 0, random_below(r, 4) ? 3 : 1000);
+      break;
+    case HRN_PIXEL_JPEG:
+      args->quality = 1 + (int32_t)random_below(r, 100);
       break;
     case HRN_PIXEL_NOISE:
       some_fixed_noise(r, &args->noise);

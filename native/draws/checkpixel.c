@@ -94,6 +94,13 @@ int hrn_check_pixel(const hrn_op *op, int32_t index, hrn_status *status) {
   const double huge = HUGE_ARGUMENT;
   const hrn_pixel_args *args = &op->pixel.args;
   switch (op->pixel.kind) {
+    case HRN_PIXEL_NOTHING:
+    case HRN_PIXEL_INVERT:
+    case HRN_PIXEL_AUTOCONTRAST:
+    case HRN_PIXEL_EQUALIZE:
+    case HRN_PIXEL_GREY:
+    case HRN_PIXEL_TENSOR_AUTOCONTRAST:
+      return 1;
     case HRN_PIXEL_POSTERIZE:
       return hrn_within(index, "bits", args->bits, 0, 8, status);
     case HRN_PIXEL_SOLARIZE:
@@ -107,8 +114,6 @@ int hrn_check_pixel(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_PIXEL_TENSOR_SATURATION:
     case HRN_PIXEL_TENSOR_SHARPNESS:
       return hrn_within(index, "factor", args->factor, 0, huge, status);
-    case HRN_PIXEL_TENSOR_AUTOCONTRAST:
-      return 1;
     case HRN_PIXEL_TENSOR_AFFINE:
       return tensor_affine(op, index, status);
     case HRN_PIXEL_HUE:
@@ -139,8 +144,16 @@ int hrn_check_pixel(const hrn_op *op, int32_t index, hrn_status *status) {
     case HRN_PIXEL_PILLOW_BLUR:
       return hrn_within(index, "radius", args->radius[0], 0, HRN_MAX_RADIUS, status) &&
              hrn_within(index, "radius", args->radius[1], 0, HRN_MAX_RADIUS, status);
+    case HRN_PIXEL_JPEG:
+      return hrn_within(index, "quality", args->quality, 1, 100, status);
+    case HRN_PIXEL_MIX_BEGIN:
+    case HRN_PIXEL_MIX_CHAIN:
+    case HRN_PIXEL_MIX_END:
+      hrn_fail_op(status, HRN_ARGUMENT, index, "chains are mixed by ops that are drawn, not by %d",
+                  op->pixel.kind);
+      return 0;
     default:
-      return hrn_within(index, "pixel op", op->pixel.kind, HRN_PIXEL_NOTHING, HRN_PIXEL_PILLOW_BLUR,
-                        status);
+      hrn_fail_op(status, HRN_ARGUMENT, index, "unknown op on pixels %d", op->pixel.kind);
+      return 0;
   }
 }
