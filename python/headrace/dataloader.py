@@ -517,7 +517,7 @@ def _pipeline(transform: Any) -> Any:
             "headrace.Loader's, or headrace.IterableDataset's"
         )
     if isinstance(transform, list | tuple) or hasattr(transform, "to_dict"):
-        arguments.steps("transform", transform)
+        arguments.transforms("transform", transform)
     elif transform is not None and not callable(transform):
         allowed = "a Compose, or a list of headrace.transforms,"
         raise arguments.refuse_type("transform", transform, allowed)

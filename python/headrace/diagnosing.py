@@ -106,7 +106,7 @@ def doctor(
 def _steps(transform: Any, size: int) -> list[Any]:
     """The transforms of a recipe by its name, of a JSON file, or as they are."""
     if not isinstance(transform, str | os.PathLike):
-        return arguments.steps("transform", transform)
+        return arguments.transforms("transform", transform)
     crop = [{"name": "RandomResizedCrop", "size": size}, {"name": "RandomHorizontalFlip"}]
     normalise = [{"name": "Normalize", "mean": _MEAN, "std": _STD}]
     if transform == "train":
@@ -118,7 +118,7 @@ def _steps(transform: Any, size: int) -> list[Any]:
         return [whole, {"name": "CenterCrop", "size": size}, *normalise]
     try:
         text = Path(arguments.path("transform", transform)).read_text()
-        return arguments.steps("transform", json.loads(text))
+        return arguments.transforms("transform", json.loads(text))
     except (OSError, ValueError) as failure:
         if isinstance(failure, ArgumentError):
             raise

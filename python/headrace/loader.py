@@ -161,7 +161,7 @@ class Loader:
         said = options.words(
             dtype=dtype, layout=layout, scale=scale, mode=mode, output=output, on_error=on_error
         )
-        said |= options.steps(transform, resolution)
+        said |= options.transforms(transform, resolution)
         self._pad = arguments.flag("pad", pad)
         pin_memory = arguments.flag("pin_memory", pin_memory)
         said |= options.order(shuffle, window, sampler)

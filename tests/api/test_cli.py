@@ -16,7 +16,7 @@ from PIL import Image
 
 import headrace as hr
 import processes
-from headrace._command import cli, summary
+from headrace._command import summary
 from images import png, write_tree
 
 

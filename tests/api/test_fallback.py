@@ -332,7 +332,7 @@ def test_a_sentence_says_that_torchs_loader_reads_and_why_and_the_cure(
     pipe.transform = tv.Compose(STEPS)
     own = OwnItems(str(folder), tv.Compose(STEPS))
     told = [
-        (hr.DataLoader(pipe, 8), "torch's loader", "make a Dataset of its own of them"),
+        (hr.DataLoader(pipe, 8), "torch's loader", "make a Dataset that opens the images itself"),
         (AsksTorch(own, 8), "torch's loader", "leave __iter__ to DataLoader"),
         (hr.DataLoader(own, 8), "OwnItems.__getitem__", "headrace.from_torchvision translates"),
         (hr.DataLoader(photos, 8), "it and what follows", "headrace.from_torchvision translates"),

@@ -122,7 +122,11 @@ def test_a_replay_of_what_does_nothing_is_an_empty_list() -> None:
 def test_a_replay_of_many_samples_is_that_of_each_of_them() -> None:
     data = np.frombuffer(jpeg(40, 30), np.uint8)
     ops = [hr.transforms.RandomResizedCrop(8), hr.transforms.RandAugment()]
-    config = {"transform": arguments.steps("transform", ops), "dtype": "float32", "replay": True}
+    config = {
+        "transform": arguments.transforms("transform", ops),
+        "dtype": "float32",
+        "replay": True,
+    }
 
     def replayed(**more: int) -> Any:
         def room(image: Any) -> tuple[Any, Any]:

@@ -256,7 +256,7 @@ MIXINGS.append(t.RandomChoice(MIXINGS[:2]))
         ({"labels": {"box": t.Boxes()}}, "has no field 'box'; it has boxes, classes"),
         ({"labels": {"boxes": 3}}, r"labels\['boxes'\]"),
         ({"labels": {"boxes": t.CenterCrop(3)}}, r"labels\['boxes'\]"),
-        ({"labels": {"classes": t.Along("boxes")}}, "'boxes' is none of labels' Boxes"),
+        ({"labels": {"classes": t.Along("boxes")}}, "'boxes' is not among its Boxes"),
         ({"labels": {"boxes": t.Boxes()}, "fields": ["boxes"]}, "'boxes' is in labels, too"),
         ({"labels": {"palette": t.Boxes()}}, "is bytes .expected arrays of numbers"),
         ({"labels": {"boxes": t.Mask()}}, "array of float32 .expected bytes or arrays of uint8"),

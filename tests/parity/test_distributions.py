@@ -42,7 +42,7 @@ Sample = dict[str, Any]  # what one draw came to: a float is a number of an inte
 
 def replays(op: Any, count: int) -> Iterable[Steps]:
     """The steps of that many samples, as hr_decode tells them of an image of the test's size."""
-    config = {"transform": arguments.steps("transform", [op]), "seed": 3}
+    config = {"transform": arguments.transforms("transform", [op]), "seed": 3}
     encoded = io.BytesIO()
     IMAGE.save(encoded, "PPM")
     data = np.frombuffer(encoded.getvalue(), np.uint8)

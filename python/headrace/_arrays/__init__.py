@@ -1,1 +1,1 @@
-"""Images that are arrays of pixels already."""
+"""Datasets whose images are arrays of pixels: HDF5, Zarr, NumPy and others."""

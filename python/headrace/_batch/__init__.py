@@ -1,1 +1,1 @@
-"""What the memory of a batch becomes: tensors, arrays and labels."""
+"""Tensors, arrays and labels, made of the memory of a batch."""

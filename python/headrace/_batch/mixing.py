@@ -21,20 +21,20 @@ FIELDS = {
 }
 
 
-def mixes(steps: Sequence[Mapping[str, Any]]) -> bool:
+def mixes(transforms: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a list of transforms ends in one that mixes the images of a batch."""
-    if not steps:
+    if not transforms:
         return False
-    members = steps[-1].get("transforms")
+    members = transforms[-1].get("transforms")
     inner = [part.get("name") for part in members or () if isinstance(part, Mapping)]
-    return any(name in NAMES for name in (steps[-1].get("name"), *inner))
+    return any(name in NAMES for name in (transforms[-1].get("name"), *inner))
 
 
 def mixes_any(transform: Sequence[Any] | Views | None) -> bool:
     """Whether what a loader is given as ``transform`` mixes, in any view."""
     if isinstance(transform, Views):
-        return any(mixes(steps) for steps in transform)
-    return mixes(arguments.steps("transform", transform or ()))
+        return any(mixes(view) for view in transform)
+    return mixes(arguments.transforms("transform", transform or ()))
 
 
 def refuse_own_order(world_size: int) -> None:

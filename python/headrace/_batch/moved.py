@@ -55,7 +55,7 @@ class Moved:
             if type(label) is Along:
                 if type(self._labels.get(label.label)) not in (Boxes, KeyPoints):
                     raise ArgumentError(
-                        f"labels[{name!r}]: {label.label!r} is none of labels' Boxes or KeyPoints"
+                        f"labels[{name!r}]: {label.label!r} is not among its Boxes and KeyPoints"
                     )
                 self._along[name] = label.label
 

@@ -83,10 +83,10 @@ def view(
     picture: Annotated[
         Path, typer.Argument(metavar="PICTURE", parser=options.path, help="The PNG to write.")
     ],
-    count: Annotated[int, typer.Option(help="How many samples.")] = 24,
-    size: Annotated[int, typer.Option(help="Height and width of each.")] = 160,
-    seed: Annotated[int, typer.Option(help="What is drawn from.")] = 0,
-    views: Annotated[int, typer.Option(help="Images of each sample, side by side.")] = 1,
+    count: Annotated[int, typer.Option(help="Number of samples.")] = 24,
+    size: Annotated[int, typer.Option(help="Height and width of each image.")] = 160,
+    seed: Annotated[int, typer.Option(help="Seed of the random crops.")] = 0,
+    views: Annotated[int, typer.Option(help="Crops of each sample, side by side.")] = 1,
     format: options.Format = None,
     image: options.Image = None,
     label: options.Label = None,

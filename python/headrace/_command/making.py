@@ -25,7 +25,7 @@ def pack(
     shard_size: Annotated[str, typer.Option(help='Bytes a shard may have: "256MB".')] = "256MB",
     resize: Annotated[
         int | None,
-        typer.Option(help="LOSSY: re-encode larger images with a shorter side of so many pixels."),
+        typer.Option(help="LOSSY: shrink larger images to this shorter side, and re-encode them."),
     ] = None,
     quality: Annotated[
         int | None,
@@ -43,7 +43,7 @@ def pack(
     through_pillow: Annotated[
         bool, typer.Option(help="Store Pillow's pixels of images that the engine does not decode.")
     ] = True,
-    overwrite: Annotated[bool, typer.Option(help="Replace a packed dataset.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace the packed dataset there.")] = False,
     format: options.Format = None,
     image: options.Image = None,
     label: options.Label = None,
@@ -96,7 +96,7 @@ def index(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", parser=options.path, help="Of containers: the directory of the index."
+            metavar="PATH", parser=options.path, help="Where the index of containers is written."
         ),
     ] = None,
     index_dir: options.IndexDir = None,
@@ -134,7 +134,9 @@ def verify(
     source: options.Source,
     index_dir: options.IndexDir = None,
     root: options.Root = None,
-    decode: Annotated[bool, typer.Option(help="Read all entropy data anew, too.")] = False,
+    decode: Annotated[
+        bool, typer.Option(help="Also read the entropy data of every image again.")
+    ] = False,
     limit: options.Limits = None,
     storage: options.Storage = None,
     threads: options.Threads = None,

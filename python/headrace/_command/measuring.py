@@ -15,7 +15,7 @@ def bench(
     source: options.Sources,
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure.")] = 10.0,
     format: options.Format = None,
     image: options.Image = None,
     label: options.Label = None,
@@ -62,7 +62,7 @@ def doctor(
     ] = "train",
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
-    seconds: Annotated[float, typer.Option(help="How long to measure, about.")] = 15.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure, about.")] = 15.0,
     format: options.Format = None,
     image: options.Image = None,
     label: options.Label = None,
@@ -104,24 +104,26 @@ def plan(
     source: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="SOURCE", parser=options.path, help="The dataset, where there is one."
+            metavar="SOURCE", parser=options.path, help="A dataset, as for headrace info; or none."
         ),
     ] = None,
-    gpus: Annotated[int, typer.Option(help="How many GPUs train.")] = 1,
+    gpus: Annotated[int, typer.Option(help="Number of GPUs.")] = 1,
     rate: Annotated[float | None, typer.Option(help="Images a second of one GPU.")] = None,
     step_seconds: Annotated[
-        float | None, typer.Option(help="Or: seconds of a step on one GPU, without waiting.")
+        float | None,
+        typer.Option(help="Instead of --rate: seconds of a step that waits for no data."),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Samples a step on one GPU.")] = 256,
-    images: Annotated[int | None, typer.Option(help="Without SOURCE: images of the set.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Samples of a step, on one GPU.")] = 256,
+    images: Annotated[int | None, typer.Option(help="Without SOURCE: number of images.")] = None,
     image_bytes: Annotated[
         float | None,
-        typer.Option(help="Mean bytes of an image, without SOURCE or where it has no files."),
+        typer.Option(help="Mean bytes of an image file, without SOURCE or if that has no files."),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Epochs of the training.")] = 1,
+    epochs: Annotated[int, typer.Option(help="Number of epochs.")] = 1,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
     images_per_core: Annotated[
-        float | None, typer.Option(help="Images a second of a core, as headrace doctor has it.")
+        float | None,
+        typer.Option(help="Images a second that one core decodes; headrace doctor measures it."),
     ] = None,
     format: options.Format = None,
     image: options.Image = None,

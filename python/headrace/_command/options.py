@@ -78,26 +78,26 @@ Images = Annotated[
 Pairs = Annotated[
     str | None,
     typer.Option(
-        help="SOURCE is two folders, of images and of the images or masks that belong to them: "
-        '"image", whose field is "target", or "mask".'
+        help="SOURCE is two folders, of images and of the second image or mask of each. With "
+        '"image" the second one becomes the field "target", with "mask" the field "mask".'
     ),
 ]
 Suffixes = Annotated[
     tuple[str, str],
-    typer.Option(help='Of --pairs: what the files\' names end with beside what they share: x4 "".'),
+    typer.Option(help='With --pairs: how the two names of a pair end where they differ: x4 "".'),
 ]
-Threads = Annotated[int | None, typer.Option(help="Threads; all cores where not given.")]
+Threads = Annotated[int | None, typer.Option(help="Number of threads; by default that of cores.")]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NoSeek = Annotated[
-    bool, typer.Option("--no-seek", help="Note no seek points: smaller, but slower to load.")
+    bool, typer.Option("--no-seek", help="Store no seek points: smaller, but slower to load.")
 ]
 IndexDir = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", parser=path, help="Where the folder's index is, or goes."),
+    typer.Option(metavar="PATH", parser=path, help="Where the folder's index is, or is written."),
 ]
 
 Format = Annotated[
-    str | None, typer.Option(help="What containers are, where their content leaves a choice.")
+    str | None, typer.Option(help="The format of containers, where their content leaves a choice.")
 ]
 Image = Annotated[str | None, typer.Option(help="The column of the images in containers.")]
 Label = Annotated[str | None, typer.Option(help="The column of the labels in containers.")]
@@ -111,13 +111,17 @@ Classes = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="The name of label 0; given again, that of 1, and so on."),
 ]
-Split = Annotated[str | None, typer.Option(help="Which of several splits.")]
+Split = Annotated[str | None, typer.Option(help="Which split, where there are several.")]
 Layout = Annotated[
     str | None, typer.Option(help="The axes of an array of images: NHW, NHWC or NCHW.")
 ]
 Root = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", parser=path, help="Where the containers of an index are now."),
+    typer.Option(
+        metavar="PATH",
+        parser=path,
+        help="Where the containers of an index are, if they were moved.",
+    ),
 ]
 
 Storage = Annotated[
@@ -136,7 +140,7 @@ Cache = Annotated[
         help="A directory on a local disk that keeps what is fetched from a store.",
     ),
 ]
-CacheSize = Annotated[str | None, typer.Option(help='Bytes that it may have: "200GB".')]
+CacheSize = Annotated[str | None, typer.Option(help='Bytes that the cache may have: "200GB".')]
 
 
 Limits = Annotated[
@@ -144,7 +148,7 @@ Limits = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=NUMBER",
-        help="A limit where its default will not do, as max_pixels; may be given again.",
+        help="Another value for a limit, as in max_pixels=500000000; may be given again.",
     ),
 ]
 
@@ -169,5 +173,5 @@ def source(given: list[Path]) -> Path | list[Path]:
 def paired(given: list[Path], kind: str, suffixes: tuple[str, str]) -> Dataset:
     """Two folders as the pairs that their files are."""
     if len(given) != 2:
-        raise ArgumentError(f"--pairs takes two folders as SOURCE, here are {len(given)}")
+        raise ArgumentError(f"--pairs takes two folders as SOURCE, found {len(given)}")
     return Dataset.from_pairs(*given, kind=kind, suffixes=suffixes)

@@ -53,7 +53,7 @@ SNAPSHOTS = Obstacle(
     "without it state_dict() is that of the last batch, of any loader that is not a stream's",
 )
 ASKED = Obstacle(
-    "its class asks torch's iterator", "leave __iter__ to DataLoader, or let it call super()'s"
+    "its class makes torch's iterator itself", "leave __iter__ to DataLoader, or call super()'s"
 )
 
 
@@ -66,7 +66,7 @@ def obstacle(dataset: Any) -> Obstacle | None:
         return Obstacle(why, "install torch 2.3 or later")
     if is_a_pipe(dataset):
         why = "torch's loader changes data pipes itself"
-        return Obstacle(why, "make a Dataset of its own of them")
+        return Obstacle(why, "make a Dataset that opens the images itself")
     if _lib.came_by_fork():
         why = "this process was forked from one with the engine, and has none"
         return Obstacle(why, "use the start method spawn or forkserver")

@@ -1,1 +1,1 @@
-"""What limits a training: measured here, or worked out beforehand."""
+"""Finding what limits a training, by measuring it or by working it out beforehand."""

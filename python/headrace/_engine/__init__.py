@@ -1,1 +1,1 @@
-"""The shared library, called through ctypes, and users' values on their way to it."""
+"""The shared library, called through ctypes, and the checks of users' values for it."""

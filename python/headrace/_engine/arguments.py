@@ -247,7 +247,7 @@ def encoded(name: str, value: Any) -> NDArray[np.uint8]:
 _TRANSLATION = "**headrace.from_torchvision(compose).keywords in place of it translates a Compose"
 
 
-def steps(name: str, value: Any) -> list[dict[str, Any]]:
+def transforms(name: str, value: Any) -> list[dict[str, Any]]:
     """A list of transforms as the engine reads it."""
     if hasattr(value, "to_dict"):
         raise refuse_type(name, value, f"a list, as {name}=[...],")

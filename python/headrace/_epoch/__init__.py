@@ -1,1 +1,1 @@
-"""One pass over a ``Loader``: its order and place, and the batches by their numbers."""
+"""One pass over a ``Loader``: its order, where it stands, and its batches by number."""

@@ -51,9 +51,18 @@ class Source(Protocol):
         """Adds to a trace what was done with a batch that was made."""
 
 
-def newer_iteration() -> HeadraceError:
-    """What an older iterator says."""
-    return HeadraceError(
+def check_is_latest(begun: Pass, latest: Pass | None) -> None:
+    """Ends an iteration behind which a newer one over the same loader has begun.
+
+    Raises:
+        StopIteration: it had handed out all of its batches.
+        HeadraceError: it had not.
+    """
+    if begun is latest:
+        return
+    if begun.delivery.handed_out >= begun.steps:
+        raise StopIteration
+    raise HeadraceError(
         "a newer iteration over this loader has begun, and a loader has one at a time; make a "
         "second loader to go over a dataset twice at once"
     )
@@ -82,10 +91,7 @@ class Epoch:
             self._pass = begun
             loader.position.latest = begun
             return begun.delivery
-        if self._pass is not latest:
-            if self._pass.delivery.handed_out >= self._pass.steps:
-                raise StopIteration
-            raise newer_iteration()
+        check_is_latest(self._pass, latest)
         return self._pass.delivery
 
     def has(self, number: int) -> bool:

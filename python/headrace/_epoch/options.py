@@ -37,7 +37,7 @@ def words(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != "output"} | {"layout": layout}
 
 
-def steps(
+def transforms(
     transform: Sequence[Any] | Views | None, resolution: Schedule | Mapping[int, Any] | None
 ) -> dict[str, Any]:
     """What is done to each image."""
@@ -45,7 +45,9 @@ def steps(
     if isinstance(transform, Views):
         found["views"] = transform.to_list()
     else:
-        found["transform"] = arguments.steps("transform", () if transform is None else transform)
+        found["transform"] = arguments.transforms(
+            "transform", () if transform is None else transform
+        )
     return found
 
 
@@ -75,9 +77,9 @@ def check_own_sampler(sampler: Any, shuffle: Any, drop_last: Any, pad: bool) -> 
     """Refuses a sampler of the user's own, or what cannot stand beside it."""
     feed.check(sampler)
     if shuffle:
-        raise ArgumentError("a sampler of one's own excludes shuffle")
+        raise ArgumentError("shuffle is not for a sampler of your own, which says the order itself")
     if pad and (drop_last or feed.shards_itself(sampler)):
-        raise ArgumentError("pad excludes drop_last and samplers that shard themselves")
+        raise ArgumentError("pad goes neither with drop_last nor with a sampler that shards itself")
 
 
 def amounts(

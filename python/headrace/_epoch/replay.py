@@ -30,6 +30,6 @@ def compare(expected: int | None, found: int, count: int) -> None:
         return
     raise ArgumentError(
         f"the sampler does not give the {count} samples again that it gave before the state was "
-        "made: what it draws from has to stand where it stood when the epoch began, or be a "
-        "generator of its own that the sampler seeds"
+        "saved: put its random generator back to where it was when the epoch began, or let the "
+        "sampler seed a generator of its own"
     )

@@ -51,7 +51,7 @@ def read(state: Mapping[str, Any], mine: dict[str, Any], most: int | None) -> tu
     if state.get("fingerprint") != mine["fingerprint"]:
         raise ArgumentError(
             f"the state is of another dataset: its fingerprint is "
-            f"{state.get('fingerprint')!r}, that of the loader's {mine['fingerprint']!r}"
+            f"{state.get('fingerprint')!r}, the loader's is {mine['fingerprint']!r}"
         )
     for name in ("version", "samples", "shuffle", "window", "stretches", "sampler"):
         if state.get(name) != mine.get(name):

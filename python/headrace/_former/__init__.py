@@ -1,4 +1,4 @@
-"""Modules' names of before, for pickles that say them; nothing else imports them.
+"""Former names of modules, so that old pickles load; nothing else imports them.
 
 The package's ``__path__`` ends with this folder, so that ``headrace.schedule`` is found in it.
 """

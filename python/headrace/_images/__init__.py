@@ -1,1 +1,1 @@
-"""What ``headrace.functional`` is made of: one image at a time."""
+"""The functions of ``headrace.functional``, which work on one image at a time."""

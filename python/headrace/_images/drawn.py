@@ -39,18 +39,17 @@ def replay(
         ``epoch``.
     """
     several = transform if isinstance(transform, Views) else None
-    lists = several if several is not None else [arguments.steps("transform", transform)]
+    lists = several if several is not None else [arguments.transforms("transform", transform)]
     key = draw_key(seed=seed, epoch=epoch, sample=sample, draw=draw)
     encoded = arguments.encoded("data", data)
     found = [
-        _replay(encoded, {"transform": steps, "view": view, **key})
-        for view, steps in enumerate(lists)
+        _replay(encoded, {"transform": one, "view": view, **key}) for view, one in enumerate(lists)
     ]
     return found[0] if several is None else several.arrange(found)
 
 
 def _replay(encoded: Pixels, config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """One view's steps."""
+    """What is done to one view: functions with their arguments."""
     config = {"dtype": "float32", "replay": True, **config}
 
     def room(image: abi.Image) -> tuple[Any, Any]:

@@ -50,7 +50,7 @@ def move(
     height, width = arguments.height_and_width("size", size)
     array = _values(label, values, (height, width))
     config = {
-        "transform": arguments.steps("transform", transform),
+        "transform": arguments.transforms("transform", transform),
         "label": label.to_dict(),
         "size": [height, width],
         **draw_key(seed=seed, epoch=epoch, sample=sample, draw=draw),

@@ -1,1 +1,1 @@
-"""What making datasets is made of: jobs of the engine, and samples that Python reads."""
+"""Making datasets: jobs of the engine, and samples that Python reads."""

@@ -1,1 +1,1 @@
-"""What a process begins with whose program is to have Headrace's loaders."""
+"""The start of a process in which torch's loaders are Headrace's, as under ``headrace run``."""

@@ -1,1 +1,1 @@
-"""What ``headrace.DataLoader`` and ``headrace.IterableDataset`` are made of."""
+"""The parts of ``headrace.DataLoader`` and ``headrace.IterableDataset``."""

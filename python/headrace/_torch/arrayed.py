@@ -108,5 +108,5 @@ def _labels(title: str, labels: Any, count: int, as_they_are: bool) -> list[int]
         raise NotItsArrayError(f"{title} has labels that are no list of ints")
     found: list[int] = labels
     if len(found) != count or (found and not -1 <= min(found) <= max(found) < 2**31):
-        raise NotItsArrayError(f"{title} has not one class number an image")
+        raise NotItsArrayError(f"{title} has not one class number for each image")
     return list(found)

@@ -229,7 +229,7 @@ class Rest:
         order = list(alone)
         if self.begin > len(order):
             raise ArgumentError(
-                f"the state stands {self.begin} samples into an epoch that the sampler ends before"
+                f"the state stands {self.begin} samples into an epoch, and the sampler has fewer"
             )
         return order
 

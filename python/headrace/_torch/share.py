@@ -18,7 +18,7 @@ from headrace import samplers
 from headrace._batch import mixing
 from headrace._epoch import ranks
 from headrace._epoch.delivery import Delivery
-from headrace._epoch.epoch import Batches, Source, newer_iteration
+from headrace._epoch.epoch import Batches, Source, check_is_latest
 from headrace._epoch.position import Pass, Position
 from headrace.errors import ArgumentError, UnsupportedError
 from headrace.loader import Loader
@@ -198,10 +198,7 @@ class _ShareOfAnEpoch:
             self._pass = begun
             share.position.latest = begun
             return begun.delivery
-        if self._pass is not latest:
-            if self._pass.delivery.handed_out >= self._pass.steps:
-                raise StopIteration
-            raise newer_iteration()
+        check_is_latest(self._pass, latest)
         return self._pass.delivery
 
     def has(self, number: int) -> bool:

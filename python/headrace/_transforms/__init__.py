@@ -1,1 +1,1 @@
-"""What ``headrace.transforms`` is made of: transforms as data."""
+"""The classes of ``headrace.transforms``: transforms as data."""

@@ -46,7 +46,7 @@ class Views:
             raise arguments.refuse("views", views, "one view or more, by place or by name")
         self.names = tuple(named)
         recipes = named or {f"views[{place}]": view for place, view in enumerate(views)}
-        self._steps = [arguments.steps(name, steps) for name, steps in recipes.items()]
+        self._steps = [arguments.transforms(name, steps) for name, steps in recipes.items()]
         self.repeats = self._repeats(repeat)
         if len(self) > MOST:
             raise arguments.refuse("repeat", repeat, f"at most {MOST} images of a sample")

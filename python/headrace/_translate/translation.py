@@ -94,7 +94,7 @@ def _stands_alone(part: Part) -> bool:
     return owners[0] in others or not any(owner in others for owner in owners)
 
 
-def of_steps(steps: Sequence[Any]) -> Translation:
+def of_transforms(steps: Sequence[Any]) -> Translation:
     """A list that is in Headrace's terms already, as ``hr.Loader`` takes it: float32.
 
     Raises:
