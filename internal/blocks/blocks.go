@@ -1,6 +1,6 @@
-// Package blocks decodes stretches of containers that are compressed as a whole. It allocates no more than a
-// block says that it has once it is decoded, and the caller has compared that with a limit. It knows nothing
-// of containers.
+// Package blocks decompresses stretches of containers that are compressed as a whole, and keeps those used
+// last. It allocates no more than a block's decoded length, which the caller has compared with a limit. It
+// knows nothing of containers.
 package blocks
 
 import (

@@ -1,5 +1,5 @@
-// Package environment reads the variables of C, which the program may have set after the library was loaded:
-// Python's os.environ and a notebook's %env change these, and Go's copy is of the moment of loading.
+// Package environment reads environment variables as the process has them now. Go copies them when the
+// library is loaded; what Python's os.environ or a notebook's %env sets later is seen by C alone.
 package environment
 
 /*

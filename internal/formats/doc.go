@@ -1,7 +1,9 @@
-// Package formats reads the containers that images come in, the image folder and the tar archive,
-// one file each. It walks a container and yields records (names and extents), and writes the one
-// container that Headrace makes itself. It knows nothing of pixels, threads of a loader, indexes or
-// batches.
+// Package formats reads the containers that datasets of images come in, each in files of its own: image
+// folders, tars, zips, TFRecords, RecordIO, betons, MDS, LMDB, LitData, Arrow and Parquet.
+//
+// It walks a container and yields its records: names, and where bytes lie (offset and length in the
+// file, or in a compressed block of it). It writes the one container that Headrace makes itself, tars. It
+// knows nothing of pixels, loaders, indexes or batches, nor which column is an image (package scan).
 package formats
 
 import (

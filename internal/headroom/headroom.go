@@ -1,6 +1,6 @@
-// Package headroom sees to it that the engine has the threads and the address space that Go's runtime
-// will ask for: it ends the process where it gets none. headroom.h says how. What would not be
-// enough is an error before any work is begun.
+// Package headroom makes sure that threads and address space are left before work is begun that needs
+// them. Go's runtime ends the whole process where the system refuses it either; here that is an error
+// before. headroom.h says how.
 package headroom
 
 /*

@@ -1,4 +1,4 @@
-// Package core is what every stage of the engine in C rests on: status, memory, pixels, the CPU.
+// Package core holds what all C code here uses: status, a thread's memory, images and rows, the CPU's level.
 //
 // status.c says what went wrong, memory.c keeps a thread's scratch and its limits, rows.c goes over
 // an image a few rows at a time, cpu.c alone asks the CPU what it can do, times.c

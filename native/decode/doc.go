@@ -1,8 +1,9 @@
-// Package decode is the door to the decoders: what a record is, whether it is good, and its pixels.
+// Package decode finds out by its content what an encoded image is, whether it is good, and has the decoder
+// of its kind make the pixels.
 //
-// sniff.c tells the type by content, decode.c hands on to package jpeg, package png or ppm.c,
+// sniff.c tells the kind, decode.c hands on to the decoders' packages, ppm.c or raw.c,
 // inspect.c reads for facts and verdict without making pixels, baseline.c writes a progressive JPEG
-// anew and loses nothing. context.c makes what a thread keeps from record to record.
+// anew and loses nothing. context.c makes what a thread keeps from image to image.
 package decode
 
 /*

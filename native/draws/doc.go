@@ -1,7 +1,8 @@
-// Package draws is what chance decides: from a key and an op's place in the plan to parameters.
+// Package draws makes parameters of random ops: from a key (seed, epoch, sample) and an op's number in the
+// plan to the angle, the factor or the op that was chosen.
 //
-// op.h is an op as data. draws.c are the words of an op, distributions.c normal and Dirichlet values
-// of them. recipe.c draws ops on pixels, policy.c and timm.c those that choose among ops, with the
+// op.h is an op as data. draws.c makes the random words of an op, distributions.c normal and Dirichlet
+// values of them. recipe.c draws ops on pixels, policy.c and timm.c those that choose among ops, with the
 // tables of policies.c and the maps of maps.c. Impossible parameters are refused by check.c, and of fixed
 // ops by checkpixel.c, with the ranges of range.c. mixing.c draws for a batch.
 package draws

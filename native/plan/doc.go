@@ -1,4 +1,4 @@
-// Package plan turns the ops of a sample into few stages, and runs a stage.
+// Package plan compiles a list of ops into stages, each one pass over the pixels, and runs them.
 //
 // plan.c checks and compiles, walk.c goes through the ops of one image, draw.c draws what is
 // geometric, ioucrop.c what looks at boxes for it, geometry.c folds that into stages. stage.c runs

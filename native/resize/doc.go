@@ -1,4 +1,5 @@
-// Package resize is Pillow's resampling: coefficients, kernels and the order of the passes.
+// Package resize makes images larger or smaller as Pillow does, to the byte: its coefficients, its rounding
+// and its order of passes.
 //
 // coefficients.c computes the weights, arrange.c holds them as an instruction set wants them,
 // scalar.c, avx2.c and avx512.c are the kernels, resize.c goes down the image.
