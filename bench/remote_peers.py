@@ -68,7 +68,6 @@ def peer_epoch(peer: str, link: str, cache: Path, work: Path, options: Any) -> d
     """The same by a peer, in its own environment."""
     where = f"s3://{BUCKET}/{peer}"
     environment = {**os.environ, "AWS_ENDPOINT_URL": f"http://{link}"}
-    environment["AWS_ALLOW_HTTP"] = "true"  # or LitData's client takes no server but TLS's
     environment |= {"S3_ENDPOINT_URL": f"http://{link}", "PYTHONPATH": str(ROOT / "bench")}
     if peer == "webdataset":  # its reader of http:// signs nothing, so that the addresses are
         folder = work / BUCKET / peer
