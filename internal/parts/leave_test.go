@@ -88,13 +88,45 @@ func TestWhoLeavesWaitsForAStoreThatDoesNotAnswerNoLongerThanTheOtherDoes(t *tes
 	}()
 	<-begun
 	list := wanted(0, 5000)
-	second.look(list)
+	second.look(list, true)
 	cancel()
 	select {
 	case <-ended:
 	case <-time.After(10 * patience):
 		t.Fatal("it is still waited for")
 	}
+}
+
+func TestNobodyIsKeptWaitingByOneWhoOnlyFills(t *testing.T) {
+	c := open(t, t.TempDir(), 8<<20)
+	defer c.Close()
+	first, second := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}), c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer second.Leave()
+	defer first.Leave()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	begun, ended := make(chan struct{}), make(chan struct{})
+	list := wanted(0, 5000)
+	go func() {
+		defer close(ended)
+		first.Read(ctx, list, func(ctx context.Context, _, _ int) error {
+			close(begun)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	<-begun
+	for _, u := range []*User{first, second} {
+		u.Fill(context.Background(), wanted(0, 5000), func(context.Context, int, int) error { return errors.New("it is fetched twice") })
+	}
+	var waited uint32
+	c.with(func() {
+		e, _ := c.find(&list[0].Key)
+		waited = e.waited
+	})
+	require.Zero(t, waited)
+	cancel()
+	<-ended
 }
 
 func TestPartsThatAreFilledAreFetchedOnceAndSeenByWhoPeeks(t *testing.T) {

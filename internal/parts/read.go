@@ -45,7 +45,7 @@ func KeyOf(identity string, offset, length int64) Key {
 // Read fills parts, which lie behind one another in an object, from the cache; fetch reads parts [from, to) where
 // it lacks them, in one request, and may be called from several goroutines. It says how many requests there were.
 func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) (requests int) {
-	u.look(list)
+	u.look(list, true)
 	for i := range list {
 		u.take(&list[i])
 	}
@@ -66,7 +66,7 @@ func (u *User) Read(ctx context.Context, list []Part, fetch func(ctx context.Con
 
 // Fill fetches parts as Read does, but leaves alone what is there, is on its way to somebody, or has no room.
 func (u *User) Fill(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) {
-	u.look(list)
+	u.look(list, false)
 	for i := range list {
 		if list[i].state != mine {
 			list[i].state = left
@@ -195,18 +195,18 @@ func (u *User) awaited(run []Part) (found bool) {
 	return found
 }
 
-// look finds parts, and claims those that are not there.
-func (u *User) look(list []Part) {
+// look finds parts, and claims those that are not there. Where it waits, others' claims say so.
+func (u *User) look(list []Part, waits bool) {
 	c := u.cache
 	c.with(func() {
 		for i := range list {
-			u.lookFor(&list[i])
+			u.lookFor(&list[i], waits)
 		}
 	})
 }
 
 // lookFor finds a part or claims it, with the tables locked.
-func (u *User) lookFor(p *Part) {
+func (u *User) lookFor(p *Part, waits bool) {
 	c := u.cache
 	p.state = away
 	e, i := c.find(&p.Key)
@@ -225,8 +225,12 @@ func (u *User) lookFor(p *Part) {
 		p.state = read
 		u.used(e, p)
 	case e.owner == u.number || c.counts(e.owner):
-		if e.waited = max(e.waited, byOwner); e.owner != u.number {
+		switch {
+		case !waits:
+		case e.owner != u.number:
 			e.waited = byOthers
+		default:
+			e.waited = max(e.waited, byOwner)
 		}
 		p.state = other
 	default: // of one that is dead, or does nothing
@@ -289,7 +293,7 @@ func (u *User) take(p *Part) {
 	p.state = away
 	u.drop(p)
 	c.with(func() {
-		u.lookFor(p)
+		u.lookFor(p, false)
 		if p.state >= other {
 			p.state = away
 		}
@@ -346,7 +350,7 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 			return false
 		case <-time.After(pause):
 		}
-		if !c.with(func() { u.lookFor(p) }) {
+		if !c.with(func() { u.lookFor(p, true) }) {
 			p.state = away
 		}
 	}
