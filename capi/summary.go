@@ -70,6 +70,7 @@ type (
 		CacheDropped    int64   `json:"cache_dropped"`
 		CacheBytes      int64   `json:"cache_bytes"`
 		CachePlanned    bool    `json:"cache_planned"`
+		CacheAhead      int64   `json:"cache_planned_ahead"`
 		Replaced        int64   `json:"replaced"`
 		Warned          int64   `json:"warned"`
 	}
@@ -152,7 +153,7 @@ func statistics(s pipeline.Stats) statsJSON {
 		RemoteIndex: s.Fetched.IndexBytes, RemoteSeek: s.Fetched.SeekBytes, RemoteRetries: s.Fetched.Retries,
 		RemoteHedges: s.Fetched.Hedges, RemoteMerged: s.Merged, RemoteAtOnce: s.AtOnce, RemoteWaited: seconds(s.Fetched.Waited),
 		CacheHits: s.Kept.Hits, CacheHitBytes: s.Kept.HitBytes, CacheDropped: s.Kept.Dropped, CacheBytes: s.Kept.Bytes,
-		CachePlanned: s.Kept.Planned,
+		CachePlanned: s.Kept.Planned, CacheAhead: s.Kept.Ahead,
 		ReadingAhead: s.ReadingAhead, Threads: s.Threads, Replaced: s.Replaced, Warned: s.Warned,
 	}
 }

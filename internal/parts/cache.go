@@ -273,6 +273,9 @@ func (c *Cache) with(change func()) bool {
 		c.head.busy = 1
 		for n, u := range c.users {
 			c.head.slots[n].position.Store(u.position.Load())
+			if u.plan.Known != nil {
+				c.head.slots[n].known.Store(u.plan.Known())
+			}
 		}
 		c.follow()
 		change()

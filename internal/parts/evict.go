@@ -2,6 +2,7 @@ package parts
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -23,15 +24,28 @@ func (c *Cache) lives(job uint64) bool {
 	return false
 }
 
-// standing is where the ranks of a job are that live: the position of the last of them, and their step.
+// standing is where the ranks of a job are that live: the position of the last of them, their step, and up to where
+// uses are known that are not all.
 type standing struct {
-	position, step uint64
-	after          func(int64, uint64) uint64
+	position, step, known uint64
+	after                 func(int64, uint64) uint64
 }
 
 // ahead is how far away a use is, in 1,024ths of a step.
 func (s standing) ahead(next uint64) uint64 {
 	return min(next-min(next, s.position), 1<<50) << 10 / s.step
+}
+
+// distance is how far away the next use of an entry is that was used so many uses ago. Of one that is not known no
+// more can be said than that it is behind all that are; among those, what was used so long ago is wanted as far away.
+func (s standing) distance(next, age uint64) uint64 {
+	switch {
+	case next == Never:
+		return unwanted
+	case unknown(next):
+		return s.ahead(max(s.known, s.position) + min(age, 1<<50))
+	}
+	return s.ahead(next)
 }
 
 // inUse: somebody who lives uses the dataset.
@@ -55,6 +69,7 @@ func (c *Cache) standings() map[uint64]standing {
 		if at.step == 0 || position < at.position {
 			at.position, at.step = position, max(1, s.step)
 		}
+		at.known = max(at.known, s.known.Load())
 		if u := c.users[n]; u != nil && u.plan.After != nil {
 			at.after = u.plan.After
 		}
@@ -74,34 +89,48 @@ func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
 		}
 		return unwanted + c.head.stamp - min(c.head.stamp, e.stamp)
 	}
+	age := c.head.stamp - min(c.head.stamp, e.stamp)
 	if e.job != 0 {
 		if at, ok := jobs[e.job]; ok {
-			if e.next < at.position && at.after != nil {
-				e.next = at.after(e.sample, at.position) // its use has passed, or was left out
+			switch {
+			case at.after == nil:
+			case unknown(e.next): // perhaps it has become known
+				e.next = at.after(e.sample, max(at.position, e.next-Unknown))
+			case e.next < at.position: // its use has passed, or was left out
+				e.next = at.after(e.sample, at.position)
 			}
-			if e.next == Never {
-				return unwanted
-			}
-			return at.ahead(e.next)
+			return min(at.distance(e.next, age), c.wantedElsewhere(e, jobs))
 		}
 	}
 	// Of another job of the same dataset that has come since.
 	for _, u := range c.users {
 		if at := jobs[u.job]; u.dataset == e.dataset && at.after != nil {
 			e.job, e.next = u.job, at.after(e.sample, at.position)
-			if e.next == Never {
-				return unwanted
-			}
-			return at.ahead(e.next)
+			return min(at.distance(e.next, age), c.wantedElsewhere(e, jobs))
 		}
 	}
-	age := c.head.stamp - min(c.head.stamp, e.stamp)
 	for _, at := range jobs {
 		if at.after == nil {
 			return age << 10 / at.step // what was used so long ago is wanted as far away
 		}
 	}
 	return unwanted + age
+}
+
+// wantedElsewhere is how far away the next use is that a loader of this process knows of whose samples are chosen: each
+// is a job of its own, so what another one has used last it may want itself.
+func (c *Cache) wantedElsewhere(e *entry, jobs map[uint64]standing) uint64 {
+	least := uint64(math.MaxUint64)
+	for _, u := range c.users {
+		if u.plan.Known == nil || u.job == e.job || u.dataset != e.dataset {
+			continue
+		}
+		at, ok := jobs[u.job]
+		if next := u.plan.After(e.sample, u.position.Load()); ok && next < Unknown {
+			least = min(least, at.ahead(next))
+		}
+	}
+	return least
 }
 
 func (c *Cache) score(e *entry) uint64 { return c.distance(e, c.standings()) }
@@ -129,7 +158,11 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 			continue
 		}
 		c.victims = c.victims[1:]
-		if e := &c.entries[v.at]; e.gen.Load() == v.gen && e.next == v.next && e.stamp == v.stamp {
+		e := &c.entries[v.at]
+		if e.gen.Load() != v.gen || e.next != v.next || e.stamp != v.stamp {
+			continue
+		}
+		if !unknown(v.next) || c.score(e) >= v.score { // else its use has become known
 			c.remove(e, v.at)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	magic = 0x32747261706b6472 // the first word of a head; another version of the tables has another one
+	magic = 0x33747261706b6472 // the first word of a head; another version of the tables has another one
 
 	mostSlots = 256
 	pageBytes = 4 << 10
@@ -46,6 +46,7 @@ type slot struct {
 	dataset  uint64
 	rank     uint64
 	position atomic.Uint64 // the use that its consumer is at
+	known    atomic.Uint64 // uses up to it are known, where later ones are not
 	done     atomic.Uint64 // parts that it has fetched: a sign of life
 	step     uint64        // uses that all ranks make at once
 }

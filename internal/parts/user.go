@@ -8,8 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Never is the next use of what nobody wants again.
-const Never = math.MaxUint64
+const (
+	// Never is the next use of what nobody wants again.
+	Never = math.MaxUint64
+	// Unknown is added to a position where no use at or behind it is known yet, but one may come.
+	Unknown = 1 << 63
+)
+
+// unknown is true of a next use that is not known yet.
+func unknown(next uint64) bool { return next >= Unknown && next != Never }
 
 // User is a loader, or a dataset of which single samples are read. A nil one has no cache.
 type User struct {
@@ -33,6 +40,9 @@ type Plan struct {
 	// After is a sample's first use at or behind a position. Nil where nobody knows: then what was used last
 	// is kept.
 	After func(sample int64, position uint64) uint64
+	// Known is the position up to which After knows all uses, and says Unknown of samples that have none; it
+	// grows. Nil where After knows all there will ever be.
+	Known func() uint64
 }
 
 func number(text string) uint64 {
@@ -59,6 +69,7 @@ func (c *Cache) Join(p Plan) *User {
 			s.bound, s.job, s.dataset = uint64(p.Bytes), u.job, u.dataset
 			s.rank, s.step = uint64(p.Rank), uint64(max(1, p.Step))
 			s.position.Store(0)
+			s.known.Store(0)
 			u.number, c.users[n] = n, u
 			c.head.joined++
 			break
@@ -102,7 +113,7 @@ func (u *User) NextUse(sample int64) uint64 {
 		return 0
 	}
 	next := u.plan.After(sample, u.position.Load())
-	if next != Never {
+	if next < Unknown {
 		next = u.plan.After(sample, next+1)
 	}
 	return next
@@ -127,6 +138,7 @@ type Stats struct {
 	Dropped        int64 // parts whose checksum was wrong
 	Bytes          int64 // in the cache, of all its users
 	Planned        bool  // what is wanted last is dropped first; else what was used longest ago
+	Ahead          int64 // where not Planned, the uses ahead that are known, which are kept for all the same
 }
 
 // Stats may be called at any time.
@@ -134,7 +146,12 @@ func (u *User) Stats() (s Stats) {
 	if u == nil {
 		return s
 	}
-	s = Stats{Hits: u.counts.hits.Load(), HitBytes: u.counts.bytes.Load(), Dropped: u.counts.bad.Load(), Planned: u.plan.After != nil}
+	s = Stats{Hits: u.counts.hits.Load(), HitBytes: u.counts.bytes.Load(), Dropped: u.counts.bad.Load()}
+	s.Planned = u.plan.After != nil && u.plan.Known == nil
+	if u.plan.Known != nil {
+		at := u.position.Load()
+		s.Ahead = int64(max(u.plan.Known(), at) - at)
+	}
 	u.cache.with(func() { s.Bytes = int64(u.cache.head.bytes) })
 	return s
 }

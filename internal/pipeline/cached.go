@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"math"
 
@@ -47,8 +48,20 @@ func (u uses) after(sample int64, position uint64) uint64 {
 	}
 }
 
-// planned: every use is known. A selection has no inverse, and batches that are submitted no order.
+// planned: every use is known. A selection has no inverse, and batches that are submitted no order: of those as many
+// uses are known as were submitted.
 func (c *Config) planned() bool { return !c.Submitted && c.Order.Config().Selection == nil }
+
+// useBehind is the use of a record's sample that comes behind this one; 0 where nobody knows.
+func (l *Loader) useBehind(r *record, index int64) uint64 {
+	switch {
+	case l.chosen != nil:
+		return l.chosen.after(index, r.draft.use+uint64(r.i)+1)
+	case l.config.planned():
+		return l.uses.after(index, l.uses.at(r.draft.epoch+1, 0))
+	}
+	return 0
+}
 
 // join begins to use the cache on disk.
 func (l *Loader) join() {
@@ -59,12 +72,20 @@ func (l *Loader) join() {
 	o := c.Order.Config()
 	l.uses = newUses(c.Order)
 	plan := parts.Plan{Bytes: c.CacheBytes, Dataset: c.Dataset.Fingerprint(), Rank: o.Rank, Step: o.BatchSize * o.WorldSize}
-	if c.planned() {
+	switch {
+	case c.Submitted:
+		// Another rank or loader has other samples, so the numbers of uses are of nobody else.
+		l.chosen = newChosen()
+		plan.Job, plan.Step = rand.Text(), o.BatchSize
+		plan.After, plan.Known = l.chosen.after, l.chosen.known
+	case c.planned():
 		plan.Job = fmt.Sprint(plan.Dataset, o.Seed, o.Shuffle, o.Window, o.BatchSize, o.WorldSize)
 		plan.After = l.uses.after
 	}
 	c.Cache.Retain()
-	l.kept = c.Cache.Join(plan)
+	if l.kept = c.Cache.Join(plan); l.kept == nil {
+		l.chosen = nil
+	}
 }
 
 // leave ends the use of the cache.

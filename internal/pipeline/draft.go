@@ -17,6 +17,7 @@ type draft struct {
 	first, count int64      // global positions of its samples
 	after        int64      // the position after the step, of all ranks
 	chosen       *selection // its samples where the caller chose them, else nil
+	use          uint64     // of the first of those, as a cache counts them
 	ends         int        // how many epochs end with it
 	phase        int        // of the recipe
 	tasks        int64      // samples to decode: its own, and partners in other ranks' rows

@@ -58,8 +58,8 @@ func (a *readAhead) plan() {
 			index, _ := r.draft.sample(r.i)
 			r.sample, r.err = l.config.Dataset.Sample(index)
 			r.want.Owner, r.want.Source, r.want.Direct = r, nil, nil
-			if l.kept != nil && l.config.planned() && r.err == nil {
-				r.next = l.uses.after(index, l.uses.at(r.draft.epoch+1, 0))
+			if l.kept != nil && r.err == nil {
+				r.next = l.useBehind(r, index)
 			}
 			if shard, ok := l.store.Range(r.sample); r.err == nil && ok {
 				r.want.Source, r.want.Offset, r.want.Length = shard, r.sample.Offset, r.sample.Length

@@ -39,6 +39,7 @@ type Loader struct {
 	learned *learned.Index
 	kept    *parts.User // what was fetched, on disk; nil without a cache
 	uses    uses
+	chosen  *chosen     // in the place of uses, where batches are submitted and what is fetched is kept
 	points  *pointsAway // nil without those
 	begun   time.Time
 

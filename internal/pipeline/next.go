@@ -108,7 +108,11 @@ func (l *Loader) take() (*Batch, error) {
 	}
 	// The report is of what was delivered: what was prefetched and dropped never happened.
 	s.pop()
-	l.kept.At(l.uses.at(s.epoch, s.position))
+	if l.chosen == nil {
+		l.kept.At(l.uses.at(s.epoch, s.position))
+	} else {
+		l.kept.At(l.chosen.delivered(d.count))
+	}
 	l.points.delivered()
 	replaced := l.report.add(d)
 	if l.idle > 0 {
@@ -166,6 +170,9 @@ func (l *Loader) SeekTo(epoch, position int64) error {
 func (l *Loader) move(epoch, position int64) {
 	l.stream = newStream(l.order, &l.config.Recipe, l.config.Submitted, epoch, position)
 	l.current.Store(l.stream)
+	if l.chosen != nil {
+		l.kept.At(l.chosen.drop())
+	}
 }
 
 // notify tells a waiting Next and whoever polls the descriptor whether Next would answer at once,

@@ -62,6 +62,9 @@ func (l *Loader) Submit(indices []int64, draws []uint64) error {
 	}
 	d := newDraft(s, s.planEpoch, s.planPosition, 0, count)
 	d.chosen = &selection{indices, draws}
+	if l.chosen != nil {
+		d.use = l.chosen.add(indices)
+	}
 	// What is submitted is the whole step; its number tells its draws from those of the others.
 	d.mix(order.Step{Begin: d.step, Total: count}, 0)
 	s.planPosition++

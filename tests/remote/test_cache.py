@@ -19,7 +19,7 @@ import images
 from headrace import errors
 from processes import in_mount_namespace, run, start
 from remote.stores import Store
-from remote.test_urls import COUNT, ORDERS, epochs, loader, samples
+from remote.test_urls import COUNT, ORDERS, epochs, failing, loader, samples
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,15 @@ def test_a_second_epoch_and_a_second_loader_fetch_no_record(store: Store, tmp_pa
         assert made.stats()["remote_bytes"] == 0
 
 
+@pytest.mark.parametrize("how", ["503", "cut", "reset"])
+def test_an_epoch_through_a_small_cache_survives_that_a_tenth_of_all_requests_fail(
+    root: Path, store: Store, tmp_path: Path, how: str
+) -> None:
+    store.fault = failing(0.1, how)
+    kept = {"cache": tmp_path / "cache", "cache_size": "1MiB", "shuffle": True}
+    assert epochs(store.url("train.hr"), **kept) == epochs(root / "train.hr", shuffle=True)
+
+
 def test_a_cache_below_what_is_under_way_is_refused_with_both_numbers(
     store: Store, tmp_path: Path
 ) -> None:
@@ -67,6 +76,51 @@ def test_a_cache_below_what_is_under_way_is_refused_with_both_numbers(
         loader(
             store.url("train.hr"), cache=tmp_path, cache_size=2**20, batch_size=COUNT, prefetch=900
         )
+
+
+def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) -> None:
+    photos = images.plain_tree(tmp_path / "photos", 60, side=240)
+    hr.pack(photos, tmp_path / "train.hr")
+    draw, size = random.Random(9), 1 << 20
+    order = [draw.randrange(60) for _ in range(900)]
+    with hr.Dataset(tmp_path / "train.hr") as dataset:
+        lengths = [int(dataset.facts(number)["length"]) for number in range(60)]
+    assert sum(lengths) > 1.5 * size
+    farthest, recent = by_rule(order, lengths, size, True), by_rule(order, lengths, size, False)
+    store = Store(tmp_path)
+    try:
+        kept: dict[str, Any] = {"cache": tmp_path / "cache", "cache_size": size, "batch_size": 4}
+        kept |= {"sampler": order, "prefetch": 1}
+        with loader(store.url("train.hr"), **kept) as made:
+            batches = iter(made)
+            next(batches)
+            stats = made.stats()
+            assert (stats["cache_planned"], stats["cache_planned_ahead"]) == (0, 896)
+            found = [next(batches)[2]["index"] for _ in range(3)]
+            assert [int(index) for one in found for index in one] == order[4:16]
+            samples(batches)
+            stats = made.stats()
+            assert stats["cache_planned_ahead"] == 0
+        # The disk's blocks are a little more than the bytes.
+        assert stats["remote_bytes"] <= 1.05 * farthest
+        assert 1.05 * farthest < 0.8 * recent
+    finally:
+        store.end()
+
+
+def by_rule(order: list[int], lengths: list[int], room: int, farthest: bool) -> int:
+    """Bytes that are fetched where what is used last, or was used longest ago, is dropped first."""
+    held: dict[int, int] = {}
+    total = 0
+    for position, sample in enumerate(order):
+        total += 0 if sample in held else lengths[sample]
+        later = order[position + 1 :]
+        held[sample] = -position
+        if farthest:
+            held[sample] = later.index(sample) + position if sample in later else len(order)
+        while sum(lengths[one] for one in held) > room:
+            del held[max(held, key=lambda one: held[one])]
+    return total
 
 
 # What a rank trains on: its checksum of each epoch, and what it fetched.

@@ -71,6 +71,11 @@ FIELDS = {
         "gauge",
         "1 where the cache drops what is wanted last, 0 for used longest ago",
     ),
+    "cache_planned_ahead": (
+        "gauge",
+        "where cache_planned is 0, samples that were submitted and are not delivered yet: the "
+        "cache keeps them before all others",
+    ),
     "replaced": ("counter", "samples of delivered batches that another one stands for"),
     "warned": ("counter", "samples of delivered batches that drew a warning of the decoder"),
 }
