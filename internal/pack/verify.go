@@ -49,9 +49,6 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	if d.Kind() == catalog.Listed {
 		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
 	}
-	if d.Away() && d.Kind() == catalog.Indexed {
-		return Report{}, catalog.NewError(fault.KindUnsupported, d.Root(), "this is an image folder in a store of objects, of which single files are not verified yet; a packed dataset there is")
-	}
 	t.setTotal(d.Len())
 	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(c.Limits.blocks())}
 	rows := int64(0)
@@ -126,9 +123,13 @@ func (v *verifier) run(ctx context.Context) error {
 	for n := range v.dataset.Shards() {
 		send(func(r *reader) { v.checkShard(ctx, r, n) })
 	}
+	check := v.checkRecords
+	if v.dataset.Away() && v.dataset.Kind() == catalog.Indexed {
+		check = v.checkFilesAway
+	}
 	// Of a shard in a store the records are read with their headers, so that each byte is fetched once.
-	for first := int64(0); first < v.dataset.Len() && !v.dataset.Away(); first += rowsPerTask {
-		send(func(r *reader) { v.checkRecords(ctx, r, first, min(first+rowsPerTask, v.dataset.Len())) })
+	for first := int64(0); first < v.dataset.Len() && (!v.dataset.Away() || v.dataset.Kind() == catalog.Indexed); first += rowsPerTask {
+		send(func(r *reader) { check(ctx, r, first, min(first+rowsPerTask, v.dataset.Len())) })
 	}
 	close(tasks)
 	workers.Wait()

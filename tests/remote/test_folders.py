@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -60,6 +61,46 @@ def test_objects_are_packed_to_the_bytes_that_files_are_packed_to(
     hr.pack("s3://photos/set", "s3://photos/set.hr", shard_size="64KiB", storage=storage)
     assert text_of(tmp_path / "away.hr") == text_of(tmp_path / "here.hr")
     assert text_of(bucket / "set.hr") == text_of(tmp_path / "here.hr")
+
+
+@pytest.mark.parametrize("decode", [False, True])
+def test_objects_are_verified_by_an_index_of_them_and_by_one_beside_them(
+    bucket: Path, storage: Storage, tmp_path: Path, decode: bool
+) -> None:
+    options: dict[str, Any] = {"storage": storage, "decode": decode, "num_threads": 2}
+    hr.index("s3://photos/set", tmp_path / "away.hr", storage=storage)
+    for file in (tmp_path / "away.hr").iterdir():
+        shutil.copy(file, bucket / "set")
+    sources = (tmp_path / "away.hr", "s3://photos/set")
+    size = sum(file.stat().st_size for file in bucket.glob("set/*/*"))
+    for source in sources:
+        found = hr.verify(source, **options)
+        assert (found["ok"], found["rows"], found["bytes"]) == (True, COUNT, size)
+    files = sorted(bucket.glob("set/*/*"))
+    data = bytearray(files[3].read_bytes())
+    data[len(data) // 2] ^= 1
+    files[3].write_bytes(data)
+    files[5].unlink()
+    files[7].write_bytes(files[7].read_bytes() + b"more")
+    for source in sources:
+        found = hr.verify(source, **options)
+        assert not found["ok"]
+        faults = {fault["record"]: fault for fault in found["faults"]["listed"]}
+        with hr.Dataset(source, storage=storage) as dataset:
+            places = [dataset.facts(number)["path"] for number in faults]
+        assert places == [
+            f"s3://photos/set/{file.relative_to(bucket / 'set')}"
+            for file in (files[3], files[5], files[7])
+        ]
+        texts = [fault["text"] for fault in faults.values()]
+        assert texts == [
+            "the record's CRC-32C",
+            "the file cannot be read",
+            "the file cannot be read",
+        ]
+        reasons = [fault["found"] for fault in faults.values()]
+        assert "404" in reasons[1]
+        assert "expected" in reasons[2]
 
 
 def test_objects_that_pillow_decodes_are_packed_as_the_files_of_the_same_folder(

@@ -1,0 +1,127 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"io"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/headroom"
+)
+
+// fileAway is a single object of a folder in a store that is compared with its row of the index.
+type fileAway struct {
+	ctx     context.Context
+	dataset *catalog.Dataset
+	sample  catalog.Sample
+	place   Place
+	done    chan struct{} // closed when data and err are there; nil of one that is read in pieces, in its turn
+	data    []byte
+	err     error
+}
+
+// checkFilesAway is checkRecords of single objects in a store, which are asked for ahead: a request waits most of
+// the time.
+func (v *verifier) checkFilesAway(ctx context.Context, r *reader, first, end int64) {
+	ctx, cancel := context.WithCancel(ctx)
+	var queue []*fileAway
+	defer func() {
+		cancel()
+		for _, f := range queue {
+			f.wait()
+		}
+	}()
+	threads := v.config.threads()
+	files, most, held := max(1, filesAhead/threads), bytesAhead/int64(threads), int64(0)
+	for next := first; (next < end || len(queue) > 0) && ctx.Err() == nil; {
+		for ; next < end && len(queue) < files && (len(queue) == 0 || held < most); next++ {
+			if f := v.askFor(ctx, next); f != nil {
+				queue, held = append(queue, f), held+int64(len(f.data))
+			}
+		}
+		if len(queue) == 0 {
+			return // the index is wrong from here on, which checkRows says
+		}
+		f := queue[0]
+		queue, held = queue[1:], held-int64(len(f.data))
+		v.checkFileAway(r, f)
+	}
+}
+
+// askFor sends the request for the object of row i; nil where its batch of the index is wrong.
+func (v *verifier) askFor(ctx context.Context, i int64) *fileAway {
+	s, key, ok := v.sample(i)
+	if !ok {
+		return nil
+	}
+	path, err := v.dataset.Path(i)
+	if err != nil {
+		return nil
+	}
+	f := &fileAway{ctx: ctx, dataset: v.dataset, sample: s, place: Place{File: path, Record: i, Key: key, Offset: s.Offset}}
+	if s.Length > bytesAhead {
+		return f
+	}
+	f.done = make(chan struct{})
+	if f.err = headroom.Memory(s.Length); f.err != nil {
+		close(f.done)
+		return f
+	}
+	f.data = make([]byte, s.Length)
+	go func() {
+		defer close(f.done)
+		f.err = f.fetch(f.data, 0)
+	}()
+	return f
+}
+
+// fetch reads a range of the object, which has to be as long as the index says.
+func (f *fileAway) fetch(to []byte, offset int64) error {
+	object, err := f.dataset.FileAway(f.sample)
+	if err != nil {
+		return err
+	}
+	return object.ReadAt(f.ctx, to, offset)
+}
+
+func (f *fileAway) wait() {
+	if f.done != nil {
+		<-f.done
+	}
+}
+
+// ReadAt is io.ReaderAt's.
+func (f *fileAway) ReadAt(to []byte, offset int64) (int, error) {
+	if f.done != nil {
+		return bytes.NewReader(f.data).ReadAt(to, offset)
+	}
+	n := max(0, min(int64(len(to)), f.sample.Length-offset))
+	if err := f.fetch(to[:n], offset); err != nil {
+		return 0, err
+	}
+	if n < int64(len(to)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// Close is io.Closer's.
+func (f *fileAway) Close() error { return nil }
+
+// checkFileAway compares an object that was asked for.
+func (v *verifier) checkFileAway(r *reader, f *fileAway) {
+	if f.wait(); f.ctx.Err() != nil {
+		return
+	}
+	if f.err != nil {
+		f.place.Expected, f.place.Found, f.place.Text = "the file that was indexed", catalog.Reason(f.err), "the file cannot be read"
+		v.places.add(f.place)
+		return
+	}
+	seek := v.seekRecord(r, f.sample, f.place.Key)
+	r.file, r.path, r.size = f, f.place.File, f.sample.Length
+	v.checkRecord(r, f.sample, f.place, seek)
+	r.file, r.path = nil, ""
+	v.places.track.add(1, f.sample.Length, 0)
+	v.bytes.Add(f.sample.Length)
+}
