@@ -374,7 +374,7 @@ func (d *dataset) summary() map[string]any {
 		answer["warnings"] = []string{d.warning}
 	}
 	if d.Away() {
-		answer["away"] = true
+		answer["away"], answer["fetched"] = true, d.fetchedSoFar()
 	}
 	if d.Parts() != nil {
 		parts := []map[string]any{}
@@ -384,6 +384,17 @@ func (d *dataset) summary() map[string]any {
 		answer["parts"] = parts
 	}
 	return answer
+}
+
+// fetchedSoFar is what opening the dataset, and reading samples of it and its loaders, took of the store.
+func (d *dataset) fetchedSoFar() map[string]any {
+	counts, rate, hits := d.Fetched().InAll()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return map[string]any{
+		"requests": counts.Requests, "bytes": counts.Bytes, "hits": hits + d.kept.Stats().Hits, "retries": counts.Retries,
+		"hedges": counts.Hedges, "bytes_per_second": rate, "waited_s": counts.Waited.Seconds(),
+	}
 }
 
 // bytesOf is the sum of the samples' lengths, -1 where nobody has added them up.

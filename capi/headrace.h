@@ -97,7 +97,9 @@ int32_t hr_dataset_open(const char *config, size_t length, hr_handle *dataset, h
  * "arrays"|"memory"|"concatenated", "fingerprint", "fields": [{"name","type","shape"}], "shards",
  * "bytes", "backend", "parts": [{"rows", "kind", "path"}...] of several, "source": {"format",
  * "image", "label", "columns": [{"name", "type", "samples", "use"}], "sample": names of what the
- * first one has} and "warnings": [...] of containers, "source" of arrays, ...} and,
+ * first one has} and "warnings": [...] of containers, "source" of arrays, "fetched": of a dataset
+ * in a store of objects, so far {"requests", "bytes", "hits": of the cache, "retries", "hedges",
+ * "bytes_per_second", "waited_s"}, ...} and,
  * with index >= 0, of that sample:
  * {"key", "label", "path", "width", "height", "channels", "codec", "sampling", "process",
  *  "orientation", "crc32c", "verdict", "length", "fields": {...}}; bytes fields as base64, arrays

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -39,13 +40,14 @@ func openURL(url string, o Options) (*Dataset, error) {
 		return nil, noIndexAt(strings.NewReplacer("%7B", "{", "%7D", "}").Replace(shown)) // a pattern, for the command
 	}
 	var d *Dataset
+	var took opening
 	var err error
 	for range 3 { // for the reason that openIndexed gives
 		var m *Manifest
-		if m, err = fetchManifest(url, o.Storage); err != nil {
+		if m, err = fetchManifest(url, o.Storage, &took); err != nil {
 			return nil, err
 		}
-		if d, err = openAway(url, m, o); !errors.Is(err, fs.ErrNotExist) {
+		if d, err = openAway(url, m, o, took); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
@@ -58,7 +60,8 @@ func noIndexAt(shown string) error {
 		"of containers make one with: headrace index \"%s\" --out INDEX; of a folder of images make a dataset with: headrace pack FOLDER %s", ManifestName, shown, shown)
 }
 
-func fetchManifest(url string, storage remote.Storage) (*Manifest, error) {
+func fetchManifest(url string, storage remote.Storage, took *opening) (*Manifest, error) {
+	began := time.Now()
 	at, err := remote.Join(url, ManifestName)
 	if err != nil {
 		return nil, OutOfStore(err)
@@ -79,7 +82,8 @@ func fetchManifest(url string, storage remote.Storage) (*Manifest, error) {
 		return nil, short
 	}
 	text := make([]byte, object.Size())
-	if err := object.ReadAt(context.Background(), text, 0); err != nil {
+	err = object.ReadAt(context.Background(), text, 0)
+	if took.add(object, time.Since(began)); err != nil {
 		return nil, OutOfStore(err)
 	}
 	return DecodeManifest(object.URL(), text)
@@ -122,7 +126,7 @@ func newAway(below string, storage remote.Storage, shards []ShardInfo, pinned bo
 }
 
 // openAway opens the index that a fetched manifest names.
-func openAway(url string, m *Manifest, o Options) (*Dataset, error) {
+func openAway(url string, m *Manifest, o Options, took opening) (*Dataset, error) {
 	shown := remote.Display(url)
 	place := newAway(url, o.Storage, m.Shards, false)
 	switch {
@@ -139,6 +143,7 @@ func openAway(url string, m *Manifest, o Options) (*Dataset, error) {
 	if m.Seek != nil {
 		place.seek = &Shard{away: place, name: m.Seek.Name, size: m.Seek.Size, opening: make(chan struct{}, 1)}
 	}
+	place.index = took
 	x, err := place.fetchIndex(url, m, o)
 	if err != nil {
 		return nil, err
@@ -168,12 +173,17 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 	}
 	defer object.Close()
 	bytes, err := mmap.MakeIndex(shown, m.Index.Size, func(to []byte) error {
-		defer func() { a.index = object.Counts() }()
+		began := time.Now()
+		defer func() {
+			a.index.add(object, time.Since(began))
+			a.index.indexBytes = object.Counts().Bytes
+		}()
 		kept := keepIndex(object, m, o)
 		if kept == nil {
 			return readPieces(to, object.ReadAt)
 		}
 		defer kept.user.Leave()
+		defer func() { a.index.hits = kept.user.Stats().Hits }()
 		return kept.read(to)
 	})
 	if err != nil {

@@ -21,8 +21,8 @@ type away struct {
 	storage remote.Storage
 	shards  []Shard
 
-	seek  *Shard        // the file of seek points; nil where there is none
-	index remote.Counts // of fetching the index
+	seek  *Shard  // the file of seek points; nil where there is none
+	index opening // of fetching manifest and index
 
 	mu     sync.Mutex
 	files  remote.Counts // of objects that were opened for one read
@@ -52,6 +52,19 @@ func (d *Dataset) Away() bool {
 	return d.away != nil
 }
 
+// opening is what it took to open a dataset.
+type opening struct {
+	remote.Counts               // of the manifest, and of the index
+	indexBytes    int64         // of Bytes
+	hits          int64         // parts of the index that came from the cache on disk
+	took          time.Duration // while anything was under way
+}
+
+// add counts an object that was read whole in so long a time.
+func (o *opening) add(object *remote.Object, took time.Duration) {
+	o.Counts, o.took = added(o.Counts, object.Counts()), o.took+took
+}
+
 // Shard is shard or container n; nil where it is a file.
 func (d *Dataset) Shard(n int) *Shard {
 	if d.parts != nil {
@@ -71,6 +84,18 @@ type Fetched struct {
 	Busy       time.Duration
 	IndexBytes int64
 	SeekBytes  int64
+	opening    opening
+}
+
+// InAll is all that was fetched, opening the dataset included, the bytes a second of that while anything was under
+// way, and how many parts of the index came from the cache on disk.
+func (f Fetched) InAll() (counts remote.Counts, rate float64, hits int64) {
+	counts = added(f.Counts, f.opening.Counts)
+	counts.Bytes += f.SeekBytes
+	if busy := f.Busy + f.opening.took; busy > 0 {
+		rate = float64(counts.Bytes) / busy.Seconds()
+	}
+	return counts, rate, f.opening.hits
 }
 
 // Rate is how many bytes a second came while anything was under way.
@@ -87,7 +112,11 @@ func (d *Dataset) Fetched() Fetched {
 	for _, part := range d.Parts() {
 		one := part.Fetched()
 		// Parts are read at the same time.
-		sum = Fetched{added(sum.Counts, one.Counts), max(sum.Busy, one.Busy), sum.IndexBytes + one.IndexBytes, sum.SeekBytes + one.SeekBytes}
+		sum.Counts, sum.Busy = added(sum.Counts, one.Counts), max(sum.Busy, one.Busy)
+		sum.IndexBytes, sum.SeekBytes = sum.IndexBytes+one.IndexBytes, sum.SeekBytes+one.SeekBytes
+		// They were opened one after the other.
+		sum.opening.Counts = added(sum.opening.Counts, one.opening.Counts)
+		sum.opening.hits, sum.opening.took = sum.opening.hits+one.opening.hits, sum.opening.took+one.opening.took
 	}
 	if d.away == nil {
 		return sum
@@ -98,7 +127,8 @@ func (d *Dataset) Fetched() Fetched {
 			sum.Counts = added(sum.Counts, object.Counts())
 		}
 	}
-	sum.IndexBytes += a.index.Bytes
+	sum.IndexBytes += a.index.indexBytes
+	sum.opening = a.index
 	if a.seek != nil {
 		if object := a.seek.object.Load(); object != nil {
 			sum.SeekBytes += object.Counts().Bytes

@@ -421,8 +421,22 @@ class Dataset:
     def info(self) -> dict[str, Any]:
         """What the engine says of the whole: rows, classes, kind, fields, shards, bytes, ..."""
         if not self._facts:
-            self._facts = _lib.info("hr_dataset_info", self.handle, -1)
+            facts = _lib.info("hr_dataset_info", self.handle, -1)
+            facts.pop("fetched", None)
+            self._facts = facts
         return self._facts
+
+    @property
+    def fetched(self) -> dict[str, float]:
+        """Of a dataset in a store of objects, what opening and reading it has taken so far.
+
+        Returns:
+            ``requests``, ``bytes``, ``hits`` of the cache, ``retries``, ``hedges``,
+            ``bytes_per_second`` while any request was under way, ``waited_s``, the seconds that
+            requests took, of all together; nothing of a dataset that lies here. What loaders
+            found in the cache is in their ``stats()``.
+        """
+        return dict(_lib.info("hr_dataset_info", self.handle, -1).get("fetched", {}))
 
     @property
     def classes(self) -> list[str]:

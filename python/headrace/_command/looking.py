@@ -55,6 +55,8 @@ def info(
             if sample is None and dataset.kind in ("scanned", "contained"):
                 with suppress(HeadraceError):  # of a field that cannot be read
                     found = {**found, "first_key": dataset.facts(0)["key"]}
+            if sample is None and dataset.away:
+                found = {**found, "fetched": dataset.fetched}
             output.result(found, as_json)
             own = dataset.kind in ("packed", "contained") and not dataset.away
             faults = _shard_faults(source[0], root) if own else []

@@ -29,6 +29,8 @@ def lines(found: Mapping[str, Any]) -> list[str]:
             facts += _source(value, apart="doubts" in found)
         elif name == "doubts":
             facts += [("in doubt", text) for text in value]
+        elif name == "fetched":
+            facts.append((name, _fetched(value)))
         elif name == "counts":
             facts += [(kind, _counts(kind, parts)) for kind, parts in value.items()]
         elif name not in _PASSED_OVER:
@@ -94,6 +96,19 @@ def _words(value: Any) -> str:
     if isinstance(value, list):
         return _listed(map(str, value))
     return " ".join(str(value).split()) or "none"
+
+
+def _fetched(found: Mapping[str, float]) -> str:
+    """What the store was asked for."""
+    asked = [
+        counted(int(found["requests"]), "request"),
+        f"{counted(int(found['bytes']), 'byte')} at {found['bytes_per_second'] / 1e6:,.3g} MB/s",
+        counted(int(found["hits"]), "hit") + " of the cache",
+        counted(int(found["retries"]), "retry", "retries"),
+        counted(int(found["hedges"]), "hedge"),
+        f"{found['waited_s']:,.3g} s waited",
+    ]
+    return ", ".join(asked)
 
 
 def _listed(values: Iterable[str]) -> str:
