@@ -30,12 +30,24 @@ WAITING = """
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("interrupted")
-    hr.pack(images.plain_tree(root / "photos", 20), root / "train.hr")
+    photos = images.plain_tree(root / "photos", 20)
+    hr.pack(photos, root / "train.hr")
+    hr.index(photos)
     return root
 
 
-@pytest.mark.parametrize("kind", [".json", ".arrow", ".tar"])
-def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(root: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("train.hr", ".json"),
+        ("train.hr", ".arrow"),
+        ("train.hr", ".tar"),
+        ("photos", ".jpg"),
+    ],
+)
+def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(
+    root: Path, name: str, kind: str
+) -> None:
     def attempt() -> float:
         store, asked, over = Store(root), threading.Event(), threading.Event()
 
@@ -48,7 +60,7 @@ def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(root: Path, ki
             return True
 
         store.fault = silent
-        process = start(WAITING, store.url("train.hr"))
+        process = start(WAITING, store.url(name))
         try:
             assert asked.wait(PATIENCE_S)
             time.sleep(0.1)  # until the program waits, too

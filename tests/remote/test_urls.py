@@ -20,6 +20,7 @@ import images
 from headrace import errors
 from headrace._command.cli import app
 from headrace._engine import away
+from processes import run, start
 from remote.stores import Answering, Store
 
 COUNT = 117
@@ -222,6 +223,39 @@ def test_the_command_line_takes_addresses(store: Store, capsys: pytest.CaptureFi
         assert found["rows"] == COUNT
 
 
+def test_info_says_what_the_store_was_asked_for(
+    store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    told = ["info", store.url("train.hr"), "--cache", str(tmp_path / "cache")]
+    told += ["--cache-size", "8MB", "--json"]
+    found = []
+    for _ in range(2):
+        store.requests.clear()
+        app(told, standalone_mode=False)
+        found.append(json.loads(capsys.readouterr().out)["fetched"])
+        # What sizes and versions are asked with brings no bytes of an object.
+        asked = sum(length for method, _, _, length in store.requests if method == "GET")
+        assert found[-1]["requests"] == len(store.requests)
+        assert asked - 1 <= found[-1]["bytes"] <= asked
+    first, second = found
+    assert (first["hits"], first["retries"], first["hedges"]) == (0, 0, 0)
+    assert first["waited_s"] > 0
+    assert first["bytes_per_second"] > 0
+    assert second["hits"] == 1  # the index
+    assert second["bytes"] < first["bytes"]
+    store.fault = lambda answering, *_: draw.random() < 0.5 and answering.refuse(503) is None
+    draw = random.Random(2)
+    app(told[:2], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert re.search(
+        r"fetched .*\d requests, [\d,]+ bytes at [\d.e-]+ MB/s, 0 hits of the cache, "
+        r"[1-9]\d* (retry|retries), 0 hedges, [\d.]+ s waited",
+        said,
+    ), said
+    with hr.Dataset(store.root / "train.hr") as here:
+        assert here.fetched == {}
+
+
 def failing(share: float, how: str) -> Any:
     """A fault that some requests for records meet, drawn from a seed."""
     draw, lock = random.Random(7), threading.Lock()
@@ -369,6 +403,7 @@ def test_no_secret_of_an_address_or_of_options_is_in_a_text(store: Store) -> Non
         samples(made)
         texts += [repr(made.dataset), str(made.state_dict()), str(made.stats())]
         texts += [str(made.dataset.info), str(made.dataset.facts(0))]
+        texts.append(json.dumps(made.dataset.fetched))
     assert all(SECRET in path for _, path, *_ in store.requests)
     for url, options in [
         (f"{store.url('nothing.hr')}?token={SECRET}", {}),
@@ -385,6 +420,83 @@ def test_no_secret_of_an_address_or_of_options_is_in_a_text(store: Store) -> Non
         hr.Dataset(signed)
     texts.append(str(denied.value))
     assert [text for text in texts if SECRET in text] == []
+
+
+TRACED = """
+    import sys
+    import headrace as hr
+    url, trace, cache = sys.argv[1:]
+    with hr.Loader(url, 8, output="numpy", shuffle=True, timeout=20, cache=cache, cache_size="8MB",
+                   transform=[hr.transforms.CenterCrop(8)], storage={"region": "here"}) as loader:
+        loader.trace(trace)
+        print(sum(len(labels) for _, labels in loader), loader.state_dict())
+        loader.trace(None)
+"""
+
+
+def test_no_secret_is_in_a_trace_a_cache_or_what_a_program_prints(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN"):
+        monkeypatch.setenv(name, SECRET)
+    store.fault = failing(0.2, "503")
+    signed = f"{store.url('train.hr')}?X-Amz-Signature={SECRET}"
+    process = start(TRACED, signed, tmp_path / "run.json", tmp_path / "cache")
+    said = "".join(process.communicate(timeout=60))
+    assert process.returncode == 0, said
+    assert said.startswith(f"{COUNT} ")
+    assert SECRET not in said
+    written = [*(tmp_path / "cache").iterdir(), tmp_path / "run.json"]
+    assert len(written) == 7
+    for file in written:
+        assert file.stat().st_size > 0 or file.name == "lock"
+        assert SECRET.encode() not in file.read_bytes(), file.name
+
+
+READING = """
+    import sys
+    import headrace as hr
+    with hr.Loader(sys.argv[1], 8, output="numpy", shuffle=True, num_threads=1,
+                   transform=[hr.transforms.CenterCrop(8)]) as loader:
+        for _ in range(2):
+            print(sum(len(labels) for _, labels in loader))
+"""
+
+
+def test_without_a_cache_nothing_touches_the_disk(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.hr", "photos"):
+        assert run(READING, store.url(name)).split() == [str(COUNT)] * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, errors.DeniedError),
+        (403, errors.DeniedError),
+        (404, errors.MissingFileError),
+        (412, errors.ChangedError),
+    ],
+)
+@pytest.mark.parametrize("on_error", ["raise", "replace"])
+def test_a_store_that_refuses_in_the_midst_of_an_epoch_is_an_error_with_address_and_status(
+    store: Store, status: int, error: type[errors.HeadraceError], on_error: str
+) -> None:
+    with loader(store.url("train.hr"), on_error=on_error, read_ahead=8) as made:
+        batches = iter(made)
+        next(batches)
+        store.fault = lambda answering, *_: answering.refuse(status) or True
+        with pytest.raises(error, match=rf"http://.*shard-\d+\.tar: .*{status}") as caught:
+            samples(batches)
+        assert "?" not in str(caught.value)
+        store.fault = None  # and the loader goes on where it stood
+        assert samples(made)
 
 
 def test_python_knows_the_schemes_of_the_engine() -> None:
