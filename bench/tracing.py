@@ -1,11 +1,13 @@
 """What a trace costs: CPU time of an image with one being written, over that without.
 
-One loader goes over a set again and again, in pairs of rounds that take turns to be first. CPU time
-is that of all threads, the one that writes the trace among them; a busy machine adds to it and
-never takes from it, so beside the median of the pairs stands the ratio of the least of each side.
-The files are in the page cache.
+One loader goes over a set again and again, in pairs of short rounds that take turns to be first, so
+that what neighbours do is much the same for both. CPU time is that of all threads, the one that
+writes the trace among them. Of many pairs the median ratio is told with the interval that it lies
+in with 95 % (from the order of the pairs, whatever their distribution); where that is wider than
+the ratio is off 1, the machine was too busy to tell. Beside it stands the ratio of the least of
+each side. The files are in the page cache.
 
-    python bench/tracing.py PACKED [--rounds 15] [--batches 40]
+    python bench/tracing.py PACKED [--rounds 100] [--batches 10]
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import statistics
 import tempfile
 import time
@@ -39,11 +42,18 @@ def measure(batches: Iterator[Any], count: int) -> tuple[float, float]:
     return used / images * 1e6, images / took
 
 
+def interval(values: list[float]) -> tuple[float, float]:
+    """Between which values the median lies with 95 %, as a sign test has it."""
+    ordered, count = sorted(values), len(values)
+    outside = max(int(count / 2 - 0.98 * math.sqrt(count)), 0)
+    return ordered[outside], ordered[-1 - outside]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("source", type=Path)
-    options.add_argument("--rounds", type=int, default=15)
-    options.add_argument("--batches", type=int, default=40)
+    options.add_argument("--rounds", type=int, default=100)
+    options.add_argument("--batches", type=int, default=10)
     options.add_argument("--threads", type=int)
     asked = options.parse_args()
     sides: dict[bool, list[float]] = {False: [], True: []}
@@ -77,6 +87,8 @@ def main() -> None:
         "traced": round(min(sides[True]), 1),
         "least_over_least": round(min(sides[True]) / min(sides[False]), 4),
         "median_of_pairs": round(statistics.median(pairs), 4),
+        "interval": [round(end, 4) for end in interval(pairs)],
+        "pairs": len(pairs),
         "images_per_second": round(statistics.median(rates)),
         "bytes_an_image": round(events / (asked.batches * BATCH)),
     }

@@ -1,19 +1,104 @@
 package pipeline
 
 import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/native"
 )
 
 // What statistics cost a sample: the clocks that produce reads and what it adds up.
 func BenchmarkASampleIsCounted(b *testing.B) {
 	var w worker
 	for b.Loop() {
-		began := time.Now()
-		w.read(110_000, time.Since(began))
-		began = time.Now()
-		w.images.Add(1)
-		w.points.Add(1)
-		w.decode.Add(int64(time.Since(began)))
+		countOne(&w)
 	}
+}
+
+// countOne is what a worker counts of a sample, in the place of its work.
+func countOne(w *worker) {
+	began := time.Now()
+	w.read(110_000, time.Since(began))
+	began = time.Now()
+	w.images.Add(1)
+	w.points.Add(1)
+	w.decode.Add(int64(time.Since(began)))
+}
+
+// The same beside the decoding of an image of 500 x 375, in pairs of short rounds with it and without that take turns
+// to be first: the ratio of their CPU times, and between which ratios its median lies with 95 %. Statistics cannot be
+// switched off in a loader, so one side has them once more.
+func BenchmarkStatisticsBesideAnImage(b *testing.B) {
+	const images, pairs = 20, 200
+	picture := image.NewNRGBA(image.Rect(0, 0, 500, 375))
+	for y := range 375 {
+		for x := range 500 {
+			picture.SetNRGBA(x, y, color.NRGBA{uint8(x * y / 90), uint8(x*3 + y*7), uint8(x ^ y), 255})
+		}
+	}
+	var encoded bytes.Buffer
+	require.NoError(b, jpeg.Encode(&encoded, picture, &jpeg.Options{Quality: 85}))
+	const side = 224
+	data := encoded.Bytes()
+	plan, err := native.NewPlan([]native.Op{
+		native.RandomResizedCrop{Height: side, Width: side, Filter: native.Bilinear, Scale: [2]float64{0.08, 1}, Ratio: [2]float64{0.75, 4.0 / 3}},
+		native.HorizontalFlip{Probability: 0.5},
+	}, native.Output{DType: native.Float32, Layout: native.NCHW})
+	require.NoError(b, err)
+	defer plan.Close()
+	context, err := native.NewContext(native.DefaultLimits())
+	require.NoError(b, err)
+	defer context.Close()
+	to := make([]float32, 3*side*side)
+	view := native.View{Plan: plan, To: unsafe.Pointer(&to[0]), Capacity: 4 * uint64(len(to))}
+	var w worker
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	round := func(counted bool) float64 {
+		began := cpuOfThread(b)
+		for i := range uint64(images) {
+			_, err := context.Sample(unsafe.Pointer(&data[0]), int64(len(data)), native.Seek{}, native.Key{Sample: i}, nil, view)
+			require.NoError(b, err)
+			if counted {
+				countOne(&w)
+			}
+		}
+		return cpuOfThread(b) - began
+	}
+	round(true)
+	for b.Loop() {
+		var ratios []float64
+		for n := range pairs {
+			var with, without float64
+			if n%2 == 0 {
+				with, without = round(true), round(false)
+			} else {
+				without, with = round(false), round(true)
+			}
+			ratios = append(ratios, with/without)
+		}
+		slices.Sort(ratios)
+		outside := int(float64(pairs)/2 - 0.98*math.Sqrt(pairs))
+		b.ReportMetric(100*(ratios[pairs/2]-1), "%")
+		b.ReportMetric(100*(ratios[outside]-1), "%-least")
+		b.ReportMetric(100*(ratios[pairs-1-outside]-1), "%-most")
+	}
+}
+
+// cpuOfThread is in seconds.
+func cpuOfThread(b *testing.B) float64 {
+	var at unix.Timespec
+	require.NoError(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at))
+	return float64(at.Nano()) / 1e9
 }
