@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from headrace._deferred.chain import Chain, Form, Key, Step
+from headrace._deferred.chain import Chain, Form, Key, Op
 from headrace._deferred.image import DeferredImage, Given, Opened
 from headrace._deferred.limits import Limits
 from headrace._deferred.recording import Asked, Draws, Reason
@@ -151,10 +151,8 @@ def _image_anew(
 ) -> DeferredImage:
     source = where if isinstance(where, bytes) else File.known(*where)
     key = None if key is None else Key(*key)
-    steps = (Step(text, None),) if text else ()
-    return DeferredImage(
-        Chain(source, stored, mode, size, steps, key, Opened(source, name)), format
-    )
+    ops = (Op(text, None),) if text else ()
+    return DeferredImage(Chain(source, stored, mode, size, ops, key, Opened(source, name)), format)
 
 
 # ---- tensors -------------------------------------------------------------------------------------
@@ -179,7 +177,7 @@ def _where(chain: Chain) -> Any:
 
 
 def _text(chain: Chain) -> str:
-    return ",".join(step.text for step in chain.steps if step.text)
+    return ",".join(op.text for op in chain.ops if op.text)
 
 
 def _made_anew(
@@ -195,7 +193,7 @@ def _part(plain: _Plain) -> Part:
     where, text, size, key, form, place = plain
     source = where if isinstance(where, bytes) else File.known(*where)
     key = None if key is None else Key(*key)
-    chain = Chain(source, "RGB", "RGB", size, (Step(text, None),), key, None)
+    chain = Chain(source, "RGB", "RGB", size, (Op(text, None),), key, None)
     return Part(chain, Form(*form), place)
 
 

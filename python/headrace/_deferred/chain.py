@@ -1,6 +1,6 @@
 """What was done to an image since it was opened, as the engine's transforms.
 
-A chain never changes: each step makes another. So what was taken from an image stays what it was,
+A chain never changes: each op makes another. So what was taken from an image stays what it was,
 whatever becomes of the image.
 """
 
@@ -15,12 +15,12 @@ from headrace._deferred.drawn import Repeated
 from headrace._deferred.source import Source
 
 
-class Step(NamedTuple):
+class Op(NamedTuple):
     """One or more transforms of an image.
 
     Attributes:
         text: the transforms as the engine's JSON, separated by commas.
-        replay: does the same to a Pillow image, or to the tensor that the step before made of it.
+        replay: does the same to a Pillow image, or to the tensor that the op before made of it.
             What the engine would have drawn is drawn there by torchvision.
         finished: the names of those that are done to finished values, behind which the engine
             moves no pixels: of ``FINISHED``.
@@ -58,8 +58,8 @@ class Chain(NamedTuple):
         stored: Pillow's mode of the file.
         mode: Pillow's mode of the image at this place.
         size: its width and height.
-        steps: what comes behind the conversion to RGB, which the engine begins with.
-        key: of the steps that the engine draws, or None where there are none.
+        ops: what comes behind the conversion to RGB, which the engine begins with.
+        key: of the ops that the engine draws, or None where there are none.
         header: the file as Pillow opens it, for whoever asks for more than mode and size; None: of
             pixels, which have no more.
     """
@@ -68,22 +68,22 @@ class Chain(NamedTuple):
     stored: str
     mode: str
     size: tuple[int, int]
-    steps: tuple[Step, ...]
+    ops: tuple[Op, ...]
     key: Key | None
     header: Any
 
     def in_colours(self) -> Chain:
         """As RGB, which every file becomes that is decoded natively."""
-        steps = self.steps
+        ops = self.ops
         if self.mode == "L":
-            as_opened = self.stored == "L" and len(steps) == 1
-            steps = () if as_opened else (*steps, Step(_COLOURS, partial(_converted, "RGB")))
-        return Chain(self.source, self.stored, "RGB", self.size, steps, self.key, self.header)
+            as_opened = self.stored == "L" and len(ops) == 1
+            ops = () if as_opened else (*ops, Op(_COLOURS, partial(_converted, "RGB")))
+        return Chain(self.source, self.stored, "RGB", self.size, ops, self.key, self.header)
 
     def in_grey(self) -> Chain:
         """As L: of RGB, or a file of one channel as it is opened."""
-        steps = (*self.steps, Step(_LUMINANCE, partial(_converted, "L")))
-        return Chain(self.source, self.stored, "L", self.size, steps, self.key, self.header)
+        ops = (*self.ops, Op(_LUMINANCE, partial(_converted, "L")))
+        return Chain(self.source, self.stored, "L", self.size, ops, self.key, self.header)
 
     def drafted(self, size: tuple[int, int], factor: int, grey: bool, replay: Any) -> Chain:
         """Of a JPEG as it was opened: decoded at a fraction of its size.
@@ -93,24 +93,24 @@ class Chain(NamedTuple):
             replay: does it to the file as Pillow opens it.
         """
         text = f'{{"name":"Draft","factor":{factor},"grey":{"true" if grey else "false"}}}'
-        steps = (Step(text, replay),)
-        made = Chain(self.source, self.stored, "RGB", size, steps, None, self.header)
+        ops = (Op(text, replay),)
+        made = Chain(self.source, self.stored, "RGB", size, ops, None, self.header)
         return made.in_grey() if grey or self.mode == "L" else made
 
     @property
     def drafts(self) -> bool:
         """Whether it begins with a draft, which is done to the file and not to an image."""
-        return bool(self.steps) and self.steps[0].text.startswith('{"name":"Draft"')
+        return bool(self.ops) and self.ops[0].text.startswith('{"name":"Draft"')
 
-    def then(self, step: Step, size: tuple[int, int]) -> Chain:
-        """With one step more."""
-        return self.behind((step,), size, None)
+    def then(self, op: Op, size: tuple[int, int]) -> Chain:
+        """With one op more."""
+        return self.behind((op,), size, None)
 
-    def behind(self, steps: tuple[Step, ...], size: tuple[int, int], key: Key | None) -> Chain:
-        """With steps more, and a key where the engine draws some of them."""
-        # The steps themselves where there are no others: many images share them.
-        steps = self.steps + steps if self.steps else steps
-        return Chain(self.source, self.stored, self.mode, size, steps, key or self.key, self.header)
+    def behind(self, ops: tuple[Op, ...], size: tuple[int, int], key: Key | None) -> Chain:
+        """With ops more, and a key where the engine draws some of them."""
+        # The ops themselves where there are no others: many images share them.
+        ops = self.ops + ops if self.ops else ops
+        return Chain(self.source, self.stored, self.mode, size, ops, key or self.key, self.header)
 
     @property
     def native(self) -> bool:
@@ -125,17 +125,17 @@ class Chain(NamedTuple):
     @property
     def finished(self) -> tuple[str, ...]:
         """What is done to its finished values; empty where its pixels can be moved still."""
-        return tuple(name for step in self.steps for name in step.finished)
+        return tuple(name for op in self.ops for name in op.finished)
 
     @property
     def drawn(self) -> bool:
-        """Whether the engine draws some of the steps."""
+        """Whether the engine draws some of the ops."""
         return self.key is not None
 
     @property
     def drawn_in_python(self) -> bool:
         """Whether torchvision has drawn them, for this process has no engine."""
-        replays = (step.replay for step in self.steps)
+        replays = (op.replay for op in self.ops)
         return any(isinstance(replay, Repeated) and replay.before is not None for replay in replays)
 
 
@@ -149,9 +149,9 @@ class Form(NamedTuple):
     Attributes:
         dtype: "uint8", "float32", "float16" or "bfloat16".
         scale: "div" where bytes are divided by 255, "mul" where they are multiplied by 1/255.
-        normalize: a step of the engine's JSON, or "".
+        normalize: an op of the engine's JSON, or "".
         layout: "NCHW" for tensors, "NHWC" for Pillow's pixels.
-        channels: 3, or 1 of a chain whose steps make one of them.
+        channels: 3, or 1 of a chain whose ops make one of them.
     """
 
     dtype: str = "uint8"
@@ -161,9 +161,9 @@ class Form(NamedTuple):
     channels: int = 3
 
 
-def step(name: str, replay: Callable[[Any], Any] | None = None, **arguments: Any) -> Step:
-    """A step of one transform with its arguments."""
-    return Step(json.dumps({"name": name, **arguments}), replay)
+def op(name: str, replay: Callable[[Any], Any] | None = None, **arguments: Any) -> Op:
+    """An op of one transform with its arguments."""
+    return Op(json.dumps({"name": name, **arguments}), replay)
 
 
 def config(chain: Chain, form: Form, mode: str, limits: str) -> str:
@@ -172,10 +172,10 @@ def config(chain: Chain, form: Form, mode: str, limits: str) -> str:
     Args:
         limits: as the engine's JSON.
     """
-    steps = [step.text for step in chain.steps if step.text]
+    ops = [op.text for op in chain.ops if op.text]
     if form.normalize:
-        steps.append(form.normalize)
+        ops.append(form.normalize)
     return (
-        f'{{"transform":[{",".join(steps)}],"dtype":"{form.dtype}","scale":"{form.scale}",'
+        f'{{"transform":[{",".join(ops)}],"dtype":"{form.dtype}","scale":"{form.scale}",'
         f'"layout":"{form.layout}","mode":"{mode}","limits":{limits}}}'
     )

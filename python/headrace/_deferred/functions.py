@@ -1,4 +1,4 @@
-"""Functions of Pillow's and torchvision's that make one image of another, as the engine's steps.
+"""Functions of Pillow's and torchvision's that make one image of another, recorded for the engine.
 
 Each is recorded where the engine's bytes are the function's for these arguments; otherwise it does
 what it always does, with Pillow's pixels.
@@ -17,7 +17,7 @@ import PIL.ImageOps
 import torch
 
 from headrace._deferred import decoding, pixels
-from headrace._deferred.chain import Form, Step
+from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST, colour_of
 from headrace._deferred.recording import Recording
@@ -33,13 +33,13 @@ def _recorded(
     image: Any,
     arguments: tuple[Any, ...],
     size: tuple[int, int] | None = None,
-    **step: Any,
+    **op: Any,
 ) -> Any:
-    """The image with one step more, which does what the function does with its arguments."""
+    """The image with one op more, which does what the function does with its arguments."""
     chain = native_chain(image)
     if chain is None:
         return NOT_RECORDED
-    made = Step(json.dumps(step), partial(_again, original, arguments))
+    made = Op(json.dumps(op), partial(_again, original, arguments))
     return DeferredImage(chain.then(made, size or chain.size))
 
 
@@ -129,7 +129,7 @@ def _pad(
     return _padded(original, image, arguments, border, fill=colour, padding_mode=padding_mode)
 
 
-def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, **step: Any) -> Any:
+def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, **op: Any) -> Any:
     sides = _four(border)
     if not sides or not all(0 <= side <= LARGEST for side in sides):
         return NOT_RECORDED
@@ -137,7 +137,7 @@ def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, 
     size = (left + image.size[0] + right, top + image.size[1] + bottom)
     if max(size) > LARGEST:
         return NOT_RECORDED
-    return _recorded(original, image, arguments, size, name="Pad", padding=sides, **step)
+    return _recorded(original, image, arguments, size, name="Pad", padding=sides, **op)
 
 
 def _four(border: Any) -> list[int]:
@@ -187,7 +187,7 @@ def _enhance(found: Recording, original: Any, self: Any, factor: Any) -> Any:
     chain = image.chain
     if other is None or chain is None or other.source is not chain.source:
         return NOT_RECORDED
-    if other.steps[:-1] != chain.steps or other.key != chain.key:
+    if other.ops[:-1] != chain.ops or other.key != chain.key:
         return NOT_RECORDED
     return _recorded(partial(_enhanced, kind), image, (factor,), name=name, factor=factor)
 
@@ -244,8 +244,8 @@ def _blur(found: Recording, original: Any, image: Any, kernel_size: Any, sigma: 
         if side // 2 >= size:  # torch does not pad so far
             return NOT_RECORDED
     arguments = (kernel, deviations)
-    step: dict[str, Any] = {"kernel_size": kernel, "sigma": [*map(float, deviations)]}
-    return _recorded(original, image, arguments, name="Blur", **step)
+    op: dict[str, Any] = {"kernel_size": kernel, "sigma": [*map(float, deviations)]}
+    return _recorded(original, image, arguments, name="Blur", **op)
 
 
 def _two(value: Any) -> list[Any]:
@@ -320,8 +320,8 @@ def _erase(
     finished: tuple[str, ...] = ("Erase",)
     if part.form.normalize:
         text, finished = f"{part.form.normalize},{text}", ("Normalize", "Erase")
-    made = Step(text, partial(_erased, original, part.form, (i, j, h, w, v)), finished)
-    # What the form asked for is done by the step, which comes behind it.
+    made = Op(text, partial(_erased, original, part.form, (i, j, h, w, v)), finished)
+    # What the form asked for is done by the op, which comes behind it.
     return pending(part.chain.then(made, part.chain.size), part.form._replace(normalize=""))
 
 
@@ -338,14 +338,14 @@ def _normalize(
     part = part_of(tensor)
     if part is None or inplace:
         return NOT_RECORDED
-    step = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
-    if not step or part.form.normalize or "Normalize" in part.chain.finished:
+    op = part.form.dtype == "float32" and _normalization(mean, std, part.form.channels)
+    if not op or part.form.normalize or "Normalize" in part.chain.finished:
         return NOT_RECORDED
-    return pending(part.chain, part.form._replace(normalize=step))
+    return pending(part.chain, part.form._replace(normalize=op))
 
 
 def _normalization(mean: Any, std: Any, channels: int) -> str:
-    """The engine's step, or "" where it has none."""
+    """The engine's op, or "" where it has none."""
     sides = []
     for values in (mean, std):
         listed = values.tolist() if hasattr(values, "tolist") else values

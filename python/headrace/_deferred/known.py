@@ -10,7 +10,7 @@ from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
-from headrace._deferred.chain import FINISHED, Form, Step
+from headrace._deferred.chain import FINISHED, Form, Op
 from headrace._translate.result import Translation
 from headrace._translate.translation import translate
 
@@ -30,8 +30,8 @@ class Known:
     Attributes:
         text: in the engine's JSON, separated by commas.
         replay: what the program's own transforms make of a Pillow image.
-        steps: it as the one step of a chain, for all images: what it draws is keyed. Of a process
-            without the engine each image's step has draws of its own to remember.
+        ops: it as the one op of a chain, for all images: what it draws is keyed. Of a process
+            without the engine each image's op has draws of its own to remember.
         form: of a tensor that it makes.
         drawn: it leaves something to chance.
         channels: of what becomes of an image, 3 or 1.
@@ -39,16 +39,15 @@ class Known:
     """
 
     def __init__(self, ops: list[Any], translation: Translation, grey: bool) -> None:
-        steps = _as_dicts(translation)[grey:]  # it begins with what such an image is already
-        self.text = ",".join(map(json.dumps, steps))
-        finished = tuple(name for name in _names(steps) if name in FINISHED)
-        self.replay = partial(
-            _replayed, ops
-        )  # and no method, which a step would close a cycle with
-        self.steps = (Step(self.text, self.replay, finished),)
-        becomes_grey = any(step.get("num_output_channels") == 1 for step in steps)
+        transforms = _as_dicts(translation)[grey:]  # it begins with what such an image is already
+        self.text = ",".join(map(json.dumps, transforms))
+        finished = tuple(name for name in _names(transforms) if name in FINISHED)
+        # No method: the op would close a cycle with it.
+        self.replay = partial(_replayed, ops)
+        self.ops = (Op(self.text, self.replay, finished),)
+        becomes_grey = any(transform.get("num_output_channels") == 1 for transform in transforms)
         self.channels = 1 if grey or becomes_grey else 3
-        self.drawn = any(step["name"] not in _UNDRAWN for step in steps)
+        self.drawn = any(transform["name"] not in _UNDRAWN for transform in transforms)
         self.translation = translation
         self.form = Form(translation.dtype, translation.scale, channels=self.channels)
         self._sizes: dict[tuple[int, int], tuple[int, int] | None] = {}
@@ -60,8 +59,8 @@ class Known:
                 self._sizes.clear()
             followed = Translation()
             followed.size = (size[1], size[0])
-            for step in self.translation:
-                followed.add(step)
+            for transform in self.translation:
+                followed.add(transform)
             found = followed.size
             self._sizes[size] = None if found is None else (found[1], found[0])
         return self._sizes[size]
@@ -133,24 +132,27 @@ def _replayed(ops: list[Any], image: Any) -> Any:
     return image
 
 
-def _names(steps: list[Any]) -> Iterator[str]:
+def _names(transforms: list[Any]) -> Iterator[str]:
     """Of transforms, and of those that a group holds: RandomApply's, RandomChoice's."""
-    for step in steps:
-        if isinstance(step, dict) and "name" in step:
-            yield step["name"]
-            for value in step.values():
+    for transform in transforms:
+        if isinstance(transform, dict) and "name" in transform:
+            yield transform["name"]
+            for value in transform.values():
                 yield from _names(value) if isinstance(value, list) else ()
 
 
 def _as_dicts(translation: Translation) -> list[dict[str, Any]]:
-    return [step if isinstance(step, dict) else step.to_dict() for step in translation]
+    return [
+        transform if isinstance(transform, dict) else transform.to_dict()
+        for transform in translation
+    ]
 
 
 def _known(transform: Any, grey: bool) -> Known | None:
     made = translate(transform, grey)
     if len(made) == grey and made.gives == "PIL image":
         return None
-    if grey and any(step.get("num_output_channels") == 3 for step in _as_dicts(made)):
+    if grey and any(transform.get("num_output_channels") == 3 for transform in _as_dicts(made)):
         return None  # it makes three channels again
     if not made.rest:
         return Known([transform], made, grey)

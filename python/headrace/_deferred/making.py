@@ -204,7 +204,7 @@ def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part]
         # Of one sample: a set of one file many times is still work for all threads.
         files.setdefault((one[0].place, _same(one[0].chain.source)), []).append(one)
     parts, tasks = [], []
-    steps: Any = None  # of the task before, and its form: for the same ones the text is the same
+    ops: Any = None  # of the task before, and its form: for the same ones the text is the same
     form: Any = None
     text = b""
     for views in files.values():
@@ -213,8 +213,8 @@ def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part]
         key: tuple[int, int, int, int, int] | None = None
         for part, address, size in views:
             chain = part.chain
-            if chain.steps is not steps or part.form is not form:
-                steps, form = chain.steps, part.form
+            if chain.ops is not ops or part.form is not form:
+                ops, form = chain.ops, part.form
                 text = config(chain, form, mode, limits).encode()
             same = key is not None
             # What draws nothing may have any key: the next.

@@ -1,4 +1,4 @@
-"""Pillow's methods that make one image of another, as the engine's steps.
+"""Pillow's methods that make one image of another, as the engine's transforms.
 
 What is not recorded for these arguments is done by Pillow, with the image's pixels.
 """
@@ -14,7 +14,7 @@ import PIL.Image
 from PIL.Image import Dither, Palette, Resampling, Transform, Transpose
 from PIL.ImageFilter import GaussianBlur
 
-from headrace._deferred.chain import Chain, Step, step
+from headrace._deferred.chain import Chain, Op, op
 
 _FILTERS = {
     Resampling.NEAREST: "nearest",
@@ -61,7 +61,7 @@ class RecordedImage(PIL.Image.Image):
         """An image of Pillow's own with the same pixels, which nobody changes."""
         raise NotImplementedError
 
-    def _recorded(self, made: Step, size: tuple[int, int]) -> RecordedImage | None:
+    def _recorded(self, made: Op, size: tuple[int, int]) -> RecordedImage | None:
         chain = self.chain
         if chain is None or not chain.native or not 0 < min(size) <= max(size) <= LARGEST:
             return None
@@ -104,7 +104,7 @@ class RecordedImage(PIL.Image.Image):
                     f'{{"name":"Crop","top":{top},"left":{left},"height":{size[1]},'
                     f'"width":{size[0]}}}'
                 )
-                made = self._recorded(Step(text, _calls("crop", (left, top, right, bottom))), size)
+                made = self._recorded(Op(text, _calls("crop", (left, top, right, bottom))), size)
         return PIL.Image.Image.crop(self.twin(), box) if made is None else made
 
     def resize(
@@ -116,7 +116,7 @@ class RecordedImage(PIL.Image.Image):
         if whole and box is None and reducing_gap is None:
             name = _FILTERS[known]
             text = f'{{"name":"Resize","size":[{sides[1]},{sides[0]}],"interpolation":"{name}"}}'
-            made = self._recorded(Step(text, _calls("resize", sides, known)), sides)
+            made = self._recorded(Op(text, _calls("resize", sides, known)), sides)
         elif whole and min(sides) > 0:
             made = self._resized_box(sides, known, box, reducing_gap)
         if made is not None:
@@ -148,7 +148,7 @@ class RecordedImage(PIL.Image.Image):
                 sides = (left - x, top - y, right - x, bottom - y)
                 scaled = [side / f for side, f in zip(sides, (across, down) * 2, strict=True)]
                 return reduced._resized_box(size, resample, scaled, None)
-        made = step(
+        made = op(
             "ResizeBox",
             _calls("resize", size, resample, part),
             size=[size[1], size[0]],
@@ -169,7 +169,7 @@ class RecordedImage(PIL.Image.Image):
                 size = (-((left - right) // pair[0]), -((top - bottom) // pair[1]))
                 if isinstance(image, RecordedImage):
                     replay = _calls("reduce", pair)
-                    made = image._recorded(step("Reduce", replay, factor=list(pair)), size)
+                    made = image._recorded(op("Reduce", replay, factor=list(pair)), size)
         return (
             PIL.Image.Image.reduce(self.twin("Image.reduce"), factor, box) if made is None else made
         )
@@ -179,7 +179,7 @@ class RecordedImage(PIL.Image.Image):
         if method in _TRANSPOSES:
             width, height = self.size
             size = (height, width) if method in _TURNED else (width, height)
-            made = self._recorded(Step(_TRANSPOSES[method], _calls("transpose", method)), size)
+            made = self._recorded(Op(_TRANSPOSES[method], _calls("transpose", method)), size)
         return PIL.Image.Image.transpose(self.twin(), method) if made is None else made
 
     def rotate(
@@ -197,7 +197,7 @@ class RecordedImage(PIL.Image.Image):
         if plain and fill is not None and _finite(angle):
             replay = _calls("rotate", angle, resample, expand, center, translate, fillcolor)
             made = self._recorded(
-                step(
+                op(
                     "Rotate",
                     replay,
                     angle=float(angle),
@@ -232,7 +232,7 @@ class RecordedImage(PIL.Image.Image):
                 arguments["size"] = [size[1], size[0]]
             if name == "AffineMap" or (name and tuple(size) == self.size):
                 replay = _calls("transform", tuple(size), method, numbers, resample, 1, fillcolor)
-                warp = step(name, replay, interpolation=_FILTERS[resample], **arguments)
+                warp = op(name, replay, interpolation=_FILTERS[resample], **arguments)
                 made = self._recorded(warp, tuple(size))
         if made is not None:
             return made
@@ -245,7 +245,7 @@ class RecordedImage(PIL.Image.Image):
         made = None
         if _finite(radius) and 0 <= radius <= _WIDEST:
             replay = _calls("filter", GaussianBlur(radius))
-            made = self._recorded(step("PillowBlur", replay, radius=float(radius)), self.size)
+            made = self._recorded(op("PillowBlur", replay, radius=float(radius)), self.size)
         return PIL.Image.Image.filter(self.twin("Image.filter"), filter) if made is None else made
 
 

@@ -85,8 +85,8 @@ def finished(value: Any, form: Form) -> torch.Tensor:
         made = made.to(dtype)
         made = made.div_(255) if form.scale == "div" else made.mul_(1 / 255)
     if form.normalize:
-        step = json.loads(form.normalize)
-        mean, std = (torch.tensor(step[name])[:, None, None] for name in ("mean", "std"))
+        op = json.loads(form.normalize)
+        mean, std = (torch.tensor(op[name])[:, None, None] for name in ("mean", "std"))
         made = made.sub(mean).div_(std)
     return made
 
@@ -176,18 +176,18 @@ def _of_tensor(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _with_pillow(chain: Chain) -> Any:
-    """An image, or the tensor that a step made of it."""
+    """An image, or the tensor that an op made of it."""
     source = chain.source
     data = source if isinstance(source, bytes) else source.read()
     image: Any = PIL.Image.open(io.BytesIO(data))
-    steps = chain.steps
+    ops = chain.ops
     if chain.drafts:
-        assert steps[0].replay is not None
-        image, steps = steps[0].replay(image), steps[1:]
+        assert ops[0].replay is not None
+        image, ops = ops[0].replay(image), ops[1:]
     if chain.native:
-        image = image.convert("RGB")  # which the steps begin with
+        image = image.convert("RGB")  # which the ops begin with
     image.load()
-    for step in steps:
-        assert step.replay is not None
-        image = step.replay(image)
+    for op in ops:
+        assert op.replay is not None
+        image = op.replay(image)
     return image

@@ -16,7 +16,7 @@ import PIL.Image
 
 from headrace._deferred import pixels
 from headrace._deferred.arriving import kind_of
-from headrace._deferred.chain import Form, Step
+from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST
 from headrace._deferred.recording import Recording
@@ -41,15 +41,15 @@ def _moved(value: Any) -> Part | None:
 
 
 def _then(
-    part: Part, sides: tuple[int, int], function: Callable[[Any], Any], **step: Any
+    part: Part, sides: tuple[int, int], function: Callable[[Any], Any], **op: Any
 ) -> PendingTensor:
-    """The tensor with one step more, which leaves a width and height.
+    """The tensor with one op more, which leaves a width and height.
 
     Args:
         function: of a tensor; does the same.
     """
     replay = pixels.of_tensors(function)
-    return pending(part.chain.then(Step(json.dumps(step), replay), sides), part.form)
+    return pending(part.chain.then(Op(json.dumps(op), replay), sides), part.form)
 
 
 def whole(*values: Any) -> bool:
@@ -121,9 +121,9 @@ def _resize(
         return image
     if not whole(height, width) or min(height, width) < 1:
         return NOT_RECORDED
-    step = {"size": [height, width], "interpolation": f"tensor-{name}"}
+    op = {"size": [height, width], "interpolation": f"tensor-{name}"}
     resized = partial(original, size=[height, width], interpolation=interpolation, antialias=True)
-    return _then(part, (width, height), resized, name="Resize", **step)
+    return _then(part, (width, height), resized, name="Resize", **op)
 
 
 def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
@@ -175,15 +175,15 @@ def _permute(found: Recording, original: Any, image: Any, permutation: Any) -> A
     order = list(listed) if isinstance(listed, list | tuple) else []
     if sorted(order) != [0, 1, 2]:
         return NOT_RECORDED
-    step = {"name": "PermuteChannels", "permutation": order}
+    op = {"name": "PermuteChannels", "permutation": order}
     part, chain = part_of(image), native_chain(image)
     if part is not None:
         permuted = partial(original, permutation=order)
         whole = part.form == Form()
-        return _then(part, part.chain.size, permuted, **step) if whole else NOT_RECORDED
+        return _then(part, part.chain.size, permuted, **op) if whole else NOT_RECORDED
     if chain is None or chain.mode != "RGB":
         return NOT_RECORDED
-    made = Step(json.dumps(step), partial(original, permutation=permutation))
+    made = Op(json.dumps(op), partial(original, permutation=permutation))
     return DeferredImage(chain.then(made, chain.size))
 
 

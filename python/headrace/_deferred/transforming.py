@@ -81,12 +81,12 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         return NOT_RECORDED
     chain = chain or given.chain_of(found, image)
     key = found.new_key() if known.drawn else None
-    steps = known.steps
+    ops = known.ops
     if known.drawn and not found.engine:
         repeated = Repeated(known.replay)
         found.repeated.append(repeated)
-        steps = (steps[0]._replace(replay=repeated),)
-    chain = chain.behind(steps, size, key)
+        ops = (ops[0]._replace(replay=repeated),)
+    chain = chain.behind(ops, size, key)
     if known.channels == 1:
         chain = chain._replace(mode="L")
     result: Any
