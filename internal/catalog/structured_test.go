@@ -197,9 +197,17 @@ func (f *forger) forge(t *testing.T, indexed bool, edits []byte) {
 	serve(t, m, forged.data)
 }
 
+// cases is so many, or a fifth of them where tests are to be short, as under the race detector.
+func cases(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 func TestForgedIndicesWithRightChecksumsAreRefusedOrServeWhatLiesInTheirFiles(t *testing.T) {
 	f, r := newForger(t), rand.New(rand.NewSource(1))
-	for n := range 3_000 {
+	for n := range cases(3_000) {
 		edits := make([]byte, editBytes*(1+r.Intn(4)))
 		r.Read(edits)
 		f.forge(t, n%4 == 3, edits)
@@ -301,7 +309,7 @@ func accept(t *testing.T, data, index []byte) {
 
 func TestManifestsOfAnyValuesAreRefusedOrComeBackAndServeTheirIndex(t *testing.T) {
 	f, r := newForger(t), rand.New(rand.NewSource(2))
-	for n := range 1_500 {
+	for n := range cases(1_500) {
 		edits := make([]byte, editBytes*(1+r.Intn(3)))
 		r.Read(edits)
 		accept(t, distort(t, f.manifests[n%2], edits), f.indices[n%2])
