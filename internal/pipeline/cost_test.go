@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
 )
 
@@ -50,7 +51,13 @@ func BenchmarkStatisticsBesideAnImage(b *testing.B) {
 	var encoded bytes.Buffer
 	require.NoError(b, jpeg.Encode(&encoded, picture, &jpeg.Options{Quality: 85}))
 	const side = 224
-	data := encoded.Bytes()
+	// C is given memory that is not Go's, as in a loader.
+	var from, into mmap.Buffer
+	defer from.Free()
+	defer into.Free()
+	data, err := from.Reserve(int64(encoded.Len()))
+	require.NoError(b, err)
+	copy(data, encoded.Bytes())
 	plan, err := native.NewPlan([]native.Op{
 		native.RandomResizedCrop{Height: side, Width: side, Filter: native.Bilinear, Scale: [2]float64{0.08, 1}, Ratio: [2]float64{0.75, 4.0 / 3}},
 		native.HorizontalFlip{Probability: 0.5},
@@ -60,8 +67,9 @@ func BenchmarkStatisticsBesideAnImage(b *testing.B) {
 	context, err := native.NewContext(native.DefaultLimits())
 	require.NoError(b, err)
 	defer context.Close()
-	to := make([]float32, 3*side*side)
-	view := native.View{Plan: plan, To: unsafe.Pointer(&to[0]), Capacity: 4 * uint64(len(to))}
+	to, err := into.Reserve(4 * 3 * side * side)
+	require.NoError(b, err)
+	view := native.View{Plan: plan, To: unsafe.Pointer(&to[0]), Capacity: uint64(len(to))}
 	var w worker
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
