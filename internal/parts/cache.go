@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,13 +199,6 @@ func cut(dir *os.Root, name string, most int64) error {
 	return f.Truncate(most)
 }
 
-// withBlocks is a bound's geometry with the blocks that a directory has.
-func withBlocks(g geometry, blockBytes int64) geometry {
-	g.blocks = g.blocks * (g.blockBytes + 4) / (blockBytes + 4)
-	g.blockBytes = blockBytes
-	return g
-}
-
 // Retain makes one more Close necessary.
 func (c *Cache) Retain() {
 	registry.Lock()
@@ -253,147 +245,6 @@ func (c *Cache) Warning() string {
 func (c *Cache) warn(text string) {
 	text = fmt.Sprintf("the cache in %s %s", c.path, text)
 	c.warning.CompareAndSwap(nil, &text)
-}
-
-// with changes the tables; false where that cannot be now.
-func (c *Cache) with(change func()) bool {
-	if c.off.Load() {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.off.Load() || !c.lock() {
-		return false
-	}
-	defer c.unlock()
-	if !c.guarded(func() {
-		if c.head.busy != 0 {
-			c.rebuild()
-		}
-		c.head.busy = 1
-		for n, u := range c.users {
-			c.head.slots[n].position.Store(u.position.Load())
-			if u.plan.Known != nil {
-				c.head.slots[n].known.Store(u.plan.Known())
-			}
-		}
-		c.follow()
-		change()
-		c.head.busy = 0
-	}) {
-		c.off.Store(true)
-		c.warn("is damaged and not used any more; the store is asked for every record")
-		return false
-	}
-	return true
-}
-
-// guarded is false where the tables' memory, or what stands in it, cannot be used.
-func (c *Cache) guarded(do func()) (ok bool) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			ok = false
-		}
-	}()
-	do()
-	return true
-}
-
-// lock takes the tables from all other processes. The lock is the process's, so that it ends with it also where a
-// forked child lives on; that two Caches of one directory are none of one process, the registry sees to.
-func (c *Cache) lock() bool {
-	began, pause := time.Now(), 20*time.Microsecond
-	for {
-		switch err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 0)); err {
-		case nil:
-			c.stuck = false
-			return true
-		case unix.EAGAIN, unix.EACCES, unix.EINTR:
-		default:
-			return false
-		}
-		if c.stuck || time.Since(began) > patience {
-			c.stuck = true
-			return false
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, 2*time.Millisecond)
-	}
-}
-
-func (c *Cache) unlock() { _ = unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_UNLCK, 0)) }
-
-func lockOf(kind int16, at int64) *unix.Flock_t {
-	return &unix.Flock_t{Type: kind, Start: at, Len: 1}
-}
-
-// alive is true of a slot whose process lives.
-func (c *Cache) alive(n uint32) bool {
-	if n >= mostSlots {
-		return false
-	}
-	if c.users[n] != nil {
-		return true
-	}
-	l := lockOf(unix.F_WRLCK, 1+int64(n))
-	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
-}
-
-// others: a process beside this one uses the directory.
-func (c *Cache) others() bool {
-	l := lockOf(unix.F_WRLCK, 1)
-	l.Len = mostSlots + 1
-	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
-}
-
-// follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small. Who is
-// killed says nothing, so under another one's bound it is looked now and then.
-func (c *Cache) follow() {
-	c.followed++
-	if c.joined == c.head.joined && (c.limit.bound >= c.own.bound || c.followed%64 != 0) {
-		return
-	}
-	c.joined = c.head.joined
-	bound := c.own.bound
-	for n := range uint32(mostSlots) {
-		if s := &c.head.slots[n]; s.bound != 0 && c.alive(n) {
-			bound = min(bound, int64(s.bound))
-		}
-	}
-	g := withBlocks(geometryOf(max(bound, LeastBytes)), int64(c.head.blockBytes))
-	// The buckets stay as many as they are.
-	g.blocks = max(0, g.blocks-max(0, int64(c.head.buckets)-g.buckets)*4/g.blockBytes)
-	g.entries, g.blocks = min(g.entries, int64(len(c.entries))), min(g.blocks, int64(len(c.blocks)))
-	c.limit = g
-	c.shrink()
-	c.entryTable.bound(int64(c.head.entryTop)*entryBytes, g.entries*entryBytes)
-	c.blockTable.bound(int64(c.head.blockTop)*4, g.blocks*4)
-}
-
-// shrink drops what lies behind the limit, and then what is too much within it.
-func (c *Cache) shrink() {
-	h := c.head
-	if int64(h.entryTop) <= c.limit.entries && int64(h.blockTop) <= c.limit.blocks {
-		return
-	}
-	for i := range uint32(h.entryTop) {
-		e := &c.entries[i]
-		if e.gen.Load()%states == free {
-			continue
-		}
-		behind := int64(i) >= c.limit.entries
-		for b, left := e.first, h.blockTop; b != none && left > 0 && !behind; b, left = c.blocks[b], left-1 {
-			behind = int64(b) >= c.limit.blocks
-		}
-		if behind {
-			c.remove(e, i)
-		}
-	}
-	h.entryTop, h.blockTop = min(h.entryTop, uint64(c.limit.entries)), min(h.blockTop, uint64(c.limit.blocks))
-	c.rebuild()
-	h.busy = 1
-	_ = c.data.Truncate(int64(h.blockTop * h.blockBytes))
 }
 
 // present looks now and then whether the directory is still there: what is written to one that was removed

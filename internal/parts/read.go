@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"hash/crc32"
 	"sync"
-	"time"
 )
 
 // Part is a range that somebody wants. The fields in front are its user's.
@@ -115,17 +114,6 @@ func (u *User) Forget(list []Part) {
 	})
 }
 
-// settle keeps what was claimed and fetched, or gives the claim up.
-func (u *User) settle(p *Part) {
-	switch {
-	case p.state != mine:
-	case p.Err == nil:
-		u.keep(p)
-	default:
-		u.release(p)
-	}
-}
-
 func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx context.Context, from, to int) error) (requests int) {
 	var group sync.WaitGroup
 	for from := 0; from < len(list); {
@@ -156,120 +144,6 @@ func (u *User) fetchRuns(ctx context.Context, list []Part, fetch func(ctx contex
 	}
 	group.Wait()
 	return requests
-}
-
-// lasting is a context for a request that ends with another one, but for what somebody else waits for: who leaves
-// finishes that, for as long as the other would wait.
-func (u *User) lasting(ctx context.Context, run []Part) (lasting context.Context, stop func()) {
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := context.AfterFunc(ctx, func() {
-		if !u.awaited(run) {
-			cancel()
-			return
-		}
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-lasting.Done():
-		}
-	})
-	return lasting, func() {
-		ended()
-		cancel()
-	}
-}
-
-// awaited: somebody else waits for one of the parts, which were claimed.
-func (u *User) awaited(run []Part) (found bool) {
-	c := u.cache
-	c.with(func() {
-		for i := range run {
-			if p := &run[i]; p.state == mine {
-				e := &c.entries[p.at]
-				found = found || e.gen.Load() == p.gen && e.waited == byOthers
-			}
-		}
-	})
-	return found
-}
-
-// look finds parts, and claims those that are not there. Where it waits, others' claims say so.
-func (u *User) look(list []Part, waits bool) {
-	c := u.cache
-	c.with(func() {
-		for i := range list {
-			u.lookFor(&list[i], waits)
-		}
-	})
-}
-
-// lookFor finds a part or claims it, with the tables locked.
-func (u *User) lookFor(p *Part, waits bool) {
-	c := u.cache
-	p.state = away
-	e, i := c.find(&p.Key)
-	switch {
-	case e == nil:
-		if c.full.Load() || int64(len(p.Bytes)) > c.limit.bound/4 || len(p.Bytes) == 0 {
-			return
-		}
-		if e, i = c.insert(&p.Key, u.number); e == nil && c.evict(1, 0, 0) {
-			e, i = c.insert(&p.Key, u.number)
-		}
-		if e != nil {
-			p.state = mine
-		}
-	case e.gen.Load()%states == present:
-		p.state = read
-		u.used(e, p)
-	case e.owner == u.number || c.counts(e.owner):
-		switch {
-		case !waits:
-		case e.owner != u.number:
-			e.waited = byOthers
-		default:
-			e.waited = max(e.waited, byOwner)
-		}
-		p.state = other
-	default: // of one that is dead, or does nothing
-		if c.alive(e.owner) {
-			return
-		}
-		c.giveBlocks(e)
-		c.turn(e, claimed)
-		e.owner = u.number
-		p.state = mine
-	}
-	if e != nil {
-		p.at, p.gen = i, e.gen.Load()
-	}
-}
-
-// counts is true of claims of a slot that lives and is not known to do nothing.
-func (c *Cache) counts(owner uint32) bool {
-	if !c.alive(owner) {
-		return false
-	}
-	done, suspect := c.suspects[owner]
-	if suspect && c.head.slots[owner].done.Load() != done {
-		delete(c.suspects, owner)
-		suspect = false
-	}
-	return !suspect
-}
-
-// used notes a use.
-func (u *User) used(e *entry, p *Part) {
-	c := u.cache
-	c.head.stamp++
-	e.stamp, e.dataset, e.sample = c.head.stamp, u.dataset, p.Sample
-	if u.plan.After != nil {
-		e.job, e.next = u.job, p.Next
-	} else if e.job == 0 || !c.lives(e.job) {
-		e.job = 0
-	}
 }
 
 // take reads a part that was found. What is not what it was is dropped, and fetched anew.
@@ -317,104 +191,4 @@ func (p *Part) is(crc uint32) bool {
 	return crc32.Checksum(p.Bytes, castagnoli) == crc && (p.CRC == nil || *p.CRC == crc)
 }
 
-// drop removes a part that was not what it was. Another one by now was evicted meanwhile; the same one is damaged.
-func (u *User) drop(p *Part) {
-	c := u.cache
-	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
-			c.remove(e, p.at)
-			u.counts.bad.Add(1)
-		}
-	})
-}
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// await waits for a part that somebody else fetches; false where it has to be fetched.
-func (u *User) await(ctx context.Context, p *Part) bool {
-	c := u.cache
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for pause := time.Millisecond; p.state == other; pause = min(2*pause, 20*time.Millisecond) {
-		select {
-		case <-ctx.Done():
-			p.state = away
-			return false
-		case <-timer.C:
-			c.with(func() {
-				if e := &c.entries[p.at]; e.gen.Load() == p.gen && e.owner != u.number && e.owner < mostSlots {
-					c.suspects[e.owner] = c.head.slots[e.owner].done.Load()
-				}
-			})
-			p.state = away
-			return false
-		case <-time.After(pause):
-		}
-		if !c.with(func() { u.lookFor(p, true) }) {
-			p.state = away
-		}
-	}
-	u.take(p)
-	return p.state == read
-}
-
-// keep writes what was fetched, if it is worth a place.
-func (u *User) keep(p *Part) {
-	c := u.cache
-	crc := crc32.Checksum(p.Bytes, castagnoli)
-	if p.CRC != nil && *p.CRC != crc {
-		u.release(p)
-		return
-	}
-	var list []span
-	c.with(func() {
-		e := &c.entries[p.at]
-		c.head.slots[u.number].done.Add(1)
-		if e.gen.Load() != p.gen || !c.present() {
-			return
-		}
-		e.length, e.crc, e.job = uint32(len(p.Bytes)), crc, 0
-		u.used(e, p)
-		need := c.blocksOf(int64(e.length))
-		value := c.score(e)
-		if e.waited != 0 {
-			value = 0
-		}
-		if !c.evict(0, int64(e.length), value) || c.roomForBlocks() < need || !c.takeBlocks(e) {
-			c.remove(e, p.at)
-			return
-		}
-		list = c.spans(e)
-	})
-	at := 0
-	for _, s := range list {
-		n, err := c.data.WriteAt(p.Bytes[at:at+int(s.length)], s.at)
-		at += n
-		if err != nil {
-			c.full.Store(true)
-			c.warn("cannot be written to and takes nothing more: " + err.Error())
-			u.release(p)
-			return
-		}
-	}
-	if list == nil {
-		return
-	}
-	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
-			c.turn(e, present)
-			c.head.bytes += uint64(e.length)
-			c.head.kept++
-		}
-	})
-}
-
-// release gives a claim up.
-func (u *User) release(p *Part) {
-	c := u.cache
-	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
-			c.remove(e, p.at)
-		}
-	})
-}

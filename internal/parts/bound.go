@@ -1,0 +1,57 @@
+package parts
+
+// withBlocks is a bound's geometry with the blocks that a directory has.
+func withBlocks(g geometry, blockBytes int64) geometry {
+	g.blocks = g.blocks * (g.blockBytes + 4) / (blockBytes + 4)
+	g.blockBytes = blockBytes
+	return g
+}
+
+// follow finds the smallest bound of all who live, where somebody came or went, and makes the cache as small. Who is
+// killed says nothing, so under another one's bound it is looked now and then.
+func (c *Cache) follow() {
+	c.followed++
+	if c.joined == c.head.joined && (c.limit.bound >= c.own.bound || c.followed%64 != 0) {
+		return
+	}
+	c.joined = c.head.joined
+	bound := c.own.bound
+	for n := range uint32(mostSlots) {
+		if s := &c.head.slots[n]; s.bound != 0 && c.alive(n) {
+			bound = min(bound, int64(s.bound))
+		}
+	}
+	g := withBlocks(geometryOf(max(bound, LeastBytes)), int64(c.head.blockBytes))
+	// The buckets stay as many as they are.
+	g.blocks = max(0, g.blocks-max(0, int64(c.head.buckets)-g.buckets)*4/g.blockBytes)
+	g.entries, g.blocks = min(g.entries, int64(len(c.entries))), min(g.blocks, int64(len(c.blocks)))
+	c.limit = g
+	c.shrink()
+	c.entryTable.bound(int64(c.head.entryTop)*entryBytes, g.entries*entryBytes)
+	c.blockTable.bound(int64(c.head.blockTop)*4, g.blocks*4)
+}
+
+// shrink drops what lies behind the limit, and then what is too much within it.
+func (c *Cache) shrink() {
+	h := c.head
+	if int64(h.entryTop) <= c.limit.entries && int64(h.blockTop) <= c.limit.blocks {
+		return
+	}
+	for i := range uint32(h.entryTop) {
+		e := &c.entries[i]
+		if e.gen.Load()%states == free {
+			continue
+		}
+		behind := int64(i) >= c.limit.entries
+		for b, left := e.first, h.blockTop; b != none && left > 0 && !behind; b, left = c.blocks[b], left-1 {
+			behind = int64(b) >= c.limit.blocks
+		}
+		if behind {
+			c.remove(e, i)
+		}
+	}
+	h.entryTop, h.blockTop = min(h.entryTop, uint64(c.limit.entries)), min(h.blockTop, uint64(c.limit.blocks))
+	c.rebuild()
+	h.busy = 1
+	_ = c.data.Truncate(int64(h.blockTop * h.blockBytes))
+}

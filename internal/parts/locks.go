@@ -1,0 +1,100 @@
+package parts
+
+import (
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// with changes the tables; false where that cannot be now.
+func (c *Cache) with(change func()) bool {
+	if c.off.Load() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off.Load() || !c.lock() {
+		return false
+	}
+	defer c.unlock()
+	if !c.guarded(func() {
+		if c.head.busy != 0 {
+			c.rebuild()
+		}
+		c.head.busy = 1
+		for n, u := range c.users {
+			c.head.slots[n].position.Store(u.position.Load())
+			if u.plan.Known != nil {
+				c.head.slots[n].known.Store(u.plan.Known())
+			}
+		}
+		c.follow()
+		change()
+		c.head.busy = 0
+	}) {
+		c.off.Store(true)
+		c.warn("is damaged and not used any more; the store is asked for every record")
+		return false
+	}
+	return true
+}
+
+// guarded is false where the tables' memory, or what stands in it, cannot be used.
+func (c *Cache) guarded(do func()) (ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			ok = false
+		}
+	}()
+	do()
+	return true
+}
+
+// lock takes the tables from all other processes. The lock is the process's, so that it ends with it also where a
+// forked child lives on; that two Caches of one directory are none of one process, the registry sees to.
+func (c *Cache) lock() bool {
+	began, pause := time.Now(), 20*time.Microsecond
+	for {
+		switch err := unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 0)); err {
+		case nil:
+			c.stuck = false
+			return true
+		case unix.EAGAIN, unix.EACCES, unix.EINTR:
+		default:
+			return false
+		}
+		if c.stuck || time.Since(began) > patience {
+			c.stuck = true
+			return false
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 2*time.Millisecond)
+	}
+}
+
+func (c *Cache) unlock() { _ = unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_UNLCK, 0)) }
+
+func lockOf(kind int16, at int64) *unix.Flock_t {
+	return &unix.Flock_t{Type: kind, Start: at, Len: 1}
+}
+
+// alive is true of a slot whose process lives.
+func (c *Cache) alive(n uint32) bool {
+	if n >= mostSlots {
+		return false
+	}
+	if c.users[n] != nil {
+		return true
+	}
+	l := lockOf(unix.F_WRLCK, 1+int64(n))
+	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
+}
+
+// others: a process beside this one uses the directory.
+func (c *Cache) others() bool {
+	l := lockOf(unix.F_WRLCK, 1)
+	l.Len = mostSlots + 1
+	return unix.FcntlFlock(c.locks.Fd(), unix.F_GETLK, l) == nil && l.Type != unix.F_UNLCK
+}
