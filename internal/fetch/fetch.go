@@ -88,6 +88,7 @@ type Fetcher struct {
 	before   int   // Wants behind which the first of order stands, and that are not given back
 	flying   int
 	link     link
+	came     int64 // bytes read since the first Want, or the last Drop
 	requests int64
 	merged   int64
 
@@ -175,7 +176,7 @@ func (f *Fetcher) Drop() []*Want {
 			f.pass(d.want)
 		}
 	}
-	f.order = nil
+	f.order, f.came = nil, 0
 	clear(f.beside)
 	f.cancel()
 	f.ctx, f.cancel = context.WithCancel(context.Background())

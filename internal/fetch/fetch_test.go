@@ -109,6 +109,23 @@ func TestNeighboursShareARequestAndTheGapIsNotKept(t *testing.T) {
 	assert.EqualValues(t, 1<<20-5*500, free)
 }
 
+func TestWhatIsDueLaterIsReadWithNothingBeforeAsMuchHasCome(t *testing.T) {
+	from := &object{gate: make(chan struct{})}
+	f, arrived := fetching(t, Options{Bytes: 1 << 20, Request: 1 << 16, Requests: 2})
+	// The first two are due; their neighbours are behind as many as may be in flight.
+	for _, at := range []int64{0, 5000, 9000, 500, 5500, 9500, 1000} {
+		f.Add(&Want{Source: from, Offset: at, Length: 500})
+	}
+	f.Request()
+	require.Eventually(t, func() bool { return len(from.seen()) == 2 }, 20*time.Second, time.Millisecond)
+	assert.ElementsMatch(t, [][2]int64{{0, 500}, {5000, 500}}, from.seen())
+	close(from.gate)
+	for range 7 {
+		holds(t, next(t, arrived))
+	}
+	assert.Less(t, len(from.seen()), 7, "what has come lets neighbours share a request")
+}
+
 func TestMemoryAndRequestsAreBoundedWhateverIsWanted(t *testing.T) {
 	from := new(object)
 	const most = 10_000

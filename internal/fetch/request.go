@@ -111,24 +111,34 @@ func position(list []*Want, w *Want) int {
 }
 
 // neighbours are the pending Wants that one request is to read with one of them, as a part of those of its
-// object.
+// object. Of what is due later than the requests that may be in flight no more is read than has come since the
+// first Want: in a small dataset everything is near something, and the first batch would wait for all of it.
 func (f *Fetcher) neighbours(list []*Want, alone int) (from, to int) {
 	first := list[alone]
 	from, to = alone, alone+1
 	begin, end := first.Offset, first.Offset+first.Length
 	// Half of the memory at most is for what is not due, or what is due would wait for it.
 	room := f.options.Bytes/2 - f.early
+	later := min(room, f.came-f.early)
 	fits := func(w *Want, begin, end int64) bool {
-		return end-begin <= f.options.Request && w.Length <= room
+		if end-begin > f.options.Request || w.Length > room {
+			return false
+		}
+		if w.turn-first.turn >= int64(f.link.limit) {
+			if w.Length > later {
+				return false
+			}
+			later -= w.Length
+		}
+		room -= w.Length
+		return true
 	}
 	for to < len(list) && f.near(list[to-1], list[to]) &&
 		fits(list[to], begin, list[to].Offset+list[to].Length) {
 		end = list[to].Offset + list[to].Length
-		room -= list[to].Length
 		to++
 	}
 	for from > 0 && f.near(list[from-1], list[from]) && fits(list[from-1], list[from-1].Offset, end) {
-		room -= list[from-1].Length
 		from--
 	}
 	return from, to
@@ -196,6 +206,7 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 		}
 		group[0].Took = now.Sub(began)
 		f.trim(group)
+		f.came += bytes
 		if asked {
 			f.link.answer(now, bytes)
 		}
