@@ -9,8 +9,8 @@ import (
 
 // drawn is an order of which so many uses behind the consumer are known.
 type drawn struct {
-	order     []int64
-	at, known uint64
+	order []int64
+	known uint64
 }
 
 func (d *drawn) after(sample int64, position uint64) uint64 {
