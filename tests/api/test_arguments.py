@@ -302,6 +302,7 @@ def test_every_argument_of_the_public_functions_has_wrong_values_here(
 @pytest.mark.parametrize(
     ("call", "name"), [(call, name) for call, cases in CASES.items() for name in cases]
 )
+@pytest.mark.every(3)
 def test_a_wrong_value_is_refused_with_the_arguments_name(
     packed: Path, folder: Path, tmp_path: Path, call: str, name: str
 ) -> None:
@@ -612,6 +613,7 @@ def test_every_function_on_an_image_is_called_here_with_all_its_arguments() -> N
 @pytest.mark.parametrize(
     ("function", "name"), [(each, name) for each in FUNCTIONS for name in parameters(each)]
 )
+@pytest.mark.every(3)
 def test_a_wrong_argument_of_a_function_is_refused_with_its_name(function: str, name: str) -> None:
     for value in [*WRONG, *ALSO_WRONG.get(name, [])]:
         if name == "data" and isinstance(value, bytes):

@@ -196,6 +196,7 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
         (["plan", "{packed}", "--rate", "1", "--images-per-core", "0"], "--images-per-core 0.0"),
     ],
 )
+@pytest.mark.every(3)
 def test_a_wrong_value_is_one_sentence_that_names_its_option(
     folder: Path, packed: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:

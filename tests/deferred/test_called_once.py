@@ -254,6 +254,7 @@ class Stream(data.IterableDataset[Any]):
 
 @WORKERS
 @pytest.mark.parametrize("make", MAKING)
+@pytest.mark.every(3)
 def test_streams_need_values_where_they_are_made_too(
     paths: list[str], make: Callable[[str, int], Any], workers: int
 ) -> None:

@@ -98,6 +98,7 @@ def closed(file: Any) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("what", OBJECTS)
+@pytest.mark.every(3)
 def test_an_image_of_an_object_that_reads_is_native(root: Path, what: str, workers: int) -> None:
     def made(path: str, index: int) -> Any:
         file = OBJECTS[what](path)

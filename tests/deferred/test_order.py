@@ -87,6 +87,7 @@ ORDERS = ["in order", "shuffled", "with a generator", "repeated", "a list", "bat
 @pytest.mark.parametrize("order", [*ORDERS, "ranks"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("seed", [None, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.every(2)
 def test_an_epoch_goes_on_behind_a_state_as_if_it_had_not_been_stopped(
     paths: list[str], order: str, workers: int, seed: int | None
 ) -> None:

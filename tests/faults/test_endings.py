@@ -126,6 +126,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.every(3)
 def test_a_process_ends_at_once_with_its_status_and_leaves_nothing(
     folder: Path, ending: str
 ) -> None:

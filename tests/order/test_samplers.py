@@ -196,7 +196,7 @@ def test_samplers_and_windows_that_cannot_be_are_refused(packed: Path) -> None:
         ({"shuffle": "window", "window": 0}, "window"),
         ({"pad": True, "drop_last": True}, "drop_last"),
         ({"pad": True, "drop_last": True, "sampler": [1]}, "drop_last"),
-        ({"pad": True, "sampler": DistributedSampler([1], 2, 0)}, "shard themselves"),
+        ({"pad": True, "sampler": DistributedSampler([1], 2, 0)}, "shards itself"),
     ):
         with pytest.raises(ArgumentError, match=words):
             loader(packed, **options)

@@ -295,6 +295,7 @@ NOT_MAKING_RGB: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", NOT_MAKING_RGB)
+@pytest.mark.every(3)
 def test_a_function_that_does_anything_else_is_not_taken_for_one(name: str) -> None:
     function = NOT_MAKING_RGB[name]
     assert not makes_rgb(function)

@@ -84,6 +84,7 @@ OWN = torch.backends.cpu.get_cpu_capability()
 
 
 @pytest.mark.parametrize("level", LEVELS[: LEVELS.index(OWN)] if OWN in LEVELS else [])
+@pytest.mark.every(2)
 def test_what_is_compared_with_torch_passes_with_its_kernels_of_this_level_too(level: str) -> None:
     """A test of each kernel, and one that used to fail where torch rounds otherwise."""
     processes.run(

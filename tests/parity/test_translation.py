@@ -152,6 +152,7 @@ def compare(folder: Path, transform: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.every(2)
 def test_a_translated_pipeline_gives_torchs_batches_byte_for_byte(folder: Path, name: str) -> None:
     compare(folder, PIPELINES[name])
 
@@ -264,6 +265,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.every(3)
 def test_what_is_not_known_to_be_equal_is_refused_by_its_name(name: str) -> None:
     steps = UNKNOWN[name]
     with pytest.raises(hr.errors.UnsupportedError, match=f"^{type(steps[-1]).__name__} "):

@@ -173,6 +173,7 @@ def test_crops_of_an_image_are_torchvisions_stacked(name: str, layout: str, fold
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.every(4)
 def test_functional_crops_are_torchvisions_bytes(seed: int) -> None:
     random = np.random.default_rng(seed)
     image = pixels(*random.integers(20, 90, 2).tolist(), seed=seed)

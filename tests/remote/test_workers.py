@@ -62,16 +62,19 @@ LOADING = """
 
 @pytest.mark.parametrize("name", ["train.hr", "photos"])
 @pytest.mark.parametrize(
-    ("kind", "contexts"), [("iterable", ["fork", "spawn"]), ("samples", ["spawn"])]
+    ("kind", "context"),
+    [
+        ("iterable", "fork"),
+        *(pytest.param(kind, "spawn", marks=pytest.mark.slow) for kind in ("iterable", "samples")),
+    ],
 )
 def test_worker_processes_give_the_batches_of_the_dataset_on_disk(
-    root: Path, store: Store, name: str, kind: str, contexts: list[str]
+    root: Path, store: Store, name: str, kind: str, context: str
 ) -> None:
     local = run(LOADING, kind, root / name, 0, "").split()
     assert local[1::2] == [str(-(-COUNT // 4) if kind == "iterable" else COUNT)] * 2
     assert run(LOADING, kind, store.url(name), 0, "").split() == local
-    for context in contexts:
-        assert run(LOADING, kind, store.url(name), 2, context).split() == local
+    assert run(LOADING, kind, store.url(name), 2, context).split() == local
 
 
 def test_a_loader_over_images_of_a_store_ends_with_its_reads_under_way(store: Store) -> None:
