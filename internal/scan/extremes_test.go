@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,7 +30,11 @@ func extremes(width int, size int) [][]byte {
 // eachExtreme opens a container with each of those numbers in turn at each place, and says how many opened.
 func eachExtreme(t *testing.T, name string, whole []byte, places map[int]int) (opened, count int) {
 	file := filepath.Join(t.TempDir(), name)
-	for at, width := range places {
+	for i, at := range slices.Sorted(maps.Keys(places)) {
+		if testing.Short() && i%4 > 0 {
+			continue
+		}
+		width := places[at]
 		for _, value := range extremes(width, len(whole)) {
 			data := bytes.Clone(whole)
 			copy(data[at:at+width], value)

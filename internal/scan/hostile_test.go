@@ -28,11 +28,15 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// mutations of each fixture: 250, and as many times more as TIMES says (12 in tools/hostile.sh).
+// mutations of each fixture: 250, 50 where tests are short, and as many times more as TIMES says (12 in
+// tools/hostile.sh).
 func mutations() int {
 	times, err := strconv.Atoi(os.Getenv("TIMES"))
 	if err != nil {
 		times = 1
+	}
+	if testing.Short() {
+		return 50 * times
 	}
 	return 250 * times
 }

@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -46,18 +47,19 @@ func TestValuesThatAreFramesOfLZ4AreReadByBlocks(t *testing.T) {
 }
 
 func TestAFrameOfLZ4ThatWouldBecomeTooLargeIsRefused(t *testing.T) {
+	const most = 16 << 20
 	for want, options := range map[string][]lz4.Option{
 		"a frame of LZ4 of 9223372036854775807 bytes once it is decompressed": {lz4.SizeOption(math.MaxInt64)},
 		"a frame of LZ4 of 18446744073709551615 bytes":                        {lz4.SizeOption(math.MaxUint64)},
-		"a frame of LZ4 of 268435468 bytes":                                   {}, // as far as it was counted
+		fmt.Sprintf("a frame of LZ4 of %d bytes", most+12):                    {}, // as far as it was counted
 	} {
 		var bomb bytes.Buffer
 		w := lz4.NewWriter(&bomb)
 		require.NoError(t, w.Apply(options...))
-		_, err := w.Write(append([]byte("\xff\xd8\xff"), make([]byte, blocks.MostBytes+100)...))
+		_, err := w.Write(append([]byte("\xff\xd8\xff"), make([]byte, most+100)...))
 		require.NoError(t, err)
 		_ = w.Close()
-		_, err = formats.ReadLZ4(bytes.NewReader(bomb.Bytes()), 0, int64(bomb.Len()), blocks.MostBytes, func([]byte) bool { return true })
+		_, err = formats.ReadLZ4(bytes.NewReader(bomb.Bytes()), 0, int64(bomb.Len()), most, func([]byte) bool { return true })
 		require.ErrorContains(t, err, want)
 		require.Equal(t, fault.KindLimit, fault.KindOf(err))
 	}
