@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,11 +42,17 @@ def run(code: str, *arguments: object, prefix: tuple[str, ...] = (), timeout: fl
 
 
 def left_in_dev_shm(work: Callable[[], object]) -> Iterator[str]:
-    """What three runs of `work` left there, each; other programs' files may come at any time."""
+    """What three runs of `work` left there, each. Files of other programs, other tests' among them,
+    may come at any time, but go again: what is left stays."""
     for _ in range(3):
         before = set(os.listdir("/dev/shm"))
         work()
-        yield " ".join(sorted(set(os.listdir("/dev/shm")) - before))
+        left = set(os.listdir("/dev/shm")) - before
+        deadline = time.monotonic() + 10
+        while left and time.monotonic() < deadline:
+            time.sleep(0.1)
+            left &= set(os.listdir("/dev/shm"))
+        yield " ".join(sorted(left))
 
 
 def in_mount_namespace(*steps: str) -> tuple[str, ...]:
