@@ -101,9 +101,10 @@ def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) 
             samples(batches)
             stats = made.stats()
             assert stats["cache_planned_ahead"] == 0
-        # The disk's blocks are a little more than the bytes.
-        assert stats["remote_bytes"] <= 1.05 * farthest
-        assert 1.05 * farthest < 0.8 * recent
+        # The disk's blocks are a little more than the bytes, and where an answer is late, a second
+        # request for the same bytes goes out.
+        assert stats["remote_bytes"] <= 1.2 * farthest
+        assert 1.2 * farthest < 0.8 * recent
     finally:
         store.end()
 
