@@ -125,9 +125,10 @@ func (c *Cache) wantedElsewhere(e *entry, jobs map[uint64]standing) uint64 {
 		if u.plan.Known == nil || u.job == e.job || u.dataset != e.dataset {
 			continue
 		}
-		at, ok := jobs[u.job]
-		if next := u.plan.After(e.sample, u.position.Load()); ok && next < Unknown {
-			least = min(least, at.ahead(next))
+		if at, ok := jobs[u.job]; ok {
+			if next := u.plan.After(e.sample, u.position.Load()); next < Unknown {
+				least = min(least, at.ahead(next))
+			}
 		}
 	}
 	return least
@@ -142,6 +143,7 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 		return int64(c.head.bytes)+bytes <= c.limit.bound && c.roomForBlocks() >= c.blocksOf(bytes) &&
 			(entries == 0 || c.head.freeEntry != none || int64(c.head.entryTop) < c.limit.entries)
 	}
+	var jobs map[uint64]standing // made when one is first asked for
 	for fresh := false; !fits(); {
 		if len(c.victims) == 0 {
 			if c.choose(); len(c.victims) == 0 {
@@ -162,9 +164,15 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 		if e.gen.Load() != v.gen || e.next != v.next || e.stamp != v.stamp {
 			continue
 		}
-		if !unknown(v.next) || c.score(e) >= v.score { // else its use has become known
-			c.remove(e, v.at)
+		if unknown(v.next) {
+			if jobs == nil {
+				jobs = c.standings()
+			}
+			if c.distance(e, jobs) < v.score {
+				continue // its use has become known
+			}
 		}
+		c.remove(e, v.at)
 	}
 	return true
 }

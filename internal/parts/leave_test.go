@@ -17,12 +17,34 @@ func wanted(offset, length int64) []Part {
 	return []Part{{Key: KeyOf("object", offset, length), Sample: offset, Bytes: make([]byte, length)}}
 }
 
+// twoUsers are of one job, and leave it when the test ends.
+func twoUsers(t *testing.T) (c *Cache, first, second *User) {
+	c = open(t, t.TempDir(), 8<<20)
+	t.Cleanup(func() { c.Close() })
+	plan := Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}
+	first, second = c.Join(plan), c.Join(plan)
+	t.Cleanup(first.Leave)
+	t.Cleanup(second.Leave)
+	return c, first, second
+}
+
+// readsUntil returns while a user asks a store that answers only when ctx ends; closed is when that read has ended.
+func readsUntil(ctx context.Context, u *User, list []Part) (closed chan struct{}) {
+	begun, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(closed)
+		u.Read(ctx, list, func(ctx context.Context, _, _ int) error {
+			close(begun)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	<-begun
+	return closed
+}
+
 func TestWhoLeavesFinishesWhatAnotherWaitsForAndEndsAllElseAtOnce(t *testing.T) {
-	c := open(t, t.TempDir(), 8<<20)
-	defer c.Close()
-	first, second := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}), c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
-	defer second.Leave()
-	defer first.Leave()
+	c, first, second := twoUsers(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	answer, asked := make(chan struct{}), make(chan error, 2)
 	var requests atomic.Int64
@@ -71,22 +93,9 @@ func TestWhoLeavesFinishesWhatAnotherWaitsForAndEndsAllElseAtOnce(t *testing.T) 
 }
 
 func TestWhoLeavesWaitsForAStoreThatDoesNotAnswerNoLongerThanTheOtherDoes(t *testing.T) {
-	c := open(t, t.TempDir(), 8<<20)
-	defer c.Close()
-	first, second := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}), c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
-	defer second.Leave()
-	defer first.Leave()
+	_, first, second := twoUsers(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	begun, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		first.Read(ctx, wanted(0, 5000), func(ctx context.Context, _, _ int) error {
-			close(begun)
-			<-ctx.Done()
-			return ctx.Err()
-		})
-	}()
-	<-begun
+	ended := readsUntil(ctx, first, wanted(0, 5000))
 	list := wanted(0, 5000)
 	second.look(list, true)
 	cancel()
@@ -98,24 +107,11 @@ func TestWhoLeavesWaitsForAStoreThatDoesNotAnswerNoLongerThanTheOtherDoes(t *tes
 }
 
 func TestNobodyIsKeptWaitingByOneWhoOnlyFills(t *testing.T) {
-	c := open(t, t.TempDir(), 8<<20)
-	defer c.Close()
-	first, second := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"}), c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
-	defer second.Leave()
-	defer first.Leave()
+	c, first, second := twoUsers(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	begun, ended := make(chan struct{}), make(chan struct{})
 	list := wanted(0, 5000)
-	go func() {
-		defer close(ended)
-		first.Read(ctx, list, func(ctx context.Context, _, _ int) error {
-			close(begun)
-			<-ctx.Done()
-			return ctx.Err()
-		})
-	}()
-	<-begun
+	ended := readsUntil(ctx, first, list)
 	for _, u := range []*User{first, second} {
 		u.Fill(context.Background(), wanted(0, 5000), func(context.Context, int, int) error { return errors.New("it is fetched twice") })
 	}
