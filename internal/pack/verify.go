@@ -50,7 +50,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
 	}
 	t.setTotal(d.Len())
-	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(c.Limits.blocks())}
+	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(c.Limits.Blocks())}
 	rows := int64(0)
 	for _, s := range d.Shards() {
 		rows += s.Rows
@@ -123,13 +123,15 @@ func (v *verifier) run(ctx context.Context) error {
 	for n := range v.dataset.Shards() {
 		send(func(r *reader) { v.checkShard(ctx, r, n) })
 	}
-	check := v.checkRecords
-	if v.dataset.Away() && v.dataset.Kind() == catalog.Indexed {
+	check, rows := v.checkRecords, v.dataset.Len()
+	switch {
+	case v.dataset.Away() && v.dataset.Kind() == catalog.Indexed:
 		check = v.checkFilesAway
+	case v.dataset.Away():
+		rows = 0 // of a shard in a store the records are read with their headers, so that each byte is fetched once
 	}
-	// Of a shard in a store the records are read with their headers, so that each byte is fetched once.
-	for first := int64(0); first < v.dataset.Len() && (!v.dataset.Away() || v.dataset.Kind() == catalog.Indexed); first += rowsPerTask {
-		send(func(r *reader) { check(ctx, r, first, min(first+rowsPerTask, v.dataset.Len())) })
+	for first := int64(0); first < rows; first += rowsPerTask {
+		send(func(r *reader) { check(ctx, r, first, min(first+rowsPerTask, rows)) })
 	}
 	close(tasks)
 	workers.Wait()
