@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/headrace/headrace/internal/limits"
+
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -18,9 +20,9 @@ import (
 // datasetConfig is the configuration of hr_dataset_open.
 type datasetConfig struct {
 	sourceConfig
-	Backend   string      `json:"backend"`
-	VerifyCRC *bool       `json:"verify_crc"`
-	Limits    *limitsJSON `json:"limits"`
+	Backend   string        `json:"backend"`
+	VerifyCRC *bool         `json:"verify_crc"`
+	Limits    limits.Limits `json:"limits"`
 	// FetchAhead is that of loaders which do not say.
 	FetchAhead int64 `json:"fetch_ahead"`
 	// Cache is the directory of what is fetched from a store; empty: none.
@@ -59,10 +61,11 @@ func openDataset(c datasetConfig) (*dataset, error) {
 	if !ok {
 		return nil, argument(fault.Argument("backend", c.Backend, `"auto", "mmap" or "pread"`))
 	}
-	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.limits(), ahead: c.FetchAhead}
-	var err error
-	if d.blocks, err = c.Limits.blocks(); err != nil {
-		return nil, err
+	d := &dataset{backend: backend, verifyCRC: c.VerifyCRC == nil || *c.VerifyCRC, limits: c.Limits.Native(), ahead: c.FetchAhead}
+	d.blocks = c.Limits.Blocks()
+	err := d.blocks.Check()
+	if err != nil {
+		return nil, argument(err.Error())
 	}
 	c.mostBlock = d.blocks.Block
 	if c.Cache != "" && remote.IsURL(string(c.Path)) {

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/headrace/headrace/internal/limits"
+
 	"github.com/headrace/headrace/internal/decoder"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
@@ -34,7 +36,7 @@ type imageConfig struct {
 	Layout    string            `json:"layout"`
 	Scale     string            `json:"scale"`
 	Mode      string            `json:"mode"`
-	Limits    *limitsJSON       `json:"limits"`
+	Limits    limits.Limits     `json:"limits"`
 }
 
 // wholeImage is the configuration of those who say nothing.
@@ -73,7 +75,7 @@ func compileTask(text string, epoch uint64) (*decoder.Recipe, error) {
 		plan.Close()
 		return nil, errBoxes
 	}
-	return &decoder.Recipe{Plan: plan, Limits: c.Limits.limits(), Explain: c.explain}, nil
+	return &decoder.Recipe{Plan: plan, Limits: c.Limits.Native(), Explain: c.explain}, nil
 }
 
 // imageDecoder and imageWork are the objects behind their handles.

@@ -20,7 +20,7 @@ func displacement(c *decodeConfig, plan *native.Plan, into []byte, result *C.hr_
 		return argument(fmt.Sprintf("size is %v (expected the image's height and width)", c.Size))
 	}
 	need := 8 * int64(c.Size[0]) * int64(c.Size[1])
-	if most := int64(c.Limits.limits().MaxDecoderBytes); need > most {
+	if most := int64(c.Limits.Native().MaxDecoderBytes); need > most {
 		return argument(fmt.Sprintf("size is %v, whose displacements have %d bytes (expected at most %d)", c.Size, need, most))
 	}
 	drawn, err := plan.Replay(native.Key{}, uint32(c.Size[1]), uint32(c.Size[0]))

@@ -52,7 +52,7 @@ func goDecode(data *C.uint8_t, length C.size_t, config *C.char, configLength C.s
 		if plan.LooksAtBoxes() && c.Label == nil {
 			return errBoxes
 		}
-		context, err := native.NewContext(c.Limits.limits())
+		context, err := native.NewContext(c.Limits.Native())
 		if err != nil {
 			return err
 		}

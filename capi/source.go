@@ -3,14 +3,12 @@ package main
 import (
 	"encoding/json"
 
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/scan"
-	"github.com/headrace/headrace/native"
 )
 
 // sourceConfig says which samples there are: one of Path, Paths, Pairs, Parts, Containers, Array and Locations does.
@@ -129,47 +127,4 @@ func (c *sourceConfig) concat() (*catalog.Dataset, error) {
 		list = append(list, part)
 	}
 	return catalog.Concat(list, c.Classes)
-}
-
-// limitsJSON is "limits", wherever it may be given; what is left out keeps its default.
-type limitsJSON struct {
-	MaxPixels       uint64 `json:"max_pixels"`
-	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
-	MaxRecordBytes  uint64 `json:"max_record_bytes"`
-	MaxScanBlocks   uint64 `json:"max_scan_blocks"`
-	MaxScans        uint32 `json:"max_scans"`
-	MaxBlockBytes   int64  `json:"max_block_bytes"`
-	MaxCachedBytes  int64  `json:"max_cached_bytes"`
-}
-
-// blocks are those of compressed blocks, which datasets alone have.
-func (j *limitsJSON) blocks() (blocks.Limits, error) {
-	if j == nil {
-		return blocks.Limits{}, nil
-	}
-	l := blocks.Limits{Block: j.MaxBlockBytes, Cached: j.MaxCachedBytes}
-	if err := l.Check(); err != nil {
-		return l, argument(err.Error())
-	}
-	return l, nil
-}
-
-func (j *limitsJSON) limits() native.Limits {
-	l := native.DefaultLimits()
-	if j == nil {
-		return l
-	}
-	for _, given := range []struct {
-		value uint64
-		into  *uint64
-	}{{j.MaxPixels, &l.MaxPixels}, {j.MaxDecoderBytes, &l.MaxDecoderBytes},
-		{j.MaxRecordBytes, &l.MaxRecordBytes}, {j.MaxScanBlocks, &l.MaxScanBlocks}} {
-		if given.value != 0 {
-			*given.into = given.value
-		}
-	}
-	if j.MaxScans != 0 {
-		l.MaxScans = j.MaxScans
-	}
-	return l
 }

@@ -149,7 +149,8 @@ def test_every_key_that_the_engine_takes_is_in_the_page_of_configurations() -> N
     listed = {word for quoted in page for word in re.findall(r"\w+", quoted)}
     for folder, types in {
         "capi": "loaderConfig samplerConfig partConfig labelConfig datasetConfig sourceConfig "
-        "pairsConfig containerConfig limitsJSON",
+        "pairsConfig containerConfig",
+        "internal/limits": "Limits",
         "internal/catalog": "ArrayConfig ArraySource MemoryConfig Stretch ChunkConfig TilesConfig",
         "internal/scan": "Locations Texts LocationsField",
     }.items():

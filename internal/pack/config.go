@@ -1,13 +1,12 @@
 package pack
 
 import (
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/remote"
-	"github.com/headrace/headrace/native"
 )
 
 // What to do with files that are no good image.
@@ -18,45 +17,13 @@ const (
 
 // Options are common to all jobs; the zero value is the default throughout.
 type Options struct {
-	Threads int    `json:"threads"` // 0: as many as the process may use
-	Limits  Limits `json:"limits"`
+	Threads int           `json:"threads"` // 0: as many as the process may use
+	Limits  limits.Limits `json:"limits"`
 }
 
 // SeekOptions are common to the jobs that make an index.
 type SeekOptions struct {
 	NoSeek bool `json:"no_seek"` // note no seek points: a smaller dataset that decodes more slowly
-}
-
-// Limits are native.Limits and blocks.Limits in JSON; 0 stands for the default of each.
-type Limits struct {
-	MaxPixels       uint64 `json:"max_pixels"`
-	MaxDecoderBytes uint64 `json:"max_decoder_bytes"`
-	MaxRecordBytes  uint64 `json:"max_record_bytes"`
-	MaxScanBlocks   uint64 `json:"max_scan_blocks"`
-	MaxScans        uint32 `json:"max_scans"`
-	MaxBlockBytes   int64  `json:"max_block_bytes"`
-	MaxCachedBytes  int64  `json:"max_cached_bytes"`
-}
-
-func (l Limits) blocks() blocks.Limits {
-	return blocks.Limits{Block: l.MaxBlockBytes, Cached: l.MaxCachedBytes}
-}
-
-func (l Limits) native() native.Limits {
-	n := native.DefaultLimits()
-	set := func(to *uint64, v uint64) {
-		if v != 0 {
-			*to = v
-		}
-	}
-	set(&n.MaxPixels, l.MaxPixels)
-	set(&n.MaxDecoderBytes, l.MaxDecoderBytes)
-	set(&n.MaxRecordBytes, l.MaxRecordBytes)
-	set(&n.MaxScanBlocks, l.MaxScanBlocks)
-	if l.MaxScans != 0 {
-		n.MaxScans = l.MaxScans
-	}
-	return n
 }
 
 // maxThreads is that of a loader. Queues are as long as a multiple of it, and made before any work.
@@ -66,7 +33,7 @@ func (o Options) check() error {
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return catalog.NewError(fault.KindArgument, "", "threads is %d (expected 1 to %d, or 0 for as many as the process may use)", o.Threads, maxThreads)
 	}
-	if err := o.Limits.blocks().Check(); err != nil {
+	if err := o.Limits.Blocks().Check(); err != nil {
 		return catalog.NewError(fault.KindArgument, "", "%v", err)
 	}
 	return nil

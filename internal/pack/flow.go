@@ -44,7 +44,7 @@ func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 	// A few records a thread smooth out files of different size.
 	threads := o.threads()
 	n := 8*threads + 8
-	f := &flow{source: s, threads: threads, limits: o.Limits.native(), seek: seek, blocks: blocks.NewCache(o.Limits.blocks()), track: t, ring: make([]chan *record, n),
+	f := &flow{source: s, threads: threads, limits: o.Limits.Native(), seek: seek, blocks: blocks.NewCache(o.Limits.Blocks()), track: t, ring: make([]chan *record, n),
 		ticket: make(chan struct{}, n), free: make(chan []byte, n), room: newBudget(budgetBytes)}
 	for i := range f.ring {
 		f.ring[i] = make(chan *record, 1)

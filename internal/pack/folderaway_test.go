@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/headrace/headrace/internal/limits"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -24,11 +26,11 @@ func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(big, append(data, bytes.Repeat([]byte{1}, 300_000)...), 0o644))
 	require.NoError(t, os.CopyFS(filepath.Join(server.Dir, "photos", "set"), os.DirFS(source)))
-	limits := Limits{MaxRecordBytes: 200_000}
+	small := limits.Limits{MaxRecordBytes: 200_000}
 	storage := remote.Storage{Endpoint: server.Endpoint, PathStyle: true}
-	here, made := packed(t, PackConfig{Source: source, Options: Options{Limits: limits}})
+	here, made := packed(t, PackConfig{Source: source, Options: Options{Limits: small}})
 	away := filepath.Join(t.TempDir(), "away")
-	found, err := Pack(context.Background(), PackConfig{Source: "s3://photos/set", Destination: away, Storage: storage, Options: Options{Limits: limits}}, NewTracker())
+	found, err := Pack(context.Background(), PackConfig{Source: "s3://photos/set", Destination: away, Storage: storage, Options: Options{Limits: small}}, NewTracker())
 	require.NoError(t, err)
 	require.Equal(t, int64(1), found.Counts["verdict"]["limit"])
 	require.Equal(t, made.Counts, found.Counts)
@@ -39,7 +41,7 @@ func TestAnObjectOverTheRecordLimitIsKeptAndListed(t *testing.T) {
 	}
 	require.Equal(t, digest(t, here), digest(t, away))
 	out := filepath.Join(t.TempDir(), "index")
-	_, err = Index(context.Background(), IndexConfig{Source: "s3://photos/set", Out: out, Storage: storage, Options: Options{Limits: limits}}, NewTracker())
+	_, err = Index(context.Background(), IndexConfig{Source: "s3://photos/set", Out: out, Storage: storage, Options: Options{Limits: small}}, NewTracker())
 	require.NoError(t, err)
 	d, err := catalog.Open(out, catalog.Options{Storage: storage})
 	require.NoError(t, err)

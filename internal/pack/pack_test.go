@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headrace/headrace/internal/limits"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -162,7 +164,7 @@ func TestFileOverTheRecordLimitIsKeptWithItsVerdict(t *testing.T) {
 	emptyWorld(t)
 	src := testFolder(t, 3)
 	put(t, src, "class 0/large.jpg", append(testJPEG(1), make([]byte, 3<<20)...))
-	dst, s := packed(t, PackConfig{Source: src, Options: Options{Limits: Limits{MaxRecordBytes: 1 << 20}}})
+	dst, s := packed(t, PackConfig{Source: src, Options: Options{Limits: limits.Limits{MaxRecordBytes: 1 << 20}}})
 	require.EqualValues(t, 1, s.Counts["verdict"]["limit"])
 	r, err := Verify(context.Background(), VerifyConfig{Source: dst}, nil)
 	require.NoError(t, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/headrace/headrace/internal/limits"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -13,7 +15,7 @@ import (
 func TestPixelsOverTheRecordLimitHaveThatVerdictAndTheirBytes(t *testing.T) {
 	emptyWorld(t)
 	const source = "../scan/testdata/pixels.lmdb" // of 1,800, 1,890, 1,980 and 690 bytes
-	limited := Options{Limits: Limits{MaxRecordBytes: 1950}}
+	limited := Options{Limits: limits.Limits{MaxRecordBytes: 1950}}
 	for _, in := range []string{"index", "shards"} {
 		destination := t.TempDir() + "/made.hr"
 		var made Summary

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headrace/headrace/internal/limits"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -112,7 +114,7 @@ func TestAnImageThatWouldExceedTheRecordLimitKeepsItsBytes(t *testing.T) {
 	put(t, src, "a/a.jpg", data)
 	for _, options := range []RecodeOptions{{Quality: number(100)}, {Raw: true}} {
 		dst, s := packed(t, PackConfig{Source: src, RecodeOptions: options,
-			Options: Options{Limits: Limits{MaxRecordBytes: uint64(len(data))}}})
+			Options: Options{Limits: limits.Limits{MaxRecordBytes: uint64(len(data))}}})
 		require.Zero(t, s.Reencoded)
 		require.Empty(t, s.Lossy)
 		require.Nil(t, s.Raw)

@@ -47,7 +47,7 @@ func newReader(c VerifyConfig, seek bool) (*reader, error) {
 // without known faults needs none.
 func (r *reader) needDecoder(c VerifyConfig) (err error) {
 	if r.decode == nil {
-		r.decode, err = newInspector(c.Limits.native(), false)
+		r.decode, err = newInspector(c.Limits.Native(), false)
 	}
 	return err
 }
