@@ -202,12 +202,12 @@ func (c *parquetColumn) nextPage() error {
 
 // load reads a stretch of the file that is one page, or the compressed part of it, and decodes it.
 func (c *parquetColumn) load(slot *int64, h *pageHeader, at, stored, size int64, compressed bool) (b parquetBody, err error) {
-	most := int64(blocks.MostBytes)
+	most, name := int64(blocks.MostBytes), ""
 	if compressed {
-		most = c.most
+		most, name = c.most, ", "+blocks.NameOfBlock
 	}
 	if max(stored, size) > most {
-		return b, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded (expected at most %d, %s)", ErrLimit, stored, size, most, blocks.NameOfBlock)
+		return b, fmt.Errorf("%w: a page of %d bytes, %d once it is decoded (expected at most %d%s)", ErrLimit, stored, size, most, name)
 	}
 	if err := c.take(slot, max(stored, size)); err != nil {
 		return b, err
