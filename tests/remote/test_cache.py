@@ -8,7 +8,6 @@ import shutil
 import signal
 import tarfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     photos = images.plain_tree(root / "photos", COUNT)
     hr.pack(photos, root / "train.hr", shard_size="64KiB")
     return root
-
-
-@pytest.fixture
-def store(root: Path) -> Iterator[Store]:
-    made = Store(root)
-    yield made
-    made.end()
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -101,8 +93,8 @@ def test_a_samplers_order_is_planned_as_far_as_it_was_submitted(tmp_path: Path) 
             samples(batches)
             stats = made.stats()
             assert stats["cache_planned_ahead"] == 0
-        # The disk's blocks are a little more than the bytes, and where an answer is late, a second
-        # request for the same bytes goes out.
+        # The rule fetches a record when it is used; the loader does earlier, and the disk keeps it
+        # in whole blocks. Its bytes were 0.86 to 1.08 of the rule's in 12 runs, idle and busy.
         assert stats["remote_bytes"] <= 1.2 * farthest
         assert 1.2 * farthest < 0.8 * recent
     finally:

@@ -112,13 +112,6 @@ def test_no_seek_points_are_fetched_where_records_would_have_to_make_room(
         assert found == samples(made) + samples(made)
 
 
-@pytest.fixture
-def store(root: Path) -> Iterator[Store]:
-    made = Store(root)
-    yield made
-    made.end()
-
-
 def test_single_samples_are_read_through_the_cache(
     root: Path, store: Store, kept: dict[str, Any]
 ) -> None:

@@ -7,7 +7,6 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hr.pack(photos, root / "train.hr", shard_size="64KiB")
     hr.index(photos)
     return root
-
-
-@pytest.fixture
-def store(root: Path) -> Iterator[Store]:
-    made = Store(root)
-    yield made
-    made.end()
 
 
 def loader(dataset: Any, **options: Any) -> hr.Loader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hr.pack(photos, root / "train.hr", shard_size="64KiB")
     hr.index(photos)
     return root
-
-
-@pytest.fixture
-def store(root: Path) -> Iterator[Store]:
-    made = Store(root)
-    yield made
-    made.end()
 
 
 # A process of its own, which has not used the library when its workers are forked.
