@@ -83,7 +83,7 @@ pytest: install stores ## the whole-system tests against the installed wheel, wi
 
 check: lint unit ## the quick ones: linters and Go tests
 
-test: ## before every push, in 12 minutes: linters, Go tests with -race, sanitizers, wheel, whole-system tests
+test: ## before every push: linters, Go tests with -race, sanitizers, wheel, whole-system tests
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory asan
