@@ -45,10 +45,10 @@ def test_of_stages_as_slow_the_one_nearest_to_the_training_is_named() -> None:
 
 
 def test_a_remedy_gains_no_more_than_the_next_slowest_stage_allows() -> None:
-    stages = {"storage": 2000.0, "decoding": 1000.0, **NOT_MEASURED}
+    stages = {"storage": 2000.06, "decoding": 1000.0, **NOT_MEASURED}
     told = verdict.remedy("more cores", stages, {"decoding": 9000.0}, False)
     assert told is not None
-    assert (told["gain"], told["images_per_second"]) == (2.0, 2000.0)
+    assert (told["gain"], told["images_per_second"]) == (2000.06 / 1000, 2000.06)
     assert verdict.remedy("a faster disk", stages, {"storage": 9000.0}, False) is None
 
 

@@ -7,10 +7,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.errors import WaitTimeoutError
-from headrace.loader import Loader
+
+if TYPE_CHECKING:
+    from headrace.loader import Loader
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -52,8 +54,7 @@ def batches(loader: Loader, clock: Clock) -> Iterator[Any]:
     while True:
         epoch = iter(loader)
         while True:
-            left = clock.left
-            loader.timeout = None if left == math.inf else max(left, _LEAST_WAIT)
+            loader.timeout = max(clock.left, _LEAST_WAIT)
             try:
                 batch = next(epoch)
             except StopIteration:

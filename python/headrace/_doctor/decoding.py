@@ -34,8 +34,8 @@ def measure(
     batch_size: int,
     transform: Sequence[Any],
     seconds: float,
+    clock: bounded.Clock,
     threads: int | None = None,
-    clock: bounded.Clock = bounded.ENDLESS,
     **options: Any,
 ) -> dict[str, Any]:
     """Loads the chosen samples again and again, and says what the loader gave and could decode.
@@ -50,22 +50,23 @@ def measure(
         threads' time without bytes and with nothing to do; ``cpu_s`` of an image, which is of the
         whole process and does not go by what other programs do; ``core_share`` of the time that
         its threads had work, in which they had a core, None where nobody says; ``side``, the
-        shorter one of what comes out, in pixels, and ``batch_bytes`` of one of its images; and
-        ``replaced``, the share of samples that others stood for.
+        shorter one of what comes out, in pixels, and ``batch_bytes`` of one of its images, None
+        where no batch came; and ``replaced``, the share of samples that others stood for.
     """
     with _loader(dataset, chosen, batch_size, transform, threads, 2, options) as loader:
         batches = bounded.batches(loader, clock)
         begun = loader.stats(), time.perf_counter(), time.process_time(), machine.Turns()
-        if next(batches, None) is not None:
-            # Opening files and touching memory for the first time are not counted.
-            begun = loader.stats(), time.perf_counter(), time.process_time(), machine.Turns()
-        before, began, used, turns = begun
-        images, side, size = 0, 0, 0
+        first = batch = next(batches, None)
+        # Opening files and touching memory for the first time are not counted.
+        warm = loader.stats(), time.perf_counter(), time.process_time(), machine.Turns()
+        images = 0
         for batch in batches:
             images += len(batch[0])
-            side, size = min(batch[0].shape[-2:]), batch[0].nbytes // len(batch[0])
-            if time.perf_counter() - began >= seconds or not clock.left:
+            if time.perf_counter() - warm[1] >= seconds or not clock.left:
                 break
+        if first is not None and not images:  # unless the first batch is all that came in time
+            images, warm = len(first[0]), begun
+        before, began, used, turns = begun if first is None else warm
         took = time.perf_counter() - began
         after, used, share = loader.stats(), time.process_time() - used, turns.end()
     spent = {name: after[name] - before[name] for name in _SPENT}
@@ -92,8 +93,8 @@ def measure(
         "idle": idle,
         "cpu_s": used / decoded,
         "core_share": share,
-        "side": side,
-        "batch_bytes": size,
+        "side": None if batch is None else min(batch[0].shape[-2:]),
+        "batch_bytes": None if batch is None else batch[0].nbytes // len(batch[0]),
         "replaced": spent["replaced"] / max(images, 1),
     }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from headrace._doctor import bounded, choosing, decoding, machine, storage
@@ -19,14 +19,14 @@ _SLOW = 300.0
 _IN_MEMORY = ("memory", "arrays")
 
 
-@contextmanager
+@contextlib.contextmanager
 def at_hand(
     dataset: Dataset,
     chosen: list[int],
     places: list[choosing.Place],
     facts: dict[str, Any],
     seconds: float,
-    clock: bounded.Clock = bounded.ENDLESS,
+    clock: bounded.Clock,
 ) -> Iterator[tuple[Dataset, list[int]]]:
     """A dataset and samples of it whose bytes are in memory: the one given, or copies.
 
@@ -43,10 +43,12 @@ def at_hand(
         if copies:
             points = (facts["images"]["seek_points"] or 0.0) > 0.5
             try:
-                copy = choosing.packed(folder, "same", clock) if points else folder / "files"
+                copy = folder / "files"
+                if points:
+                    with contextlib.suppress(bounded.Over):  # the files are in memory all the same
+                        copy = choosing.packed(folder, "same", clock)
                 made = Dataset(copy)
-            # Of damage loading the original tells; files are as good as no pack in time.
-            except (HeadraceError, bounded.Over):
+            except HeadraceError:  # of damage loading the original tells
                 made = None
         if made is None:
             yield dataset, _read(chosen, places, seconds)
@@ -96,7 +98,7 @@ def measure(
 
     def rate(few: int, share: float, threads: int | None = None) -> dict[str, Any]:
         wanted, part = seconds * share, clock.part(0.4)
-        return decoding.measure(dataset, decoded, few, steps, wanted, threads, part, **options)
+        return decoding.measure(dataset, decoded, few, steps, wanted, part, threads, **options)
 
     first = rate(few, 0.2)
     soon, threads = int(first["images_per_second"] * seconds * 0.04), first["threads"]

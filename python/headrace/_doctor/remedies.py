@@ -70,7 +70,7 @@ class Trials:
         words = {"transform": self._transform, **self._options, **options}
         transform = words.pop("transform")
         found = decoding.measure(
-            dataset, chosen, self._batch_size, transform, _SECONDS, clock=self._end, **words
+            dataset, chosen, self._batch_size, transform, _SECONDS, self._end, **words
         )
         if not self._end.left:
             raise bounded.Over
@@ -174,6 +174,8 @@ def _forms(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _smaller(facts: dict[str, Any], from_: float) -> int | None:
     """The shorter side that crops leave of images so many times as large; None: they are not."""
+    if facts["side"] is None:
+        return None
     resize, shorter = round(facts["side"] * _RESIZED), facts["images"]["shorter_side"]
     return resize if shorter and shorter >= from_ * resize else None
 

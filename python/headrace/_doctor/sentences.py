@@ -91,7 +91,7 @@ def _of_damage(share: float) -> list[str]:
     return [f"{max(share * 100, 0.1):,.1f} % {text}"]
 
 
-def _of_images(images: dict[str, Any], file_system: str, side: int) -> list[str]:
+def _of_images(images: dict[str, Any], file_system: str, side: int | None) -> list[str]:
     said, count = [], images["looked_at"]
     for name, share in (("progressive", images["progressive"]), ("PNG", images["png"])):
         if share > 0:
@@ -102,7 +102,7 @@ def _of_images(images: dict[str, Any], file_system: str, side: int) -> list[str]
     if images["kind"] == "listed":
         said.append("the folder has no index: seek points are learned as it is read")
     shorter = images["shorter_side"]
-    if shorter and shorter > 2 * side:
+    if side and shorter and shorter > 2 * side:
         said.append(f"the shorter side is {shorter:,.0f} pixels, and {side} are taken")
     if machine.is_remote(file_system):
         said.append(f"the images are on {file_system}, behind a network or another program")

@@ -139,7 +139,10 @@ def _copy(facts: dict[str, Any], batch_size: int, seconds: float) -> tuple[float
     """Images a second that are copied to a GPU, or why that was not measured."""
     if not facts["gpus"]:
         return None, f"the copy to a GPU was not measured: {gpus.LIBRARY} is not here or sees none"
-    return copying.rate(facts["decoding"]["all"]["batch_bytes"], batch_size, seconds)
+    size = facts["decoding"]["all"]["batch_bytes"]
+    if size is None:
+        return None, "the copy to a GPU was not measured: no batch came in time"
+    return copying.rate(size, batch_size, seconds)
 
 
 def _of_store(
@@ -154,7 +157,7 @@ def _of_store(
         return None
     some = choosing.numbers(len(dataset), _RECORDS)
     few = min(asked["batch_size"], 16)
-    found = decoding.measure(dataset, some, few, steps, seconds, clock=clock)
+    found = decoding.measure(dataset, some, few, steps, seconds, clock)
     lacked = found["waiting_for_bytes"] > decoding.LACKING
     return float(found["images_per_second"]) if lacked else None
 

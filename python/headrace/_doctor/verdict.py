@@ -48,8 +48,8 @@ def remedy(
         return None
     return {
         "text": text,
-        "gain": round(times, 2),
-        "images_per_second": round(rate, 1),
+        "gain": times,
+        "images_per_second": rate,
         "measured": measured,
     }
 
