@@ -149,6 +149,26 @@ def test_an_image_may_be_opened_in_any_way(paths: list[str], how: str) -> None:
     compared(Opens(paths, lambda path, index: (EVALUATION(opening(path)), index)))
 
 
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "verify": lambda image: image.verify(),
+    "draft": lambda image: image.draft("YCbCr", (25, 20)),
+    "info": lambda image: image.info,
+}
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@pytest.mark.parametrize("what", ASKED)
+def test_an_array_that_the_program_calls_a_file_answers_as_pillows(
+    paths: list[str], what: str, kind: str
+) -> None:
+    def sample(path: str, index: int) -> Any:
+        image = Image.fromarray(images.pixels(50, 40, seed=index))
+        image.format = kind
+        return EVALUATION(image), repr(ASKED[what](image))
+
+    compared(Opens(paths, sample))
+
+
 SAMPLES: dict[str, Callable[[Any, int], Any]] = {
     "alone": lambda image, index: image,
     "pair": lambda image, index: (image, index),

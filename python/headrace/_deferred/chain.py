@@ -23,16 +23,12 @@ class Op(NamedTuple):
         replay: does the same to a Pillow image, or to the tensor that the op before made of it.
             What the engine would have drawn is drawn there by torchvision.
         finished: the names of those that are done to finished values, behind which the engine
-            moves no pixels: of ``FINISHED``.
+            moves no pixels.
     """
 
     text: str
     replay: Callable[[Any], Any] | None
     finished: tuple[str, ...] = ()
-
-
-# "Erase" is the engine's own, for a box that torchvision chose.
-FINISHED = frozenset(["Normalize", "RandomErasing", "TimmErasing", "Cutout", "Erase"])
 
 
 # Pillow's conversions to L and RGB. What stands between them is done to one channel.

@@ -146,7 +146,7 @@ class DeferredImage(RecordedImage):
         """What only the opened file knows: ``info``, and an opened image's own attributes."""
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
         if name == "info" and chain is not None:
-            self.info = (chain.header or Opened(chain.source, "")).image._copy_info()
+            self.info = _header(chain)._copy_info()
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
@@ -187,7 +187,7 @@ class DeferredImage(RecordedImage):
 
     def verify(self) -> None:
         if self.chain is not None and self.format:
-            self.chain.header.image.verify()
+            _header(self.chain).verify()
 
     def load(self) -> Any:
         """Nothing yet: what follows may not need pixels, unless it is Pillow's own method."""
@@ -205,7 +205,7 @@ class DeferredImage(RecordedImage):
             return None
         if mode != "YCbCr" and chain.native:
             return self._draft(chain, mode, size)
-        header = chain.header.image
+        header = _header(chain)
         answer = header.draft(mode, size)
         if answer is not None:
             pixels.note()
@@ -317,6 +317,11 @@ class _Access:
 
     def __setitem__(self, place: Any, colour: Any) -> None:
         self._pixels()[place] = colour
+
+
+def _header(chain: Chain) -> Any:
+    """The file as Pillow opens it; pixels that lie in memory have one that is made of them."""
+    return (chain.header or Opened(chain.source, "")).image
 
 
 def native_chain(image: Any) -> Chain | None:

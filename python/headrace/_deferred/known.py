@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
-from headrace._deferred.chain import FINISHED, Form, Op
+from headrace._deferred.chain import Form, Op
+from headrace._translate import own
 from headrace._translate.result import Translation
 from headrace._translate.translation import translate
 
 # What draws nothing: its result does not depend on the key.
 _UNDRAWN = frozenset(["Resize", "CenterCrop", "Pad", "Grayscale", "Normalize"])
+_FINISHED = frozenset(kind.__name__ for kind in own.FINISHED)
 _DEEPEST = 6  # transforms within transforms: Compose, its list, RandomApply, its list, ...
 _MOST_TRANSFORMS = 1_024
 _MOST_SIZES = 65_536  # of images, whose results' sizes are kept
@@ -28,7 +29,6 @@ class Known:
         grey: to an image of one channel.
 
     Attributes:
-        text: in the engine's JSON, separated by commas.
         replay: what the program's own transforms make of a Pillow image.
         ops: it as the one op of a chain, for all images: what it draws is keyed. Of a process
             without the engine each image's op has draws of its own to remember.
@@ -40,11 +40,11 @@ class Known:
 
     def __init__(self, ops: list[Any], translation: Translation, grey: bool) -> None:
         transforms = _as_dicts(translation)[grey:]  # it begins with what such an image is already
-        self.text = ",".join(map(json.dumps, transforms))
-        finished = tuple(name for name in _names(transforms) if name in FINISHED)
+        text = ",".join(map(json.dumps, transforms))
+        names = (transform["name"] for transform in transforms)
         # No method: the op would close a cycle with it.
         self.replay = partial(_replayed, ops)
-        self.ops = (Op(self.text, self.replay, finished),)
+        self.ops = (Op(text, self.replay, tuple(name for name in names if name in _FINISHED)),)
         becomes_grey = any(transform.get("num_output_channels") == 1 for transform in transforms)
         self.channels = 1 if grey or becomes_grey else 3
         self.drawn = any(transform["name"] not in _UNDRAWN for transform in transforms)
@@ -130,15 +130,6 @@ def _replayed(ops: list[Any], image: Any) -> Any:
     for op in ops:
         image = op(image)
     return image
-
-
-def _names(transforms: list[Any]) -> Iterator[str]:
-    """Of transforms, and of those that a group holds: RandomApply's, RandomChoice's."""
-    for transform in transforms:
-        if isinstance(transform, dict) and "name" in transform:
-            yield transform["name"]
-            for value in transform.values():
-                yield from _names(value) if isinstance(value, list) else ()
 
 
 def _as_dicts(translation: Translation) -> list[dict[str, Any]]:

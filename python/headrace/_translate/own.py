@@ -12,7 +12,7 @@ from headrace._transforms import colours, crops, finished, groups, mixing
 from headrace._transforms.base import Label, Transform
 from headrace._transforms.schedule import Schedule
 
-_FINISHED = (finished.Normalize, finished.RandomErasing, finished.TimmErasing, finished.Cutout)
+FINISHED = (finished.Normalize, finished.RandomErasing, finished.TimmErasing, finished.Cutout)
 _GROUPS = (groups.RandomApply, groups.RandomChoice, groups.RandomOrder)
 
 
@@ -35,7 +35,7 @@ class Own:
         reason = _misplaced(op)
         if reason:
             return reason
-        if isinstance(op, _FINISHED):
+        if isinstance(op, FINISHED):
             return self._finished(op)
         if self._stage != "PIL":
             return "of Headrace's, only Normalize and erasings work on tensors"
@@ -78,6 +78,6 @@ def _misplaced(op: Any) -> str:
             if not is_own(member):
                 return "in it are others than headrace.transforms"
             reason = _misplaced(member)
-            if reason or isinstance(member, _FINISHED):
+            if reason or isinstance(member, FINISHED):
                 return f"{type(member).__name__} in it: {reason or 'it works on finished values'}"
     return ""
