@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 IN_PYTHON = (
-    "What comes before that in the same code the engine does, in a worker process Pillow. To have "
-    "all of it native: do it with a transform that headrace.from_torchvision translates, or behind "
-    "the loader on whole batches."
+    "Up to that line the engine makes the image; in a worker process Pillow does. To have all of "
+    "it native, use a transform there that headrace.from_torchvision translates, or do the same "
+    "to whole batches behind the loader."
 )
 ARRAY = (
     "Without that, the engine reads the dataset's array itself. headrace.Dataset.from_arrays("

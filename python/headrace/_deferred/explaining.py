@@ -68,8 +68,10 @@ class Explanation(NamedTuple):
         for leaf in self.leaves:
             how, of = ("native" if leaf.native else "Python"), leaf.place and f", from {leaf.place}"
             lines.append(f"{leaf.where:{wide}}  {how}  {leaf.what}{of}")
+        # The images can all be native while a label or a decision is made of their pixels.
+        said = "also in Python" if all(leaf.native for leaf in self.leaves) else "in Python"
         for text, place in self.reasons:
-            lines.append(f"in Python: {text} ({place})" if place else f"in Python: {text}")
+            lines.append(f"{said}: {text} ({place})" if place else f"{said}: {text}")
         return "\n".join([*lines, self.cure] if self.cure else lines)
 
 
