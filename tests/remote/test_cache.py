@@ -208,7 +208,8 @@ def test_the_smallest_bound_of_two_jobs_holds_while_both_run(
             assert held() <= 1.05 * least
             end.touch()
             assert other.communicate(timeout=60) == ("", "")
-            samples(made)
+            for _ in range(2):  # of the first one's samples some were fetched, and dropped, before
+                samples(made)
             assert held() > 1.05 * least
     finally:
         end.touch()
