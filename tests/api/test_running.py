@@ -90,7 +90,7 @@ def test_a_program_gets_headraces_loaders_and_a_table_of_them_at_its_end(
     ]
     assert rows.index(cure[0]) == 3  # behind the loader that it is of
     assert len(cure) == 1
-    assert "a transform that headrace.from_torchvision translates" in cure[0]
+    assert "a transform there that headrace.from_torchvision translates" in cure[0]
 
 
 ARRAYS = """

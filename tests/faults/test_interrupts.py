@@ -320,7 +320,8 @@ def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
     before = signal.signal(signal.SIGALRM, handler)
     try:
         with CASES[name](shards, photos) as case:
-            for _ in range(12):
+            # How often the timer meets the package depends on the machine.
+            for epoch in itertools.count(1):
                 batches, seen = iter(case.loader), list[int]()
                 while True:
                     signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 200e-6))
@@ -339,10 +340,12 @@ def test_thousands_of_interrupts_by_a_timer_lose_and_double_no_batch(
                     assert saved == case.loader.state_dict()
                     assert case.stands() == len(seen) or case.stands() in (0, COUNT)
                 assert sorted(seen) == list(range(COUNT))
+                if epoch >= 12 and stopped > 20:
+                    break
+                assert epoch < 200
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert stopped > 20
 
 
 def test_an_exception_at_any_place_while_threads_start_leaves_none_of_them() -> None:
