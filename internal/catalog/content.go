@@ -44,7 +44,7 @@ func (c *Content) Add(r *Row) {
 			number(uint64(v))
 		case float64:
 			number(math.Float64bits(v))
-		case Place:
+		case Extent:
 			number(uint64(v.Offset))
 			number(uint64(v.Length))
 		case string:

@@ -114,7 +114,7 @@ func (f *Field) arrowFields() []arrow.Field {
 
 // encode appends value to the field's columns, or says why it does not fit.
 func (f *Field) encode(value any, to []*column) error {
-	if at, ok := value.(Place); f.Located || ok {
+	if at, ok := value.(Extent); f.Located || ok {
 		if !f.Located || !ok {
 			return fmt.Errorf("field %q: a place and a value are not the same", f.Name)
 		}

@@ -12,7 +12,7 @@ import (
 func (f *Field) decode(from []*column, n int) (any, error) {
 	row := from[0].row(n)
 	if f.Located {
-		return Place{int64(binary.LittleEndian.Uint64(row)), int64(binary.LittleEndian.Uint64(from[1].row(n)))}, nil
+		return Extent{int64(binary.LittleEndian.Uint64(row)), int64(binary.LittleEndian.Uint64(from[1].row(n)))}, nil
 	}
 	switch f.Type {
 	case Int:

@@ -9,10 +9,10 @@ import (
 	"github.com/headrace/headrace/mmap"
 )
 
-// Place is where a value lies in its sample's container, which is what an index has of a located field.
-type Place struct{ Offset, Length int64 }
+// Extent is where a value lies in its sample's container, which is what an index has of a located field.
+type Extent struct{ Offset, Length int64 }
 
-// StoredValue is a field of sample i as an index holds it: a Place for what lies in the container.
+// StoredValue is a field of sample i as an index holds it: an Extent for what lies in the container.
 func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 	if d.table == nil {
 		return d.index.field(i, field)
@@ -31,7 +31,7 @@ func (d *Dataset) contained(i int64, name string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, ok := stored.(Place)
+	at, ok := stored.(Extent)
 	if text, is := stored.(string); is && !utf8.ValidString(text) {
 		path, _ := d.Path(i)
 		return nil, &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: fmt.Sprintf("field %q is not UTF-8", name)}
@@ -52,9 +52,9 @@ func (d *Dataset) contained(i int64, name string) (any, error) {
 	}
 	var data []byte
 	if shard := d.Shard(int(s.Shard)); shard != nil {
-		data, err = shard.readPlace(at)
+		data, err = shard.readExtent(at)
 	} else {
-		data, err = readPlace(d.ShardPath(int(s.Shard)), d.Shards()[s.Shard].Size, at)
+		data, err = readExtent(d.ShardPath(int(s.Shard)), d.Shards()[s.Shard].Size, at)
 	}
 	if err != nil {
 		return nil, renamed(err, i)
@@ -88,7 +88,7 @@ func (d *Dataset) mostLocated(field string) (int64, error) {
 			return 0, err
 		}
 		switch v := stored.(type) {
-		case Place:
+		case Extent:
 			most = max(most, v.Length)
 		case string:
 			most = max(most, int64(len(v)))
@@ -109,9 +109,9 @@ func renamed(err error, record int64) error {
 	return err
 }
 
-// readPlace reads a value out of a container that must be as long as it was. Fields are read one by one
+// readExtent reads a value out of a container that must be as long as it was. Fields are read one by one
 // and seldom, so the file is opened for each.
-func readPlace(path string, size int64, at Place) ([]byte, error) {
+func readExtent(path string, size int64, at Extent) ([]byte, error) {
 	f, err := mmap.OpenRegular(path)
 	if err != nil {
 		return nil, IOError(path, "cannot open the container", err)

@@ -28,7 +28,7 @@ type Table struct {
 	Fields  []Field
 	Numbers [][]float64 // of each field of numbers, else nil
 	Ints    [][]int64
-	Places  [][]Place        // of each located field, else nil
+	Extents [][]Extent       // of each located field, else nil
 	Texts   []*formats.Names // of each field whose texts or bytes are held, else nil
 
 	Blocks   []BlockPlace // of containers that are compressed in places, else nil
@@ -58,7 +58,7 @@ type SourceColumn struct {
 // Frame is a record around a sample's image, or the image itself, that the container has a checksum of. Of an
 // image in a block that is the image once it is decoded.
 type Frame struct {
-	Place
+	Extent
 	CRC  uint32
 	IEEE bool // zip's CRC-32; else CRC-32C
 }
@@ -115,11 +115,11 @@ func (t *Table) fingerprint() string {
 	return "scanned-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// value is what the table holds of field n of row i: a number, a text, bytes, an array or a Place.
+// value is what the table holds of field n of row i: a number, a text, bytes, an array or an Extent.
 func (t *Table) value(i int64, n int) any {
 	switch {
 	case t.Fields[n].Located:
-		return t.Places[n][i]
+		return t.Extents[n][i]
 	case t.Fields[n].Type == Int:
 		return t.Ints[n][i]
 	case t.Fields[n].Type == Str:

@@ -315,8 +315,8 @@ func (f *FileAway) ReadAt(ctx context.Context, to []byte, offset int64) error {
 	return OutOfStore(err)
 }
 
-// readPlace reads a value.
-func (s *Shard) readPlace(at Place) ([]byte, error) {
+// readExtent reads a value.
+func (s *Shard) readExtent(at Extent) ([]byte, error) {
 	if at.Offset < 0 || at.Length < 0 || at.Offset > s.size-at.Length {
 		return nil, &Error{Kind: fault.KindBadFile, File: s.away.shown(s.name), Record: -1, Offset: at.Offset, Text: fmt.Sprintf("a value of %d bytes lies outside the container", at.Length)}
 	}

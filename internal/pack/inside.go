@@ -34,9 +34,9 @@ func (in *inspector) readInside(r *record, buffer []byte, wait func(int64)) ([]b
 	if x.pixels == nil && uint64(r.length) > in.limits.MaxRecordBytes {
 		return buffer, in.oversized(r, io.NewSectionReader(f, x.offset, x.length))
 	}
-	at := catalog.Place{Offset: x.offset, Length: x.length}
+	at := catalog.Extent{Offset: x.offset, Length: x.length}
 	if x.framed {
-		at = x.frame.Place
+		at = x.frame.Extent
 	}
 	if x.offset < at.Offset || x.length > at.Length-(x.offset-at.Offset) {
 		return buffer, recordError(r, fault.KindInternal, "the image lies outside its record", nil)

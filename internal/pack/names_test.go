@@ -129,7 +129,7 @@ func TestResultsSayPathsThatAreNoUTF8AsPythonReadsThem(t *testing.T) {
 		`"destination":"/d\udcff"`: Summary{Destination: "/d\xff"},
 		`"path":"/d\udcff"`:        Report{Path: "/d\xff"},
 		`"file":"\udcfe.jpg"`:      Summary{Faults: Faults{Listed: []Fault{{File: "\xfe.jpg"}}}},
-		`"file":"\udcfd.tar"`:      Report{Faults: Places{Listed: []Place{{File: "\xfd.tar"}}}},
+		`"file":"\udcfd.tar"`:      Report{Faults: Findings{Listed: []Finding{{File: "\xfd.tar"}}}},
 	} {
 		text, err := json.Marshal(result)
 		require.NoError(t, err)

@@ -18,36 +18,36 @@ type VerifyConfig struct {
 
 // Report is what Verify found.
 type Report struct {
-	Path        string  `json:"path"`
-	Kind        string  `json:"kind"`
-	OK          bool    `json:"ok"`
-	Rows        int64   `json:"rows"`
-	Shards      int     `json:"shards"`
-	Bytes       int64   `json:"bytes"` // read and compared with checksums
-	Seconds     float64 `json:"seconds"`
-	Fingerprint string  `json:"fingerprint"`
-	Faults      Places  `json:"faults"`
+	Path        string   `json:"path"`
+	Kind        string   `json:"kind"`
+	OK          bool     `json:"ok"`
+	Rows        int64    `json:"rows"`
+	Shards      int      `json:"shards"`
+	Bytes       int64    `json:"bytes"` // read and compared with checksums
+	Seconds     float64  `json:"seconds"`
+	Fingerprint string   `json:"fingerprint"`
+	Faults      Findings `json:"faults"`
 	// Samples that were no good image when they were packed or indexed, and are so still: their bytes
 	// are as recorded, so they are no faults of the dataset, and OK is not about them.
-	KnownFaults int64   `json:"known_faults"`
-	Known       []Place `json:"known"` // the first of them; Found is the verdict, Text the reason
+	KnownFaults int64     `json:"known_faults"`
+	Known       []Finding `json:"known"` // the first of them; Found is the verdict, Text the reason
 }
 
-// Places lists what is wrong, up to a bound, and counts all of it.
-type Places struct {
-	Total  int64   `json:"total"`
-	Listed []Place `json:"listed"`
+// Findings lists what is wrong, up to a bound, and counts all of it.
+type Findings struct {
+	Total  int64     `json:"total"`
+	Listed []Finding `json:"listed"`
 }
 
-func (p *Places) add(place Place) {
-	p.Total++
-	if len(p.Listed) < maxListedFaults {
-		p.Listed = append(p.Listed, place)
+func (f *Findings) add(one Finding) {
+	f.Total++
+	if len(f.Listed) < maxListedFaults {
+		f.Listed = append(f.Listed, one)
 	}
 }
 
-// Place is one thing that is not as it should be.
-type Place struct {
+// Finding is one thing that is not as it should be.
+type Finding struct {
 	File     string `json:"file"`     // shard, index, manifest or image
 	Record   int64  `json:"record"`   // -1 where none is concerned
 	Key      string `json:"key"`      // of the record
@@ -57,26 +57,25 @@ type Place struct {
 	Text     string `json:"text"`
 }
 
-// places collects from many goroutines.
-type places struct {
+// findings collects from many goroutines.
+type findings struct {
 	mu    sync.Mutex
-	all   Places
-	known Places
+	all   Findings
+	known Findings
 	track *Tracker
 }
 
 // add takes what is not as it was recorded.
-
-func (p *places) add(place Place) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all.add(place)
-	p.track.add(0, 0, 1)
+func (f *findings) add(one Finding) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all.add(one)
+	f.track.add(0, 0, 1)
 }
 
 // addKnown takes what is as it was recorded, and was no good then.
-func (p *places) addKnown(place Place) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known.add(place)
+func (f *findings) addKnown(one Finding) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known.add(one)
 }

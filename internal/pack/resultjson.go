@@ -37,8 +37,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the file as a path.
-func (p Place) MarshalJSON() ([]byte, error) {
-	type plain Place
+func (p Finding) MarshalJSON() ([]byte, error) {
+	type plain Finding
 	return json.Marshal(struct {
 		File pathjson.Text `json:"file"`
 		plain

@@ -18,15 +18,15 @@ import (
 	"github.com/headrace/headrace/internal/remote"
 )
 
-// verifier checks one dataset. What is wrong with it is a Place in the report; an error is for
+// verifier checks one dataset. What is wrong with it is a Finding in the report; an error is for
 // what keeps it from looking.
 type verifier struct {
-	config  VerifyConfig
-	dataset *catalog.Dataset
-	places  places
-	bytes   atomic.Int64
-	ends    []int64 // row behind the last of each shard, by the manifest
-	blocks  *blocks.Cache
+	config   VerifyConfig
+	dataset  *catalog.Dataset
+	findings findings
+	bytes    atomic.Int64
+	ends     []int64 // row behind the last of each shard, by the manifest
+	blocks   *blocks.Cache
 }
 
 // rowsPerTask rows are read by one goroutine in one go: enough to be sequential on a disk, few
@@ -50,7 +50,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
 	}
 	t.setTotal(d.Len())
-	v := &verifier{config: c, dataset: d, places: places{track: t}, blocks: blocks.NewCache(c.Limits.Blocks())}
+	v := &verifier{config: c, dataset: d, findings: findings{track: t}, blocks: blocks.NewCache(c.Limits.Blocks())}
 	rows := int64(0)
 	for _, s := range d.Shards() {
 		rows += s.Rows
@@ -59,7 +59,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	if err := v.run(ctx); err != nil {
 		return Report{}, err
 	}
-	found, known := v.places.all.sorted(), v.places.known.sorted()
+	found, known := v.findings.all.sorted(), v.findings.known.sorted()
 	return Report{
 		Path: remote.Display(c.Source), Kind: d.Kind().String(), OK: found.Total == 0, Rows: d.Len(), Shards: len(d.Shards()), Bytes: v.bytes.Load(),
 		Seconds: time.Since(begin).Seconds(), Fingerprint: d.Fingerprint(), Faults: found,
@@ -69,12 +69,12 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 
 // sorted makes the list independent of which thread found what first, and never nil: JSON would say
 // null.
-func (p Places) sorted() Places {
-	slices.SortStableFunc(p.Listed, func(a, b Place) int {
+func (p Findings) sorted() Findings {
+	slices.SortStableFunc(p.Listed, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 	})
 	if p.Listed == nil {
-		p.Listed = []Place{}
+		p.Listed = []Finding{}
 	}
 	return p
 }
@@ -91,7 +91,7 @@ func (v *verifier) run(ctx context.Context) error {
 		return short
 	}
 	defer processors.Return(threads)
-	v.places.track.fewer(threads, v.config.threads(), short)
+	v.findings.track.fewer(threads, v.config.threads(), short)
 	for range threads {
 		workers.Go(func() {
 			r, err := newReader(v.config, v.dataset.SeekFile() != nil)
@@ -169,13 +169,13 @@ func (v *verifier) checkRows(ctx context.Context) {
 			continue
 		}
 		if first, ok := keys.add(row.Key, i); !ok {
-			v.places.add(Place{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: "a key of its own",
+			v.findings.add(Finding{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: "a key of its own",
 				Found: fmt.Sprintf("the key of record %d", first), Text: "two samples of one key"})
 		}
 		sum.Add(&row)
 		if row.Seek.Length > 0 {
 			if end := max(last.Offset+last.Length, catalog.SeekHeadBytes); row.Seek.Offset != end {
-				v.places.add(Place{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: fmt.Sprint(end),
+				v.findings.add(Finding{File: m.Index.Name, Record: i, Key: row.Key, Offset: -1, Expected: fmt.Sprint(end),
 					Found: fmt.Sprint(row.Seek.Offset), Text: "the seek points do not follow those of the rows before"})
 			}
 			last = row.Seek
@@ -187,10 +187,10 @@ func (v *verifier) checkRows(ctx context.Context) {
 	}
 	v.checkSeekPlaces(last, samples)
 	if found := sum.Fingerprint(); found != m.Fingerprint {
-		v.places.add(Place{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: m.Fingerprint, Found: found, Text: "the fingerprint is not that of the rows"})
+		v.findings.add(Finding{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: m.Fingerprint, Found: found, Text: "the fingerprint is not that of the rows"})
 	}
 	if bytes, counts := sum.Bytes(), sum.Counts(); bytes != m.Bytes || fmt.Sprint(counts) != fmt.Sprint(m.Counts) {
-		v.places.add(Place{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: fmt.Sprint(m.Bytes, " bytes, ", m.Counts),
+		v.findings.add(Finding{File: catalog.ManifestName, Record: -1, Offset: -1, Expected: fmt.Sprint(m.Bytes, " bytes, ", m.Counts),
 			Found: fmt.Sprint(bytes, " bytes, ", counts), Text: "the sums are not those of the rows"})
 	}
 }
@@ -201,7 +201,7 @@ func (v *verifier) note(err error) {
 	if !errors.As(err, &e) {
 		e = catalog.NewError(fault.KindInternal, v.config.Source, "%v", err)
 	}
-	v.places.add(Place{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset, Text: e.Clause()})
+	v.findings.add(Finding{File: e.File, Record: e.Record, Key: e.Key, Offset: e.Offset, Text: e.Clause()})
 }
 
 // sample is row i, or false where its batch is wrong, which checkRows says.

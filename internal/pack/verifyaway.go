@@ -14,7 +14,7 @@ type fileAway struct {
 	ctx     context.Context
 	dataset *catalog.Dataset
 	sample  catalog.Sample
-	place   Place
+	finding Finding
 	done    chan struct{} // closed when data and err are there; nil of one that is read in pieces, in its turn
 	data    []byte
 	err     error
@@ -58,7 +58,7 @@ func (v *verifier) askFor(ctx context.Context, i int64) *fileAway {
 	if err != nil {
 		return nil
 	}
-	f := &fileAway{ctx: ctx, dataset: v.dataset, sample: s, place: Place{File: path, Record: i, Key: key, Offset: s.Offset}}
+	f := &fileAway{ctx: ctx, dataset: v.dataset, sample: s, finding: Finding{File: path, Record: i, Key: key, Offset: s.Offset}}
 	if s.Length > bytesAhead {
 		return f
 	}
@@ -114,14 +114,14 @@ func (v *verifier) checkFileAway(r *reader, f *fileAway) {
 		return
 	}
 	if f.err != nil {
-		f.place.Expected, f.place.Found, f.place.Text = "the file that was indexed", catalog.Reason(f.err), "the file cannot be read"
-		v.places.add(f.place)
+		f.finding.Expected, f.finding.Found, f.finding.Text = "the file that was indexed", catalog.Reason(f.err), "the file cannot be read"
+		v.findings.add(f.finding)
 		return
 	}
-	seek := v.seekRecord(r, f.sample, f.place.Key)
-	r.file, r.path, r.size = f, f.place.File, f.sample.Length
-	v.checkRecord(r, f.sample, f.place, seek)
+	seek := v.seekRecord(r, f.sample, f.finding.Key)
+	r.file, r.path, r.size = f, f.finding.File, f.sample.Length
+	v.checkRecord(r, f.sample, f.finding, seek)
 	r.file, r.path = nil, ""
-	v.places.track.add(1, f.sample.Length, 0)
+	v.findings.track.add(1, f.sample.Length, 0)
 	v.bytes.Add(f.sample.Length)
 }

@@ -103,7 +103,7 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 			continue
 		}
 		record := v.seekRecord(r, s, key)
-		p := Place{File: path, Record: i, Key: key, Offset: s.Offset}
+		p := Finding{File: path, Record: i, Key: key, Offset: s.Offset}
 		var away *catalog.Shard
 		if int(s.Shard) < len(v.ends) {
 			away = v.dataset.Shard(int(s.Shard))
@@ -111,39 +111,39 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 		if err := r.open(ctx, path, away); err != nil {
 			if v.dataset.Kind() == catalog.Indexed { // of a missing shard, checkShard speaks once
 				p.Expected, p.Found, p.Text = "the file that was indexed", catalog.Reason(err), "the file cannot be read"
-				v.places.add(p)
+				v.findings.add(p)
 			}
 			continue
 		}
 		v.checkRecord(r, s, p, record)
-		v.places.track.add(1, s.Length, 0)
+		v.findings.track.add(1, s.Length, 0)
 		v.bytes.Add(s.Length)
 	}
 }
 
 // checkRecord compares one record. In folders size and time come first: they say that the file is
 // another one, which is a better answer than two checksums.
-func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte) {
+func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []byte) {
 	if v.dataset.Kind() == catalog.Indexed {
 		if r.size != s.Length {
 			p.Expected, p.Found, p.Text = fmt.Sprint(s.Length), fmt.Sprint(r.size), "the file's size in bytes is not that it was indexed with"
-			v.places.add(p)
+			v.findings.add(p)
 			return
 		}
 		if !v.dataset.Away() && r.mtime != s.MTimeNs {
 			p.Expected, p.Found, p.Text = fmt.Sprint(s.MTimeNs), fmt.Sprint(r.mtime), "the file's time in ns is not that it was indexed with"
-			v.places.add(p)
+			v.findings.add(p)
 		}
 	}
 	crc, err := v.checksum(r, &s)
 	if err != nil {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("%d bytes", s.Length), catalog.Reason(err), "the record cannot be read"
-		v.places.add(p)
+		v.findings.add(p)
 		return
 	}
 	if crc != s.CRC32C {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", crc), "the record's CRC-32C"
-		v.places.add(p)
+		v.findings.add(p)
 		return
 	}
 	known := s.Verdict != catalog.Good
@@ -158,7 +158,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 		// Not held in memory, so nothing but its checksum can be said of it anew.
 		if known {
 			p.Found, p.Text = s.Verdict.String(), fmt.Sprintf("the record has %d bytes, max_record_bytes is %d", s.Length, r.decode.limits.MaxRecordBytes)
-			v.places.addKnown(p)
+			v.findings.addKnown(p)
 		}
 		return
 	}
@@ -170,7 +170,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Place, seek []byte
 		// checksum has loaded it
 	} else if err := r.load(s.Offset, s.Length); err != nil {
 		p.Text = err.Error()
-		v.places.add(p)
+		v.findings.add(p)
 		return
 	}
 	if seek != nil {
@@ -229,7 +229,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // checkVerdict reads all entropy data once more: of every sample where the caller asks for it, and
 // always of those with a fault on record, to say what and where it is, which no index holds. Limits
 // may have changed since, so a verdict that is about a limit is not compared.
-func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
+func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Finding) {
 	again := &record{item: item{seq: s.Index, key: p.Key, path: p.File}, data: r.image, length: s.Length}
 	if s.Pixels != nil {
 		file, err := s.Pixels.PPM(r.image)
@@ -254,7 +254,7 @@ func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
 		if again.reason == "" { // a limit that is higher now
 			known.Text = "found " + s.Verdict.String() + " when it was packed or indexed"
 		}
-		v.places.addKnown(known)
+		v.findings.addKnown(known)
 	}
 	if s.Pixels != nil { // pixels have no facts but their size, which stands in the index alone
 		again.facts = s.Facts
@@ -268,6 +268,6 @@ func (v *verifier) checkVerdict(r *reader, s catalog.Sample, p Place) {
 		if again.reason != "" {
 			p.Text += ": " + again.reason
 		}
-		v.places.add(p)
+		v.findings.add(p)
 	}
 }

@@ -21,7 +21,7 @@ func (v *verifier) checkSeekPlaces(last catalog.SeekPlace, samples int64) {
 		return // then no row has any, by the check of its batch
 	}
 	if end := last.Offset + last.Length; end != m.Size || samples != m.Samples {
-		v.places.add(Place{File: m.Name, Record: -1, Offset: end, Expected: fmt.Sprintf("%d samples, %d bytes", m.Samples, m.Size),
+		v.findings.add(Finding{File: m.Name, Record: -1, Offset: end, Expected: fmt.Sprintf("%d samples, %d bytes", m.Samples, m.Size),
 			Found: fmt.Sprintf("%d samples, %d bytes", samples, end), Text: "the rows' seek points are not all of the file"})
 	}
 }
@@ -36,22 +36,22 @@ func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 	if file == nil { // it stays in its store of objects
 		return nil
 	}
-	p := Place{File: file.Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
+	p := Finding{File: file.Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
 	if most := r.decode.limits.MaxRecordBytes; uint64(s.Seek.Length) > most {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("at most %d bytes", most), fmt.Sprint(s.Seek.Length), "the seek points' length in bytes"
-		v.places.add(p)
+		v.findings.add(p)
 		return nil
 	}
 	view, err := file.Read(&r.seek, s.Seek.Offset, s.Seek.Length)
 	if err != nil {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("%d bytes", s.Seek.Length), err.Error(), "the seek points cannot be read"
-		v.places.add(p)
+		v.findings.add(p)
 		return nil
 	}
 	record := view.Bytes() // the Dataset's file is read by pread: these are our own bytes
 	if crc := crc32.Checksum(record, castagnoli); crc != s.Seek.CRC32C {
 		p.Expected, p.Found, p.Text = fmt.Sprintf("%08x", s.Seek.CRC32C), fmt.Sprintf("%08x", crc), "the seek points' CRC-32C"
-		v.places.add(p)
+		v.findings.add(p)
 		return nil
 	}
 	return record
@@ -60,14 +60,14 @@ func (v *verifier) seekRecord(r *reader, s catalog.Sample, key string) []byte {
 // checkPoints finds the seek points anew in the image's bytes, whose checksum holds. Equal bytes
 // are also all that there is to check of a record's structure.
 func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, record []byte) {
-	p := Place{File: v.dataset.SeekFile().Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
+	p := Finding{File: v.dataset.SeekFile().Path(), Record: s.Index, Key: key, Offset: s.Seek.Offset}
 	step := uint32(0)
 	if len(record) > stepAt {
 		step = uint32(record[stepAt])
 	}
 	if step == 0 {
 		p.Expected, p.Found, p.Text = "a step of 1 to 255 MCUs", "none", "this is no record of seek points"
-		v.places.add(p)
+		v.findings.add(p)
 		return
 	}
 	_, points, _, err := r.decode.context.InspectSeek(unsafe.Pointer(unsafe.SliceData(image)), int64(len(image)), step, r.points[:0])
@@ -80,7 +80,7 @@ func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, r
 		return
 	case len(points) == 0:
 		p.Expected, p.Found, p.Text = "none", fmt.Sprintf("%d bytes", len(record)), "seek points of an image that can have none"
-		v.places.add(p)
+		v.findings.add(p)
 		return
 	}
 	r.points = points
@@ -94,7 +94,7 @@ func (v *verifier) checkPoints(r *reader, s catalog.Sample, key string, image, r
 	p.Offset += int64(at)
 	p.Expected, p.Found = hexFrom(points, at), hexFrom(record, at)
 	p.Text = fmt.Sprintf("the seek points differ from those of the image at byte %d of %d", at, len(record))
-	v.places.add(p)
+	v.findings.add(p)
 }
 
 // hexFrom shows a few bytes.

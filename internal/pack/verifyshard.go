@@ -19,7 +19,7 @@ func (v *verifier) checkShard(ctx context.Context, r *reader, n int) {
 	shard := v.dataset.Shards()[n]
 	path := v.dataset.ShardPath(n)
 	at := func(record, offset int64, expected, found any, text string) {
-		v.places.add(Place{File: path, Record: record, Key: v.keyOf(record), Offset: offset,
+		v.findings.add(Finding{File: path, Record: record, Key: v.keyOf(record), Offset: offset,
 			Expected: fmt.Sprint(expected), Found: fmt.Sprint(found), Text: text})
 	}
 	next, end := v.ends[n]-shard.Rows, v.ends[n]
@@ -134,12 +134,12 @@ func (v *verifier) keyOf(record int64) string {
 
 // walkError names the place where the archive stops being one; what lies behind cannot be walked.
 func (v *verifier) walkError(path string, record int64, err error) {
-	p := Place{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: "the archive cannot be walked from here on"}
+	p := Finding{File: path, Record: record, Key: v.keyOf(min(record, v.dataset.Len()-1)), Offset: -1, Expected: "a tar header", Text: "the archive cannot be walked from here on"}
 	var w *formats.WalkError
 	if errors.As(err, &w) {
 		p.Offset, p.Found = w.Offset, formats.Reason(w)
 	}
-	v.places.add(p)
+	v.findings.add(p)
 }
 
 // checkMember compares one image's header with its row. Several things may be wrong at once, and

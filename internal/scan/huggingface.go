@@ -93,7 +93,7 @@ func selectRows(t *catalog.Table, files []string) error {
 	t.Shard, t.Offset, t.Length, t.Label = pick(t.Shard, rows), pick(t.Offset, rows), pick(t.Length, rows), pick(t.Label, rows)
 	t.Blocks, t.Frames = pick(t.Blocks, rows), pick(t.Frames, rows)
 	for i := range t.Fields {
-		t.Ints[i], t.Numbers[i], t.Places[i] = pick(t.Ints[i], rows), pick(t.Numbers[i], rows), pick(t.Places[i], rows)
+		t.Ints[i], t.Numbers[i], t.Extents[i] = pick(t.Ints[i], rows), pick(t.Numbers[i], rows), pick(t.Extents[i], rows)
 		t.Texts[i] = pickNames(t.Texts[i], rows)
 	}
 	for i := range t.Shards {

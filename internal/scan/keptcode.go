@@ -191,14 +191,14 @@ func fits(t *catalog.Table) bool {
 		return false
 	}
 	n := len(t.Fields)
-	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Places) != n || len(t.Texts) != n {
+	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Extents) != n || len(t.Texts) != n {
 		return false
 	}
 	for i, f := range t.Fields {
 		found := len(t.Numbers[i])
 		switch {
 		case f.Located:
-			found = len(t.Places[i])
+			found = len(t.Extents[i])
 		case f.Type == catalog.Int:
 			found = len(t.Ints[i])
 		case f.Type == catalog.Str, f.Type == catalog.Bytes, f.Type == catalog.ArrayType:

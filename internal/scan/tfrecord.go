@@ -42,7 +42,7 @@ func scanTFRecord(p *part) error {
 		if err != nil {
 			return err
 		}
-		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: record.Offset, Length: record.Length}, CRC: crc})
+		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: record.Offset, Length: record.Length}, CRC: crc})
 	}
 }
 

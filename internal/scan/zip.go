@@ -56,14 +56,14 @@ func scanZip(p *part) error {
 		if err := p.addFile(f.Name, offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}
-		p.frames = append(p.frames, catalog.Frame{Place: catalog.Place{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
+		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
 		members = append(members, f)
 	}
 	row, other := overlapping(p.frames)
 	if row < 0 {
 		return nil
 	}
-	place := p.frames[row].Place
+	place := p.frames[row].Extent
 	p.offset = p.offset[:row] // an error is of the row that the part has come to
 	return at(fmt.Errorf("%w: the member %.80q of %d bytes lies over the member %.80q at %d", formats.ErrBad, members[row].Name, place.Length, members[other].Name, p.frames[other].Offset), place.Offset)
 }
