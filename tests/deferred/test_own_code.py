@@ -320,6 +320,17 @@ def test_what_needs_pixels_gets_pillows(paths: list[str], what: str, behind: str
         )
 
 
+def test_a_file_that_is_not_there_keeps_no_image_in_python(paths: list[str]) -> None:
+    def make(path: str, index: int) -> Any:
+        try:
+            image = Image.open(f"{path}.gone")
+        except FileNotFoundError:
+            image = Image.open(path)
+        return EVALUATION(image.convert("RGB"))
+
+    compared(Opens(paths, make))
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_orientation_is_that_of_exif(tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()

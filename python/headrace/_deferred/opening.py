@@ -50,7 +50,10 @@ def _open(
         opened = None if data is None else _opened_bytes(data)
     image, why = _deferred(opened, name, formats)
     if image is None or (rewinds and not _moved_on(fp, image)):
-        altering = found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
+        altering = None
+        # What is not there needs no pixels: Pillow raises, and the program may take another file.
+        if not isinstance(fp, str | bytes | os.PathLike) or os.path.exists(fp):
+            altering = found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
         # Pillow has its word on what was read of an object, too.
         made: PIL.Image.Image = original(fp, mode, formats)
         if altering is not None:
