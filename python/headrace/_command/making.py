@@ -142,7 +142,7 @@ def verify(
     threads: options.Threads = None,
     as_json: options.AsJSON = False,
 ) -> None:
-    """Read a dataset whole and compare it with its index; exit status 1 on any fault."""
+    """Read a dataset whole, compare it with its index; exit status 1 where they differ."""
     with output.bar("Verifying", as_json) as show:
         found = writing.verify(
             source,
