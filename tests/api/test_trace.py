@@ -101,7 +101,8 @@ def test_a_trace_has_each_sample_once_and_the_spans_of_a_thread_nest(
     counted = {e["name"] for e in events if e["ph"] == "C"}
     assert counted == COUNTERS
     named = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert {"decode 0", f"thread {threading.get_native_id()}"} <= named
+    assert f"thread {threading.get_native_id()}" in named
+    assert {"decode 0", "decode 1"} & named  # one may have had all of the work
     assert len({e["tid"] for e in spans(events, "sample")}) <= 2
 
 
