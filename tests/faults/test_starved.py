@@ -97,6 +97,9 @@ def outcome(answer: dict[str, Any], expected: str, error: str) -> str:
         return "fewer" if answer["warnings"] else "whole"
     if answer["error"] in ("MemoryError", "ImportError"):  # Python's own, before the engine's
         return "Python"
+    # CPython's own where C code of it meets no memory and says nothing; the package has none.
+    if (answer["error"], answer["text"]) == ("SystemError", "error return without exception set"):
+        return "Python"
     # And its own where it lists a package's folder to import a module, or tests/starved.py's to
     # remove it.
     listed = rf"\[Errno 12\] .*(/headrace/_\w+|{tempfile.gettempdir()}/tmp\w+)'$"
