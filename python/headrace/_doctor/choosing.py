@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,7 +121,11 @@ def packed(folder: Path, name: str, clock: bounded.Clock = bounded.ENDLESS, **ho
             raise bounded.Over
 
     if not made.exists():
-        writing.pack(folder / "files", made, on_progress=end, **how)  # type: ignore[arg-type]
+        try:
+            writing.pack(folder / "files", made, on_progress=end, **how)  # type: ignore[arg-type]
+        except bounded.Over:
+            shutil.rmtree(made, ignore_errors=True)  # done as its time ended, it is there
+            raise
     return made
 
 
