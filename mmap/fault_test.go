@@ -119,6 +119,27 @@ func TestExhaustedDescriptorsAreAnErrorAndThenWorkAgain(t *testing.T) {
 	})
 }
 
+// The limit is of the address space and leaves 1 GiB: a call of mmap that fails whoever makes it would
+// meet the Go runtime, too, which maps memory for a thread whenever it likes and ends the process.
+func TestMemoryThatIsNotThereIsAnErrorAndThenReadsWorkAgain(t *testing.T) {
+	emptyWorldAfter(t)
+	path, b := write(t, content(50_000)), buffer(t)
+	require.NoError(t, os.Truncate(path, 4<<30)) // a hole takes no room
+	f := open(t, path, Options{Backend: Pread})
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
+	low := before
+	low.Cur = addressSpace(t) + 1<<30
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &low))
+	_, failure := f.Read(b, 4000, 3<<30)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before))
+	assert.Equal(t, &Error{opAlloc, path, none, 3 << 30, none, ErrMemory}, failure)
+	assert.ErrorContains(t, failure, "not enough memory (3221225472 bytes)")
+	view, err := f.Read(b, 4000, 40_000)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(content(50_000)[4000:44_000], view.Bytes()))
+}
+
 func TestWholeFileReadsAsItsBytesWithinTheLimit(t *testing.T) {
 	emptyWorldAfter(t)
 	b := buffer(t)

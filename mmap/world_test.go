@@ -2,6 +2,7 @@ package mmap
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,4 +33,14 @@ func countMaps(t *testing.T, name string) int {
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
 	return strings.Count(string(maps), name)
+}
+
+// addressSpace is how many bytes the process has mapped.
+func addressSpace(t *testing.T) uint64 {
+	t.Helper()
+	counts, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	pages, err := strconv.ParseUint(strings.Fields(string(counts))[0], 10, 64)
+	require.NoError(t, err)
+	return pages * uint64(os.Getpagesize())
 }
