@@ -67,10 +67,10 @@ print(turns)
 """
 
 
-def measure(
-    folder: Path, containers: dict[str, Path], rounds: int, scratch: Path
-) -> dict[str, Any]:
+def measure(folder: Path, rounds: int, scratch: Path) -> dict[str, Any]:
     """What each row's jobs answered, a list of rounds each; of rows of two jobs, both."""
+    made = containers(folder, scratch)
+    sets.read_all(made.values())
     cores = min(2, len(os.sched_getaffinity(0)))
     rows = [
         ("pack, one core", folder, "pack", [(0, 1)], "seek"),
@@ -78,7 +78,7 @@ def measure(
         ("index in place, one core", folder, "index", [(0, 1)], "seek"),
         *(
             (f"index {form} in place, one core", source, "index containers", [(0, 1)], "seek")
-            for form, source in containers.items()
+            for form, source in made.items()
         ),
     ]
     if cores > 1:
@@ -87,7 +87,7 @@ def measure(
             ("index in place, two cores", folder, "index", [(0, 2)], "seek"),
             *(
                 (f"index {form} in place, two cores", source, "index containers", [(0, 2)], "seek")
-                for form, source in containers.items()
+                for form, source in made.items()
             ),
             ("pack, two jobs of one core each", folder, "pack", [(0, 1), (1, 1)], "seek"),
         ]
@@ -170,9 +170,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-packing-", dir=options.work) as scratch:
         folder = repeated(options.images, options.at_least, Path(scratch) / "images")
         print(f"page cache: {sets.read_all([folder]) / 1e6:,.0f} MB read")
-        made = containers(folder, Path(scratch))
-        sets.read_all(made.values())
-        found = measure(folder, made, options.rounds, Path(scratch))
+        found = measure(folder, options.rounds, Path(scratch))
     print("\n".join(report.packing_table(found)))
     print(f"The whole run took {time.perf_counter() - begun:.0f} seconds.")
     if options.json:
