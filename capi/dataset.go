@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/headrace/headrace/internal/limits"
-
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/internal/parts"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/remote"

@@ -13,11 +13,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/headrace/headrace/internal/limits"
-
 	"github.com/headrace/headrace/internal/decoder"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"

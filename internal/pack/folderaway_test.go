@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/headrace/headrace/internal/limits"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/internal/remote/s3test"
 )

@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headrace/headrace/internal/limits"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/limits"
 )
 
 func TestPackedBytesAreTheSameForAnyNumberOfThreads(t *testing.T) {

@@ -4,12 +4,11 @@ import (
 	"context"
 	"testing"
 
-	"github.com/headrace/headrace/internal/limits"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/limits"
 )
 
 func TestPixelsOverTheRecordLimitHaveThatVerdictAndTheirBytes(t *testing.T) {

@@ -11,12 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headrace/headrace/internal/limits"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/limits"
 	"github.com/headrace/headrace/native"
 )
 
