@@ -37,10 +37,10 @@ func (r Report) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the file as a path.
-func (p Finding) MarshalJSON() ([]byte, error) {
+func (f Finding) MarshalJSON() ([]byte, error) {
 	type plain Finding
 	return json.Marshal(struct {
 		File pathjson.Text `json:"file"`
 		plain
-	}{pathjson.Text(p.File), plain(p)})
+	}{pathjson.Text(f.File), plain(f)})
 }

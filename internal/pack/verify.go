@@ -69,14 +69,14 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 
 // sorted makes the list independent of which thread found what first, and never nil: JSON would say
 // null.
-func (p Findings) sorted() Findings {
-	slices.SortStableFunc(p.Listed, func(a, b Finding) int {
+func (f Findings) sorted() Findings {
+	slices.SortStableFunc(f.Listed, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 	})
-	if p.Listed == nil {
-		p.Listed = []Finding{}
+	if f.Listed == nil {
+		f.Listed = []Finding{}
 	}
-	return p
+	return f
 }
 
 // run does all tasks on all threads. The rows come first: batches that are wrong are named once
