@@ -18,13 +18,13 @@ const (
 func (p *part) hold(col *column, row int, c *cell) error {
 	if col.texts == nil && !col.dropped {
 		col.texts = new(formats.Names)
-		for _, at := range col.places {
+		for _, at := range col.extents {
 			earlier := cell{name: col.name, offset: at.Offset, length: at.Length}
 			if err := p.holdNext(col, int(col.texts.Len()), &earlier); err != nil {
 				return err
 			}
 		}
-		col.places = nil
+		col.extents = nil
 	}
 	return p.holdNext(col, row, c)
 }

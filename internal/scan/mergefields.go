@@ -89,15 +89,15 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 		case arrayCell:
 			f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
 		}
-		var places []catalog.Extent
+		var extents []catalog.Extent
 		for _, p := range parts {
 			var own []catalog.Extent
 			if col := p.columns[c.name]; col != nil {
-				own = col.places
+				own = col.extents
 			}
-			places = append(places, grown(own, p.rows())...)
+			extents = append(extents, grown(own, p.rows())...)
 		}
-		addField(t, f, places, nil, nil, nil)
+		addField(t, f, extents, nil, nil, nil)
 	}
 }
 
@@ -121,9 +121,9 @@ func addNumbers(t *catalog.Table, f catalog.Field, ints []int64, floats []float6
 }
 
 // addField adds a field with its values, of which there is one kind.
-func addField(t *catalog.Table, f catalog.Field, places []catalog.Extent, ints []int64, floats []float64, texts *formats.Names) {
+func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints []int64, floats []float64, texts *formats.Names) {
 	t.Fields = append(t.Fields, f)
-	t.Extents, t.Ints = append(t.Extents, places), append(t.Ints, ints)
+	t.Extents, t.Ints = append(t.Extents, extents), append(t.Ints, ints)
 	t.Numbers, t.Texts = append(t.Numbers, floats), append(t.Texts, texts)
 }
 

@@ -67,10 +67,10 @@ type column struct {
 	shape   []int64 // of arrays; nil where their lengths differ
 
 	// One entry a row up to the last that has the column.
-	places []catalog.Extent
-	ints   []int64
-	floats []float64
-	texts  *formats.Names // in place of places, where values lie in compressed blocks
+	extents []catalog.Extent
+	ints    []int64
+	floats  []float64
+	texts   *formats.Names // in place of extents, where values lie in compressed blocks
 }
 
 const (
@@ -204,7 +204,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		if c.held || c.block != nil || col.texts != nil {
 			return p.hold(col, row, c)
 		}
-		col.places = append(grown(col.places, row), catalog.Extent{Offset: c.offset, Length: c.length})
+		col.extents = append(grown(col.extents, row), catalog.Extent{Offset: c.offset, Length: c.length})
 	case bytesCell, textCell:
 		if image && c.block != nil {
 			col.dropped = true
@@ -213,7 +213,7 @@ func (p *part) note(row int, c *cell, image bool) error {
 		if c.block != nil || col.texts != nil {
 			return p.hold(col, row, c)
 		}
-		col.places = append(grown(col.places, row), catalog.Extent{Offset: c.offset, Length: c.length})
+		col.extents = append(grown(col.extents, row), catalog.Extent{Offset: c.offset, Length: c.length})
 	case intCell:
 		col.ints = append(grown(col.ints, row), c.int)
 	case floatCell:
