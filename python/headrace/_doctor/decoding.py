@@ -64,9 +64,9 @@ def measure(
             images += len(batch[0])
             if time.perf_counter() - warm[1] >= seconds or not clock.left:
                 break
-        if first is not None and not images:  # unless the first batch is all that came in time
-            images, warm = len(first[0]), begun
-        before, began, used, turns = begun if first is None else warm
+        if not images:  # the first batch is all that came in time, or not even that
+            images, warm = 0 if first is None else len(first[0]), begun
+        before, began, used, turns = warm
         took = time.perf_counter() - began
         after, used, share = loader.stats(), time.process_time() - used, turns.end()
     spent = {name: after[name] - before[name] for name in _SPENT}
