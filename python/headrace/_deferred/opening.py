@@ -36,8 +36,8 @@ def _open(
         return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow refuses them
     found.opened = True
     name: Any = ""
-    rewinds = False
-    if isinstance(fp, str | bytes | os.PathLike):
+    rewinds, is_path = False, isinstance(fp, str | bytes | os.PathLike)
+    if is_path:
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
     elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
@@ -52,7 +52,7 @@ def _open(
     if image is None or (rewinds and not _moved_on(fp, image)):
         altering = None
         # What is not there needs no pixels: Pillow raises, and the program may take another file.
-        if not isinstance(fp, str | bytes | os.PathLike) or os.path.exists(fp):
+        if not is_path or os.path.exists(name):
             altering = found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
         # Pillow has its word on what was read of an object, too.
         made: PIL.Image.Image = original(fp, mode, formats)
