@@ -70,7 +70,9 @@ def verify(source: str, threads: int) -> str:
 
 
 def pack(source: str, threads: int) -> str:
-    with tempfile.TemporaryDirectory() as directory:
+    # Where there is no memory to list it, it is left to whoever made its parent.
+    parent = Path(source).with_name("made")
+    with tempfile.TemporaryDirectory(dir=parent, ignore_cleanup_errors=True) as directory:
         place = Path(directory, "packed.hr")
         return str(
             hr.pack(Path(source).with_name("photos"), place, num_threads=threads)["fingerprint"]
