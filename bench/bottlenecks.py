@@ -224,7 +224,9 @@ def opened(situation: Situation, source: Any) -> Iterator[Any]:
             yield made.loader
         return
     dataset = hr.Dataset.from_arrays(source) if isinstance(source, np.ndarray) else source
-    words = {"shuffle": True, "output": "numpy", **situation.options}
+    # A step that takes as long for a part of a batch as for a whole one is slower an image.
+    words = {"shuffle": True, "output": "numpy", "drop_last": situation.step is not None}
+    words |= situation.options
     with hr.Loader(dataset, situation.batch_size, transform=situation.transform, **words) as made:
         yield made
 
@@ -240,7 +242,7 @@ class _DataLoader:
         photographs = datasets.ImageFolder(source, transforms.Compose(steps))
         kind = torch.utils.data.DataLoader if situation.of == "torch" else hr.DataLoader
         self.loader: Any = kind(
-            photographs, batch_size=situation.batch_size, shuffle=True, **situation.options
+            *(photographs, situation.batch_size, True), drop_last=True, **situation.options
         )
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ LACKING, IDLE = 0.1, 0.4
 
 def measure(
     dataset: Dataset,
-    chosen: list[int],
+    chosen: Sequence[int],
     batch_size: int,
     transform: Sequence[Any],
     seconds: float,
@@ -53,7 +53,7 @@ def measure(
         shorter one of what comes out, in pixels, and ``batch_bytes`` of one of its images, None
         where no batch came; and ``replaced``, the share of samples that others stood for.
     """
-    with _loader(dataset, chosen, batch_size, transform, threads, 2, options) as loader:
+    with _loader(dataset, chosen, batch_size, transform, threads, None, options) as loader:
         batches = bounded.batches(loader, clock)
         begun = loader.stats(), time.perf_counter(), time.process_time(), machine.Turns()
         first = batch = next(batches, None)
@@ -101,7 +101,7 @@ def measure(
 
 def handing_out(
     dataset: Dataset,
-    chosen: list[int],
+    chosen: Sequence[int],
     batch_size: int,
     transform: Sequence[Any],
     clock: bounded.Clock,
@@ -131,11 +131,11 @@ def handing_out(
 
 def _loader(
     dataset: Dataset,
-    chosen: list[int],
+    chosen: Sequence[int],
     batch_size: int,
     transform: Sequence[Any],
     threads: int | None,
-    prefetch: int,
+    prefetch: int | None,
     options: dict[str, Any],
 ) -> Loader:
     whole = len(chosen) == len(dataset)

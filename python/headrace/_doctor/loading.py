@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace._doctor import bounded, choosing, decoding, machine, storage
@@ -16,7 +16,6 @@ _FEW = 8  # images of the first batches, whose rate nobody knows yet
 # Images a second: storage that gives fewer when asked for them again keeps nothing in memory, and
 # what the threads do would be measured in its waits.
 _SLOW = 300.0
-_IN_MEMORY = ("memory", "arrays")
 
 
 @contextlib.contextmanager
@@ -27,13 +26,17 @@ def at_hand(
     facts: dict[str, Any],
     seconds: float,
     clock: bounded.Clock,
-) -> Iterator[tuple[Dataset, list[int]]]:
+) -> Iterator[tuple[Dataset, Sequence[int]]]:
     """A dataset and samples of it whose bytes are in memory: the one given, or copies.
 
     Of a disk that is too slow to bring many of them in the time, those that came.
     """
+    if dataset.kind == "memory":
+        # All of them: to begin an epoch of a few tiny images takes as long as their batches.
+        yield dataset, range(len(dataset))
+        return
     warm, depth = facts["storage"]["warm"], facts["storage"]["at_once"]
-    slow = warm["images_per_second"] < _SLOW if warm else dataset.kind not in _IN_MEMORY
+    slow = warm["images_per_second"] < _SLOW if warm else dataset.kind != "arrays"
     if not slow:
         yield dataset, _read(chosen, places, seconds)
         return
@@ -74,7 +77,7 @@ def _read(chosen: list[int], places: list[choosing.Place], seconds: float) -> li
 
 def measure(
     dataset: Dataset,
-    decoded: list[int],
+    decoded: Sequence[int],
     batch_size: int,
     steps: list[Any],
     seconds: float,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +76,15 @@ class Trials:
             raise bounded.Over
         return float(1 / max(found["cpu_s"], 1e-9))
 
+    def in_batches_of(self, size: int, dataset: Dataset, chosen: Sequence[int]) -> float:
+        """Images a second that come of a dataset where batches have another size."""
+        found = decoding.measure(
+            dataset, chosen, size, self._transform, _SECONDS, self._end, **self._options
+        )
+        if not self._end.left:
+            raise bounded.Over
+        return float(found["images_per_second"])
+
     def _times(self, now: Callable[[], float], then: Callable[[], float]) -> float:
         ratios = [then() / now()]  # what is learned of files is learned here
         while len(ratios) <= _TURNS and (len(ratios) == 1 or self._clock.left > 0):
@@ -118,7 +127,7 @@ class Trials:
 
 def find(
     dataset: Dataset,
-    chosen: list[int],
+    chosen: Sequence[int],
     facts: dict[str, Any],
     stages: dict[str, float | None],
     asked: dict[str, Any],
@@ -148,7 +157,7 @@ def find(
     elif name == "storage":
         found += _of_storage(trials, facts, stages)
     elif name == "delivery":
-        found.append(_of_delivery(stages, asked, len(dataset)))
+        found.append(_of_delivery(trials, dataset, chosen, stages, asked))
     elif name == "copy":
         found.append(_of_copy(stages, options))
     told = [one for one in found if one is not None]
@@ -282,13 +291,19 @@ def _read(facts: dict[str, Any], ratio: float) -> float | None:
 
 
 def _of_delivery(
-    stages: dict[str, float | None], asked: dict[str, Any], count: int
+    trials: Trials,
+    dataset: Dataset,
+    chosen: Sequence[int],
+    stages: dict[str, float | None],
+    asked: dict[str, Any],
 ) -> dict[str, Any] | None:
-    larger = min(max(64, asked["batch_size"] * 4), count)
-    now = stages["delivery"] or 0.0
-    times = larger / asked["batch_size"]
-    text = f"batch_size={larger}: what a batch costs is the same for a larger one"
-    return verdict.remedy(text, stages, {"delivery": now * times}, False)
+    larger = min(max(64, asked["batch_size"] * 4), len(chosen))
+    name = f"batch_size={larger}"
+    rate = trials.tried(name, lambda: trials.in_batches_of(larger, dataset, chosen))
+    if rate is None:
+        return None
+    text = f"{name}: what a batch costs is the same for a larger one"
+    return verdict.remedy(text, stages, {"delivery": rate}, True)
 
 
 def _of_copy(stages: dict[str, float | None], options: dict[str, Any]) -> dict[str, Any] | None:
