@@ -80,11 +80,12 @@ class _Kept:
 
     def _collect(self, value: Any, depth: int) -> None:
         """Finds what the transform's parts are kept in: attributes, lists and dicts."""
-        own = value if type(value) is dict else getattr(value, "__dict__", None)
+        # A Module keeps its hooks in OrderedDicts.
+        own = value if isinstance(value, dict) else getattr(value, "__dict__", None)
         if type(value) in (list, tuple):
             self._lists.append(value)
             parts = list(value)
-        elif type(own) is dict:
+        elif isinstance(own, dict):
             (self._namespaces if own else self._empty).append(own)
             parts = list(own.values())
         else:
