@@ -39,7 +39,8 @@ class AtOnce:
             return
         of_it = chain
         if self.another and chain.key is not None:
-            of_it = chain._replace(key=chain.key._replace(sample=chain.key.sample + 1))
+            seed, epoch, sample, *rest = chain.key
+            of_it = chain._replace(key=(seed, epoch, sample + 1, *rest))
         try:
             with recording.paused():
                 _, data = pixels.decoded(of_it, form)

@@ -23,7 +23,7 @@ from headrace._deferred.header import Header
 def pillows(data: bytes) -> Header | None:
     try:
         with PIL.Image.open(io.BytesIO(data)) as image:
-            return Header(str(image.format), image.mode, image.size)
+            return str(image.format), image.mode, image.size
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError):
         return None
 

@@ -93,7 +93,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[list[Task]]:
     submit = Decoder.submit
 
     def noted(self: Decoder, tasks: Any, keep: Any = None) -> Any:
-        found.append(list(tasks))
+        found.append([Task(*task) for task in tasks])
         return submit(self, found[-1], keep)
 
     monkeypatch.setattr(Decoder, "submit", noted)

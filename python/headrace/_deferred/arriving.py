@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from functools import cache
+from functools import cache, lru_cache
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -150,7 +150,6 @@ def _image_anew(
     format: str | None,
 ) -> DeferredImage:
     source = where if isinstance(where, bytes) else File.known(*where)
-    key = None if key is None else Key(*key)
     ops = (Op(text, None),) if text else ()
     return DeferredImage(Chain(source, stored, mode, size, ops, key, Opened(source, name)), format)
 
@@ -192,9 +191,14 @@ def _made_anew(
 def _part(plain: _Plain) -> Part:
     where, text, size, key, form, place = plain
     source = where if isinstance(where, bytes) else File.known(*where)
-    key = None if key is None else Key(*key)
-    chain = Chain(source, "RGB", "RGB", size, (Op(text, None),), key, None)
-    return Part(chain, Form(*form), place)
+    chain = Chain(source, "RGB", "RGB", size, _ops(text), key, None)
+    return Part(chain, form, place)
+
+
+@lru_cache(64)
+def _ops(text: str) -> tuple[Op, ...]:
+    """The same ones for all images of which the same was recorded."""
+    return (Op(text, None),)
 
 
 def _wrap(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> Any:

@@ -36,14 +36,9 @@ _LUMINANCE = '{"name":"Grayscale","num_output_channels":1}'
 _COLOURS = '{"name":"Grayscale","num_output_channels":3}'
 
 
-class Key(NamedTuple):
-    """What the engine's draws are keyed by."""
-
-    seed: int
-    epoch: int
-    sample: int
-    draw: int
-    view: int
+# What the engine's draws are keyed by: seed, epoch, sample, draw and view. No class of its own:
+# Python's collector looks again and again at whatever waits, but for tuples of numbers.
+Key = tuple[int, int, int, int, int]
 
 
 class Chain(NamedTuple):
@@ -71,6 +66,8 @@ class Chain(NamedTuple):
     def in_colours(self) -> Chain:
         """As RGB, which every file becomes that is decoded natively."""
         ops = self.ops
+        if self.mode == "RGB":
+            return self
         if self.mode == "L":
             as_opened = self.stored == "L" and len(ops) == 1
             ops = () if as_opened else (*ops, Op(_COLOURS, partial(_converted, "RGB")))
@@ -102,11 +99,18 @@ class Chain(NamedTuple):
         """With one op more."""
         return self.behind((op,), size, None)
 
-    def behind(self, ops: tuple[Op, ...], size: tuple[int, int], key: Key | None) -> Chain:
-        """With ops more, and a key where the engine draws some of them."""
+    def behind(
+        self, ops: tuple[Op, ...], size: tuple[int, int], key: Key | None, last: bool = False
+    ) -> Chain:
+        """With ops more, and a key where the engine draws some of them.
+
+        Args:
+            last: it is a tensor's, of which nobody asks for more than its values.
+        """
         # The ops themselves where there are no others: many images share them.
         ops = self.ops + ops if self.ops else ops
-        return Chain(self.source, self.stored, self.mode, size, ops, key or self.key, self.header)
+        header = None if last else self.header
+        return Chain(self.source, self.stored, self.mode, size, ops, key or self.key, header)
 
     @property
     def native(self) -> bool:

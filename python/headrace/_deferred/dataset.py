@@ -153,7 +153,7 @@ def _drawn_in_python(found: Recording) -> bool:
 
     What else the sample has of the same draws is then made of them, too.
     """
-    if all(repeated.before is None for repeated in found.repeated):
+    if not found.repeated or all(repeated.before is None for repeated in found.repeated):
         return False
     for image in found.images:
         if image.chain is not None and image.chain.drawn_in_python:

@@ -91,17 +91,18 @@ def _decoded(
     else:
         return NOT_RECORDED
     source, head = opened
-    if head is None or head.format not in formats:
+    if head is None:
         return NOT_RECORDED
-    if head.mode not in _SAME.get((head.format, name), ()):
+    kind, stored, size = head
+    if kind not in formats or stored not in _SAME.get((kind, name), ()):
         return NOT_RECORDED
     found.opened = True
     # torchvision warns of these functions, and so it does here.
     getattr(sys.modules["torchvision.io.image"], "_warn_deprecated", lambda: None)()
-    chain = Chain(source, head.mode, head.mode, head.size, (), None, Opened(source, ""))
-    if name == "GRAY" and head.mode == "RGB":  # libjpeg's grey, which is the file's luminance
-        chain = chain.drafted(head.size, 1, True, partial(as_draft, "L", head.size))
-    elif name == "GRAY" or (name == "UNCHANGED" and head.mode == "L"):
+    chain = Chain(source, stored, stored, size, (), None, Opened(source, ""))
+    if name == "GRAY" and stored == "RGB":  # libjpeg's grey, which is the file's luminance
+        chain = chain.drafted(size, 1, True, partial(as_draft, "L", size))
+    elif name == "GRAY" or (name == "UNCHANGED" and stored == "L"):
         chain = chain.in_grey()
     else:
         chain = chain.in_colours()

@@ -11,7 +11,7 @@ import io
 import struct
 from ctypes import c_char, c_char_p, c_int, c_int64, c_size_t, c_uint64
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 _FORMATS = ("", "JPEG", "PNG", "WEBP", "")
 _MODES = ("L", "RGB", "P", "LA", "RGBA")
@@ -19,13 +19,9 @@ _MODES = ("L", "RGB", "P", "LA", "RGBA")
 Identity = tuple[int, int, int, int]
 
 
-class Header(NamedTuple):
-    """What Pillow's ``Image.open`` would tell of a file; of format "": it has to be asked."""
-
-    format: str
-    mode: str
-    size: tuple[int, int]  # width and height
-
+# What Pillow's Image.open would tell of a file: format, mode, and width and height. Of format "" it
+# has to be asked. A tuple without a class of its own, for it is made for every image.
+Header = tuple[str, str, tuple[int, int]]
 
 _header = struct.Struct("=4q2Q2q")  # hrh_header
 _Answer: Any = c_char * _header.size
@@ -55,7 +51,7 @@ def opened(path: bytes) -> tuple[io.FileIO, Header, Identity] | None:
     except ValueError:
         return None
     kind, mode, width, height, *identity = _header.unpack(answer)
-    return file, Header(_FORMATS[kind], _MODES[mode], (width, height)), tuple(identity)
+    return file, (_FORMATS[kind], _MODES[mode], (width, height)), tuple(identity)
 
 
 def read(data: bytes) -> Header | None:
@@ -63,7 +59,7 @@ def read(data: bytes) -> Header | None:
     answer = _Answer()
     _read(data, len(data), answer)
     kind, mode, width, height, *_ = _header.unpack(answer)
-    return Header(_FORMATS[kind], _MODES[mode], (width, height)) if kind else None
+    return (_FORMATS[kind], _MODES[mode], (width, height)) if kind else None
 
 
 def leads_to(path: bytes, identity: Identity) -> bool:

@@ -18,7 +18,7 @@ from headrace._deferred.memory import Blocks
 from headrace._deferred.source import Source
 from headrace._deferred.tensor import Part, PendingTensor
 from headrace._engine import decoder
-from headrace._engine.decoder import Decoder, Task, Work
+from headrace._engine.decoder import AnyTask, Decoder, Work
 from headrace._torch.failures import joined, noted
 from headrace._torch.threads import Result
 from headrace.errors import ChangedError, HeadraceError, UnsupportedError
@@ -193,7 +193,7 @@ def _wanted(parts: tuple[Part | torch.Tensor, ...], made: torch.Tensor) -> Itera
             yield part, address + place * size, size
 
 
-def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part], list[Task]]:
+def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part], list[AnyTask]]:
     """The engine's tasks, those that a sample makes of one file behind each other.
 
     Views that are collated as a list lie in different tensors. The engine reads a file once for the
@@ -210,7 +210,7 @@ def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part]
     for views in files.values():
         if len(views) > 1:
             views.sort(key=_by_key)
-        key: tuple[int, int, int, int, int] | None = None
+        key: Key | None = None
         for part, address, size in views:
             chain = part.chain
             if chain.ops is not ops or part.form is not form:
@@ -220,13 +220,13 @@ def _together(wanted: list[_Wanted], mode: str, limits: str) -> tuple[list[Part]
             # What draws nothing may have any key: the next.
             key = chain.key or ((*key[:4], key[4] + 1) if key else (0, 0, 0, 0, 0))
             parts.append(part)
-            tasks.append(Task(_source(chain.source), text, key, address, size, same))
+            tasks.append((_source(chain.source), text, key, address, size, same))
     return parts, tasks
 
 
 def _by_key(one: _Wanted) -> tuple[bool, Key]:
     key = one[0].chain.key
-    return key is None, key or Key(0, 0, 0, 0, 0)
+    return key is None, key or (0, 0, 0, 0, 0)
 
 
 def _same(source: Source) -> Any:
@@ -239,7 +239,7 @@ def _same(source: Source) -> Any:
 def _source(source: Source) -> Any:
     if isinstance(source, bytes):
         return source
-    return source.data or decoder.File(source.path, identity=source.identity)
+    return source.data or decoder.File(source.path, -1, source.identity)
 
 
 def _empty(value: PendingTensor, blocks: Blocks) -> torch.Tensor:

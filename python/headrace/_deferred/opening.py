@@ -20,6 +20,8 @@ from headrace._deferred.limits import MAX_RECORD_BYTES
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
 
+_PATHS = (str, bytes, os.PathLike)  # once: a union is made anew each time
+
 
 def switch() -> None:
     """Has them give deferred images while a dataset's code runs."""
@@ -36,7 +38,7 @@ def _open(
         return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow refuses them
     found.opened = True
     name: Any = ""
-    rewinds, is_path = False, isinstance(fp, str | bytes | os.PathLike)
+    rewinds, is_path = False, isinstance(fp, _PATHS)
     if is_path:
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
@@ -69,18 +71,18 @@ def _deferred(
 ) -> tuple[DeferredImage | None, str]:
     """What stands for a file; or None, and why Pillow has to open it."""
     file = opened and Opened(opened[0], name)
-    head = opened and (opened[1] if opened[1].format else _told_by_pillow(file))
+    head = opened and (opened[1] if opened[1][0] else _told_by_pillow(file))
     if opened is None or file is None or head is None:
         return None, OTHER_KIND
-    if formats is not None and head.format not in [str(one).upper() for one in formats]:
+    kind, mode, (width, height) = head
+    if formats is not None and kind not in [str(one).upper() for one in formats]:
         return None, f"{OTHER_FORMAT} ({formats})"
-    width, height = head.size
     most = PIL.Image.MAX_IMAGE_PIXELS
     if most is not None and width * height > most:  # Pillow warns or refuses
         return None, f"has {width} x {height} pixels, {TOO_LARGE} {most}"
-    chain = Chain(opened[0], head.mode, head.mode, head.size, (), None, file)
-    chain = chain.in_grey() if head.mode == "L" else chain
-    return DeferredImage(chain, head.format), OTHER_KIND
+    chain = Chain(opened[0], mode, mode, head[2], (), None, file)
+    chain = chain.in_grey() if mode == "L" else chain
+    return DeferredImage(chain, kind), OTHER_KIND
 
 
 def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
@@ -135,11 +137,11 @@ def _told_by_pillow(file: Opened | None) -> Header | None:
         return None
     if image.format == "TIFF" and image.tag_v2.get(ORIENTATION, 1) != 1:
         return None  # Pillow turns it while it loads, and has no orientation then
-    return Header(image.format, image.mode, image.size)
+    return image.format, image.mode, image.size
 
 
 def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Header] | None:
-    path = os.fsencode(name) if isinstance(name, str | bytes) else b""
+    path = os.fsencode(name) if isinstance(name, (str, bytes)) else b""
     path = path if path.startswith(b"/") else os.path.abspath(path)
     # Its own position in the file, and its own time to be closed.
     opens = path if descriptor < 0 else b"/proc/self/fd/%d" % descriptor

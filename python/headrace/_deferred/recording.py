@@ -131,7 +131,7 @@ class Recording:
     def new_key(self) -> Key:
         """The key of the next call of transforms that the engine draws; each draws its own."""
         self._calls += 1
-        return Key(*self.draws, *self._sample, self._calls - 1)
+        return (*self.draws, *self._sample, self._calls - 1)
 
     def refuse(self) -> None:
         """Has whoever needs values wait. Who asks again has not heard it, and is given them.

@@ -86,11 +86,12 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         repeated = Repeated(known.replay)
         found.repeated.append(repeated)
         ops = (ops[0]._replace(replay=repeated),)
-    chain = chain.behind(ops, size, key)
+    is_tensor = _TENSORS[made.gives]
+    chain = chain.behind(ops, size, key, last=is_tensor)
     if known.channels == 1:
         chain = chain._replace(mode="L")
     result: Any
-    if _TENSORS[made.gives]:
+    if is_tensor:
         result = pending(chain, known.form)
         if made.gives == "tv_tensors.Image":
             result = result.of_kind(image_kind())
