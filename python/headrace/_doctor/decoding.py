@@ -30,7 +30,7 @@ LACKING, IDLE = 0.1, 0.4
 
 def measure(
     dataset: Dataset,
-    chosen: Sequence[int],
+    chosen: list[int],
     batch_size: int,
     transform: Sequence[Any],
     seconds: float,
@@ -101,7 +101,7 @@ def measure(
 
 def handing_out(
     dataset: Dataset,
-    chosen: Sequence[int],
+    chosen: list[int],
     batch_size: int,
     transform: Sequence[Any],
     clock: bounded.Clock,
@@ -131,7 +131,7 @@ def handing_out(
 
 def _loader(
     dataset: Dataset,
-    chosen: Sequence[int],
+    chosen: list[int],
     batch_size: int,
     transform: Sequence[Any],
     threads: int | None,

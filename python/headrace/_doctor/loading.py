@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from headrace._doctor import bounded, choosing, decoding, machine, storage
@@ -26,14 +26,16 @@ def at_hand(
     facts: dict[str, Any],
     seconds: float,
     clock: bounded.Clock,
-) -> Iterator[tuple[Dataset, Sequence[int]]]:
+) -> Iterator[tuple[Dataset, list[int]]]:
     """A dataset and samples of it whose bytes are in memory: the one given, or copies.
 
     Of a disk that is too slow to bring many of them in the time, those that came.
     """
     if dataset.kind == "memory":
-        # All of them: to begin an epoch of a few tiny images takes as long as their batches.
-        yield dataset, range(len(dataset))
+        # As many as a copy would have: to begin an epoch of few tiny images takes as long as their
+        # batches.
+        many = _COPY_BYTES // max(int(dataset.facts(0)["length"]), 1)
+        yield dataset, choosing.numbers(len(dataset), max(_IMAGES, many))
         return
     warm, depth = facts["storage"]["warm"], facts["storage"]["at_once"]
     slow = warm["images_per_second"] < _SLOW if warm else dataset.kind != "arrays"
@@ -77,7 +79,7 @@ def _read(chosen: list[int], places: list[choosing.Place], seconds: float) -> li
 
 def measure(
     dataset: Dataset,
-    decoded: Sequence[int],
+    decoded: list[int],
     batch_size: int,
     steps: list[Any],
     seconds: float,

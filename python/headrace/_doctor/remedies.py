@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,7 +76,7 @@ class Trials:
             raise bounded.Over
         return float(1 / max(found["cpu_s"], 1e-9))
 
-    def in_batches_of(self, size: int, dataset: Dataset, chosen: Sequence[int]) -> float:
+    def in_batches_of(self, size: int, dataset: Dataset, chosen: list[int]) -> float:
         """Images a second that come of a dataset where batches have another size."""
         found = decoding.measure(
             dataset, chosen, size, self._transform, _SECONDS, self._end, **self._options
@@ -127,7 +127,7 @@ class Trials:
 
 def find(
     dataset: Dataset,
-    chosen: Sequence[int],
+    chosen: list[int],
     facts: dict[str, Any],
     stages: dict[str, float | None],
     asked: dict[str, Any],
@@ -293,7 +293,7 @@ def _read(facts: dict[str, Any], ratio: float) -> float | None:
 def _of_delivery(
     trials: Trials,
     dataset: Dataset,
-    chosen: Sequence[int],
+    chosen: list[int],
     stages: dict[str, float | None],
     asked: dict[str, Any],
 ) -> dict[str, Any] | None:
