@@ -314,7 +314,9 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
                 self._left_to("torchdata's StatefulDataLoader", deciding.SNAPSHOTS)
                 return iter(self._stateful)
             behind = self._deferred()
-            return super().__iter__() if behind is None else behind.iterate()
+            if behind is None:
+                return super().__iter__()
+            return behind.iterate(self._IterableDataset_len_called)
         if recipe.translation.rest:
             self.record.native(recipe.translation.obstacle, curing.IN_PYTHON)
             self.notices.say(

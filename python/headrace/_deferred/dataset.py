@@ -170,6 +170,10 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
         self.dataset, self._fetching = dataset, fetching
         self._passed = -1
 
+    def __str__(self) -> str:
+        """As torch's warnings name it."""
+        return str(self.dataset)
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """While a pass is begun that does not count as one."""

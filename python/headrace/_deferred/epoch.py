@@ -83,6 +83,11 @@ class Epoch(Iterator[Any]):
     def __iter__(self) -> Epoch:
         return self
 
+    @property
+    def _workers(self) -> Any:
+        """Of torch's iterator: its processes, which programs look at."""
+        return self._batches._workers  # type: ignore[attr-defined]
+
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]
 

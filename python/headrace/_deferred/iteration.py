@@ -94,14 +94,20 @@ class Deferring:
         self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
         self.refused = ""  # why the engine does not read the array that the dataset is
 
-    def iterate(self) -> Epoch:
-        """One epoch."""
+    def iterate(self, said: int | None = None) -> Epoch:
+        """One epoch.
+
+        Args:
+            said: the samples that a stream has by the ``len()`` of the loader in front, if somebody
+                asked; torch's iterator warns of more.
+        """
         if self._number is None:
             self._number = living.add(self, Deferring.stats)
         choices, inner = self.choices, self._inner
         self._fetching.ask_anew()
         self._told = self.pillows.images
         if choices is None:
+            inner._IterableDataset_len_called = said  # type: ignore[assignment]  # of torch
             batches = iter(inner)
             self._fetching.base_seed = getattr(batches, "_base_seed", 0)
             return Epoch(self, batches, None, None)
