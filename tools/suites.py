@@ -112,11 +112,16 @@ def pytest_itemcollected(item: Any) -> None:
     if os.environ.get(SWAPPED) == "1" and "stateful_dataloader" in str(item.path):
         from torchdata.stateful_dataloader import StatefulDataLoader
 
-        import headrace
-
         for name, value in list(vars(item.module).items()):
             if value is StatefulDataLoader:
-                setattr(item.module, name, headrace.DataLoader)
+                setattr(item.module, name, _stateful)
+
+
+def _stateful(*given: Any, **words: Any) -> Any:
+    """Headrace's loader with torchdata's states, which it has where their step is given."""
+    import headrace
+
+    return headrace.DataLoader(*given, **{"snapshot_every_n_steps": 1, **words})
 
 
 if __name__ == "__main__":
