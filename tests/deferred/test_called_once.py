@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import io
-import os
 import pickle
 import random
 from collections import deque
@@ -38,11 +37,7 @@ MIRROR = tv.RandomHorizontalFlip(1.0)  # drawn, and always the same
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    root = images.plain_tree(tmp_path_factory.mktemp("once") / "photos", 12)
-    found = sorted(str(path) for path in root.rglob("*.jpg"))
-    for path in found:
-        os.utime(path, (1e9, 1e9))
-    return found
+    return images.old_files(tmp_path_factory.mktemp("once") / "photos")
 
 
 def opened(path: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -85,11 +84,7 @@ class Changing(data.Dataset[Any]):
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    root = images.plain_tree(tmp_path_factory.mktemp("changing") / "photos", 10)
-    found = sorted(str(path) for path in root.rglob("*.jpg"))
-    for path in found:
-        os.utime(path, (1e9, 1e9))
-    return found
+    return images.old_files(tmp_path_factory.mktemp("changing") / "photos", 10)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

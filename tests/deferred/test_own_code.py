@@ -61,11 +61,7 @@ class Named(NamedTuple):
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    root = images.plain_tree(tmp_path_factory.mktemp("deferred") / "photos", 12)
-    found = sorted(str(path) for path in root.rglob("*.jpg"))
-    for path in found:  # long enough ago that their times tell when they change
-        os.utime(path, (1e9, 1e9))
-    return found
+    return images.old_files(tmp_path_factory.mktemp("deferred") / "photos")
 
 
 def equal(found: Any, expected: Any) -> bool:
