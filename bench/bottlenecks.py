@@ -242,7 +242,11 @@ class _DataLoader:
         photographs = datasets.ImageFolder(source, transforms.Compose(steps))
         kind = torch.utils.data.DataLoader if situation.of == "torch" else hr.DataLoader
         self.loader: Any = kind(
-            *(photographs, situation.batch_size, True), drop_last=True, **situation.options
+            photographs,
+            batch_size=situation.batch_size,
+            shuffle=True,
+            drop_last=True,
+            **situation.options,
         )
 
     def close(self) -> None:

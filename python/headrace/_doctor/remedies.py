@@ -67,23 +67,24 @@ class Trials:
 
     def _rate(self, dataset: Dataset, chosen: list[int], **options: Any) -> float:
         """Images by second of CPU time: only to be compared with one another."""
-        words = {"transform": self._transform, **self._options, **options}
-        transform = words.pop("transform")
-        found = decoding.measure(
-            dataset, chosen, self._batch_size, transform, _SECONDS, self._end, **words
-        )
-        if not self._end.left:
-            raise bounded.Over
+        found = self._measured(dataset, chosen, self._batch_size, **options)
         return float(1 / max(found["cpu_s"], 1e-9))
 
     def in_batches_of(self, size: int, dataset: Dataset, chosen: list[int]) -> float:
         """Images a second that come of a dataset where batches have another size."""
+        return float(self._measured(dataset, chosen, size)["images_per_second"])
+
+    def _measured(
+        self, dataset: Dataset, chosen: list[int], batch_size: int, **options: Any
+    ) -> dict[str, Any]:
+        words = {"transform": self._transform, **self._options, **options}
+        transform = words.pop("transform")
         found = decoding.measure(
-            dataset, chosen, size, self._transform, _SECONDS, self._end, **self._options
+            dataset, chosen, batch_size, transform, _SECONDS, self._end, **words
         )
         if not self._end.left:
             raise bounded.Over
-        return float(found["images_per_second"])
+        return found
 
     def _times(self, now: Callable[[], float], then: Callable[[], float]) -> float:
         ratios = [then() / now()]  # what is learned of files is learned here
