@@ -81,7 +81,8 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     What arguments mean here:
 
     - ``num_workers``: decoding threads; 0: as many as affinity and cgroups allow. No processes,
-      but where a dataset's own code runs: of that, worker processes, beside as many threads.
+      but where a dataset's own code runs: of that, worker processes, beside threads for all
+      CPUs.
     - ``prefetch_factor``: batches that are made ahead, 2 by default. Indices are drawn
       ``prefetch_factor * max(num_workers, 1)`` batches ahead, as torch draws them.
     - ``timeout``: seconds that a batch may take, also with ``num_workers=0``.
