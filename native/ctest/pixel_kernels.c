@@ -114,56 +114,88 @@ static int sharpen_round(random_state *r) {
   return differ("sharpen", a, b, count);
 }
 
-/* The sums in doubt, of a kernel as wide as the row allows. */
-static int blur_again_differs(random_state *r, const uint8_t *const *row, const uint32_t *value,
-                              size_t values, size_t width) {
-  const int32_t most = (int32_t)(2 * width - 1 < 9 ? 2 * width - 1 : 9);
-  float weight[9];
-  hrn_blur_window window = {row, weight, 1 + 2 * (int32_t)random_below(r, (uint64_t)most / 2 + 1),
-                            1, (int32_t)width};
-  for (int32_t k = 0; k < window.across; k++) {
-    weight[k] = (float)random_below(r, 1 << 20) * 0x1p-20f / (float)window.across;
-  }
-  uint8_t *a = allocate(4 * width), *b = allocate(4 * width);
-  memset(a, 0, 4 * width), memset(b, 0, 4 * width);
-  plain->blur_again(&window, value, values, a);
-  simd->blur_again(&window, value, values, b);
-  return differ("blur_again", a, b, width);
+static int32_t some_kernel(random_state *r, size_t length, size_t most) {
+  const size_t bound = 2 * length - 1 < most ? 2 * length - 1 : most;
+  return 1 + 2 * (int32_t)random_below(r, bound / 2 + 1);
 }
 
-/* Sums of sums: what blur_down wrote is what blur_across reads. */
+/* Values of an image, in doubt or not, made again of a kernel as large as the image allows. */
+static int blur_again_round(random_state *r) {
+  enum { MOST = 9, STEP = 12 };
+  const size_t width = some_count(r), height = 1 + random_below(r, 20);
+  const size_t beside = random_below(r, 3), count = height * (width + beside);
+  float weight[MOST * STEP] = {0};
+  hrn_blur_window window = {.width = (int32_t)width, .height = (int32_t)height, .weight = weight};
+  window.stride = window.out_stride = 4 * (width + beside);
+  window.across = some_kernel(r, width, MOST), window.down = some_kernel(r, height, MOST);
+  window.step = (window.across + HRN_BLUR_STEP - 1) / HRN_BLUR_STEP * HRN_BLUR_STEP;
+  for (int32_t j = 0; j < window.down; j++) {
+    for (int32_t k = 0; k < window.across; k++) {
+      const float part = 1 / (float)(window.down * window.across);
+      weight[j * window.step + k] = (float)random_below(r, 1 << 20) * 0x1p-20f * part;
+    }
+  }
+  hrn_blur_value *value = allocate(3 * width * height * sizeof *value);
+  size_t values = 0;
+  const uint64_t one_in = 1 + random_below(r, 50);
+  for (size_t n = 0; n < 3 * width * height; n++) {
+    if (random_below(r, one_in) != 0) continue;
+    value[values++] = (hrn_blur_value){(int32_t)(n / 3 / width), (uint32_t)(n % (3 * width))};
+  }
+  uint8_t *in = some_pixels(r, count), *a = some_pixels(r, count), *b = copy_of(a, count);
+  window.pixels = in, window.out = a;
+  plain->blur_again(&window, value, values);
+  window.out = b;
+  simd->blur_again(&window, value, values);
+  free(in), free(value);
+  return differ("blur_again", a, b, count);
+}
+
+/* The values of rows, their sums across, and the sums of those, of which some or most are in doubt.
+ */
 static int blur_round(random_state *r) {
   enum { MOST = 25 };
   const size_t count = some_count(r);
   const int32_t size = 1 + 2 * (int32_t)random_below(r, MOST / 2 + 1);
   const size_t line = count + (size_t)size - 1;
-  const uint8_t *row[MOST];
-  uint8_t *rows = some_pixels(r, line * (size_t)size);
-  float weight[MOST], sum = 0, *sums[2] = {allocate(16 * line), allocate(16 * line)};
+  float weight[MOST], all = 0, *values[2], *sums[2];
+  const float *row[MOST];
   for (int32_t k = 0; k < size; k++) {
-    row[k] = rows + 4 * line * (size_t)k;
     weight[k] = (float)random_below(r, 1 << 20) * (random_below(r, 4) ? 1 : 1e-12f);
-    sum += weight[k];
+    all += weight[k];
   }
-  for (int32_t k = 0; k < size; k++) weight[k] = sum > 0 ? weight[k] / sum * 0.999999f : 0;
-  plain->blur_down(row, weight, size, line, sums[0]);
-  simd->blur_down(row, weight, size, line, sums[1]);
-  int bad = memcmp(sums[0], sums[1], 16 * line) != 0;
-  if (bad) fprintf(stderr, "blur_down: %zu pixels, %d rows\n", line, size);
+  for (int32_t k = 0; k < size; k++) weight[k] = all > 0 ? weight[k] / all * 0.999999f : 0;
+  for (int k = 0; k < 2; k++) {
+    values[k] = allocate(12 * line);
+    sums[k] = allocate(12 * count * (size_t)size);
+  }
+  int bad = 0;
+  for (int32_t k = 0; k < size; k++) {
+    uint8_t *pixels = some_pixels(r, line);
+    plain->blur_open(pixels, line, values[0]), simd->blur_open(pixels, line, values[1]);
+    bad |= memcmp(values[0], values[1], 12 * line) != 0;
+    row[k] = sums[0] + 3 * count * (size_t)k;
+    float *other = sums[1] + 3 * count * (size_t)k;
+    plain->blur_across(values[0], weight, size, count, sums[0] + 3 * count * (size_t)k);
+    simd->blur_across(values[0], weight, size, count, other);
+    bad |= memcmp(row[k], other, 12 * count) != 0;
+    free(pixels);
+  }
+  if (bad) fprintf(stderr, "blur_open, blur_across: %zu pixels, %d weights\n", count, size);
   uint8_t *a = allocate(4 * count), *b = allocate(4 * count);
   uint32_t *doubtful[2] = {allocate(12 * count), allocate(12 * count)};
-  /* Of no value, of some, of most. */
-  const float margin = (float)random_below(r, 3) * 0.2f;
-  const size_t doubts = plain->blur_across(sums[0], weight, size, count, margin, a, doubtful[0]);
-  if (simd->blur_across(sums[0], weight, size, count, margin, b, doubtful[1]) != doubts ||
+  const hrn_blur_doubt doubt = {(float)random_below(r, 3) * 1e-3f,
+                                0.5f - (float)random_below(r, 3) * 0.2f};
+  const size_t first = random_below(r, 4) ? 0 : random_below(r, count);
+  fill(r, a, 4 * count), memcpy(b, a, 4 * count);
+  const size_t doubts = plain->blur_down(row, weight, size, first, count, doubt, a, doubtful[0]);
+  if (simd->blur_down(row, weight, size, first, count, doubt, b, doubtful[1]) != doubts ||
       memcmp(doubtful[0], doubtful[1], doubts * sizeof(uint32_t)) != 0) {
-    fprintf(stderr, "blur_across: %zu values in doubt\n", doubts);
+    fprintf(stderr, "blur_down: %zu values in doubt\n", doubts);
     bad = 1;
   }
-  free(sums[0]), free(sums[1]);
-  bad += differ("blur_across", a, b, count);
-  bad += blur_again_differs(r, row, doubtful[0], doubts, count);
-  free(doubtful[0]), free(doubtful[1]), free(rows);
+  bad += differ("blur_down", a, b, count);
+  for (int k = 0; k < 2; k++) free(values[k]), free(sums[k]), free(doubtful[k]);
   return bad;
 }
 
@@ -260,7 +292,7 @@ int main(int count, char **arguments) {
   random_state r = random_seeded(11);
   for (uint64_t round = 0; round < rounds; round++) {
     if (enhance_round(&r) + extremes_round(&r) + hue_round(&r) + sharpen_round(&r) +
-            blur_round(&r) + nearest_round(&r) + filter_round(&r) !=
+            blur_round(&r) + blur_again_round(&r) + nearest_round(&r) + filter_round(&r) !=
         0) {
       fprintf(stderr, "round %llu\n", (unsigned long long)round);
       return 1;

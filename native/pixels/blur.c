@@ -57,65 +57,100 @@ static void weigh(float *weight, int32_t size, double sigma) {
   }
 }
 
-/* How far the two orders of one sum can lie apart, for values up to 255. An addition errs by at
- * most UNIT of what it has come to, and, where that is less, by what it adds. */
-static float margin(const float *across, int32_t width, const float *down, int32_t height) {
-  double reached = 0, error = (width + height + 3) * UNIT;
+/* The middle of a kernel, without so many weights at both ends as come to less than UNIT / 8. What
+ * they would add to a sum of values up to 255 is counted as an error of the two passes. */
+static const float *middle(const float *weight, int32_t *size) {
+  float left_out = 0;
+  while (*size > 1 && (left_out += 2 * weight[0]) < UNIT / 8) {
+    weight++;
+    *size -= 2;
+  }
+  return weight;
+}
+
+/* How far the two orders of one sum can lie apart, as a part of the sum and a part that is the same
+ * for all. A fused addition errs by at most UNIT of what it has come to, which is neither more than
+ * the whole sum nor than 255 times the weights so far; and, where that is less, by what it adds. An
+ * addition of the passes errs by UNIT of the sum for itself and once for its product. */
+static hrn_blur_doubt doubt_of(const float *across, int32_t width, const float *down,
+                               int32_t height, int32_t in_passes) {
+  enum { USUAL = 96 }; /* a sum at which both parts are the least together */
+  double reached = 0, slope = (in_passes + 3) * UNIT, all = (2 * 255 / 8.0 + 4) * UNIT;
   for (int32_t j = 0; j < height; j++) {
     for (int32_t i = 0; i < width; i++) {
       const double weight = (double)down[j] * (double)across[i];
       reached += weight;
-      error += fmin(UNIT * reached, weight);
+      const double most = 255 * fmin(UNIT * reached, weight);
+      if (most < USUAL * UNIT) {
+        all += most;
+      } else {
+        slope += UNIT;
+      }
     }
   }
-  error *= 255 * 1.01;
+  slope *= 1.01;
+  all *= 1.01;
   /* Of a kernel of ten thousand weights too many sums would be made twice. */
-  return error > MOST_MARGIN ? 0 : (float)error;
+  if (255 * slope + all > MOST_MARGIN) return (hrn_blur_doubt){0, 1};
+  return (hrn_blur_doubt){(float)slope, (float)(0.5 - all)};
 }
 
-void hrn_blur_down_scalar(const uint8_t *const *row, const float *weight, int32_t size,
-                          size_t count, float *line) {
-  memset(line, 0, 4 * count * sizeof *line);
-  for (int32_t k = 0; k < size; k++) {
-    const uint8_t *value = row[k];
-    const float w = weight[k];
-    for (size_t n = 0; n < 4 * count; n++) line[n] += w * (float)value[n];
+void hrn_blur_open_scalar(const uint8_t *pixels, size_t count, float *line) {
+  for (; count > 0; count--, pixels += 4, line += 3) {
+    for (int c = 0; c < 3; c++) line[c] = pixels[c];
   }
 }
 
-size_t hrn_blur_across_scalar(const float *line, const float *weight, int32_t size, size_t count,
-                              float margin, uint8_t *out, uint32_t *doubtful) {
+void hrn_blur_across_scalar(const float *line, const float *weight, int32_t size, size_t count,
+                            float *sums) {
+  memset(sums, 0, 3 * count * sizeof *sums);
+  for (int32_t k = 0; k < size; k++, line += 3) {
+    const float w = weight[k];
+    for (size_t n = 0; n < 3 * count; n++) sums[n] += w * line[n];
+  }
+}
+
+size_t hrn_blur_down_scalar(const float *const *row, const float *weight, int32_t size,
+                            size_t first, size_t count, hrn_blur_doubt doubt, uint8_t *out,
+                            uint32_t *doubtful) {
+  enum { BLOCK = 24 };
   size_t doubts = 0;
-  for (size_t x = 0; x < count; x++, line += 4) {
-    float sum[4] = {0, 0, 0, 0};
+  for (size_t from = 3 * first; from < 3 * count; from += BLOCK) {
+    const size_t values = 3 * count - from < BLOCK ? 3 * count - from : BLOCK;
+    float sum[BLOCK] = {0};
     for (int32_t k = 0; k < size; k++) {
-      const float *pixel = line + 4 * (ptrdiff_t)k;
-      for (int32_t c = 0; c < 4; c++) sum[c] += weight[k] * pixel[c];
+      const float *value = row[k] + from, w = weight[k];
+      for (size_t n = 0; n < values; n++) sum[n] += w * value[n];
     }
-    for (size_t c = 0; c < 3; c++) {
+    for (size_t n = 0; n < values; n++) {
       /* Weights are positive and add up to one, so no sum is below 0 or rounds above 255. */
-      const float whole = rintf(sum[c]);
-      if (fabsf(sum[c] - whole) > 0.5f - margin) doubtful[doubts++] = (uint32_t)(4 * x + c);
-      out[4 * x + c] = (uint8_t)whole;
+      const float whole = rintf(sum[n]);
+      const size_t at = from + n;
+      if (fabsf(sum[n] - whole) + doubt.slope * sum[n] > doubt.most) {
+        doubtful[doubts++] = (uint32_t)at;
+      }
+      out[4 * (at / 3) + at % 3] = (uint8_t)whole;
     }
   }
   return doubts;
 }
 
-void hrn_blur_again_scalar(const hrn_blur_window *window, const uint32_t *value, size_t count,
-                           uint8_t *out) {
-  for (size_t n = 0; n < count; n++) {
-    const int32_t x = (int32_t)(value[n] / 4);
-    const uint32_t channel = value[n] % 4;
+void hrn_blur_again_scalar(const hrn_blur_window *window, const hrn_blur_value *value,
+                           size_t count) {
+  for (; count > 0; count--, value++) {
+    const int32_t x = (int32_t)(value->at / 3), y = value->row;
+    const uint32_t channel = value->at % 3;
     const float *weight = window->weight;
     float sum = 0;
-    for (int32_t j = 0; j < window->down; j++) {
+    for (int32_t j = 0; j < window->down; j++, weight += window->step) {
+      const int32_t row = hrn_mirrored(y + j - window->down / 2, window->height);
+      const uint8_t *pixels = window->pixels + (size_t)row * window->stride;
       for (int32_t i = 0; i < window->across; i++) {
         const int32_t column = hrn_mirrored(x + i - window->across / 2, window->width);
-        sum = fmaf(*weight++, (float)window->row[j][4 * (size_t)column + channel], sum);
+        sum = fmaf(weight[i], (float)pixels[4 * (size_t)column + channel], sum);
       }
     }
-    out[value[n]] = (uint8_t)lrintf(sum);
+    window->out[(size_t)y * window->out_stride + 4 * (size_t)x + channel] = (uint8_t)lrintf(sum);
   }
 }
 
@@ -128,29 +163,64 @@ static const float *trimmed(const float *weight, int32_t *size) {
   return weight;
 }
 
-/* What one blur holds: a line with half a kernel on either side, both kernels and their product,
- * the rows that are added up, and the places of sums to make again. */
+/* So many sums are made again at a time. */
+#define TOGETHER 8
+
+/* What one blur holds: a line of an image with half a kernel on either side, its sums across for as
+ * many rows as a kernel has, both kernels and their product, the sums that are added up, and which
+ * are to be made again of one row, and of all. */
 typedef struct room {
-  float *line, *across, *down, *both;
-  const uint8_t **row;
+  float *line, *sums, *across, *down, *both;
+  const float **row;
   uint32_t *doubtful;
+  hrn_blur_value *again;
 } room;
 
-static int take_room(hrn_context *context, int32_t width, int32_t across, int32_t down, room *found,
-                     hrn_status *status) {
-  const size_t line = ((size_t)width + (size_t)across - 1) * 4, values = 3 * (size_t)width;
-  const size_t floats = line + (size_t)across + (size_t)down + (size_t)across * (size_t)down;
-  const size_t rows = (size_t)down * sizeof(uint8_t *);
-  uint8_t *scratch = hrn_scratch(context, HRN_SCRATCH_FILTER,
-                                 rows + floats * sizeof(float) + values * sizeof(uint32_t), status);
+static int take_room(hrn_context *context, int32_t width, int32_t rows, int32_t across,
+                     int32_t down, int32_t step, room *found, hrn_status *status) {
+  const size_t line = ((size_t)width + (size_t)across - 1) * 3, values = 3 * (size_t)width;
+  const size_t sums = values * (size_t)rows, both = (size_t)step * (size_t)down;
+  const size_t floats = line + sums + (size_t)across + (size_t)down + both;
+  const size_t rows_bytes = (size_t)down * sizeof(float *);
+  const size_t again = (values + TOGETHER) * sizeof(hrn_blur_value);
+  uint8_t *scratch =
+      hrn_scratch(context, HRN_SCRATCH_FILTER,
+                  rows_bytes + again + floats * sizeof(float) + values * sizeof(uint32_t), status);
   if (scratch == NULL) return status->code;
-  found->row = (const uint8_t **)(void *)scratch;
-  found->line = (float *)(void *)(scratch + rows);
-  found->across = found->line + line;
+  found->row = (const float **)(void *)scratch;
+  found->again = (hrn_blur_value *)(void *)(scratch + rows_bytes);
+  found->line = (float *)(void *)(scratch + rows_bytes + again);
+  found->sums = found->line + line;
+  found->across = found->sums + sums;
   found->down = found->across + across;
   found->both = found->down + down;
-  found->doubtful = (uint32_t *)(void *)(found->line + floats);
+  found->doubtful = (uint32_t *)(void *)(found->both + both);
   return HRN_OK;
+}
+
+/* The product of both kernels. */
+static void multiply(const float *across, int32_t width, const float *down, int32_t height,
+                     int32_t step, float *both) {
+  memset(both, 0, (size_t)step * (size_t)height * sizeof *both);
+  for (int32_t j = 0; j < height; j++, both += step) {
+    for (int32_t i = 0; i < width; i++) {
+      const float weight = down[j] * across[i];
+      both[i] = weight < FLT_MIN ? 0 : weight;
+    }
+  }
+}
+
+/* The sums across one row of an image, which is mirrored at both ends of the line. */
+static void sum_across(const hrn_pixel_kernels *kernels, const uint8_t *pixels, size_t width,
+                       const float *weight, int32_t size, float *line, float *sums) {
+  const size_t half = (size_t)size / 2;
+  float *first = line + 3 * half, *last = first + 3 * (width - 1);
+  kernels->blur_open(pixels, width, first);
+  for (size_t n = 3; n <= 3 * half; n += 3) {
+    memcpy(first - n, first + n, 3 * sizeof(float));
+    memcpy(last + n, last - n, 3 * sizeof(float));
+  }
+  kernels->blur_across(line, weight, size, width, sums);
 }
 
 int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_blur *blur, const hrn_image *image,
@@ -164,35 +234,41 @@ int hrn_gaussian_blur(hrn_context *context, const hrn_pixel_blur *blur, const hr
                     "%dx%d",
                     across, down, across / 2, down / 2, width, height);
   }
+  const int32_t kept = down < height ? down : height;
+  const int32_t step = (across + HRN_BLUR_STEP - 1) / HRN_BLUR_STEP * HRN_BLUR_STEP;
   room r = {0};
-  if (take_room(context, width, across, down, &r, status) != HRN_OK) return status->code;
+  if (take_room(context, width, kept, across, down, step, &r, status) != HRN_OK) {
+    return status->code;
+  }
   weigh(r.across, across, blur->sigma[0]);
   weigh(r.down, down, blur->sigma[1]);
-  const float *weight_x = trimmed(r.across, &across), *weight_y = trimmed(r.down, &down);
-  const float near = margin(weight_x, across, weight_y, down);
-  for (int32_t j = 0; j < down; j++) {
-    for (int32_t i = 0; i < across; i++) {
-      const float both = weight_y[j] * weight_x[i];
-      r.both[j * across + i] = both < FLT_MIN ? 0 : both;
-    }
-  }
-  const hrn_blur_window window = {r.row, r.both, across, down, width};
-  const int32_t half = across / 2;
-  float *first = r.line + 4 * (size_t)half;
+  const float *all_x = trimmed(r.across, &across), *all_y = trimmed(r.down, &down);
+  multiply(all_x, across, all_y, down, step, r.both);
+  const hrn_blur_window window = {image->pixels, out->pixels, image->stride, out->stride, width,
+                                  height,        r.both,      across,        down,        step};
+  int32_t passed_x = across, passed_y = down;
+  const float *weight_x = middle(all_x, &passed_x), *weight_y = middle(all_y, &passed_y);
+  const hrn_blur_doubt doubt = doubt_of(all_x, across, all_y, down, passed_x + passed_y);
+  const size_t values = 3 * (size_t)width;
+  size_t waiting = 0;
+  int32_t summed = 0; /* rows, of which the last ones are kept */
   for (int32_t y = 0; y < height; y++) {
-    for (int32_t k = 0; k < down; k++) {
-      r.row[k] = image->pixels + (size_t)hrn_mirrored(y + k - down / 2, height) * image->stride;
+    for (; summed < height && summed <= y + passed_y / 2; summed++) {
+      sum_across(kernels, image->pixels + (size_t)summed * image->stride, (size_t)width, weight_x,
+                 passed_x, r.line, r.sums + values * (size_t)(summed % kept));
     }
-    kernels->blur_down(r.row, weight_y, down, (size_t)width, first);
-    for (int32_t n = 1; n <= half; n++) {
-      memcpy(first - 4 * (size_t)n, first + 4 * (size_t)n, 4 * sizeof(float));
-      memcpy(first + 4 * (size_t)(width - 1 + n), first + 4 * (size_t)(width - 1 - n),
-             4 * sizeof(float));
+    for (int32_t k = 0; k < passed_y; k++) {
+      const int32_t row = hrn_mirrored(y + k - passed_y / 2, height);
+      r.row[k] = r.sums + values * (size_t)(row % kept);
     }
-    uint8_t *line = out->pixels + (size_t)y * out->stride;
-    const size_t doubts =
-        kernels->blur_across(r.line, weight_x, across, (size_t)width, near, line, r.doubtful);
-    kernels->blur_again(&window, r.doubtful, doubts, line);
+    const size_t doubts = kernels->blur_down(r.row, weight_y, passed_y, 0, (size_t)width, doubt,
+                                             out->pixels + (size_t)y * out->stride, r.doubtful);
+    for (size_t n = 0; n < doubts; n++) r.again[waiting++] = (hrn_blur_value){y, r.doubtful[n]};
+    const size_t ready = waiting / TOGETHER * TOGETHER;
+    kernels->blur_again(&window, r.again, ready);
+    waiting -= ready;
+    memmove(r.again, r.again + ready, waiting * sizeof *r.again);
   }
+  kernels->blur_again(&window, r.again, waiting);
   return HRN_OK;
 }

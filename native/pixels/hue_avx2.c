@@ -20,10 +20,21 @@ HRN_AVX2_INLINE __m256i of_255(__m256 x) {
   return _mm256_add_epi32(whole, _mm256_srai_epi32(_mm256_castps_si256(rest), 31));
 }
 
-/* hue / 6 + 1 in double precision, without its whole part. */
+/* x / 255 for whole numbers up to 255, rounded as a division: the product with the reciprocal, and
+ * what its rest adds. */
+HRN_AVX2_INLINE __m256 over_255(__m256i whole) {
+  const __m256 x = _mm256_cvtepi32_ps(whole), part = _mm256_set1_ps(1.0f / 255);
+  const __m256 near = _mm256_mul_ps(x, part);
+  const __m256 rest = _mm256_fnmadd_ps(near, _mm256_set1_ps(255), x);
+  return _mm256_fmadd_ps(rest, part, near);
+}
+
+/* hue / 6 + 1 in double precision, without its whole part, and then single. A sixth is multiplied
+ * by, which may be another double, and never rounds to another single one. */
 HRN_AVX2_INLINE __m128 turns_of(__m128 hue) {
   const __m256d one = _mm256_set1_pd(1);
-  const __m256d turns = _mm256_add_pd(_mm256_div_pd(_mm256_cvtps_pd(hue), _mm256_set1_pd(6)), one);
+  const __m256d sixth = _mm256_mul_pd(_mm256_cvtps_pd(hue), _mm256_set1_pd(1.0 / 6));
+  const __m256d turns = _mm256_add_pd(sixth, one);
   const __m256d whole = _mm256_and_pd(_mm256_cmp_pd(turns, one, _CMP_GE_OQ), one);
   return _mm256_cvtpd_ps(_mm256_sub_pd(turns, whole));
 }
@@ -77,9 +88,7 @@ HRN_AVX2_INLINE __m256i from_hsv(__m256i hue, __m256i saturation, __m256i value)
       _mm256_add_epi32(_mm256_add_epi32(sixfold, one), _mm256_srli_epi32(sixfold, 8)), 8);
   const __m256i over =
       _mm256_sub_epi32(sixfold, _mm256_mullo_epi16(sector, _mm256_set1_epi32(255)));
-  const __m256 all = _mm256_set1_ps(255);
-  const __m256 rest = _mm256_div_ps(_mm256_cvtepi32_ps(over), all);
-  const __m256 share = _mm256_div_ps(_mm256_cvtepi32_ps(saturation), all);
+  const __m256 rest = over_255(over), share = over_255(saturation);
   /* p is value * (255 - saturation) / 255 to the nearest: 255 is odd, so there is no tie. */
   const __m256i product = _mm256_add_epi32(
       _mm256_madd_epi16(value, _mm256_sub_epi32(_mm256_set1_epi32(255), saturation)),

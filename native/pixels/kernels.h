@@ -34,14 +34,31 @@ static inline int hrn_inside(const hrn_places *image, double x, double y) {
   return x >= 0.0 && x < image->width && y >= 0.0 && y < image->height;
 }
 
-/* A kernel of `down` rows of `across` weights around one row of an image: the rows under it, and
- * the width, beyond which columns are mirrored. Sums are in the order of rows, with one rounding
+/* An image, the image that is made of it, and a kernel of `down` rows of `across` weights, around
+ * which rows and columns are mirrored. Rows of weights stand `step` apart, a multiple of
+ * HRN_BLUR_STEP, with weights of 0 between them. Sums are in the order of rows, with one rounding
  * for a product and its sum. */
+#define HRN_BLUR_STEP 4
 typedef struct hrn_blur_window {
-  const uint8_t *const *row;
+  const uint8_t *pixels;
+  uint8_t *out;
+  size_t stride, out_stride;
+  int32_t width, height;
   const float *weight;
-  int32_t across, down, width;
+  int32_t across, down, step;
 } hrn_blur_window;
+
+/* Value 3 * x + channel of a row. */
+typedef struct hrn_blur_value {
+  int32_t row;
+  uint32_t at;
+} hrn_blur_value;
+
+/* A sum is in doubt where its distance to the nearest whole number and `slope` times itself come to
+ * more than `most`. */
+typedef struct hrn_blur_doubt {
+  float slope, most;
+} hrn_blur_doubt;
 
 /* Where position `at` stands in a line that is mirrored at its ends without repeating them; it is
  * less than a line away. */
@@ -68,15 +85,17 @@ typedef struct hrn_pixel_kernels {
   void (*sharpen)(const uint8_t *above, const uint8_t *here, const uint8_t *below, size_t count,
                   float factor, uint8_t *out);
 
-  /* blur.c: line[n] = the sum of weight[k] * row[k][n] in order of k, for 4 * count values; each
-   * pixel the sum of weight[k] * pixel x + k of the line, rounded, of which those values within
-   * `margin` of a tie are written down, 3 * count at most, and counted; and those made again. */
-  void (*blur_down)(const uint8_t *const *row, const float *weight, int32_t size, size_t count,
-                    float *line);
-  size_t (*blur_across)(const float *line, const float *weight, int32_t size, size_t count,
-                        float margin, uint8_t *out, uint32_t *doubtful);
-  void (*blur_again)(const hrn_blur_window *window, const uint32_t *value, size_t count,
-                     uint8_t *out);
+  /* blur.c, three values a pixel; weights are added up in order of k, with a rounding for the
+   * product and one for the sum. blur_open: the values of pixels. blur_across: sums[n] of weight[k]
+   * times line[n + 3 * k]. blur_down: the sums of weight[k] times row[k][n] rounded, of the pixels
+   * from `first` up to `count`; which of the row's values are in doubt is written down, and
+   * counted. blur_again: those made again. */
+  void (*blur_open)(const uint8_t *pixels, size_t count, float *line);
+  void (*blur_across)(const float *line, const float *weight, int32_t size, size_t count,
+                      float *sums);
+  size_t (*blur_down)(const float *const *row, const float *weight, int32_t size, size_t first,
+                      size_t count, hrn_blur_doubt doubt, uint8_t *out, uint32_t *doubtful);
+  void (*blur_again)(const hrn_blur_window *window, const hrn_blur_value *value, size_t count);
 
   /* warp.c */
   void (*nearest)(const hrn_nearest_row *row, size_t count, uint8_t *out);
@@ -94,10 +113,11 @@ void hrn_extremes_scalar(const uint8_t *, size_t, uint8_t[4], uint8_t[4]);
 void hrn_turn_hue_scalar(uint8_t *, size_t, uint8_t);
 void hrn_sharpen_scalar(const uint8_t *, const uint8_t *, const uint8_t *, size_t, float,
                         uint8_t *);
-void hrn_blur_down_scalar(const uint8_t *const *, const float *, int32_t, size_t, float *);
-size_t hrn_blur_across_scalar(const float *, const float *, int32_t, size_t, float, uint8_t *,
-                              uint32_t *);
-void hrn_blur_again_scalar(const hrn_blur_window *, const uint32_t *, size_t, uint8_t *);
+void hrn_blur_open_scalar(const uint8_t *, size_t, float *);
+void hrn_blur_across_scalar(const float *, const float *, int32_t, size_t, float *);
+size_t hrn_blur_down_scalar(const float *const *, const float *, int32_t, size_t, size_t,
+                            hrn_blur_doubt, uint8_t *, uint32_t *);
+void hrn_blur_again_scalar(const hrn_blur_window *, const hrn_blur_value *, size_t);
 void hrn_nearest_scalar(const hrn_nearest_row *, size_t, uint8_t *);
 void hrn_bilinear_scalar(const hrn_places *, size_t, uint8_t *);
 void hrn_bicubic_scalar(const hrn_places *, size_t, uint8_t *);
@@ -110,10 +130,11 @@ uint64_t hrn_sum_grey_avx2(const uint8_t *, size_t);
 void hrn_extremes_avx2(const uint8_t *, size_t, uint8_t[4], uint8_t[4]);
 void hrn_turn_hue_avx2(uint8_t *, size_t, uint8_t);
 void hrn_sharpen_avx2(const uint8_t *, const uint8_t *, const uint8_t *, size_t, float, uint8_t *);
-void hrn_blur_down_avx2(const uint8_t *const *, const float *, int32_t, size_t, float *);
-size_t hrn_blur_across_avx2(const float *, const float *, int32_t, size_t, float, uint8_t *,
-                            uint32_t *);
-void hrn_blur_again_avx2(const hrn_blur_window *, const uint32_t *, size_t, uint8_t *);
+void hrn_blur_open_avx2(const uint8_t *, size_t, float *);
+void hrn_blur_across_avx2(const float *, const float *, int32_t, size_t, float *);
+size_t hrn_blur_down_avx2(const float *const *, const float *, int32_t, size_t, size_t,
+                          hrn_blur_doubt, uint8_t *, uint32_t *);
+void hrn_blur_again_avx2(const hrn_blur_window *, const hrn_blur_value *, size_t);
 void hrn_nearest_avx2(const hrn_nearest_row *, size_t, uint8_t *);
 void hrn_bilinear_avx2(const hrn_places *, size_t, uint8_t *);
 void hrn_bicubic_avx2(const hrn_places *, size_t, uint8_t *);
