@@ -49,7 +49,9 @@ export HEADRACE_CTEST_RUN=$emulator
 
 go build -buildmode=c-shared -o .build/arm64/libheadrace.so ./capi
 # What qemu-user does not do, and tests that need it: start an arm64 program anew (the kernel does
-# not run those), keep to RLIMIT_AS, pass MADV_POPULATE on, say where a bus error happened.
+# not run those), keep to RLIMIT_AS, pass MADV_POPULATE and MADV_DONTFORK on, say where a bus error
+# happened.
 skipped='CanBeForced|RefusalsOfTheKernel|DevShm|AddressSpaceThatIsUsedUp|PopulateMakesPagesResident'
 skipped+='|ReserveMakesWarmSlots|GuardTurnsAFault|PopulateSaysWhat|InjectedFaults|KernelWithoutPopulate'
+skipped+='|MemoryThatIsNotThere|ForkedChildrenJustWhile|StormOfSignals'
 go test -timeout 60m -exec "$emulator" -skip "$skipped" "${packages[@]}"
