@@ -171,6 +171,7 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
     program = work / "link"
     rows: dict[str, list[float]] = {name: [] for name, *_ in SIDES}
     firsts: list[float] = []
+    bare: list[float] = []  # the first batch's bytes alone, which the plain client asks for at once
     best = AT_ONCE[0]
     sizes = {name: wanted(work / "photos" / name, "photos", work / name, options) for name in NAMES}
     with linked(program, address, rate) as link:
@@ -187,6 +188,11 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
             rows["decode"].append(first["images"] / first["seconds"])
             rows["second"].append(second["images"] / second["seconds"])
             firsts.append(first["first"])
+            head = work / "first"
+            lines = (work / NAMES[1]).read_text().splitlines()[: options.batch_size]
+            head.write_text("\n".join(lines))
+            size = sum(json.loads(line)[2] for line in lines)
+            bare.append(size / plain(program, link, head, options.batch_size))
             kept = {"cache": work / "cache", "cache_size": "16GB"}
             with loader(f"s3://photos/{NAMES[1]}", storage, options.size, options, **kept) as made:
                 epochs(made, 1)
@@ -202,8 +208,16 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
         print(f"  {side:8} {facts.line([value / by for value in rows[side]], unit, 1)}")
     kept_share = statistics.median(rows["kept"]) / statistics.median(rows["local"])
     print(f"  fetch / plain {share:.3f}; first batch {statistics.median(firsts) * 1e3:.0f} ms")
+    print(f"  the plain client has its bytes after {statistics.median(bare) * 1e3:.0f} ms")
     print(f"  kept / local {kept_share:.3f}")
-    return {"rate": rate, "at_once": best, **rows, "fetch_share": share, "first_batch_s": firsts}
+    return {
+        "rate": rate,
+        "at_once": best,
+        **rows,
+        "fetch_share": share,
+        "first_batch_s": firsts,
+        "first_bytes_s": bare,
+    }
 
 
 NAMES = ("light.hr", "train.hr")

@@ -197,6 +197,8 @@ OWN_CODE = (
             kernel="")
         for name, variant in (("torch's DataLoader", ""), ("Headrace", "headrace"))
     ),
+    Row(f"{WITH_TRANSFORM}, Headrace, learned", "programs", "huggingface", "arrow",
+        variant="headrace", cache="own", warm_up=48, kernel=""),
     # Its last transform is Python's own: in the process that iterates, or in worker processes.
     *(
         Row(f"{SLOW_END}, {name}", "programs", "programs", task="slow end", variant=variant,
@@ -218,7 +220,10 @@ TARGETS += (
         )
         for task, at_least in LEARNED_AT_LEAST.items()
     ),
-    Target(f"{WITH_TRANSFORM}, Headrace", f"{WITH_TRANSFORM}, torch's DataLoader", 4.0, 10.0),
+    *(
+        Target(f"{WITH_TRANSFORM}, {how}", f"{WITH_TRANSFORM}, torch's DataLoader", 4.0, 10.0)
+        for how in ("Headrace", "Headrace, learned")
+    ),
     Target("csv dataset, Headrace", "csv dataset as ImageFolder, Headrace", 0.9, 1.0),
     *(
         Target(f"{what}, Headrace", f"{what}, torch's DataLoader", PROGRAMS_AT_LEAST[task], 10.0)
