@@ -174,6 +174,9 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
     bare: list[float] = []  # the first batch's bytes alone, which the plain client asks for at once
     best = AT_ONCE[0]
     sizes = {name: wanted(work / "photos" / name, "photos", work / name, options) for name in NAMES}
+    lines = (work / NAMES[1]).read_text().splitlines()[: options.batch_size]
+    (work / "first").write_text("\n".join(lines))
+    size = sum(json.loads(line)[2] for line in lines)
     with linked(program, address, rate) as link:
         storage = {"endpoint": f"http://{link}", "path_style": True, "region": "us-east-1"}
         rates = {n: plain(program, link, work / NAMES[0], n) for n in AT_ONCE}
@@ -188,11 +191,7 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
             rows["decode"].append(first["images"] / first["seconds"])
             rows["second"].append(second["images"] / second["seconds"])
             firsts.append(first["first"])
-            head = work / "first"
-            lines = (work / NAMES[1]).read_text().splitlines()[: options.batch_size]
-            head.write_text("\n".join(lines))
-            size = sum(json.loads(line)[2] for line in lines)
-            bare.append(size / plain(program, link, head, options.batch_size))
+            bare.append(size / plain(program, link, work / "first", options.batch_size))
             kept = {"cache": work / "cache", "cache_size": "16GB"}
             with loader(f"s3://photos/{NAMES[1]}", storage, options.size, options, **kept) as made:
                 epochs(made, 1)

@@ -151,8 +151,7 @@ static int blur_again_round(random_state *r) {
   return differ("blur_again", a, b, count);
 }
 
-/* The values of rows, their sums across, and the sums of those, of which some or most are in doubt.
- */
+/* The values of rows, their sums across, and the sums of those, of which some are in doubt. */
 static int blur_round(random_state *r) {
   enum { MOST = 25 };
   const size_t count = some_count(r);
@@ -174,11 +173,11 @@ static int blur_round(random_state *r) {
     uint8_t *pixels = some_pixels(r, line);
     plain->blur_open(pixels, line, values[0]), simd->blur_open(pixels, line, values[1]);
     bad |= memcmp(values[0], values[1], 12 * line) != 0;
-    row[k] = sums[0] + 3 * count * (size_t)k;
-    float *other = sums[1] + 3 * count * (size_t)k;
-    plain->blur_across(values[0], weight, size, count, sums[0] + 3 * count * (size_t)k);
-    simd->blur_across(values[0], weight, size, count, other);
-    bad |= memcmp(row[k], other, 12 * count) != 0;
+    const size_t at = 3 * count * (size_t)k;
+    plain->blur_across(values[0], weight, size, count, sums[0] + at);
+    simd->blur_across(values[0], weight, size, count, sums[1] + at);
+    bad |= memcmp(sums[0] + at, sums[1] + at, 12 * count) != 0;
+    row[k] = sums[0] + at;
     free(pixels);
   }
   if (bad) fprintf(stderr, "blur_open, blur_across: %zu pixels, %d weights\n", count, size);

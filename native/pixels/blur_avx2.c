@@ -114,12 +114,12 @@ HRN_AVX2_INLINE __m256i mirrored(__m256i at, int32_t length) {
 }
 
 /* Of eight values: where their kernels begin, and the bits by which their channels are moved. */
-typedef struct first {
+typedef struct starts {
   int32_t x[8], y[8], bits[8];
-} first;
+} starts;
 
 /* Their sums, each in a lane of its own. Offsets in pixels have to fit into 31 bits. */
-HRN_AVX2_INLINE __m256 sum_of_mirrored(const hrn_blur_window *window, const first *from) {
+HRN_AVX2_INLINE __m256 sum_of_mirrored(const hrn_blur_window *window, const starts *from) {
   const __m256i byte = _mm256_set1_epi32(255);
   const __m256i shift = _mm256_loadu_si256((const __m256i *)from->bits);
   const __m256i x = _mm256_loadu_si256((const __m256i *)from->x);
@@ -143,7 +143,7 @@ HRN_AVX2_INLINE __m256 sum_of_mirrored(const hrn_blur_window *window, const firs
 
 /* The same where all rows and columns are inside, also those of the weights of 0 behind each row:
  * four pixels of each value are loaded at once, where a gather loads one. */
-HRN_AVX2_INLINE __m256 sum_of_inner(const hrn_blur_window *window, const first *from) {
+HRN_AVX2_INLINE __m256 sum_of_inner(const hrn_blur_window *window, const starts *from) {
   const __m256i byte = _mm256_set1_epi32(255);
   const __m256i shift = _mm256_loadu_si256((const __m256i *)from->bits);
   const float *weight = window->weight;
@@ -182,7 +182,7 @@ HRN_AVX2 void hrn_blur_again_avx2(const hrn_blur_window *window, const hrn_blur_
   const int far =
       window->stride % 4 != 0 || (size_t)window->height * (window->stride / 4) > (size_t)INT32_MAX;
   for (size_t n = 0; n < count; n += 8) {
-    first from;
+    starts from;
     uint8_t *place[8];
     int inner = 1;
     for (size_t lane = 0; lane < 8; lane++) {
