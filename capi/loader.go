@@ -11,6 +11,7 @@ import (
 	"github.com/headrace/headrace/internal/order"
 	"github.com/headrace/headrace/internal/pathjson"
 	"github.com/headrace/headrace/internal/pipeline"
+	"github.com/headrace/headrace/internal/threads"
 	"github.com/headrace/headrace/internal/transform"
 	"github.com/headrace/headrace/mmap"
 	"github.com/headrace/headrace/native"
@@ -35,6 +36,7 @@ type loaderConfig struct {
 	Scale       string              `json:"scale"`
 	Mode        string              `json:"mode"`
 	NumThreads  int                 `json:"num_threads"`
+	Nice        int                 `json:"nice"`
 	Prefetch    *int                `json:"prefetch"`
 	ReadAhead   int                 `json:"read_ahead"`
 	FetchAhead  int64               `json:"fetch_ahead"`
@@ -81,6 +83,8 @@ func (c *loaderConfig) refuse() error {
 		return argument("transform and views: both were given (expected one of them)")
 	case c.NumThreads < 0:
 		return argument(fault.Argument("num_threads", c.NumThreads, "at least 1, or 0 for as many as the process may use"))
+	case c.Nice < 0 || c.Nice > threads.LeastNice:
+		return argument(fault.Argument("nice", c.Nice, fmt.Sprintf("0 to %d", threads.LeastNice)))
 	case c.ReadAhead < 0:
 		return argument(fault.Argument("read_ahead", c.ReadAhead, "at least 1, or 0 for as many as the storage needs"))
 	case c.ReadDelayMs < 0 || c.ReadDelayMs > 60_000:
@@ -124,7 +128,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 		Dataset: d.Dataset, Recipe: recipe, Order: samples,
 		Store:     mmap.Options{Backend: d.backend, ReadDelay: time.Duration(c.ReadDelayMs) * time.Millisecond},
 		Submitted: c.Order == orderSubmitted, Scattered: c.Scattered,
-		Epoch: c.Epoch, Position: c.Position, Threads: c.NumThreads, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
+		Epoch: c.Epoch, Position: c.Position, Threads: c.NumThreads, Nice: c.Nice, ReadAhead: c.ReadAhead, FetchAhead: cmp.Or(c.FetchAhead, d.ahead),
 		Cache: d.cache, CacheBytes: d.cacheBytes,
 		Trace:   string(c.Trace),
 		OnError: policy, VerifyCRC: d.verifyCRC, Limits: d.limits, Blocks: d.blocks,

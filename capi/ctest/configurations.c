@@ -152,6 +152,7 @@ text loader_configuration(random_state *r) {
       "\"drop_last\": true",
       "\"pad\": true",
       "\"num_threads\": 2",
+      "\"nice\": #",
       "\"prefetch\": #",
       "\"read_ahead\": #",
       "\"rank\": &, \"world_size\": #",

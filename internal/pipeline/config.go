@@ -35,6 +35,7 @@ type Config struct {
 	Scattered       bool         // the batches that are submitted have samples from all over the dataset, as a shuffle
 	Epoch, Position int64        // where the stream begins, as in SeekTo
 	Threads         int          // decode workers; threads.Default
+	Nice            int          // by how much their niceness is above the process's
 	Prefetch        int          // batches; 2, and where images are made in runs those of lightBytes
 	FetchAhead      int64        // bytes of a dataset in a store of objects that are read ahead; 512 MB
 	Cache           *parts.Cache // of what is fetched; nil: none. It stays open longer than the Loader

@@ -51,6 +51,7 @@ func (w *worker) claim(d *draft) (task, bool) {
 func (w *worker) run() {
 	runtime.LockOSThread()
 	defer threads.Name()()
+	threads.Lower(w.loader.config.Nice)
 	defer w.buffer.Free()
 	defer w.seek.Free()
 	defer w.beside.Free()

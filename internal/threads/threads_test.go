@@ -1,10 +1,12 @@
 package threads
 
 import (
+	"runtime"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -78,4 +80,25 @@ func TestThreadsAreSharedByRanksAndLeaveACoreFromFourUp(t *testing.T) {
 	}
 	t.Setenv("LOCAL_WORLD_SIZE", "1000")
 	require.Equal(t, 1, Default())
+}
+
+func TestALoweredThreadYieldsAndTheProcessesOthersDoNot(t *testing.T) {
+	niceness := func() int {
+		answer, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		require.NoError(t, err)
+		return 20 - answer
+	}
+	before := niceness()
+	inside := make(chan [3]int)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		Lower(0)
+		unchanged := niceness()
+		Lower(7)
+		lowered := niceness()
+		Lower(LeastNice)
+		inside <- [3]int{unchanged, lowered, niceness()}
+	}()
+	require.Equal(t, [3]int{before, min(before+7, LeastNice), LeastNice}, <-inside)
+	require.Equal(t, before, niceness())
 }

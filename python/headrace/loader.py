@@ -190,6 +190,7 @@ class Loader:
         with_fields = self._take_fields(fields, labels, output, last)
         lent = pin_memory or self._device
         self._lender = lending.lender(output, own=self._device is None) if lent else None
+        self._config["nice"] = 0 if self._lender is None else lending.NICE
         arrange = transform.arrange if isinstance(transform, Views) else None
         self._view = views.viewer(
             output, dtype, last, with_fields, self._lender, arrange, self._mixes
@@ -286,7 +287,10 @@ class Loader:
     def source(self) -> Source:
         """The batches of the next iteration, by their numbers."""
         epoch = Epoch(self)
-        return epoch if self._device is None else devices.Copies(epoch, self._device)
+        if self._device is None:
+            return epoch
+        assert self._lender is not None, "where a device is, memory can be pinned"
+        return devices.Copies(epoch, self._device, self._lender)
 
     def _shares(self) -> int:
         """How many ranks the order is split between."""

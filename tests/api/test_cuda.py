@@ -180,7 +180,9 @@ def test_a_state_counts_what_was_handed_out_and_not_what_was_copied_ahead(packed
             assert seen == all_of_it
 
 
-def test_a_damaged_image_is_an_error_in_its_own_place_and_again_there(tmp_path: Path) -> None:
+def test_a_damaged_image_is_an_error_in_its_own_place_and_the_batches_behind_it_come(
+    tmp_path: Path,
+) -> None:
     root = plain_tree(tmp_path / "tree", 24, 1)
     files = sorted(root.rglob("*.jpg"))
     bad = files[9]
@@ -191,10 +193,10 @@ def test_a_damaged_image_is_an_error_in_its_own_place_and_again_there(tmp_path: 
             batch = next(batches)
             busy(20)
             del batch
-        for _ in range(2):
-            with pytest.raises((errors.BadImageError, errors.TruncatedError), match=bad.name):
-                next(batches)
-        assert loader.state_dict()["position"] == 8
+        with pytest.raises((errors.BadImageError, errors.TruncatedError), match=bad.name):
+            next(batches)
+        assert loader.state_dict()["position"] == 10
+        assert len(list(batches)) == 7  # those behind it
 
 
 def test_an_early_break_and_close_leave_nothing_and_batches_outlive_the_loader(

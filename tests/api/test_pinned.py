@@ -5,7 +5,9 @@ Where no accelerator is, PyTorch cannot pin; the loans are the same with ordinar
 
 from __future__ import annotations
 
+import collections
 import gc
+import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ import pytest
 import torch
 
 import headrace as hr
-from conftest import slots
+from conftest import engine_threads, slots
 from headrace import errors
 from headrace._batch import lending
 from headrace._engine import _lib
@@ -108,6 +110,80 @@ def test_lent_batches_are_never_overwritten_and_their_memory_is_lent_again_when_
             for images, labels in made:
                 del images, labels
         assert len(lent.lent) < before + 20 * 12
+
+
+def decoders_niceness() -> set[int]:
+    return {os.getpriority(os.PRIO_PROCESS, int(task)) for task in engine_threads()}
+
+
+def test_decode_threads_yield_to_who_trains_and_else_are_as_the_process_is(
+    packed: Path, lent: Lent
+) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    with loader_of(packed) as made:
+        list(made)
+        assert decoders_niceness() == {own}
+    with loader_of(packed, pin_memory=True) as made:
+        list(made)
+        assert decoders_niceness() == {min(own + lending.NICE, 19)}
+    with loader_of(packed) as made:  # no thread of the runtime inherits it
+        list(made)
+        assert decoders_niceness() == {own}
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own
+
+
+class Event:
+    """Stands for one of a stream: whether the copies before it are done."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def query(self) -> bool:
+        return self.done
+
+
+def test_memory_that_the_loader_copies_from_is_lent_again_when_the_copies_are_done(
+    packed: Path, lent: Lent
+) -> None:
+    form: dict[str, Any] = {"transform": [hr.transforms.CenterCrop(24)], "fields": ["index"]}
+    with loader_of(packed, **form) as own:
+        expected = {int(i): image.clone() for images, _, more in own
+                    for i, image in zip(more["index"], images, strict=True)}  # fmt: skip
+    with loader_of(packed, pin_memory=True, shuffle=True, **form) as made:
+        made._lender._own = False  # as with a device
+        pending: collections.deque[tuple[Event, torch.Tensor, list[int]]] = collections.deque()
+
+        def finish_oldest() -> None:
+            event, images, indices = pending.popleft()
+            for number, image in zip(indices, images, strict=True):
+                assert torch.equal(image, expected[number])  # nobody has written there since
+            event.done = True
+
+        for _ in range(20):
+            for images, _, more in made:
+                event = Event()
+                made._lender.copied(event)
+                pending.append((event, images, more["index"].tolist()))
+                if len(pending) > 3:
+                    finish_oldest()
+        # Those on loan, the pending ones, and what was made before the first of them was done.
+        assert len(lent.lent) <= made._lender._loans + 6
+
+
+def test_a_batch_whose_copies_an_exception_ended_keeps_its_memory_from_being_lent_again(
+    packed: Path, lent: Lent
+) -> None:
+    with loader_of(packed, pin_memory=True) as made:
+        made._lender._own = False
+        list(made)
+        held = next(iter(made))[0]  # nobody says that it was copied
+        copy = held.clone()
+        for _ in range(5):
+            for _images, _labels in made:
+                event = Event()
+                event.done = True
+                made._lender.copied(event)
+        assert torch.equal(held, copy)
 
 
 def test_lent_batches_outlive_their_loader(packed: Path, lent: Lent) -> None:

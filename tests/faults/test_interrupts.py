@@ -150,14 +150,19 @@ def iterable_of(packed: Path, _: Path, **more: Any) -> Iterator[Case]:
         dataset.loader.close()
 
 
+class Event:
+    def query(self) -> bool:
+        return False  # the copies here are no copies, so none is ever done
+
+
 class Stream:
     device_index = 0
 
-    def wait_event(self, event: object) -> None:
+    def wait_event(self, event: Event) -> None:
         pass
 
-    def record_event(self) -> object:
-        return object()
+    def record_event(self) -> Event:
+        return Event()
 
 
 @contextlib.contextmanager

@@ -4,11 +4,14 @@ The engine writes into tensors that were lent to it (``hr_lend``). When a batch 
 ends at once, and the tensor is the caller's like any other. So the rules for its memory are
 PyTorch's: its pinned allocator knows of copies that still run (``.to("cuda", non_blocking=True)``)
 and gives the memory out again only when they are done, which it does for no memory but its own.
+Where the loader itself copies a batch to a device, nobody else ever has its memory: then that is
+lent again when the copy is done, without a round through the allocator.
 What a forked child sees of it is the driver's affair (docs/limits.md, "Of forked children").
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import warnings
@@ -20,6 +23,10 @@ from headrace._engine import _lib, abi
 from headrace.errors import ArgumentError
 
 Allocate = Callable[[int], Any]  # bytes to a uint8 tensor
+
+# Whose batches go to an accelerator trains beside the decode threads: by so much their niceness is
+# above that of the process, so that what launches its kernels does not wait for a decoder.
+NICE = 10
 
 
 def available() -> bool:
@@ -47,7 +54,8 @@ def allocator() -> Allocate | None:
 def lender(output: str, own: bool = True) -> Lender | None:
     """For a loader of this output; None where memory cannot be pinned.
 
-    Not ``own``: labels too are views of the batch, for who copies them at once.
+    Not ``own``: labels too are views of the batch, for who copies all of it at once and says when
+    the copies are done (``Lender.copied``).
 
     Raises:
         ArgumentError: the output is not "torch".
@@ -56,6 +64,27 @@ def lender(output: str, own: bool = True) -> Lender | None:
         raise ArgumentError(f"pin_memory=True makes torch tensors, and output is {output!r}")
     allocate = allocator()
     return None if allocate is None else Lender(allocate, own)
+
+
+class _Memory:
+    """A tensor that is lent, and its parts as a batch of one form has them."""
+
+    __slots__ = ("form", "parts", "tensor")
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.form: views.Form | None = None
+        self.parts: list[Any] = []
+
+    def views(self, form: views.Form) -> list[Any]:
+        """Of this form, made once: three views of torch's cost as much as a copy's start."""
+        if self.form is not form:
+            self.parts = [
+                self.tensor[at : at + elements * dtype.itemsize].view(dtype).view(shape)
+                for dtype, shape, elements, at, _ in form.tensors
+            ]
+            self.form = form
+        return list(self.parts)
 
 
 class Lender:
@@ -70,14 +99,19 @@ class Lender:
         self._engine: _lib.Handle | None = None
         self._slot_bytes = 0
         self._loans = 0  # that the engine is to have at once
-        self._lent: dict[int, Any] = {}  # by tag
+        self._lent: dict[int, _Memory] = {}  # by tag
         self._offered: int | None = None  # the last of them, until it is known that it was lent
         self._tag = 0  # of the next
+        # What is copied to a device at present, and what was, each with an event behind its copies.
+        # Memory that an exception keeps from getting here is PyTorch's again, as any tensor.
+        self._copying: _Memory | None = None
+        self._copied: collections.deque[tuple[Any, _Memory]] = collections.deque()
 
     def serve(self, engine: _lib.Handle, slot_bytes: int, prefetch: int) -> None:
         """Begins with an engine just opened; loans to an earlier one ended when that was closed."""
         self._engine, self._slot_bytes, self._lent = engine, slot_bytes, {}
-        self._offered = None
+        self._offered = self._copying = None
+        self._copied.clear()
         engine.keep(self._lent)
         # The window of the engine, which is two at least, and one for what it opens next.
         self._loans = prefetch + 2
@@ -89,19 +123,25 @@ class Lender:
         again = self._offered in self._lent
         while again or len(self._lent) < self._loans:
             if not again:
-                memory, tag = self._allocate(self._slot_bytes), self._tag
+                memory, tag = self._memory(), self._tag
                 behind = tag + 1
                 # Kept before it is lent: the engine writes to it from then on.
                 self._lent[tag] = memory
                 self._offered, self._tag = tag, behind
             assert self._offered is not None
             memory = self._lent[self._offered]
-            loan = (memory.data_ptr(), self._slot_bytes, self._offered)
+            loan = (memory.tensor.data_ptr(), self._slot_bytes, self._offered)
             # The same twice is refused, and changes nothing.
             with contextlib.suppress(*([ArgumentError] if again else [])):
                 _lib.call("hr_lend", self._engine.value, *loan)
             self._offered = None
             again = False
+
+    def _memory(self) -> _Memory:
+        """For the next loan."""
+        if self._copied and self._copied[0][0].query():
+            return self._copied.popleft()[1]
+        return _Memory(self._allocate(self._slot_bytes))
 
     def returned(self, tag: int) -> None:
         """Forgets what lay in a batch that nobody took; the next batch lends anew in its place.
@@ -118,9 +158,9 @@ class Lender:
         if memory is None:
             # Begun before the first loan, and so in a slot of the engine's own.
             size = ctypes.sizeof(form.memory)
-            memory = self._allocate(size)
+            memory = _Memory(self._allocate(size))
             source = form.memory.from_address(batch.fields[0].data)
-            memory.copy_(self._frombuffer(source, dtype=self._uint8))
+            memory.tensor.copy_(self._frombuffer(source, dtype=self._uint8))
         _lib.release(batch.batch)  # again is harmless
         if lent:
             # The memory is ours alone from here on; no exception comes between these two.
@@ -129,11 +169,20 @@ class Lender:
         else:
             batch.batch = 0
         self._lend()
-        return [
-            self._part(memory, at, elements * dtype.itemsize, own).view(dtype).view(shape)
-            for dtype, shape, elements, at, own in form.tensors
-        ]
+        parts = memory.views(form)
+        if self._own:
+            pairs = zip(parts, form.tensors, strict=True)
+            return [self._owned(part) if about.own else part for part, about in pairs]
+        self._copying = memory if lent else None
+        return parts
 
-    def _part(self, memory: Any, at: int, size: int, own: bool) -> Any:
-        part = memory[at : at + size]
-        return self._allocate(size).copy_(part) if own and self._own else part
+    def copied(self, event: Any) -> None:
+        """Says that no copy of the last batch begins any more, and that the event stands behind
+        them: its memory is lent again when that has completed."""
+        memory, self._copying = self._copying, None
+        if memory is not None:
+            self._copied.append((event, memory))
+
+    def _owned(self, part: Any) -> Any:
+        memory = self._allocate(part.nbytes)
+        return memory.view(part.dtype).view(part.shape).copy_(part)

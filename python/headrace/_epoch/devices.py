@@ -1,7 +1,7 @@
 """Batches on a CUDA device: copied ahead, on a stream of their own.
 
-The memory copied from is of PyTorch's pinned allocator (``lending``), which gives it out again only
-when the event of the last copy from it has completed.
+The memory copied from is pinned and lent to the engine again only when the event behind its copies
+has completed (``lending``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from headrace._epoch.delivery import is_of_the_batch
 from headrace.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from headrace._batch.lending import Lender
     from headrace._epoch.delivery import Delivery
     from headrace._epoch.epoch import Epoch
 
@@ -49,13 +50,18 @@ class Copies:
     """The batches of an epoch, on a device.
 
     While the caller computes with one batch the next one is copied, if it is decoded by then.
+
+    Args:
+        epoch: makes them, in memory of ``lender``.
+        device: the ``torch.device``.
+        lender: is told when a batch's memory may be written again.
     """
 
-    def __init__(self, epoch: Epoch, device: Any) -> None:
+    def __init__(self, epoch: Epoch, device: Any, lender: Lender) -> None:
         import torch
 
         self._torch = torch
-        self._epoch, self._device = epoch, device
+        self._epoch, self._device, self._lender = epoch, device, lender
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         # By number, which PyTorch need not look for in a torch.device at each batch.
         self._current_stream = functools.partial(
@@ -111,6 +117,7 @@ class Copies:
         with self._torch.cuda.stream(self._stream):
             moved = _to(batch, self._device)
             copied = self._stream.record_event()
+        self._lender.copied(copied)
         self.note(abi.SPAN_COPY, number, began)
         return moved, copied
 
