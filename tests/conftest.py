@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import multiprocessing.resource_tracker
 import os
 import signal
@@ -89,6 +90,8 @@ def engine_threads() -> set[str]:
 
 
 def world() -> dict[str, Counter[str]]:
+    # Takes note of worker processes that have ended: some that torch ends nobody else waits for.
+    multiprocessing.active_children()
     lines = mapped()
     return {
         "descriptors": Counter(f"{number} is {file}" for number, file in descriptors().items()),

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import warnings
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from torch.utils import data
 
 import headrace as hr
+from headrace.errors import UnsupportedError
 
 
 class Longer(data.IterableDataset[int]):
@@ -52,3 +58,59 @@ def test_the_iterator_shows_the_worker_processes_of_torchs() -> None:
         assert len(list(batches)) == 120
     with contextlib.closing(hr.DataLoader(Longer(), batch_size=None)) as loader:
         assert not hasattr(iter(loader), "_workers")
+
+
+class Refusing(data.Dataset[int]):
+    """Its third item raises."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        if index == 2:
+            raise ValueError("the third")
+        return index
+
+
+class Opening(data.Dataset[Any]):
+    """Its images need Python, which a strict loader refuses."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> Any:
+        return int(np.asarray(Image.open(self.path)).sum())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["of a sample", "of a strict loader"])
+def test_an_error_that_ends_an_iteration_leaves_its_iterator_in_no_cycle_of_references(
+    folder: Path, kind: str, workers: int
+) -> None:
+    """Torch's worker processes end at once when the last reference goes, and late as garbage."""
+    dataset: Any = Refusing() if kind == "of a sample" else Opening(next(folder.rglob("*.jpg")))
+    loader = hr.DataLoader(dataset, 2, num_workers=workers, strict=kind != "of a sample")
+    watched: list[weakref.ref[Any]] = []
+
+    def iterate() -> None:
+        batches = iter(loader)
+        watched.append(weakref.ref(batches))
+        for _ in batches:
+            pass
+
+    gc.collect()
+    gc.disable()
+    try:
+        said = ""
+        try:
+            iterate()
+        except (ValueError, UnsupportedError) as error:
+            said = str(error)
+        assert "the third" in said or "strict=True" in said
+        assert watched[0]() is None
+    finally:
+        gc.enable()
+    loader.close()

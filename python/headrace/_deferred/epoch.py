@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import torch
+
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Pass
 from headrace._deferred.counting import Counts, samples_of
@@ -104,10 +106,15 @@ class Epoch(Iterator[Any]):
             if not is_of_the_batch(error) or thread not in reserved:
                 raise
             resume, epoch = self._behind(standing)
+            number = reserved[thread]
             standing.resume = resume
             standing.next_epoch = epoch
             standing.latest = latest
             del reserved[thread]
+            # Its traceback leads here: kept, it would keep this and torch's workers, and if garbage
+            # is collected then, torch waits for them (dataloader.py, _shutdown_workers).
+            if number in self._begun:
+                del self._begun[number]
             raise
         # No exception comes between these.
         standing.resume = resume
@@ -147,7 +154,10 @@ class Epoch(Iterator[Any]):
         """The data of a batch that was begun, once its values came."""
         first = self._begun[number]
         if isinstance(first, Exception):
-            raise first
+            try:
+                raise first
+            finally:
+                del first  # of the frame that its traceback leads to
         if first.native:
             self._ahead = self._loader.ahead
         self._fill(number + 1 + self._ahead)
@@ -194,7 +204,10 @@ class Epoch(Iterator[Any]):
         finally:
             self._begun.setdefault(number, before)
         if isinstance(made, Exception):
-            raise made
+            try:
+                raise made
+            finally:
+                del made, before
         return self._loader.made_here(asked) if made is None else made
 
     def _fill(self, count: int) -> None:
@@ -226,6 +239,7 @@ class Epoch(Iterator[Any]):
             still = waits and place == getattr(self._batches, "_rcvd_idx", None)
             if still or not is_of_the_batch(failure):
                 raise
+            _forget_itself(failure)
             got = failure
         upcoming = None if chosen is None else chosen.upcoming
         number = self._count if upcoming is None else upcoming
@@ -234,6 +248,20 @@ class Epoch(Iterator[Any]):
         self._begun[number] = got
         self._count = count
         self._received = None
+        del got  # an exception's traceback leads to this frame
         if chosen is not None and upcoming is not None:
             chosen.arrived += 1
         return True
+
+
+def _forget_itself(failure: Exception) -> None:
+    """Takes a worker's error out of the frame in which torch raises it.
+
+    A variable of that frame has it (torch/_utils.py, ``ExceptionWrapper.reraise``), and so it would
+    keep itself and torch's iterator until garbage is collected.
+    """
+    traceback = failure.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code is torch._utils.ExceptionWrapper.reraise.__code__:
+            traceback.tb_frame.clear()
+        traceback = traceback.tb_next
