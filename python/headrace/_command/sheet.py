@@ -86,7 +86,8 @@ def contact_sheet(
     encoded = io.BytesIO()
     sheet.save(encoded, "PNG")
     try:
-        _write(Path(picture), encoded.getbuffer())
+        # Not its buffer: as garbage beside one that is exported, Python 3.12.1 ends with a fault.
+        _write(Path(picture), encoded.getvalue())
     except OSError as error:
         failure = SystemFailure(f"{picture}: cannot be written: {error.strerror}")
         failure.file = failure.filename = str(picture)
@@ -94,7 +95,7 @@ def contact_sheet(
         raise failure from None
 
 
-def _write(picture: Path, data: memoryview) -> None:
+def _write(picture: Path, data: bytes) -> None:
     """All of it or nothing: a disk that fills up leaves what was there before."""
     place = picture.resolve()  # a link stays one
     if place.exists() and not place.is_file():  # a pipe, a terminal
