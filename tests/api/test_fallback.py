@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import inspect
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -213,7 +214,7 @@ def test_torchdatas_argument_is_unknown_where_torchdata_is_not(
 def test_torchs_advice_on_workers_comes_once_when_the_loader_is_made_and_never_where_it_is_native(
     photos: datasets.ImageFolder, said: Said
 ) -> None:
-    many = 4 * (torch._utils.cpu_count() or 1)
+    many = 4 * (os.cpu_count() or 1)
     data.DataLoader(data.TensorDataset(torch.arange(9)), num_workers=many)
     assert said.of(ADVICE) == 1
     loader = hr.DataLoader(data.TensorDataset(torch.arange(9)), num_workers=many)

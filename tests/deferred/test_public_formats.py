@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 import torch
 import torchvision.transforms as tv
-import webdataset
 from PIL import Image, ImageOps
 from torch.utils import data
 from torchvision import datasets, tv_tensors
@@ -22,6 +21,8 @@ from torchvision.transforms import v2
 import images
 from deferred.test_public_programs import END, MEAN, STD
 from deferred.verdicts import CERTAIN, DRAWN, Chances, draws, runs
+
+webdataset = pytest.importorskip("webdataset")
 
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 BICUBIC = tv.InterpolationMode.BICUBIC

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import torch
-import webdataset
 
 import betons
 import chunks
@@ -28,6 +27,8 @@ import recordio
 import tables
 import tfrecords
 from headrace import errors
+
+webdataset = pytest.importorskip("webdataset")
 
 PER_SHARD = 8
 

@@ -8,13 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lmdb
 import pyarrow as pa
 import pytest
 
 import headrace as hr
 import images
 from headrace import errors
+
+lmdb = pytest.importorskip("lmdb")
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats.md"
 IMAGES = [images.jpeg(40 + number, 50, seed=number) for number in range(6)]

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import webdataset
 
 import images
 import tables
+
+webdataset = pytest.importorskip("webdataset")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COUNT = 20

@@ -214,6 +214,17 @@ def some_boxes(draw: random.Random, label: str, size: tuple[int, int]) -> Any:
     return values
 
 
+def takes_corners_at_the_edge() -> bool:
+    """Whether this torchvision does: some up to 0.26 look for their movement outside the image."""
+    box = tv_tensors.BoundingBoxes([[1, 1, 9, 9]], format="XYXY", canvas_size=(9, 9))
+    try:
+        second.elastic(box, torch.zeros(1, 9, 9, 2))
+    except IndexError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not takes_corners_at_the_edge(), reason="this torchvision raises at the edge")
 @pytest.mark.parametrize("clamp", [True, False])
 @pytest.mark.parametrize("label", FORMATS)
 def test_boxes_are_moved_as_torchvision_moves_them(label: str, clamp: bool) -> None:

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets
-from torchvision.transforms import v2
+from torchvision.transforms import InterpolationMode, v2
 
 import headrace as hr
 import images
@@ -155,9 +155,13 @@ PIPELINES: dict[str, Any] = {
     "flipped and cropped first": v2.Compose(
         [v2.ToImage(), v2.RandomHorizontalFlip(1.0), v2.CenterCrop((60, 35)), v2.Resize((33, 20))]
     ),
-    "twice": v2.Compose([v2.PILToTensor(), v2.Resize((60, 61)), v2.Resize((33, 20), "bicubic")]),
+    "twice": v2.Compose(
+        [v2.PILToTensor(), v2.Resize((60, 61)), v2.Resize((33, 20), InterpolationMode.BICUBIC)]
+    ),
     "both ways": v2.Compose([v2.Resize((60, 61)), v2.ToImage(), v2.Resize((33, 20))]),
-    "grey": v2.Compose([v2.Grayscale(1), v2.ToImage(), v2.Resize((33, 20), "bicubic")]),
+    "grey": v2.Compose(
+        [v2.Grayscale(1), v2.ToImage(), v2.Resize((33, 20), InterpolationMode.BICUBIC)]
+    ),
     "a shortest size": v2.Compose([v2.ToImage(), v2.RandomShortestSize(40, 60), v2.CenterCrop(20)]),
 }
 

@@ -100,7 +100,9 @@ PIPELINES: dict[str, Any] = {
     ),
     "v2 evaluation": v2.Compose(to_float(v2.Resize(48), v2.CenterCrop(40), v2.ToImage())),
     "v2 bytes": v2.Compose([v2.Resize((30, 41)), v2.PILToTensor()]),
-    "v2 image": v2.Compose([v2.Resize((30, 41), "bicubic"), v2.ToImage(), v2.ToPureTensor()]),
+    "v2 image": v2.Compose(
+        [v2.Resize((30, 41), v1.InterpolationMode.BICUBIC), v2.ToImage(), v2.ToPureTensor()]
+    ),
     "v2 crop of tensors": v2.Compose(
         to_float(v2.ToImage(), v2.CenterCrop(64), v2.RandomHorizontalFlip(1.0))
     ),
@@ -117,7 +119,9 @@ PIPELINES: dict[str, Any] = {
 }
 for _mode in ["nearest", "nearest-exact", "box", "bilinear", "hamming", "bicubic", "lanczos"]:
     PIPELINES[f"v1 {_mode}"] = v1.Compose([v1.Resize((33, 44), Filter(_mode)), v1.PILToTensor()])
-    PIPELINES[f"v2 {_mode}"] = v2.Compose([v2.Resize((33, 44), _mode), v2.PILToTensor()])
+    PIPELINES[f"v2 {_mode}"] = v2.Compose(
+        [v2.Resize((33, 44), v1.InterpolationMode(_mode)), v2.PILToTensor()]
+    )
 for _mode in ["constant", "edge", "reflect", "symmetric"]:
     for _v in (v1, v2):
         PIPELINES[f"{_v.__name__} padding {_mode}"] = _v.Compose(

@@ -201,7 +201,7 @@ def _ops(text: str) -> tuple[Op, ...]:
     return (Op(text, None),)
 
 
-def _wrap(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> Any:
+def wrapped(cls: type[PendingTensor], /, tensor: Any, like: Any, **_: Any) -> Any:
     """What torchvision calls for a kernel's result to be of the class that the kernel was given."""
     if isinstance(tensor, PendingTensor):
         return tensor.of_kind(cls)
@@ -216,7 +216,7 @@ def kind_of(plain: type[torch.Tensor]) -> type[PendingTensor]:
     """
     if plain is torch.Tensor:
         return PendingTensor
-    names = {"plain": plain, "wrap": classmethod(_wrap), "__module__": __name__}
+    names = {"plain": plain, "wrap": classmethod(wrapped), "__module__": __name__}
     made = type("PendingTensor", (PendingTensor, plain), names)
     ForkingPickler.register(made, _sent)
     return made

@@ -37,9 +37,14 @@ class Switch:
         )
         self.original.__kwdefaults__ = function.__kwdefaults__
         self.other = _code(function, self._call)
-        self._names = self.own.co_varnames[: self.own.co_argcount]
+        by_place = self.own.co_varnames[: self.own.co_argcount]
         defaults = function.__defaults__ or ()
-        self._defaults = dict(zip(self._names[::-1], defaults[::-1], strict=False))
+        self._defaults = dict(zip(by_place[::-1], defaults[::-1], strict=False))
+        self._defaults |= function.__kwdefaults__ or {}
+        # Those by name alone too, where the handler knows them.
+        taken = _taken(handler)
+        many = self.own.co_argcount if taken is None else max(taken, self.own.co_argcount)
+        self._names = self.own.co_varnames[:many]
 
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         found = recording.current()
@@ -95,8 +100,9 @@ def add(function: Any, handler: Handler) -> None:
     """
     if type(function) is not FunctionType or function in _known or function.__code__.co_freevars:
         return
-    takes = handler.__code__
-    if not takes.co_flags & CO_VARARGS and takes.co_argcount - 2 != function.__code__.co_argcount:
+    taken, code = _taken(handler), function.__code__
+    named = code.co_argcount + code.co_kwonlyargcount
+    if taken is not None and taken not in (code.co_argcount, named):
         return
     made = Switch(function, handler)
     _switches.append(made)
@@ -133,6 +139,12 @@ def off(recording: Any) -> None:
                     switch.function.__code__ = switch.own
                 for module, name, own, _ in _places:
                     setattr(module, name, own)
+
+
+def _taken(handler: Handler) -> int | None:
+    """How many of a function's arguments a handler takes; None: as many as there are."""
+    code = handler.__code__
+    return None if code.co_flags & CO_VARARGS else code.co_argcount - 2
 
 
 def _code(function: FunctionType, call: Callable[..., Any]) -> CodeType:

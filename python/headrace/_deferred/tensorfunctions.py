@@ -15,7 +15,7 @@ from typing import Any
 import PIL.Image
 
 from headrace._deferred import pixels
-from headrace._deferred.arriving import kind_of
+from headrace._deferred.arriving import kind_of, wrapped
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST
@@ -128,8 +128,6 @@ def _resize(
 
 def _to_image(found: Recording, original: Any, inpt: Any) -> Any:
     """v2's ToImage, of a PIL image or of a tensor."""
-    if not hasattr(sys.modules["torchvision.tv_tensors"].Image, "wrap"):
-        return NOT_RECORDED  # older torchvisions wrap results by themselves
     chain = native_chain(inpt)
     tensor = inpt if chain is None else pending(chain, Form(channels=chain.channels))
     return NOT_RECORDED if part_of(tensor) is None else tensor.of_kind(image_kind())
@@ -212,6 +210,12 @@ def _fill_of(found: Recording, original: Any, fill_dict: Any, inpt_type: Any) ->
     return NOT_RECORDED
 
 
+def _wrap(found: Recording, original: Any, wrappee: Any, like: Any) -> Any:
+    """``tv_tensors.wrap``: torchvisions that ask no class for a ``wrap`` of its own, as 0.26 does
+    not, would give the values that a kernel made the class of tensors to come."""
+    return wrapped(type(like), wrappee, like) if isinstance(like, PendingTensor) else NOT_RECORDED
+
+
 def image_kind() -> Any:
     """The class of a tensor to come that is a tv_tensors.Image."""
     return kind_of(sys.modules["torchvision.tv_tensors"].Image)
@@ -219,6 +223,7 @@ def image_kind() -> Any:
 
 # By the module that defines them, as functions.FUNCTIONS.
 KERNELS: dict[str, dict[str, Handler]] = {
+    "torchvision.tv_tensors": {"wrap": _wrap},
     "torchvision.tv_tensors._image": {"Image.__new__": _image},
     "torchvision.transforms.v2.functional._type_conversion": {"to_image": _to_image},
     "torchvision.transforms.v2.functional._geometry": {

@@ -49,7 +49,9 @@ def _switch(name: str, names: dict[str, Any]) -> None:
     for function, handler in FUNCTIONS.get(name, {}).items():
         kind, _, method = function.rpartition(".")
         own = (vars(names[kind]) if kind in names else names).get(method)
-        switches.add(getattr(own, "__func__", own), handler)  # of a static method its function
+        # Of a static method its function, and of what decorates one, that one.
+        own = getattr(own, "__func__", own)
+        switches.add(getattr(own, "__wrapped__", own), handler)
     if name == "torch.random":
         for function in _GENERATORS:
             found = names.get(function)
