@@ -123,11 +123,16 @@ bench-all: bench-peers ## every table, the sweep, packing and the stages: half a
 bench-peers: setup ## the environments of the loaders that Headrace is measured against
 	$(ENV) tools/peers.sh
 
-bench-gpu: install ## on a GPU: training beside synthetic batches and torchvision, and batches' integrity
+PART ?= feed training
+bench-gpu: install ## on a GPU: PART=feed, images a second beside DALI's and nvImageCodec's GPU decoders; PART=training, beside synthetic batches; both where none is named
+	$(ENV) if [[ "$(PART)" == *feed* ]]; then tools/peers.sh gpu; fi
 	$(ENV) cd bench/utilisation && CGO_CFLAGS="$$CGO_CFLAGS -Wno-deprecated-declarations" \
 	  go build -ldflags=-extldflags=-Wl,-z,lazy -o ../../.build/bench/utilisation .
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi
-	$(ENV) $(TEST_PYTHON) bench/gpu.py "$(PHOTOGRAPHS)" --json .build/bench/gpu.json $(BENCH_ARGS)
+	$(ENV) if [[ "$(PART)" == *feed* ]]; then \
+	  $(TEST_PYTHON) bench/feed.py "$(PHOTOGRAPHS)" --json .build/bench/feed.json $(BENCH_ARGS); fi
+	$(ENV) if [[ "$(PART)" == *training* ]]; then \
+	  $(TEST_PYTHON) bench/gpu.py "$(PHOTOGRAPHS)" --json .build/bench/gpu.json $(BENCH_ARGS); fi
 
 soak: install ## memory, descriptors, maps and threads over 50 epochs
 	$(ENV) if [ -z "$(IMAGES)" ]; then $(PYTHON) tools/demo_photographs.py .build/demo/photographs; fi

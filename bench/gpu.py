@@ -1,12 +1,12 @@
 """Training on a GPU: synthetic batches, Headrace, torchvision's DataLoader; and batches' integrity.
 
-    make bench-gpu IMAGES=DIR BENCH_ARGS="--model resnet50 --cores 4"
+    make bench-gpu PART=training IMAGES=DIR BENCH_ARGS="--model resnet50 --cores 4"
 
 Mixed-precision training of a torchvision model, the sides in turns, each round on all of them:
 images a second between two batches of a full pipeline, and how busy NVML says that the GPU was
-meanwhile (`bench/utilisation`). Then how much of the copies to the device lay beside kernels; and
-batches that are compared on the device with what their pixels sum to in memory, while kernels
-compute on those before.
+meanwhile (`bench/utilisation`; without that program it is left out). Then how much of the copies to
+the device lay beside kernels; and batches that are compared on the device with what their pixels
+sum to in memory, while kernels compute on those before.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ import facts
 import headrace as hr
 import headrace.torch
 import sets
+import training
+from training import CUDA
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-CUDA = "cuda"
 WARM_UP = 20  # steps
 PROFILED = 20  # steps
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,55 +45,55 @@ class Utilisation:
         self._command = [str(program), "-uuid", f"GPU-{torch.cuda.get_device_properties(0).uuid}"]
 
     def __enter__(self) -> Utilisation:
+        self.percent = float("nan")
+        if not Path(self._command[0]).exists():
+            return self
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not Path(self._command[0]).exists():
+            return
         out, _err = self._process.communicate()  # ends its input
         said = [float(line) for line in out.split()]
         self.percent = statistics.mean(said) if said else float("nan")
 
 
-class Training:
-    """One model in mixed precision, channels last.
-
-    With bfloat16 nothing makes the program wait for the GPU; float16's scaler does each step.
-    """
+class Run:
+    """A training that takes its batches from one side."""
 
     def __init__(self, name: str, precision: str, batches: Iterator[Any]) -> None:
-        model = getattr(torchvision.models, name)(num_classes=1000).to(CUDA)
-        self._model = model.to(memory_format=torch.channels_last)
-        self._optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        self._precision: torch.dtype = getattr(torch, precision)
-        self._scaler = torch.amp.GradScaler(CUDA, enabled=precision == "float16")
+        self._training = training.Training(name, precision)
         self._batches = batches
 
-    def step(self) -> int:
+    def _step(self) -> float:
+        """Seconds that `next` took."""
+        began = time.perf_counter()
         inputs, labels = next(self._batches)
-        with torch.autocast(CUDA, self._precision):
-            loss = torch.nn.functional.cross_entropy(self._model(inputs), labels)
-        self._optimizer.zero_grad(set_to_none=True)
-        self._scaler.scale(loss).backward()
-        self._scaler.step(self._optimizer)
-        self._scaler.update()
-        return len(inputs)
+        took = time.perf_counter() - began
+        self._training.step(inputs, labels)
+        return took
 
     def _warm_up(self) -> None:
         for _ in range(WARM_UP):
-            self.step()
+            self._step()
         torch.cuda.synchronize()
 
-    def rate(self, count: int, busy: Utilisation) -> dict[str, float]:
-        """Images a second, and the GPU's utilisation, over `count` steps."""
+    def rate(self, count: int, batch_size: int, busy: Utilisation) -> dict[str, float]:
+        """Images a second, the GPU's utilisation and milliseconds of `next`, over `count` steps."""
         self._warm_up()
         with busy:
             begun = time.perf_counter()
-            images = sum(self.step() for _ in range(count))
+            waits = [self._step() for _ in range(count)]
             torch.cuda.synchronize()
             took = time.perf_counter() - begun
-        return {"images_per_s": images / took, "gpu_percent": busy.percent}
+        return {
+            "images_per_s": count * batch_size / took,
+            "gpu_percent": busy.percent,
+            "next_ms": 1e3 * statistics.median(waits),
+        }
 
     def hidden(self) -> dict[str, float]:
         """Milliseconds of copies a step, and the fraction of them during which a kernel ran."""
@@ -100,7 +101,7 @@ class Training:
         activities = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activities, acc_events=True) as profile:
             for _ in range(PROFILED):
-                self.step()
+                self._step()
             torch.cuda.synchronize()
         copies, kernels = [], []
         for event in profile.events():
@@ -245,7 +246,6 @@ def main() -> None:
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("gpu: torch.cuda.is_available() is False: this benchmark needs a GPU.")
-    torch.backends.cudnn.benchmark = True
     machine = facts.machine() | {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
     print(json.dumps(machine))
 
@@ -273,8 +273,8 @@ def main() -> None:
         for name, make in sides.items():
             batches = make()
             busy = Utilisation(options.utilisation)
-            training = Training(options.model, options.precision, batches)
-            found[name].append(training.rate(options.steps, busy))
+            run = Run(options.model, options.precision, batches)
+            found[name].append(run.rate(options.steps, size, busy))
             batches.close()  # type: ignore[attr-defined]
     print(f"{options.model}, {options.precision}, batches of {size}, {cores} cores")
     for name, rounds in found.items():
@@ -283,12 +283,12 @@ def main() -> None:
         share = 100 * statistics.median(rate / whole for rate, whole in pairs)
         percent = statistics.mean(one["gpu_percent"] for one in rounds)
         print(f"{name}: {facts.line(rates, 'images/s')}, {share:.1f} % of synthetic, "
-              f"GPU {percent:.0f} % busy")  # fmt: skip
+              f"GPU {percent:.0f} % busy, next() "
+              f"{statistics.median(one['next_ms'] for one in rounds):.3f} ms")  # fmt: skip
     result: dict[str, Any] = {"machine": machine, "sides": found, "copies": {}, "corrupted": {}}
     for name in list(sides)[1:3]:
         batches = sides[name]()
-        training = Training(options.model, options.precision, batches)
-        copies = result["copies"][name] = training.hidden()
+        copies = result["copies"][name] = Run(options.model, options.precision, batches).hidden()
         batches.close()  # type: ignore[attr-defined]
         print(f"{name}: copies take {copies['copy_ms_per_step']:.2f} ms a step, "
               f"{100 * copies['hidden_share']:.1f} % of it beside kernels")  # fmt: skip

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes an environment for each loader that bench/compare.py measures against, and one for the chart,
-# below .build/peers, from bench/peers/requirements. torch and torchvision come from .venv, so that
+# below .build/peers, from bench/peers/requirements; or for those that are named, as "gpu" of
+# bench/feed.py, which no one else wants. torch and torchvision come from .venv, so that
 # they are there once. A loader that cannot be installed is named with the reason, and the others
 # are made all the same: compare.py then leaves it out.
 set -euo pipefail
@@ -21,6 +22,7 @@ declare -A packages=(
 declare -A imports=(
   [torchvision]="import torch, torchvision"
   [dali]="import torch, nvidia.dali.fn"
+  [gpu]="import torch, nvidia.dali.fn, nvidia.nvimgcodec"
   [ffcv]="import torch, ffcv.loader, ffcv.writer, PIL"
   [tf]="import tensorflow"
   [spdl]="import spdl.pipeline, spdl.io; spdl.io.ImagePackets"
@@ -77,7 +79,7 @@ install() { # name
   .venv/bin/python -m uv venv --quiet --python .venv/bin/python "$place" >"$log" 2>&1 || return 1
   case $name in
     torchvision) share_torch "$place" ;;
-    dali | huggingface) share_torch "$place" && "${uv[@]}" -r "$list" >>"$log" 2>&1 ;;
+    dali | gpu | huggingface) share_torch "$place" && "${uv[@]}" -r "$list" >>"$log" 2>&1 ;;
     # What they ask for besides is a second torch and the clients of clouds.
     mosaic | litdata) share_torch "$place" && "${uv[@]}" --no-deps -r "$list" >>"$log" 2>&1 ;;
     ffcv)
@@ -91,7 +93,9 @@ install() { # name
   printf '%s\n' "$wanted" >"$place/.installed"
 }
 
-for name in torchvision dali ffcv tf spdl huggingface mosaic litdata lmdb chart; do
+names=("$@")
+if [ "${#names[@]}" -eq 0 ]; then names=(torchvision dali ffcv tf spdl huggingface mosaic litdata lmdb chart); fi
+for name in "${names[@]}"; do
   reason=""
   if install "$name"; then
     say "$name: ready"

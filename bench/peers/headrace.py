@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from peers.protocol import (
@@ -21,6 +22,7 @@ from peers.protocol import (
     STD,
     Order,
     Refused,
+    image_files,
     serve,
 )
 
@@ -69,13 +71,28 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
             transform=ops,
             dtype=order.dtype,
             mode=order.mode,
+            layout="channels_last" if order.device else "NCHW",
+            device=order.device or None,
         )
     except UnsupportedError as error:
         raise Refused(str(error)) from error
     with loader:
         while True:
-            yield from loader
+            if order.device and order.dtype == "uint8":
+                import headrace.torch
+
+                normalise = headrace.torch.Normalize(MEAN, STD).to(order.device)
+                yield from ((normalise(images), labels) for images, labels in loader)
+            else:
+                yield from loader
+
+
+def decoded(order: Order) -> Iterator[Any]:
+    import headrace.functional
+
+    for path in image_files(order.source)[0]:
+        yield headrace.functional.decode(Path(path).read_bytes())
 
 
 if __name__ == "__main__":
-    serve(stream, ("headrace", "torch", "numpy"))
+    serve(stream, ("headrace", "torch", "numpy"), decoded=decoded)

@@ -55,6 +55,7 @@ class Order:
     threads: int = 2
     mode: str = "exact"  # Headrace's
     variant: str = ""  # which of a module's own forms
+    device: str = ""  # "cuda": batches come in its memory, channels last; else in the CPU's
     # What the loader's module spent between two batches on what does not count.
     untimed_seconds: float = 0.0
     untimed_cpu_seconds: float = 0.0
@@ -68,8 +69,17 @@ def serve(
     stream: Callable[[Order], Iterable[tuple[Any, Any]]],
     packages: tuple[str, ...],
     prepare: Callable[[Path, Path, str], None] | None = None,
+    decoded: Callable[[Order], Iterable[Any]] | None = None,
 ) -> None:
-    """Does what the command line says, and prints the answer."""
+    """Does what the command line says, and prints the answer.
+
+    Args:
+        stream: the batches of an order.
+        packages: whose versions belong to the answer.
+        prepare: makes the loader's own file of a folder, at a path, in a variant.
+        decoded: of a loader that decodes on a GPU: the images of an order's folder, whole, uint8
+            of shape (height, width, 3) in NumPy arrays, in the order of ``image_files``.
+    """
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is not part of the answer
     parser = argparse.ArgumentParser()
@@ -86,6 +96,9 @@ def serve(
     parser.add_argument("--seconds", type=float, default=4.0, help="and at least so long")
     parser.add_argument("--mode", default="exact")
     parser.add_argument("--variant", default="")
+    parser.add_argument("--device", default="", choices=("", "cuda"))
+    parser.add_argument("--train", default="", help="a model that takes a step with each batch")
+    parser.add_argument("--decoded", type=Path, help="only write the decoded images here, as .npz")
     options = parser.parse_args()
     if options.prepare is not None:
         if prepare is None:
@@ -105,9 +118,14 @@ def serve(
             len(cores),
             options.mode,
             options.variant,
+            options.device,
         )
         try:
-            found = measure(stream(order), order, options)
+            if options.decoded is not None:
+                assert decoded is not None
+                found = {"images": write(options.decoded, decoded(order))}
+            else:
+                found = measure(steps(options.train, stream(order)), order, options)
         except Refused as refusal:
             found = {"refused": str(refusal)}
         found["versions"] = {name: _version(name) for name in packages}
@@ -134,6 +152,7 @@ def measure(
         if tuple(images.shape) not in shapes:
             raise SystemExit(f"a batch of shape {tuple(images.shape)}, not {shapes[0]}")
         if number == 0:
+            settle(order)
             begun = time.perf_counter() - order.untimed_seconds
             spent = cpu_seconds() - order.untimed_cpu_seconds
             continue
@@ -141,6 +160,8 @@ def measure(
             continue
         took = time.perf_counter() - begun - order.untimed_seconds
         if took >= options.seconds:
+            settle(order)
+            took = time.perf_counter() - begun - order.untimed_seconds
             count = number * order.batch_size
             return {
                 "images": count,
@@ -151,6 +172,32 @@ def measure(
                 "shape": list(images.shape),
             }
     raise SystemExit("the batches ended before they were counted")
+
+
+def settle(order: Order) -> None:
+    """Waits until the device has done all that it was asked for."""
+    if order.device:
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def steps(model: str, batches: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
+    """The batches, each after a step of training with it; as they are where no model is named."""
+    if not model:
+        return batches
+    import training
+
+    return training.trained(training.Training(model, "bfloat16"), batches)
+
+
+def write(file: Path, images: Iterable[Any]) -> int:
+    """Writes images to a file of NumPy's, by their numbers; how many they were."""
+    import numpy as np
+
+    found = {str(number): image for number, image in enumerate(images)}
+    np.savez(file, **found)
+    return len(found)
 
 
 def cpu_seconds() -> float:

@@ -70,9 +70,18 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
         dataset, replacement=False, num_samples=EPOCH_BATCHES * order.batch_size
     )
     loader = torch.utils.data.DataLoader(
-        dataset, order.batch_size, sampler=sampler, num_workers=order.threads, drop_last=True
+        dataset,
+        order.batch_size,
+        sampler=sampler,
+        num_workers=order.threads,
+        drop_last=True,
+        pin_memory=bool(order.device),
     )
-    yield from loader
+    if not order.device:
+        yield from loader
+    form = {"device": order.device, "non_blocking": True}
+    for images, labels in loader:
+        yield images.to(memory_format=torch.channels_last, **form), labels.to(**form)
 
 
 def training(order: Order) -> Any:
