@@ -146,7 +146,9 @@ class DeferredImage(RecordedImage):
         """What only the opened file knows: ``info``, and an opened image's own attributes."""
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
         if name == "info" and chain is not None:
-            self.info = _header(chain)._copy_info()
+            header = _header(chain)
+            # Before Pillow 13 every image that is made of another has all of its info.
+            self.info = getattr(header, "_copy_info", header.info.copy)()
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
