@@ -93,8 +93,9 @@ test-slow: install stores ## what `make test` leaves out: Go tests as a whole, w
 	$(ENV) go test -count 1 ./...
 	$(ENV) HEADRACE_CASES=all $(TEST_PYTHON) -m pytest $(TESTS) $(PYTEST_OPTIONS) -m "slow or some_cases" $(PYTEST_ARGS)
 
-test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with every deferral made at once, too
+test-frameworks: install ## trains with PyTorch, timm, Lightning, Accelerate, Transformers, torchdata, JAX, TensorFlow; programs' datasets with older Pillows, and with every deferral made at once, too
 	$(ENV) tools/frameworks.sh
+	$(ENV) tools/pillows.sh
 	$(ENV) HEADRACE_AT_ONCE=1 $(TEST_PYTHON) -m pytest tests/deferred --timeout 300 -q \
 	  -n $(PYTEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 

@@ -64,6 +64,9 @@ class Given(Opened):
         return made
 
 
+_IM_IS_A_PROPERTY = isinstance(vars(PIL.Image.Image).get("im"), property)
+
+
 class DeferredImage(RecordedImage):
     """An image of which is known where its bytes are and what was done to it.
 
@@ -79,7 +82,7 @@ class DeferredImage(RecordedImage):
         self._mode, self._size = chain.mode, chain.size
         if not (format and chain.mode == "P"):  # whose palette the file has
             self.palette = None
-        self._readonly = 0
+        self.readonly = 0
         self._exif = None
         self.chain = chain
         self.loaded = False
@@ -100,7 +103,8 @@ class DeferredImage(RecordedImage):
         """Pillow's pixels, decoded now if they were not before."""
         if self._im is None:
             self.materialise()
-        return super().im
+        # Before Pillow 11 it is an attribute, and says nothing of a closed image.
+        return super().im if _IM_IS_A_PROPERTY else self._im
 
     @im.setter
     def im(self, im: Any) -> None:
@@ -115,7 +119,7 @@ class DeferredImage(RecordedImage):
         self.chain = self._twin = None
         self._im, self._mode, self._size = image.im, image.mode, image.size
         self.palette = image.palette
-        self._readonly = image.readonly
+        self.readonly = image.readonly
         if "info" not in self.__dict__:
             self.info = image.info
 
@@ -298,6 +302,9 @@ class _Thumbnail:
         answer = self._image.draft(mode, size)
         self.size = self._image.size
         return answer
+
+    def load(self) -> None:
+        """Before Pillow 11 the image is loaded here; that changes no size of a deferred one."""
 
     def resize(self, *arguments: Any, **named: Any) -> Any:
         self.made = self._image.resize(*arguments, **named)
