@@ -483,6 +483,8 @@ class Loader:
             self._warn_of_cache()
             tracing.close(self._engine)
             self._engine.close()
+        if self._lender is not None:
+            self._lender.close()
         if self._owns_dataset:
             self.dataset.close()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -102,16 +103,16 @@ class Lender:
         self._lent: dict[int, _Memory] = {}  # by tag
         self._offered: int | None = None  # the last of them, until it is known that it was lent
         self._tag = 0  # of the next
-        # What is copied to a device at present, and what was, each with an event behind its copies.
-        # Memory that an exception keeps from getting here is PyTorch's again, as any tensor.
-        self._copying: _Memory | None = None
+        # What each thread copies to a device at present, and what was copied, each with an event
+        # behind its copies. Memory that an exception keeps from here is PyTorch's, as any tensor.
+        self._copying: dict[int, _Memory] = {}
         self._copied: collections.deque[tuple[Any, _Memory]] = collections.deque()
 
     def serve(self, engine: _lib.Handle, slot_bytes: int, prefetch: int) -> None:
         """Begins with an engine just opened; loans to an earlier one ended when that was closed."""
         self._engine, self._slot_bytes, self._lent = engine, slot_bytes, {}
-        self._offered = self._copying = None
-        self._copied.clear()
+        self._offered = None
+        self.close()
         engine.keep(self._lent)
         # The window of the engine, which is two at least, and one for what it opens next.
         self._loans = prefetch + 2
@@ -139,8 +140,11 @@ class Lender:
 
     def _memory(self) -> _Memory:
         """For the next loan."""
-        if self._copied and self._copied[0][0].query():
-            return self._copied.popleft()[1]
+        with contextlib.suppress(IndexError):
+            event, memory = self._copied.popleft()  # nobody else gets it meanwhile
+            if event.query():
+                return memory
+            self._copied.appendleft((event, memory))
         return _Memory(self._allocate(self._slot_bytes))
 
     def returned(self, tag: int) -> None:
@@ -173,15 +177,27 @@ class Lender:
         if self._own:
             pairs = zip(parts, form.tensors, strict=True)
             return [self._owned(part) if about.own else part for part, about in pairs]
-        self._copying = memory if lent else None
+        if lent:
+            self._copying[threading.get_ident()] = memory
         return parts
 
+    def copying(self) -> None:
+        """Says that this thread begins with a batch; one whose copies an exception ended keeps its
+        memory."""
+        self._copying.pop(threading.get_ident(), None)
+
     def copied(self, event: Any) -> None:
-        """Says that no copy of the last batch begins any more, and that the event stands behind
+        """Says that no copy of the thread's batch begins any more, and that the event stands behind
         them: its memory is lent again when that has completed."""
-        memory, self._copying = self._copying, None
-        if memory is not None:
+        memory = self._copying.pop(threading.get_ident(), None)
+        # Of another size is what an engine had that was closed meanwhile.
+        if memory is not None and memory.tensor.nbytes == self._slot_bytes:
             self._copied.append((event, memory))
+
+    def close(self) -> None:
+        """Gives back what is not lent."""
+        self._copying.clear()
+        self._copied.clear()
 
     def _owned(self, part: Any) -> Any:
         memory = self._allocate(part.nbytes)

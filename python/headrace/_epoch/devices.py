@@ -112,6 +112,7 @@ class Copies:
                 self._ahead[number] = error
 
     def _copied(self, number: int) -> tuple[Any, Any]:
+        self._lender.copying()
         batch = self._epoch.make(number)
         began = tracing.now()
         with self._torch.cuda.stream(self._stream):
