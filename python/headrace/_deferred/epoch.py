@@ -161,7 +161,7 @@ class Epoch(Iterator[Any]):
         if first.native:
             self._ahead = self._loader.ahead
         self._fill(number + 1 + self._ahead)
-        for begun in self._begun.values():
+        for begun in list(self._begun.values()):  # a thread whose batch failed takes that away
             if isinstance(begun, Batch):
                 begun.look()
         timeout, began = self._loader.timeout, tracing.now()

@@ -179,9 +179,10 @@ class Submitted(Arrivals):
 
 
 def forget(numbered: dict[int, Any], below: int) -> None:
-    """Drops what stands under lower numbers."""
-    for number in [number for number in numbered if number < below]:
-        del numbered[number]
+    """Drops what stands under lower numbers; another thread may drop some meanwhile."""
+    for number in list(numbered):
+        if number < below:
+            numbered.pop(number, None)
 
 
 def _slice_ms(seconds: float | None) -> int:
