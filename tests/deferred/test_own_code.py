@@ -282,11 +282,20 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
 if int(PIL.__version__.partition(".")[0]) < 13:
     # Of what becomes lower and wider it resizes in another order (docs/exactness.md).
     del RECORDED["rotate a quarter and expand"]
+
+
+def altered(image: Any) -> Any:
+    """With one pixel that is another's."""
+    image.putpixel((3, 3), image.getpixel((5, 4)))
+    return image
+
+
 MATERIALISED: dict[str, Callable[[Any], Any]] = {
     "a crop of what is drawn on later": crop_then_draw,
     "draw": lambda image: draw_on(image).crop((0, 0, 30, 30)),
     "array": lambda image: Image.fromarray(255 - np.asarray(image)).crop((0, 0, 30, 30)),
     "pixels": lambda image: (image.putpixel((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[1],
+    "pixels of a smaller one": lambda image: altered(image.resize((30, 30))),
     "load": lambda image: (image.load().__setitem__((3, 3), (1, 2, 3)), image.crop((0, 0, 30, 30)))[
         1
     ],

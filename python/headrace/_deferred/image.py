@@ -83,6 +83,8 @@ class DeferredImage(RecordedImage):
         if not (format and chain.mode == "P"):  # whose palette the file has
             self.palette = None
         self.readonly = 0
+        if not _IM_IS_A_PROPERTY:
+            self.pyaccess = None  # of Pillow 10's images, without which it sets no pixel
         self._exif = None
         self.chain = chain
         self.loaded = False
