@@ -135,7 +135,7 @@ def shared(these: list[tuple[float, float]], those: list[tuple[float, float]]) -
 
 
 def synthetic(batch_size: int) -> Iterator[Any]:
-    inputs = torch.randn(batch_size, 3, 224, 224, device=CUDA)
+    inputs = torch.randn(batch_size, 3, 224, 224, device=CUDA, dtype=torch.float16)
     inputs = inputs.to(memory_format=torch.channels_last)
     labels = torch.randint(1000, (batch_size,), device=CUDA)
     while True:

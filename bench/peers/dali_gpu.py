@@ -1,8 +1,7 @@
 """NVIDIA DALI's pipeline on a GPU: files are read by the CPU, all else is done by the GPU.
 
-Variants: "roi" draws the crop before it decodes, so that nvJPEG passes over what lies outside; it
-decodes with the CPU and the GPU's multiprocessors. "whole" decodes whole images and crops behind
-that, which also the GPU's own JPEG engine can do. A number behind the name is the share of the
+Variants: "roi" draws the crop before it decodes, so that what lies outside may be passed over;
+"whole" decodes whole images and crops behind that. A number behind the name is the share of the
 images that is offered to that engine (hw_decoder_load); without one it is DALI's own choice.
 "fancy", for the comparison of pixels, is "whole" with libjpeg's way to upsample chroma, which is
 not DALI's own choice. Resizing is antialiased, as torchvision's is.

@@ -71,7 +71,7 @@ def _batches(order: Order, stream: int) -> Iterator[tuple[Any, Any]]:
         labels = labels.to(order.device, non_blocking=True)
         sources = [nvimgcodec.CodeStream(data) for data, _ in chosen]
         if order.variant.startswith("alone"):
-            decoder.decode(sources, cuda_stream=stream)
+            _all(decoder.decode(sources, cuda_stream=stream))
             yield empty, labels
             continue
         boxes = [_box(random_, one.height, one.width, order.min_scale) for one in sources]
@@ -79,9 +79,7 @@ def _batches(order: Order, stream: int) -> Iterator[tuple[Any, Any]]:
             regions = [nvimgcodec.Region(y, x, y + h, x + w) for y, x, h, w in boxes]
             pairs = zip(sources, regions, strict=True)
             sources = [one.get_sub_code_stream(region=region) for one, region in pairs]
-        images = decoder.decode(sources, cuda_stream=stream)
-        if None in images:
-            raise Refused(f"nvImageCodec gave no image for {images.count(None)} of {len(images)}")
+        images = _all(decoder.decode(sources, cuda_stream=stream))
         for number, (image, (y, x, h, w)) in enumerate(zip(images, boxes, strict=True)):
             whole = torch.as_tensor(image, **place)
             if not order.variant.startswith("roi"):
@@ -93,6 +91,12 @@ def _batches(order: Order, stream: int) -> Iterator[tuple[Any, Any]]:
             crops[number] = one[0].flip(2) if random_.random() < 0.5 else one[0]
         normalised = ((crops / 255 - mean) / std).half()
         yield normalised.contiguous(memory_format=torch.channels_last), labels
+
+
+def _all(images: list[Any]) -> list[Any]:
+    if None in images:
+        raise Refused(f"nvImageCodec gave no image for {images.count(None)} of {len(images)}")
+    return images
 
 
 def _decoder(order: Order) -> Any:

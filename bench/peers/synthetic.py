@@ -12,7 +12,8 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     import torch
 
     shape = (order.batch_size, 3, order.size, order.size)
-    images = torch.randn(shape, device=order.device).to(memory_format=torch.channels_last)
+    images = torch.randn(shape, device=order.device, dtype=torch.float16)
+    images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(CLASSES, (order.batch_size,), device=order.device)
     while True:
         yield images, labels

@@ -79,6 +79,7 @@ def stream(order: Order) -> Iterator[tuple[Any, Any]]:
     )
     if not order.device:
         yield from loader
+        return
     form = {"device": order.device, "non_blocking": True}
     for images, labels in loader:
         yield images.to(memory_format=torch.channels_last, **form), labels.to(**form)
