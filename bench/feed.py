@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 import facts
-import headrace as hr
 import sets
+import training
 
 ROOT = Path(__file__).resolve().parent.parent
 GPU_PYTHON = ROOT / ".build/peers/gpu/bin/python"  # where it is not there: this program's own
@@ -111,11 +110,7 @@ class Feeds:
         self.result["machine"] = machine
         made = sets.Sets(options.photographs.resolve(), options.work / "sets", 2000, EPOCH)
         self.photographs = [photograph.path for photograph in made.photographs]
-        self.folder = made.original().folder
-        self.packed = self.folder.with_suffix(".gpu.hr")
-        if not self.packed.exists():
-            hr.pack(self.folder, self.packed)
-        sets.read_all([self.packed, self.folder])
+        self.folder, self.packed = made.packed()
 
     def save(self) -> None:
         """After each answer, so that a run that is cut short leaves those that it had."""
@@ -244,10 +239,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / ".build/bench", help="what is made")
     parser.add_argument("--json", type=Path, help="where all figures go")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("feed: torch.cuda.is_available() is False: this benchmark needs a GPU.")
-    machine = facts.machine() | {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-    print(json.dumps(machine))
+    machine = training.machine("feed")
     wanted = options.only or [""]
     feeds = Feeds(options, [s for s in SIDES if any(word in s.name for word in wanted)], machine)
     for part in options.parts:

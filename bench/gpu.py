@@ -244,20 +244,13 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / ".build/bench", help="what is made")
     parser.add_argument("--json", type=Path, help="where all figures go")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("gpu: torch.cuda.is_available() is False: this benchmark needs a GPU.")
-    machine = facts.machine() | {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-    print(json.dumps(machine))
+    machine = training.machine("gpu")
 
     size, cores = options.batch_size, options.cores
     # An epoch is never over while a side is timed: torchvision's workers would begin anew.
     images = size * (WARM_UP + options.steps + 1)
     made = sets.Sets(options.photographs.resolve(), options.work / "sets", 2000, images)
-    folder = made.original().folder
-    packed = folder.with_suffix(".gpu.hr")
-    if not packed.exists():
-        hr.pack(folder, packed)
-    sets.read_all([packed, folder])  # packing leaves no shard in the page cache
+    folder, packed = made.packed()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     torch.set_num_threads(cores)
 

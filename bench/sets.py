@@ -85,6 +85,17 @@ class Sets:
         size, sampling = name.split(" ")
         return self.recoded(None if size == "original" else int(size), sampling)
 
+    def packed(self) -> tuple[Path, Path]:
+        """The original set as a folder and packed beside it; both are in the page cache."""
+        import headrace as hr
+
+        folder = self.original().folder
+        packed = folder.with_suffix(".gpu.hr")
+        if not packed.exists():
+            hr.pack(folder, packed)
+        read_all([packed, folder])  # packing leaves no shard there
+        return folder, packed
+
     def original(self) -> ImageSet:
         """The photographs as they are."""
         return self._made("original", self.photographs, self.images, Path.read_bytes)

@@ -1,14 +1,27 @@
-"""A training step on a GPU, which loaders are measured beside."""
+"""A training step on a GPU, which loaders are measured beside, and the machine that it runs on."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 import torchvision
 
+import facts
+
 CUDA = "cuda"
+
+
+def machine(program: str) -> dict[str, Any]:
+    """The facts of a machine with a GPU, which are printed; without one the program ends here."""
+    if not torch.cuda.is_available():
+        sys.exit(f"{program}: torch.cuda.is_available() is False: this benchmark needs a GPU.")
+    found = facts.machine() | {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+    print(json.dumps(found))
+    return found
 
 
 class Training:
