@@ -190,7 +190,7 @@ class Loader:
         with_fields = self._take_fields(fields, labels, output, last)
         lent = pin_memory or self._device
         self._lender = lending.lender(output, own=self._device is None) if lent else None
-        self._config["nice"] = 0 if self._lender is None else lending.NICE
+        self._config["nice"] = lending.niceness(self._lender)
         arrange = transform.arrange if isinstance(transform, Views) else None
         self._view = views.viewer(
             output, dtype, last, with_fields, self._lender, arrange, self._mixes

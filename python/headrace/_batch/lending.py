@@ -67,6 +67,11 @@ def lender(output: str, own: bool = True) -> Lender | None:
     return None if allocate is None else Lender(allocate, own)
 
 
+def niceness(lender: Lender | None) -> int:
+    """Of the decode threads of a loader: how far above the process's."""
+    return 0 if lender is None else NICE
+
+
 class _Memory:
     """A tensor that is lent, and its parts as a batch of one form has them."""
 

@@ -78,7 +78,7 @@ class Engine:
                 "scattered": scattered(self._chosen, len(recipe.samples.dataset)),
                 "batch_size": max(len(self._chosen[first].indices), 1),
                 "num_threads": recipe.num_threads,
-                "nice": 0 if self._lender is None else lending.NICE,
+                "nice": lending.niceness(self._lender),
                 "prefetch": recipe.prefetch,
                 "seed": recipe.seed,
                 "on_error": recipe.on_error,
