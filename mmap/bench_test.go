@@ -53,3 +53,19 @@ func writeBench(b *testing.B, path string, size int) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkGuard is what a look at one row of an index costs.
+func BenchmarkGuard(b *testing.B) {
+	path := b.TempDir() + "/index.arrow"
+	writeBench(b, path, 1<<20)
+	x, err := OpenIndex(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	for b.Loop() {
+		if err := x.Guard(func() error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -23,6 +23,17 @@ func BufferBytes() int64 { return bufferBytes.Load() }
 type Buffer struct {
 	memory []byte
 	file   *File // whose mapping the last View shows; nil when it shows memory
+	// Of that View, in file.
+	offset, length int64
+}
+
+// Intact is nil if the last View's bytes were those of the file for as long as they were looked at, until
+// now. Where a mapped file was cut meanwhile, zeros were read, and whatever was made of them is void.
+func (b *Buffer) Intact() error {
+	if b.file == nil || b.length == 0 {
+		return nil
+	}
+	return b.file.intact(b.offset, b.offset+b.length)
 }
 
 // Free gives everything back. The Buffer may be used again.
@@ -50,6 +61,7 @@ func (b *Buffer) Empty() {
 
 // hold makes the Buffer a holder of f in place of what it showed before.
 func (b *Buffer) hold(f *File) bool {
+	b.length = 0
 	if b.file == f {
 		return !f.closed.Load()
 	}

@@ -5,13 +5,13 @@
 //
 // Mapped: the file is mapped once (through mmap-go); Read checks bounds and populates the page
 // tables of the range with MADV_POPULATE_READ, so that a truncated or failing file is an errno
-// here and not a SIGBUS in whoever touches the bytes next. Go code never touches them.
+// here and not zeros in whoever touches the bytes next.
 // Pread: Read copies the range into the caller's Buffer. Immune to truncation; what a dataset's
 // records are read with unless its user asks for a mapping. Auto, for indexes, chooses it on
 // network and FUSE file systems and on kernels before 5.14, which cannot populate.
 //
-// What populate cannot cover: a file cut between Read and the last access to the View, while it
-// is decoded, still raises SIGBUS with the mapped backend.
+// What populate cannot cover is a file cut between Read and the last access to the View. Zeros are read
+// then instead of a SIGBUS (watch.c), and Intact, asked behind the last access, says so.
 //
 // # Life of a View
 //

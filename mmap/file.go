@@ -1,6 +1,7 @@
 package mmap
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type File struct {
 	fd      int
 	size    int64
 	mapped  mapping.MMap // nil with the pread backend and for an empty file
+	watch   watch        // of mapped
 	backend Backend
 	ahead   bool // each read announces its extent
 	delay   time.Duration
@@ -81,6 +83,11 @@ func Open(path string, o Options) (*File, error) {
 			file.Close()
 			return nil, &Error{"map", path, none, f.size, none, memoryOr(err)}
 		}
+		if err := f.watch.begin(f.mapped); err != nil {
+			_ = f.mapped.Unmap()
+			file.Close()
+			return nil, &Error{"map", path, none, none, none, err}
+		}
 	}
 	return f, nil
 }
@@ -117,6 +124,7 @@ func (f *File) release() error {
 	}
 	var err error
 	if f.mapped != nil {
+		f.watch.end()
 		err = f.mapped.Unmap()
 	}
 	if e := f.file.Close(); err == nil {
@@ -127,6 +135,15 @@ func (f *File) release() error {
 
 // Read makes [offset, offset+length) readable until b is used again or freed.
 func (f *File) Read(b *Buffer, offset, length int64) (View, error) {
+	return f.read(b, offset, length, f.backend == Mapped)
+}
+
+// ReadCopy is Read by pread, whatever the backend: nothing that happens to the file changes the View.
+func (f *File) ReadCopy(b *Buffer, offset, length int64) (View, error) {
+	return f.read(b, offset, length, false)
+}
+
+func (f *File) read(b *Buffer, offset, length int64, mapped bool) (View, error) {
 	// Nothing here can overflow: neither size nor length is negative where one is subtracted.
 	if offset < 0 || length < 0 || offset > f.size-length {
 		return View{}, &Error{opRead, f.path, offset, saturatingAdd(offset, length), f.size, ErrBounds}
@@ -142,7 +159,8 @@ func (f *File) Read(b *Buffer, offset, length int64) (View, error) {
 	if length == 0 {
 		return View{}, nil
 	}
-	if f.backend == Mapped {
+	// A mapping that has zeros in it shows no more: its file, which may be whole again, is asked.
+	if mapped && !f.watch.broken() {
 		return f.readMapped(b, offset, length)
 	}
 	return f.readCopy(b, offset, length)
@@ -182,17 +200,16 @@ func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 	if f.ahead {
 		announce(pages)
 	}
+	f.watch.arm()
 	err := populate(pages)
-	var status unix.Stat_t
-	if e := fstat(f.fd, &status); e != nil {
-		return View{}, &Error{opRead, f.path, offset, none, none, e}
+	// Asked even when populate was content: the page that holds the new end is still there, with
+	// zeros behind the end.
+	if err := f.reaches(offset, offset+length); err != nil {
+		return View{}, err
 	}
 	switch {
-	case status.Size < offset+length:
-		// Asked even when populate was content: the page that holds the new end is still
-		// there, with zeros behind the end.
-		return View{}, &Error{opRead, f.path, offset, offset + length, status.Size, ErrTruncated}
 	case err == nil:
+		b.offset, b.length = offset, length
 		return View{unsafe.Pointer(unsafe.SliceData(f.mapped[offset:])), length}, nil
 	case err == unix.EFAULT:
 		// "A SIGBUS would have been generated" (madvise(2)), and the file is long enough: only
@@ -200,6 +217,29 @@ func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 		return f.readCopy(b, offset, length)
 	}
 	return View{}, &Error{opRead, f.path, offset, none, none, memoryOr(err)}
+}
+
+// reaches is nil while the file has as many bytes as a range from offset needs.
+func (f *File) reaches(offset, end int64) error {
+	var status unix.Stat_t
+	if err := fstat(f.fd, &status); err != nil {
+		return &Error{opRead, f.path, offset, none, none, err}
+	}
+	if status.Size < end {
+		return &Error{opRead, f.path, offset, end, status.Size, ErrTruncated}
+	}
+	return nil
+}
+
+// intact is nil if no byte of a range can have been read as a zero that it is not.
+func (f *File) intact(offset, end int64) error {
+	if err := f.reaches(offset, end); err != nil {
+		return err
+	}
+	if f.watch.broken() {
+		return &Error{opRead, f.path, offset, none, none, fmt.Errorf("%w: it was while it was read", ErrTruncated)}
+	}
+	return nil
 }
 
 // saturatingAdd keeps a nonsensical range printable.

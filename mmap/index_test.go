@@ -60,6 +60,64 @@ func TestGuardTurnsAFaultIntoAnErrorAndLetsOtherPanicsPass(t *testing.T) {
 	assert.False(t, debug.SetPanicOnFault(false), "the setting is restored")
 }
 
+func TestZerosReadInPlaceOfAFileThatWasCutAreNeverTakenForItsBytes(t *testing.T) {
+	emptyWorldAfter(t)
+	data := content(3 * 4096)
+	for _, end := range []int64{0, 100, 4096, 5000, 2 * 4096, 3*4096 - 1} {
+		path := write(t, data)
+		f, err := Open(path, Options{Backend: Mapped})
+		require.NoError(t, err)
+		var b Buffer
+		view, err := f.Read(&b, 10, 3*4096-10)
+		require.NoError(t, err)
+		require.NoError(t, b.Intact())
+		require.NoError(t, os.Truncate(path, end))
+		want := append(append([]byte{}, data[:end]...), make([]byte, 3*4096-end)...)
+		require.Equal(t, want[10:], append([]byte{}, view.Bytes()...), "no signal")
+		require.Equal(t, &Error{opRead, path, 10, 3 * 4096, end, ErrTruncated}, b.Intact())
+
+		// Whole again: what was read before stays void where a page had to be made, and is read anew.
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		if end <= 2*4096 {
+			require.ErrorIs(t, b.Intact(), ErrTruncated)
+		}
+		view, err = f.Read(&b, 10, 3*4096-10)
+		require.NoError(t, err)
+		require.Equal(t, data[10:], append([]byte{}, view.Bytes()...))
+		require.NoError(t, b.Intact())
+		b.Empty()
+		require.NoError(t, b.Intact())
+		require.NoError(t, f.Close())
+		b.Free()
+	}
+}
+
+func TestMappingsThatComeAndGoAreWatchedOneByOne(t *testing.T) {
+	emptyWorldAfter(t)
+	kept, gone := write(t, content(4096)), write(t, content(4096))
+	whole, err := OpenIndex(kept)
+	require.NoError(t, err)
+	defer whole.Close()
+	for range 200 {
+		require.NoError(t, os.WriteFile(gone, content(4096), 0o600))
+		cut, err := OpenIndex(gone)
+		require.NoError(t, err)
+		var one byte
+		read := func(x *Index) error {
+			return x.Guard(func() error { one += x.Bytes()[7]; return nil })
+		}
+		require.NoError(t, read(cut))
+		err = cut.Guard(func() error {
+			require.NoError(t, os.Truncate(gone, 0))
+			one += cut.Bytes()[7]
+			return nil
+		})
+		require.ErrorIs(t, err, ErrTruncated)
+		require.NoError(t, read(whole))
+		require.NoError(t, cut.Close())
+	}
+}
+
 func TestPopulateSaysWhatAReaderWouldMeet(t *testing.T) {
 	path := write(t, content(50_000))
 	index, err := OpenIndex(path)

@@ -91,36 +91,14 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 		return l.explain(err, index, sample)
 	}
 	began = time.Now()
+	defer func() { w.decode.Add(int64(time.Since(began))) }()
 	if seek.listed {
 		seek.Seek = l.learned.Find(seek.name, &w.seek)
 	}
-	defer func() { w.decode.Add(int64(time.Since(began))) }()
-	if err := w.ready(d, i, &sample, view); err != nil {
-		return l.explain(err, index, sample)
-	}
-	var crc *uint32
-	if l.config.VerifyCRC && sample.HasCRC {
-		crc = &sample.CRC32C
-	}
 	// Without a draw number a substitute looks the same as in its own place.
 	key := native.Key{Seed: l.order.Config().Seed, Epoch: uint64(d.epoch), Sample: uint64(index), Draw: draw}
-	if key, err = w.settle(d, &sample, view, key); err != nil {
-		return l.explain(err, index, sample)
-	}
-	var warnings uint32
-	var called time.Time
-	if tracing != nil {
-		called = time.Now()
-	}
-	if p := sample.Pixels; p != nil {
-		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), key, w.views...)
-	} else {
-		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, key, crc, w.views...)
-	}
-	if tracing != nil {
-		seen.native, seen.times = time.Since(called), w.context.Times()
-	}
-	if err != nil {
+	warnings, err := w.pixels(d, &seen, &sample, view, seek, &key)
+	if err = l.store.After(sample, w.holder(r), err); err != nil {
 		return l.explain(err, index, sample)
 	}
 	if seek.Learn {
@@ -137,6 +115,42 @@ func (w *worker) produce(d *draft, i, index int64, draw uint64, r *record) (fail
 		return l.explain(err, index, sample)
 	}
 	return nil
+}
+
+// pixels decodes a sample to where it goes. Whatever it looks at of the bytes is for nothing if they turn out
+// not to have been the file's.
+func (w *worker) pixels(d *draft, seen *part, sample *catalog.Sample, view mmap.View, seek points, key *native.Key) (warnings uint32, err error) {
+	if err = w.ready(d, seen.row, sample, view); err != nil {
+		return 0, err
+	}
+	var crc *uint32
+	if w.loader.config.VerifyCRC && sample.HasCRC {
+		crc = &sample.CRC32C
+	}
+	if *key, err = w.settle(d, sample, view, *key); err != nil {
+		return 0, err
+	}
+	var called time.Time
+	if w.timed {
+		called = time.Now()
+	}
+	if p := sample.Pixels; p != nil {
+		err = w.context.SampleRaw(view.Pointer, view.Length, rawOf(p), *key, w.views...)
+	} else {
+		warnings, err = w.context.Sample(view.Pointer, view.Length, seek.Seek, *key, crc, w.views...)
+	}
+	if w.timed {
+		seen.native, seen.times = time.Since(called), w.context.Times()
+	}
+	return warnings, err
+}
+
+// holder is the buffer that a sample's bytes were read into.
+func (w *worker) holder(r *record) *mmap.Buffer {
+	if r != nil {
+		return &r.buffer
+	}
+	return &w.buffer
 }
 
 // fetched is a sample with its bytes: as they were read ahead, or read now.

@@ -123,7 +123,7 @@ func (s *sizer) size(i int64) (sized, bool) {
 			return sized{}, false
 		}
 		facts, _, err := s.context.Inspect(view.Pointer, view.Length, false)
-		if err != nil {
+		if s.store.After(sample, &s.buffer, err) != nil {
 			return sized{}, false
 		}
 		width, height = facts.Width, facts.Height

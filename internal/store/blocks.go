@@ -64,10 +64,11 @@ func (s *Store) copyBlock(room []byte, sample catalog.Sample, fetched *time.Dura
 	return err
 }
 
-// fetch reads a block as it is stored.
+// fetch reads a block as it is stored, by pread whatever the backend: blocks are kept decoded, and what was
+// made of a mapped one that was cut meanwhile would be, too.
 func (s *Store) fetch(sample catalog.Sample, stored *mmap.Buffer, fetched *time.Duration) ([]byte, error) {
 	began := time.Now()
-	block, err := s.readStretch(sample, sample.Stored(), stored)
+	block, err := s.readStretch(sample, sample.Stored(), stored, (*mmap.File).ReadCopy)
 	if fetched != nil {
 		*fetched += time.Since(began)
 	}

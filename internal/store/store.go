@@ -84,6 +84,18 @@ func (s *Store) ReadWithin(ctx context.Context, sample catalog.Sample, b *mmap.B
 	return view, err
 }
 
+// After is what came of looking at the bytes that a read left in b: err, or that they were not all the file's.
+func (s *Store) After(sample catalog.Sample, b *mmap.Buffer, err error) error {
+	cut := b.Intact()
+	if cut == nil {
+		return err
+	}
+	path, _ := s.dataset.Path(sample.Index)
+	cut = explain(cut, path, sample.Index)
+	s.addKey(cut, sample.Index)
+	return cut
+}
+
 // addKey says the sample's key too; where the index itself is wrong, its number has to do.
 func (s *Store) addKey(err error, record int64) {
 	var e *catalog.Error
@@ -110,6 +122,7 @@ func (s *Store) read(ctx context.Context, sample catalog.Sample, b *mmap.Buffer,
 		return s.readShard(sample, b, fetched)
 	}
 	if at, ok := s.dataset.Bytes(sample); ok {
+		b.Empty()
 		return mmap.View{Pointer: at, Length: sample.Length}, nil
 	}
 	return s.readFile(ctx, sample, b)
@@ -182,7 +195,7 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer, fetched *time.D
 	if sample.Block.Codec != blocks.None {
 		return s.readBlock(sample, b, fetched)
 	}
-	return s.readStretch(sample, sample.Length, b)
+	return s.readStretch(sample, sample.Length, b, (*mmap.File).Read)
 }
 
 // ReadInto copies an image of an array in files to memory of the caller's, which has its length. Of a tiny
@@ -212,7 +225,8 @@ func (s *Store) ReadInto(to []byte, sample catalog.Sample) error {
 }
 
 // readStretch reads so many bytes of a shard from where a sample begins, or its block.
-func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer) (mmap.View, error) {
+func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer,
+	read func(*mmap.File, *mmap.Buffer, int64, int64) (mmap.View, error)) (mmap.View, error) {
 	if away := s.shards.list[sample.Shard].away; away != nil {
 		if sample.Offset < 0 || length < 0 || sample.Offset > away.Size()-length {
 			return mmap.View{}, s.refuse(sample, fault.KindBadFile, "%d bytes lie outside the shard, which has %d", length, away.Size())
@@ -227,7 +241,7 @@ func (s *Store) readStretch(sample catalog.Sample, length int64, b *mmap.Buffer)
 		if err := s.shards.cut(sample, file); err != nil {
 			return mmap.View{}, err
 		}
-		view, err := file.Read(b, sample.Offset, length)
+		view, err := read(file, b, sample.Offset, length)
 		if err == nil {
 			return view, nil
 		}

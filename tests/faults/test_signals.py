@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -90,9 +91,6 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
         "    loader = loader_of(hr.Dataset(sys.argv[2], backend='mmap'))\n"
         "    batches = iter(loader)\n"
         "    next(batches)\n"
-        # The cut comes when the engine has nothing more to decode until the next batch is taken:
-        # see package mmap for a cut during it.
-        "    while loader.stats()['images_decoded'] < 3 * 8: time.sleep(0.001)\n"
         "    for name in sorted(os.listdir(sys.argv[2])):\n"
         "        if name.endswith('.tar'): os.truncate(os.path.join(sys.argv[2], name), 512)\n"
         "    try:\n"
@@ -112,8 +110,9 @@ def test_with_faulthandler_a_cut_shard_is_still_an_error_and_the_rest_goes_on(
         assert (process.returncode, err) == (0, ""), number
 
 
+@pytest.mark.parametrize("backend", ["pread", "mmap"])
 def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, backend: str
 ) -> None:
     """Epochs, each over shards of which one is cut at a random place while it is decoded."""
     packed = tmp_path / "cut.hr"
@@ -125,7 +124,7 @@ def test_shards_cut_at_any_moment_of_an_epoch_are_errors_and_no_signal(
         "    faulthandler.enable()\n"
         "    for _ in range(int(sys.argv[2])):\n"
         "        for path, data in shards.items(): path.write_bytes(data)\n"
-        "        with loader_of(hr.Dataset(packed), prefetch=8) as loader:\n"
+        f"        with loader_of(hr.Dataset(packed, backend={backend!r}), prefetch=8) as loader:\n"
         "            def cut():\n"
         "                time.sleep(place.random() * 0.05)\n"
         "                for path, data in shards.items():\n"
@@ -165,6 +164,75 @@ def test_an_index_cut_while_it_is_in_use_is_an_error_that_names_it(
         packed = tmp_path / f"{number}.hr"
         hr.pack(folder, packed)
         assert processes.run(code, packed) == "True True\n", number
+
+
+def test_an_index_cut_at_any_moment_of_an_epoch_is_an_error_and_the_batches_before_are_right(
+    folder: Path, tmp_path: Path
+) -> None:
+    """With faulthandler, whose handler is put on top of ours while the index is mapped."""
+    packed = tmp_path / "index.hr"
+    hr.pack(folder, packed)
+    code = EPOCHS + (
+        "    import pathlib, random\n"
+        "    place, packed, failed, seen = random.Random(5), pathlib.Path(sys.argv[1]), 0, 0\n"
+        "    (index,) = packed.glob('*.arrow')\n"
+        "    data = index.read_bytes()\n"
+        "    with loader_of(hr.Dataset(packed)) as loader:\n"
+        "        right = [(images.copy(), labels.copy()) for images, labels in loader]\n"
+        "    for _ in range(int(sys.argv[2])):\n"
+        "        index.write_bytes(data)\n"
+        "        with loader_of(hr.Dataset(packed)) as loader:\n"
+        "            faulthandler.enable()\n"
+        "            def cut():\n"
+        "                time.sleep(place.random() * 0.02)\n"
+        "                os.truncate(index, place.randrange(len(data)))\n"
+        "            cutter = threading.Thread(target=cut)\n"
+        "            cutter.start()\n"
+        "            try:\n"
+        "                for _ in range(50):\n"
+        "                    loader.set_epoch(0)\n"
+        "                    for batch, expected in zip(loader, right, strict=True):\n"
+        "                        for a, b in zip(batch, expected): assert (a == b).all()\n"
+        "                        seen += 1\n"
+        "            except hr.errors.TruncatedError as error:\n"
+        "                failed += '.arrow' in str(error)\n"
+        "            cutter.join()\n"
+        "            faulthandler.disable()\n"
+        "    print(failed, seen > 0)\n"
+    )
+    epochs = repeat.times(40)
+    assert processes.run(code, packed, epochs, timeout=100 + 5 * epochs) == f"{epochs} True\n"
+
+
+@pytest.mark.parametrize("when", ["before", "after", "never"])
+def test_a_bus_error_of_the_program_itself_ends_it_as_without_the_loader(
+    folder: Path, tmp_path: Path, when: str
+) -> None:
+    packed = tmp_path / "own.hr"
+    hr.pack(folder, packed)
+    enable = "faulthandler.enable()"
+    code = EPOCHS + (
+        f"    {enable if when == 'before' else 'pass'}\n"
+        "    import mmap\n"
+        "    loader = loader_of(hr.Dataset(sys.argv[1], backend='mmap'))\n"
+        "    checksum(loader, 1)\n"
+        f"    {enable if when == 'after' else 'pass'}\n"
+        "    checksum(loader, 1)\n"
+        "    with open(sys.argv[2], 'r+b') as file:\n"
+        "        file.truncate(4096)\n"
+        "        own = mmap.mmap(file.fileno(), 0)\n"
+        "        file.truncate(0)\n"
+        "    print('before', flush=True)\n"
+        "    own[0]\n"
+        "    print('behind', flush=True)\n"
+    )
+    own = tmp_path / "own"
+    own.touch()
+    process = processes.start(code, packed, own)
+    out, err = process.communicate(timeout=60)
+    assert out == "before\n"
+    assert process.returncode in (-signal.SIGBUS, -signal.SIGABRT)
+    assert err.count("Fatal Python error: Bus error") == (0 if when == "never" else 1)
 
 
 def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(

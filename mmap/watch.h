@@ -1,0 +1,22 @@
+/* watch.h: mappings of files whose pages may go away while they are read. */
+#ifndef HEADRACE_MMAP_WATCH_H
+#define HEADRACE_MMAP_WATCH_H
+
+#include <stddef.h>
+
+/* A mapping that is watched. Of a page of it that the file no longer has, zeros are read, and no
+ * SIGBUS is raised; from then on the watch is broken. */
+typedef struct hr_watch hr_watch;
+
+/* Watches a mapping; NULL without memory. Calls of begin and end are made one at a time. */
+hr_watch *hr_watch_begin(const void *start, size_t length);
+void hr_watch_end(hr_watch *watch); /* before the mapping goes */
+
+/* Makes sure of the signal's handler, which others may have put theirs on top of: before what is
+ * mapped is looked at. */
+int hr_watch_arm(void);
+
+/* Not 0 once zeros were read in place of bytes that the file no longer has. */
+const int *hr_watch_broken(const hr_watch *watch);
+
+#endif
