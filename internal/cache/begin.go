@@ -25,9 +25,11 @@ func (c *Cache) segmentBytes() int64 { return min(mostSegment, c.bound/16) }
 
 // found is a segment of the directory as it lies there.
 type found struct {
-	name string
-	size int64
-	used time.Time
+	name    string
+	size    int64 // of one that is being written: what it may become
+	used    time.Time
+	written bool // somebody appends to it
+	gone    bool // removed
 }
 
 // begin takes a segment that nobody appends to and that has room, or makes one. None is had where
@@ -41,11 +43,12 @@ func (w *writer) begin() {
 	defer lock.Close()
 	list := c.list()
 	for _, f := range list {
-		if f.size < c.segmentBytes()*3/4 && w.take(f.name, false) {
+		// What it will gain needs room as well, and may not be had where there is none for a new one.
+		if !f.written && f.size < c.segmentBytes()*3/4 && c.makeRoom(list, f.name) && w.take(f.name, false) {
 			break
 		}
 	}
-	if w.keys == nil && c.makeRoom(list) {
+	if w.keys == nil && c.makeRoom(list, "") {
 		var name [nameDigits / 2]byte
 		rand.Read(name[:]) // never fails
 		w.take(hex.EncodeToString(name[:]), true)
@@ -95,20 +98,20 @@ func (c *Cache) list() []found {
 	}
 	defer directory.Close()
 	files, _ := directory.Readdir(-1)
-	data := make(map[string]int64)
 	var list []found
 	for _, file := range files {
 		name, suffix, ok := segmentOf(file.Name())
-		switch {
-		case !ok || !file.Mode().IsRegular():
-		case suffix == dataSuffix:
-			data[name] = file.Size()
-		case c.isSegment(name):
-			list = append(list, found{name, file.Size(), file.ModTime()})
+		if !ok || suffix != keysSuffix || !file.Mode().IsRegular() || !c.isSegment(name) {
+			continue
 		}
-	}
-	for i := range list {
-		list[i].size += data[list[i].name]
+		f := found{name: name, used: file.ModTime(), written: c.isWritten(name)}
+		// Only now: nobody begins to append while the directory is locked, but who did may have gone on until
+		// the segment was looked at.
+		f.size = c.sizeOf(name)
+		if f.written {
+			f.size = max(f.size, c.segmentBytes())
+		}
+		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b found) int { return a.used.Compare(b.used) })
 	return list
@@ -130,29 +133,38 @@ func (c *Cache) isSegment(name string) bool {
 	return err == io.EOF && bytes.HasPrefix(head(), first[:n])
 }
 
-// makeRoom removes segments that were not used lately until one more fits the bound, whatever size those
-// become that are being written. With the lock held.
-func (c *Cache) makeRoom(list []found) bool {
-	most, total := c.segmentBytes(), c.segmentBytes()
-	writing := make(map[string]bool)
+// makeRoom removes segments that were not used lately until the bound has room for one that is appended to,
+// `next` or a new one, whatever size those become that are being written. With the lock held.
+func (c *Cache) makeRoom(list []found, next string) bool {
+	total, count := c.segmentBytes(), 1
 	for _, f := range list {
-		if writing[f.name] = c.isWritten(f.name); writing[f.name] {
-			total += max(f.size, most)
-		} else {
+		if f.name != next && !f.gone {
 			total += f.size
+			count++
 		}
 	}
-	count := len(list)
-	for _, f := range list {
-		if total <= c.bound && count < mostSegments {
+	for i := range list {
+		f := &list[i]
+		if total <= c.bound && count <= mostSegments {
 			break
 		}
-		if !writing[f.name] && !lately(f.used) && c.remove(f.name) {
+		if f.name != next && !f.gone && !f.written && !lately(f.used) && c.remove(f.name) {
+			f.gone = true
 			total -= f.size
 			count--
 		}
 	}
-	return total <= c.bound && count < mostSegments
+	return total <= c.bound && count <= mostSegments
+}
+
+// sizeOf is that of a segment's two files as they are now.
+func (c *Cache) sizeOf(name string) (size int64) {
+	for _, suffix := range []string{keysSuffix, dataSuffix} {
+		if status, err := os.Lstat(c.path(name + suffix)); err == nil {
+			size += status.Size()
+		}
+	}
+	return size
 }
 
 // lately: within the last hour, or the next, for clocks differ.
