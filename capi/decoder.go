@@ -35,6 +35,7 @@ type imageConfig struct {
 	Layout    string            `json:"layout"`
 	Scale     string            `json:"scale"`
 	Mode      string            `json:"mode"`
+	Pillow    int               `json:"pillow"`
 	Limits    limits.Limits     `json:"limits"`
 }
 
@@ -43,7 +44,7 @@ var wholeImage = imageConfig{DType: "uint8", Layout: "NHWC"}
 
 // plan compiles the transforms as they are at an epoch.
 func (c *imageConfig) plan(epoch uint64) (*native.Plan, error) {
-	plan, err := transform.ParseAt(c.Transform, int64(min(epoch, math.MaxInt64)), transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode})
+	plan, err := transform.ParseAt(c.Transform, int64(min(epoch, math.MaxInt64)), transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode, Pillow: c.Pillow})
 	return plan, planError(err)
 }
 

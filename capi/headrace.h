@@ -141,14 +141,15 @@ typedef struct hr_image {
 } hr_image;
 
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
- * "mode", "limits", "seed", "epoch", "sample", "draw", "view", "replay", "samples"}; all optional:
- * none gives the whole image as HWC uint8 RGB. "mode": "exact"|"fast", as in hr_loader_open. With
- * "replay": true the answer is not pixels but JSON, [{"function", "arguments"}...]: what the
- * transforms do to this image, with what they draw for that seed, epoch, sample, draw and view;
- * result->bytes is its length. With "samples": n, at most 2^20, a list of n such lists, for that
- * sample and those after it. With a capacity of 0 `data` may be NULL, and only `result` is filled,
- * from the image's header. A capacity that is less than the answer and not 0 is HR_SHORT_BUFFER:
- * `result` is filled, and nothing is written. transform: a list of {"name", ...arguments} as
+ * "mode", "pillow", "limits", "seed", "epoch", "sample", "draw", "view", "replay", "samples"}; all
+ * optional: none gives the whole image as HWC uint8 RGB. "mode": "exact"|"fast" and "pillow", the
+ * major version whose pixels are wanted, as in hr_loader_open. With "replay": true the answer is
+ * not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to this image, with
+ * what they draw for that seed, epoch, sample, draw and view; result->bytes is its length. With
+ * "samples": n, at most 2^20, a list of n such lists, for that sample and those after it. With a
+ * capacity of 0 `data` may be NULL, and only `result` is filled, from the image's header. A
+ * capacity that is less than the answer and not 0 is HR_SHORT_BUFFER: `result` is filled, and
+ * nothing is written. transform: a list of {"name", ...arguments} as
  * internal/transform/transforms.json has them.
  *
  * With "label", {"name", ...arguments} as that file's "labels" have them, and "size": [height,
@@ -203,8 +204,8 @@ int32_t hr_decoder_open(const char *config, size_t length, hr_handle *decoder, h
 /* Hands over `count` tasks and returns at once; *work stands for them until hr_close. Works are
  * done in the order in which they were submitted, and the tasks of each in theirs, by all threads.
  * A task's "config" is that of hr_decode without the key: {"transform", "dtype", "layout", "scale",
- * "mode", "limits"}, and its pixels are those of hr_decode. Tasks may share a text: it is read
- * once.
+ * "mode", "pillow", "limits"}, and its pixels are those of hr_decode. Tasks may share a text: it is
+ * read once.
  *
  * Tasks, paths and configurations are copied before this returns. `bytes` and `data` belong to the
  * work until hr_decoder_wait was HR_OK or hr_close has returned; so does a descriptor stay open. A

@@ -35,6 +35,7 @@ type loaderConfig struct {
 	Layout      string              `json:"layout"`
 	Scale       string              `json:"scale"`
 	Mode        string              `json:"mode"`
+	Pillow      int                 `json:"pillow"`
 	NumThreads  int                 `json:"num_threads"`
 	Nice        int                 `json:"nice"`
 	Prefetch    *int                `json:"prefetch"`
@@ -151,7 +152,7 @@ func openLoader(d *dataset, c loaderConfig) (*loader, error) {
 
 // recipe makes the plans of all views and phases, which are the caller's to close.
 func (c *loaderConfig) recipe(d *dataset, views []transform.View) (pipeline.Recipe, error) {
-	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode}
+	options := transform.Options{DType: c.DType, Layout: c.Layout, Scale: c.Scale, Mode: c.Mode, Pillow: c.Pillow}
 	options.SourceWidth, options.SourceHeight, options.SourceGrey = d.ImageForm()
 	made, err := transform.ParseRecipe(views, c.Resolution, options)
 	if err != nil {

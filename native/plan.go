@@ -69,6 +69,7 @@ const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 // Output is the form of a finished sample.
 type Output struct {
 	DType, Layout, Scale, Mode int32
+	HorizontalFirst            bool // of a resize, always, as Pillow before 13
 	Unmixed                    bool // Sample writes what Mix takes
 	Grey                       bool // of the three channels the first alone
 	Normalize                  bool
@@ -113,6 +114,9 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 	form.source_width, form.source_height = C.int32_t(output.SourceWidth), C.int32_t(output.SourceHeight)
 	if output.SourceGrey {
 		form.source_grey = 1
+	}
+	if output.HorizontalFirst {
+		form.horizontal_first = 1
 	}
 	if output.Unmixed {
 		form.unmixed = 1

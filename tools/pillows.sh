@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs the tests of programs that open images themselves with older Pillows, whose images are made of
-# other attributes: 10.4 has no property `im`, none before 13 chooses what `info` a copy gets.
+# Runs the tests of programs that open images themselves, and of crops and resizes, with older Pillows.
+# Their images are made of other attributes: 10.4 has no property `im`, none before 13 chooses what
+# `info` a copy gets. And a resize before 13 always began with the horizontal pass.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/env.sh
@@ -12,5 +13,6 @@ for version in 10.4.0 11.3.0 12.3.0; do
   fi
   echo "pillows: $version"
   PYTHONPATH="$root/$place" .build/venv/bin/python -m pytest tests/deferred/test_own_code.py tests/deferred/test_programs.py \
-    tests/deferred/test_functions.py tests/deferred/test_public_programs.py -m "not slow" --timeout 300 -q -n 2
+    tests/deferred/test_functions.py tests/deferred/test_public_programs.py \
+    tests/parity/test_crop_parity.py tests/parity/test_training_parity.py tests/parity/test_evaluation_parity.py -m "not slow" --timeout 300 -q -n 2
 done

@@ -18,6 +18,7 @@ type Options struct {
 	Layout string // NCHW, NHWC
 	Scale  string // div: v1 ToTensor; mul: v2 ToDtype(scale=True)
 	Mode   string // exact, fast
+	Pillow int    // the major version whose pixels are wanted; 0: the newest's
 	// SourceWidth and SourceHeight are those of every image, where these are known to be alike; else 0.
 	SourceWidth, SourceHeight uint32
 	SourceGrey                bool // each has one channel
@@ -229,9 +230,15 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 // dtypes of finished values, by their names.
 var dtypes = map[string]int32{"uint8": native.Uint8, "float16": native.Float16, "bfloat16": native.BFloat16, "float32": native.Float32}
 
+// cheaperPassFirst is the Pillow whose Resample.c began to take the cheaper pass first.
+const cheaperPassFirst = 13
+
 // output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
-	out := native.Output{SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight, SourceGrey: o.SourceGrey}
+	if o.Pillow < 0 {
+		return native.Output{}, errors.New(fault.Argument("pillow", o.Pillow, "a major version, 1 or more, or 0"))
+	}
+	out := native.Output{HorizontalFirst: o.Pillow > 0 && o.Pillow < cheaperPassFirst, SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight, SourceGrey: o.SourceGrey}
 	for _, choice := range []struct {
 		what, value, fallback string
 		names                 map[string]int32

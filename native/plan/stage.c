@@ -112,6 +112,7 @@ static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hr
                                   &ready->resize, status) != HRN_OK) {
       return status->code;
     }
+    if (stage->horizontal_first) ready->resize.vertical_first = 0;
     ready->input = ready->resize.input;
     ready->input.left += left;
     ready->input.top += top;

@@ -238,7 +238,11 @@ int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t he
              hrn_program *program, hrn_status *status) {
   const walk w = {.plan = plan, .key = key, .program = program};
   hrn_geometry_begin(program, width, height);
-  return walk_ops(&w, 0, plan->count, status);
+  if (walk_ops(&w, 0, plan->count, status) != HRN_OK) return status->code;
+  for (int32_t s = 0; s < program->count; s++) {
+    program->stages[s].horizontal_first = plan->output.horizontal_first;
+  }
+  return HRN_OK;
 }
 
 hrn_size hrn_finished_size(const hrn_plan *plan, const hrn_program *program) {

@@ -158,9 +158,10 @@ def resized_crop(
         interpolation: "nearest", "bilinear", "bicubic", "box", "hamming" or "lanczos";
             torchvision's InterpolationMode and Pillow's constants are taken too.
         hflip: mirror the result.
-        mode: "exact": every byte as Pillow 13 gives it. "fast": close to that and as reproducible;
-            JPEGs are decoded at 1/2, 1/4 or 1/8 of their size where the crop is at least so many
-            times larger than ``size`` on both axes. docs/exactness.md states the error.
+        mode: "exact": every byte as the installed Pillow gives it; as Pillow 13 where there is
+            none. "fast": close to that and as reproducible; JPEGs are decoded at 1/2, 1/4 or 1/8
+            of their size where the crop is at least so many times larger than ``size`` on both
+            axes. docs/exactness.md states the error.
 
     Returns:
         uint8 array of shape (height, width, 3).

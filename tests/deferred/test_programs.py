@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import PIL
 import pytest
 import torch
 import torchvision.transforms as tv
@@ -174,9 +173,6 @@ def test_mixup_in_a_collate_function_gets_values(root: Path, workers: int) -> No
             assert mixed.isfinite().all()
 
 
-@pytest.mark.skipif(
-    int(PIL.__version__.partition(".")[0]) < 13, reason="before Pillow 13 it resizes otherwise"
-)
 def test_masks_move_with_their_images_by_equal_seeds(root: Path) -> None:
     move = tv.Compose([tv.RandomResizedCrop(24), tv.RandomHorizontalFlip(), tv.ToTensor()])
 

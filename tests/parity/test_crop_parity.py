@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 
 import numpy as np
-import PIL
 import pytest
 from PIL import Image
 from torchvision.transforms import InterpolationMode
@@ -14,10 +13,6 @@ from torchvision.transforms import functional as torchvision
 import headrace as hr
 import images
 from draws import some_boxes
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 FILTERS = ["nearest", "bilinear", "bicubic", "box", "hamming", "lanczos"]
 # One pixel, one row, one column, less than an MCU, edges inside an MCU, a whole number of them.

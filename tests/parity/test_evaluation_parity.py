@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import PIL
 import pytest
 import torch
 from torchvision import datasets
@@ -13,10 +12,6 @@ from torchvision import transforms as tv
 
 import headrace as hr
 import images
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Landscape, portrait, square, smaller than 224 (enlarged), odd in every way.

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import PIL
 import pytest
 import torch
 from PIL import Image
@@ -25,10 +24,6 @@ from torchvision.transforms import functional as torchvision
 import headrace as hr
 import images
 from draws import Box, resized_crop_box, some_boxes, uniform, words
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 # Each with a size of its own, larger and smaller than the crops.
 FILTERS = {

@@ -16,10 +16,9 @@ import torchvision
 
 import headrace as hr
 import images
+import versions
 
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
+pytestmark = versions.since_pillow_13
 
 STORED = json.loads(golden.FILE.read_text())
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import PIL
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -20,10 +19,6 @@ import headrace as hr
 import images
 from headrace import transforms as t
 from headrace.errors import ArgumentError, UnsupportedError
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 
 @pytest.fixture(scope="module")

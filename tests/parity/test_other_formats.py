@@ -19,12 +19,14 @@ import damage
 import headrace as hr
 import images
 import other_formats
+import versions
 from headrace import errors
 
 COUNT = 400
 REFUSALS = (errors.BadImageError, errors.TruncatedError, errors.UnsupportedError)
 
 
+@versions.since_pillow_13  # which reads a BMP's jumps, and a kind of TIFF, otherwise than 12
 @pytest.mark.parametrize("kind", other_formats.KINDS)
 def test_each_variant_is_pillows_or_unsupported_by_name(kind: str) -> None:
     chance, same, unsupported = random.Random(1), 0, 0

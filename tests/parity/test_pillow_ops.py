@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import PIL
 import pytest
 from PIL import Image, ImageFilter, ImageOps
 
@@ -16,11 +15,6 @@ from headrace import functional as ours
 from headrace import transforms as t
 from headrace.errors import ArgumentError
 from images import photographs
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
-
 
 FILTERS = {filter.name.lower(): filter for filter in list(Image.Resampling)[:6]}
 

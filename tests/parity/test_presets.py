@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import PIL
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -25,10 +24,6 @@ import images
 from headrace import transforms as t
 from headrace._translate.functions import is_to_tensor, makes_rgb
 from headrace.errors import UnsupportedError
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 BICUBIC = v1.InterpolationMode.BICUBIC
 

@@ -16,6 +16,7 @@ from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as theirs
 
 import headrace as hr
+import versions
 from draws import noise_of
 from headrace import transforms as t
 from images import photographs
@@ -192,7 +193,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("name", RECIPES)
+# torchvision hands Pillow a list as a pad's fill, which one before 13 refuses.
+PADS = "sizes left to chance"
+NAMES = [name for name in RECIPES if name != PADS]
+
+
+@pytest.mark.parametrize("name", [*NAMES, pytest.param(PADS, marks=versions.since_pillow_13)])
 def test_this_recipe_gives_torchvisions_tensors_for_what_it_draws(name: str, folder: Path) -> None:
     recipe = RECIPES[name]
     normalizes = any(isinstance(step, t.Normalize) for step in recipe)

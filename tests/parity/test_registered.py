@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import PIL
 import pytest
 import torch
 from PIL import Image, ImageFilter, ImageOps
@@ -21,10 +20,6 @@ import headrace as hr
 import images
 from headrace import transforms as t
 from headrace.errors import ArgumentError, UnsupportedError
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

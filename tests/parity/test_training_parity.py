@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import PIL
 import pytest
 import torch
 from PIL import Image
@@ -14,10 +13,6 @@ from torchvision.transforms import functional as torchvision
 import headrace as hr
 import images
 from draws import below, resized_crop_box, uniform, words
-
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

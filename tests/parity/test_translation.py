@@ -21,10 +21,6 @@ from torchvision.transforms import v2
 import headrace as hr
 import images
 
-pytestmark = pytest.mark.skipif(
-    int(PIL.__version__.split(".")[0]) < 13, reason=f"Pillow {PIL.__version__} is older than 13"
-)
-
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 Filter = v1.InterpolationMode
 

@@ -31,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headrace._engine import abi, scarce, userop
+from headrace._engine import abi, followed, scarce, userop
 from headrace._engine.arguments import shown
 from headrace.errors import (
     ArgumentError,
@@ -141,7 +141,7 @@ def decode(
         config: what ``hr_decode`` documents.
         make: is told the size and makes the object for the answer; returns it and its address.
     """
-    text = to_text(config)
+    text = to_text(followed.following(config))
     image = abi.Image()
     source = (encoded, length, text, len(text))
     call("hr_decode", *source, None, 0, byref(image))
@@ -250,6 +250,8 @@ def _check_finite(what: str, value: Any) -> None:
 def opened(name: str, config: Mapping[str, Any], *first: Any) -> Handle:
     """Calls a function that takes a configuration and answers with a handle."""
     handle = Handle()
+    if name == "hr_loader_open":
+        config = followed.following(config)
     text = to_text(config)
     scarce.warn_of(call(name, *first, text, len(text), byref(handle.place)))
     return handle

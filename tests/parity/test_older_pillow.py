@@ -1,0 +1,89 @@
+"""Resizes as Pillow before 13 made them, whichever is installed."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import headrace as hr
+import images
+from headrace import errors
+from headrace._engine import followed
+from headrace._images import pixels
+
+FILTERS = {filter.name.lower(): filter for filter in list(Image.Resampling)[1:6]}
+
+
+@pytest.fixture(params=[12, 0], ids=["12", "newest"])
+def major(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The Pillow that is followed in this test."""
+    version: int = request.param
+    monkeypatch.setattr(followed, "pillow", lambda: version)
+    return version
+
+
+def in_two_passes(image: Image.Image, size: tuple[int, int], filter: Any) -> NDArray[np.uint8]:
+    """A resize across and then down: what Pillow 12 did in one call, and any Pillow does in two."""
+    across = image.resize((size[0], image.height), filter)
+    return np.asarray(across.resize(size, filter))
+
+
+def test_the_horizontal_pass_comes_first_where_a_pillow_before_13_is_followed(major: int) -> None:
+    random = np.random.default_rng(4)
+    others = 0
+    for number, data in enumerate([images.jpeg(149, 407), images.jpeg(300, 211)] * 20):
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        name, filter = list(FILTERS.items())[number % len(FILTERS)]
+        width, height = int(random.integers(1, 300)), int(random.integers(1, 300))
+        whole = (0, 0, image.height, image.width)
+        made = hr.functional.resized_crop(data, *whole, (height, width), name)
+        older = in_two_passes(image, (width, height), filter)
+        others += not np.array_equal(made, older)
+        if major == 12:
+            assert np.array_equal(made, older), (name, width, height)
+    assert (others > 0) == (major != 12)
+
+
+def test_loaders_follow_it_as_the_function_does(major: int, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    data = images.jpeg(149, 407)
+    (tmp_path / "a" / "1.jpg").write_bytes(data)
+    resize = hr.transforms.Resize((90, 200))
+    with hr.Loader(tmp_path, 1, transform=[resize], dtype="uint8", output="numpy") as loader:
+        [(made, _)] = loader
+    expected = hr.functional.resized_crop(data, 0, 0, 407, 149, (90, 200))
+    assert np.array_equal(made[0].transpose(1, 2, 0), expected)
+    array = pixels.of(hr.functional.decode(data))
+    assert np.array_equal(hr.functional.resize(array, (90, 200)), expected)
+
+
+def test_a_version_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed, "pillow", lambda: -1)
+    with pytest.raises(errors.ArgumentError, match="pillow is -1"):
+        hr.functional.decode(images.jpeg(8, 8))
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("12.3.0", 12), ("9.0.0.post1", 9), ("13.0.0", 0), ("dev", 0)]
+)
+def test_the_installed_pillow_is_the_one_that_is_followed(
+    version: str, expected: int, tmp_path: Path
+) -> None:
+    (tmp_path / "PIL").mkdir()
+    (tmp_path / "PIL" / "__init__.py").write_text(f"__version__ = {version!r}\n")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from headrace._engine import followed\n"
+        "print(followed.pillow())\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert json.loads(found.stdout) == expected
