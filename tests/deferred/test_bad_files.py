@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import traceback
 import warnings
@@ -21,6 +22,7 @@ import images
 from deferred.test_own_code import Opens, compared, equal
 from headrace import errors
 from headrace._deferred import pixels
+from headrace._deferred.epoch import Epoch
 
 SMALL = tv.Compose([tv.Resize((32, 32)), tv.ToTensor()])
 
@@ -37,6 +39,45 @@ def paths(tmp_path: Path) -> list[str]:
     for path in found:
         os.utime(path, (1e9, 1e9))
     return found
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_thread_that_is_told_of_a_bad_batch_ends_no_epoch_for_another(
+    paths: list[str], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second thread asks between the first one's error and its end."""
+    # The third is text, which Pillow refuses when it is opened.
+    dataset = Opens(paths[5:], lambda path, index: (SMALL(Image.open(path).convert("RGB")), index))
+    fails, goes_on = threading.Event(), threading.Event()
+    behind = Epoch._behind
+
+    def late(self: Epoch, standing: Any) -> Any:
+        if sys.exc_info()[0] is not None and not fails.is_set():
+            fails.set()
+            assert goes_on.wait(60)
+        return behind(self, standing)
+
+    monkeypatch.setattr(Epoch, "_behind", late)
+    found: list[Any] = []
+
+    def take(batches: Any) -> None:
+        found.extend(next(batches)[1].item() for _ in range(2))
+        with pytest.raises(PIL.UnidentifiedImageError, match="cannot identify image file"):
+            next(batches)
+
+    with contextlib.closing(hr.DataLoader(dataset, 1, num_workers=workers)) as loader:
+        batches = iter(loader)
+        first = threading.Thread(target=take, args=[batches])
+        first.start()
+        assert fails.wait(60)
+        try:
+            found.extend(next(batches)[1].tolist())
+        finally:
+            goes_on.set()
+            first.join()
+        found.extend(next(batches)[1].tolist())
+        del batches
+    assert found == [0, 1, 3, 4]
 
 
 def with_another(paths: list[str]) -> Any:

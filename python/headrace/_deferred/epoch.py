@@ -211,10 +211,15 @@ class Epoch(Iterator[Any]):
         return self._loader.made_here(asked) if made is None else made
 
     def _fill(self, count: int) -> None:
-        """Has so many batches begun, up to one that failed: what is behind it may depend on it."""
+        """Has so many batches begun, up to one that failed: what is behind it may depend on it.
+
+        Once a thread is being told of that one, others go on behind it.
+        """
         chosen = self._pass
         while not self._ended and self._count < count:
-            if isinstance(self._begun.get(self._count - 1), Exception):
+            last = self._count - 1
+            told = last in [*self._delivery.reserved.values()]
+            if isinstance(self._begun.get(last), Exception) and not told:
                 return
             if chosen is not None and chosen.exhausted and chosen.upcoming is None:
                 return  # asked again, torch's loader would end its workers: one may be needed yet
