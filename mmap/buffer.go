@@ -23,17 +23,28 @@ func BufferBytes() int64 { return bufferBytes.Load() }
 type Buffer struct {
 	memory []byte
 	file   *File // whose mapping the last View shows; nil when it shows memory
-	// Of that View, in file.
+	// Of that View, in file; and when that was changed last.
 	offset, length int64
+	changed        unix.Timespec
 }
 
 // Intact is nil if the last View's bytes were those of the file for as long as they were looked at, until
 // now. Where a mapped file was cut meanwhile, zeros were read, and whatever was made of them is void.
 func (b *Buffer) Intact() error {
-	if b.file == nil || b.length == 0 {
+	f := b.file
+	if f == nil || b.length == 0 {
 		return nil
 	}
-	return b.file.intact(b.offset, b.offset+b.length)
+	status, err := f.reaches(b.offset, b.offset+b.length)
+	switch {
+	case err != nil:
+		return err
+	case b.offset+b.length > f.watch.lost():
+		return &Error{opRead, f.path, b.offset, none, none, ErrLost}
+	case status.Size >= f.size && status.Mtim != b.changed: // cut in a page of the View's, and whole again
+		return &Error{opRead, f.path, b.offset, none, none, ErrStale}
+	}
+	return nil
 }
 
 // Free gives everything back. The Buffer may be used again.

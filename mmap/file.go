@@ -1,7 +1,6 @@
 package mmap
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"sync/atomic"
@@ -159,8 +158,8 @@ func (f *File) read(b *Buffer, offset, length int64, mapped bool) (View, error) 
 	if length == 0 {
 		return View{}, nil
 	}
-	// A mapping that has zeros in it shows no more: its file, which may be whole again, is asked.
-	if mapped && !f.watch.broken() {
+	// Where a mapping has zeros the file is asked, which may be whole again.
+	if mapped && offset+length <= f.watch.lost() {
 		return f.readMapped(b, offset, length)
 	}
 	return f.readCopy(b, offset, length)
@@ -204,12 +203,13 @@ func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 	err := populate(pages)
 	// Asked even when populate was content: the page that holds the new end is still there, with
 	// zeros behind the end.
-	if err := f.reaches(offset, offset+length); err != nil {
-		return View{}, err
+	status, cut := f.reaches(offset, offset+length)
+	if cut != nil {
+		return View{}, cut
 	}
 	switch {
 	case err == nil:
-		b.offset, b.length = offset, length
+		b.offset, b.length, b.changed = offset, length, status.Mtim
 		return View{unsafe.Pointer(unsafe.SliceData(f.mapped[offset:])), length}, nil
 	case err == unix.EFAULT:
 		// "A SIGBUS would have been generated" (madvise(2)), and the file is long enough: only
@@ -219,27 +219,15 @@ func (f *File) readMapped(b *Buffer, offset, length int64) (View, error) {
 	return View{}, &Error{opRead, f.path, offset, none, none, memoryOr(err)}
 }
 
-// reaches is nil while the file has as many bytes as a range from offset needs.
-func (f *File) reaches(offset, end int64) error {
-	var status unix.Stat_t
+// reaches fails unless the file has as many bytes as a range from offset needs.
+func (f *File) reaches(offset, end int64) (status unix.Stat_t, err error) {
 	if err := fstat(f.fd, &status); err != nil {
-		return &Error{opRead, f.path, offset, none, none, err}
+		return status, &Error{opRead, f.path, offset, none, none, err}
 	}
 	if status.Size < end {
-		return &Error{opRead, f.path, offset, end, status.Size, ErrTruncated}
+		return status, &Error{opRead, f.path, offset, end, status.Size, ErrTruncated}
 	}
-	return nil
-}
-
-// intact is nil if no byte of a range can have been read as a zero that it is not.
-func (f *File) intact(offset, end int64) error {
-	if err := f.reaches(offset, end); err != nil {
-		return err
-	}
-	if f.watch.broken() {
-		return &Error{opRead, f.path, offset, none, none, fmt.Errorf("%w: it was while it was read", ErrTruncated)}
-	}
-	return nil
+	return status, nil
 }
 
 // saturatingAdd keeps a nonsensical range printable.

@@ -76,10 +76,12 @@ func TestZerosReadInPlaceOfAFileThatWasCutAreNeverTakenForItsBytes(t *testing.T)
 		require.Equal(t, want[10:], append([]byte{}, view.Bytes()...), "no signal")
 		require.Equal(t, &Error{opRead, path, 10, 3 * 4096, end, ErrTruncated}, b.Intact())
 
-		// Whole again: what was read before stays void where a page had to be made, and is read anew.
+		// Whole again: what was read before stays void, and is read anew.
 		require.NoError(t, os.WriteFile(path, data, 0o600))
-		if end <= 2*4096 {
-			require.ErrorIs(t, b.Intact(), ErrTruncated)
+		if end <= 2*4096 { // a page had to be made
+			require.ErrorIs(t, b.Intact(), ErrLost)
+		} else {
+			require.ErrorIs(t, b.Intact(), ErrStale)
 		}
 		view, err = f.Read(&b, 10, 3*4096-10)
 		require.NoError(t, err)
@@ -90,6 +92,37 @@ func TestZerosReadInPlaceOfAFileThatWasCutAreNeverTakenForItsBytes(t *testing.T)
 		require.NoError(t, f.Close())
 		b.Free()
 	}
+}
+
+func TestWhatLiesBeforeTheCutIsRightAndWhatLedToAPanicIsAnError(t *testing.T) {
+	emptyWorldAfter(t)
+	data := content(5 * 4096)
+	path := write(t, data)
+	f, err := Open(path, Options{Backend: Mapped})
+	require.NoError(t, err)
+	defer f.Close()
+	var before, behind Buffer
+	defer before.Free()
+	defer behind.Free()
+	right, err := f.Read(&before, 0, 2*4096)
+	require.NoError(t, err)
+	wrong, err := f.Read(&behind, 3*4096, 4096)
+	require.NoError(t, err)
+	x, err := OpenIndex(path)
+	require.NoError(t, err)
+	defer x.Close()
+	require.NoError(t, os.Truncate(path, 2*4096+5))
+	require.Zero(t, wrong.Bytes()[7])
+	require.ErrorIs(t, behind.Intact(), ErrTruncated)
+	require.Equal(t, data[:2*4096], append([]byte{}, right.Bytes()...))
+	require.NoError(t, before.Intact())
+
+	err = x.Guard(func() error {
+		end := int(x.Bytes()[4*4096])
+		_ = x.Bytes()[1000:end]
+		return nil
+	})
+	require.ErrorIs(t, err, ErrTruncated)
 }
 
 func TestMappingsThatComeAndGoAreWatchedOneByOne(t *testing.T) {

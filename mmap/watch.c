@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -17,7 +18,7 @@
 struct hr_watch {
   _Atomic(uintptr_t) start; /* 0: free for the next mapping */
   _Atomic(size_t) length;
-  atomic_int broken;
+  _Atomic(int64_t) lost;
   hr_watch *next;
 };
 
@@ -27,36 +28,62 @@ static _Atomic(hr_watch *) watches;
 /* What was there when our handler went on top. More than one, for a handler may run in one thread
  * while another arms; that one thread arms so often meanwhile, nobody does. */
 #define KEPT 16
-static struct sigaction kept[KEPT], first;
-static _Atomic(const struct sigaction *) below = &first;
+static struct sigaction kept[KEPT];
+static const struct sigaction standard; /* zeros: SIG_DFL */
+static _Atomic(const struct sigaction *) below = &standard;
 static atomic_uint arms;
 static uintptr_t page_bytes;
 
-static int mend(uintptr_t address) {
+/* Notes the page first, before anybody can read a zero. */
+static bool mend(uintptr_t address) {
   for (hr_watch *watch = atomic_load(&watches); watch; watch = watch->next) {
     uintptr_t start = atomic_load(&watch->start);
     if (start == 0 || address < start || address - start >= atomic_load(&watch->length)) continue;
-    atomic_store(&watch->broken, 1); /* before anybody can read a zero */
-    void *page = (void *)(address - address % page_bytes);
-    return mmap64(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-           page;
+    uintptr_t page = address - address % page_bytes;
+    int64_t offset = (int64_t)(page - start), lost = atomic_load(&watch->lost);
+    while (offset < lost && !atomic_compare_exchange_weak(&watch->lost, &lost, offset)) continue;
+    void *to = (void *)page;
+    return mmap64(to, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == to;
   }
-  return 0;
+  return false;
 }
 
-/* The handler below is put back rather than called: the same access then meets it as if ours had
- * never been there. Below that one is the first: Python's faulthandler prints, puts back what it
- * was put on, which is ours, and raises the signal again. */
-static void hand_on(int signal, const siginfo_t *info) {
-  const struct sigaction *next = atomic_exchange(&below, &first);
-  sigaction(signal, next, NULL);
-  if (info->si_code <= 0) raise(signal); /* somebody sent it, and no access will repeat it */
+/* The same access again and again: whoever was below us has not made it good. */
+static bool is_stuck(const siginfo_t *info) {
+  static _Atomic(void *) last;
+  static atomic_int times;
+  if (atomic_exchange(&last, info->si_addr) != info->si_addr) atomic_store(&times, 0);
+  return atomic_fetch_add(&times, 1) >= 3;
+}
+
+/* Ours stays on top meanwhile, for other threads look at mapped bytes. A handler that means to end
+ * the process prints, puts back what it was put on, which is ours (Python's faulthandler) or the
+ * default, and raises the signal again, which waits until we return; nobody is below us then. One
+ * that only returns, as faulthandler's does once it was disabled, is asked again in vain. */
+static void hand_on(int signal, siginfo_t *info, void *context) {
+  const struct sigaction *next = atomic_load(&below);
+  const bool sent = info->si_code <= 0; /* by somebody: no access will repeat it */
+  if (!sent && is_stuck(info)) next = &standard;
+  if (next->sa_handler == SIG_DFL || next->sa_handler == SIG_IGN) {
+    if (sent && next->sa_handler == SIG_IGN) return;
+    sigaction(signal, &standard, NULL);
+    if (sent) raise(signal);
+    return;
+  }
+  if (next->sa_flags & SA_SIGINFO) {
+    next->sa_sigaction(signal, info, context);
+  } else {
+    next->sa_handler(signal);
+  }
+  sigset_t waiting;
+  if (sigpending(&waiting) == 0 && sigismember(&waiting, signal)) atomic_store(&below, &standard);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
-  (void)context;
   int before = errno;
-  if (info->si_code != BUS_ADRERR || !mend((uintptr_t)info->si_addr)) hand_on(signal, info);
+  if (info->si_code != BUS_ADRERR || !mend((uintptr_t)info->si_addr)) {
+    hand_on(signal, info, context);
+  }
   errno = before;
 }
 
@@ -64,7 +91,6 @@ int hr_watch_arm(void) {
   struct sigaction now;
   if (sigaction(SIGBUS, NULL, &now) != 0 || now.sa_sigaction == on_signal) return 0;
   unsigned time = atomic_fetch_add(&arms, 1);
-  if (time == 0) first = now;
   kept[time % KEPT] = now;
   atomic_store(&below, &kept[time % KEPT]);
   page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -84,7 +110,7 @@ hr_watch *hr_watch_begin(const void *start, size_t length) {
     watch->next = atomic_load(&watches);
     atomic_store(&watches, watch);
   }
-  atomic_store(&watch->broken, 0);
+  atomic_store(&watch->lost, INT64_MAX);
   atomic_store(&watch->length, length);
   atomic_store(&watch->start, (uintptr_t)start);
   return watch;
@@ -92,4 +118,4 @@ hr_watch *hr_watch_begin(const void *start, size_t length) {
 
 void hr_watch_end(hr_watch *watch) { atomic_store(&watch->start, 0); }
 
-const int *hr_watch_broken(const hr_watch *watch) { return (const int *)&watch->broken; }
+const int64_t *hr_watch_lost(const hr_watch *watch) { return (const int64_t *)&watch->lost; }

@@ -18,7 +18,7 @@ import (
 // watch is of a mapping of a file: see watch.c.
 type watch struct {
 	watch *C.hr_watch
-	note  *int32 // hr_watch_broken, which is asked for each row of an index
+	note  *int64 // hr_watch_lost, which is asked for each row of an index
 }
 
 // watches guards the list of what is watched, which only the signal's handler goes over without it.
@@ -32,7 +32,7 @@ func (w *watch) begin(m mapping.MMap) error {
 	if w.watch == nil {
 		return ErrMemory
 	}
-	w.note = (*int32)(unsafe.Pointer(C.hr_watch_broken(w.watch)))
+	w.note = (*int64)(unsafe.Pointer(C.hr_watch_lost(w.watch)))
 	w.arm()
 	return nil
 }
@@ -47,5 +47,5 @@ func (w *watch) end() {
 // (Python's faulthandler does). 0.3 us.
 func (w *watch) arm() { C.hr_watch_arm() }
 
-// broken: zeros were read in place of bytes that the file no longer has.
-func (w *watch) broken() bool { return atomic.LoadInt32(w.note) != 0 }
+// lost is from where on zeros may have been read in place of the file's bytes; beyond any file, of none.
+func (w *watch) lost() int64 { return atomic.LoadInt64(w.note) }

@@ -3,9 +3,10 @@
 #define HEADRACE_MMAP_WATCH_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* A mapping that is watched. Of a page of it that the file no longer has, zeros are read, and no
- * SIGBUS is raised; from then on the watch is broken. */
+ * SIGBUS is raised. */
 typedef struct hr_watch hr_watch;
 
 /* Watches a mapping; NULL without memory. Calls of begin and end are made one at a time. */
@@ -16,7 +17,8 @@ void hr_watch_end(hr_watch *watch); /* before the mapping goes */
  * mapped is looked at. */
 int hr_watch_arm(void);
 
-/* Not 0 once zeros were read in place of bytes that the file no longer has. */
-const int *hr_watch_broken(const hr_watch *watch);
+/* Where the first page begins of which zeros were read, in bytes from the mapping's start;
+ * INT64_MAX for none. */
+const int64_t *hr_watch_lost(const hr_watch *watch);
 
 #endif

@@ -234,7 +234,7 @@ func (x *index) field(i int64, name string) (any, error) {
 			var v any
 			var wrong error
 			err := x.read(i, func(b *batch, n int) { v, wrong = field.decode(b.columns[at:], n) })
-			if wrong != nil {
+			if err == nil && wrong != nil {
 				err = &Error{Kind: fault.KindBadFile, File: x.file, Record: i, Offset: -1, Text: wrong.Error()}
 			}
 			return v, err

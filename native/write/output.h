@@ -12,7 +12,7 @@ enum hrn_scale { /* uint8 to float: v1 ToTensor divides by 255, v2 ToDtype multi
 };
 
 enum hrn_mode {
-  HRN_EXACT = 0, /* every byte as Pillow 13 and torchvision give it */
+  HRN_EXACT = 0, /* every byte as Pillow and torchvision give it */
   HRN_FAST = 1   /* close to that (docs/exactness.md), and as deterministic */
 };
 

@@ -204,7 +204,7 @@ def test_an_index_cut_at_any_moment_of_an_epoch_is_an_error_and_the_batches_befo
     assert processes.run(code, packed, epochs, timeout=100 + 5 * epochs) == f"{epochs} True\n"
 
 
-@pytest.mark.parametrize("when", ["before", "after", "never"])
+@pytest.mark.parametrize("when", ["before", "after", "never", "disabled"])
 def test_a_bus_error_of_the_program_itself_ends_it_as_without_the_loader(
     folder: Path, tmp_path: Path, when: str
 ) -> None:
@@ -216,8 +216,9 @@ def test_a_bus_error_of_the_program_itself_ends_it_as_without_the_loader(
         "    import mmap\n"
         "    loader = loader_of(hr.Dataset(sys.argv[1], backend='mmap'))\n"
         "    checksum(loader, 1)\n"
-        f"    {enable if when == 'after' else 'pass'}\n"
+        f"    {enable if when in ('after', 'disabled') else 'pass'}\n"
         "    checksum(loader, 1)\n"
+        f"    {'faulthandler.disable()' if when == 'disabled' else 'pass'}\n"
         "    with open(sys.argv[2], 'r+b') as file:\n"
         "        file.truncate(4096)\n"
         "        own = mmap.mmap(file.fileno(), 0)\n"
@@ -231,8 +232,32 @@ def test_a_bus_error_of_the_program_itself_ends_it_as_without_the_loader(
     process = processes.start(code, packed, own)
     out, err = process.communicate(timeout=60)
     assert out == "before\n"
-    assert process.returncode in (-signal.SIGBUS, -signal.SIGABRT)
-    assert err.count("Fatal Python error: Bus error") == (0 if when == "never" else 1)
+    assert process.returncode == -signal.SIGBUS
+    assert err.count("Fatal Python error: Bus error") == (when in ("before", "after"))
+
+
+def test_a_bus_signal_that_is_sent_goes_to_the_programs_own_handler_each_time(
+    folder: Path, tmp_path: Path
+) -> None:
+    packed = tmp_path / "sent.hr"
+    hr.pack(folder, packed)
+    code = EPOCHS + (
+        "    count = 0\n"
+        "    def counted(*_):\n"
+        "        global count\n"
+        "        count += 1\n"
+        "    loader = loader_of(hr.Dataset(sys.argv[1], backend='mmap'))\n"
+        "    before = checksum(loader, 1)\n"
+        "    signal.signal(signal.SIGBUS, counted)\n"
+        "    loader.set_epoch(0)\n"
+        "    assert checksum(loader, 1) == before\n"
+        "    for number in range(1, 4):\n"
+        "        os.kill(os.getpid(), signal.SIGBUS)\n"
+        "        time.sleep(0.01)\n"
+        "        assert count == number, count\n"
+        "    print('done')\n"
+    )
+    assert processes.run(code, packed) == "done\n"
 
 
 def test_ranks_that_are_killed_and_restarted_from_their_states_have_each_sample_once(

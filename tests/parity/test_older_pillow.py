@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import subprocess
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from torch.utils import data
+from torchvision.transforms.functional import pil_to_tensor
 
 import headrace as hr
 import images
@@ -40,12 +43,12 @@ def in_two_passes(image: Image.Image, size: tuple[int, int], filter: Any) -> NDA
 def test_the_horizontal_pass_comes_first_where_a_pillow_before_13_is_followed(major: int) -> None:
     random = np.random.default_rng(4)
     others = 0
-    for number, data in enumerate([images.jpeg(149, 407), images.jpeg(300, 211)] * 20):
-        image = Image.open(io.BytesIO(data)).convert("RGB")
+    for number, encoded in enumerate([images.jpeg(149, 407), images.jpeg(300, 211)] * 20):
+        image = Image.open(io.BytesIO(encoded)).convert("RGB")
         name, filter = list(FILTERS.items())[number % len(FILTERS)]
         width, height = int(random.integers(1, 300)), int(random.integers(1, 300))
         whole = (0, 0, image.height, image.width)
-        made = hr.functional.resized_crop(data, *whole, (height, width), name)
+        made = hr.functional.resized_crop(encoded, *whole, (height, width), name)
         older = in_two_passes(image, (width, height), filter)
         others += not np.array_equal(made, older)
         if major == 12:
@@ -55,15 +58,51 @@ def test_the_horizontal_pass_comes_first_where_a_pillow_before_13_is_followed(ma
 
 def test_loaders_follow_it_as_the_function_does(major: int, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    data = images.jpeg(149, 407)
-    (tmp_path / "a" / "1.jpg").write_bytes(data)
+    encoded = images.jpeg(149, 407)
+    (tmp_path / "a" / "1.jpg").write_bytes(encoded)
     resize = hr.transforms.Resize((90, 200))
     with hr.Loader(tmp_path, 1, transform=[resize], dtype="uint8", output="numpy") as loader:
         [(made, _)] = loader
-    expected = hr.functional.resized_crop(data, 0, 0, 407, 149, (90, 200))
+    expected = hr.functional.resized_crop(encoded, 0, 0, 407, 149, (90, 200))
     assert np.array_equal(made[0].transpose(1, 2, 0), expected)
-    array = pixels.of(hr.functional.decode(data))
+    array = pixels.of(hr.functional.decode(encoded))
     assert np.array_equal(hr.functional.resize(array, (90, 200)), expected)
+
+
+def test_images_that_a_program_opens_follow_it(major: int, tmp_path: Path) -> None:
+    path = tmp_path / "1.jpg"
+    path.write_bytes(images.jpeg(149, 407))
+
+    class Opens(data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: int) -> Any:
+            return pil_to_tensor(Image.open(path).convert("RGB").resize((200, 90)))
+
+    with contextlib.closing(hr.DataLoader(Opens(), 1)) as loader:
+        [made] = loader
+    expected = hr.functional.resized_crop(
+        path.read_bytes(), 0, 0, 407, 149, (90, 200), Image.Resampling.BICUBIC
+    )
+    assert np.array_equal(made[0].permute(1, 2, 0).numpy(), expected)
+
+
+def test_images_beside_an_image_follow_it(major: int, tmp_path: Path) -> None:
+    for name in ("images", "others"):
+        (tmp_path / name).mkdir()
+        Image.open(io.BytesIO(images.jpeg(149, 407))).save(tmp_path / name / "1.png")
+    pairs = hr.Dataset.from_pairs(tmp_path / "images", tmp_path / "others")
+    with hr.Loader(
+        pairs,
+        1,
+        transform=[hr.transforms.Resize((90, 200))],
+        labels={"target": hr.transforms.Image()},
+        dtype="uint8",
+        output="numpy",
+    ) as loader:
+        [(made, _, moved)] = loader
+    assert np.array_equal(made, moved["target"])
 
 
 def test_a_version_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

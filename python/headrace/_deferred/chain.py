@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.source import Source
-from headrace._engine.followed import pillow
+from headrace._engine import followed
 
 
 class Op(NamedTuple):
@@ -176,7 +176,8 @@ def config(chain: Chain, form: Form, mode: str, limits: str) -> str:
     ops = [op.text for op in chain.ops if op.text]
     if form.normalize:
         ops.append(form.normalize)
-    older = f'"pillow":{pillow()},' if pillow() else ""
+    pillow = followed.pillow()
+    older = f'"pillow":{pillow},' if pillow else ""
     return (
         f'{{{older}"transform":[{",".join(ops)}],"dtype":"{form.dtype}","scale":"{form.scale}",'
         f'"layout":"{form.layout}","mode":"{mode}","limits":{limits}}}'

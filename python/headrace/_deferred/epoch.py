@@ -218,8 +218,7 @@ class Epoch(Iterator[Any]):
         chosen = self._pass
         while not self._ended and self._count < count:
             last = self._count - 1
-            told = last in [*self._delivery.reserved.values()]
-            if isinstance(self._begun.get(last), Exception) and not told:
+            if isinstance(self._begun.get(last), Exception) and not self._delivery.told(last):
                 return
             if chosen is not None and chosen.exhausted and chosen.upcoming is None:
                 return  # asked again, torch's loader would end its workers: one may be needed yet

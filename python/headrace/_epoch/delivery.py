@@ -41,6 +41,10 @@ class Delivery:
         self.reserved[thread] = number
         self._behind = behind
 
+    def told(self, number: int) -> bool:
+        """Whether a thread has asked for a batch, and has it, or what went wrong with it."""
+        return number < self._behind
+
     @property
     def handed_out(self) -> int:
         """How many batches were handed out, up to the first that was not."""
