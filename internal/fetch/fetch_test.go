@@ -274,6 +274,8 @@ func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *te
 		}
 	}
 	l.answer(now, 1000)
+	round(1e6, 0)
+	assert.Equal(t, 4, l.limit, "no more before the first batch")
 	for _, rate := range []float64{1e6, 2e6, 3e6} {
 		round(rate, 0)
 	}
