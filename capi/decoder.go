@@ -35,7 +35,7 @@ type imageConfig struct {
 	Layout    string            `json:"layout"`
 	Scale     string            `json:"scale"`
 	Mode      string            `json:"mode"`
-	Pillow    int               `json:"pillow"`
+	Pillow    string            `json:"pillow"`
 	Limits    limits.Limits     `json:"limits"`
 }
 

@@ -143,7 +143,7 @@ typedef struct hr_image {
 /* Decodes encoded bytes in memory. config: {"transform": [...], "dtype", "layout", "scale",
  * "mode", "pillow", "limits", "seed", "epoch", "sample", "draw", "view", "replay", "samples"}; all
  * optional: none gives the whole image as HWC uint8 RGB. "mode": "exact"|"fast" and "pillow", the
- * major version whose pixels are wanted, as in hr_loader_open. With "replay": true the answer is
+ * version whose pixels are wanted, as in hr_loader_open. With "replay": true the answer is
  * not pixels but JSON, [{"function", "arguments"}...]: what the transforms do to this image, with
  * what they draw for that seed, epoch, sample, draw and view; result->bytes is its length. With
  * "samples": n, at most 2^20, a list of n such lists, for that sample and those after it. With a

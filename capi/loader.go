@@ -35,7 +35,7 @@ type loaderConfig struct {
 	Layout      string              `json:"layout"`
 	Scale       string              `json:"scale"`
 	Mode        string              `json:"mode"`
-	Pillow      int                 `json:"pillow"`
+	Pillow      string              `json:"pillow"`
 	NumThreads  int                 `json:"num_threads"`
 	Nice        int                 `json:"nice"`
 	Prefetch    *int                `json:"prefetch"`

@@ -58,6 +58,10 @@ const (
 
 	Exact int32 = C.HRN_EXACT
 	Fast  int32 = C.HRN_FAST
+
+	PassesCheaper    int32 = C.HRN_PASSES_CHEAPER
+	PassesTall       int32 = C.HRN_PASSES_TALL
+	PassesHorizontal int32 = C.HRN_PASSES_HORIZONTAL
 )
 
 // MaxOps is the most ops a plan takes.
@@ -69,9 +73,9 @@ const MaxPixelOps = C.HRN_MAX_PIXEL_OPS
 // Output is the form of a finished sample.
 type Output struct {
 	DType, Layout, Scale, Mode int32
-	HorizontalFirst            bool // of a resize, always, as Pillow before 13
-	Unmixed                    bool // Sample writes what Mix takes
-	Grey                       bool // of the three channels the first alone
+	Passes                     int32 // of a resize: which comes first
+	Unmixed                    bool  // Sample writes what Mix takes
+	Grey                       bool  // of the three channels the first alone
 	Normalize                  bool
 	Mean, Std                  [3]float32
 	SourceWidth, SourceHeight  uint32 // of every image that the plan will see; 0: not known
@@ -110,13 +114,11 @@ func NewPlan(ops []Op, output Output) (*Plan, error) {
 		layout: C.int32_t(output.Layout),
 		scale:  C.int32_t(output.Scale),
 		mode:   C.int32_t(output.Mode),
+		passes: C.int32_t(output.Passes),
 	}
 	form.source_width, form.source_height = C.int32_t(output.SourceWidth), C.int32_t(output.SourceHeight)
 	if output.SourceGrey {
 		form.source_grey = 1
-	}
-	if output.HorizontalFirst {
-		form.horizontal_first = 1
 	}
 	if output.Unmixed {
 		form.unmixed = 1

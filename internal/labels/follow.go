@@ -17,7 +17,7 @@ type Form struct {
 
 // Output is the form of the moved image, beside images of the given one.
 func (f *Form) Output(images native.Output) native.Output {
-	found := native.Output{DType: f.DType, Layout: images.Layout, Scale: images.Scale, Mode: images.Mode, HorizontalFirst: images.HorizontalFirst,
+	found := native.Output{DType: f.DType, Layout: images.Layout, Scale: images.Scale, Mode: images.Mode, Passes: images.Passes,
 		Normalize: f.Normalize, Mean: f.Mean, Std: f.Std}
 	if f.DType < 0 {
 		found.DType = images.DType

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/headrace/headrace/internal/fault"
@@ -18,7 +19,7 @@ type Options struct {
 	Layout string // NCHW, NHWC
 	Scale  string // div: v1 ToTensor; mul: v2 ToDtype(scale=True)
 	Mode   string // exact, fast
-	Pillow int    // the major version whose pixels are wanted; 0: the newest's
+	Pillow string // whose pixels are wanted, as "12.3" or "12.3.0"; empty: the newest's
 	// SourceWidth and SourceHeight are those of every image, where these are known to be alike; else 0.
 	SourceWidth, SourceHeight uint32
 	SourceGrey                bool // each has one channel
@@ -230,15 +231,37 @@ func parseNamed(what string, entries []entry, index int, raw json.RawMessage) (s
 // dtypes of finished values, by their names.
 var dtypes = map[string]int32{"uint8": native.Uint8, "float16": native.Float16, "bfloat16": native.BFloat16, "float32": native.Float32}
 
-// cheaperPassFirst is the Pillow whose Resample.c began to take the cheaper pass first.
-const cheaperPassFirst = 13
+// passesOf says which pass of a resize came first in a version of Pillow: Image.resize in PIL/Image.py, and
+// ImagingResample in Resample.c.
+func passesOf(pillow string) (int32, error) {
+	if pillow == "" {
+		return native.PassesCheaper, nil
+	}
+	first, rest, _ := strings.Cut(pillow, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	major, err := strconv.ParseUint(first, 10, 16)
+	minor := uint64(0)
+	if err == nil && rest != "" {
+		minor, err = strconv.ParseUint(second, 10, 16)
+	}
+	switch {
+	case err != nil:
+		return 0, errors.New(fault.Argument("pillow", pillow, `a version such as "12.3"`))
+	case major >= 13:
+		return native.PassesCheaper, nil
+	case major == 12 && minor >= 2:
+		return native.PassesTall, nil
+	}
+	return native.PassesHorizontal, nil
+}
 
 // output checks the form of the sample; what each name means stands in native/write/output.h.
 func (o Options) output() (native.Output, error) {
-	if o.Pillow < 0 {
-		return native.Output{}, errors.New(fault.Argument("pillow", o.Pillow, "a major version, 1 or more, or 0"))
+	passes, err := passesOf(o.Pillow)
+	if err != nil {
+		return native.Output{}, err
 	}
-	out := native.Output{HorizontalFirst: o.Pillow > 0 && o.Pillow < cheaperPassFirst, SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight, SourceGrey: o.SourceGrey}
+	out := native.Output{Passes: passes, SourceWidth: o.SourceWidth, SourceHeight: o.SourceHeight, SourceGrey: o.SourceGrey}
 	for _, choice := range []struct {
 		what, value, fallback string
 		names                 map[string]int32

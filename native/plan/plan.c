@@ -20,9 +20,8 @@ static int check_output(hrn_status *status, const hrn_output *output) {
   if (output->mode != HRN_EXACT && output->mode != HRN_FAST) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unknown mode %d", output->mode);
   }
-  if (output->horizontal_first < 0 || output->horizontal_first > 1) {
-    return hrn_fail(status, HRN_ARGUMENT, -1, "horizontal_first is %d, must be 0 or 1",
-                    output->horizontal_first);
+  if (output->passes < HRN_PASSES_CHEAPER || output->passes > HRN_PASSES_HORIZONTAL) {
+    return hrn_fail(status, HRN_ARGUMENT, -1, "unknown passes %d", output->passes);
   }
   if (output->unmixed < 0 || output->unmixed > 1) {
     return hrn_fail(status, HRN_ARGUMENT, -1, "unmixed is %d, must be 0 or 1", output->unmixed);

@@ -127,10 +127,10 @@ typedef struct hrn_axis {
 typedef struct hrn_stage {
   hrn_axis x, y;
   int32_t resizes, filter;
-  int32_t bits;             /* of the resize's weights: HRN_COEFFICIENT_BITS or HRN_FAST_BITS */
-  int32_t horizontal_first; /* its horizontal pass, whichever is cheaper */
-  int32_t denominator;      /* the input is there at 1/denominator of the size that is said here */
-  int32_t across, down;     /* what is resized is reduced by these factors; 0: it has a filter */
+  int32_t bits;         /* of the resize's weights: HRN_COEFFICIENT_BITS or HRN_FAST_BITS */
+  int32_t passes;       /* enum hrn_passes */
+  int32_t denominator;  /* the input is there at 1/denominator of the size that is said here */
+  int32_t across, down; /* what is resized is reduced by these factors; 0: it has a filter */
   int32_t pads, padding_mode; /* the fill is only read under HRN_PAD_CONSTANT */
   uint8_t fill[4];
   int32_t pixel_end; /* ops on the finished pixels: those before it, from the last stage's end on */

@@ -108,11 +108,10 @@ static int prepare(hrn_context *context, const hrn_stage *stage, int reaches, hr
     const hrn_scaling scale_y = scaling_of(y, stage->denominator, &top);
     if (reaches) {
       hrn_resize_reach(&scale_x, &scale_y, stage->filter, &window, &ready->resize);
-    } else if (hrn_resize_prepare(context, &scale_x, &scale_y, stage->filter, stage->bits, &window,
-                                  &ready->resize, status) != HRN_OK) {
+    } else if (hrn_resize_prepare(context, &scale_x, &scale_y, stage->filter, stage->bits,
+                                  stage->passes, &window, &ready->resize, status) != HRN_OK) {
       return status->code;
     }
-    if (stage->horizontal_first) ready->resize.vertical_first = 0;
     ready->input = ready->resize.input;
     ready->input.left += left;
     ready->input.top += top;

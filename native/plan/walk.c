@@ -240,7 +240,7 @@ int hrn_fold(const hrn_plan *plan, const hrn_key *key, int32_t width, int32_t he
   hrn_geometry_begin(program, width, height);
   if (walk_ops(&w, 0, plan->count, status) != HRN_OK) return status->code;
   for (int32_t s = 0; s < program->count; s++) {
-    program->stages[s].horizontal_first = plan->output.horizontal_first;
+    program->stages[s].passes = plan->output.passes;
   }
   return HRN_OK;
 }

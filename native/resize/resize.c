@@ -34,14 +34,20 @@ void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, co
   }
 }
 
-int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
-                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status) {
-  hrn_resize_reach(x, y, filter, window, resize);
-  /* Pillow 13 goes vertical first where that saves much; older ones never did. 64 bits: the
-   * widths may be anything up to 2^24, the factor must not overflow. */
+/* Of filters of tensors the horizontal pass is always the first. 64 bits: the sides may be anything
+ * up to 2^24, the factors must not overflow. */
+static int begins_vertically(const hrn_scaling *x, const hrn_scaling *y, int filter, int passes) {
   const int64_t dy = (int64_t)y->input - y->output;
   const int64_t dx = (int64_t)x->input - x->output;
-  resize->vertical_first = !hrn_is_of_tensors(filter) && dy > 0 && dy > 2 * dx;
+  if (hrn_is_of_tensors(filter) || passes == HRN_PASSES_HORIZONTAL || dy <= 0) return 0;
+  return passes == HRN_PASSES_TALL ? y->input > 100 * (int64_t)x->input : dy > 2 * dx;
+}
+
+int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
+                       int bits, int passes, const hrn_box *window, hrn_resize *resize,
+                       hrn_status *status) {
+  hrn_resize_reach(x, y, filter, window, resize);
+  resize->vertical_first = begins_vertically(x, y, filter, passes);
 
   /* Both axes in one scratch buffer, the second at a cache line. */
   size_t x_bytes = 0, y_bytes = 0, bytes;

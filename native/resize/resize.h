@@ -134,9 +134,18 @@ typedef struct hrn_resize {
   hrn_box input;  /* the part of the image that it depends on */
 } hrn_resize;
 
-/* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS; `bits` as above. */
+/* Which pass of a resize comes first, as versions of Pillow have it. */
+enum hrn_passes {
+  HRN_PASSES_CHEAPER = 0, /* 13: the vertical one where it saves twice what the other does */
+  HRN_PASSES_TALL = 1,    /* 12.2: that one where an image over 100 times as high as wide shrinks */
+  HRN_PASSES_HORIZONTAL = 2 /* before: the horizontal one */
+};
+
+/* Plans both axes and computes the coefficients in HRN_SCRATCH_COEFFICIENTS; `bits` as above,
+ * `passes` of enum hrn_passes. */
 int hrn_resize_prepare(hrn_context *context, const hrn_scaling *x, const hrn_scaling *y, int filter,
-                       int bits, const hrn_box *window, hrn_resize *resize, hrn_status *status);
+                       int bits, int passes, const hrn_box *window, hrn_resize *resize,
+                       hrn_status *status);
 
 /* Plans the same as far as output and input, without coefficients. */
 void hrn_resize_reach(const hrn_scaling *x, const hrn_scaling *y, int filter, const hrn_box *window,

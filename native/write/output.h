@@ -18,7 +18,7 @@ enum hrn_mode {
 
 typedef struct hrn_output {
   int32_t dtype, layout, scale, mode;
-  int32_t horizontal_first;            /* 1: of a resize, always, as Pillow before 13 */
+  int32_t passes;                      /* enum hrn_passes (resize/resize.h) */
   int32_t unmixed;                     /* 1: hrn_sample writes patches, and what hrn_mix takes */
   int32_t grey;                        /* 1: of the three channels the first alone is written */
   int32_t source_width, source_height; /* of every image that the plan will see; 0: not known */

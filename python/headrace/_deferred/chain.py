@@ -177,7 +177,7 @@ def config(chain: Chain, form: Form, mode: str, limits: str) -> str:
     if form.normalize:
         ops.append(form.normalize)
     pillow = followed.pillow()
-    older = f'"pillow":{pillow},' if pillow else ""
+    older = f'"pillow":"{pillow}",' if pillow else ""
     return (
         f'{{{older}"transform":[{",".join(ops)}],"dtype":"{form.dtype}","scale":"{form.scale}",'
         f'"layout":"{form.layout}","mode":"{mode}","limits":{limits}}}'

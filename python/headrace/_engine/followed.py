@@ -11,15 +11,15 @@ _NEWEST = 13
 
 
 @functools.cache
-def pillow() -> int:
-    """The major version of an installed Pillow before 13; 0 for any other, and for none."""
+def pillow() -> str:
+    """The version of an installed Pillow before 13, as "12.3"; empty for any other and for none."""
     try:
         import PIL
 
-        version = int(PIL.__version__.partition(".")[0])
+        major, minor = map(int, PIL.__version__.split(".")[:2])
     except (ImportError, AttributeError, ValueError):
-        return 0
-    return version if 0 < version < _NEWEST else 0
+        return ""
+    return f"{major}.{minor}" if major < _NEWEST else ""
 
 
 def following(config: Mapping[str, Any]) -> Mapping[str, Any]:
