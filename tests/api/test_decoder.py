@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import headrace as hr
 import images
 import processes
-from headrace._engine import _lib, abi
+from headrace._engine import _lib, abi, followed
 from headrace._engine.decoder import Decoder, File, Task, Work
 from headrace.errors import (
     ArgumentError,
@@ -64,7 +64,7 @@ def decoder() -> Iterator[Decoder]:
 
 
 def text(config: dict[str, Any]) -> bytes:
-    return json.dumps(config).encode()
+    return json.dumps(followed.following(config)).encode()
 
 
 def alone(encoded: bytes, config: dict[str, Any], key: Key = NO_KEY) -> Pixels:

@@ -19,6 +19,7 @@ from torch.utils import data
 
 import images
 import other_formats
+import versions
 from deferred.test_own_code import Opens, compared
 
 MODES = {
@@ -74,7 +75,7 @@ class Variants(data.Dataset[Any]):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["bmp", "gif", "tiff"])
+@pytest.mark.parametrize("kind", [versions.BMP, "gif", "tiff"])
 def test_files_of_every_kind_give_what_pillow_makes_of_them(kind: str) -> None:
     compared(Variants(kind, 250), strict=False, batch_size=None)
 

@@ -16,6 +16,7 @@ import headrace as hr
 import images
 import other_formats
 import timing
+import versions
 from headrace import errors
 
 KINDS = other_formats.KINDS
@@ -32,7 +33,7 @@ def good(kind: str, count: int, seed: int = 11) -> list[bytes]:
     return list(itertools.islice(found, count))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [versions.BMP, *(kind for kind in KINDS if kind != "bmp")])
 def test_a_file_cut_at_any_byte_is_refused_or_has_the_pixels_of_pillow(kind: str) -> None:
     said = 0
     for data in good(kind, 12):
