@@ -142,7 +142,7 @@ func (v *verifier) checkRecord(r *reader, s catalog.Sample, p Finding, seek []by
 		return
 	}
 	if crc != s.CRC32C {
-		p.Expected, p.Found, p.Text = fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", crc), "the record's CRC-32C"
+		p.Expected, p.Found, p.Text = fmt.Sprintf("%08x", s.CRC32C), fmt.Sprintf("%08x", crc), "the record's CRC-32C differs"
 		v.findings.add(p)
 		return
 	}

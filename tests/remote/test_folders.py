@@ -94,7 +94,7 @@ def test_objects_are_verified_by_an_index_of_them_and_by_one_beside_them(
         ]
         texts = [fault["text"] for fault in faults.values()]
         assert texts == [
-            "the record's CRC-32C",
+            "the record's CRC-32C differs",
             "the file cannot be read",
             "the file cannot be read",
         ]

@@ -14,6 +14,7 @@ _NAMES = {"rows": "images", "seconds": "time", "seek_bytes": "seek points", "len
 # What a count of 0 stands for (docs/format.md, the columns of the index).
 _NONE = {"channels": "unknown", "orientation": "none"}
 _NAMES_SHOWN = 8
+_FIRST = ("path", "kind", "rows")  # of what a dataset is
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -24,7 +25,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 def lines(found: Mapping[str, Any]) -> list[str]:
     """The facts of a result, their values in one column."""
     facts: list[tuple[str, str]] = []
-    for name, value in found.items():
+    first = {name: found[name] for name in _FIRST if name in found}
+    for name, value in {**first, **found}.items():
         if name == "source":
             facts += _source(value, apart="doubts" in found)
         elif name == "doubts":
@@ -145,13 +147,15 @@ def known_faults(found: Mapping[str, Any]) -> list[str]:
 
 
 def fault_line(fault: Mapping[str, Any]) -> str:
-    """File, record, offset, and what is wrong there."""
+    """File, record, offset, and what is wrong there, with what was expected and found."""
     place = str(fault["file"])
     if fault.get("record", -1) >= 0:
         place += f": record {fault['record']}"
     if fault.get("offset", -1) >= 0:
         place += f" at byte {fault['offset']}"
-    return f"{place}: {fault.get('text') or fault.get('reason')}"
+    parts = [f"{name} {fault[name]}" for name in ("expected", "found") if fault.get(name)]
+    values = f" ({', '.join(parts)})" if parts else ""
+    return f"{place}: {fault.get('text') or fault.get('reason')}{values}"
 
 
 def recoding(found: Mapping[str, Any]) -> list[str]:

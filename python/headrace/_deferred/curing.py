@@ -12,7 +12,7 @@ ARRAY = (
     "dataset.data, labels) has its images with any labels."
 )
 # What opening says of a file, an array or an argument, by which its cure is found.
-OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind"
+OTHER_KIND = "is no JPEG, PNG, WebP, BMP, GIF or TIFF of a common kind (RGB, grey, palette)"
 OTHER_FORMAT = "is of none of the formats that the program takes"
 TOO_LARGE = "and Image.MAX_IMAGE_PIXELS is"
 OTHER_ARRAY = "an array that is not of 8-bit RGB or grey is made an image"
