@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -125,9 +124,9 @@ func (t *Table) value(i int64, n int) any {
 	case t.Fields[n].Type == Str:
 		return string(t.Texts[n].Bytes(i))
 	case t.Fields[n].Type == Bytes:
-		return bytes.Clone(t.Texts[n].Bytes(i))
+		return append([]byte{}, t.Texts[n].Bytes(i)...) // of none no nil, which would be no value
 	case t.Fields[n].Type == ArrayType:
-		return t.Fields[n].located(bytes.Clone(t.Texts[n].Bytes(i)))
+		return t.Fields[n].located(append([]byte{}, t.Texts[n].Bytes(i)...))
 	}
 	return t.Numbers[n][i]
 }

@@ -19,7 +19,7 @@ type LZ4File struct {
 
 const (
 	lz4Magic     = "\x04\x22\x4d\x18"
-	lz4HeadBytes = 12 // of what it holds: enough to know an image by
+	lz4HeadBytes = 18 // of what it holds: enough to know an image by
 )
 
 // IsLZ4 recognises a frame.

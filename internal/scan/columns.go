@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -27,6 +28,7 @@ type cell struct {
 	shape  []int64         // of an array
 	raw    catalog.RawSize // of an image that is pixels
 	held   bool            // an array that lies nowhere: data is it
+	json   bool            // text that is a JSON value
 	holds  string          // what it is instead of an image's bytes, for a sentence; "" where its kind says enough
 }
 
@@ -110,7 +112,19 @@ type label struct {
 	kind     labelKind
 	number   int64
 	fraction float64
-	text     string
+	text     string // of a number that was a word also, where it was written otherwise than we would
+	word     bool   // a text, or the number that a text says
+}
+
+// said is a label's text.
+func (l *label) said() string {
+	switch {
+	case l.text != "" || l.kind == textLabel:
+		return l.text
+	case l.kind == fractionLabel:
+		return strconv.FormatFloat(l.fraction, 'g', -1, 64)
+	}
+	return strconv.FormatInt(l.number, 10)
 }
 
 type labelKind uint8
@@ -144,22 +158,35 @@ func wordLabel(text string) (label, error) {
 		return label{}, nil
 	}
 	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return label{kind: intLabel, number: v}, nil
+		return worded(label{kind: intLabel, number: v}, text), nil
 	}
 	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) && !strings.ContainsAny(text, "xXpP_") {
-		return numberLabel(v), nil
+		return worded(numberLabel(v), text), nil
 	}
 	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
 		return label{}, fmt.Errorf("%w: the label %.40q is neither a number nor UTF-8", formats.ErrBad, text)
 	}
-	return label{kind: textLabel, text: text}, nil
+	return label{kind: textLabel, text: text, word: true}, nil
+}
+
+// worded is a number that a text says, and may be that text yet: a name of a class, beside other texts.
+func worded(l label, text string) label {
+	l.word = true
+	if l.said() != text {
+		l.text = strings.Clone(text)
+	}
+	return l
 }
 
 // jsonLabel is the label inside a JSON object: the member of that path, or of the usual names, where it
 // has just one of them. list is the label where that is an array or an object.
 func jsonLabel(data []byte, path string) (l label, name string, list json.RawMessage, err error) {
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
+	err = json.Unmarshal(data, &object)
+	if err != nil {
+		err = json.Unmarshal(withoutNaN(data), &object)
+	}
+	if err != nil {
 		if path == "" {
 			return label{}, "", nil, nil // some other JSON, which nobody asked for a label
 		}
@@ -192,9 +219,40 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 	return l, name, list, nil
 }
 
+// withoutNaN is JSON with null in the place of NaN and the infinities, which Python's json writes though JSON has none.
+func withoutNaN(data []byte) []byte {
+	made := make([]byte, 0, len(data))
+	for inText := false; len(data) > 0; {
+		switch {
+		case data[0] == '\\' && inText && len(data) > 1:
+			made, data = append(made, data[:2]...), data[2:]
+			continue
+		case data[0] == '"':
+			inText = !inText
+		case !inText:
+			token := 0
+			for _, word := range []string{"NaN", "Infinity", "-Infinity"} {
+				if bytes.HasPrefix(data, []byte(word)) {
+					token = len(word)
+				}
+			}
+			if token > 0 {
+				made, data = append(made, "null"...), data[token:]
+				continue
+			}
+		}
+		made, data = append(made, data[0]), data[1:]
+	}
+	return made
+}
+
 func valueLabel(raw json.RawMessage) (label, error) {
 	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
+	err := json.Unmarshal(raw, &value)
+	if err != nil {
+		err = json.Unmarshal(withoutNaN(raw), &value)
+	}
+	if err != nil {
 		return label{}, fmt.Errorf("%w: the label %.40s: %v", formats.ErrBad, raw, err)
 	}
 	switch v := value.(type) {
@@ -217,7 +275,7 @@ func valueLabel(raw json.RawMessage) (label, error) {
 		if v == "" {
 			return label{}, nil
 		}
-		return label{kind: textLabel, text: v}, nil
+		return label{kind: textLabel, text: v, word: true}, nil
 	}
 	return label{kind: listLabel}, nil
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/store"
 	"github.com/headrace/headrace/mmap"
 )
@@ -390,4 +391,20 @@ func FuzzAnyBytesAsArrow(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		survivesAs(t, "a.arrow", data)
 	})
+}
+
+func TestColumnsThatBeginLateTakeNoMoreMemoryThanTheirFileHasBytes(t *testing.T) {
+	note := func(size int64) (columns int, err error) {
+		p := &part{size: size, columns: make(map[string]*column)}
+		for err == nil && columns < 30 {
+			columns++
+			err = p.note(1<<20, &cell{name: fmt.Sprint(columns), kind: floatCell}, false)
+		}
+		return columns, err
+	}
+	columns, err := note(1000)
+	require.ErrorIs(t, err, formats.ErrLimit)
+	require.Equal(t, 17, columns)
+	_, err = note(1 << 40)
+	require.NoError(t, err)
 }

@@ -19,9 +19,19 @@ const maxDatumSide = 1 << 20
 
 func isImage(head string) bool {
 	for _, magic := range imageMagic {
-		if strings.HasPrefix(head, magic) {
-			return true
+		if !strings.HasPrefix(head, magic) {
+			continue
 		}
+		// Two letters begin words as well: behind P5 and P6 stand a width or a comment, in a BMP's header its
+		// second part's length, which is under 256.
+		switch magic {
+		case "P5", "P6":
+			rest := strings.TrimLeft(head[2:], " \t\r\n")
+			return len(rest) < len(head)-2 && rest != "" && (rest[0] == '#' || rest[0] >= '0' && rest[0] <= '9')
+		case "BM":
+			return len(head) >= 18 && head[14] != 0 && head[15:18] == "\x00\x00\x00"
+		}
+		return true
 	}
 	return len(head) >= 12 && head[:4] == "RIFF" && head[8:12] == "WEBP"
 }
@@ -77,7 +87,7 @@ func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
 
 // valueOf are the cells of a value, nil for one that is no image.
 func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
-	head := make([]byte, min(e.Length, 12))
+	head := make([]byte, min(e.Length, 18)) // what isImage looks at
 	if n, err := p.file.ReadAt(head, e.Offset); n < len(head) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}

@@ -147,3 +147,13 @@ func rootOfLMDB(data []byte, named bool) uint64 {
 	node := data[root*4096+uint64(le.Uint16(data[root*4096+16:])):]
 	return le.Uint64(node[8+le.Uint16(node[6:])+40:])
 }
+
+func TestWordsThatBeginAsImagesDoAreNone(t *testing.T) {
+	bmp := "BM\x8a\x00\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00"
+	for head, image := range map[string]bool{
+		bmp: true, "BMW": false, "BMW is a maker of motors": false, "P5\n# made by": true, "P6 12 12 255\n": true,
+		"P5 motor": false, "P512 is one more": false, "P6": false, "\xff\xd8\xff": true,
+	} {
+		require.Equal(t, image, isImage(head), "%q", head)
+	}
+}

@@ -160,7 +160,7 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 	case "bytes", "jpeg", "png":
 		return nil
 	case "str", "json", "str_decimal":
-		c.kind = textCell
+		c.kind, c.json = textCell, encoding == "json"
 		return nil
 	case "str_int", "str_float":
 		return p.decodeWord(c, encoding == "str_int")

@@ -5,7 +5,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -24,12 +23,12 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 			}
 		}
 	}
-	named := seen[textLabel] > 0
+	named := seen[textLabel] > 0 || o.Classes != nil && allAre(parts, o.Classes)
 	if named { // a number among texts is a text, too
 		for _, p := range parts {
 			for i := range p.labels {
-				if l := &p.labels[i]; l.kind == intLabel {
-					l.kind, l.text = textLabel, strconv.FormatInt(l.number, 10)
+				if l := &p.labels[i]; l.kind == intLabel || l.kind == fractionLabel {
+					l.kind, l.text = textLabel, l.said()
 					texts[l.text] = 0
 				}
 			}
@@ -89,6 +88,24 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 		t.Warnings = append(t.Warnings, "the labels are lists or objects, which are no classes: every such label is -1, and vectors of one type are the field \"label\"")
 	}
 	return nil
+}
+
+// allAre: the labels are texts, if they say numbers too, and each is the name of a class.
+func allAre(parts []*part, classes []string) bool {
+	words := 0
+	for _, p := range parts {
+		for i := range p.labels {
+			l := &p.labels[i]
+			if l.kind == noLabel {
+				continue
+			}
+			if !l.word || !slices.Contains(classes, l.said()) {
+				return false
+			}
+			words++
+		}
+	}
+	return words > 0
 }
 
 // ownClasses are the names of classes that the containers have of the label's column themselves.

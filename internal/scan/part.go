@@ -42,6 +42,7 @@ type part struct {
 	keyed    bool     // there is a file of keys beside the container
 	plain    bool     // an archive of image files in folders and of nothing else
 	held     int64    // bytes of texts in memory
+	gaps     int64    // rows that columns lack before the last that has them
 	fields   []string // that were asked for; nil: all
 	warnings []string
 
@@ -59,6 +60,7 @@ type column struct {
 	name    string
 	kind    cellKind
 	seen    int64 // samples that have it
+	rows    int   // up to the last of them
 	images  int64 // samples whose image it is
 	labels  int64 // samples whose label it is
 	mixed   bool  // cells of kinds that go not together
@@ -76,7 +78,12 @@ type column struct {
 const (
 	maxColumns    = 1024
 	maxColumnName = 240
-	maxLength     = math.MaxUint32
+
+	// A row that a column lacks takes up to so many bytes, and a small file may have so many of them.
+	cellBytes = 16
+	leastGaps = 256 << 20
+
+	maxLength = math.MaxUint32
 )
 
 func newPart(file io.ReaderAt, size int64, o *Options) *part {
@@ -186,6 +193,10 @@ func (p *part) note(row int, c *cell, image bool) error {
 		p.order = append(p.order, c.name)
 	}
 	col.seen++
+	if p.gaps += int64(row - col.rows); p.gaps*cellBytes > max(p.size, leastGaps) {
+		return fmt.Errorf("%w: columns that lack %d rows together, which takes more memory than the file has bytes", formats.ErrLimit, p.gaps)
+	}
+	col.rows = row + 1
 	if col.kind == intCell && len(col.ints) < row { // what is missing could not be told from any other whole number
 		col.toFloats()
 	}
@@ -323,6 +334,9 @@ func (p *part) read(c *cell) (label, error) {
 	data, err := p.bytes(c, maxLabelBytes)
 	if err != nil {
 		return label{}, err
+	}
+	if c.json {
+		return valueLabel(data)
 	}
 	return wordLabel(string(data))
 }

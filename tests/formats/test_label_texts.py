@@ -1,0 +1,99 @@
+"""Labels that are texts, and numbers that texts say: one rule for all containers."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as hr
+import images
+from headrace import errors
+
+NAN = float("nan")
+
+
+def labels(source: Path, **words: Any) -> tuple[list[int], list[str]]:
+    with hr.Dataset(source, **words) as dataset:
+        return [dataset[number].label for number in range(len(dataset))], dataset.classes
+
+
+def table(path: Path, texts: list[str]) -> Path:
+    rows = {"image": [images.jpeg(8 + number, 8) for number in range(len(texts))], "label": texts}
+    pq.write_table(pa.table(rows), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected", "classes"),
+    [
+        (["cat", "1.5", "dog", "007", "7"], [3, 1, 4, 0, 2], ["007", "1.5", "7", "cat", "dog"]),
+        (["1e3", "1000", "x"], [1, 0, 2], ["1000", "1e3", "x"]),
+        (["2", "0", "1"], [2, 0, 1], []),
+    ],
+)
+def test_numbers_beside_texts_are_the_texts_that_they_were(
+    tmp_path: Path, texts: list[str], expected: list[int], classes: list[str]
+) -> None:
+    assert labels(table(tmp_path / "t.parquet", texts)) == (expected, classes)
+
+
+def test_texts_that_are_all_classes_of_the_user_are_their_names(tmp_path: Path) -> None:
+    source = table(tmp_path / "t.parquet", ["0", "1", "1.5"])
+    named = ["1.5", "1", "0"]
+    assert labels(source, classes=named) == ([2, 1, 0], named)
+    source = table(tmp_path / "u.parquet", ["0", "1"])
+    named = ["cat", "dog"]
+    assert labels(source, classes=named) == ([0, 1], named)
+    source = table(tmp_path / "v.parquet", ["cat", "7"])
+    with pytest.raises(errors.ArgumentError, match='the label "7" is none of classes'):
+        labels(source, classes=named)
+
+
+def test_json_with_what_only_python_writes_has_its_label(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        for number, more in enumerate([0.5, NAN, float("inf"), -float("inf"), [1, NAN]]):
+            said = json.dumps({"text": 'NaN "Infinity\\', "label": number + 5, "more": more})
+            for ending, data in (("jpg", images.jpeg(8, 8)), ("json", said.encode())):
+                member = tarfile.TarInfo(f"{number:04}.{ending}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    assert labels(tmp_path / "t.tar") == ([5, 6, 7, 8, 9], [])
+    assert labels(tmp_path / "t.tar", label="json.label") == ([5, 6, 7, 8, 9], [])
+
+
+def test_a_label_of_mds_that_is_json_is_its_value(tmp_path: Path) -> None:
+    config = {
+        "column_encodings": ["jpeg", "json"],
+        "column_names": ["image", "label"],
+        "column_sizes": [None, None],
+        "format": "mds",
+        "version": 2,
+    }
+    text = json.dumps(config, sort_keys=True).encode()
+    values = ["cat", None, "dog", "cat"]
+    places, body = [], b""
+    first = 4 + 4 * (len(values) + 1) + len(text)
+    for value in values:
+        places.append(first + len(body))
+        image, said = images.jpeg(8, 8), json.dumps(value).encode()
+        body += struct.pack("<II", len(image), len(said)) + image + said
+    places.append(first + len(body))
+    packed = struct.pack(f"<I{len(places)}I", len(values), *places) + text + body
+    (tmp_path / "shard.00000.mds").write_bytes(packed)
+    assert labels(tmp_path / "shard.00000.mds") == ([0, -1, 1, 0], ["cat", "dog"])
+
+
+def test_a_field_of_bytes_that_are_all_empty_is_empty_bytes(tmp_path: Path) -> None:
+    rows = {"image": [images.jpeg(8, 8)] * 2, "label": [0, 1], "note": [b"", b""]}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet", compression="snappy")
+    with hr.Dataset(tmp_path / "t.parquet") as dataset:
+        assert dataset[1].label == 1
+        assert dataset.facts(1)["fields"]["note"] == b""
