@@ -63,7 +63,15 @@ def before_it_opens(path: str, index: int) -> Any:
     return DRAWS(image), float(torch.rand(1))
 
 
+def by_the_generators_own_method(path: str, index: int) -> Any:
+    torch.default_generator.manual_seed(1000 + index)
+    image = DRAWS(opened(path))
+    torch.default_generator.manual_seed(1000 + index)
+    return image, DRAWS(opened(path))
+
+
 PROGRAMS: list[Callable[[str, int], Any]] = [
+    by_the_generators_own_method,
     *(image_and_mask, forked, seeded_by_a_number_that_was_drawn, before_it_opens),
 ]
 

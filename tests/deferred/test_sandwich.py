@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 import torchvision.transforms as tv
-from PIL import Image, ImageDraw, ImageFilter
+import torchvision.transforms.functional as F
+from PIL import Image, ImageDraw, ImageFilter, ImageOps
 from torch.utils import data
 from torchvision import datasets
 from torchvision.transforms import v2
@@ -154,3 +155,61 @@ def test_an_image_with_many_pixels_or_of_another_class_or_mode_stays_in_python(
         compared(dataset(op), strict=False)
     monkeypatch.setattr(given, "_MOST_BYTES", 0)
     assert leaves(dataset(lambda image: image)) == [False]
+
+
+class Upright:
+    """A program's own function at the end: turns as the file says."""
+
+    def __call__(self, image: Any) -> Any:
+        return F.pil_to_tensor(ImageOps.exif_transpose(image))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_code_behind_the_native_part_sees_what_the_file_says_of_the_image(
+    tmp_path: Path, workers: int
+) -> None:
+    (tmp_path / "a").mkdir()
+    for number in range(4):
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        photo = Image.fromarray(images.pixels(70, 50))
+        photo.save(tmp_path / "a" / f"{number}.jpg", exif=exif, dpi=(90, 90), icc_profile=b"icc")
+    transform = tv.Compose([tv.CenterCrop((40, 60)), Upright()])
+    dataset = datasets.ImageFolder(str(tmp_path), transform)
+    with contextlib.closing(hr.DataLoader(dataset, 2, num_workers=workers)) as loader:
+        for ours, theirs in zip(loader, data.DataLoader(dataset, 2), strict=True):
+            assert torch.equal(ours[0], theirs[0])
+    plain = datasets.ImageFolder(str(tmp_path))
+    with contextlib.closing(hr.DataLoader(plain, 2, collate_fn=list)) as loader:
+        [(image, _), *_] = next(iter(loader))
+    assert image.info == plain[0][0].info
+    assert image.getexif()[0x0112] == 6
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_totensor_gives_torchs_default_dtype(
+    tmp_path: Path, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = images.plain_tree(tmp_path, 4)
+    paths = sorted(str(path) for path in root.rglob("*.jpg"))
+
+    class Opens(data.Dataset[Any]):
+        def __len__(self) -> int:
+            return len(paths)
+
+        def __getitem__(self, index: int) -> Any:
+            return F.to_tensor(Image.open(paths[index]).convert("RGB").resize((20, 20)))
+
+    transform = tv.Compose([tv.Resize((20, 20)), tv.ToTensor()])
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        for dataset in (Opens(), datasets.ImageFolder(str(root), transform)):
+            expected = list(data.DataLoader(dataset, 2))
+            with contextlib.closing(hr.DataLoader(dataset, 2)) as loader:
+                for ours, theirs in zip(loader, expected, strict=True):
+                    ours, theirs = (x if torch.is_tensor(x) else x[0] for x in (ours, theirs))
+                    assert ours.dtype == dtype
+                    assert torch.equal(ours, theirs)
+    finally:
+        torch.set_default_dtype(before)

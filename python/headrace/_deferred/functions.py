@@ -259,9 +259,9 @@ def _two(value: Any) -> list[Any]:
 
 def _to_tensor(found: Recording, original: Any, pic: Any) -> Any:
     chain = native_chain(pic)
-    return (
-        NOT_RECORDED if chain is None else pending(chain, Form("float32", channels=chain.channels))
-    )
+    if chain is None or torch.get_default_dtype() != torch.float32:  # it gives that
+        return NOT_RECORDED
+    return pending(chain, Form("float32", channels=chain.channels))
 
 
 def _pil_to_tensor(found: Recording, original: Any, pic: Any) -> Any:

@@ -6,6 +6,7 @@ costs. What torch frees goes back to the system each time, so batches are made i
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import weakref
 from typing import Any
@@ -15,6 +16,8 @@ import torch
 
 # Blocks of one size that wait for a batch. More are there while a program keeps batches.
 _MOST_FREE = 4
+# Sizes of which blocks wait. Where each image is a batch of its own size, no size comes again soon.
+_MOST_SIZES = 8
 
 
 class Blocks:
@@ -30,14 +33,26 @@ class Blocks:
             count *= side
         if not count:
             return torch.empty(shape, dtype=dtype)
-        free = self._free.setdefault(count, [])
+        free = self._last(count)
         block = free.pop() if free else mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         lease = np.frombuffer(block, np.uint8).view(_Lease)
         lease.block, lease.blocks = block, weakref.ref(self)
         return torch.from_numpy(lease).view(dtype).view(shape)
 
+    def _last(self, count: int) -> list[mmap.mmap]:
+        """The free blocks of a size, which becomes the one that was asked for last.
+
+        A batch may die, and so give its block back, at any point here: that block is lost at worst.
+        """
+        free = self._free.pop(count, None) or []
+        self._free[count] = free
+        while len(self._free) > _MOST_SIZES:
+            with contextlib.suppress(RuntimeError):  # another thread asks, too
+                self._free.pop(next(iter(self._free)), None)
+        return free
+
     def take_back(self, block: mmap.mmap) -> None:
-        """Keeps a block for the next batch of its size; those of other sizes go."""
+        """Keeps a block for the next batch of its size, if that is one of the last sizes."""
         free = self._free.get(len(block))
         if free is not None and len(free) < _MOST_FREE:
             free.append(block)

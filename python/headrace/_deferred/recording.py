@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
+
 from headrace._deferred.chain import Key
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.known import Transforms
@@ -117,14 +119,20 @@ class Recording:
         self.altering: Altering | None = None
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
-        self._calls = 0
+        self._calls, self._seed = 0, torch.initial_seed()
+
+    @property
+    def draws_natively(self) -> bool:
+        """Whether the engine draws what comes next: nobody has seeded torch's generator, not even
+        by that one's own method, which no patch sees."""
+        return self.drawing and torch.initial_seed() == self._seed
 
     def begin(self, sample: int, draw: int, eager: bool = False) -> None:
         """The next sample's turn has come."""
         self._sample, self.eager = (sample, draw), eager
         self.opened |= eager  # of which nothing is seen
         self.place += 1
-        self._calls, self.drawing = 0, True
+        self._calls, self.drawing, self._seed = 0, True, torch.initial_seed()
         self.repeated.clear()
         self.images.clear()
 

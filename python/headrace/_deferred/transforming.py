@@ -79,7 +79,7 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
     size = known.size_of(image.size)
     # What is drawn twice needs two keys, and a chain has one.
     twice = chain is not None and chain.drawn
-    if size is None or (known.drawn and (twice or not found.drawing)):
+    if size is None or (known.drawn and (twice or not found.draws_natively)):
         return NOT_RECORDED
     chain = chain or given.chain_of(found, image)
     key = found.new_key() if known.drawn else None

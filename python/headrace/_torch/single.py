@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,7 @@ class Work:
         dataset, labels, made = self._samples.dataset, self._samples.labels, self._translation
         if labels is None and not made and not made.rest:
             return dataset[row]  # without a transform, a headrace.Dataset's own sample
-        image = self._wrapped(self._image(row, key))
+        image = self._wrapped(*self._image(row, key))
         return image, int(dataset.facts(row)["label"]) if labels is None else labels[row]
 
     def rest(self, sample: Any) -> Any:
@@ -52,7 +53,7 @@ class Work:
             image = op(image)
         return image, label
 
-    def _image(self, row: int, key: dict[str, int]) -> torch.Tensor:
+    def _image(self, row: int, key: dict[str, int]) -> tuple[torch.Tensor, bytearray]:
         foreign = self._samples.foreign
         if foreign is None:
             return self.native(row, key)
@@ -73,12 +74,13 @@ class Work:
                 return self.native(row, key)  # which says what is wrong with the file
             except HeadraceError as failure:
                 raise joined(failure, theirs) from theirs
-        return self._decoded(row, data, self._config | key | {"limits": limits})
+        return self._decoded(row, data, self._config | key | {"limits": limits}), data
 
-    def native(self, row: int, key: dict[str, int]) -> torch.Tensor:
-        """The image as the engine decodes it: HWC where it is to be a PIL image, else CHW."""
+    def native(self, row: int, key: dict[str, int]) -> tuple[torch.Tensor, bytearray]:
+        """The image as the engine decodes it, HWC where it is to be a PIL image, else CHW; and its
+        file's bytes."""
         data = self._samples.dataset.read(row)
-        return self._decoded(row, data, self._config | key | {"limits": self._limits})
+        return self._decoded(row, data, self._config | key | {"limits": self._limits}), data
 
     def _decoded(self, row: int, data: bytearray, config: dict[str, Any]) -> torch.Tensor:
         try:
@@ -89,15 +91,32 @@ class Work:
                 failure.reason = f"{failure.file}: record {row}: {failure.reason}"
             raise
 
-    def _wrapped(self, image: torch.Tensor) -> Any:
+    def _wrapped(self, image: torch.Tensor, data: bytearray) -> Any:
         if self._translation.gives == "PIL image":
             from PIL import Image
 
             # Of one channel it is an image of mode L, which has no third dimension.
-            return Image.fromarray(
+            made = Image.fromarray(
                 image.numpy().squeeze(2) if image.shape[2] == 1 else image.numpy()
             )
+            made.info = _info(data, made.mode)
+            return made
         return wrapper(self._translation)(image)
+
+
+def _info(data: bytearray, mode: str) -> dict[Any, Any]:
+    """What Pillow's image of a file would say beside its pixels, converted to a mode: EXIF's
+    orientation, say, which the program's own code may look at."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            info = dict(opened.info)
+            if opened.mode != mode:
+                info.pop("transparency", None)
+            return info
+    except OSError:  # of a kind that this Pillow does not know
+        return {}
 
 
 def wrapper(made: Translation) -> Callable[[torch.Tensor], torch.Tensor]:

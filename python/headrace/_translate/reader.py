@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from headrace import transforms
@@ -196,6 +197,9 @@ class Reader(Augmentations, Grey, OpenClip, Own, Timm):
     def _ToTensor(self, op: Any) -> str:
         if self._stage != "PIL":
             return "the image is a tensor already"
+        torch = sys.modules["torch"]
+        if torch.get_default_dtype() != torch.float32:
+            return f"it gives torch's default dtype, which is {torch.get_default_dtype()}"
         self._stage, self.made.gives, self.made.scale = "float32", "tensor", "div"
         return ""
 
