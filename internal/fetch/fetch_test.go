@@ -274,16 +274,18 @@ func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *te
 		}
 	}
 	l.answer(now, 1000)
-	round(1e6, 0)
+	round(0.5e6, 0)
 	assert.Equal(t, 4, l.limit, "no more before the first batch")
-	for _, rate := range []float64{1e6, 2e6, 3e6} {
+	round(1e6, 0)
+	assert.Equal(t, 12, l.limit)
+	for _, rate := range []float64{2e6, 3e6} {
 		round(rate, 0)
 	}
-	assert.Equal(t, 13, l.limit)
+	assert.Equal(t, 27, l.limit)
 	round(3e6, 0)
-	assert.Equal(t, 13, l.limit, "the link is full")
+	assert.Equal(t, 27, l.limit, "the link is full")
 	round(3e6, 10)
-	assert.Equal(t, 6, l.limit, "the store refuses")
+	assert.Equal(t, 13, l.limit, "the store refuses")
 }
 
 func TestNeighboursWithAnotherBetweenThemShareNoRequest(t *testing.T) {
