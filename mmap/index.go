@@ -93,7 +93,8 @@ func (x *Index) Guard(read func() error) (err error) {
 // noticed is a cut in the last page that is made good while one row is looked at.
 func (x *Index) whole() error {
 	f := x.mapped
-	if x.last != 0 && f.mapped[f.size-1] == x.last && f.size <= f.watch.lost() {
+	// In this order: what is known to be lost may not be looked at where no page could take its place.
+	if f.size <= f.watch.lost() && x.last != 0 && f.mapped[f.size-1] == x.last {
 		return nil
 	}
 	switch _, err := f.reaches(none, f.size); {
