@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -15,7 +16,10 @@ FOLDER = ROOT / ".build" / "frameworks" / "photographs"
 
 def threads_and_slots() -> list[str]:
     """What a loader of this process has not given back."""
-    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
+            names.append(path.read_text().strip())
     maps = Path("/proc/self/maps").read_text().splitlines()
     left = [name for name in names if name.startswith("headrace")]
     return left + [line.split()[-1] for line in maps if "headrace-slot" in line]
