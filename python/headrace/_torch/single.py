@@ -111,11 +111,12 @@ def _info(data: bytearray, mode: str) -> dict[Any, Any]:
 
     try:
         with Image.open(io.BytesIO(data)) as opened:
-            info = dict(opened.info)
+            info: dict[Any, Any] = opened.info
             if opened.mode != mode:
                 info.pop("transparency", None)
             return info
-    except OSError:  # of a kind that this Pillow does not know
+    # Of a kind that this Pillow does not know, or larger than it opens, which limits= may allow.
+    except (OSError, Image.DecompressionBombError):
         return {}
 
 
