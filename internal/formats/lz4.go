@@ -18,8 +18,9 @@ type LZ4File struct {
 }
 
 const (
-	lz4Magic     = "\x04\x22\x4d\x18"
-	lz4HeadBytes = 18 // of what it holds: enough to know an image by
+	lz4Magic = "\x04\x22\x4d\x18"
+	// HeadBytes of a value are enough to know an image by.
+	HeadBytes = 18
 )
 
 // IsLZ4 recognises a frame.
@@ -36,7 +37,7 @@ func ReadLZ4(r io.ReaderAt, offset, length, most int64, wanted func(head []byte)
 		return f, &WalkError{offset, fmt.Errorf("%w: the frame of LZ4: %v", ErrBad, err)}
 	}
 	z := lz4.NewReader(io.NewSectionReader(r, offset, length))
-	f.Head = make([]byte, lz4HeadBytes)
+	f.Head = make([]byte, HeadBytes)
 	n, err := io.ReadFull(z, f.Head)
 	if f.Head = f.Head[:n]; err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return wrong(err)

@@ -182,11 +182,7 @@ func worded(l label, text string) label {
 // has just one of them. list is the label where that is an array or an object.
 func jsonLabel(data []byte, path string) (l label, name string, list json.RawMessage, err error) {
 	var object map[string]json.RawMessage
-	err = json.Unmarshal(data, &object)
-	if err != nil {
-		err = json.Unmarshal(withoutNaN(data), &object)
-	}
-	if err != nil {
+	if err := unmarshal(data, &object); err != nil {
 		if path == "" {
 			return label{}, "", nil, nil // some other JSON, which nobody asked for a label
 		}
@@ -219,6 +215,15 @@ func jsonLabel(data []byte, path string) (l label, name string, list json.RawMes
 	return l, name, list, nil
 }
 
+// unmarshal reads JSON as Python's json writes it.
+func unmarshal(data []byte, to any) error {
+	err := json.Unmarshal(data, to)
+	if err != nil {
+		err = json.Unmarshal(withoutNaN(data), to)
+	}
+	return err
+}
+
 // withoutNaN is JSON with null in the place of NaN and the infinities, which Python's json writes though JSON has none.
 func withoutNaN(data []byte) []byte {
 	made := make([]byte, 0, len(data))
@@ -248,11 +253,7 @@ func withoutNaN(data []byte) []byte {
 
 func valueLabel(raw json.RawMessage) (label, error) {
 	var value any
-	err := json.Unmarshal(raw, &value)
-	if err != nil {
-		err = json.Unmarshal(withoutNaN(raw), &value)
-	}
-	if err != nil {
+	if err := unmarshal(raw, &value); err != nil {
 		return label{}, fmt.Errorf("%w: the label %.40s: %v", formats.ErrBad, raw, err)
 	}
 	switch v := value.(type) {

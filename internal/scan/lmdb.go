@@ -29,7 +29,7 @@ func isImage(head string) bool {
 			rest := strings.TrimLeft(head[2:], " \t\r\n")
 			return len(rest) < len(head)-2 && rest != "" && (rest[0] == '#' || rest[0] >= '0' && rest[0] <= '9')
 		case "BM":
-			return len(head) >= 18 && head[14] != 0 && head[15:18] == "\x00\x00\x00"
+			return len(head) >= formats.HeadBytes && head[14] != 0 && head[15:18] == "\x00\x00\x00"
 		}
 		return true
 	}
@@ -87,7 +87,7 @@ func (p *part) compressedValue(e formats.LMDBEntry) ([]cell, error) {
 
 // valueOf are the cells of a value, nil for one that is no image.
 func (p *part) valueOf(e formats.LMDBEntry) ([]cell, error) {
-	head := make([]byte, min(e.Length, 18)) // what isImage looks at
+	head := make([]byte, min(e.Length, formats.HeadBytes))
 	if n, err := p.file.ReadAt(head, e.Offset); n < len(head) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}

@@ -23,7 +23,11 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 			}
 		}
 	}
-	named := seen[textLabel] > 0 || o.Classes != nil && allAre(parts, o.Classes)
+	given := make(map[string]bool, len(o.Classes))
+	for _, name := range o.Classes {
+		given[name] = true
+	}
+	named := seen[textLabel] > 0 || o.Classes != nil && allAre(parts, given)
 	if named { // a number among texts is a text, too
 		for _, p := range parts {
 			for i := range p.labels {
@@ -64,7 +68,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 				}
 			case textLabel:
 				number = texts[l.text]
-				if o.Classes != nil && !slices.Contains(o.Classes, l.text) {
+				if o.Classes != nil && !given[l.text] {
 					return labelError(wrong, t, shard, len(t.Label), p.offset[i], fmt.Sprintf("the label %.80q is none of classes", l.text))
 				}
 			}
@@ -91,7 +95,7 @@ func mergeLabels(t *catalog.Table, parts []*part, o *Options) error {
 }
 
 // allAre: the labels are texts, if they say numbers too, and each is the name of a class.
-func allAre(parts []*part, classes []string) bool {
+func allAre(parts []*part, classes map[string]bool) bool {
 	words := 0
 	for _, p := range parts {
 		for i := range p.labels {
@@ -99,7 +103,7 @@ func allAre(parts []*part, classes []string) bool {
 			if l.kind == noLabel {
 				continue
 			}
-			if !l.word || !slices.Contains(classes, l.said()) {
+			if !l.word || !classes[l.said()] {
 				return false
 			}
 			words++
