@@ -18,7 +18,7 @@ type LMDB struct {
 	r           io.ReaderAt
 	size        int64
 	page        int64  // bytes of a page
-	pages       int64  // that may yet be visited: a tree with a loop ends here
+	pages       int64  // that are not used yet: every page has one use, so loops and values that share pages end here
 	transaction uint64 // the last
 }
 
@@ -62,7 +62,7 @@ func WalkLMDB(r io.ReaderAt, size int64, name string, each func(LMDBEntry) error
 	if err != nil {
 		return err
 	}
-	w.pages = size / w.page
+	w.pages = (size + w.page - 1) / w.page
 	return w.environment(tree, name, each)
 }
 
@@ -191,7 +191,7 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 	}
 	at := int64(number) * w.page
 	if w.pages--; w.pages < 0 || depth > lmdbMostDepth {
-		return wrong(at, "the tree visits more pages than there are, or is more than %d deep", lmdbMostDepth)
+		return wrong(at, "the tree and its values use more pages than there are, or it is more than %d deep", lmdbMostDepth)
 	}
 	b := make([]byte, w.page)
 	if err := readAt(w.r, b, at); err != nil {
@@ -242,6 +242,9 @@ func (w *LMDB) visit(tree lmdbTree, number uint64, depth int, each func(LMDBEntr
 			}
 			if e.Offset = int64(first)*w.page + lmdbHeader; e.Length > w.size-e.Offset {
 				return wrong(at+node, "a value of %d bytes on page %d ends behind the file", e.Length, first)
+			}
+			if w.pages -= (lmdbHeader + e.Length + w.page - 1) / w.page; w.pages < 0 {
+				return wrong(at+node, "a value of %d bytes on page %d: the tree and its values use more pages than there are", e.Length, first)
 			}
 		}
 		if err := each(e, sub); err != nil {

@@ -128,9 +128,36 @@ func TestALoopInATreeOfLMDBEnds(t *testing.T) {
 			options.Split = "train"
 		}
 		_, err := Open(file, options)
-		require.ErrorContains(t, err, "the tree visits more pages than there are", name)
+		require.ErrorContains(t, err, "the tree and its values use more pages than there are", name)
 		require.Equal(t, fault.KindBadFile, fault.KindOf(err), name)
 	}
+}
+
+// Many nodes that point at one value would have it decompressed as often as there are nodes.
+func TestValuesOfAnLMDBThatShareTheirPagesAreABadFile(t *testing.T) {
+	le := binary.LittleEndian
+	data := fixture(t, "plain.lmdb")
+	leaf := data[2*4096:][:4096]
+	require.Equal(t, uint16(2), le.Uint16(leaf[10:]))
+	shared, nodes := uint64(0), 0
+	for at := 16; at < int(le.Uint16(leaf[12:])); at += 2 {
+		node := leaf[le.Uint16(leaf[at:]):]
+		if le.Uint16(node[4:])&1 == 0 { // its value lies behind it
+			continue
+		}
+		place := node[8+le.Uint16(node[6:]):]
+		if nodes++; nodes == 1 {
+			shared = le.Uint64(place)
+		}
+		le.PutUint64(place, shared)
+		le.PutUint32(node, uint32(len(data))-uint32(shared)*4096-16) // all that is left of the file
+	}
+	require.Greater(t, nodes, 1)
+	file := filepath.Join(t.TempDir(), "a.lmdb")
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	_, err := Open(file, Options{})
+	require.ErrorContains(t, err, fmt.Sprintf("on page %d: the tree and its values use more pages than there are", shared))
+	require.Equal(t, fault.KindBadFile, fault.KindOf(err))
 }
 
 // rootOfLMDB is the page of the root of an environment's own database, or of the first that has a name in it.
