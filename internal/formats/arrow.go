@@ -249,14 +249,11 @@ type arrowChunk struct {
 	views  []arrowBuffer // what views are of
 	data   []byte        // of the values from byte first, where they are asked for
 	first  int64
-	gaps   bool // of lists: some of their numbers are null
+	gaps   arrowBuffer // of lists where some number is null: the bits of all numbers
 }
 
 // value is the value in a row of the chunk.
 func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err error) {
-	if c.gaps {
-		return Value{Null: true}, nil
-	}
 	for _, bits := range c.valid {
 		if bits != nil && bits[row>>3]>>(row&7)&1 == 0 {
 			return Value{Null: true}, nil
@@ -281,6 +278,11 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 	}
 	if from < 0 || to < from || to > in.size {
 		return v, fmt.Errorf("%w: the column %.80q: a value from byte %d to %d of %d", ErrBad, leaf.Path[0], from, to, in.size)
+	}
+	if c.gaps.size > 0 {
+		if null, err := c.hasNull(r, from/int64(f.element), to/int64(f.element)); null || err != nil {
+			return Value{Null: true}, err
+		}
 	}
 	if v.Block = in.block(c.body); v.Block != nil {
 		v.Offset, v.Length = from, to-from
@@ -315,6 +317,24 @@ func (c *arrowChunk) view(row int) (in arrowBuffer, from, to int64, err error) {
 	}
 	from = int64(int32(le.Uint32(raw[12:])))
 	return c.views[number], from, from + length, nil
+}
+
+// hasNull is true of a list of which a number is null.
+func (c *arrowChunk) hasNull(r io.ReaderAt, first, end int64) (bool, error) {
+	const most = 1 << 15 // numbers whose bits are read at once: a list may be as long as the file
+	for ; first < end; first = min(first-first%8+most, end) {
+		upTo := min(first-first%8+most, end)
+		bits, err := c.batch.stretch(r, c.gaps, first/8, (upTo+7)/8-first/8)
+		if err != nil {
+			return false, err
+		}
+		for n := first; n < upTo; n++ {
+			if bits[n/8-first/8]>>(n%8)&1 == 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // list is where the numbers in a row lie among those of all rows; -1 where that says nothing sensible.

@@ -183,7 +183,11 @@ func (b *arrowBatch) stretch(r io.ReaderAt, x arrowBuffer, from, bytes int64) ([
 // readLists fills a chunk with where the lists of rows lie among the numbers of all, which are the next field's.
 func (b *arrowBatch) readLists(r io.ReaderAt, c *arrowChunk, field int, from, rows int64) (err error) {
 	f := c.field
-	c.values, c.gaps = b.buffers[b.first[field+1]+1], b.nulls[field+1] != 0
+	if c.values, c.gaps = b.buffers[b.first[field+1]+1], (arrowBuffer{}); b.nulls[field+1] != 0 {
+		if c.gaps = b.buffers[b.first[field+1]]; c.gaps.size == 0 {
+			return fmt.Errorf("%w: %d numbers of lists are null and no bits say which", ErrBad, b.nulls[field+1])
+		}
+	}
 	if f.listed == 0 {
 		width := int64(f.offsets)
 		c.raw, err = b.stretch(r, b.buffers[b.first[field]+1], from*width, (rows+1)*width)

@@ -221,6 +221,37 @@ def test_vectors_of_several_lengths_and_none_are_arrays_of_their_own_length(tmp_
             assert [s.fields["label"].tolist() for s in dataset] == [x or [] for x in labels]
 
 
+@pytest.mark.filterwarnings("ignore:.*which are no classes")
+@pytest.mark.parametrize("codec", [None, "lz4"])
+@pytest.mark.parametrize(
+    "of", [pa.list_(pa.float32()), pa.list_(pa.float32(), 3), pa.large_list(pa.int64())]
+)
+def test_a_list_of_which_a_number_is_missing_is_none_and_the_others_stand(
+    tmp_path: Path, of: Any, codec: str | None
+) -> None:
+    labels = [[1, 2, 3], [4, None, 6], None, [7, 8, 9], [10, 11, None], [13, 14, 15]]
+    expected = [[1, 2, 3], [], [], [7, 8, 9], [], [13, 14, 15]]
+    source = arrow(tmp_path / "a.arrow", labels, of, codec)
+    hr.index(source, tmp_path / "index.hr")
+    for path in (source, tmp_path / "index.hr"):
+        with hr.Dataset(path) as dataset:
+            assert [s.fields["label"].tolist() for s in dataset] == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*which are no classes")
+@pytest.mark.parametrize("missing", [0, 32767, 32768, 70000])
+def test_a_number_that_is_missing_far_inside_of_a_list_is_found(
+    tmp_path: Path, missing: int
+) -> None:
+    longest: list[float | None] = [0.5] * 70001
+    longest[missing] = None
+    labels = [[1.5], longest, [2.5], longest[missing + 1 :], longest[:missing], [3.5]]
+    source = arrow(tmp_path / "a.arrow", labels, pa.list_(pa.float32()))
+    with hr.Dataset(source) as dataset:
+        found = [len(sample.fields["label"]) for sample in dataset]
+    assert found == [1, 0, 1, 70000 - missing, missing, 1]
+
+
 @pytest.mark.filterwarnings("ignore:.*no column is known as the label")
 def test_other_columns_of_vectors_are_fields_where_they_are_named(tmp_path: Path) -> None:
     rows = [{"image": IMAGES[n], "box": VECTORS[n]} for n in range(ROWS)]
