@@ -243,6 +243,20 @@ func TestVerifyFindsADamagedSampleOfAContainer(t *testing.T) {
 	require.Contains(t, fmt.Sprint(report.Faults.Listed), "the record's CRC-32C")
 }
 
+func TestVerifySaysOfContainersThatTheyHaveNoIndex(t *testing.T) {
+	root := testArchives(t, 2)
+	for _, source := range []string{root + "/data/train-0.tar", root + "/data", root + "/data/*.tar", root + "/data/train-{0..1}.tar"} {
+		_, err := Verify(context.Background(), VerifyConfig{Source: source}, nil)
+		require.ErrorContains(t, err, source+": these containers have no index, so there is nothing to verify against; headrace index makes one")
+		require.Equal(t, fault.KindArgument, fault.KindOf(err))
+	}
+	require.NoError(t, os.WriteFile(root+"/other", []byte("x"), 0o644))
+	for _, source := range []string{root + "/other", root + "/missing.tar"} { // what was wrong with them stands
+		_, err := Verify(context.Background(), VerifyConfig{Source: source}, nil)
+		require.Equal(t, fault.KindIO, fault.KindOf(err), err)
+	}
+}
+
 func TestDamagedArchivesAreIndexedOrRefusedByName(t *testing.T) {
 	root := testArchives(t, 1)
 	file := root + "/data/train-0.tar"

@@ -16,6 +16,7 @@ import (
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/internal/processors"
 	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/internal/scan"
 )
 
 // verifier checks one dataset. What is wrong with it is a Finding in the report; an error is for
@@ -43,11 +44,11 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	}
 	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir, Root: c.Root, Storage: c.Storage})
 	if err != nil {
-		return Report{}, err
+		return Report{}, cmp.Or(withoutIndex(c), err)
 	}
 	defer d.Release()
 	if d.Kind() == catalog.Listed {
-		return Report{}, catalog.NewError(fault.KindArgument, c.Source, "this folder has no index, so there is nothing to verify it against; headrace index makes one")
+		return Report{}, noIndex(c.Source, "this folder has")
 	}
 	t.setTotal(d.Len())
 	v := &verifier{config: c, dataset: d, findings: findings{track: t}, blocks: blocks.NewCache(c.Limits.Blocks())}
@@ -65,6 +66,23 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 		Seconds: time.Since(begin).Seconds(), Fingerprint: d.Fingerprint(), Faults: found,
 		KnownFaults: known.Total, Known: known.Listed,
 	}, nil
+}
+
+func noIndex(source, has string) error {
+	return catalog.NewError(fault.KindArgument, source, "%s no index, so there is nothing to verify against; headrace index makes one", has)
+}
+
+// withoutIndex is the error of a source that is containers themselves; nil of one that is none.
+func withoutIndex(c VerifyConfig) error {
+	if remote.IsURL(c.Source) || c.IndexDir != "" || c.Root != "" {
+		return nil
+	}
+	d, err := scan.Open(c.Source, scan.Options{})
+	if err != nil {
+		return nil
+	}
+	d.Release()
+	return noIndex(c.Source, "these containers have")
 }
 
 // sorted makes the list independent of which thread found what first, and never nil: JSON would say

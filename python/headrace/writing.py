@@ -197,7 +197,7 @@ def verify(
     """Reads a dataset whole and compares every checksum, offset and seek point with its index.
 
     Args:
-        source: a packed dataset, or a folder with an index.
+        source: a packed dataset, an index of containers, or a folder of images with its index.
         index_dir: where the folder's index lies, if elsewhere.
         root: where the containers of an index are, if not where it says.
         decode: read the entropy data of every image anew, too.

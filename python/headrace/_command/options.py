@@ -47,7 +47,7 @@ Source = Annotated[
     typer.Argument(
         metavar="SOURCE",
         parser=path,
-        help=f"A packed dataset, an index, a folder of images, or {_CONTAINERS}.",
+        help="A packed dataset, an index of containers, or a folder of images with its index.",
     ),
 ]
 Sources = Annotated[
