@@ -207,6 +207,9 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 		}
 		return true
 	})
+	if t.err == nil && c.values == 0 && size >= 0 { // of a row group without rows, of which no page is read: some writers give such columns a place before the file's magic
+		return c
+	}
 	if c.at = first; dictionary > 0 && dictionary < first {
 		c.at = dictionary
 	}

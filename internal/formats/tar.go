@@ -155,6 +155,15 @@ func putTarHeader(block *[TarBlock]byte, name string, size int64) error {
 	return nil
 }
 
+// mostEmptyTar is how long an archive without members is at most: two blocks of zeros, filled up to a record, of
+// 20 blocks where its writer was not asked for another number.
+const mostEmptyTar = 128 * TarBlock
+
+// IsEmptyTar recognises an archive without members by its first block and its length.
+func IsEmptyTar(head []byte, size int64) bool {
+	return len(head) >= TarBlock && [TarBlock]byte(head) == [TarBlock]byte{} && size%TarBlock == 0 && size >= 2*TarBlock && size <= mostEmptyTar
+}
+
 // IsTar recognises an archive by its first header: one with a right checksum, whoever wrote it.
 func IsTar(head []byte) bool {
 	if len(head) < TarBlock || [TarBlock]byte(head) == [TarBlock]byte{} {

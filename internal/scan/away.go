@@ -274,7 +274,7 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) 
 	}
 	a.objects[i] = object
 	if object.Size() == 0 {
-		return kind{}, nil
+		return kindOfBlank(object.URL()), nil
 	}
 	head := make([]byte, min(formats.TarBlock, object.Size()))
 	if err := object.ReadAt(ctx, head, 0); err != nil {
@@ -290,9 +290,16 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) 
 
 // containers leaves away what is none, of files that were looked for.
 func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) {
+	var known []string
+	for i, file := range files {
+		if kinds[i].name != "" && !kinds[i].beside {
+			known = append(known, file)
+		}
+	}
 	n := 0
 	for i := range files {
-		if kinds[i].name == "" || kinds[i].beside {
+		missed := kinds[i].blank && isMissedAmong(files[i], known)
+		if !missed && (kinds[i].name == "" || kinds[i].beside) {
 			continue
 		}
 		files[n], kinds[n], a.names[n], a.objects[n] = files[i], kinds[i], a.names[i], a.objects[i]

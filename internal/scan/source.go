@@ -138,7 +138,7 @@ func containersIn(dir string) ([]string, error) {
 	if err != nil {
 		return nil, catalog.FormatError(dir, err)
 	}
-	var files, beside []string
+	var files, beside, blank []string
 	for _, e := range entries {
 		// Of a million loose images none is opened.
 		if e.IsDir() || e.Name()[0] == '.' || formats.HasImageExtension(e.Name()) || isDerived(dir, e.Name()) {
@@ -150,6 +150,8 @@ func containersIn(dir string) ([]string, error) {
 			continue
 		}
 		switch kind, err := kindOf(path, nil); {
+		case err == nil && kind.blank:
+			blank = append(blank, path)
 		case err != nil || kind.name == "":
 		case kind.beside:
 			beside = append(beside, path)
@@ -160,7 +162,20 @@ func containersIn(dir string) ([]string, error) {
 	if files == nil {
 		files = beside
 	}
+	for _, path := range blank {
+		if isMissedAmong(path, files) {
+			files = append(files, path)
+		}
+	}
+	slices.Sort(files)
 	return files, nil
+}
+
+// isMissedAmong is true of a file without bytes that by its name is one more of those containers: it is to be
+// an error. Programs leave other empty files beside what they have written.
+func isMissedAmong(path string, containers []string) bool {
+	ending := filepath.Ext(path)
+	return ending != "" && slices.ContainsFunc(containers, func(file string) bool { return filepath.Ext(file) == ending })
 }
 
 // withoutWhole is the path of a shard of MDS without the ending of what it is compressed by.
@@ -243,6 +258,7 @@ type kind struct {
 	name    string
 	refused string
 	beside  bool // one that is refused may lie beside containers, and is passed over there
+	blank   bool // the file has no bytes, and is of no kind that may have none
 }
 
 // kindOf looks at a file's first bytes. A kind without a name is none that is known.
@@ -253,20 +269,35 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 		return kind{}, catalog.IOError(path, "cannot open it", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return kind{}, catalog.IOError(path, "cannot look at it", err)
+	}
+	if info.Size() == 0 {
+		return kindOfBlank(path), nil
+	}
 	head := make([]byte, formats.TarBlock)
 	n, err := f.ReadAt(head, 0)
 	if n == 0 && err != nil {
 		return kind{}, nil
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return kind{}, catalog.IOError(path, "cannot look at it", err)
 	}
 	// Before the first bytes, which are the number of items and may be any.
 	if formats.IsLitData(f, info.Size()) || folder != nil && isLitChunk(path, folder) {
 		return kind{name: "litdata"}, nil
 	}
 	return kindOfBytes(path, head[:n], f, info.Size()), nil
+}
+
+// kindOfBlank is the kind of a file without bytes. TFRecords and RecordIO have nothing but records, so those that
+// hold none are such files; they have no magic either, and are known by their names.
+func kindOfBlank(path string) kind {
+	switch name := filepath.Base(path); {
+	case strings.Contains(strings.ToLower(name), "tfrecord"):
+		return kind{name: "tfrecord"}
+	case filepath.Ext(name) == ".rec":
+		return kind{name: "recordio"}
+	}
+	return kind{blank: true}
 }
 
 // kindOfBytes is the kind of a container of so many bytes that begins with head.
@@ -277,6 +308,9 @@ func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
 	}
 	if found.name == "" && formats.IsBeton(r, size) {
 		return kind{name: "beton"}
+	}
+	if found.name == "" && filepath.Ext(path) == ".tar" && formats.IsEmptyTar(head, size) {
+		return kind{name: "tar"}
 	}
 	// A block of snappy shows nothing of what it holds before it is decoded.
 	if found.name == "" && withoutWhole(path) != path {
@@ -352,6 +386,10 @@ func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first 
 			return kind{}, err
 		}
 		switch {
+		case found.blank:
+			blank := catalog.NewError(fault.KindTruncated, file, "the file has no bytes")
+			blank.Offset = 0
+			return kind{}, blank
 		case found.name == "":
 			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)", Formats)
 		case found.refused != "":
