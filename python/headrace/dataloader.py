@@ -317,6 +317,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             behind = self._deferred()
             if behind is None:
                 return super().__iter__()
+            behind.follow(self)
             return behind.iterate(self._IterableDataset_len_called)
         if recipe.translation.rest:
             self.record.native(recipe.translation.obstacle, curing.IN_PYTHON)
@@ -333,6 +334,19 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         # Of torch's ``__iter__``, and of subclasses that keep an iterator of their own.
         self._left_to("torch's loader", deciding.obstacle(self.dataset) or deciding.ASKED)
         return super()._get_iterator()
+
+    @property
+    def _iterator(self) -> Any:
+        """torch's iterator whose workers persist: frameworks end those, and set it to None."""
+        behind = self.__dict__.get("_deferring")
+        return self.__dict__.get("_persistent") if behind is None else behind.persistent
+
+    @_iterator.setter
+    def _iterator(self, iterator: Any) -> None:
+        if (behind := self.__dict__.get("_deferring")) is None:
+            self.__dict__["_persistent"] = iterator
+        else:
+            behind.persistent = iterator
 
     def _left_to(self, reader: str, cause: deciding.Obstacle) -> None:
         """Says that another loader reads, unless the dataset has no images.

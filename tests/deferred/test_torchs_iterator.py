@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from torch.utils import data
+from torchvision import transforms as T
 
 import headrace as hr
 from headrace.errors import UnsupportedError
@@ -114,3 +116,85 @@ def test_an_error_that_ends_an_iteration_leaves_its_iterator_in_no_cycle_of_refe
     finally:
         gc.enable()
     loader.close()
+
+
+class Drawn(data.Dataset[Any]):
+    """An image as a tensor, its number, the worker that made it and what its code drew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = sorted(folder.rglob("*.jpg"))[:8]
+        self.transform = T.Compose([T.Resize((8, 8)), T.ToTensor()])
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        worker = data.get_worker_info()
+        made = self.transform(Image.open(self.paths[index]).convert("RGB"))
+        return made, index, -1 if worker is None else worker.id, torch.rand(()).item()
+
+
+def reversed_pairs(samples: list[Any]) -> Any:
+    return data.default_collate(samples[::-1])
+
+
+def drawing_zeros(worker: int) -> None:
+    torch.manual_seed(worker)
+
+
+def epochs_with_changes(kind: Any, folder: Path, persistent: bool) -> list[list[Any]]:
+    options = {"num_workers": 1, "persistent_workers": True} if persistent else {}
+    generator = torch.Generator().manual_seed(3)
+    loader = kind(Drawn(folder), 4, shuffle=True, generator=generator, **options)
+    found = []
+    with contextlib.closing(loader) if kind is hr.DataLoader else contextlib.nullcontext():
+        for name, value in (
+            ("collate_fn", data.default_collate),  # as it was
+            ("collate_fn", reversed_pairs),
+            ("generator", torch.Generator().manual_seed(5)),
+            ("num_workers", 2),
+            ("prefetch_factor", 3),
+            ("worker_init_fn", drawing_zeros),
+            ("timeout", 100),
+            ("num_workers", 0),
+            ("num_workers", 2),
+        ):
+            setattr(loader, name, value)
+            try:
+                found.append([[np.asarray(part).tolist() for part in batch] for batch in loader])
+            except Exception as error:
+                found.append([type(error).__name__, str(error)])
+        if persistent:  # as Lightning does
+            loader._iterator._shutdown_workers()
+            loader._iterator = None
+            batches = list(loader)
+            found.append([batches[0][1].tolist(), loader._iterator is None])
+    return found
+
+
+# torch's iterator of workers without a prefetch_factor is garbage that cannot end.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_is_set_between_two_iterations_counts_as_in_torchs_loader(
+    folder: Path, persistent: bool
+) -> None:
+    torch.manual_seed(1)
+    expected = epochs_with_changes(data.DataLoader, folder, persistent)
+    torch.manual_seed(1)
+    assert epochs_with_changes(hr.DataLoader, folder, persistent) == expected
+    assert expected[0] != expected[1]
+
+
+@pytest.mark.parametrize("kind", [Drawn, Longer])
+def test_the_end_of_a_loader_ends_its_persistent_workers(folder: Path, kind: Any) -> None:
+    dataset = kind(folder) if kind is Drawn else kind()
+    loader = hr.DataLoader(dataset, num_workers=1, persistent_workers=True)
+    assert loader._iterator is None
+    batches = sum(1 for _ in loader)
+    first = loader._iterator._workers[0]
+    assert sum(1 for _ in loader) == batches
+    assert loader._iterator._workers[0] is first
+    assert first.is_alive()
+    loader.close()
+    assert not first.is_alive()
+    assert loader._iterator is None

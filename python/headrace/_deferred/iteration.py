@@ -94,6 +94,26 @@ class Deferring:
         self._told = 0  # images of Pillow's before the epoch; -1: it was said in this one
         self.refused = ""  # why the engine does not read the array that the dataset is
 
+    def follow(self, loader: Any) -> None:
+        """Takes over what was set on the loader in front, as torch's does at each ``iter``.
+
+        Persistent workers that run have what they began with.
+        """
+        inner, fetching = self._inner, self._fetching
+        inner.num_workers = loader.num_workers
+        if inner.persistent_workers and inner.num_workers and inner._iterator is not None:
+            return
+        self._strict, self._mode = loader.strict, loader.mode
+        self.ahead, self.timeout = loader.ahead, loader.timeout
+        fetching.seed, fetching.eager_open = loader.state.seed, loader.eager_open
+        fetching.own_limits, fetching.workers = loader.limits, loader.num_workers
+        if loader.collate_fn is not self._collate:
+            self._collate = loader.collate_fn
+            inner.collate_fn = Collating(loader.collate_fn, fetching)
+        for name, value in _arguments(loader, inner.collate_fn).items():
+            if getattr(inner, name) is not value:  # some refuse to be set
+                setattr(inner, name, value)
+
     def iterate(self, said: int | None = None) -> Epoch:
         """One epoch.
 
@@ -124,6 +144,15 @@ class Deferring:
             inner.generator = own
         choices.began(getattr(batches, "_base_seed", 0))
         return Epoch(self, batches, choices.latest, self._state.standing)
+
+    @property
+    def persistent(self) -> Any:
+        """torch's iterator whose workers persist; None where none does."""
+        return self._inner._iterator
+
+    @persistent.setter
+    def persistent(self, iterator: Any) -> None:
+        self._inner._iterator = iterator
 
     @property
     def workers(self) -> int:
@@ -258,7 +287,8 @@ class Deferring:
         )
 
     def close(self) -> None:
-        """Ends the threads; what is under way is given up."""
+        """Ends the threads and the persistent workers; what is under way is given up."""
+        self.persistent = None
         if self._number is not None:
             living.forget(self._number)
             self._number = None
@@ -270,7 +300,7 @@ class Deferring:
         self._blocks.clear()
 
 
-def _arguments(loader: Any, collate: Collating) -> dict[str, Any]:
+def _arguments(loader: Any, collate: Any) -> dict[str, Any]:
     """Of the loader behind it, without its order. Batches come in order, also without in_order."""
     arguments: dict[str, Any] = {
         "num_workers": loader.num_workers,
