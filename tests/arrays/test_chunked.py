@@ -41,7 +41,7 @@ def check(path, **options) -> None:
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest"])
-@pytest.mark.parametrize("userblock", [0, 512])
+@pytest.mark.parametrize("userblock", [0, 512, 8192])
 @pytest.mark.parametrize("chunks", [None, 1, 10])
 def test_hdf5_without_compression_is_read_in_place(tmp_path, chunks, userblock, libver):
     path = tmp_path / "set.h5"
@@ -49,12 +49,14 @@ def test_hdf5_without_compression_is_read_in_place(tmp_path, chunks, userblock, 
         form = {"chunks": None if chunks is None else (chunks, 6, 7, 3)}
         file.create_dataset("images", data=IMAGES, **form)
         file.create_dataset("labels", data=LABELS, compression="gzip")
+    check(path)
+    check(path, image="images", label="labels")
     if userblock:
-        # The first bytes are then the program's own, so the format has to be said.
-        check(path, format="hdf5")
-    else:
-        check(path)
-        check(path, image="images", label="labels")
+        # Behind the program's own bytes it is looked for by the name, or where the format is said.
+        other = path.rename(tmp_path / "set.bin")
+        check(other, format="hdf5")
+        with pytest.raises(errors.UnsupportedError):
+            hr.Dataset(other)
 
 
 def test_hdf5_of_groups_and_other_axes(tmp_path):

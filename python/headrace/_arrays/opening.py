@@ -121,6 +121,22 @@ def _cifar(paths: list[str], kind: str | None) -> tuple[str | None, list[str]]:
     return kind or published.cifar_kind(paths), paths
 
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+# With a block of the user's own in front, as MATLAB writes, only a name says so: a tar whose first
+# member is HDF5 looks alike.
+_HDF5_NAMES = (".h5", ".hdf5", ".hdf", ".he5", ".mat")
+
+
+def _is_hdf5(descriptor: int, size: int) -> bool:
+    """Whether the signature is at byte 0, 512, 1024, 2048 and so on (HDF5's format, II.A)."""
+    offset = 0
+    while offset + len(_HDF5) <= size:
+        if os.pread(descriptor, len(_HDF5), offset) == _HDF5:
+            return True
+        offset = 2 * offset or 512
+    return False
+
+
 def kind_of(path: str) -> str | None:
     """Which of the formats a file is of, by its first bytes; None where of none."""
     if published.cifar_kind([path]):
@@ -137,13 +153,15 @@ def kind_of(path: str) -> str | None:
         if not stat.S_ISREG(found.st_mode):
             return None
         head = os.pread(descriptor, 64, 0)
+        if path.lower().endswith(_HDF5_NAMES) and _is_hdf5(descriptor, found.st_size):
+            return "hdf5"
     except OSError:
         return None
     finally:
         os.close(descriptor)
     if head.startswith(b"\x93NUMPY"):
         return "npy"
-    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+    if head.startswith(_HDF5):
         return "hdf5"
     if head.startswith(b"PK\3\4"):
         first = numpys.first_member(path)
