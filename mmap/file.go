@@ -82,7 +82,7 @@ func Open(path string, o Options) (*File, error) {
 			file.Close()
 			return nil, &Error{"map", path, none, f.size, none, memoryOr(err)}
 		}
-		if err := f.watch.begin(f.mapped); err != nil {
+		if err := f.watch.begin(f.mapped, false); err != nil {
 			_ = f.mapped.Unmap()
 			file.Close()
 			return nil, &Error{"map", path, none, none, none, err}

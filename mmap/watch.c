@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,6 +18,7 @@ struct hr_watch {
   _Atomic(uintptr_t) start; /* 0: free for the next mapping */
   _Atomic(size_t) length;
   _Atomic(int64_t) lost;
+  atomic_int protection; /* of the page of zeros: as that of the mapping */
   hr_watch *next;
 };
 
@@ -43,7 +43,8 @@ static bool mend(uintptr_t address) {
     int64_t offset = (int64_t)(page - start), lost = atomic_load(&watch->lost);
     while (offset < lost && !atomic_compare_exchange_weak(&watch->lost, &lost, offset)) continue;
     void *to = (void *)page;
-    return mmap64(to, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == to;
+    int protection = atomic_load(&watch->protection);
+    return mmap64(to, page_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == to;
   }
   return false;
 }
@@ -101,7 +102,7 @@ int hr_watch_arm(void) {
   return sigaction(SIGBUS, &ours, NULL);
 }
 
-hr_watch *hr_watch_begin(const void *start, size_t length) {
+hr_watch *hr_watch_begin(const void *start, size_t length, bool written) {
   hr_watch *watch = atomic_load(&watches);
   while (watch && atomic_load(&watch->start) != 0) watch = watch->next;
   if (!watch) {
@@ -111,6 +112,7 @@ hr_watch *hr_watch_begin(const void *start, size_t length) {
     atomic_store(&watches, watch);
   }
   atomic_store(&watch->lost, INT64_MAX);
+  atomic_store(&watch->protection, written ? PROT_READ | PROT_WRITE : PROT_READ);
   atomic_store(&watch->length, length);
   atomic_store(&watch->start, (uintptr_t)start);
   return watch;

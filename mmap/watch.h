@@ -2,6 +2,7 @@
 #ifndef HEADRACE_MMAP_WATCH_H
 #define HEADRACE_MMAP_WATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,8 +10,9 @@
  * SIGBUS is raised. */
 typedef struct hr_watch hr_watch;
 
-/* Watches a mapping; NULL without memory. Calls of begin and end are made one at a time. */
-hr_watch *hr_watch_begin(const void *start, size_t length);
+/* Watches a mapping, which is also written to or only read; NULL without memory. Calls of begin and
+ * end are made one at a time. */
+hr_watch *hr_watch_begin(const void *start, size_t length, bool written);
 void hr_watch_end(hr_watch *watch); /* before the mapping goes */
 
 /* Makes sure of the signal's handler, which others may have put theirs on top of: before what is

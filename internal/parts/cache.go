@@ -247,6 +247,12 @@ func (c *Cache) warn(text string) {
 	c.warning.CompareAndSwap(nil, &text)
 }
 
+// takesNoMore ends what is kept, where the disk has no room: what is there is read still.
+func (c *Cache) takesNoMore(err error) {
+	c.full.Store(true)
+	c.warn("cannot be written to and takes nothing more: " + err.Error())
+}
+
 // present looks now and then whether the directory is still there: what is written to one that was removed
 // nobody else finds, and its room is not given back.
 func (c *Cache) present() bool {

@@ -46,8 +46,8 @@ func (u *User) awaited(run []Part) (found bool) {
 	c.with(func() {
 		for i := range run {
 			if p := &run[i]; p.state == mine {
-				e := &c.entries[p.at]
-				found = found || e.gen.Load() == p.gen && e.waited == byOthers
+				e := c.still(p.at, p.gen)
+				found = found || e != nil && e.waited == byOthers
 			}
 		}
 	})
@@ -135,7 +135,7 @@ func (u *User) used(e *entry, p *Part) {
 func (u *User) drop(p *Part) {
 	c := u.cache
 	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
+		if e := c.still(p.at, p.gen); e != nil {
 			c.remove(e, p.at)
 			u.counts.bad.Add(1)
 		}
@@ -154,7 +154,7 @@ func (u *User) await(ctx context.Context, p *Part) bool {
 			return false
 		case <-timer.C:
 			c.with(func() {
-				if e := &c.entries[p.at]; e.gen.Load() == p.gen && e.owner != u.number && e.owner < mostSlots {
+				if e := c.still(p.at, p.gen); e != nil && e.owner != u.number && e.owner < mostSlots {
 					c.suspects[e.owner] = c.head.slots[e.owner].done.Load()
 				}
 			})
@@ -180,9 +180,9 @@ func (u *User) keep(p *Part) {
 	}
 	var list []span
 	c.with(func() {
-		e := &c.entries[p.at]
+		e := c.still(p.at, p.gen)
 		c.head.slots[u.number].done.Add(1)
-		if e.gen.Load() != p.gen || !c.present() {
+		if e == nil || !c.present() {
 			return
 		}
 		e.length, e.crc, e.job = uint32(len(p.Bytes)), crc, 0
@@ -203,8 +203,7 @@ func (u *User) keep(p *Part) {
 		n, err := c.data.WriteAt(p.Bytes[at:at+int(s.length)], s.at)
 		at += n
 		if err != nil {
-			c.full.Store(true)
-			c.warn("cannot be written to and takes nothing more: " + err.Error())
+			c.takesNoMore(err)
 			u.release(p)
 			return
 		}
@@ -213,7 +212,7 @@ func (u *User) keep(p *Part) {
 		return
 	}
 	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
+		if e := c.still(p.at, p.gen); e != nil {
 			c.turn(e, present)
 			c.head.bytes += uint64(e.length)
 			c.head.kept++
@@ -225,7 +224,7 @@ func (u *User) keep(p *Part) {
 func (u *User) release(p *Part) {
 	c := u.cache
 	c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen {
+		if e := c.still(p.at, p.gen); e != nil {
 			c.remove(e, p.at)
 		}
 	})

@@ -1,7 +1,10 @@
 package parts
 
 import (
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/headrace/headrace/internal/fault"
 	"golang.org/x/sys/unix"
@@ -34,9 +37,26 @@ func inspect(root *os.Root, path string) (directory, error) {
 		return directory{}, refuse("a directory of one's own")
 	}
 	if status.Mode&0o077 != 0 {
+		if others := foreign(dot); others != "" {
+			return directory{}, refuse(fmt.Sprintf("a directory for the cache alone, or one of mode 0700: this one is open to other users (mode %04o) and holds %s", status.Mode&0o7777, others))
+		}
 		_ = dot.Chmod(0o700)
 	}
 	return directory{uint64(status.Dev), status.Ino}, nil
+}
+
+// foreign names a file of a directory that is no cache's; its mode is not changed, for others may need it.
+func foreign(dot *os.File) string {
+	names, err := dot.Readdirnames(-1)
+	if err != nil {
+		return "files that cannot be listed"
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, filePrefix) {
+			return strconv.Quote(name)
+		}
+	}
+	return ""
 }
 
 // elsewhere names a file system that other machines write to as well, or whose locks end with no process.

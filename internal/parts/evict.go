@@ -160,8 +160,8 @@ func (c *Cache) evict(entries, bytes int64, value uint64) bool {
 			continue
 		}
 		c.victims = c.victims[1:]
-		e := &c.entries[v.at]
-		if e.gen.Load() != v.gen || e.next != v.next || e.stamp != v.stamp {
+		e := c.still(v.at, v.gen)
+		if e == nil || e.next != v.next || e.stamp != v.stamp {
 			continue
 		}
 		if unknown(v.next) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // wanted is one part of so many bytes.
@@ -201,7 +202,7 @@ func TestACacheThatIsMadeSmallerHasFewerBucketsAndKeepsWhatFits(t *testing.T) {
 	defer c.Close()
 	u = c.Join(Plan{Bytes: small, Dataset: "d", Job: "j"})
 	defer u.Leave()
-	status, err := os.Stat(filepath.Join(dir, "buckets"))
+	status, err := os.Stat(filepath.Join(dir, filePrefix+"buckets"))
 	require.NoError(t, err)
 	require.Equal(t, 4*geometryOf(small).buckets, status.Size())
 	for i := range int64(20) {
@@ -226,4 +227,66 @@ func TestTheBoundOfOneWhoEndedWithoutAWordHoldsNoLonger(t *testing.T) {
 	}
 	require.Equal(t, int64(8<<20), c.limit.bound)
 	require.Greater(t, u.Stats().Bytes, int64(1<<20))
+}
+
+func TestASmallerBoundThatComesLaterLeavesWhatIsUnderWayAndTheCacheAsTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	const large, small = 64 << 20, 1 << 20
+	c := open(t, dir, large)
+	defer c.Close()
+	u := c.Join(Plan{Bytes: large, Dataset: "d", Job: "j"})
+	defer u.Leave()
+	var s source
+	for i := range 2 * geometryOf(small).entries { // so that what comes next lies behind the smaller tables' end
+		s.one(t, u, i, 100, 0)
+	}
+	list := wanted(1<<50, 5000)
+	begun, answer, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		u.Read(context.Background(), list, func(context.Context, int, int) error {
+			close(begun)
+			<-answer
+			content(1<<50, list[0].Bytes)
+			return nil
+		})
+	}()
+	<-begun
+	other := c.Join(Plan{Bytes: small, Dataset: "d", Job: "k"})
+	c.with(func() {})
+	status, err := os.Stat(filepath.Join(dir, filePrefix+"entries"))
+	require.NoError(t, err)
+	require.Less(t, status.Size()-4096, int64(list[0].at)*entryBytes, "the claim lies in the table still")
+	close(answer)
+	<-ended
+	require.NoError(t, list[0].Err)
+	s.one(t, other, 1<<20, 5000, 0)
+	before := s.requests.Load()
+	s.one(t, u, 1<<20, 5000, 0)
+	require.Equal(t, before, s.requests.Load(), "it was kept")
+	require.Empty(t, c.Warning())
+	require.LessOrEqual(t, float64(allocated(t, dir)), 1.05*small)
+	other.Leave()
+}
+
+func TestWhatASlotsLastOwnerHadClaimedIsNotWaitedFor(t *testing.T) {
+	c, first, second := twoUsers(t)
+	list := wanted(0, 5000)
+	second.look(list, true)
+	require.Equal(t, mine, list[0].state)
+	// A process that is killed leaves its claims, and its locks go.
+	c.mu.Lock()
+	delete(c.users, second.number)
+	c.mu.Unlock()
+	require.NoError(t, unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_UNLCK, 1+int64(second.number))))
+	successor := c.Join(Plan{Bytes: 8 << 20, Dataset: "d", Job: "j"})
+	defer successor.Leave()
+	require.Equal(t, second.number, successor.number)
+	for _, u := range []*User{successor, first} {
+		began := time.Now()
+		var s source
+		s.one(t, u, 0, 5000, 0)
+		require.Less(t, time.Since(began), patience)
+		require.Equal(t, int64(1-first.Stats().Hits), s.requests.Load())
+	}
 }

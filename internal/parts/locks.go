@@ -48,8 +48,14 @@ func (c *Cache) guarded(do func()) (ok bool) {
 			ok = false
 		}
 	}()
+	ok = true
+	tables := [...]*table{&c.headTable, &c.entryTable, &c.bucketTable, &c.blockTable}
+	tables[0].watch.Arm()
 	do()
-	return true
+	for _, t := range tables {
+		ok = ok && (t.memory == nil || t.watch.Whole())
+	}
+	return ok
 }
 
 // lock takes the tables from all other processes. The lock is the process's, so that it ends with it also where a

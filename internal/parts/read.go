@@ -155,7 +155,7 @@ func (u *User) take(p *Part) {
 	var list []span
 	var crc uint32
 	ok := c.with(func() {
-		if e := &c.entries[p.at]; e.gen.Load() == p.gen && int64(e.length) == int64(len(p.Bytes)) {
+		if e := c.still(p.at, p.gen); e != nil && int64(e.length) == int64(len(p.Bytes)) {
 			list, crc = c.spans(e), e.crc
 		}
 	})

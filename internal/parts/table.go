@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headrace/headrace/mmap"
 )
 
 const (
@@ -116,6 +118,7 @@ func geometryOf(bound int64) geometry {
 type table struct {
 	file   *os.File
 	memory []byte
+	watch  mmap.Table // somebody else may cut the file
 	length int64
 	limit  int64 // no more than is needed is taken behind it
 }
@@ -128,12 +131,23 @@ func (t *table) open(dir *os.Root, name string, most int64) (err error) {
 	if err != nil {
 		return err
 	}
-	t.memory, err = unix.Mmap(int(t.file.Fd()), 0, int(max(most, status.Size())), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	return err
+	memory, err := unix.Mmap(int(t.file.Fd()), 0, int(max(most, status.Size())), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	if err := t.watch.Watch(memory); err != nil {
+		_ = unix.Munmap(memory)
+		return err
+	}
+	t.memory = memory
+	return nil
 }
 
+// filePrefix begins the names of a cache's files, so that they are no others of a directory.
+const filePrefix = "headrace-cache."
+
 func openIn(dir *os.Root, name string) (*os.File, error) {
-	f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	f, err := dir.OpenFile(filePrefix+name, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +160,7 @@ func openIn(dir *os.Root, name string) (*os.File, error) {
 
 func (t *table) close() {
 	if t.memory != nil {
+		t.watch.End()
 		_ = unix.Munmap(t.memory)
 	}
 	if t.file != nil {
@@ -164,11 +179,15 @@ func (t *table) grow(length int64) error {
 		return unix.ENOSPC
 	}
 	to := max(length, min(t.limit, t.length+min(growBy, most/8)))
-	if err := unix.Fallocate(int(t.file.Fd()), 0, 0, to); err != nil {
-		return err
+	err := unix.Fallocate(int(t.file.Fd()), 0, 0, to)
+	if err != nil && to > length { // there may be room for what is needed now
+		to = length
+		err = unix.Fallocate(int(t.file.Fd()), 0, 0, to)
 	}
-	t.length = to
-	return nil
+	if err == nil {
+		t.length = to
+	}
+	return err
 }
 
 // bound gives back what a table has behind its limit, and looks anew at how long it is when it next grows: another
@@ -190,10 +209,22 @@ func (c *Cache) bucket(k *Key) *uint32 {
 	return &c.buckets[binary.LittleEndian.Uint64(k[:])%c.head.buckets]
 }
 
+// still is the entry that a part was found in or claimed, nil where it is another one by now: its place may lie behind
+// the end of a table that was cut to a smaller bound.
+func (c *Cache) still(at uint32, gen uint64) *entry {
+	if uint64(at) >= c.head.entryTop {
+		return nil
+	}
+	if e := &c.entries[at]; e.gen.Load() == gen {
+		return e
+	}
+	return nil
+}
+
 // find is a key's entry.
 func (c *Cache) find(k *Key) (*entry, uint32) {
 	left := c.head.entryTop // a list that is damaged may be a ring
-	for i := *c.bucket(k); i != none && left > 0; i, left = c.entries[i].chain, left-1 {
+	for i := *c.bucket(k); uint64(i) < c.head.entryTop && left > 0; i, left = c.entries[i].chain, left-1 {
 		if e := &c.entries[i]; e.key == *k && e.gen.Load()%states != free {
 			return e, i
 		}
@@ -213,7 +244,11 @@ func (c *Cache) insert(k *Key, owner uint32) (*entry, uint32) {
 	switch {
 	case i != none:
 		c.head.freeEntry = c.entries[i].chain
-	case int64(c.head.entryTop) < c.limit.entries && c.entryTable.grow(int64(c.head.entryTop+1)*entryBytes) == nil:
+	case int64(c.head.entryTop) < c.limit.entries:
+		if err := c.entryTable.grow(int64(c.head.entryTop+1) * entryBytes); err != nil {
+			c.takesNoMore(err)
+			return nil, none
+		}
 		i = uint32(c.head.entryTop)
 		c.head.entryTop++
 	default:
@@ -268,7 +303,8 @@ func (c *Cache) takeBlocks(e *entry) bool {
 			c.head.freeBlocks--
 		} else {
 			b = uint32(c.head.blockTop)
-			if c.blockTable.grow(int64(b+1)*4) != nil {
+			if err := c.blockTable.grow(int64(b+1) * 4); err != nil {
+				c.takesNoMore(err)
 				*at = none
 				return false
 			}

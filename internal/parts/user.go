@@ -65,6 +65,7 @@ func (c *Cache) Join(p Plan) *User {
 			if unix.FcntlFlock(c.locks.Fd(), unix.F_SETLK, lockOf(unix.F_WRLCK, 1+int64(n))) != nil {
 				continue
 			}
+			c.disown(n)
 			s := &c.head.slots[n]
 			s.bound, s.job, s.dataset = uint64(p.Bytes), u.job, u.dataset
 			s.rank, s.step = uint64(p.Rank), uint64(max(1, p.Step))
@@ -80,6 +81,16 @@ func (c *Cache) Join(p Plan) *User {
 		return nil
 	}
 	return u
+}
+
+// disown frees what a slot has claimed: whoever had it ended with requests in flight, and its successor would wait for
+// itself.
+func (c *Cache) disown(slot uint32) {
+	for i := range uint32(c.head.entryTop) {
+		if e := &c.entries[i]; e.gen.Load()%states == claimed && e.owner == slot {
+			c.remove(e, i)
+		}
+	}
 }
 
 // Leave ends the use.

@@ -225,7 +225,7 @@ def test_a_rank_that_is_killed_at_any_moment_leaves_a_cache_that_works(
         cache = tmp_path / "cache"
         process = start(RANK, url, cache, SIZE, 0, 1, 10_000)
         deadline = time.monotonic() + 60
-        while not (cache / "data").exists() and time.monotonic() < deadline:
+        while not (cache / "headrace-cache.data").exists() and time.monotonic() < deadline:
             time.sleep(0.002)
         time.sleep(draw.random() / 10)
         process.send_signal(signal.SIGKILL)
@@ -244,7 +244,7 @@ def test_a_stopped_process_delays_another_for_some_seconds_and_no_more(
         process = start(RANK, url, cache, SIZE, 0, 1, 10_000)
         try:
             deadline = time.monotonic() + 60
-            while not (cache / "data").exists() and time.monotonic() < deadline:
+            while not (cache / "headrace-cache.data").exists() and time.monotonic() < deadline:
                 time.sleep(0.002)
             time.sleep(wait)
             process.send_signal(signal.SIGSTOP)
@@ -300,6 +300,53 @@ def test_a_cache_that_is_removed_while_it_is_used_is_done_without(
     assert not cache.exists()
 
 
+# With faulthandler above the engine's own handler, as a program may have it.
+CUT = """
+    import faulthandler, hashlib, os, sys, warnings
+    import headrace as hr
+    warnings.simplefilter("ignore")
+    url, place, size, name = sys.argv[1:]
+    steps = [hr.transforms.RandomResizedCrop(8), hr.transforms.RandomHorizontalFlip()]
+    with hr.Loader(url, 8, shuffle=True, seed=3, transform=steps, dtype="uint8", num_threads=1,
+                   output="numpy", cache=place, cache_size=int(size)) as loader:
+        faulthandler.enable()
+        for epoch in range(2):
+            sums = hashlib.sha256()
+            for number, (pixels, labels) in enumerate(loader):
+                if (epoch, number) == (0, 2):
+                    os.truncate(os.path.join(place, "headrace-cache." + name), 0)
+                sums.update(pixels.tobytes() + labels.tobytes())
+            print(sums.hexdigest(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["head", "buckets", "entries", "blocks", "data"])
+def test_a_file_of_a_cache_that_is_cut_in_use_costs_nothing_but_the_cache(
+    root: Path, store: Store, tmp_path: Path, name: str
+) -> None:
+    local = run(RANK, root / "train.hr", "", 0, 0, 1, 2).split()[:2]
+    for _ in range(3):
+        found = run(CUT, store.url("train.hr"), tmp_path / "cache", SIZE, name).split()
+        assert found == local
+    assert run(RANK, store.url("train.hr"), tmp_path / "cache", SIZE, 0, 1, 2).split()[:2] == local
+
+
+def test_the_files_of_a_directory_that_is_no_caches_alone_are_left_as_they_are(
+    root: Path, store: Store, tmp_path: Path
+) -> None:
+    mine = {name: tmp_path / name for name in ("data", "head", "entries")}
+    for file in mine.values():
+        file.write_bytes(b"mine")
+    tmp_path.chmod(0o755)
+    with pytest.raises(errors.ArgumentError, match=r"a directory for the cache alone, or one of"):
+        epochs(store.url("train.hr"), cache=tmp_path, cache_size=SIZE)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    tmp_path.chmod(0o700)
+    found = epochs(store.url("train.hr"), cache=tmp_path, cache_size=SIZE)
+    assert found == epochs(root / "train.hr")
+    assert [file.read_bytes() for file in mine.values()] == [b"mine"] * 3
+
+
 def test_a_directory_that_can_be_no_cache_is_warned_of_and_done_without(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
@@ -316,7 +363,7 @@ def test_a_full_disk_and_a_read_only_cache_cost_nothing_but_the_cache(
     local = run(RANK, root / "train.hr", "", 0, 0, 1, 2).split()[:2]
     url, cache = store.url("train.hr"), tmp_path / "cache"
     cache.mkdir(mode=0o700)
-    for options in ("size=64k", "size=400k", "ro"):
+    for options in ("size=64k", "size=100k", "size=200k", "size=400k", "ro"):
         prefix = in_mount_namespace(f"mount -t tmpfs -o {options},mode=700 none {cache}")
         out = run(RANK, url, cache, SIZE, 0, 1, 2, prefix=prefix)
         assert out.split()[:2] == local, options
@@ -328,3 +375,25 @@ def test_a_full_disk_and_a_read_only_cache_cost_nothing_but_the_cache(
 def test_a_cache_wants_both_its_words(store: Store, words: dict[str, Any], name: str) -> None:
     with pytest.raises(errors.ArgumentError, match=name):
         hr.Dataset(store.url("train.hr"), **words)
+
+
+def test_a_disk_that_is_nearly_full_is_warned_of(root: Path, store: Store, tmp_path: Path) -> None:
+    code = """
+        import sys, warnings
+        import headrace as hr
+        url, place = sys.argv[1:]
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with hr.Loader(url, 8, transform=[hr.transforms.Resize((8, 8))], output="numpy",
+                           cache=place, cache_size=8 << 20) as loader:
+                for _ in range(3):
+                    print(sum(len(images) for images, _ in loader))
+        texts = " ".join(str(one.message) for one in found)
+        print("takes nothing more" in texts or "there is no cache" in texts)
+    """
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    for size in range(16, 400, 32):
+        prefix = in_mount_namespace(f"mount -t tmpfs -o size={size}k,mode=700 none {cache}")
+        printed = run(code, store.url("train.hr"), cache, prefix=prefix).split()
+        assert printed == [str(COUNT)] * 3 + ["True"], size

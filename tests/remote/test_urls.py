@@ -441,7 +441,7 @@ def test_no_secret_is_in_a_trace_a_cache_or_what_a_program_prints(
     written = [*(tmp_path / "cache").iterdir(), tmp_path / "run.json"]
     assert len(written) == 7
     for file in written:
-        assert file.stat().st_size > 0 or file.name == "lock"
+        assert file.stat().st_size > 0 or file.name == "headrace-cache.lock"
         assert SECRET.encode() not in file.read_bytes(), file.name
 
 
