@@ -114,14 +114,19 @@ def pytest_itemcollected(item: Any) -> None:
 
         for name, value in list(vars(item.module).items()):
             if value is StatefulDataLoader:
-                setattr(item.module, name, _stateful)
+                setattr(item.module, name, _Stateful)
 
 
-def _stateful(*given: Any, **words: Any) -> Any:
+class _Stateful:
     """Headrace's loader with torchdata's states, which it has where their step is given."""
-    import headrace
 
-    return headrace.DataLoader(*given, **{"snapshot_every_n_steps": 1, **words})
+    def __new__(cls, *given: Any, **words: Any) -> Any:
+        import headrace
+
+        return headrace.DataLoader(*given, **{"snapshot_every_n_steps": 1, **words})
+
+    def __class_getitem__(cls, _item: Any) -> Any:
+        return cls
 
 
 if __name__ == "__main__":

@@ -313,6 +313,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
         if recipe is None:
             if self._stateful is not None:
                 self._left_to("torchdata's StatefulDataLoader", deciding.SNAPSHOTS)
+                stateful.follow(self._stateful, self)
                 return iter(self._stateful)
             behind = self._deferred()
             if behind is None:
@@ -338,12 +339,16 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
     @property
     def _iterator(self) -> Any:
         """torch's iterator whose workers persist: frameworks end those, and set it to None."""
+        if (inner := self.__dict__.get("_stateful")) is not None:
+            return inner._iterator
         behind = self.__dict__.get("_deferring")
         return self.__dict__.get("_persistent") if behind is None else behind.persistent
 
     @_iterator.setter
     def _iterator(self, iterator: Any) -> None:
-        if (behind := self.__dict__.get("_deferring")) is None:
+        if (inner := self.__dict__.get("_stateful")) is not None:
+            inner._iterator = iterator
+        elif (behind := self.__dict__.get("_deferring")) is None:
             self.__dict__["_persistent"] = iterator
         else:
             behind.persistent = iterator

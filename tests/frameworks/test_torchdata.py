@@ -124,6 +124,30 @@ def test_with_torchdatas_argument_the_drop_in_goes_on_as_its_loader_does_nativel
     assert isinstance(hr.DataLoader(dataset, snapshot_every_n_steps=1), torch.utils.data.DataLoader)
 
 
+class Longer(torch.utils.data.IterableDataset[int]):
+    """A stream that says less than it has."""
+
+    def __iter__(self) -> Any:
+        return iter(range(6))
+
+    def __len__(self) -> int:
+        return 4
+
+
+def test_what_is_set_and_asked_of_the_drop_in_counts_as_with_torchdatas_loader() -> None:
+    found = []
+    for loader in (
+        StatefulDataLoader(Longer(), snapshot_every_n_steps=1),
+        hr.DataLoader(Longer(), snapshot_every_n_steps=1),
+    ):
+        first = [batch.tolist() for batch in loader]
+        loader.collate_fn = sum
+        assert len(loader) == 4
+        with pytest.warns(UserWarning, match="but 5 samples have been fetched"):
+            found.append((first, list(loader)))
+    assert found[0] == found[1] == ([[0], [1], [2], [3], [4], [5]], [0, 1, 2, 3, 4, 5])
+
+
 def test_the_example_trains_and_resumes(photographs: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "torchdata_stateful.py", photographs],
