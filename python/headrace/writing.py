@@ -117,11 +117,27 @@ def pack(
     if (samples := sources.samples(source, words, lossless, num_workers)) is not None:
         told |= limited | {"threads": jobs.threads(num_threads)}
         begin = functools.partial(Writer._begun, told)
-        return packing.pack(samples, begin, arguments.callback("on_progress", on_progress))
+        return _warned(packing.pack(samples, begin, arguments.callback("on_progress", on_progress)))
     told |= listed | sources.containers_of(source, words) | limited
     if told.get("pillow"):
         told["extensions"] = pillow.extensions()
-    return jobs.run("pack", told, num_threads, on_progress)
+    return _warned(jobs.run("pack", told, num_threads, on_progress))
+
+
+KEPT = "kept with that verdict in the index"
+
+
+def _warned(made: dict[str, Any]) -> dict[str, Any]:
+    """What was made, with a warning of images that a loader will refuse."""
+    if total := made["faults"]["total"]:
+        images = "1 image is" if total == 1 else f"{total:,} images are"
+        first = made["faults"]["listed"][0]
+        name = os.fsencode(first["file"]).decode("utf-8", "backslashreplace")
+        why = first.get("reason") or first.get("text")
+        said = f"{images} faulty, {KEPT}: {name}: {why}"
+        more = ' (the result has all as "faults")' if total > 1 else ""
+        warnings.warn(said + more, stacklevel=3)
+    return made
 
 
 def _listed(allow_empty: bool, path_column: str | None, label_column: str | None) -> dict[str, Any]:
@@ -180,7 +196,7 @@ def index(
         "storage": None if storage is None else away.storage(storage),
         **jobs.limits(limits),
     }
-    return jobs.run("index", config, num_threads, on_progress)
+    return _warned(jobs.run("index", config, num_threads, on_progress))
 
 
 def verify(

@@ -157,7 +157,8 @@ def verify(
     output.result(found, as_json)
     if not as_json:
         total = found["faults"]["total"]
-        output.say(f"{summary.counted(total, 'fault')} found" if total else "no fault found")
+        found_none = "no fault found: all is as it was recorded"
+        output.say(f"{summary.counted(total, 'fault')} found" if total else found_none)
         output.complain(summary.fault_lines(found["faults"], f"{summary.counted(total, 'fault')}:"))
         output.complain(summary.known_faults(found))
     if not found["ok"]:

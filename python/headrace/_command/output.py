@@ -26,6 +26,7 @@ from rich.text import Text
 from headrace._command import summary
 from headrace._engine import scanning
 from headrace.errors import SystemFailure, one_line
+from headrace.writing import KEPT
 
 err = Console(stderr=True)
 # The status that a shell gives a program that SIGPIPE ended.
@@ -68,7 +69,8 @@ def complaining() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
-    complain([str(warning.message) for warning in said])
+    texts = [str(warning.message) for warning in said]
+    complain([text for text in texts if KEPT not in text])  # made() lists those images
 
 
 def say(text: str) -> None:
@@ -108,5 +110,5 @@ def made(found: dict[str, Any], as_json: bool) -> None:
     result(found, as_json)
     if not as_json:
         total = found["faults"]["total"]
-        kept = f"{summary.counted(total, 'faulty image')}, kept with that verdict in the index:"
+        kept = f"{summary.counted(total, 'faulty image')}, {KEPT}:"
         complain(summary.fault_lines(found["faults"], kept))
