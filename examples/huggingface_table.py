@@ -37,13 +37,14 @@ def main() -> None:
 
     torch.manual_seed(0)  # order and augmentations follow from it, as in torch
     table = hr.Dataset(arguments.table)
-    print(f"{len(table)} images of the classes {', '.join(table.classes)}")
+    count = len(table.classes) or 1 + max(table.facts(i)["label"] for i in range(len(table)))
+    print(f"{len(table)} images of the classes {', '.join(table.classes) or f'0 to {count - 1}'}")
     loader = hr.DataLoader(
         table, transform=TRAINING, batch_size=arguments.batch_size, shuffle=True, strict=True
     )
 
     model = nn.Sequential(nn.Conv2d(3, 16, 5, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(4))
-    model = nn.Sequential(model, nn.Flatten(), nn.Linear(256, len(table.classes)))
+    model = nn.Sequential(model, nn.Flatten(), nn.Linear(256, count))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for epoch in range(arguments.epochs):
         begun, total, seen = time.perf_counter(), 0.0, 0

@@ -35,6 +35,11 @@ type Listing struct {
 	names  Names
 }
 
+// noClass says what torchvision says, and what it expects.
+func noClass(root string) error {
+	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of paths, too, as a CSV file)", ErrEmpty, root, filepath.Join(root, "cat", "1.jpg"))
+}
+
 // ListImageFolder applies torchvision's rule: a class is a directory directly below root, links
 // included; its files are those of an os.walk that follows links, directories sorted by full
 // path, names sorted inside each. A class without any image is an error unless allowEmpty.
@@ -67,7 +72,7 @@ func ListFolder(root string, allowEmpty bool, more []string) (*Listing, error) {
 		}
 	}
 	if len(l.Classes) == 0 {
-		return nil, fmt.Errorf("%w: couldn't find any class folder in %s", ErrEmpty, root)
+		return nil, noClass(root)
 	}
 	sortNames(l.Classes)
 

@@ -30,7 +30,7 @@ func ListNames(root string, names []string, allowEmpty bool, more []string) (*Li
 		l.Classes = append(l.Classes, class)
 	}
 	if len(l.Classes) == 0 {
-		return nil, fmt.Errorf("%w: couldn't find any class folder in %s", ErrEmpty, root)
+		return nil, noClass(root)
 	}
 	sortNames(l.Classes)
 	var missing []string

@@ -97,7 +97,7 @@ func (c *IndexConfig) place(s source) (dir, root string, err error) {
 		return c.Out, "", nil
 	}
 	if c.Out != "" {
-		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir says where the index goes")
+		return "", "", catalog.NewError(fault.KindArgument, c.Source, "out is for containers; of a class folder, index_dir (--index-dir) says where the index goes")
 	}
 	if err := s.(*folder).checkPaths(); err != nil {
 		return "", "", err

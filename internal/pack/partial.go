@@ -43,6 +43,9 @@ func newPartial(destination string, overwrite bool) (*partial, error) {
 		rand.Read(random[:])
 		p.dir = prefix + hex.EncodeToString(random[:])
 		if err := os.Mkdir(p.dir, 0o755); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, catalog.IOError(filepath.Dir(destination), "the destination's folder is not there", err)
+			}
 			return nil, catalog.IOError(p.dir, "cannot create a directory beside the destination", err)
 		}
 		var err error

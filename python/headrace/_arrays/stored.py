@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import math
 import os
@@ -228,8 +229,12 @@ def labels_of(
     else:
         path = arguments.path("label", label)
         if not os.path.exists(path):
-            allowed = f"a file, or one of {_names(arrays)}" if arrays else "a file"
-            raise arguments.refuse("label", label, allowed)
+            found = glob.glob(path)  # of a pattern of one file; several are read elsewhere
+            if len(found) != 1:
+                named = any(one.name for one in arrays)
+                allowed = f"a file, or one of {_names(arrays)}" if named else "a file that is there"
+                raise arguments.refuse("label", label, allowed)
+            path = found[0]
         beside = opened(path)
         chosen = beside[0] if len(beside) == 1 else _labels_of(beside, rows, path)
     return _label_values(chosen, rows), chosen.name or chosen.path

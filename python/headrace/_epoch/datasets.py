@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace._engine import arguments, away, containers
 from headrace.dataset import Dataset
-from headrace.errors import ArgumentError
+from headrace.errors import ArgumentError, ArgumentTypeError
 
 
 def opened(
@@ -30,6 +30,11 @@ def opened(
         return dataset
     given = {name: value for name, value in words._asdict().items() if value is not None}
     if not isinstance(dataset, list | tuple):
+        if not isinstance(dataset, str | bytes | os.PathLike):
+            raise ArgumentTypeError(
+                f"dataset is of type {type(dataset).__name__}: a path or a headrace.Dataset was "
+                "expected; headrace.DataLoader takes torch's and torchvision's datasets"
+            )
         path = arguments.found_path(arguments.path("dataset", dataset))
         return Dataset(path, storage=storage, cache=cache, cache_size=cache_size, **given)
     if cached:

@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace import transforms
 from headrace._translate import tensors
+from headrace._translate.result import called
 from headrace._translate.table import TRANSLATED
 from headrace._translate.values import bounds, read
 
@@ -111,7 +112,7 @@ class Augmentations:
             for part in self._flattened(ops):
                 reason: str = reader.read(part)
                 if reason:
-                    return [], f"{type(part.op).__name__} in it has no translation: {reason}"
+                    return [], f"{called(part.op)} in it has no translation: {reason}"
             if reader._stage != "PIL" or reader._normalize or reader._erasings:
                 return [], "it makes a tensor of some images and not of others"
             if not reader.made:

@@ -76,7 +76,7 @@ class Translation(list[Any]):
     @property
     def obstacle(self) -> str:
         """The first transform without translation, and why, as a clause."""
-        return f"{type(self.rest[0]).__name__} has no translation: {self.reason}"
+        return f"{called(self.rest[0])} has no translation: {self.reason}"
 
     @property
     def goes_on(self) -> bool:
@@ -88,6 +88,14 @@ class Translation(list[Any]):
         lines += [f"    # then in Python: {op!r}" for op in self.rest]
         body = "\n".join(["[", *lines, "]"]) if lines else "[]"
         return f"{body} dtype={self.dtype!r} scale={self.scale!r}"
+
+
+def called(op: Any) -> str:
+    """A transform's class for a sentence; of a function its name and where it stands."""
+    code = getattr(op, "__code__", None)
+    if code is None:
+        return type(op).__name__
+    return f"the function {op.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _four(padding: Any) -> list[int]:
