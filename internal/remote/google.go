@@ -29,6 +29,7 @@ func (g *googleStore) bucket(ctx context.Context, name string, writing bool) (*b
 			return nil, &failure{kind: fault.KindDenied, text: "Google's credentials cannot be used"}
 		}
 	}
+	client.CheckRedirect = stay // it would send the token along
 	var options gcsblob.Options
 	if s.Endpoint != "" {
 		options.ClientOptions = append(options.ClientOptions, option.WithEndpoint(s.Endpoint+"/storage/v1/"))

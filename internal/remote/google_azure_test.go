@@ -4,9 +4,16 @@ package remote
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,4 +151,40 @@ func TestAnObjectOfAServerThatKnowsNoConditionsIsToldByTheVersionInItsAnswer(t *
 			require.ErrorContains(t, err, "8")
 		})
 	}
+}
+
+func TestATokenOfGooglesGoesNowhereThatARedirectLeads(t *testing.T) {
+	other, headers := listening(t, content(1000))
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"access_token": "SECRET", "token_type": "Bearer", "expires_in": 3600}`)
+			return
+		}
+		assert.Equal(t, "Bearer SECRET", r.Header.Get("Authorization"))
+		http.Redirect(w, r, other+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(server.Close)
+	account, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "a@b", "private_key_id": "1", "token_uri": server.URL + "/token",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
+	})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "account.json")
+	require.NoError(t, os.WriteFile(file, account, 0o600))
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	s := hasty()
+	s.Endpoint = server.URL
+	_, err = Open(t.Context(), "gs://photos/train/x", s)
+	assert.ErrorContains(t, err, "307 Temporary Redirect")
+	o, err := OpenKnown("gs://photos/train/x", 1000, "1", s)
+	require.NoError(t, err)
+	assert.Error(t, o.ReadAt(t.Context(), make([]byte, 10), 0))
+	_, err = List(t.Context(), "gs://photos/", s)
+	assert.Error(t, err)
+	assert.Empty(t, headers())
 }

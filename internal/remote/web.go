@@ -215,6 +215,8 @@ func refusal(answer *http.Response) error {
 
 // mayFollow allows few redirects, none to another protocol, and none from https to http.
 func mayFollow(to *http.Request, via []*http.Request) error {
+	// The library says where it comes from, with the query, which may be a signature.
+	to.Header.Del("Referer")
 	switch {
 	case len(via) > mostRedirects:
 		return &failure{kind: fault.KindLimit, text: fmt.Sprintf("the server redirects more than %d times (expected at most that)", mostRedirects)}
