@@ -29,6 +29,7 @@ const (
 // whole, the index through a cache where there is one. Seek points stay where they are: without a cache
 // to fetch them costs more than they save, and with one a loader does it behind its first batch.
 func openURL(url string, o Options) (*Dataset, error) {
+	url, o.Root = remote.Normal(url), remote.Normal(o.Root)
 	shown := remote.Display(url)
 	if o.IndexDir != "" {
 		return nil, NewError(fault.KindArgument, shown, "index_dir is for folders; the index of a dataset in a store lies beside its shards")

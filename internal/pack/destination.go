@@ -29,7 +29,7 @@ type destination interface {
 // newDestination checks a place and begins there.
 func newDestination(ctx context.Context, place string, overwrite bool, storage remote.Storage) (destination, error) {
 	if remote.IsURL(place) {
-		return newUpload(ctx, place, overwrite, storage)
+		return newUpload(ctx, remote.Normal(place), overwrite, storage)
 	}
 	return newPartial(place, overwrite)
 }

@@ -166,6 +166,7 @@ func openSource(ctx context.Context, c *PackConfig) (source, error) {
 
 // openFolderOr opens a folder of class folders, or what else may be a source in place.
 func openFolderOr(ctx context.Context, path string, allowEmpty bool, o *ContainerOptions, storage remote.Storage, stored bool) (source, error) {
+	path = remote.Normal(path)
 	options := o.scanOptions(storage)
 	if o.Array != nil && stored {
 		return nil, catalog.NewError(fault.KindArgument, path, "an array of pixels has no use for an index: it says itself where its images lie")

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,16 +27,25 @@ type address struct {
 
 // IsURL says whether a text is an address that Open takes, by how it begins.
 func IsURL(text string) bool {
-	scheme, _, found := strings.Cut(text, "://")
-	if !found {
-		return false
+	_, _, found := cutScheme(text)
+	return found
+}
+
+// cutScheme is an address's scheme in lower case, for case means nothing in one (RFC 3986, 3.1), and what
+// stands behind its "://".
+func cutScheme(text string) (scheme, rest string, found bool) {
+	scheme, rest, _ = strings.Cut(text, "://")
+	scheme = strings.ToLower(scheme)
+	return scheme, rest, len(scheme)+len("://")+len(rest) == len(text) && slices.Contains(schemes, scheme)
+}
+
+// Normal is an address with its scheme in lower case, by which addresses are compared and told apart. What is
+// no address stands as it is.
+func Normal(text string) string {
+	if scheme, rest, found := cutScheme(text); found {
+		return scheme + "://" + rest
 	}
-	for _, s := range schemes {
-		if s == scheme {
-			return true
-		}
-	}
-	return false
+	return text
 }
 
 // Display is the address for texts: without query, fragment, name and password. What is no address
@@ -44,12 +54,12 @@ func Display(text string) string {
 	if a, err := parse(text); err == nil {
 		return a.display()
 	}
-	if !IsURL(text) {
+	scheme, rest, found := cutScheme(text)
+	if !found {
 		return text
 	}
-	text, _, _ = strings.Cut(text, "?")
-	text, _, _ = strings.Cut(text, "#")
-	scheme, rest, _ := strings.Cut(text, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	rest, _, _ = strings.Cut(rest, "#")
 	host, path, _ := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(host, '@'); at >= 0 {
 		host = host[at+1:]
@@ -58,17 +68,16 @@ func Display(text string) string {
 }
 
 func parse(text string) (address, error) {
+	scheme, rest, found := cutScheme(text)
 	refuse := func(expected string) (address, error) {
 		shown := text
-		if web := strings.HasPrefix(text, "http"); web { // what cannot be taken apart may hold anything
-			shown, _, _ = strings.Cut(text, "://")
-			shown += "://..."
+		if found && (strings.HasPrefix(scheme, "http") || strings.Contains(rest, "@")) {
+			shown = scheme + "://..." // what cannot be taken apart may hold anything
 		}
 		return address{}, fault.New(fault.KindArgument, fault.Argument("the address", shown, expected))
 	}
-	scheme, rest, _ := strings.Cut(text, "://")
 	switch {
-	case !IsURL(text):
+	case !found:
 		return refuse("one that begins with " + strings.Join(schemes, "://, ") + "://")
 	case len(text) > mostURL:
 		return address{}, fault.New(fault.KindLimit, fault.Sentence(nowhere, fault.Unsupported,
@@ -137,7 +146,7 @@ func Join(prefix, relative string) (string, error) {
 		}
 		return below.String(), nil
 	}
-	return strings.TrimSuffix(prefix, "/") + "/" + relative, nil
+	return strings.TrimSuffix(Normal(prefix), "/") + "/" + relative, nil
 }
 
 func outside(a address, relative string) error {

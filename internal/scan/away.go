@@ -62,6 +62,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	var files []string
 	named := true
 	for _, source := range sources {
+		source = remote.Normal(source)
 		if !remote.IsURL(source) {
 			return nil, catalog.NewError(fault.KindArgument, source, "containers in files and in a store of objects are not one dataset; index them apart and concatenate them")
 		}

@@ -496,3 +496,27 @@ def test_python_knows_the_schemes_of_the_engine() -> None:
     listed = re.search(r"var schemes = \[\]string\{(.*?)\}", source.read_text())
     assert listed is not None
     assert tuple(re.findall(r'"(\w+)"', listed[1])) == away.SCHEMES
+
+
+def test_an_address_in_capitals_is_one_and_its_secrets_are_in_no_text(
+    root: Path, store: Store, tmp_path: Path
+) -> None:
+    loud = store.url("train.hr").replace("http://", f"HTTP://user:{SECRET}@")
+    assert epochs(f"{loud}?sig={SECRET}") == epochs(root / "train.hr")
+    missing = f"{loud}/missing?sig={SECRET}"
+    texts = []
+    for call in (
+        lambda: hr.Dataset(missing),
+        lambda: loader(missing),
+        lambda: hr.DataLoader(hr.Dataset(missing), batch_size=8),
+        lambda: hr.Dataset(root / "train.hr", root=missing),
+        lambda: hr.index(missing, out=tmp_path / "index.hr"),
+        lambda: hr.pack(missing, tmp_path / "packed.hr"),
+        lambda: hr.pack(root / "photos", missing),
+        lambda: hr.plan(missing),
+    ):
+        with pytest.raises(errors.HeadraceError) as caught:
+            call()
+        texts.append(str(caught.value))
+    assert [text for text in texts if SECRET in text] == []
+    assert list(tmp_path.iterdir()) == []

@@ -17,8 +17,11 @@ Answer = TypeVar("Answer")
 
 
 def is_url(path: Any) -> bool:
-    """Whether a path is the address of something in a store."""
-    return isinstance(path, str) and path.partition("://")[0] in SCHEMES and "://" in path
+    """Whether a path is the address of something in a store; case means nothing in a scheme."""
+    if not isinstance(path, str):
+        return False
+    scheme, colon, _ = path.partition("://")
+    return colon != "" and scheme.lower() in SCHEMES
 
 
 def storage(value: Any) -> dict[str, Any]:
