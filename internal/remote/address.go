@@ -94,6 +94,12 @@ func parse(text string) (address, error) {
 		return address{scheme: scheme, host: u.Host, path: strings.TrimPrefix(u.Path, "/"), web: u}, nil
 	}
 	host, path, _ := strings.Cut(rest, "/")
+	// Servers and what stands before them take these for folders, or refuse them.
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "." || part == ".." {
+			return refuse("a key that is neither . nor .. between two slashes")
+		}
+	}
 	if scheme == "hf" {
 		if host != "datasets" {
 			return refuse("hf://datasets/ORG/NAME[@REV]/PATH")

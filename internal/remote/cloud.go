@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"cloud.google.com/go/storage"
@@ -48,7 +49,12 @@ func newCloudStore(c *client, scheme string) store {
 	return nil
 }
 
-func (s *bucketStore) bucket(ctx context.Context, name string, writing bool) (*blob.Bucket, error) {
+// bucket is that of an address, whose key the library leaves as it is.
+func (s *bucketStore) bucket(ctx context.Context, a address, writing bool) (*blob.Bucket, error) {
+	if err := spelled(a); err != nil {
+		return nil, err
+	}
+	name := a.host
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	key := name
@@ -69,6 +75,24 @@ func (s *bucketStore) bucket(ctx context.Context, name string, writing bool) (*b
 	return b, nil
 }
 
+// spelled refuses a key of which the library makes another one, such as "x..__0x2f__y" of "x../y" (escapeKey of
+// s3blob, gcsblob and azureblob): what other programs wrote would not be found, nor they what is written here. S3's
+// objects are read without the library.
+func spelled(a address) error {
+	expected := ""
+	switch {
+	case strings.Contains(a.path, "../"):
+		expected = "no .. before a slash"
+	case strings.Contains(a.path, "__0x"):
+		expected = "no __0x"
+	case a.scheme == "az" && strings.ContainsAny(a.path, `\"#%?`):
+		expected = `none of \ " # % ?`
+	default:
+		return nil
+	}
+	return &failure{kind: fault.KindArgument, text: "the store's library spells this key in another way (expected " + expected + " in it)"}
+}
+
 // guard makes an error of a panic: the libraries take some of what a server says for granted, such as
 // Azure's x-ms-creation-time, and a wrong server must not end a training.
 func guard(err *error) {
@@ -79,7 +103,7 @@ func guard(err *error) {
 
 func (s *bucketStore) head(ctx context.Context, a address) (size int64, version string, err error) {
 	defer guard(&err)
-	b, err := s.bucket(ctx, a.host, false)
+	b, err := s.bucket(ctx, a, false)
 	if err != nil {
 		return 0, "", err
 	}
@@ -97,7 +121,7 @@ func (s *bucketStore) head(ctx context.Context, a address) (size int64, version 
 
 func (s *bucketStore) read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (n int, err error) {
 	defer guard(&err)
-	b, err := s.bucket(ctx, a.host, false)
+	b, err := s.bucket(ctx, a, false)
 	if err != nil {
 		return 0, err
 	}
@@ -162,7 +186,7 @@ func pinned(version string) func(func(any) bool) error {
 
 func (s *bucketStore) list(ctx context.Context, a address, found func(Entry) error) (err error) {
 	defer guard(&err)
-	b, err := s.bucket(ctx, a.host, false)
+	b, err := s.bucket(ctx, a, false)
 	if err != nil {
 		return err
 	}
@@ -178,20 +202,21 @@ func (s *bucketStore) list(ctx context.Context, a address, found func(Entry) err
 		if one.IsDir {
 			continue
 		}
-		e := Entry{URL: a.scheme + "://" + a.host + "/" + one.Key, Size: one.Size}
+		e, key := Entry{Size: one.Size}, one.Key // in which the library takes some spellings for escapes
 		var (
 			amazon types.Object
 			google storage.ObjectAttrs
 			az     container.BlobItem
 		)
 		switch {
-		case one.As(&amazon) && amazon.ETag != nil:
-			e.Version = quoted(*amazon.ETag)
+		case one.As(&amazon) && amazon.ETag != nil && amazon.Key != nil:
+			e.Version, key = quoted(*amazon.ETag), *amazon.Key
 		case one.As(&google):
-			e.Version = strconv.FormatInt(google.Generation, 10)
-		case one.As(&az) && az.Properties != nil && az.Properties.ETag != nil:
-			e.Version = quoted(string(*az.Properties.ETag))
+			e.Version, key = strconv.FormatInt(google.Generation, 10), google.Name
+		case one.As(&az) && az.Properties != nil && az.Properties.ETag != nil && az.Name != nil:
+			e.Version, key = quoted(string(*az.Properties.ETag)), *az.Name
 		}
+		e.URL = a.scheme + "://" + a.host + "/" + key
 		if err := found(e); err != nil {
 			return err
 		}

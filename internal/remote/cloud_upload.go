@@ -19,7 +19,7 @@ type bucketUpload struct {
 
 func (s *bucketStore) create(ctx context.Context, a address, part int) (_ upload, err error) {
 	defer guard(&err)
-	b, err := s.bucket(ctx, a.host, true)
+	b, err := s.bucket(ctx, a, true)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ const clearing = 10 * time.Second
 
 func (s *bucketStore) remove(ctx context.Context, a address) (err error) {
 	defer guard(&err)
-	b, err := s.bucket(ctx, a.host, false)
+	b, err := s.bucket(ctx, a, false)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func presigned(t testing.TB, o *Object) string {
 
 // readBySDK is a read as AWS's SDK makes it, to measure beside ours.
 func readBySDK(ctx context.Context, o *Object, p []byte, offset int64) error {
-	b, err := o.store.(*s3Store).bucketStore.bucket(ctx, o.address.host, false)
+	b, err := o.store.(*s3Store).bucketStore.bucket(ctx, o.address, false)
 	if err != nil {
 		return err
 	}

@@ -179,3 +179,22 @@ def test_a_wrong_secret_ends_a_packing_and_is_in_no_error(
     assert "another-secret" not in str(refused.value)
     assert buckets.ACCESS not in str(refused.value)
     assert os.listdir(bucket) == []
+
+
+@pytest.mark.parametrize("key", ["x/../y.hr", "./y.hr", "x/..", "etc../y.hr", "a__0x2f__b.hr"])
+def test_a_key_that_could_not_be_read_back_is_refused_before_any_work(
+    photos: Path, bucket: Path, storage: Storage, key: str
+) -> None:
+    with pytest.raises(errors.ArgumentError, match="expected"):
+        hr.pack(photos, f"s3://photos/{key}", storage=storage)
+    with pytest.raises(errors.ArgumentError, match="expected"):
+        hr.Writer(f"s3://photos/{key}", storage=storage)
+    assert os.listdir(bucket) == []
+
+
+@pytest.mark.parametrize("key", ["x/..y.hr", "x y/é+=&.hr"])
+def test_a_key_with_odd_characters_is_read_back(photos: Path, storage: Storage, key: str) -> None:
+    hr.pack(photos, f"s3://photos/{key}", storage=storage)
+    with hr.Dataset(f"S3://photos/{key}", storage=storage) as away:
+        assert len(away) == COUNT
+    hr.pack(photos, f"S3://photos/{key}", storage=storage, overwrite=True)
