@@ -121,11 +121,17 @@ func (a address) display() string {
 	return a.scheme + "://" + a.host + a.web.EscapedPath()
 }
 
+// key tells objects apart. Who asks and by which signature are no part of it, so that what a cache has is found with
+// the next signature: the version, which stands beside a key, tells what is another object.
 func (a address) key() string {
-	if a.web == nil || (a.web.RawQuery == "" && a.web.User == nil) {
+	if a.web == nil {
 		return a.display()
 	}
-	hash := sha256.Sum256([]byte(a.web.User.String() + "?" + a.web.RawQuery))
+	query := unsignedQuery(a.web.RawQuery)
+	if query == "" {
+		return a.display()
+	}
+	hash := sha256.Sum256([]byte(query))
 	return a.display() + "?" + hex.EncodeToString(hash[:])
 }
 

@@ -133,7 +133,7 @@ func checkAnswer(size int64, version string) error {
 func (o *Object) URL() string { return o.address.display() }
 
 // Key identifies the object among all objects of all stores, endpoint included; its version does not
-// belong to it. What a query says is in it as a hash.
+// belong to it, nor do name, password and signature. What else a query says is in it as a hash.
 func (o *Object) Key() string { return o.client.storage.Endpoint + " " + o.address.key() }
 
 // Size is in bytes.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,27 @@ def test_commands_read_through_a_cache(
     assert run("info", url, "--sample", "3") == 0
     index = [one for one in store.requests if one[1].endswith(".arrow")]
     assert len(index) == 1
+
+
+def test_a_new_signature_fetches_nothing_again_and_a_new_version_is_fetched(
+    root: Path, kept: dict[str, Any], tmp_path: Path
+) -> None:
+    shutil.copytree(root / "train.hr", tmp_path / "store" / "train.hr")
+    store = Store(tmp_path / "store")
+    url = store.url("train.hr")
+    try:
+        with loader(f"{url}?X-Amz-Date=1&X-Amz-Signature=A&id=7", **kept) as made:
+            first = samples(made)
+        other = url.replace("http://", "http://user:word@")
+        with loader(f"{other}?X-Amz-Date=2&X-Amz-Signature=B&id=7", **kept) as made:
+            assert samples(made) == first
+            assert made.stats()["remote_bytes"] == 0
+        with loader(f"{url}?id=8", **kept) as made:  # which may name another object
+            assert samples(made) == first
+            assert made.stats()["remote_bytes"] > 0
+        hr.pack(root / "photos", tmp_path / "store" / "train.hr", shard_size="2MB", overwrite=True)
+        with loader(f"{url}?X-Amz-Date=3&X-Amz-Signature=C&id=7", **kept) as made:
+            assert samples(made) == first
+            assert made.stats()["remote_bytes"] > 0
+    finally:
+        store.end()
