@@ -84,7 +84,7 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 		f.kind = fault.KindDenied
 	case status == http.StatusNotFound || status == http.StatusGone:
 		f.kind, f.inner = fault.KindIO, syscall.ENOENT
-	case status == http.StatusPreconditionFailed:
+	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
 		f.kind, f.text = fault.KindChanged, "it was replaced after it was opened or indexed: "+f.text
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:
 		f.again = true

@@ -241,14 +241,16 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 			return known, nil
 		}
 	}
-	answer, err := h.ask(ctx, h.endpoint+"/datasets/"+f.repo+"/resolve/"+commit+"/"+escapedPath(f.path), func(r *http.Request) {
-		setRange(r, "", 0, 1)
-	})
+	at := h.endpoint + "/datasets/" + f.repo + "/resolve/" + commit + "/" + escapedPath(f.path)
+	answer, err := h.ask(ctx, at, func(r *http.Request) { setRange(r, "", 0, 1) })
 	if err != nil {
 		return location{}, err
 	}
 	defer answer.Body.Close()
 	found, err := locationOf(answer)
+	if err == errNoFirst {
+		found, err = h.empty(ctx, at)
+	}
 	if err != nil {
 		return location{}, err
 	}
@@ -260,6 +262,22 @@ func (h *hubStore) locate(ctx context.Context, a address, fresh bool) (location,
 	}
 	h.locations[key] = found
 	return found, nil
+}
+
+// errNoFirst is of a file that may be empty, for the hub does not give its first byte.
+var errNoFirst = unsupported("the hub answered 416 Requested Range Not Satisfiable to a request for the first byte")
+
+// empty is where a file without bytes is, which a request for all of it shows.
+func (h *hubStore) empty(ctx context.Context, at string) (location, error) {
+	answer, err := h.ask(ctx, at, func(r *http.Request) { setRange(r, "", 0, 0) })
+	if err != nil {
+		return location{}, err
+	}
+	defer answer.Body.Close()
+	if n, err := answer.Body.Read(make([]byte, 1)); answer.StatusCode != http.StatusOK || n > 0 || err != io.EOF {
+		return location{}, errNoFirst
+	}
+	return location{url: answer.Request.URL.String(), direct: true, version: answer.Header.Get("ETag"), until: time.Now().Add(usualLifetime)}, nil
 }
 
 // locationOf reads the hub's answer to a request for a file's first byte: a redirect, or the byte.
@@ -284,12 +302,18 @@ func locationOf(answer *http.Response) (location, error) {
 		return found, nil
 	case http.StatusPartialContent:
 		_, _, total, err := contentRange(answer)
-		if err != nil {
+		switch {
+		case err != nil:
 			return location{}, err
+		case total < 0:
+			return location{}, errLengthUnsaid
 		}
 		found.url, found.direct, found.size = answer.Request.URL.String(), true, total
 		return found, nil
 	case http.StatusRequestedRangeNotSatisfiable:
+		if _, _, total, err := contentRange(answer); found.size != 0 && (err != nil || total != 0) {
+			return location{}, errNoFirst
+		}
 		found.url, found.direct, found.size = answer.Request.URL.String(), true, 0
 		return found, nil
 	case http.StatusOK:

@@ -55,19 +55,62 @@ func (w *webStore) head(ctx context.Context, a address) (int64, string, error) {
 	defer answer.Body.Close()
 	_, _, size, err := contentRange(answer)
 	switch {
-	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable && (err != nil || size == 0):
-		size = 0 // of an object with one byte, the first can be had
+	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // of an object with one byte, the first can be had
+		return w.withoutFirst(ctx, a, answer)
 	case answer.StatusCode == http.StatusOK && answer.ContentLength == 0:
 		size = 0
+	case compressed(answer, 1):
+		return 0, "", errCompressed
 	case answer.StatusCode == http.StatusOK:
 		return 0, "", unsupported("the server has no range requests: it answered a request for one byte with all")
 	case answer.StatusCode != http.StatusPartialContent:
 		return 0, "", w.refused(answer)
 	case err != nil:
 		return 0, "", err
+	case size < 0:
+		return 0, "", errLengthUnsaid
 	}
 	io.CopyN(io.Discard, answer.Body, 1) // so that the connection is used again
 	return size, version(answer), nil
+}
+
+var (
+	errCompressed   = unsupported("the server compresses what it sends, so that ranges of the object cannot be had")
+	errLengthUnsaid = unsupported("the server does not say how long the object is (expected a Content-Range such as \"bytes 0-0/100\")")
+)
+
+// compressed is true of an answer with other bytes than the n that were asked for, as it says itself. Those of an
+// object that lies there compressed, which is said in the same way, are as many as were asked for.
+func compressed(answer *http.Response, n int) bool {
+	coding := answer.Header.Get("Content-Encoding")
+	return answer.StatusCode/100 == 2 && coding != "" && !strings.EqualFold(coding, "identity") && answer.ContentLength != int64(n)
+}
+
+// withoutFirst is head of an object whose first byte the server does not give: of an empty one, as it says or as
+// a request for all of it shows.
+func (w *webStore) withoutFirst(ctx context.Context, a address, refused *http.Response) (int64, string, error) {
+	if _, _, size, err := contentRange(refused); err == nil {
+		if size > 0 {
+			return 0, "", &failure{kind: fault.KindBadFile, status: refused.StatusCode,
+				text: fmt.Sprintf("the server answered 416 to a request for the first byte, and that there are %d", size)}
+		}
+		return 0, version(refused), nil
+	}
+	answer, err := w.get(ctx, a, "", 0, 0)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+		if n, err := answer.Body.Read(make([]byte, 1)); n == 0 && err == io.EOF {
+			return 0, version(answer), nil
+		}
+		return 0, "", unsupported("the server has no range requests: it answered 416 to a request for the first byte")
+	case http.StatusRequestedRangeNotSatisfiable:
+		return 0, "", unsupported("the server answered 416 Requested Range Not Satisfiable, with a range and without")
+	}
+	return 0, "", w.refused(answer)
 }
 
 func (w *webStore) read(ctx context.Context, a address, want string, size int64, p []byte, offset int64) (int, error) {
@@ -95,15 +138,17 @@ func (w *webStore) read(ctx context.Context, a address, want string, size int64,
 
 // checkRange says what is wrong with an answer to a request for n bytes from offset on.
 func (w *webStore) checkRange(answer *http.Response, want string, size int64, n int, offset int64) error {
-	switch answer.StatusCode {
-	case http.StatusOK:
+	switch {
+	case compressed(answer, n):
+		return errCompressed
+	case answer.StatusCode == http.StatusOK:
 		if offset != 0 || int64(n) != size {
 			return unsupported("the server has no range requests: it answered a request for a part with all")
 		}
 		if answer.ContentLength >= 0 && answer.ContentLength != size {
 			return changedSize(size, answer.ContentLength)
 		}
-	case http.StatusPartialContent:
+	case answer.StatusCode == http.StatusPartialContent:
 		first, length, total, err := contentRange(answer)
 		switch {
 		case err != nil:
@@ -114,9 +159,9 @@ func (w *webStore) checkRange(answer *http.Response, want string, size int64, n 
 			return &failure{kind: fault.KindBadFile, status: answer.StatusCode, again: true,
 				text: fmt.Sprintf("the server sent another range (expected %d bytes from %d on, found %d from %d on)", n, offset, length, first)}
 		}
-	case http.StatusRequestedRangeNotSatisfiable:
+	case answer.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		_, _, total, err := contentRange(answer)
-		if err != nil {
+		if err != nil || total == size {
 			return w.refused(answer)
 		}
 		return changedSize(size, total)
@@ -178,7 +223,9 @@ func (w *webStore) get(ctx context.Context, a address, want string, offset int64
 func setRange(request *http.Request, want string, offset int64, n int) {
 	request.Header.Set("User-Agent", "headrace")
 	request.Header.Set("Accept-Encoding", "identity")
-	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+int64(n)-1))
+	if n > 0 { // else all is asked for
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, offset+int64(n)-1))
+	}
 	// A weak tag matches nothing (RFC 9110, 13.1.1). A date is compared in the answer alone: servers that know
 	// fractions of a second find every file younger than the date they gave, and refuse If-Unmodified-Since.
 	if want != "" && !strings.HasPrefix(want, "W/") && !strings.HasPrefix(want, byDate) {
