@@ -68,7 +68,7 @@ func fetchManifest(url string, storage remote.Storage, took *opening) (*Manifest
 		return nil, OutOfStore(err)
 	}
 	object, err := remote.Open(context.Background(), at, storage)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrNoBucket) {
 		return nil, noIndexAt(remote.Display(url))
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func IndexedAt(ctx context.Context, url string, storage remote.Storage) (bool, e
 		return false, OutOfStore(err)
 	}
 	_, err = remote.Open(ctx, at, storage)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrNoBucket) {
 		return false, nil
 	}
 	return err == nil, OutOfStore(err)

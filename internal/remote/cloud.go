@@ -239,7 +239,11 @@ func cloudFailure(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &google):
-		return ofStatus(google.Code, "", retryAfter(google.Header.Get("Retry-After")))
+		var word code
+		if strings.Contains(google.Body, "bucket does not exist") { // JSON's answers have no code for it
+			word = "NoSuchBucket"
+		}
+		return ofStatus(google.Code, word, retryAfter(google.Header.Get("Retry-After")))
 	case errors.As(err, &az):
 		var headers http.Header
 		if az.RawResponse != nil {

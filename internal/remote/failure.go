@@ -69,6 +69,13 @@ func (c code) String() string {
 	return " " + string(c)
 }
 
+// ErrNoBucket is in the error of an object whose bucket, container or dataset of the hub does not exist, which is a
+// missing file, too.
+var ErrNoBucket = fmt.Errorf("there is no such bucket: %w", syscall.ENOENT)
+
+// noBucket are codes of answers that say so: S3's and Google's, Azure's.
+var noBucket = map[code]bool{"NoSuchBucket": true, "ContainerNotFound": true}
+
 // expired are codes of credentials that were right once: the chain is asked for new ones.
 var expired = map[code]bool{"ExpiredToken": true, "ExpiredTokenException": true, "TokenRefreshRequired": true, "RequestExpired": true}
 
@@ -83,7 +90,10 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
 		f.kind = fault.KindDenied
 	case status == http.StatusNotFound || status == http.StatusGone:
-		f.kind, f.inner = fault.KindIO, syscall.ENOENT
+		if f.kind, f.inner = fault.KindIO, syscall.ENOENT; noBucket[word] {
+			f.inner = ErrNoBucket
+			f.text = "there is no such bucket or container: " + f.text
+		}
 	case status == http.StatusPreconditionFailed || status == http.StatusRequestedRangeNotSatisfiable:
 		f.kind, f.text = fault.KindChanged, "it was replaced after it was opened or indexed: "+f.text
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:

@@ -176,6 +176,9 @@ func (h *hubStore) commit(ctx context.Context, f hubFile) (string, error) {
 		SHA string `json:"sha"`
 	}
 	if _, err := h.json(ctx, h.endpoint+"/api/datasets/"+f.repo+"/revision/"+url.PathEscape(f.revision), &said); err != nil {
+		if f, ok := err.(*failure); ok && f.status == http.StatusNotFound {
+			f.inner, f.text = ErrNoBucket, "there is no such dataset or revision: "+f.text
+		}
 		return "", err
 	}
 	if !commitName.MatchString(said.SHA) {

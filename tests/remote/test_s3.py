@@ -106,3 +106,18 @@ def test_an_epoch_is_resumed_in_its_middle_by_another_number_of_ranks(
             loader.load_state_dict(states[0])
             found += [row for batch in loader for row in rows(batch)]
     assert sorted(found) == sorted(whole)
+
+
+def test_a_bucket_that_does_not_exist_is_a_missing_file(
+    storage: dict[str, str | bool], root: Path, tmp_path: Path
+) -> None:
+    for call in (
+        lambda: hr.Dataset("s3://nope/x", storage=storage),
+        lambda: hr.index("s3://nope/x", out=tmp_path / "index.hr", storage=storage),
+        lambda: hr.pack("s3://nope/x", tmp_path / "packed.hr", storage=storage),
+        lambda: hr.pack(root / "folder", "s3://nope/x", storage=storage),
+    ):
+        with pytest.raises(errors.MissingFileError, match="404 Not Found NoSuchBucket"):
+            call()
+    with pytest.raises(errors.UnsupportedError, match=r"there is no headrace\.json"):
+        hr.Dataset("s3://photos/nope", storage=storage)
