@@ -9,6 +9,7 @@ import (
 
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // givenFiles is a list of files somewhere, each with its label.
@@ -42,6 +43,9 @@ func FromFiles(paths []string, labels []int64, classes []string) (*Dataset, erro
 	for i, p := range paths {
 		if p == "" || len(p) > formats.MaxNameBytes || strings.IndexByte(p, 0) >= 0 {
 			return nil, NewError(fault.KindArgument, "", "paths[%d] is %.80q (expected 1 to %d bytes without NUL)", i, p, formats.MaxNameBytes)
+		}
+		if remote.IsURL(p) { // which may hold a secret, and would be in errors as a path is
+			return nil, NewError(fault.KindUnsupported, remote.Display(p), "paths[%d] is the address of an object (expected the path of a file; objects are read as folders or containers)", i)
 		}
 		files.names.Append(p)
 	}

@@ -514,6 +514,7 @@ def test_an_address_in_capitals_is_one_and_its_secrets_are_in_no_text(
         lambda: hr.pack(missing, tmp_path / "packed.hr"),
         lambda: hr.pack(root / "photos", missing),
         lambda: hr.plan(missing),
+        lambda: hr.Dataset.from_files([missing], [0]),
     ):
         with pytest.raises(errors.HeadraceError) as caught:
             call()
