@@ -50,7 +50,8 @@ def doctor(
         source: the dataset, as ``Dataset`` takes it, or one; or with ``step`` a loader.
         step: the training's own step; it is called with what the loader yields, and has to wait for
             what it starts on a GPU only where PyTorch does not know of it.
-        rate: images a second that are asked for; None: the slowest stage is the limit.
+        rate: images a second that are asked for, at most 10^12; None: the slowest stage is the
+            limit.
         transform: of a dataset: "train" (RandomResizedCrop, flip, Normalize), "eval" (Resize,
             CenterCrop, Normalize), "randaugment", the path of a JSON list of transforms, or a list
             as ``Loader`` takes it.
@@ -69,7 +70,7 @@ def doctor(
     Raises:
         ArgumentError: an argument is impossible.
     """
-    asked_rate = None if rate is None else arguments.seconds("rate", rate)
+    asked_rate = None if rate is None else arguments.rate("rate", rate)
     seconds = arguments.seconds("seconds", seconds)
     words = containers.Words(format, image, label, fields, classes, split, root)
     if step is not None:

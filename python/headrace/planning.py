@@ -70,7 +70,8 @@ def plan(
         source: the dataset, as ``Dataset`` takes it, or one; some of its samples are packed in each
             form into a temporary folder to see how large they become.
         gpus: how many there are.
-        rate: images a second that one GPU takes. Or ``step_seconds``, of a step of ``batch_size``.
+        rate: images a second that one GPU takes, at most 10^12. Or ``step_seconds``, of a step of
+            ``batch_size``.
         step_seconds: what one step takes on one GPU, without waiting for data.
         batch_size: samples a step on one GPU; the memory of batches goes by it, too.
         images: how many images the set has, where there is no ``source``.
@@ -150,8 +151,12 @@ def _rate(rate: float | None, step_seconds: float | None, batch_size: int) -> fl
     if (rate is None) == (step_seconds is None):
         raise ArgumentError("a plan needs one of rate and step_seconds")
     if step_seconds is not None:
-        return batch_size / arguments.seconds("step_seconds", step_seconds)
-    return _positive("rate", rate)
+        found = batch_size / arguments.seconds("step_seconds", step_seconds)
+        if found > arguments.MOST_RATE:
+            most = f"at most {arguments.MOST_RATE:,.0f} images a second"
+            raise arguments.refuse("step_seconds", step_seconds, f"a step that takes {most}")
+        return found
+    return arguments.rate("rate", rate)
 
 
 def _positive(name: str, value: Any) -> float:

@@ -31,6 +31,7 @@ MODES = ("exact", "fast")
 ON_ERROR = ("raise", "replace")
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UINT64_MAX = 2**64 - 1
+MOST_RATE = 1e12  # images a second that can be asked for: as many as memory brings bytes, and more
 LAST_EPOCH = 2**62  # far from where the number of the epoch after it would wrap around
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
@@ -170,6 +171,22 @@ def seconds(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise refuse_type(name, value, allowed) from None
     if not 0 < found < math.inf:
+        raise refuse(name, value, allowed)
+    return found
+
+
+def rate(name: str, value: Any) -> float:
+    """Images a second, of which there are more than none and no more than any machine makes."""
+    allowed = f"a number of images a second, more than 0 and at most {MOST_RATE:,.0f},"
+    if isinstance(value, str | bytes | bool):  # float() would read it
+        raise refuse_type(name, value, allowed)
+    try:
+        found = float(value)
+    except OverflowError:  # an int beyond every float
+        raise refuse(name, value, allowed) from None
+    except (TypeError, ValueError, RuntimeError):
+        raise refuse_type(name, value, allowed) from None
+    if not 0 < found <= MOST_RATE:
         raise refuse(name, value, allowed)
     return found
 

@@ -1,0 +1,28 @@
+"""What ``headrace.doctor`` and ``headrace.plan`` are asked, and what of it is impossible."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace as hr
+from headrace import errors
+
+
+@pytest.mark.parametrize(
+    "rate", [0, -5, math.nan, 1e308, pytest.param(10**400, id="an int beyond floats")]
+)
+def test_a_rate_is_refused_as_images_a_second(folder: Path, rate: Any) -> None:
+    words = r"^rate=.*: a number of images a second, more than 0 and at most 1,000,000,000,000, was"
+    for asked in (hr.doctor, hr.plan):
+        with pytest.raises(errors.ArgumentError, match=words):
+            asked(folder, rate=rate)
+
+
+def test_a_step_that_takes_more_images_a_second_than_can_be_asked_for_is_refused() -> None:
+    words = "step_seconds=1e-300: a step that takes at most 1,000,000,000,000 images a second was"
+    with pytest.raises(errors.ArgumentError, match=words):
+        hr.plan(step_seconds=1e-300, images=1, image_bytes=1)
