@@ -76,7 +76,8 @@ def plan(
         batch_size: samples a step on one GPU; the memory of batches goes by it, too.
         images: how many images the set has, where there is no ``source``.
         image_bytes: the mean bytes of an image's file, where there is no ``source``, or one whose
-            images are not bytes in local files (arrays, objects of a store).
+            images are not bytes in files (arrays in memory); of one in a store of objects, so that
+            no image of it is fetched.
         epochs: how many are planned.
         size: height and width of what the GPU gets, for the memory of its float32 batches.
         images_per_core: images a second that one core decodes, as ``doctor`` measures it
@@ -238,23 +239,27 @@ def _measured(
 ) -> tuple[int, float, dict[str, float]]:
     """Images, mean bytes of one, and the bytes of each form by those of the files.
 
-    ``given`` are the mean bytes of images that are not bytes in files.
+    ``given`` are the mean bytes of images that are not bytes in files, or lie in a store.
     """
     with _opened(source, words, storage) as dataset:
         count = len(dataset)
         chosen = choosing.numbers(count, 2048)
-        found = choosing.places(dataset, chosen)
+        # Of what lies in a store with its size given nothing is fetched.
+        told = given is not None and dataset.away
+        found = [] if told else choosing.lengths(dataset, chosen)
         if found and given is not None:
             raise ArgumentError(
                 f"image_bytes={given!r} is for a source whose images are not bytes in files, and "
                 f"those of {dataset} are measured"
             )
-        if not found and given is None:
-            raise ArgumentError(f"no sample of {dataset} is bytes in a file; give image_bytes=")
         if given is not None:
             assumed.append(_OF_IMAGENET)
             return count, given, FORMS
-        mean = sum(place.length for place in found) / len(found)
+        if not found:
+            if dataset.kind != "memory":
+                dataset.read(chosen[0])  # which says what is wrong with the file
+            raise ArgumentError(f"no sample of {dataset} is bytes in a file; give image_bytes=")
+        mean = sum(found) / len(found)
         if len(chosen) < count:
             assumed.append(f"the mean bytes of an image are those of {len(found):,} of {count:,}")
         some = choosing.numbers(count, _SAMPLES)

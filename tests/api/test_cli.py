@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -338,6 +339,15 @@ def test_output_that_no_disk_has_room_for_is_a_sentence_and_no_traceback(
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("headrace: the output cannot be written: No space left on device")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_sentence_that_tells_of_another_argument_names_its_option(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"0.{side}.png": png(8, 8, 2) for side in ("left", "right")})
+    with tarfile.open(tmp_path / "two.tar", "w") as tar:
+        for name in ("0.left.png", "0.right.png"):
+            tar.add(tmp_path / name, name)
+    said = sentence("plan", tmp_path / "two.tar", "--rate", "1")
+    assert said.endswith("; --image names it\n")
 
 
 def test_ctrl_c_ends_a_command_with_one_sentence_and_status_130(packed: Path) -> None:

@@ -123,6 +123,14 @@ def test_a_source_excludes_images_and_their_bytes(packed: Path) -> None:
         hr.plan(packed, rate=1, image_bytes=9)
 
 
+def test_of_a_folder_whose_files_are_gone_the_missing_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for number in range(3):
+        (tmp_path / "a" / f"{number}.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    with pytest.raises(errors.MissingFileError, match=r"0\.jpg: .* no such file"):
+        hr.plan(tmp_path, rate=1)
+
+
 def test_a_source_without_files_is_planned_with_the_bytes_that_are_said() -> None:
     pixels = np.zeros((40, 8, 8, 3), np.uint8)
     with hr.Dataset.from_arrays(pixels) as dataset:

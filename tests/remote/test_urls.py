@@ -206,6 +206,23 @@ def test_the_command_line_measures_and_shows_what_lies_at_an_address(
     assert (tmp_path / "view.png").stat().st_size > 0
 
 
+def test_a_plan_for_what_lies_in_a_store_is_that_of_the_same_dataset_here(
+    store: Store, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--rate", "10", "--json"]
+    app(["plan", store.url("train.hr"), "--storage", "region=here", *asked], standalone_mode=False)
+    found = json.loads(capsys.readouterr().out)
+    here = hr.plan(root / "train.hr", rate=10)
+    assert found.pop("asked") | {"source": ""} == here.asked | {"source": ""}
+    assert found == {name: value for name, value in dict(here).items() if name != "asked"}
+
+
+def test_a_plan_with_the_bytes_of_an_image_fetches_none_of_a_store(store: Store) -> None:
+    plan = hr.plan(store.url("train.hr"), rate=10, image_bytes=1000)
+    assert plan.storage["files"] == COUNT * 1000
+    assert not [one for one in store.requests if one[1].endswith(".tar") and one[3] > 1]
+
+
 def test_the_command_line_takes_addresses(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("info", "verify"):
         arguments = [command, store.url("train.hr"), "--storage", "region=here", "--json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Any
 
@@ -92,11 +93,32 @@ def _usage(failure: Any) -> str:
 
 
 def _by_option(sentence: str) -> str:
-    """A sentence about an argument, which it begins with, with the option that gave it."""
+    """A sentence about arguments, with the options that give them.
+
+    It begins with the one that is wrong, ``size=0``, and may tell of others, ``give size=``.
+    """
     name, equals, rest = sentence.partition("=")
-    option = "--" + name.removeprefix("num_").replace("_", "-")
     given = {word.partition("=")[0] for word in sys.argv[1:]}
-    return f"{option} {rest}" if equals and option in given else sentence
+    if equals and _option(name) in given:
+        sentence = f"{_option(name)} {rest}"
+    known = _options_of(sys.argv[1:])
+
+    def said(found: re.Match[str]) -> str:
+        return _option(found[1]) if _option(found[1]) in known else found[0]
+
+    return re.sub(r"(?<= )([a-z_]+)=(?= |$)", said, sentence)
+
+
+def _option(name: str) -> str:
+    """The option that gives an argument."""
+    return "--" + name.removeprefix("num_").replace("_", "-")
+
+
+def _options_of(words: list[str]) -> set[str]:
+    """The options of the command that a command line begins with."""
+    commands: Any = typer.main.get_command(app)
+    command = commands.commands.get(words[0]) if words else None
+    return {option for one in command.params for option in one.opts} if command else set()
 
 
 def _fail(sentence: str, status: int = 1) -> int:

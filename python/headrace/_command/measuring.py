@@ -117,7 +117,10 @@ def plan(
     images: Annotated[int | None, typer.Option(help="Without SOURCE: number of images.")] = None,
     image_bytes: Annotated[
         float | None,
-        typer.Option(help="Mean bytes of an image file, without SOURCE or if that has no files."),
+        typer.Option(
+            help="Mean bytes of an image file: without SOURCE, or so that no image of a store is "
+            "fetched."
+        ),
     ] = None,
     epochs: Annotated[int, typer.Option(help="Number of epochs.")] = 1,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,

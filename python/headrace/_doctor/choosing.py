@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from headrace import writing
 from headrace._doctor import bounded
+from headrace._engine import away
 from headrace.dataset import Dataset
 from headrace.errors import HeadraceError
 
@@ -61,6 +62,20 @@ def places(dataset: Dataset, chosen: list[int], seconds: float = 2.0) -> list[Pl
     mixed = random.Random(0).sample(chosen, len(chosen))
     found = [one for _, one in bounded.each(mixed, place, seconds) if one is not None]
     return sorted(found, key=lambda one: one.index)
+
+
+def lengths(dataset: Dataset, chosen: list[int]) -> list[int]:
+    """The encoded bytes of each of the samples that are bytes of a file, here or in a store."""
+    here, found = chosen, []
+    if dataset.away:
+        here = []
+        for index in chosen:
+            facts = dataset.facts(index)  # the index has the length of what lies in a store
+            if away.is_url(facts["path"]):
+                found.append(int(facts["length"]))
+            else:
+                here.append(index)
+    return found + [place.length for place in places(dataset, here)]
 
 
 def _size(path: str) -> int:
