@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace._doctor import sentences, stages
+from headrace._doctor import decoding, sentences, stages
 from headrace._doctor.report import Diagnosis
 from headrace._engine import arguments, containers
 from headrace.dataset import Dataset
@@ -69,6 +69,7 @@ def doctor(
 
     Raises:
         ArgumentError: an argument is impossible.
+        MemoryShortError: a batch of so many samples has no memory.
     """
     asked_rate = None if rate is None else arguments.rate("rate", rate)
     seconds = arguments.seconds("seconds", seconds)
@@ -130,5 +131,6 @@ def _steps(transform: Any, size: int) -> list[Any]:
 def _of_dataset(
     dataset: Dataset, asked: dict[str, Any], steps: list[Any], seconds: float
 ) -> Diagnosis:
+    decoding.refuse_without_room(dataset, asked["batch_size"], steps)
     answer = stages.of_dataset(dataset, asked, steps, seconds)
     return Diagnosis(answer, sentences.lines(answer))

@@ -26,3 +26,13 @@ def test_a_step_that_takes_more_images_a_second_than_can_be_asked_for_is_refused
     words = "step_seconds=1e-300: a step that takes at most 1,000,000,000,000 images a second was"
     with pytest.raises(errors.ArgumentError, match=words):
         hr.plan(step_seconds=1e-300, images=1, image_bytes=1)
+
+
+def test_a_batch_that_has_no_memory_is_refused_as_a_loader_refuses_it(folder: Path) -> None:
+    crop = [hr.transforms.CenterCrop(224)]
+    with pytest.raises(errors.MemoryShortError) as by_loader:
+        hr.Loader(folder, 10**11, transform=crop, output="numpy")
+    with pytest.raises(errors.MemoryShortError) as by_doctor:
+        hr.doctor(folder, batch_size=10**11, transform=crop)
+    needed = str(by_loader.value).partition(" bytes")[0]
+    assert str(by_doctor.value).startswith(f"{needed} bytes")

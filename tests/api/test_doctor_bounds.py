@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as hr
 from headrace import errors
-from headrace._doctor import bounded, choosing, loading, storage
+from headrace._doctor import bounded, choosing, loading, remedies, storage
 from images import jpeg, write_tree
 from processes import run
 from timing import within
@@ -53,6 +54,26 @@ def test_a_dataset_of_fewer_samples_than_a_batch_is_diagnosed(tmp_path: Path, co
     found = hr.doctor(write_tree(tmp_path / "few", files), batch_size=100_000, **QUICK)
     assert found.limit in ("storage", "decoding", "delivery")
     assert found.measured["images"]["looked_at"] == count
+    assert found.asked["batch_size"] == 100_000
+    images = f"{count} image{'s' * (count > 1)}"
+    assert f"the dataset has {images}: batches of 100,000 have no more" in found.notes
+
+
+@pytest.mark.parametrize(("count", "batch_size"), [(1, 16), (3, 3), (600, 1000)])
+def test_a_batch_that_is_no_larger_is_not_tried_as_a_larger_one(
+    count: int, batch_size: int
+) -> None:
+    crop = [{"name": "CenterCrop", "size": 8}]
+    stages: dict[str, float | None] = {"delivery": 1.0}  # any rate that comes would be a gain
+    clocks = bounded.Clock(60.0), bounded.Clock(60.0)
+    with hr.Dataset.from_arrays(np.zeros((count, 8, 8, 3), np.uint8)) as dataset:
+        chosen = list(range(count))
+        trials = remedies.Trials(dataset, chosen, batch_size, crop, clocks, {})
+        for size in {batch_size, count}:
+            asked = {"batch_size": size}
+            assert remedies._of_delivery(trials, dataset, chosen, stages, asked) is None
+        larger = remedies._of_delivery(trials, dataset, chosen, stages, {"batch_size": 1})
+        assert (larger is None) == (count == 1)
 
 
 def test_of_samples_that_are_no_good_images_the_share_is_told(tmp_path: Path) -> None:

@@ -129,6 +129,11 @@ def handing_out(
     return statistics.median(found) if found else None
 
 
+def refuse_without_room(dataset: Dataset, batch_size: int, transform: Sequence[Any]) -> None:
+    """Raises a loader's own error where it has no memory for such batches: fewer are measured."""
+    Loader(dataset, batch_size, transform=list(transform), output="numpy").close()
+
+
 def _loader(
     dataset: Dataset,
     chosen: list[int],

@@ -299,6 +299,8 @@ def _of_delivery(
     asked: dict[str, Any],
 ) -> dict[str, Any] | None:
     larger = min(max(64, asked["batch_size"] * 4), len(chosen))
+    if larger <= asked["batch_size"]:
+        return None  # there are no more images to try it with
     name = f"batch_size={larger}"
     rate = trials.tried(name, lambda: trials.in_batches_of(larger, dataset, chosen))
     if rate is None:

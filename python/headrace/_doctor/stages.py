@@ -61,12 +61,20 @@ def of_dataset(
         ``limit``, ``measured``, ``asked``, ``remedies`` and ``notes``, as ``headrace.doctor``.
     """
     clock = clock or limit(seconds)
-    chosen = choosing.numbers(len(dataset), _RECORDS)
+    whole, batch = len(dataset), min(asked["batch_size"], len(dataset))
+    chosen = choosing.numbers(whole, _RECORDS)
     places = storage.within(choosing.places(dataset, chosen, seconds * 0.1))
     with storage.left_as_it_was(places) as share:
-        return _measured(
-            dataset, asked, steps, seconds, clock, chosen, places, share, options or {}
+        made = {**asked, "batch_size": batch}
+        answer = _measured(
+            dataset, made, steps, seconds, clock, chosen, places, share, options or {}
         )
+    if batch < asked["batch_size"]:
+        images = f"{whole:,} image{'s' * (whole > 1)}"
+        answer["notes"].append(
+            f"the dataset has {images}: batches of {asked['batch_size']:,} have no more"
+        )
+    return answer | {"asked": asked}
 
 
 def _measured(
