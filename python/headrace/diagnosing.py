@@ -57,7 +57,7 @@ def doctor(
             as ``Loader`` takes it.
         batch_size: of a dataset: samples a batch.
         size: of a dataset: height and width of the crops of a named transform.
-        seconds: how long to measure, about.
+        seconds: how long to measure, about; at least 1.
         format, image, label, fields, classes, split, root, storage, cache, cache_size: of a path,
             as for ``Dataset``.
 
@@ -73,6 +73,8 @@ def doctor(
     """
     asked_rate = None if rate is None else arguments.rate("rate", rate)
     seconds = arguments.seconds("seconds", seconds)
+    if seconds < stages.LEAST_SECONDS:
+        raise arguments.refuse("seconds", seconds, f"at least {stages.LEAST_SECONDS:g} second")
     words = containers.Words(format, image, label, fields, classes, split, root)
     if step is not None:
         from headrace._doctor import stepping

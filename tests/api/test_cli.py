@@ -194,6 +194,7 @@ def test_keys_with_a_newline_are_one_line_in_lists_of_facts_and_faults(tmp_path:
         (["verify", "{packed}", "--threads", "-1"], "--threads -1"),
         (["plan", "{packed}", "--rate", "0"], "--rate 0.0: a number of images a second"),
         (["doctor", "{packed}", "--rate", "nan"], "--rate nan: a number of images a second"),
+        (["doctor", "{packed}", "--seconds", "0.1"], "--seconds 0.1: at least 1 second was"),
         (["plan", "{packed}", "--step-seconds=-1"], "--step-seconds -1.0: a number of sec"),
         (["plan", "{packed}", "--rate", "1", "--images-per-core", "0"], "--images-per-core 0.0"),
     ],

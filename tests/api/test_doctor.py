@@ -176,7 +176,7 @@ WORDS = ["--format", "webdataset", "--image", "right.jpg", "--label", "kind"]
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("doctor", ["--seconds", "0.2", "--size", "16", "--json"]),
+        ("doctor", ["--seconds", "1", "--size", "16", "--json"]),
         ("plan", ["--rate", "100", "--json"]),
         ("bench", ["--seconds", "0.1", "--size", "16", "--json"]),
         ("view", ["{tmp}/sheet.png", "--size", "16"]),
@@ -205,7 +205,7 @@ def test_a_dataset_that_is_open_is_diagnosed_and_planned_for_and_stays_open(
 ) -> None:
     words: dict[str, Any] = {"image": "right.jpg", "label": "kind"}
     with hr.Dataset(two_columns, **words) as dataset:
-        found = hr.doctor(dataset, rate=0.001, seconds=0.2, size=16)
+        found = hr.doctor(dataset, rate=0.001, seconds=1, size=16)
         plan = hr.plan(dataset, rate=100)
         assert len(dataset[0].image) == 30
         for function in (hr.doctor, hr.plan):
@@ -377,7 +377,7 @@ def test_any_iterable_of_arrays_is_a_loader_to_the_doctor() -> None:
         ({"source": object()}, "step"),
         ({"source": [], "step": print}, "no batch"),
         ({"source": [3], "step": 3}, "step"),
-        ({"source": [3], "step": lambda batch: None, "seconds": 0.1}, "no part has samples"),
+        ({"source": [3], "step": lambda batch: None, "seconds": 1}, "no part has samples"),
     ],
 )
 def test_what_cannot_be_diagnosed_is_refused(

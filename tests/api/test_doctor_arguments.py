@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as hr
@@ -20,6 +21,15 @@ def test_a_rate_is_refused_as_images_a_second(folder: Path, rate: Any) -> None:
     for asked in (hr.doctor, hr.plan):
         with pytest.raises(errors.ArgumentError, match=words):
             asked(folder, rate=rate)
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 0.1, 0.999])
+def test_less_than_a_second_is_refused_for_it_measures_little(folder: Path, seconds: float) -> None:
+    words = rf"^seconds={seconds}: at least 1 second was expected"
+    with pytest.raises(errors.ArgumentError, match=words):
+        hr.doctor(folder, seconds=seconds)
+    with pytest.raises(errors.ArgumentError, match=words):
+        hr.doctor([np.zeros((4, 8))], lambda batch: None, seconds=seconds)
 
 
 def test_a_step_that_takes_more_images_a_second_than_can_be_asked_for_is_refused() -> None:

@@ -18,7 +18,7 @@ from images import jpeg, write_tree
 from processes import run
 from timing import within
 
-QUICK: dict[str, Any] = {"seconds": 0.2, "size": 16}
+QUICK: dict[str, Any] = {"seconds": 1, "size": 16}
 
 
 def test_work_that_waits_ends_with_its_time_and_gives_what_was_come_to() -> None:

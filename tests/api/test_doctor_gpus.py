@@ -120,7 +120,7 @@ def test_without_a_driver_there_are_no_gpus_and_the_report_says_so(
     path = str(tmp_path / "libnvidia-ml.so.1") if words is None else built(tmp_path, *words)
     monkeypatch.setattr(gpus, "LIBRARY", path)
     assert gpus.look() == gpus.Watch().end() == []
-    found = hr.doctor(folder, rate=0.001, seconds=0.2, size=16)
+    found = hr.doctor(folder, rate=0.001, seconds=1, size=16)
     assert (found.measured["copy"], found.measured["gpus"]) == (None, [])
     assert any("the copy to a GPU was not measured: " in note for note in found.notes)
 
@@ -143,7 +143,7 @@ def test_a_gpu_is_watched_while_the_training_runs(library: str) -> None:
 def test_a_gpu_that_a_dataset_is_measured_beside_may_be_idle_and_only_its_lanes_are_told(
     library: str, folder: Path
 ) -> None:
-    found = hr.doctor(folder, rate=0.001, seconds=0.2, size=16)
+    found = hr.doctor(folder, rate=0.001, seconds=1, size=16)
     said = [note for note in found.notes if note.startswith("GPU")]
     assert said == ["GPU 0 (Test 100) is linked by 8 of 16 PCIe lanes"]
     if not torch.cuda.is_available():

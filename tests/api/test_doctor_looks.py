@@ -60,7 +60,7 @@ def test_a_machine_that_costs_nothing_has_no_note() -> None:
         ({"memory_available": GIB}, 8, "only 1.1 GB of memory are left"),
         ({"cores_others": 3.0}, 8, "other programs kept 3.0 of 8 cores busy"),
         ({"cores_stolen": 2.0}, 8, "the hypervisor took 2.0 cores away"),
-        ({"cores_others": None}, 8, "/proc/stat is not to be read"),
+        ({"cores_others": None}, 8, "the time was too short"),
     ],
 )
 def test_what_of_the_machine_costs_is_told(found: dict[str, Any], threads: int, words: str) -> None:
@@ -94,7 +94,7 @@ def test_images_are_held_against_the_crop_that_comes_out_of_a_transform_of_ones_
     large = "shorter side is 300 pixels"
     for side, told in ((64, True), (280, False)):
         crop = [hr.transforms.RandomResizedCrop(side)]
-        found = hr.doctor(root, transform=crop, rate=0.001, seconds=0.2)
+        found = hr.doctor(root, transform=crop, rate=0.001, seconds=1)
         assert found.measured["side"] == side
         assert any(large in note for note in found.notes) == told
 
@@ -146,7 +146,7 @@ def test_ranks_unsaid_are_told_of_in_the_report(
 ) -> None:
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setenv("LOCAL_RANK", "3")
-    found = hr.doctor(folder, rate=0.001, seconds=0.2, size=16)
+    found = hr.doctor(folder, rate=0.001, seconds=1, size=16)
     assert any("LOCAL_RANK=3 tells of several ranks" in note for note in found.notes)
 
 
@@ -157,7 +157,7 @@ def test_an_index_of_an_older_version_is_told_of(
         for version in (hr.__version__, "0.0.1", "0.1"):
             assert sentences.of_index(ages.look(dataset, version)) == []
         monkeypatch.setattr(stages, "__version__", "99.0.0")
-        found = hr.doctor(dataset, rate=0.001, seconds=0.2, size=16)
+        found = hr.doctor(dataset, rate=0.001, seconds=1, size=16)
     writer = f"headrace {hr.__version__}"
     assert f"the index is of {writer}, an older version: pack it again" in found.notes
 
@@ -170,7 +170,7 @@ def test_a_folder_that_changed_since_its_index_was_written_is_told_of(tmp_path: 
         later = (root / "headrace.json").stat().st_mtime_ns + 10**9
         os.utime(root / "class1", ns=(later, later))
         found = ages.look(dataset, hr.__version__)
-        report = hr.doctor(dataset, rate=0.001, seconds=0.2, size=16)
+        report = hr.doctor(dataset, rate=0.001, seconds=1, size=16)
     assert found["changed"] == str(root / "class1")
     assert any("class1 has changed since the index was written" in one for one in report.notes)
 
@@ -217,7 +217,7 @@ def test_threads_beyond_the_cores_are_told_of_and_fewer_are_tried(packed: Path) 
 
 def test_a_loader_that_keeps_its_own_batches_is_no_step_that_does() -> None:
     batches = [np.zeros((4, 3, 8, 8)) for _ in range(9)]
-    found = hr.doctor(batches, lambda batch: None, seconds=0.3)
+    found = hr.doctor(batches, lambda batch: None, seconds=1)
     assert found.measured["batches_kept"] == 0
     assert not any("keeps batches" in note for note in found.notes)
 

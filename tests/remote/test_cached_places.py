@@ -188,7 +188,7 @@ def test_commands_read_through_a_cache(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url, kept = store.url("train.hr"), ["--cache", str(tmp_path / "cache"), "--cache-size", "64MB"]
-    measured = ["--seconds", "0.3", "--size", "16", "--json"]
+    measured = ["--seconds", "1", "--size", "16", "--json"]
 
     def run(*arguments: str) -> int:
         """How many requests for records a command makes."""

@@ -195,7 +195,7 @@ def test_the_command_line_measures_and_shows_what_lies_at_an_address(
     store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     url, told = store.url("train.hr"), ["--storage", "region=here"]
-    measured = ["--seconds", "0.3", "--size", "16", "--json"]
+    measured = ["--seconds", "1", "--size", "16", "--json"]
     app(["bench", url, *told, *measured], standalone_mode=False)
     found = json.loads(capsys.readouterr().out)
     assert found["images"] > 0

@@ -62,7 +62,7 @@ def doctor(
     ] = "train",
     batch_size: Annotated[int, typer.Option(help="Samples a batch.")] = 128,
     size: Annotated[int, typer.Option(help="Height and width of the crops.")] = 224,
-    seconds: Annotated[float, typer.Option(help="Seconds to measure, about.")] = 15.0,
+    seconds: Annotated[float, typer.Option(help="Seconds to measure, about; at least 1.")] = 15.0,
     format: options.Format = None,
     image: options.Image = None,
     label: options.Label = None,
@@ -81,8 +81,9 @@ def doctor(
 
     # Where others keep the cores busy this program takes long to start. That counts, for the answer
     # is to be there in twice the time.
-    if seconds > 0:
-        seconds = max(min(seconds, (2 * seconds - machine.age()) / stages.ENDS), seconds / 4)
+    if seconds > (least := stages.LEAST_SECONDS):
+        left = min(seconds, (2 * seconds - machine.age()) / stages.ENDS)
+        seconds = max(left, seconds / 4, least)
     words = containers.Words(format, image, label, fields or None, classes or None, split, root)
     found = diagnosing.doctor(
         options.source(source),

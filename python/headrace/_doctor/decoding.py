@@ -46,7 +46,8 @@ def measure(
 
     Returns:
         ``images_per_second`` that came, ``decoding`` (images a second that its threads decode where
-        they have bytes), ``threads``; ``waiting_for_bytes`` and ``idle``, the shares of the
+        they have bytes, None where they decoded none), of so many that were ``decoded`` in those
+        ``seconds``; ``threads``; ``waiting_for_bytes`` and ``idle``, the shares of the
         threads' time without bytes and with nothing to do; ``cpu_s`` of an image, which is of the
         whole process and does not go by what other programs do; ``core_share`` of the time that
         its threads had work, in which they had a core, None where nobody says; ``side``, the
@@ -70,28 +71,32 @@ def measure(
         took = time.perf_counter() - began
         after, used, share = loader.stats(), time.process_time() - used, turns.end()
     spent = {name: after[name] - before[name] for name in _SPENT}
-    decoded = max(spent["images_decoded"], 1)
+    decoded = spent["images_decoded"]
+    each = max(decoded, 1)
     whole = after["threads"] * took
     reading, bytes_ = spent["reading_s"], spent["waiting_for_bytes_s"]
     # Compressed blocks are decoded while they are read.
     blocks = spent["blocks_decoded"] > 0
-    if reading / decoded < _SLOW_READ or (blocks and not after["reading_ahead"]):
+    if reading / each < _SLOW_READ or (blocks and not after["reading_ahead"]):
         busy = spent["decoding_s"] + reading
     else:
         busy, bytes_ = spent["decoding_s"], bytes_ or reading
-    could, came = after["threads"] * decoded / max(busy, 1e-9), (images or decoded) / took
+    could = after["threads"] * decoded / busy if decoded and busy else None
+    came = (images or decoded) / took
     # Where no batch came the threads are in the midst of their images, whose time is not told yet.
     idle = max(1 - (busy + bytes_) / whole, 0.0) if images else 0.0
     lacking = min(bytes_ / whole, 1.0)
-    if lacking < LACKING and idle < IDLE:
+    if decoded and lacking < LACKING and idle < IDLE:
         could = came  # also what the threads lose between images and at the ends of batches
     return {
         "images_per_second": came,
         "decoding": could,
+        "decoded": decoded,
+        "seconds": took,
         "threads": after["threads"],
         "waiting_for_bytes": lacking,
         "idle": idle,
-        "cpu_s": used / decoded,
+        "cpu_s": used / each,
         "core_share": share,
         "side": None if batch is None else min(batch[0].shape[-2:]),
         "batch_bytes": None if batch is None else batch[0].nbytes // len(batch[0]),
@@ -106,8 +111,9 @@ def handing_out(
     transform: Sequence[Any],
     clock: bounded.Clock,
     **options: Any,
-) -> float | None:
-    """Images a second that ``next`` would give if every batch were ready; None: none ever was.
+) -> tuple[float | None, int]:
+    """Images a second that ``next`` would give if every batch were ready, None if none ever was;
+    and how many were.
 
     A batch costs the same however many samples it has, so smaller ones do, which are ready sooner.
     """
@@ -126,7 +132,7 @@ def handing_out(
             took = time.perf_counter() - began
             if batch is not None:
                 found.append(batch_size / took)
-    return statistics.median(found) if found else None
+    return (statistics.median(found) if found else None), len(found)
 
 
 def refuse_without_room(dataset: Dataset, batch_size: int, transform: Sequence[Any]) -> None:

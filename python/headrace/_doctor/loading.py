@@ -93,9 +93,9 @@ def measure(
         options: further words of the loader.
 
     Returns:
-        ``one`` and ``all``, as ``decoding.measure`` has them; ``ready``, as
+        ``one`` and ``all``, as ``decoding.measure`` has them; ``ready`` and ``rounds``, as
         ``decoding.handing_out``; and ``busy``, what other programs did meanwhile, and the share of
-        the cores that was left to all threads.
+        the cores that was left to all threads; and ``of``, how many images these were.
     """
     # What is learned of files without an index comes in here. It says how many images a batch may
     # have so that there are some batches in the time; the rate of decoding does not go by that.
@@ -112,7 +112,16 @@ def measure(
     few = min(batch_size, max(soon, 2 * threads))  # with fewer some threads would be idle
     others = machine.Others()
     every = rate(few, 0.35)
+    if not every["decoded"]:  # an image takes longer than what is left
+        every = first
     busy = others.end() | {"core_share": every["core_share"]}
     soon_over = bounded.Clock(clock.of(seconds * 0.2))
-    ready = decoding.handing_out(dataset, decoded, batch_size, steps, soon_over, **options)
-    return {"one": one, "all": every, "ready": ready, "busy": busy}
+    ready, rounds = decoding.handing_out(dataset, decoded, batch_size, steps, soon_over, **options)
+    return {
+        "one": one,
+        "all": every,
+        "ready": ready,
+        "rounds": rounds,
+        "busy": busy,
+        "of": len(decoded),
+    }

@@ -139,7 +139,8 @@ class Others:
 
     def end(self) -> dict[str, float | None]:
         """Cores busy for others, stolen and our own, of those that this process may use; and the
-        idle ones of the whole machine. None where the kernel does not say.
+        idle ones of the whole machine. None where the kernel does not say, and in a time in which
+        its clock does not tick.
         """
         ticks, own = _ticks(), _own()
         names = ("cores_others", "cores_stolen", "cores_own", "cores_idle")
@@ -162,6 +163,11 @@ class Others:
         idle = len(spent) * (1 - (every[1] + every[2]) / every[0])
         told = (others, stolen / total * len(allowed), mine, max(idle, 0.0))
         return dict(zip(names, told, strict=True))
+
+
+def tells_of_cores() -> bool:
+    """Whether the kernel says what each core does."""
+    return bool(_ticks())
 
 
 class Turns:

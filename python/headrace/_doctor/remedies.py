@@ -130,7 +130,7 @@ def find(
     dataset: Dataset,
     chosen: list[int],
     facts: dict[str, Any],
-    stages: dict[str, float | None],
+    stages: Mapping[str, float | None],
     asked: dict[str, Any],
     transform: list[Any],
     clock: bounded.Clock,
@@ -193,7 +193,7 @@ def _smaller(facts: dict[str, Any], from_: float) -> int | None:
 def _of_decoding(
     trials: Trials,
     facts: dict[str, Any],
-    stages: dict[str, float | None],
+    stages: Mapping[str, float | None],
     transform: list[Any],
     options: dict[str, Any],
 ) -> list[dict[str, Any] | None]:
@@ -221,7 +221,7 @@ def _of_decoding(
 
 
 def _of_cores(
-    facts: dict[str, Any], stages: dict[str, float | None]
+    facts: dict[str, Any], stages: Mapping[str, float | None]
 ) -> list[dict[str, Any] | None]:
     machine, now = facts["machine"], stages["decoding"] or 0.0
     allowed, usable, found = machine["cores_allowed"], machine["cores_usable"], []
@@ -261,7 +261,7 @@ def _free(machine: dict[str, Any], own: float) -> float:
 def _of_storage(
     trials: Trials,
     facts: dict[str, Any],
-    stages: dict[str, float | None],
+    stages: Mapping[str, float | None],
 ) -> list[dict[str, Any] | None]:
     storage, found = facts["storage"], []
     cold = storage["cold"]
@@ -295,7 +295,7 @@ def _of_delivery(
     trials: Trials,
     dataset: Dataset,
     chosen: list[int],
-    stages: dict[str, float | None],
+    stages: Mapping[str, float | None],
     asked: dict[str, Any],
 ) -> dict[str, Any] | None:
     larger = min(max(64, asked["batch_size"] * 4), len(chosen))
@@ -309,6 +309,6 @@ def _of_delivery(
     return verdict.remedy(text, stages, {"delivery": rate}, True)
 
 
-def _of_copy(stages: dict[str, float | None], options: dict[str, Any]) -> dict[str, Any] | None:
+def _of_copy(stages: Mapping[str, float | None], options: dict[str, Any]) -> dict[str, Any] | None:
     times = _SMALLER.get(options.get("dtype", "float32"), 1)
     return verdict.remedy(_BYTES, stages, {"copy": (stages["copy"] or 0.0) * times}, False)

@@ -203,7 +203,10 @@ def of_machine(found: dict[str, Any], threads: int) -> list[str]:
     if (found["cores_stolen"] or 0) > 0.05 * allowed:
         said.append(f"the hypervisor took {found['cores_stolen']:.1f} cores away")
     if found["cores_others"] is None:
-        said.append("what other programs take was not measured: /proc/stat is not to be read")
+        told = (
+            "the time was too short" if machine.tells_of_cores() else "/proc/stat is not to be read"
+        )
+        said.append(f"what other programs take was not measured: {told}")
     if found["swap_used"] > 0:
         said.append(f"{size(found['swap_used'])} are swapped out")
     available = found["memory_available"]

@@ -13,6 +13,7 @@ from headrace._doctor import (
     decoding,
     gpus,
     images,
+    little,
     loading,
     machine,
     remedies,
@@ -33,6 +34,11 @@ _NOTHING: dict[str, Any] = {
 # take. Of 15 that is after 25.5 s; what is left of 30 is for an image or a read that has begun.
 # With few seconds opening files and making memory takes longer than measuring.
 _TRIED, ENDS, _LEAST_S = 1.1, 1.7, 8.0
+# In less, most of what is measured is how long threads take to begin.
+LEAST_SECONDS = 1.0
+# Finding files and reading some of them is over sooner, but where storage or cores keep it waiting.
+# Few files in few seconds would stand for all.
+_ASKING_S, _READING_S = 1.0, 0.5
 
 
 def limit(seconds: float) -> bounded.Clock:
@@ -63,7 +69,7 @@ def of_dataset(
     clock = clock or limit(seconds)
     whole, batch = len(dataset), min(asked["batch_size"], len(dataset))
     chosen = choosing.numbers(whole, _RECORDS)
-    places = storage.within(choosing.places(dataset, chosen, seconds * 0.1))
+    places = storage.within(choosing.places(dataset, chosen, max(seconds * 0.1, _ASKING_S)))
     with storage.left_as_it_was(places) as share:
         made = {**asked, "batch_size": batch}
         answer = _measured(
@@ -91,7 +97,7 @@ def _measured(
     tried = bounded.Clock(clock.of(seconds * _TRIED))
     facts: dict[str, Any] = {"machine": machine.look()}
     facts["file_system"] = machine.file_system(places[0].path) if places else ""
-    read = storage.measure(places, clock.of(seconds * 0.3)) if places else _NOTHING
+    read = storage.measure(places, clock.of(max(seconds * 0.3, _READING_S))) if places else _NOTHING
     facts["storage"] = {**read, "cached_share": share}
     facts["index"] = ages.look(dataset, __version__)
     # Behind the measurement of what is cold: the first bytes of files may be read for it.
@@ -99,7 +105,7 @@ def _measured(
     size = facts["images"]["image_bytes"]
     free = facts["machine"]["memory_available"]
     facts["fits_in_memory"] = free is not None and size * len(dataset) < 0.8 * free
-    few_seconds = clock.of(seconds * 0.15)
+    few_seconds = clock.of(max(seconds * 0.15, _READING_S))
     with loading.at_hand(dataset, chosen, places, facts, few_seconds, clock.part(0.3)) as (
         near,
         decoded,
@@ -111,16 +117,20 @@ def _measured(
         facts["decoding"], facts["side"] = found, found["all"]["side"]
         facts["gpus"] = gpus.look()
         facts["copy"] = _copy(facts, asked["batch_size"], clock.of(seconds * 0.05))
-        stages = _stages(facts, _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5)))
+        of_store = _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5))
+        stages = _stages(facts, of_store)
+        few = little.stages(facts, of_store, len(dataset))
+        counting = verdict.counting(stages, few)
         helps, failed = remedies.find(
-            near, decoded, facts, stages, asked, steps, tried, clock, options
+            near, decoded, facts, counting, asked, steps, tried, clock, options
         )
-    limit, slowest = verdict.limit(stages, asked["rate"])
+    limit, slowest = verdict.limit(counting, asked["rate"])
     one, every = facts["decoding"]["one"], facts["decoding"]["all"]
+    alone = little.enough(one["decoded"], one["seconds"])
     measured = {
         "images_per_second": slowest,
         **stages,
-        "decoding_one_core": one["decoding"],
+        "decoding_one_core": one["decoding"] if alone else None,
         "storage_cold": facts["storage"]["cold"],
         "storage_warm": facts["storage"]["warm"],
         "cached_share": facts["storage"]["cached_share"],
@@ -133,7 +143,7 @@ def _measured(
         "file_system": facts["file_system"],
         "side": facts["side"],
     }
-    notes = sentences.notes(facts) + failed
+    notes = little.notes(few, stages) + sentences.notes(facts) + failed
     return {
         "limit": limit,
         "measured": measured,
@@ -159,28 +169,29 @@ def _of_store(
     steps: list[Any],
     seconds: float,
     clock: bounded.Clock,
-) -> float | None:
-    """Images a second that the loader gets of a dataset in a store of objects; None of others."""
+) -> dict[str, Any] | None:
+    """What the loader gets of a dataset in a store of objects that it waits for; None of others."""
     if not dataset.away:
         return None
     some = choosing.numbers(len(dataset), _RECORDS)
     few = min(asked["batch_size"], 16)
     found = decoding.measure(dataset, some, few, steps, seconds, clock)
     lacked = found["waiting_for_bytes"] > decoding.LACKING
-    return float(found["images_per_second"]) if lacked else None
+    return found if lacked else None
 
 
-def _stages(facts: dict[str, Any], of_store: float | None) -> dict[str, float | None]:
+def _stages(facts: dict[str, Any], of_store: dict[str, Any] | None) -> dict[str, float | None]:
     """Images a second that each stage is good for."""
     read, every = facts["storage"], facts["decoding"]["all"]
     cold = (read["cold"] or {}).get("images_per_second")
     warm = (read["warm"] or {}).get("images_per_second")
+    stored = verdict.from_storage(read["cached_share"], cold, warm)
     delivery, came = facts["decoding"]["ready"], every["images_per_second"]
     if every["idle"] > decoding.IDLE and every["waiting_for_bytes"] <= decoding.LACKING:
         # What the threads neither decoded nor waited for bytes for, they lost at the batches' ends.
         delivery = min(delivery or came, came)
     return {
-        "storage": of_store or verdict.from_storage(read["cached_share"], cold, warm),
+        "storage": of_store["images_per_second"] if of_store else stored,
         "decoding": every["decoding"],
         "delivery": delivery,
         "copy": facts["copy"][0],

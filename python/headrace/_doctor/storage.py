@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from headrace._doctor import bounded
+from headrace._doctor import bounded, little
 from headrace._doctor.choosing import Place
 
 PAGE = mmap.PAGESIZE
@@ -130,6 +130,7 @@ def timed(
         "latency_p50_s": statistics.median(waits),
         "latency_p99_s": waits[min(len(waits) - 1, len(waits) * 99 // 100)],
         "reads": len(found),
+        "seconds": took,
     }
 
 
@@ -204,7 +205,7 @@ def _cold(
     if not parts:
         return None, "no record could be read past the page cache"
     heads = timed(places[first:], max(parts), seconds / whole, lambda place: how(place, _HEAD))
-    best = max(parts.values(), key=lambda found: float(found["images_per_second"]))
+    best = max(parts.values(), key=_worth)
     return {
         **best,
         "depths": {
@@ -214,6 +215,11 @@ def _cold(
         "head_images_per_second": heads["images_per_second"] if heads else None,
         "how": name,
     }, ""
+
+
+def _worth(found: dict[str, Any]) -> tuple[bool, float]:
+    """The best of several rates is the highest of those that are of more than a few reads."""
+    return little.enough(found["reads"], found["seconds"]), float(found["images_per_second"])
 
 
 def _gains_nothing(parts: dict[int, dict[str, Any]]) -> bool:

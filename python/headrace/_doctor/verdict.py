@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 STAGES = ("storage", "decoding", "delivery", "copy", "training")
@@ -21,6 +21,14 @@ def limit(stages: Mapping[str, float | None], asked: float | None) -> tuple[str,
         return "none", 0.0
     rate, _, name = min(known)
     return ("none" if asked is not None and rate >= asked else name), rate
+
+
+def counting(
+    stages: Mapping[str, float | None], few: Collection[str]
+) -> Mapping[str, float | None]:
+    """The stages without those that were measured with too little, unless nothing else was."""
+    counted = {name: None if name in few else rate for name, rate in stages.items()}
+    return counted if any(rate is not None for rate in counted.values()) else stages
 
 
 def gain(

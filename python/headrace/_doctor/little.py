@@ -1,0 +1,71 @@
+"""Which stages were measured with too little for a verdict: few images, in hardly any time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# So many, or as long as that: a thread that has no core waits some milliseconds for one, and in a
+# shorter time that is what is measured.
+_LEAST, _LEAST_S = 32, 0.05
+# Batches that were ready and were taken, whose median one that was held up does not change.
+_LEAST_READY = 3
+
+
+def enough(count: float, seconds: float) -> bool:
+    """Whether a rate is worth something that is of so many images in that time."""
+    return count >= _LEAST or (count > 0 and seconds >= _LEAST_S)
+
+
+def stages(
+    facts: Mapping[str, Any], of_store: Mapping[str, Any] | None, whole: int
+) -> dict[str, str]:
+    """By stage what it was measured with, where that is too little.
+
+    Args:
+        facts: of storage and decoding, as ``stages`` has them.
+        of_store: what the loader gave of a store of objects, where that stands for storage.
+        whole: how many images the dataset has.
+    """
+    found: dict[str, str] = {}
+    read = of_store or _decisive(facts["storage"])
+    if read is not None:
+        count = int(read["decoded"] if of_store else read["reads"])
+        if not enough(count, read["seconds"]):
+            found["storage"] = _said(count, "image", read["seconds"])
+    every, ready, of = (facts["decoding"][name] for name in ("all", "rounds", "of"))
+    if not enough(every["decoded"], every["seconds"]):
+        found["decoding"] = _said(every["decoded"], "image", every["seconds"])
+        found["delivery"] = found["decoding"]
+    elif ready < _LEAST_READY:
+        found["delivery"] = _said(ready, "batch", None)
+    elif of < min(_LEAST, whole):  # then the threads idle at the end of each short epoch
+        found["delivery"] = f"{_said(of, 'image', None)} of {whole:,}"
+    return found
+
+
+def _decisive(storage: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The reads that the rate of storage goes by: cold ones, or those from memory."""
+    cold, warm = storage["cold"], storage["warm"]
+    if cold is None or warm is None:
+        found: Mapping[str, Any] | None = cold or warm
+        return found
+    share, rate = storage["cached_share"] or 0.0, cold["images_per_second"]
+    from_memory = share / max(warm["images_per_second"], rate)
+    decisive: Mapping[str, Any] = warm if from_memory > (1 - share) / rate else cold
+    return decisive
+
+
+def _said(count: int, what: str, seconds: float | None) -> str:
+    many = f"{count or 'no'} {what}{('es' if what == 'batch' else 's') * (count > 1)}"
+    return many if seconds is None else f"{many} in {seconds * 1e3:,.1f} ms"
+
+
+def notes(found: Mapping[str, str], rates: Mapping[str, float | None]) -> list[str]:
+    """Sentences on the stages that ``stages`` found."""
+    return [
+        f"{name} was measured with {what}: too little for a verdict"
+        if rates[name] is not None
+        else f"{name} was not measured: there was time for {what}"
+        for name, what in found.items()
+    ]
