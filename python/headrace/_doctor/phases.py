@@ -91,6 +91,11 @@ class Phase:
         """Images a second, without what looking at each batch of a training takes."""
         return self.samples / max(self.waited + self.worked or self.took, 1e-9)
 
+    @property
+    def working(self) -> float:
+        """Images a second of the step's own time, without what it waited for."""
+        return self.samples / max(self.worked, 1e-9)
+
 
 def stats(loader: Any) -> dict[str, Any]:
     """What the engine measured of its batches; empty where nobody says."""

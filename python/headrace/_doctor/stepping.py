@@ -14,6 +14,9 @@ from headrace._doctor.stages import limit as time_limit
 
 # A training that waits for less of its time than this is not held up by its data.
 _LEAST_WAIT = 0.05
+# Nor is one that has a loader faster than its step and waits for less than this. Such a loader
+# works in the step's own thread, where the times of both add up, or takes cores from it.
+_LEAST_ADDED = 0.1
 # Reads of an image that take longer are storage, and not the page cache.
 _SLOW_READ = 150e-6
 # A step of which copying is so much is held up by that.
@@ -41,7 +44,9 @@ def diagnose(
     parts = _parts(alone, facts["cores_usable"])
     cause = _cause(parts)
     stages: dict[str, float | None] = dict.fromkeys(verdict.STAGES)
-    stages["training"], stages[cause], stages["copy"] = seen.repeated.rate, alone.rate, seen.copy[0]
+    # Both say how fast the step is with its data there; no loader makes the training faster.
+    stages["training"] = max(seen.repeated.rate, real.working)
+    stages[cause], stages["copy"] = alone.rate, seen.copy[0]
     if cause == "storage" and alone.spent.get("decoding_s"):
         stages["decoding"] = _decoding(alone)
     limit = _limit(stages, cause, share, real.rate, seen.kept)
@@ -113,9 +118,10 @@ def _limit(
     expected = verdict.limit(stages, None)[1]
     if kept > cures.HELD and real < 0.8 * expected:
         return "delivery"
-    if share > _LEAST_WAIT:
-        return cause
     copy, training = stages["copy"], stages["training"] or 0.0
+    slower = (stages[cause] or 0.0) < training
+    if share > (_LEAST_WAIT if slower else _LEAST_ADDED):
+        return cause
     return "copy" if copy is not None and training > _COPYING * copy else "training"
 
 
@@ -134,7 +140,8 @@ def _remedies(
         limit=limit,
         real=seen.real.rate,
         alone=alone.rate,
-        step=stages["training"] or 0.0,
+        # Of a step that is the limit a loader takes away what is waited for and nothing else.
+        step=seen.real.working if limit == "training" else stages["training"] or 0.0,
         decoding=stages["decoding"] or 0.0,
         kept=seen.kept,
         bound=cures.Bound(free, seen.repeated.cpu_s, alone.cpu_s),
@@ -167,6 +174,8 @@ def _of_loader(loader: Any, seen: phases.Seen) -> list[str]:
     said += sentences.of_machine(facts, int(seen.alone.spent["threads"]))
     if cures.is_torchs(loader):
         workers = int(getattr(loader, "num_workers", 0))
+        if not workers:
+            said.append("without workers the loader's time is added to the step's, not beside it")
         ahead = workers * int(getattr(loader, "prefetch_factor", None) or 2)
         said += sentences.of_workers(facts, workers, ahead * seen.batch_bytes)
     return said
