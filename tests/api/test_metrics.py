@@ -48,6 +48,20 @@ def test_a_dataloader_has_them_too_where_the_engine_makes_its_batches(tmp_path: 
         loader.close()
 
 
+def test_of_a_packed_set_a_dataloader_has_them_with_transforms_and_not_without(
+    packed: Path,
+) -> None:
+    pillow = {"pillow_images", "pillow_files"}
+    for how, fields in (({"transform": CROP}, {*pillow, *metrics.FIELDS}), ({}, pillow)):
+        loader = hr.DataLoader(hr.Dataset(packed), 1, **how)
+        try:
+            for _ in loader:
+                pass
+            assert set(loader.stats()) == fields
+        finally:
+            loader.close()
+
+
 def test_a_loader_over_a_datasets_own_code_is_among_all_loaders_until_it_is_closed(
     tmp_path: Path,
 ) -> None:
