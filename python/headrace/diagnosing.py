@@ -72,9 +72,7 @@ def doctor(
         MemoryShortError: a batch of so many samples has no memory.
     """
     asked_rate = None if rate is None else arguments.rate("rate", rate)
-    seconds = arguments.seconds("seconds", seconds)
-    if seconds < stages.LEAST_SECONDS:
-        raise arguments.refuse("seconds", seconds, f"at least {stages.LEAST_SECONDS:g} second")
+    seconds = _seconds(seconds)
     words = containers.Words(format, image, label, fields, classes, split, root)
     if step is not None:
         from headrace._doctor import stepping
@@ -105,6 +103,13 @@ def doctor(
         )
     with dataset:
         return _of_dataset(dataset, asked, steps, seconds)
+
+
+def _seconds(value: Any) -> float:
+    found = arguments.seconds("seconds", value)
+    if found < stages.LEAST_SECONDS:
+        raise arguments.refuse("seconds", found, f"at least {stages.LEAST_SECONDS:g} second")
+    return found
 
 
 def _steps(transform: Any, size: int) -> list[Any]:
