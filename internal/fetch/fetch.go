@@ -59,6 +59,9 @@ const (
 type Options struct {
 	Bytes    int64 // of memory
 	Requests int   // in flight
+	// First Wants are waited for: what comes behind them is requested when half of them have come, and until
+	// then they have the link for themselves.
+	First int64
 	// Gap is how many bytes between two neighbours are read rather than a second request sent.
 	Gap int64
 	// Between says whether anything lies between two neighbours that must not be read with them; nil: nothing.
@@ -83,6 +86,8 @@ type Fetcher struct {
 	direct   int64 // bytes that Direct reads count with
 	order    []due // as added, from the first that is still to be requested
 	turns    int64 // so many were added
+	began    int64 // turns at the last Drop
+	waited   int64 // of the first Wants behind it, how many have come
 	beside   map[Source][]*Want
 	early    int64 // bytes of Wants that were requested before their turn
 	before   int   // Wants behind which the first of order stands, and that are not given back
@@ -176,7 +181,7 @@ func (f *Fetcher) Drop() []*Want {
 			f.pass(d.want)
 		}
 	}
-	f.order, f.came = nil, 0
+	f.order, f.came, f.began, f.waited = nil, 0, f.turns, 0
 	clear(f.beside)
 	f.cancel()
 	f.ctx, f.cancel = context.WithCancel(context.Background())

@@ -274,18 +274,16 @@ func TestMoreRequestsAreTriedWhileTheyBringMoreAndFewerWhereSomeAreRefused(t *te
 		}
 	}
 	l.answer(now, 1000)
-	round(0.5e6, 0)
-	assert.Equal(t, 4, l.limit, "no more before the first batch")
 	round(1e6, 0)
-	assert.Equal(t, 12, l.limit)
+	assert.Equal(t, 8, l.limit, "twice as many after the first round")
 	for _, rate := range []float64{2e6, 3e6} {
 		round(rate, 0)
 	}
-	assert.Equal(t, 27, l.limit)
+	assert.Equal(t, 18, l.limit)
 	round(3e6, 0)
-	assert.Equal(t, 27, l.limit, "the link is full")
+	assert.Equal(t, 18, l.limit, "the link is full")
 	round(3e6, 10)
-	assert.Equal(t, 13, l.limit, "the store refuses")
+	assert.Equal(t, 9, l.limit, "the store refuses")
 }
 
 func TestNeighboursWithAnotherBetweenThemShareNoRequest(t *testing.T) {
@@ -300,4 +298,50 @@ func TestNeighboursWithAnotherBetweenThemShareNoRequest(t *testing.T) {
 		holds(t, next(t, arrived))
 	}
 	assert.ElementsMatch(t, [][2]int64{{200, 140}, {50, 90}}, from.seen())
+}
+
+func TestTheFirstWantsHaveTheLinkForThemselvesUntilHalfOfThemHaveCome(t *testing.T) {
+	var answers [20]chan struct{}
+	var asked [20]atomic.Bool
+	f, arrived := fetching(t, Options{Bytes: 1 << 20, Requests: 64, First: 4})
+	add := func() {
+		for i := range answers {
+			answers[i] = make(chan struct{})
+			asked[i].Store(false)
+			f.Add(&Want{Length: 10, Direct: func(context.Context) error {
+				asked[i].Store(true)
+				<-answers[i]
+				return nil
+			}})
+		}
+		f.Request()
+	}
+	are := func(count int) func() bool {
+		return func() bool {
+			n := 0
+			for i := range asked {
+				if asked[i].Load() {
+					n++
+				}
+			}
+			return n == count
+		}
+	}
+	for range 2 { // anew behind a Drop
+		add()
+		require.Eventually(t, are(4), 10*time.Second, time.Millisecond)
+		close(answers[2])
+		next(t, arrived)
+		require.Never(t, func() bool { return !are(4)() }, 50*time.Millisecond, 5*time.Millisecond)
+		close(answers[0])
+		next(t, arrived)
+		require.Eventually(t, are(20), 10*time.Second, time.Millisecond)
+		for i := range answers {
+			if i != 0 && i != 2 {
+				close(answers[i])
+				next(t, arrived)
+			}
+		}
+		f.Drop()
+	}
 }

@@ -3,12 +3,11 @@ package fetch
 import "time"
 
 const (
-	// Enough for 100 MB/s at 20 ms with records of 110 kB, one and a half times over. A link gives every
-	// request an equal share, so with more of them those behind the first batch delay it. It has come after
-	// two rounds, or most of it; then there are three times as many, of which what is better is found.
-	firstRequests = 32
-	firstRounds   = 2
-	moreRequests  = 3
+	// Enough for 100 MB/s at 20 ms with records of 110 kB, twice over; with more the records of a first batch
+	// come together at last, and are decoded behind the last of them. After a round there are twice as many,
+	// of which what is better is found.
+	firstRequests = 48
+	moreRequests  = 2
 	leastRequests = 4
 
 	// A round is as many answers as requests may be in flight. More are tried while a round's rate
@@ -30,7 +29,7 @@ type link struct {
 	bytes   int64
 	refused int64 // all retries before it
 	retries func() int64
-	rounds  int  // of the first ones, how many have ended
+	begun   bool // the first round has ended
 	bound   bool // a request had to wait for another one's answer
 }
 
@@ -54,10 +53,8 @@ func (l *link) answer(now time.Time, bytes int64) {
 	case retries-l.refused > int64(l.answers/4):
 		l.limit, l.best, l.idle = max(leastRequests, l.limit/2), 0, 0
 	case !l.bound: // memory or the order held requests back, so the rate says nothing of the link
-	case l.rounds < firstRounds:
-		if l.rounds++; l.rounds == firstRounds {
-			l.best, l.limit = rate, min(l.most, l.limit*moreRequests)
-		}
+	case !l.begun:
+		l.begun, l.best, l.limit = true, rate, min(l.most, l.limit*moreRequests)
 	case rate > l.best*better:
 		l.best, l.idle = rate, 0
 		l.limit = min(l.most, l.limit+l.limit/2)

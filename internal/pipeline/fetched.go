@@ -32,6 +32,7 @@ func (a *readAhead) fetch() {
 	l := a.loader
 	options := fetch.Options{
 		Bytes: l.config.FetchAhead, Requests: fetchRequests, Gap: fetchGap, Request: fetchTogether, Done: a.fetched,
+		First:   l.config.Order.Config().BatchSize,
 		Retries: func() int64 { return l.config.Dataset.Fetched().Retries },
 	}
 	if l.join(); l.kept != nil {

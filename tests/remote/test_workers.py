@@ -85,7 +85,7 @@ def test_a_loader_over_images_of_a_store_ends_with_its_reads_under_way(store: St
     try:
 
         def attempt() -> float:
-            made = hr.Loader(store.url("photos"), 4, output="numpy", transform=CROP, timeout=20)
+            made = hr.Loader(store.url("photos"), 8, output="numpy", transform=CROP, timeout=20)
             for _ in range(8):  # many are under way
                 assert asked.acquire(timeout=PATIENCE_S)
             began = time.monotonic()
