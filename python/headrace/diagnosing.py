@@ -83,8 +83,14 @@ def doctor(
             raise arguments.refuse_type("source", source, "a loader, beside a step")
         return stepping.diagnose(source, arguments.callback("step", step), asked_rate, seconds)
     if not isinstance(source, Dataset | str | os.PathLike | list | tuple):
+        kind = type(source).__name__
+        if hasattr(source, "__getitem__"):
+            raise ArgumentError(
+                f"source is a dataset of type {kind}: a path or headrace.Dataset was expected, or "
+                "a loader over it and a step: doctor(loader, step)"
+            )
         raise ArgumentError(
-            "source is a loader, and its step is missing: doctor(loader, step), or doctor(dataset)"
+            f"source is a loader ({kind}), and its step is missing: doctor(loader, step)"
         )
     if isinstance(source, str | os.PathLike):
         arguments.path("source", source)  # which Dataset calls path
