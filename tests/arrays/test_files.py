@@ -221,7 +221,7 @@ def test_other_labels_take_the_place_of_those_in_cifars_files(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(57))
     for label in (tmp_path / "y.npy", str(tmp_path / "y.npy"), np.arange(57)):
         assert in_order(hr.Dataset(tmp_path, split="train", label=label))[1] == [*range(57)]
-    with pytest.raises(errors.ArgumentError, match="a file was expected"):
+    with pytest.raises(errors.ArgumentError, match="a file that is there was expected"):
         hr.Dataset(tmp_path, split="train", label="neither")
 
 

@@ -350,7 +350,7 @@ def test_info_lists_what_a_source_in_doubt_has_and_which_words_to_say(tmp_path: 
     command = [sys.executable, "-m", "headrace", "info", str(tmp_path / "two.tar")]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 1
-    assert "jpg and png may both be the image; image= says which" in told.stderr
+    assert "jpg and png may both be the image; --image says which" in told.stderr
     lines = [line.split(None, 1) for line in told.stdout.splitlines()]
     said = {name: text for name, text in lines if name != "column"}
     assert (said["images"], said["kind"]) == ("1", "scanned")

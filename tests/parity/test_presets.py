@@ -187,12 +187,19 @@ MAKING_RGB: dict[str, Any] = {
 }
 
 
+def called(step: Any) -> str:
+    """What sentences call a transform, as a pattern: a function by its name and where it stands."""
+    if hasattr(step, "__code__"):
+        return rf"the function \S+ \({__file__}:\d+\)"
+    return type(step).__name__
+
+
 @pytest.mark.parametrize("name", MAKING_RGB)
 def test_a_function_that_makes_an_image_rgb_is_told_by_its_code(folder: Path, name: str) -> None:
     convert = MAKING_RGB[name]
     for step in (convert, v1.Lambda(convert), v2.Lambda(convert)):
         compare(folder, v1.Compose([step, v1.CenterCrop(20), step, v1.PILToTensor()]))
-    name = type(convert).__name__
+    name = called(convert)
     with pytest.raises(UnsupportedError, match=f"{name} has no translation: here it has a tensor"):
         hr.from_torchvision(v1.Compose([v1.ToTensor(), convert]))
 
@@ -295,7 +302,7 @@ def test_a_function_that_does_anything_else_is_not_taken_for_one(name: str) -> N
     function = NOT_MAKING_RGB[name]
     assert not makes_rgb(function)
     for step in (function, v1.Lambda(function)):
-        with pytest.raises(UnsupportedError, match=f"^{type(step).__name__} has no translation"):
+        with pytest.raises(UnsupportedError, match=f"^{called(step)} has no translation"):
             hr.from_torchvision(v1.Compose([step]))
 
 
