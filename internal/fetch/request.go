@@ -32,7 +32,7 @@ func (f *Fetcher) request() {
 			f.link.bound = true
 			return
 		}
-		if !f.first(f.order[0].want) && 2*f.waited < f.options.First {
+		if !f.isFirst(f.order[0].want) && 2*f.waited < f.options.First {
 			return
 		}
 		if !f.send(f.order[0].want) {
@@ -41,12 +41,12 @@ func (f *Fetcher) request() {
 	}
 }
 
-// first is true of the Wants that are waited for.
-func (f *Fetcher) first(w *Want) bool { return w.turn-f.began <= f.options.First }
+// isFirst is true of the Wants that are waited for, and of none from before the last Drop.
+func (f *Fetcher) isFirst(w *Want) bool { return w.turn > f.began && w.turn-f.began <= f.options.First }
 
-// come counts a Want that was read, or cannot be, with the lock held.
-func (f *Fetcher) come(w *Want) {
-	if w.turn > f.began && f.first(w) {
+// count notes a Want that was read, or cannot be, with the lock held.
+func (f *Fetcher) count(w *Want) {
+	if f.isFirst(w) {
 		f.waited++
 	}
 }
@@ -216,7 +216,7 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 		for _, w := range group {
 			w.Err = cmp.Or(err, w.Err)
 			bytes += w.Length
-			f.come(w)
+			f.count(w)
 		}
 		group[0].Took = now.Sub(began)
 		f.trim(group)
@@ -236,6 +236,6 @@ func (f *Fetcher) start(group []*Want, to []byte, offset int64) {
 func (f *Fetcher) hand(w *Want, err error) {
 	f.take(w, nowhere, 0)
 	w.Err = err
-	f.come(w)
+	f.count(w)
 	f.group.Go(func() { f.options.Done(w) })
 }

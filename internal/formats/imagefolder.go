@@ -37,7 +37,7 @@ type Listing struct {
 
 // noClass says what torchvision says, and what it expects.
 func noClass(root string) error {
-	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of paths, too, as a CSV file)", ErrEmpty, root, filepath.Join(root, "cat", "1.jpg"))
+	return fmt.Errorf("%w: couldn't find any class folder in %s (images lie in a folder for each class, as %s; headrace.pack takes a list of paths, too, as a CSV file)", ErrEmpty, root, strings.TrimSuffix(root, "/")+"/cat/1.jpg")
 }
 
 // ListImageFolder applies torchvision's rule: a class is a directory directly below root, links

@@ -207,7 +207,8 @@ func (p *Parquet) columnChunk(t *thriftReader) parquetChunk {
 		}
 		return true
 	})
-	if t.err == nil && c.values == 0 && size >= 0 { // of a row group without rows, of which no page is read: some writers give such columns a place before the file's magic
+	if t.err == nil && c.values == 0 && size >= 0 {
+		// Of a row group without rows, whose pages nobody reads. pyarrow places such columns before the magic.
 		return c
 	}
 	if c.at = first; dictionary > 0 && dictionary < first {

@@ -219,11 +219,15 @@ func (c *Cache) Close() {
 	}
 }
 
+func (c *Cache) tables() [4]*table {
+	return [...]*table{&c.headTable, &c.entryTable, &c.bucketTable, &c.blockTable}
+}
+
 func (c *Cache) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.off.Store(true)
-	for _, t := range []*table{&c.headTable, &c.entryTable, &c.bucketTable, &c.blockTable} {
+	for _, t := range c.tables() {
 		t.close()
 	}
 	for _, f := range []*os.File{c.locks, c.data} {

@@ -49,10 +49,9 @@ func (c *Cache) guarded(do func()) (ok bool) {
 		}
 	}()
 	ok = true
-	tables := [...]*table{&c.headTable, &c.entryTable, &c.bucketTable, &c.blockTable}
-	tables[0].watch.Arm()
+	c.headTable.watch.Arm()
 	do()
-	for _, t := range tables {
+	for _, t := range c.tables() {
 		ok = ok && (t.memory == nil || t.watch.Whole())
 	}
 	return ok

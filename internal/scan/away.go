@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -291,16 +292,16 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) 
 
 // containers leaves away what is none, of files that were looked for.
 func (a *awayFiles) containers(files []string, kinds []kind) ([]string, []kind) {
-	var known []string
+	isContainer := func(i int) bool { return kinds[i].name != "" && !kinds[i].beside }
+	var found []string
 	for i, file := range files {
-		if kinds[i].name != "" && !kinds[i].beside {
-			known = append(known, file)
+		if isContainer(i) {
+			found = append(found, file)
 		}
 	}
-	n := 0
-	for i := range files {
-		missed := kinds[i].blank && isMissedAmong(files[i], known)
-		if !missed && (kinds[i].name == "" || kinds[i].beside) {
+	known, n := endingsOf(found), 0
+	for i, file := range files {
+		if missed := kinds[i].blank && known[filepath.Ext(file)]; !missed && !isContainer(i) {
 			continue
 		}
 		files[n], kinds[n], a.names[n], a.objects[n] = files[i], kinds[i], a.names[i], a.objects[i]

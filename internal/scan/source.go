@@ -162,8 +162,9 @@ func containersIn(dir string) ([]string, error) {
 	if files == nil {
 		files = beside
 	}
+	known := endingsOf(files)
 	for _, path := range blank {
-		if isMissedAmong(path, files) {
+		if known[filepath.Ext(path)] {
 			files = append(files, path)
 		}
 	}
@@ -171,11 +172,16 @@ func containersIn(dir string) ([]string, error) {
 	return files, nil
 }
 
-// isMissedAmong is true of a file without bytes that by its name is one more of those containers: it is to be
-// an error. Programs leave other empty files beside what they have written.
-func isMissedAmong(path string, containers []string) bool {
-	ending := filepath.Ext(path)
-	return ending != "" && slices.ContainsFunc(containers, func(file string) bool { return filepath.Ext(file) == ending })
+// endingsOf are those of containers. A file without bytes that has one is one more of them, and is to be an error;
+// programs leave other empty files beside what they have written.
+func endingsOf(containers []string) map[string]bool {
+	known := map[string]bool{}
+	for _, file := range containers {
+		if ending := filepath.Ext(file); ending != "" {
+			known[ending] = true
+		}
+	}
+	return known
 }
 
 // withoutWhole is the path of a shard of MDS without the ending of what it is compressed by.

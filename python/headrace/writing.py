@@ -132,7 +132,7 @@ def _warned(made: dict[str, Any]) -> dict[str, Any]:
     if total := made["faults"]["total"]:
         images = "1 image is" if total == 1 else f"{total:,} images are"
         first = made["faults"]["listed"][0]
-        name = os.fsencode(first["file"]).decode("utf-8", "backslashreplace")
+        name = arguments.printable(first["file"])
         why = first.get("reason") or first.get("text")
         said = f"{images} faulty, {KEPT}: {name}: {why}"
         more = ' (the result has all as "faults")' if total > 1 else ""

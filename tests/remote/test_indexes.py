@@ -119,6 +119,19 @@ def text_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
+def test_an_object_without_bytes_that_should_be_one_of_the_containers_is_an_error(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (bucket / "wds").mkdir()
+    tars(bucket / "wds")
+    (bucket / "wds" / "train-done").touch()  # no ending of theirs
+    made = hr.index("s3://photos/wds", tmp_path / "all.hr", storage=storage)
+    (bucket / "wds" / "train-zz.tar").touch()
+    with pytest.raises(errors.TruncatedError, match=r"train-zz\.tar: at byte 0: bad: the file has"):
+        hr.index("s3://photos/wds", tmp_path / "other.hr", storage=storage)
+    assert made["rows"] > 0
+
+
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_an_index_of_containers_in_a_bucket_gives_the_batches_of_one_of_files(
     kind: str, bucket: Path, storage: Storage, tmp_path: Path

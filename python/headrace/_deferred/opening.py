@@ -19,6 +19,7 @@ from headrace._deferred.image import DeferredImage, Opened
 from headrace._deferred.limits import MAX_RECORD_BYTES
 from headrace._deferred.recording import Recording
 from headrace._deferred.switches import NOT_RECORDED
+from headrace._engine import arguments
 
 _PATHS = (str, bytes, os.PathLike)  # once: a union is made anew each time
 
@@ -161,8 +162,7 @@ def opened_file(found: Recording, name: Any, descriptor: int) -> tuple[Any, Head
 def _shown(name: Any) -> str:
     if not name or not isinstance(name, str | bytes):
         return "an image in memory"
-    # Bytes that are no UTF-8 are shown as such: a terminal may not print lone surrogates.
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    return arguments.printable(name)
 
 
 def _opened_bytes(data: bytes) -> tuple[bytes, Header] | None:

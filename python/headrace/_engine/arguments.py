@@ -84,6 +84,14 @@ def found_path(text: str) -> str:
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
+def printable(path: str | bytes) -> str:
+    """A path for a sentence: bytes that are no UTF-8 are shown as such.
+
+    A terminal may not print lone surrogates.
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def text(name: str, value: Any) -> str:
     """Text that UTF-8 can say.
 

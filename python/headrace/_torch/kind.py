@@ -56,14 +56,17 @@ def is_headraces(loader: Any) -> bool:
     return isinstance(loader.__class__, Kind)
 
 
+# Arguments that torch's loader asks itself for at each iter, and so may be set.
+SETTABLE = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
+
+
 def attributes(state: dict[str, Any]) -> dict[str, Any]:
     """The arguments that make a loader of torch's with such attributes.
 
     Its samplers are those objects themselves, so nothing is drawn from a generator.
     """
-    names = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
     later = ("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order")
-    made = {name: state[name] for name in (*names, *later) if name in state}
+    made = {name: state[name] for name in (*SETTABLE, *later) if name in state}
     if not made["num_workers"]:
         made.pop("prefetch_factor", None)
     elif (context := state.get("_DataLoader__multiprocessing_context")) is not None:

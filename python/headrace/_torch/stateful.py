@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace._engine import arguments
+from headrace._torch.kind import SETTABLE
 
 
 def steps(snapshot_every_n_steps: Any) -> int | None:
@@ -38,15 +39,12 @@ def loader(given: tuple[Any, ...], options: Mapping[str, Any], every: int | None
     return kind(*given, **options, snapshot_every_n_steps=every)
 
 
-_SET = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
-
-
 def follow(inner: Any, loader: Any) -> None:
     """Hands to torchdata's loader what was set on the one in front, and that its length is known.
 
     A stream that has more samples than that is warned of.
     """
-    for name in (*_SET, "prefetch_factor", "multiprocessing_context"):
+    for name in (*SETTABLE, "prefetch_factor", "multiprocessing_context"):
         if getattr(inner, name) is not getattr(loader, name):  # some refuse to be set
             setattr(inner, name, getattr(loader, name))
     inner._IterableDataset_len_called = loader._IterableDataset_len_called
