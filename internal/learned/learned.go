@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -160,12 +161,18 @@ func (x *Index) LearnBytes(name Name, c *native.Context, before uint32) bool {
 	return ok && crc == before && x.keep(name, points, crc)
 }
 
+// values hold what keep puts together. An array of its own would lie in Go's heap, 4 KiB an image, and the
+// collector would run every 600 images: 8 us an image.
+var values = sync.Pool{New: func() any { return new([]byte) }}
+
 func (x *Index) keep(name Name, points []byte, crc uint32) bool {
-	var room [4096]byte
-	value := binary.LittleEndian.AppendUint32(room[:0], crc)
+	room := values.Get().(*[]byte)
+	defer values.Put(room)
+	value := binary.LittleEndian.AppendUint32((*room)[:0], crc)
 	if len(points) <= x.cache.MostValue()-crcBytes { // or else they never can be kept
 		value = append(value, points...)
 	}
+	*room = value
 	if !x.cache.Put(name.key, value) {
 		return false // another thread may have learned them at the same time
 	}

@@ -208,26 +208,31 @@ static int unstuff(const uint8_t **data, const uint8_t *end, uint8_t *work, size
 /* A segment between restart markers: its bytes as stored and without stuffing. */
 typedef struct segment {
   const uint8_t *stored; /* of the whole scan */
+  size_t stored_length;
   const uint8_t *bytes;
   size_t length, begin; /* begin: in the scan as stored */
   uint64_t first, mcus;
 } segment;
 
-void hrn_follow(const uint8_t *scan, hrn_place *at, uint64_t plain) {
-  while (at->plain < plain) {
-    size_t left = (size_t)(plain - at->plain);
-    const uint8_t *from = scan + at->stored, *stuffed = memchr(from, 0xFF, left);
-    size_t step = stuffed != NULL ? (size_t)(stuffed - from) + 1 : left;
-    at->plain += step;
-    at->stored += step + (stuffed != NULL); /* the 0 behind it */
+size_t hrn_stored(const uint8_t *scan, size_t length, hrn_place *at, uint64_t plain) {
+  /* Points are closer to each other than stuffed bytes, so what memchr found is kept for more. */
+  while (!at->looked || plain > at->stuffed) {
+    if (at->looked) { /* past it, and the 0 behind it */
+      at->stored += (size_t)(at->stuffed - at->plain) + 2;
+      at->plain = at->stuffed + 1;
+    }
+    const uint8_t *from = scan + at->stored, *mark = memchr(from, 0xFF, length - at->stored);
+    at->stuffed = mark != NULL ? at->plain + (uint64_t)(mark - from) : UINT64_MAX;
+    at->looked = true;
   }
+  return at->stored + (size_t)(plain - at->plain);
 }
 
 /* Reads the MCUs of a segment, which must fill it to its last byte. */
 INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorder) {
   reader r = {0, g->bytes, 63};
   int32_t predictors[HRN_MAX_COMPONENTS] = {0};
-  hrn_place at = {0, g->begin};
+  hrn_place at = {.stored = g->begin};
   const uint8_t *limit = g->bytes + g->length + sizeof r.window;
   uint64_t column = g->first % s->columns;
   for (uint64_t mcu = 0; mcu < g->mcus; mcu++) {
@@ -237,9 +242,8 @@ INLINE bool read_mcus(const hrn_scan *s, const segment *g, hrn_recorder *recorde
       /* Among the zeros behind the segment there is no place that is stored. */
       uint64_t bit = used_bits(&r, g->bytes);
       if (bit >> 3 > g->length) return false;
-      hrn_follow(g->stored, &at, bit >> 3);
       hrn_seek_point *point = recorder->points++;
-      point->byte = (uint32_t)at.stored;
+      point->byte = (uint32_t)hrn_stored(g->stored, g->stored_length, &at, bit >> 3);
       point->bit = bit & 7;
       memcpy(point->dc, predictors, sizeof point->dc);
     }
@@ -300,7 +304,7 @@ bool hrn_entropy_clean(hrn_entropy *entropy, const struct jpeg_decompress_struct
   hrn_scan s;
   if (!hrn_scan_begin(&s, entropy, info)) return false;
   const uint8_t *end = data + length;
-  segment g = {.stored = data, .bytes = work};
+  segment g = {.stored = data, .stored_length = length, .bytes = work};
   /* Without restart markers the whole scan is one segment. */
   uint64_t interval = info->restart_interval != 0 ? info->restart_interval : s.mcus;
   int restart = 0;

@@ -100,7 +100,7 @@ static void walk_from(hrn_hook *hook, size_t byte, size_t to, uint32_t bit, cons
     byte = to;
   }
   enter(hook, &walk->segment, hook->unstuffed[0], byte, to, &walk->end);
-  walk->place = (hrn_place){0, byte};
+  walk->place = (hrn_place){.stored = byte};
   walk->segment.bit = bit;
   if (dc != NULL) memcpy(walk->segment.dc, dc, sizeof walk->segment.dc);
   walk->mcu = mcu;
@@ -116,7 +116,7 @@ static void walk_restart(hrn_hook *hook) {
     hook->irregular = true;
     return;
   }
-  walk->place = (hrn_place){0, walk->end + 2};
+  walk->place = (hrn_place){.stored = walk->end + 2};
   enter(hook, &walk->segment, hook->unstuffed[0], walk->end + 2, walk->limit, &walk->end);
   walk->segment.bit = 0;
   memset(walk->segment.dc, 0, sizeof walk->segment.dc);

@@ -6,11 +6,11 @@
  * that an inspection would not call clean gets none.
  *
  * What lies below is a sixth of a file with RandomResizedCrop, and 11 % of its time. So it has an
- * allowance: each file adds an eighth of the work that its pixels took, and of one whose rest is
+ * allowance: each file adds a tenth of the work that its pixels took, and of one whose rest is
  * more than what is there only the rows above are learned. The next decode goes by their points,
  * and on from the last one where its window reaches further; what it finds there, or with an
  * allowance the whole rest, is learned then. Whatever the transforms are, passing over costs no
- * more than that eighth.
+ * more than that tenth.
  */
 #include "hook.h"
 
@@ -19,7 +19,7 @@
 /* What a context begins with: some 20 photographs, so that a small set is learned at once. */
 #define FIRST_ALLOWANCE 16384
 /* Of the work that is done for pixels. */
-#define SHARE 8
+#define SHARE 10
 
 /* Fewer rows than an eighth of the image's are not worth another record. */
 #define WORTH 8
@@ -47,9 +47,9 @@ uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
       hook->noted = hook->next_noted = NULL;
       return count;
     }
-    hrn_follow(hook->scan, &walk->place, segment->bit >> 3);
     hrn_seek_point *point = hook->next_noted++;
-    point->byte = (uint32_t)walk->place.stored;
+    point->byte =
+        (uint32_t)hrn_stored(hook->scan, hook->length, &walk->place, segment->bit >> 3);
     point->bit = segment->bit & 7;
     memcpy(point->dc, segment->dc, sizeof point->dc);
   }
