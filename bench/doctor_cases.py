@@ -235,6 +235,8 @@ def compare(name: str, options: argparse.Namespace) -> Answer:
         return row | first
     for _ in range(options.rounds):
         said = ask(name, "doctor", options)
+        if "not_run" in said:
+            return row | said
         came = {way: ask(name, way, options) for way in ("as it is", "lifted")}
         for remedy in said.get("remedies", []):
             came[remedy["text"]] = ask(name, remedy["text"], options)
