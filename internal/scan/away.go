@@ -77,8 +77,6 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	chosen, wrong := chooseSplit(source, files, named, &o)
 	if wrong == nil {
 		files = chosen
-	} else if o.Split == "" {
-		return nil, wrong
 	}
 	if len(files) > maxFiles {
 		return nil, catalog.NewError(fault.KindLimit, source, "there are %d containers (expected at most %d)", len(files), maxFiles)
@@ -95,9 +93,12 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 		if files, kinds = a.containers(files, kinds); len(files) == 0 {
 			return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 		}
+		if o.Split == "" { // what was passed over is no split
+			_, wrong = chooseSplit(source, files, named, &o)
+		}
 	}
 	if wrong != nil { // unless the split is a database of each
-		if slices.ContainsFunc(kinds, func(k kind) bool { return k.name != "lmdb" }) {
+		if o.Split == "" || slices.ContainsFunc(kinds, func(k kind) bool { return k.name != "lmdb" }) {
 			return nil, wrong
 		}
 		o.database = o.Split

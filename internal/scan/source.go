@@ -2,7 +2,6 @@ package scan
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/internal/remote"
-	"github.com/headrace/headrace/mmap"
 )
 
 // Open opens a packed dataset, an index, an image folder, or containers: a file, a folder of files, a
@@ -259,100 +257,6 @@ func chooseSplit(source string, files []string, named bool, o *Options) ([]strin
 	return files, nil
 }
 
-// kind is what a file's first bytes say it is. One that is not read has a sentence instead of a walker.
-type kind struct {
-	name    string
-	refused string
-	beside  bool // one that is refused may lie beside containers, and is passed over there
-	blank   bool // the file has no bytes, and is of no kind that may have none
-}
-
-// kindOf looks at a file's first bytes. A kind without a name is none that is known.
-// folder remembers the index of LitData's chunks, some of which are known by that alone; nil where that is not asked.
-func kindOf(path string, folder *litFolder) (kind, error) {
-	f, err := mmap.OpenRegular(path)
-	if err != nil {
-		return kind{}, catalog.IOError(path, "cannot open it", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return kind{}, catalog.IOError(path, "cannot look at it", err)
-	}
-	if info.Size() == 0 {
-		return kindOfBlank(path), nil
-	}
-	head := make([]byte, formats.TarBlock)
-	n, err := f.ReadAt(head, 0)
-	if n == 0 && err != nil {
-		return kind{}, nil
-	}
-	// Before the first bytes, which are the number of items and may be any.
-	if formats.IsLitData(f, info.Size()) || folder != nil && isLitChunk(path, folder) {
-		return kind{name: "litdata"}, nil
-	}
-	return kindOfBytes(path, head[:n], f, info.Size()), nil
-}
-
-// kindOfBlank is the kind of a file without bytes. TFRecords and RecordIO have nothing but records, so those that
-// hold none are such files; they have no magic either, and are known by their names.
-func kindOfBlank(path string) kind {
-	switch name := filepath.Base(path); {
-	case strings.Contains(strings.ToLower(name), "tfrecord"):
-		return kind{name: "tfrecord"}
-	case filepath.Ext(name) == ".rec":
-		return kind{name: "recordio"}
-	}
-	return kind{blank: true}
-}
-
-// kindOfBytes is the kind of a container of so many bytes that begins with head.
-func kindOfBytes(path string, head []byte, r io.ReaderAt, size int64) kind {
-	found := kindOfHead(head)
-	if codec := formats.WholeCodec(path, head); codec != 0 && formats.IsWholeMDS(codec, r, size) || found.name == "" && formats.IsMDS(r, size) {
-		return kind{name: "mds"}
-	}
-	if found.name == "" && formats.IsBeton(r, size) {
-		return kind{name: "beton"}
-	}
-	if found.name == "" && filepath.Ext(path) == ".tar" && formats.IsEmptyTar(head, size) {
-		return kind{name: "tar"}
-	}
-	// A block of snappy shows nothing of what it holds before it is decoded.
-	if found.name == "" && withoutWhole(path) != path {
-		return kind{name: "mds"}
-	}
-	if found.name == "" {
-		found = kindOfUnread(string(head))
-	}
-	return found
-}
-
-func kindOfHead(head []byte) kind {
-	text := string(head)
-	switch {
-	case formats.IsTar(head):
-		return kind{name: "tar"}
-	case formats.IsLMDB(head):
-		return kind{name: "lmdb"}
-	case formats.IsTFRecord(head):
-		return kind{name: "tfrecord"}
-	case strings.HasPrefix(text, "\x1f\x8b"), len(head) > 1 && head[0] == 0x78 && (int(head[0])<<8|int(head[1]))%31 == 0:
-		return kind{name: "gzip or zlib", refused: "the file is compressed as a whole, which leaves no way to one sample; decompress it first"}
-	case formats.IsZstd(head):
-		return kind{name: "zstd", refused: wholly("zstd")}
-	case formats.IsParquet(head):
-		return kind{name: "parquet"}
-	case formats.IsArrow(head):
-		return kind{name: "arrow"}
-	case strings.HasPrefix(text, zipMagic[0]), strings.HasPrefix(text, zipMagic[1]):
-		return kind{name: "zip"}
-	case formats.IsRecordIO(head):
-		return kind{name: "recordio"}
-	}
-	return kind{}
-}
-
 // openFiles finds the one kind that all files are of, and scans them.
 func openFiles(source string, files []string, named bool, o Options) (*catalog.Dataset, error) {
 	if o.Root != "" {
@@ -372,49 +276,4 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 		return nil, err
 	}
 	return scanOrKept(files, first.name, o)
-}
-
-// areLMDB: a split of such may be a database by its name.
-func areLMDB(files []string) bool {
-	for _, file := range files {
-		if found, err := kindOf(file, nil); err != nil || found.name != "lmdb" {
-			return false
-		}
-	}
-	return true
-}
-
-// oneKind is the kind that all files are of, whose names are for texts.
-func oneKind(files []string, o *Options, kindOf func(int) (kind, error)) (first kind, err error) {
-	for i, file := range files {
-		found, err := kindOf(i)
-		if err != nil {
-			return kind{}, err
-		}
-		switch {
-		case found.blank:
-			blank := catalog.NewError(fault.KindTruncated, file, "the file has no bytes")
-			blank.Offset = 0
-			return kind{}, blank
-		case found.name == "":
-			return kind{}, catalog.NewError(fault.KindUnsupported, file, "this is neither a folder nor a container that is known (%q)", Formats)
-		case found.refused != "":
-			return kind{}, catalog.NewError(fault.KindUnsupported, file, "%s", found.refused)
-		case i == 0:
-			first = found
-		case found.name != first.name:
-			return kind{}, catalog.NewError(fault.KindArgument, file, "%s", fault.Differs("the files are of several kinds", first.name+", as "+files[0], found.name))
-		}
-		if wanted := kindOfFormat(o.Format); wanted != "" && wanted != found.name {
-			return kind{}, catalog.NewError(fault.KindBadFile, file, "%s", fault.Differs("the file is of another kind than format says", wanted, found.name))
-		}
-	}
-	return first, nil
-}
-
-func kindOfFormat(format string) string {
-	if format == "webdataset" {
-		return "tar"
-	}
-	return format
 }

@@ -132,6 +132,23 @@ def test_an_object_without_bytes_that_should_be_one_of_the_containers_is_an_erro
     assert made["rows"] > 0
 
 
+def test_what_is_no_container_beside_those_of_a_bucket_is_no_split(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (bucket / "wds").mkdir()
+    tars(bucket / "wds")
+    (bucket / "wds" / "_SUCCESS").touch()
+    (bucket / "wds" / "README.md").write_text("Shards of photographs.")
+    tar(bucket / "others.tar", 0, 3)
+    made = hr.index("s3://photos/wds/", tmp_path / "train.hr", storage=storage)
+    assert made["rows"] == 36
+    shutil.move(bucket / "others.tar", bucket / "wds" / "test-000.tar")
+    with pytest.raises(errors.ArgumentError, match=r'several splits: \["test" "train"\]; split='):
+        hr.index("s3://photos/wds/", tmp_path / "both.hr", storage=storage)
+    made = hr.index("s3://photos/wds/", tmp_path / "test.hr", split="test", storage=storage)
+    assert made["rows"] == 3
+
+
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_an_index_of_containers_in_a_bucket_gives_the_batches_of_one_of_files(
     kind: str, bucket: Path, storage: Storage, tmp_path: Path
