@@ -110,7 +110,7 @@ type Summary struct {
 	ToBaseline  int64                       `json:"to_baseline,omitempty"`    // files made baseline without loss
 	Pillow      int64                       `json:"through_pillow,omitempty"` // images that Pillow decoded, stored without loss
 	Raw         *catalog.RawImages          `json:"raw,omitempty"`            // stored as decoded pixels
-	Warnings    []string                    `json:"warnings,omitempty"`       // what the scan of containers has to say
+	Warnings    []string                    `json:"warnings,omitempty"`       // of the source, and of what was left behind
 }
 
 // Faults lists what is wrong, up to a bound, and counts all of it.

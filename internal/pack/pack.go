@@ -50,7 +50,10 @@ func Pack(ctx context.Context, c PackConfig, t *Tracker) (Summary, error) {
 		return Summary{}, o.abandon(err)
 	}
 	summary, err := o.finish(s.classes())
-	if in, ok := s.(*containers); ok {
+	switch in := s.(type) {
+	case *table:
+		summary.Warnings = append(summary.Warnings, in.warnings()...)
+	case *containers:
 		// All but the advice to do what was just done.
 		summary.Warnings = append(summary.Warnings, slices.DeleteFunc(slices.Clone(in.dataset.Warnings()), func(w string) bool { return strings.Contains(w, "headrace pack") })...)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 )
 
 // tableFile is a manifest as rows of typed cells: CSV or Parquet.
@@ -123,6 +124,14 @@ func (t *table) chooseColumns(cols []catalog.Field, c *PackConfig) error {
 	return nil
 }
 
+// warnings are what a list has to say that is no error: labels under another name would be missed in silence.
+func (t *table) warnings() []string {
+	if t.labelAt >= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: there is no column %q, so every label is -1 (found %s); label_column names one", t.file, usualLabel, columnNames(t.cols))}
+}
+
 // columnNames are quoted: a blank in a header is easily overlooked.
 func columnNames(cols []catalog.Field) string {
 	names := make([]string, len(cols))
@@ -208,6 +217,12 @@ func (t *table) fill(it *item) error {
 	name, _ := t.cells[t.pathAt].(string)
 	if name == "" || len(name) > formats.MaxNameBytes || strings.IndexByte(name, 0) >= 0 {
 		return t.wrong(it.seq, "the path %.80q has not 1 to %d bytes without NUL", name, formats.MaxNameBytes)
+	}
+	if remote.IsURL(name) {
+		e := t.wrong(it.seq, "the path %.80q is an address, and a list is of files on disk; "+
+			"index or pack the address of the folder or of the containers that they lie in", remote.Display(name)).(*catalog.Error)
+		e.Kind = fault.KindUnsupported
+		return e
 	}
 	// "./a.jpg" and "a.jpg" are one file, so they must be one key.
 	name = filepath.Clean(name)

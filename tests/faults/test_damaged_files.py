@@ -442,10 +442,14 @@ def test_verify_lists_apart_what_was_faulty_when_it_was_packed(
     assert known["text"] == made["faults"]["listed"][0]["reason"]
 
 
-def test_a_manifest_without_a_label_column_gives_unlabelled_samples(
+def test_a_manifest_without_a_label_column_gives_unlabelled_samples_and_a_warning(
     folder: Path, tmp_path: Path
 ) -> None:
-    (folder / "list.csv").write_text("\ufeffpath\nclass0/image0000.jpg\nclass1/image0001.jpg\n")
-    hr.pack(folder / "list.csv", tmp_path / "d.hr")
+    rows = ("\ufeffpath,breed", "class0/image0000.jpg,cat", "class1/image0001.jpg,dog")
+    (folder / "list.csv").write_text("\n".join(rows) + "\n")
+    said = r'list\.csv: there is no column "label", so every label is -1 \(found "path", "breed"\)'
+    with pytest.warns(UserWarning, match=said):
+        hr.pack(folder / "list.csv", tmp_path / "d.hr")
+    hr.pack(folder / "list.csv", tmp_path / "named.hr", label_column="breed")
     with hr.Dataset(tmp_path / "d.hr") as dataset:
         assert [dataset.facts(i)["label"] for i in range(2)] == [-1, -1]
