@@ -14,7 +14,8 @@
 // The directory has a bound. Before a segment is begun the segments that nobody used lately and nobody
 // writes are removed, under a flock on the file "lock". A process that reads one of them keeps it.
 //
-// What is dear and needed by many at once is made by one of them: it takes the turn of the key (turn.go).
+// What is expensive to make, and needed by several processes at once, is made by one of them: it takes the turn of the
+// key (turn.go).
 //
 // No error is told: a cache that cannot be read or written is one that has nothing.
 package cache

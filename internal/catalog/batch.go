@@ -137,7 +137,7 @@ func (b *batch) check(x *index) (int64, error) {
 		case classes > 0 && (b.label[n] < NoLabel || b.label[n] >= classes):
 			return i, fmt.Errorf("the label is %d, there are %d classes", b.label[n], classes)
 		case (v == Good || v == Warnings) && (b.length[n] == 0 || b.width[n] == 0 || b.height[n] == 0):
-			return i, fmt.Errorf("a good image of %d x %d pixels in %d bytes", b.width[n], b.height[n], b.length[n])
+			return i, fmt.Errorf("an image that is marked good has %d x %d pixels in %d bytes", b.width[n], b.height[n], b.length[n])
 		}
 		if err := b.checkPlace(x, n); err != nil {
 			return i, err

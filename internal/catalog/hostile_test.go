@@ -90,7 +90,7 @@ func TestImpossibleRowsAreErrorsThatNameTheRecord(t *testing.T) {
 		"the verdict is 9":             func(r []Row) { r[3].Verdict = 9 },
 		"the label is 7":               func(r []Row) { r[3].Label = 7 },
 		"the label is -2":              func(r []Row) { r[3].Label = -2 },
-		"a good image of 0 x 3 pixels": func(r []Row) { r[3].Width = 0 },
+		"an image that is marked good has 0 x 3 pixels": func(r []Row) { r[3].Width = 0 },
 		"pixels in 0 bytes":            func(r []Row) { r[3].Length = 0 },
 		"points of 0 bytes":            func(r []Row) { r[3].Seek.Length = 0 },
 		"with checksum 00000001":       func(r []Row) { r[3].Seek = SeekPlace{CRC32C: 1} },

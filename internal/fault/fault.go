@@ -18,7 +18,7 @@
 // A sentence is one line of UTF-8 whatever is in a name: control characters, and bytes that are
 // no UTF-8, stand as Go and Python write them.
 //
-// The package knows nothing of what can go wrong; catalog, mmap, pipeline and capi do.
+// The kinds are in kinds.json. Which of them a failure is, catalog, mmap, pipeline and capi say.
 package fault
 
 import (

@@ -110,7 +110,7 @@ func checkErasings(erasings []erasing, output native.Output) *Error {
 		}
 		beyond := func(n float64) bool { return n < 0 || n > 255 }
 		if e.op.With != native.EraseValue || slices.ContainsFunc(e.op.Value[:], beyond) {
-			return e.refuse("is none of a byte's (expected 0 to 255, for dtype is \"uint8\")")
+			return e.refuse("does not fit a byte (expected 0 to 255, for dtype is \"uint8\")")
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 )
 
@@ -57,12 +56,15 @@ func (s *Schedule) check() error {
 	if len(s.At) == 0 || len(s.At) > maxPhases {
 		return fmt.Errorf("has a schedule of %d sizes (expected 1 to %d)", len(s.At), maxPhases)
 	}
-	if !slices.IsSortedFunc(s.At, func(a, b Change) int { return int(min(max(a.From-b.From, -1), 1)) }) || s.At[0].From != 0 {
-		return fmt.Errorf("has a schedule that begins at %d (expected at 0, and each later one behind)", s.At[0].From)
+	if s.At[0].From != 0 {
+		return fmt.Errorf("has a schedule that begins at %d (expected 0)", s.At[0].From)
 	}
 	for i := 1; i < len(s.At); i++ {
-		if s.At[i].From == s.At[i-1].From {
-			return fmt.Errorf("has two sizes from %s %d on (expected one)", s.By, s.At[i].From)
+		switch from, before := s.At[i].From, s.At[i-1].From; {
+		case from == before:
+			return fmt.Errorf("has two sizes from %s %d on (expected one)", s.By, from)
+		case from < before:
+			return fmt.Errorf("has a schedule with %s %d behind %d (expected ascending numbers)", s.By, from, before)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ class Loader:
             ``Dataset.concat`` of them.
         batch_size: samples a batch, on this rank.
         format, image, label, classes, split, root: of a path, and of each of a list, as for
-            ``Dataset``; a ``Dataset`` that is open was told its own.
+            ``Dataset``; a ``Dataset`` that is open has its own already.
         shuffle: a new order each epoch: True: all of the dataset mixed. "window": blocks of
             neighbours mixed, and then all samples of a window, for storage that is slow at random
             reads, and for containers whose samples lie in compressed blocks.
@@ -98,7 +98,7 @@ class Loader:
             ``set_epoch(epoch)`` where it has that, and replayed to its place on resume. It is the
             order of all ranks together, unless it shards itself (``num_replicas``).
         window: samples that ``shuffle="window"`` mixes with one another, 16,384 if not given, in
-            1,024 stretches of neighbours; of compressed blocks those of 192 MB at most, decoded.
+            1,024 stretches of neighbours; of compressed blocks at most as many as decode to 192 MB.
         pin_memory: batches in memory of PyTorch's pinned allocator. Without an accelerator PyTorch
             cannot pin: then one warning, and ordinary memory.
         device: a CUDA device that batches are copied to, ahead and on a stream of their own;
