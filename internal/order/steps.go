@@ -37,5 +37,23 @@ func (o *Order) Batch(position int64) (first, count, next int64) {
 	return first, share, o.length
 }
 
+// RankOf is the rank whose part of its step a position lies in, which may be one of padding. The steps begin at
+// multiples of their size.
+func (o *Order) RankOf(position int64) int64 {
+	world, within := o.config.WorldSize, position%o.global
+	left := o.length - (position - within)
+	if left >= o.global {
+		return within / o.config.BatchSize
+	}
+	if o.config.Pad {
+		left = (left + world - 1) / world * world
+	}
+	share, extra := left/world, left%world
+	if large := extra * (share + 1); within >= large {
+		return min(extra+(within-large)/max(1, share), world-1)
+	}
+	return within / (share + 1)
+}
+
 // Step is the number of the step that a position lies in.
 func (o *Order) Step(position int64) int64 { return position / o.global }

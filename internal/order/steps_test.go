@@ -76,3 +76,27 @@ func TestPaddingRepeatsSamplesUntilAllRanksHaveEquallyMany(t *testing.T) {
 		}
 	}
 }
+
+func TestAPositionIsOfTheRankWhoseBatchHasIt(t *testing.T) {
+	for _, c := range []Config{
+		{Samples: 40, BatchSize: 2, WorldSize: 4}, {Samples: 45, BatchSize: 2, WorldSize: 4}, {Samples: 42, BatchSize: 2, WorldSize: 4},
+		{Samples: 45, BatchSize: 2, WorldSize: 4, Pad: true}, {Samples: 41, BatchSize: 2, WorldSize: 4, Pad: true},
+		{Samples: 47, BatchSize: 3, WorldSize: 5}, {Samples: 47, BatchSize: 3, WorldSize: 5, DropLast: true}, {Samples: 9, BatchSize: 4},
+	} {
+		seen := int64(0)
+		for rank := range max(1, c.WorldSize) {
+			c.Rank = rank
+			o, err := New(c)
+			require.NoError(t, err)
+			for at := int64(0); !o.Ended(at); {
+				first, count, next := o.Batch(at)
+				for p := first; p < first+count; p++ {
+					require.Equal(t, rank, o.RankOf(p), "%+v: position %d", c, p)
+					seen++
+				}
+				at = next
+			}
+		}
+		require.GreaterOrEqual(t, seen, c.Samples/(c.BatchSize*max(1, c.WorldSize))*c.BatchSize*max(1, c.WorldSize))
+	}
+}

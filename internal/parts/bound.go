@@ -15,6 +15,7 @@ func (c *Cache) follow() {
 		return
 	}
 	c.joined = c.head.joined
+	c.findRanks()
 	bound := c.own.bound
 	for n := range uint32(mostSlots) {
 		if s := &c.head.slots[n]; s.bound != 0 && c.alive(n) {

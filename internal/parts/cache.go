@@ -41,9 +41,10 @@ type Cache struct {
 	buckets []uint32
 	blocks  []uint32
 
-	own      geometry // what the mappings have room for
-	limit    geometry // the smallest of all who live
-	joined   uint64   // the head's, when limit was found
+	own      geometry            // what the mappings have room for
+	limit    geometry            // the smallest of all who live
+	joined   uint64              // the head's, when limit was found
+	ranks    map[uint64][]uint64 // of each job, that are here
 	users    map[uint32]*User
 	victims  []victim
 	suspects map[uint32]uint64 // slots whose claims do not count, and what they had done by then

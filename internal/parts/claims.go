@@ -126,6 +126,9 @@ func (u *User) used(e *entry, p *Part) {
 	e.stamp, e.dataset, e.sample = c.head.stamp, u.dataset, p.Sample
 	if u.plan.After != nil {
 		e.job, e.next = u.job, p.Next
+		if at := (standing{ranks: c.ranks[u.job], after: u.plan.After, rankOf: u.plan.RankOf}); !at.here(p.Next) {
+			e.next = at.next(p.Sample, p.Next+1)
+		}
 	} else if e.job == 0 || !c.lives(e.job) {
 		e.job = 0
 	}

@@ -28,7 +28,9 @@ func (c *Cache) lives(job uint64) bool {
 // uses are known that are not all.
 type standing struct {
 	position, step, known uint64
+	ranks                 []uint64
 	after                 func(int64, uint64) uint64
+	rankOf                func(uint64) int64
 }
 
 // ahead is how far away a use is, in 1,024ths of a step.
@@ -71,7 +73,7 @@ func (c *Cache) standings() map[uint64]standing {
 		}
 		at.known = max(at.known, s.known.Load())
 		if u := c.users[n]; u != nil && u.plan.After != nil {
-			at.after = u.plan.After
+			at.after, at.rankOf, at.ranks = u.plan.After, u.plan.RankOf, c.ranks[s.job]
 		}
 		found[s.job] = at
 	}
@@ -96,8 +98,8 @@ func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
 			case at.after == nil:
 			case unknown(e.next): // perhaps it has become known
 				e.next = at.after(e.sample, max(at.position, e.next-Unknown))
-			case e.next < at.position: // its use has passed, or was left out
-				e.next = at.after(e.sample, at.position)
+			case e.next == anew, e.next < at.position: // its use has passed, or was left out
+				e.next = at.next(e.sample, at.position)
 			}
 			return min(at.distance(e.next, age), c.wantedElsewhere(e, jobs))
 		}
@@ -105,7 +107,7 @@ func (c *Cache) distance(e *entry, jobs map[uint64]standing) uint64 {
 	// Of another job of the same dataset that has come since.
 	for _, u := range c.users {
 		if at := jobs[u.job]; u.dataset == e.dataset && at.after != nil {
-			e.job, e.next = u.job, at.after(e.sample, at.position)
+			e.job, e.next = u.job, at.next(e.sample, at.position)
 			return min(at.distance(e.next, age), c.wantedElsewhere(e, jobs))
 		}
 	}

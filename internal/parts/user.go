@@ -37,6 +37,8 @@ type Plan struct {
 	Job     string // what makes the order; the same for all ranks of it
 	Rank    int64
 	Step    int64 // uses that all ranks make at once
+	// RankOf says whose a use is. Nil where there is but one rank.
+	RankOf func(use uint64) int64
 	// After is a sample's first use at or behind a position. Nil where nobody knows: then what was used last
 	// is kept.
 	After func(sample int64, position uint64) uint64
@@ -73,6 +75,7 @@ func (c *Cache) Join(p Plan) *User {
 			s.known.Store(0)
 			u.number, c.users[n] = n, u
 			c.head.joined++
+			u.reconsider()
 			break
 		}
 	})
@@ -102,6 +105,7 @@ func (u *User) Leave() {
 	c.with(func() {
 		c.head.slots[u.number].bound = 0
 		c.head.joined++
+		u.reconsider()
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()

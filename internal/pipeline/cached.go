@@ -48,6 +48,14 @@ func (u uses) after(sample int64, position uint64) uint64 {
 	}
 }
 
+// rankOf says whose a use is.
+func (u uses) rankOf(use uint64) int64 {
+	if u.epoch == 0 {
+		return 0
+	}
+	return u.order.RankOf(int64(use % u.epoch))
+}
+
 // planned: every use is known. A selection has no inverse, and batches that are submitted no order: of those as many
 // uses are known as were submitted.
 func (c *Config) planned() bool { return !c.Submitted && c.Order.Config().Selection == nil }
@@ -81,6 +89,9 @@ func (l *Loader) join() {
 	case c.planned():
 		plan.Job = fmt.Sprint(plan.Dataset, o.Seed, o.Shuffle, o.Window, o.BatchSize, o.WorldSize)
 		plan.After = l.uses.after
+		if o.WorldSize > 1 {
+			plan.RankOf = l.uses.rankOf
+		}
 	}
 	c.Cache.Retain()
 	if l.kept = c.Cache.Join(plan); l.kept == nil {
