@@ -8,8 +8,8 @@
  * overread or an endless loop. A context serves one thread at a time; plans are immutable and
  * shared by all. No function keeps a pointer to its arguments or writes to stdout or stderr. Two
  * call back: hrn_sample and hrn_samples run the program's own function of an op HRN_PIXEL_USER
- * (pixels/user.c), on their own thread and before they return. longjmp (libjpeg's way out) never leaves the C function
- * that called setjmp.
+ * (pixels/user.c), on their own thread and before they return. longjmp (libjpeg's way out) never
+ * leaves the C function that called setjmp.
  */
 #ifndef HEADRACE_NATIVE_H
 #define HEADRACE_NATIVE_H

@@ -48,8 +48,7 @@ uint32_t hrn_learn_point(hrn_hook *hook, uint32_t count) {
       return count;
     }
     hrn_seek_point *point = hook->next_noted++;
-    point->byte =
-        (uint32_t)hrn_stored(hook->scan, hook->length, &walk->place, segment->bit >> 3);
+    point->byte = (uint32_t)hrn_stored(hook->scan, hook->length, &walk->place, segment->bit >> 3);
     point->bit = segment->bit & 7;
     memcpy(point->dc, segment->dc, sizeof point->dc);
   }

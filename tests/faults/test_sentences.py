@@ -125,7 +125,7 @@ OF_FOLDERS: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
     "manifest of addresses": (
         lambda f: manifest(f, "path,label\nclass0/image0000.jpg,1\nHTTPS://u:p@host/a.jpg?k=v,2\n"),
         errors.UnsupportedError,
-        r'list\.csv: record 1 at byte \d+: unsupported: the path "https?://host/a\.jpg\S*" is an add',
+        r'list\.csv: record 1 at byte \d+: unsupported: the path "https?://host/a\.jpg\S*" is',
     ),
     "manifest that names nothing": (
         lambda f: manifest(f, "path\nclass0/image0000.jpg\ngone.jpg\n"),

@@ -67,7 +67,7 @@ class Moved:
         return [{"field": name, "label": v.to_dict()} for name, v in self._labels.items()]
 
     def of_batch(self, indices: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch's labels by the names that the user gave them; ``parts`` has the engine's names."""
+        """A batch's labels by the names the user gave them; ``parts`` has the engine's names."""
         found: dict[str, Any] = {}
         kept: dict[str, list[Any]] = {}
         for number, (name, label) in enumerate(self._labels.items()):
