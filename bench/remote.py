@@ -136,6 +136,12 @@ def epochs(made: hr.Loader, count: int) -> list[dict[str, float]]:
     return rows
 
 
+def steady(made: hr.Loader, count: int = 8) -> float:
+    """Images a second of some epochs on end. Batches that waited for the first do not count."""
+    rows = epochs(made, count + 1)[1:]
+    return sum(row["images"] for row in rows) / sum(row["seconds"] for row in rows)
+
+
 def settled(made: hr.Loader) -> None:
     """Waits until no more seek points come."""
     before = -1
@@ -171,6 +177,7 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
     program = work / "link"
     rows: dict[str, list[float]] = {name: [] for name, *_ in SIDES}
     firsts: list[float] = []
+    opened: list[float] = []  # what making the loader takes before that
     bare: list[float] = []  # the first batch's bytes alone, which the plain client asks for at once
     best = AT_ONCE[0]
     sizes = {name: wanted(work / "photos" / name, "photos", work / name, options) for name in NAMES}
@@ -186,7 +193,9 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
             with loader(f"s3://photos/{NAMES[0]}", storage, 16, options) as made:
                 found = epochs(made, 1)[0]
             rows["fetch"].append(sizes[NAMES[0]] / found["seconds"])
+            began = time.perf_counter()
             with loader(f"s3://photos/{NAMES[1]}", storage, options.size, options) as made:
+                opened.append(time.perf_counter() - began)
                 first, second = epochs(made, 2)
             rows["decode"].append(first["images"] / first["seconds"])
             rows["second"].append(second["images"] / second["seconds"])
@@ -196,18 +205,21 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
             with loader(f"s3://photos/{NAMES[1]}", storage, options.size, options, **kept) as made:
                 epochs(made, 1)
                 settled(made)
-                rows["kept"] += [row["images"] / row["seconds"] for row in epochs(made, 2)]
+                rows["kept"].append(steady(made))
             shutil.rmtree(work / "cache")
             with loader(work / "photos" / NAMES[1], None, options.size, options) as made:
                 epochs(made, 1)
-                rows["local"] += [row["images"] / row["seconds"] for row in epochs(made, 2)]
+                rows["local"].append(steady(made))
     share = statistics.median(rows["fetch"]) / statistics.median(rows["plain"])
     print(f"\nlink of {rate / 1e6:.0f} MB/s, 20 ms; plain client with {best} requests at once")
     for side, unit, by in SIDES:
         print(f"  {side:8} {facts.line([value / by for value in rows[side]], unit, 1)}")
     kept_share = statistics.median(rows["kept"]) / statistics.median(rows["local"])
-    print(f"  fetch / plain {share:.3f}; first batch {statistics.median(firsts) * 1e3:.0f} ms")
-    print(f"  the plain client has its bytes after {statistics.median(bare) * 1e3:.0f} ms")
+    opening, first, alone = (statistics.median(all) * 1e3 for all in (opened, firsts, bare))
+    print(
+        f"  fetch / plain {share:.3f}; first batch {first:.0f} ms, behind {opening:.0f} of opening"
+    )
+    print(f"  the plain client has its bytes after {alone:.0f} ms")
     print(f"  kept / local {kept_share:.3f}")
     return {
         "rate": rate,
@@ -215,6 +227,7 @@ def measured(rate: float, address: str, work: Path, options: Any) -> dict[str, A
         **rows,
         "fetch_share": share,
         "first_batch_s": firsts,
+        "opening_s": opened,
         "first_bytes_s": bare,
     }
 
