@@ -168,7 +168,8 @@ func (d *dataset) openStore() (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.store == nil && !d.closed {
-		d.store, err = store.Open(d.Dataset, store.Options{Options: mmap.Options{Backend: mmap.Pread}, MaxRecordBytes: int64(d.limits.MaxRecordBytes), Blocks: d.blocks})
+		d.store, err = store.Open(d.Dataset, store.Options{Options: mmap.Options{Backend: mmap.Pread}, MaxRecordBytes: int64(d.limits.MaxRecordBytes),
+			Blocks: d.blocks, Unverified: !d.verifyCRC})
 		if err == nil && d.cache != nil {
 			d.kept = d.cache.Join(parts.Plan{Bytes: d.cacheBytes, Dataset: d.Fingerprint()})
 			d.store.Keep(d.kept)

@@ -119,7 +119,8 @@ func Open(c Config) (*Loader, error) {
 	var wrong string
 	l.learned, wrong = learned.Open()
 	l.store, err = store.Open(c.Dataset, store.Options{
-		Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Blocks: c.Blocks, Salvage: c.OnError == Replace})
+		Options: c.Store, MaxRecordBytes: int64(c.Limits.MaxRecordBytes), Blocks: c.Blocks,
+		Unverified: !c.VerifyCRC, Salvage: c.OnError == Replace})
 	if err != nil {
 		l.learned.Close()
 		l.undo()

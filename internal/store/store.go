@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
@@ -18,6 +19,8 @@ type Options struct {
 	mmap.Options
 	MaxRecordBytes int64 // a record over it is refused before memory is asked for
 	Blocks         blocks.Limits
+	// Unverified compares no record with the checksum that its container has of it.
+	Unverified bool
 	// Salvage reads what a truncated shard still holds. Without it such a shard is an error at its
 	// first sample, so that the user learns of the damage at once, not when the order happens to
 	// come to a record that is gone.
@@ -30,6 +33,7 @@ type Store struct {
 	dataset *catalog.Dataset
 	options mmap.Options
 	limit   int64 // Options.MaxRecordBytes
+	checks  bool  // not Options.Unverified
 	shards  *shards
 	blocks  *blocks.Cache
 	spare   spare
@@ -45,7 +49,8 @@ func Open(d *catalog.Dataset, o Options) (*Store, error) {
 	}
 	d.Retain()
 	waits, stop := context.WithCancel(context.Background())
-	return &Store{waits: waits, stop: stop, dataset: d, options: o.Options, limit: o.MaxRecordBytes, shards: newShards(d, o), blocks: blocks.NewCache(o.Blocks)}, nil
+	return &Store{waits: waits, stop: stop, dataset: d, options: o.Options, limit: o.MaxRecordBytes, checks: !o.Unverified,
+		shards: newShards(d, o), blocks: blocks.NewCache(o.Blocks)}, nil
 }
 
 // kind says how a sample lies on disk.
@@ -195,7 +200,30 @@ func (s *Store) readShard(sample catalog.Sample, b *mmap.Buffer, fetched *time.D
 	if sample.Block.Codec != blocks.None {
 		return s.readBlock(sample, b, fetched)
 	}
+	// Without an index: else the image has a checksum of its own, which the decoder compares.
+	if frame, ok := s.dataset.Frame(sample.Index); ok && s.checks && frame.Length <= s.limit {
+		return s.readFramed(sample, frame, b)
+	}
 	return s.readStretch(sample, sample.Length, b, (*mmap.File).Read)
+}
+
+// readFramed reads the record around an image, and compares it with the checksum that the container has of it. It is a
+// copy, for Go looks at its bytes.
+func (s *Store) readFramed(sample catalog.Sample, frame catalog.Frame, b *mmap.Buffer) (mmap.View, error) {
+	around, into := sample, sample.Offset-frame.Offset
+	around.Offset = frame.Offset
+	if into < 0 || sample.Length < 0 || into > frame.Length-sample.Length {
+		return mmap.View{}, s.refuse(sample, fault.KindInternal, "the image lies outside its record")
+	}
+	view, err := s.readStretch(around, frame.Length, b, (*mmap.File).ReadCopy)
+	if err != nil {
+		return mmap.View{}, err
+	}
+	if found := frame.Checksum(view.Bytes()); found != frame.CRC {
+		return mmap.View{}, s.refuse(around, fault.KindChecksum, "%s", fault.Differs("the checksum that the container has of the record differs",
+			fmt.Sprintf("%08x", frame.CRC), fmt.Sprintf("%08x", found)))
+	}
+	return mmap.View{Pointer: unsafe.Add(view.Pointer, into), Length: sample.Length}, nil
 }
 
 // ReadInto copies an image of an array in files to memory of the caller's, which has its length. Of a tiny

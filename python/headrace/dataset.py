@@ -91,7 +91,8 @@ class Dataset:
         backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
             where a file that is cut while it is decoded ends the process with a bus error.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
-        verify_crc: compare each sample's stored CRC-32C with its bytes.
+        verify_crc: compare each sample's bytes with the checksum that the index, or else its
+            TFRecord or zip, has of them.
         limits: ``max_pixels``, ``max_decoder_bytes``, ``max_record_bytes``, ``max_scans``,
             ``max_scan_blocks``, ``max_block_bytes``, ``max_cached_bytes``, where they should differ
             from the defaults; docs/limits.md says what each bounds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import headrace as hr
 import images
 import mds
 import tfrecords
+from headrace import errors
 
 ROWS = 4
+CROP = [hr.transforms.CenterCrop(8)]
 IMAGES = [images.jpeg(24, 24, seed=number) for number in range(ROWS)]
 
 
@@ -73,3 +76,40 @@ def test_verify_names_a_checksum_of_the_container_that_differs(
     assert not found["ok"]
     texts = {fault["text"] for fault in found["faults"]["listed"]}
     assert texts - {"the checksum of the container's first and last bytes"} == says
+
+
+def write_zip(root: Path) -> Path:
+    root.mkdir()
+    with zipfile.ZipFile(root / "a.zip", "w") as file:
+        for n, image in enumerate(IMAGES):
+            file.writestr(f"class{n % 2}/{n}.jpg", image)
+    return root / "a.zip"
+
+
+def change(container: Path) -> None:
+    """Flips the bit of the last image that a decoder notices least."""
+    data = bytearray(container.read_bytes())
+    data[data.index(IMAGES[3]) + len(IMAGES[3]) - 12] ^= 1
+    container.write_bytes(data)
+
+
+@pytest.mark.parametrize("write", [write_tfrecord, write_zip])
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("backend", ["pread", "mmap"])
+def test_a_changed_bit_of_a_container_without_an_index_is_an_error_as_in_its_own_reader(
+    tmp_path: Path, write: Any, together: bool, backend: str
+) -> None:
+    container = write(tmp_path / "data")
+    with hr.Dataset(container, backend=backend) as opened:
+        before = [opened[i].image.tobytes() for i in range(ROWS)]
+    change(container)
+    with hr.Dataset(container, backend=backend) as opened:
+        dataset = hr.Dataset.concat([opened]) if together else opened
+        assert [dataset[i].image.tobytes() for i in range(3)] == before[:3]
+        with pytest.raises(errors.ChecksumError, match=r"record 3 .*that the container has of the"):
+            dataset[3]
+        with hr.Loader(dataset, 2, on_error="replace", transform=CROP, output="numpy") as loader:
+            assert [len(labels) for _, labels in loader] == [2, 2]
+            assert [replaced["index"] for replaced in loader.report()] == [3]
+    with hr.Dataset(container, backend=backend, verify_crc=False) as unverified:
+        assert unverified[3].image.shape == (24, 24, 3)
