@@ -89,7 +89,7 @@ class Dataset:
         layout: of arrays, "NHW", "NHWC" or "NCHW"; None: the axis of size 1, 3 or 4 is the channel.
         root: where the containers of an index are, if not where it says.
         backend: how shards are read: "pread", into memory, which is what "auto" takes, or "mmap",
-            where a file that is cut while it is decoded ends the process with a bus error.
+            which copies nothing, and faults a page in for each 4 KiB.
         index_dir: where ``headrace index --index-dir`` put a folder's index.
         verify_crc: compare each sample's bytes with the checksum that the index, or else its
             TFRecord or zip, has of them.
