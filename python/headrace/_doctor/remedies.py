@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from headrace._doctor import bounded, choosing, decoding, verdict
 from headrace.dataset import Dataset
-from headrace.errors import HeadraceError
+from headrace.errors import ArgumentError, HeadraceError, MemoryShortError
+from headrace.loader import Loader
 
 Found = TypeVar("Found")
 
@@ -45,6 +46,22 @@ class Trials:
         self.failed: list[str] = []
 
     def tried(self, name: str, work: Callable[[], Found]) -> Found | None:
+        """What a trial of a loader gives; None where these transforms do not go with its words."""
+        try:
+            return self._in_time(name, work)
+        except (ArgumentError, MemoryShortError):  # of the opening: the same images came without it
+            return None
+
+    def taken(self, **options: Any) -> bool:
+        """Whether a loader with other words opens: of a remedy that is worked out."""
+        words = {"transform": self._transform, **self._options, **options}
+        try:
+            Loader(self._dataset, self._batch_size, output="numpy", **words).close()
+        except (ArgumentError, MemoryShortError):
+            return False
+        return True
+
+    def _in_time(self, name: str, work: Callable[[], Found]) -> Found | None:
         """What a trial gives; None, which is told, where there is no time for it."""
         if self._clock.left > 0:
             try:
@@ -110,7 +127,7 @@ class Trials:
             self._chosen = chosen
             for name, how in forms.items():
                 try:
-                    made = self.tried(f"headrace {name}", lambda: self._form(folder, name, how))  # noqa: B023
+                    made = self._in_time(f"headrace {name}", lambda: self._form(folder, name, how))  # noqa: B023
                 except HeadraceError as failure:
                     self.failed.append(f"{name} was not tried: {failure}")
                     continue
@@ -160,7 +177,7 @@ def find(
     elif name == "delivery":
         found.append(_of_delivery(trials, dataset, chosen, stages, asked))
     elif name == "copy":
-        found.append(_of_copy(stages, options))
+        found.append(_of_copy(trials, stages, transform, options))
     told = [one for one in found if one is not None]
     return sorted(told, key=lambda one: -one["gain"]), trials.failed
 
@@ -208,7 +225,7 @@ def _of_decoding(
     fast = trials.tried('mode="fast"', lambda: trials.as_it_is(mode="fast")) if exact else None
     if fast is not None:
         found.append(verdict.remedy('mode="fast"', stages, {"decoding": now * fast}, True))
-    plain = [step for step in transform if step.get("name") != "Normalize"]
+    plain = _without_normalize(transform)
     floats = options.get("dtype", "float32") == "float32" and len(plain) < len(transform)
     if floats:
         small = trials.tried(
@@ -309,6 +326,17 @@ def _of_delivery(
     return verdict.remedy(text, stages, {"delivery": rate}, True)
 
 
-def _of_copy(stages: Mapping[str, float | None], options: dict[str, Any]) -> dict[str, Any] | None:
+def _of_copy(
+    trials: Trials,
+    stages: Mapping[str, float | None],
+    transform: list[Any],
+    options: dict[str, Any],
+) -> dict[str, Any] | None:
     times = _SMALLER.get(options.get("dtype", "float32"), 1)
+    if times == 1 or not trials.taken(dtype="uint8", transform=_without_normalize(transform)):
+        return None
     return verdict.remedy(_BYTES, stages, {"copy": (stages["copy"] or 0.0) * times}, False)
+
+
+def _without_normalize(transform: list[Any]) -> list[Any]:
+    return [step for step in transform if step.get("name") != "Normalize"]

@@ -1,0 +1,74 @@
+"""What ``headrace.doctor`` tries goes with the transforms and labels there are, or is not told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace import errors
+from headrace import transforms as t
+from headrace._doctor import bounded, remedies
+
+NORMALISED = [t.RandomResizedCrop(64), t.Normalize((0.5,) * 3, (0.5,) * 3)]
+OF_FLOATS = [t.RandomErasing(p=1.0, value="random"), t.MixUp(num_classes=2)]
+PACKED = {"kind": "packed", "progressive": 0.0, "png": 0.0, "seek_points": 1.0}
+
+
+@pytest.mark.parametrize("last", OF_FLOATS, ids=lambda step: type(step).__name__)
+def test_bytes_are_no_remedy_for_transforms_that_take_floats_alone(last: Any) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 90, 90, 3), np.uint8)
+    clocks = bounded.Clock(60.0), bounded.Clock(60.0)
+    machine = {"cores_allowed": 2, "cores_usable": 2, "cores_of_machine": 2}
+    facts: dict[str, Any] = {"images": PACKED, "side": None, "decoding": {"all": {"threads": 2}}}
+    facts["machine"] = machine | {"cores_others": 0.0, "cores_own": 2.0}
+    stages: dict[str, float | None] = {"decoding": 1.0, "delivery": 1e9}
+    with hr.Dataset.from_arrays(pixels, labels=np.zeros(8, np.int64)) as dataset:
+
+        def told(transform: list[Any]) -> list[str]:
+            steps = [step.to_dict() for step in transform]
+            trials = remedies.Trials(dataset, list(range(8)), 4, steps, clocks, {})
+            found = remedies._of_decoding(trials, facts, stages, steps, {"mode": "fast"})
+            assert trials.failed == []
+            return [one["text"] for one in found if one is not None]
+
+        assert told([*NORMALISED, last]) == []
+        assert set(told(NORMALISED)) <= {'dtype="uint8", and normalising on the GPU'}
+
+
+@pytest.mark.parametrize("last", [None, *OF_FLOATS], ids=lambda step: type(step).__name__)
+def test_bytes_are_copied_faster_where_the_transforms_take_them(last: Any) -> None:
+    steps = [step.to_dict() for step in [*NORMALISED, last] if step is not None]
+    clocks = bounded.Clock(60.0), bounded.Clock(60.0)
+    with hr.Dataset.from_arrays(np.zeros((4, 90, 90, 3), np.uint8)) as dataset:
+        trials = remedies.Trials(dataset, [0, 1, 2, 3], 4, steps, clocks, {})
+        told = remedies._of_copy(trials, {"copy": 100.0, "decoding": 1e9}, steps, {})
+    assert (told and told["images_per_second"]) == (400 if last is None else None)
+
+
+def test_a_larger_batch_that_has_no_memory_is_no_remedy() -> None:
+    clocks = bounded.Clock(60.0), bounded.Clock(60.0)
+    with hr.Dataset.from_arrays(np.zeros((4, 8, 8, 3), np.uint8)) as dataset:
+        trials = remedies.Trials(dataset, [0, 1, 2, 3], 1, [], clocks, {})
+
+        def too_large() -> None:
+            hr.Loader(dataset, 10**11, transform=[t.CenterCrop(224)], output="numpy")
+
+        assert trials.tried("a batch", too_large) is None
+    assert trials.failed == []
+
+
+def test_a_trial_that_fails_for_its_images_fails_the_diagnosis(tmp_path: Path) -> None:
+    clocks = bounded.Clock(60.0), bounded.Clock(60.0)
+    with hr.Dataset.from_arrays(np.zeros((4, 8, 8, 3), np.uint8)) as dataset:
+        trials = remedies.Trials(dataset, [0, 1, 2, 3], 1, [], clocks, {})
+
+        def missing() -> None:
+            (tmp_path / "no").mkdir()
+            hr.Dataset(tmp_path / "no")
+
+        with pytest.raises(errors.EmptyDatasetError):
+            trials.tried("a folder", missing)
