@@ -11,11 +11,23 @@ import pytest
 import headrace as hr
 from headrace import errors
 from headrace import transforms as t
-from headrace._doctor import bounded, remedies
+from headrace._doctor import bounded, cures, remedies, stages
+from images import jpeg
 
 NORMALISED = [t.RandomResizedCrop(64), t.Normalize((0.5,) * 3, (0.5,) * 3)]
 OF_FLOATS = [t.RandomErasing(p=1.0, value="random"), t.MixUp(num_classes=2)]
 PACKED = {"kind": "packed", "progressive": 0.0, "png": 0.0, "seek_points": 1.0}
+
+
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("boxed") / "set"
+    fields = [{"name": "boxes", "type": "array", "dtype": "float32", "shape": [1, 4]}]
+    with hr.Writer(made, fields=fields) as writer:
+        for n in range(40):
+            box = np.array([[10, 10, 90, 70]], np.float32)
+            writer.add(jpeg(120, 90), label=0, key=f"{n}", boxes=box)
+    return made
 
 
 @pytest.mark.parametrize("last", OF_FLOATS, ids=lambda step: type(step).__name__)
@@ -72,3 +84,28 @@ def test_a_trial_that_fails_for_its_images_fails_the_diagnosis(tmp_path: Path) -
 
         with pytest.raises(errors.EmptyDatasetError):
             trials.tried("a folder", missing)
+
+
+def test_a_loaders_labels_are_there_where_its_dataset_is_measured(boxed: Path) -> None:
+    transform = [t.RandomIoUCrop(), t.Resize((32, 32)), t.Normalize((0.5,) * 3, (0.5,) * 3)]
+    words: dict[str, Any] = {"labels": {"boxes": t.Boxes()}, "output": "numpy"}
+    with hr.Loader(boxed, 8, transform=transform, **words) as loader:
+        known = cures._recipe(loader)
+        assert known is not None
+        dataset, steps, options, batch_size = known
+        asked = {"rate": 1e12, "batch_size": batch_size, "size": 0}
+        answer = stages.of_dataset(dataset, asked, steps, 1.0, options)
+    assert answer["measured"]["decoding"]
+    assert answer["measured"]["side"] == 32
+
+
+def test_forms_of_packing_are_not_tried_with_labels_for_copies_have_none(boxed: Path) -> None:
+    clocks = bounded.Clock(60.0), bounded.Clock(60.0)
+    with hr.Dataset(boxed) as dataset:
+        options = {"labels": {"boxes": t.Boxes()}}
+        trials = remedies.Trials(dataset, [0, 1], 1, [], clocks, options)
+        assert trials.forms({"pack": {}}) == {}
+    assert trials.failed == [
+        "headrace pack was not tried: it is tried on copies of images, which have no labels that "
+        "move with them"
+    ]

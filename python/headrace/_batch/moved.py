@@ -62,6 +62,11 @@ class Moved:
     def __bool__(self) -> bool:
         return bool(self._labels)
 
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Those that the engine moves, by the user's names."""
+        return dict(self._labels)
+
     def config(self) -> list[dict[str, Any]]:
         """As ``hr_loader_open`` takes them."""
         return [{"field": name, "label": v.to_dict()} for name, v in self._labels.items()]

@@ -165,6 +165,7 @@ def _recipe(loader: Any) -> tuple[Dataset, list[Any], dict[str, Any], int] | Non
         if not config.get("transform") or config["resolution"]:
             return None
         words = {name: config[name] for name in ("dtype", "scale", "mode")}
+        words["labels"] = loader._moved.labels  # some transforms look at a sample's boxes
         return loader.dataset, list(config["transform"]), words, loader.batch_size
     ours = sys.modules.get("headrace.dataloader")
     if ours is None or not isinstance(loader, ours.DataLoader):

@@ -26,10 +26,14 @@ def at_hand(
     facts: dict[str, Any],
     seconds: float,
     clock: bounded.Clock,
+    may_copy: bool = True,
 ) -> Iterator[tuple[Dataset, list[int]]]:
     """A dataset and samples of it whose bytes are in memory: the one given, or copies.
 
     Of a disk that is too slow to bring many of them in the time, those that came.
+
+    Args:
+        may_copy: copies of images will do; they have no fields.
     """
     if dataset.kind == "memory":
         # As many as a copy would have: to begin an epoch of few tiny images takes as long as their
@@ -39,7 +43,7 @@ def at_hand(
         return
     warm, depth = facts["storage"]["warm"], facts["storage"]["at_once"]
     slow = warm["images_per_second"] < _SLOW if warm else dataset.kind != "arrays"
-    if not slow:
+    if not slow or not may_copy:
         yield dataset, _read(chosen, places, seconds)
         return
     some = _mixed(chosen)

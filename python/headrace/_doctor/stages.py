@@ -106,7 +106,9 @@ def _measured(
     free = facts["machine"]["memory_available"]
     facts["fits_in_memory"] = free is not None and size * len(dataset) < 0.8 * free
     few_seconds = clock.of(max(seconds * 0.15, _READING_S))
-    with loading.at_hand(dataset, chosen, places, facts, few_seconds, clock.part(0.3)) as (
+    with loading.at_hand(
+        dataset, chosen, places, facts, few_seconds, clock.part(0.3), not options.get("labels")
+    ) as (
         near,
         decoded,
     ):
@@ -117,7 +119,7 @@ def _measured(
         facts["decoding"], facts["side"] = found, found["all"]["side"]
         facts["gpus"] = gpus.look()
         facts["copy"] = _copy(facts, asked["batch_size"], clock.of(seconds * 0.05))
-        of_store = _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5))
+        of_store = _of_store(dataset, asked, steps, seconds * 0.1, clock.part(0.5), options)
         stages = _stages(facts, of_store)
         few = little.stages(facts, of_store, len(dataset))
         counting = verdict.counting(stages, few)
@@ -169,13 +171,14 @@ def _of_store(
     steps: list[Any],
     seconds: float,
     clock: bounded.Clock,
+    options: dict[str, Any],
 ) -> dict[str, Any] | None:
     """What the loader gets of a dataset in a store of objects that it waits for; None of others."""
     if not dataset.away:
         return None
     some = choosing.numbers(len(dataset), _RECORDS)
     few = min(asked["batch_size"], 16)
-    found = decoding.measure(dataset, some, few, steps, seconds, clock)
+    found = decoding.measure(dataset, some, few, steps, seconds, clock, **options)
     lacked = found["waiting_for_bytes"] > decoding.LACKING
     return found if lacked else None
 
