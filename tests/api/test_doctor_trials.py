@@ -109,3 +109,10 @@ def test_forms_of_packing_are_not_tried_with_labels_for_copies_have_none(boxed: 
         "headrace pack was not tried: it is tried on copies of images, which have no labels that "
         "move with them"
     ]
+
+
+def test_arrays_in_memory_are_not_told_to_be_packed_and_those_in_files_may_be() -> None:
+    facts: dict[str, Any] = {"side": None}
+    for kind, forms in (("memory", []), ("arrays", ["pack"]), ("listed", ["pack"])):
+        facts["images"] = PACKED | {"kind": kind, "seek_points": None}
+        assert list(remedies._forms(facts)) == forms

@@ -190,7 +190,7 @@ def _forms(facts: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The forms of packing that may help these images."""
     images = facts["images"]
     forms: dict[str, dict[str, Any]] = {}
-    if images["kind"] == "array":
+    if images["kind"] == "memory":  # headrace pack takes files; those of arrays it does
         return forms
     if images["progressive"] > 0:
         forms["pack --baseline"] = {"baseline": True}
@@ -288,7 +288,7 @@ def _of_storage(
     cold = storage["cold"]
     if facts["fits_in_memory"] and storage["warm"]:
         warm = max(storage["warm"]["images_per_second"], stages["storage"] or 0.0)
-        text = "nothing, from the second epoch on: the dataset fits into the page cache"
+        text = "do nothing: from epoch 2 on the dataset is in the page cache"
         found.append(verdict.remedy(text, stages, {"storage": warm}, True))
     if cold is None:
         return found
