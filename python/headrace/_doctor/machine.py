@@ -131,18 +131,19 @@ def age() -> float:
 class Others:
     """Cores that other programs keep busy until ``end``, stolen ones, and what is ours.
 
-    Of the cores that this process may use. Stolen is what a hypervisor gave to another machine.
+    Of the cores that this process may use; its own children are no other programs. Stolen is what
+    a hypervisor gave to another machine.
     """
 
     def __init__(self) -> None:
-        self._ticks, self._own = _ticks(), _own()
+        self._ticks, self._own = _ticks(), cpu_seconds()
 
     def end(self) -> dict[str, float | None]:
         """Cores busy for others, stolen and our own, of those that this process may use; and the
         idle ones of the whole machine. None where the kernel does not say, and in a time in which
         its clock does not tick.
         """
-        ticks, own = _ticks(), _own()
+        ticks, own = _ticks(), cpu_seconds()
         names = ("cores_others", "cores_stolen", "cores_own", "cores_idle")
         if not ticks or not self._ticks:
             return dict.fromkeys(names)
@@ -205,9 +206,32 @@ def _turns() -> dict[str, tuple[int, int]]:
     return found
 
 
-def _own() -> float:
-    times = os.times()
-    return times.user + times.system
+def cpu_seconds() -> float:
+    """CPU time of this process and of all that it has started: a loader's workers are its own.
+
+    Those that have ended and were waited for count with who waited for them (times(2)).
+    """
+    found, ours = sum(os.times()[:4]), {os.getpid()}
+    started = _processes()
+    while ours:  # children, their children, and so on: there is no loop in who started whom
+        ours = {process for process, (parent, _) in started.items() if parent in ours}
+        found += sum(started.pop(process)[1] for process in ours)
+    return found
+
+
+def _processes() -> dict[int, tuple[int, float]]:
+    """By process who started it, and the CPU time of it and of its children that have ended."""
+    found, tick = {}, os.sysconf("SC_CLK_TCK")
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        # Behind the name, which may have blanks: state ppid ... and from the 14th field on utime
+        # stime cutime cstime (proc_pid_stat(5)).
+        fields = _text(f"/proc/{name}/stat").rpartition(")")[2].split()
+        if len(fields) > 15:
+            found[int(name)] = int(fields[1]), sum(map(int, fields[11:15])) / tick
+    found.pop(os.getpid(), None)
+    return found
 
 
 def _ticks() -> dict[str, tuple[int, int, int]]:

@@ -70,16 +70,17 @@ def _settled() -> None:
 class Phase:
     """Samples, seconds and the engine's own figures between ``begin`` and ``end``."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader, self._before = loader, stats(loader)
+    def __init__(self, loader: Any, cpu: Callable[[], float] = time.process_time) -> None:
+        """``cpu``: seconds of CPU time, of whom the phase is about."""
+        self._loader, self._before, self._cpu = loader, stats(loader), cpu
         self.samples, self.waited, self.worked = 0, 0.0, 0.0
         self.spent: dict[str, float] = {}
-        self._began, self._used = time.perf_counter(), time.process_time()
+        self._began, self._used = time.perf_counter(), cpu()
         self.took = self.cpu_s = 0.0
 
     def end(self) -> None:
         self.took = time.perf_counter() - self._began
-        self.cpu_s = (time.process_time() - self._used) / max(self.samples, 1)  # an image
+        self.cpu_s = (self._cpu() - self._used) / max(self.samples, 1)  # an image
         after = stats(self._loader)
         for name, value in after.items():
             if isinstance(value, int | float) and name in self._before:
@@ -162,7 +163,8 @@ def alone(loader: Any, batches: Batches, seconds: float) -> Phase:
     """The loader alone, whose batches nobody looks at."""
     for _ in range(_WARM_UP):  # those made while the step ran alone
         batches.take()
-    phase, end = Phase(loader), time.perf_counter() + seconds
+    # Its workers may be processes, which the step is none of.
+    phase, end = Phase(loader, machine.cpu_seconds), time.perf_counter() + seconds
     while True:
         phase.samples += samples(batches.take())
         if time.perf_counter() >= end:
