@@ -24,9 +24,9 @@ def doctor(
     step: Callable[[Any], Any] | None = None,
     *,
     rate: float | None = None,
-    transform: Any = "train",
-    batch_size: int = 128,
-    size: int = 224,
+    transform: Any = None,
+    batch_size: int | None = None,
+    size: int | None = None,
     seconds: float = 15.0,
     format: str | None = None,
     image: str | None = None,
@@ -54,12 +54,12 @@ def doctor(
             limit.
         transform: of a dataset: "train" (RandomResizedCrop, flip, Normalize), "eval" (Resize,
             CenterCrop, Normalize), "randaugment", the path of a JSON list of transforms, or a list
-            as ``Loader`` takes it.
-        batch_size: of a dataset: samples a batch.
-        size: of a dataset: height and width of the crops of a named transform.
+            as ``Loader`` takes it; None: "train".
+        batch_size: of a dataset: samples a batch; None: 128.
+        size: of a dataset: height and width of the crops of a named transform; None: 224.
         seconds: how long to measure, about; at least 1.
         format, image, label, fields, classes, split, root, storage, cache, cache_size: of a path,
-            as for ``Dataset``.
+            as for ``Dataset``. A loader, or a dataset that is open, has its own.
 
     Returns:
         ``limit``: "storage", "decoding", "delivery", "copy", "training" or "none"; ``measured``,
@@ -78,8 +78,11 @@ def doctor(
         from headrace._doctor import stepping
 
         words.refuse_with("source", "a loader, whose dataset")
-
-        if isinstance(source, str | Dataset) or not hasattr(source, "__iter__"):
+        containers.refuse_of_address(
+            "a loader", storage=storage, cache=cache, cache_size=cache_size
+        )
+        _refuse_beside_a_step(transform=transform, batch_size=batch_size, size=size)
+        if not _may_be_a_loader(source):
             raise arguments.refuse_type("source", source, "a loader, beside a step")
         return stepping.diagnose(source, arguments.callback("step", step), asked_rate, seconds)
     if not isinstance(source, Dataset | str | os.PathLike | list | tuple):
@@ -94,13 +97,17 @@ def doctor(
         )
     if isinstance(source, str | os.PathLike):
         arguments.path("source", source)  # which Dataset calls path
-    batch_size = arguments.count("batch_size", batch_size, 1)
-    size = arguments.count("size", size, 1)
+    batch_size = arguments.count("batch_size", 128 if batch_size is None else batch_size, 1)
+    size = arguments.count("size", 224 if size is None else size, 1)
+    transform = "train" if transform is None else transform
     steps = _steps(transform, size)
     asked: dict[str, Any] = {"rate": asked_rate, "batch_size": batch_size, "size": size}
     asked["transform"] = transform if isinstance(transform, str) else "own"
     if isinstance(source, Dataset):
         words.refuse_with("source")
+        containers.refuse_of_address(
+            "a headrace.Dataset", storage=storage, cache=cache, cache_size=cache_size
+        )
         return _of_dataset(source, asked, steps, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of containers' columns, which info says
@@ -109,6 +116,20 @@ def doctor(
         )
     with dataset:
         return _of_dataset(dataset, asked, steps, seconds)
+
+
+def _refuse_beside_a_step(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"{name}= is for a dataset; a loader has its own")
+
+
+def _may_be_a_loader(source: Any) -> bool:
+    """Whether it yields batches: paths, one or several, are a dataset."""
+    if isinstance(source, str | bytes | os.PathLike | Dataset) or not hasattr(source, "__iter__"):
+        return False
+    several = isinstance(source, list | tuple) and len(source) > 0
+    return not (several and isinstance(source[0], str | bytes | os.PathLike))
 
 
 def _seconds(value: Any) -> float:

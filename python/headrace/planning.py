@@ -222,8 +222,7 @@ def _seen(
     """The same of a source."""
     if isinstance(source, Dataset):
         words.refuse_with("source")
-        if storage is not None:
-            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
+        containers.refuse_of_address("a headrace.Dataset", storage=storage)
     if images is not None:
         raise ArgumentError("images is for a plan without a source")
     given = None if image_bytes is None else _positive("image_bytes", image_bytes)

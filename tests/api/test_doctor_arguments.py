@@ -12,6 +12,8 @@ import pytest
 import headrace as hr
 from headrace import errors
 
+BATCHES = [np.zeros((4, 8))]
+
 
 @pytest.mark.parametrize(
     "rate", [0, -5, math.nan, 1e308, pytest.param(10**400, id="an int beyond floats")]
@@ -30,6 +32,45 @@ def test_less_than_a_second_is_refused_for_it_measures_little(folder: Path, seco
         hr.doctor(folder, seconds=seconds)
     with pytest.raises(errors.ArgumentError, match=words):
         hr.doctor([np.zeros((4, 8))], lambda batch: None, seconds=seconds)
+
+
+@pytest.mark.parametrize("word", ["storage", "cache", "cache_size"])
+@pytest.mark.parametrize("call", ["doctor", "doctor with a step", "Loader", "plan"])
+def test_what_is_said_of_an_address_is_refused_beside_what_is_open(
+    folder: Path, call: str, word: str
+) -> None:
+    if (call, word[:5]) == ("plan", "cache"):
+        return  # it has no such argument
+    given: dict[str, Any] = {word: {"storage": {"key": "secret"}, "cache": "/none"}.get(word, "1G")}
+    whose = "a loader" if "step" in call else "a headrace.Dataset"
+    with hr.Dataset(folder) as dataset:
+        called: dict[str, Any] = {
+            "doctor": lambda: hr.doctor(dataset, seconds=1, **given),
+            "doctor with a step": lambda: hr.doctor(BATCHES, print, seconds=1, **given),
+            "Loader": lambda: hr.Loader(dataset, output="numpy", **given),
+            "plan": lambda: hr.plan(dataset, rate=1, **given),
+        }
+        with pytest.raises(errors.ArgumentError) as caught:
+            called[call]()
+    assert str(caught.value) == f"{word}= is for an address; {whose} has its own"
+
+
+@pytest.mark.parametrize(
+    "given", [{"transform": "eval"}, {"transform": []}, {"batch_size": 128}, {"size": 32}]
+)
+def test_what_a_loader_has_is_refused_beside_a_step(given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(errors.ArgumentError) as caught:
+        hr.doctor(BATCHES, lambda batch: None, seconds=1, **given)
+    assert str(caught.value) == f"{name}= is for a dataset; a loader has its own"
+
+
+@pytest.mark.parametrize("paths", [["a", "b"], ("a",), [Path("a")], b"a", [b"a"]])
+def test_paths_are_no_loader_and_no_step_is_called_with_them(paths: Any) -> None:
+    called: list[Any] = []
+    with pytest.raises(errors.ArgumentTypeError, match=r"a loader, beside a step was expected"):
+        hr.doctor(paths, called.append, seconds=1)
+    assert called == []
 
 
 def test_a_step_that_takes_more_images_a_second_than_can_be_asked_for_is_refused() -> None:

@@ -55,6 +55,18 @@ class Words(NamedTuple):
                 )
 
 
+def refuse_of_address(whose: str, **given: Any) -> None:
+    """Refuses what is said of an address beside what has opened it already.
+
+    Args:
+        whose: what has its own, "a headrace.Dataset".
+        given: by name; a value may be secret, so none is told.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"{name}= is for an address; {whose} has its own")
+
+
 def config(what: str, path: Path | Sequence[Path], words: Words) -> dict[str, Any]:
     """The engine's configuration of a source, which may be one path or several.
 

@@ -23,10 +23,9 @@ def opened(
     cached = cache is not None or cache_size is not None
     if isinstance(dataset, Dataset):
         words.refuse_with("dataset")
-        if cached:
-            raise ArgumentError("cache= is for an address; a headrace.Dataset has its own")
-        if storage is not None:
-            raise ArgumentError("storage= is for an address; a headrace.Dataset has its own")
+        containers.refuse_of_address(
+            "a headrace.Dataset", cache=cache, cache_size=cache_size, storage=storage
+        )
         return dataset
     given = {name: value for name, value in words._asdict().items() if value is not None}
     if not isinstance(dataset, list | tuple):
