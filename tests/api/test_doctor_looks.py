@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import UserDict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,14 @@ IMAGES: dict[str, Any] = {
     "seek_points": 1.0,
     "shorter_side": 256,
 }
+
+
+@dataclass
+class Sample:
+    """A batch that is no tuple, list or mapping."""
+
+    images: Any
+    labels: Any
 
 
 def test_a_machine_that_costs_nothing_has_no_note() -> None:
@@ -230,12 +241,47 @@ def test_a_loader_that_keeps_its_own_batches_is_no_step_that_does() -> None:
         ({"image": [np.zeros((5, 3, 8, 8))]}, 5),
         (["a", "b"], 0),
         ([], 0),
+        (UserDict(ids=["a"], pixels=np.zeros((5, 3, 8, 8))), 5),
+        (Sample(np.zeros((5, 3, 8, 8)), np.zeros(5)), 5),
+        (Sample, 0),
+        # What a loader hands out that makes no batches:
+        (np.zeros((3, 8, 9)), 1),
+        ((np.zeros((3, 8, 9)), 1), 1),
+        ([np.zeros((8, 9, 3)), torch.tensor(1)], 1),
+        ({"image": np.zeros((3, 8, 9)), "target": {"boxes": np.zeros((3, 4))}}, 1),
+        ((np.zeros((3, 8, 9)), np.zeros((1, 8, 9))), 1),
+        # And batches whose images have no channels, or are sequences:
+        ((np.zeros((4, 8, 9)), np.zeros(4)), 4),
+        ((np.zeros((3, 8, 9)), [0, 1, 2]), 3),
+        ((np.zeros((8, 9, 4)), np.zeros(8)), 8),
     ],
 )
 def test_samples_of_a_batch_are_counted_also_where_each_is_an_image_of_its_own(
     batch: Any, count: int
 ) -> None:
     assert phases.samples(batch) == count
+
+
+class Unknown:
+    """A batch of whose parts nobody can say which they are."""
+
+    def __init__(self) -> None:
+        self.images = np.zeros((4, 3, 8, 8))
+
+
+def test_batches_that_cannot_be_counted_are_refused_before_anything_is_trained_with_them() -> None:
+    called: list[Any] = []
+    words = "batches of type Unknown in which no part has samples .expected tensors or arrays, or a"
+    with pytest.raises(errors.ArgumentError, match=words):
+        hr.doctor([Unknown()], called.append, seconds=1)
+    assert called == []
+
+
+def test_a_batch_that_is_a_mapping_of_another_kind_is_trained_with() -> None:
+    batches = [UserDict(pixel_values=np.zeros((4, 3, 8, 8)), labels=np.zeros(4))] * 3
+    found = hr.doctor(batches, lambda batch: time.sleep(0.05), seconds=1)
+    assert found.limit == "training"
+    assert found.measured["training"] <= 4 / 0.05
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -13,26 +14,55 @@ from headrace._doctor import copying, gpus, machine
 from headrace.errors import ArgumentError
 
 _WARM_UP = 2
+_CHANNELS = (1, 3, 4)
 
 
 def samples(batch: Any) -> int:
     """Samples of a batch: of its first part that has any."""
-    shape = getattr(batch, "shape", None)
-    if shape is not None and len(shape):
-        return int(shape[0])
-    parts = batch.values() if isinstance(batch, dict) else batch
-    if isinstance(batch, tuple | list) and batch and all(map(_is_image, batch)):
-        return len(batch)  # of sizes of their own, as detection has them
-    if isinstance(batch, tuple | list | dict):
-        for part in parts:
-            if found := samples(part):
-                return found
+    shape = _shape(batch)
+    if shape:
+        return 1 if _is_image(batch) else int(shape[0])
+    parts = _parts(batch)
+    if parts and all(map(_is_image, parts)) and len({_shape(part)[0] for part in parts}) == 1:
+        return len(parts)  # of sizes of their own, as detection has them
+    for part in parts:
+        if _is_image(part, either_way=True):  # as where nobody makes batches
+            length = _shape(part)[0]
+            others = (other for other in parts if other is not part)
+            return int(length) if any(_length(other) == length for other in others) else 1
+        if found := samples(part):
+            return found
     return 0
 
 
-def _is_image(part: Any) -> bool:
-    shape: Sequence[int] = getattr(part, "shape", ())
-    return len(shape) == 3 and shape[0] in (1, 3, 4)
+def _parts(batch: Any) -> list[Any]:
+    """What a batch consists of that is no array itself."""
+    if isinstance(batch, Mapping):
+        return list(batch.values())
+    if isinstance(batch, tuple | list):
+        return list(batch)
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        return [getattr(batch, part.name) for part in dataclasses.fields(batch)]
+    return []
+
+
+def _shape(part: Any) -> Sequence[int]:
+    return getattr(part, "shape", None) or ()
+
+
+def _length(part: Any) -> int | None:
+    shape = _shape(part)
+    if shape:
+        return int(shape[0])
+    return len(part) if isinstance(part, tuple | list) else None
+
+
+def _is_image(part: Any, either_way: bool = False) -> bool:
+    """Whether it has the shape of one image: channels first, or ``either_way`` also last."""
+    shape = _shape(part)
+    if len(shape) != 3:
+        return False
+    return shape[0] in _CHANNELS or (either_way and shape[-1] in _CHANNELS)
 
 
 class Batches:
@@ -141,8 +171,8 @@ def _real(
 
 
 def _first(batch: Any) -> Any:
-    while isinstance(batch, tuple | list | dict) and batch:
-        batch = next(iter(batch.values())) if isinstance(batch, dict) else batch[0]
+    while parts := _parts(batch):
+        batch = parts[0]
     return batch
 
 
@@ -188,15 +218,21 @@ def measured(loader: Any, step: Callable[[Any], Any], seconds: float) -> Seen:
     """Runs the training, the step alone and the loader alone, one after the other."""
     batches = Batches(loader)
     for _ in range(_WARM_UP):
-        step(batches.take())
+        first = batches.take()
+        if not samples(first):  # said before anything is trained with it
+            raise ArgumentError(
+                f"loader yields batches of type {type(first).__name__} in which no part has "
+                "samples (expected tensors or arrays, or a tuple, list, mapping or dataclass of "
+                "them)"
+            )
+        step(first)
+    del first
     _settled()
     watch, turns = gpus.Watch(), machine.Turns()
     try:
         real, batch, kept = _real(loader, batches, step, seconds * 0.45)
     finally:
         seen, share = watch.end(), turns.end()
-    if not samples(batch):
-        raise ArgumentError("loader yields batches in which no part has samples (a shape)")
     repeated = _repeated(loader, batch, step, seconds * 0.2)
     copy = _copy(batch, seconds * 0.05)
     others = machine.Others()
@@ -234,6 +270,6 @@ def _copy(batch: Any, seconds: float) -> tuple[float | None, str]:
 
 def _bytes(batch: Any) -> int:
     """Bytes of a batch's tensors and arrays."""
-    if isinstance(batch, tuple | list | dict):
-        return sum(map(_bytes, batch.values() if isinstance(batch, dict) else batch))
+    if parts := _parts(batch):
+        return sum(map(_bytes, parts))
     return int(getattr(batch, "nbytes", 0))
