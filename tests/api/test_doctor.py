@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import pickle
 import tarfile
 import time
@@ -20,7 +19,7 @@ from torch.utils import data
 import headrace as hr
 from headrace import errors
 from headrace._command import cli
-from headrace._doctor import choosing, images, machine, remedies, storage, verdict
+from headrace._doctor import choosing, images, machine, remedies, verdict
 from images import jpeg, png, write_tree
 
 CROP = [hr.transforms.RandomResizedCrop(32)]
@@ -74,40 +73,6 @@ def test_files_of_a_tenth_of_the_bytes_are_read_ten_times_as_fast_from_memory() 
     assert remedies._read(facts, 0.1) == pytest.approx(1000)
     facts["storage"]["cached_share"] = 0.0
     assert remedies._read(facts, 0.1) == pytest.approx(10)
-
-
-def test_records_leave_the_page_cache_for_the_measurement_and_come_back_as_they_were(
-    tmp_path: Path,
-) -> None:
-    places = []
-    for number, warm in enumerate([True, False] * 8):
-        path = tmp_path / f"{number}"
-        path.write_bytes(bytes(100_000))
-        os.sync()
-        place = choosing.Place(number, str(path), 0, 100_000)
-        storage.drop(place)
-        if warm:
-            storage.read(place)
-        places.append(place)
-    with storage.left_as_it_was(places) as share:
-        found = storage.measure(places, 2.0)
-        if share is None or found["cold"]["how"] != "fadvise":
-            pytest.skip("this file system does not say what is in memory, or forgets nothing")
-        assert share == 0.5
-    assert set(found["cold"]["depths"]) == {"1", "8", "64"}
-    assert [storage.cached(place) for place in places] == [True, False] * 8
-
-
-def test_records_that_are_read_past_the_page_cache_have_all_their_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(os.urandom(50_000))
-    place = choosing.Place(0, str(path), 5000, 30_000)
-    try:
-        assert storage.read_direct(place) >= 30_000
-    except OSError:
-        pytest.skip("this file system has no O_DIRECT")
-    assert storage.read(place) == 30_000
-    assert storage.read(place, 4096) == 4096
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from headrace._doctor import cgroups
 
 # File systems that reads of cross a network, or another program.
 REMOTE = ("nfs", "cifs", "smb", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "9p", "fuse")
+# Those whose files are in memory, or in swap.
+IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 
 
 def _text(path: str) -> str:
@@ -117,6 +119,10 @@ def file_system(path: str) -> str:
 
 def is_remote(kind: str) -> bool:
     return kind.startswith(REMOTE)
+
+
+def is_in_memory(kind: str) -> bool:
+    return kind in IN_MEMORY
 
 
 def age() -> float:

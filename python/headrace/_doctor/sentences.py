@@ -58,6 +58,11 @@ def _more(name: str, measured: dict[str, Any]) -> str:
         cold, warm = measured["storage_cold"], measured["storage_warm"]
         share = measured["cached_share"]
         known = "not known" if share is None else f"{share * 100:.0f} %"
+        if cold["how"] == "memory":
+            return (
+                f"; {cold['megabytes_per_second']:,.0f} MB/s, a read "
+                f"{cold['latency_p50_s'] * 1e3:,.2f} ms, from a file system in memory"
+            )
         text = (
             f"; cold {cold['images_per_second']:,.0f} ({cold['megabytes_per_second']:,.0f} MB/s, "
             f"a read {cold['latency_p50_s'] * 1e3:,.2f} ms, by {cold['how']})"
@@ -106,6 +111,10 @@ def _of_images(images: dict[str, Any], file_system: str, side: int | None) -> li
         said.append(f"the shorter side is {shorter:,.0f} pixels, and {side} are taken")
     if machine.is_remote(file_system):
         said.append(f"the images are on {file_system}, behind a network or another program")
+    if machine.is_in_memory(file_system):
+        said.append(
+            f"the images are on {file_system}, a file system in memory: no disk was measured"
+        )
     return said
 
 

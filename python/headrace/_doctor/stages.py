@@ -97,8 +97,10 @@ def _measured(
     tried = bounded.Clock(clock.of(seconds * _TRIED))
     facts: dict[str, Any] = {"machine": machine.look()}
     facts["file_system"] = machine.file_system(places[0].path) if places else ""
-    read = storage.measure(places, clock.of(max(seconds * 0.3, _READING_S))) if places else _NOTHING
-    facts["storage"] = {**read, "cached_share": share}
+    in_memory = machine.is_in_memory(facts["file_system"])
+    reading_s = clock.of(max(seconds * 0.3, _READING_S))
+    read = storage.measure(places, reading_s, in_memory) if places else _NOTHING
+    facts["storage"] = {**read, "cached_share": 1.0 if in_memory else share}
     facts["index"] = ages.look(dataset, __version__)
     # Behind the measurement of what is cold: the first bytes of files may be read for it.
     facts["images"] = images.look(dataset, places, clock.of(seconds * 0.1), read["at_once"])

@@ -22,7 +22,8 @@ MOST_BYTES = 1 << 30
 # ahead where storage is slow (internal/pipeline/config.go).
 DEPTHS = {1: 1, 8: 2, 64: 5}
 _ASKED = 8  # whether dropping them helped; asking reads ahead, so they are not measured
-_ASKING = 1.0  # seconds for the page cache to be asked, or to forget
+_ASKING = 1.0  # seconds for the page cache to be asked, or to become what it was
+_AHEAD = 128 << 10  # what any kernel reads for one call that asks for it; of more it may read less
 _CORES = 16  # at once where the kernel works and does not wait for a disk
 _SLOW = 300.0  # images a second
 _HEAD = 4096  # of a file: as good as nothing but its latency
@@ -49,6 +50,16 @@ def cached(place: Place) -> bool | None:
 
 def drop(place: Place) -> None:
     """Has the kernel forget a record's pages, but those that some process maps or has changed."""
+    _advise(place, os.POSIX_FADV_DONTNEED, place.length + 2 * PAGE)
+
+
+def ask_for(place: Place) -> None:
+    """Has the kernel read a record into the page cache, and does not wait for it."""
+    _advise(place, os.POSIX_FADV_WILLNEED, _AHEAD)
+
+
+def _advise(place: Place, advice: int, most: int) -> None:
+    """Tells the kernel what becomes of a record's pages, so many bytes at once."""
     try:
         file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -56,7 +67,8 @@ def drop(place: Place) -> None:
     try:
         first = place.offset // PAGE * PAGE
         end = -(-(place.offset + place.length) // PAGE) * PAGE
-        os.posix_fadvise(file, first, end - first, os.POSIX_FADV_DONTNEED)
+        for start in range(first, end, most):
+            os.posix_fadvise(file, start, min(most, end - start), advice)
     except OSError:  # some file systems have no pages to forget
         pass
     finally:
@@ -147,7 +159,8 @@ def within(places: list[Place], most_bytes: int = MOST_BYTES) -> list[Place]:
 
 @contextmanager
 def left_as_it_was(places: list[Place]) -> Iterator[float | None]:
-    """The share of records that is in the page cache; those that were not leave it again behind.
+    """The share of records that is in the page cache; behind, those that were not leave it again,
+    and those that were are asked for.
 
     None: the file system does not say.
     """
@@ -156,28 +169,33 @@ def left_as_it_was(places: list[Place]) -> Iterator[float | None]:
     try:
         yield sum(answered) / len(answered) if answered else None
     finally:
+        clock = bounded.Clock(_ASKING)
         came = [place for place in places if known.get(place, False) is False]
-        bounded.each(came, drop, _ASKING, _CORES)
+        bounded.each(came, drop, clock.left, _CORES)
+        # Behind the others: in one file neighbours share a page, which goes with either.
+        were = [place for place in places if known.get(place) is True]
+        bounded.each(were, ask_for, clock.left, _CORES)
 
 
-def measure(places: list[Place], seconds: float) -> dict[str, Any]:
+def measure(places: list[Place], seconds: float, in_memory: bool = False) -> dict[str, Any]:
     """Reads records cold, and then warm.
 
     Args:
         places: the records, at most 1 GB of them.
         seconds: how long reading may take in all, but for the last reads of each kind.
+        in_memory: their file system has no disk: nothing is colder there.
 
     Returns:
         ``cold``: ``images_per_second`` and the like at the best depth, ``depths`` by reads at once,
-        ``head_images_per_second`` of the first 4 kB alone, ``how`` ("fadvise" or "O_DIRECT"); and
-        ``warm``. Either is None where it could not be measured, and ``why`` says so. ``at_once`` is
-        how many reads at once brought something.
+        ``head_images_per_second`` of the first 4 kB alone, ``how`` ("fadvise", "O_DIRECT", or
+        "memory" of a file system in memory); and ``warm``. Either is None where it could not be
+        measured, and ``why`` says so. ``at_once`` is how many reads at once brought something.
     """
     places = random.Random(0).sample(places, len(places))  # a loader does not read in order either
     places = [place for place, _ in bounded.each(places, drop, seconds * 0.2, _CORES)]
-    how, name = read, "fadvise"
+    how, name = read, "memory" if in_memory else "fadvise"
     asked = places[:_ASKED]
-    if sum(cached(place) is True for place in asked) > len(asked) / 2:
+    if not in_memory and sum(cached(place) is True for place in asked) > len(asked) / 2:
         how, name = read_direct, "O_DIRECT"
     fresh = places[_ASKED:] if len(places) > 4 * _ASKED else places
     cold, why = _cold(fresh, seconds * 0.75, how, name)

@@ -1,0 +1,117 @@
+"""How ``headrace.doctor`` measures storage, and in what state it leaves the page cache."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from headrace._doctor import choosing, machine, storage
+from images import jpeg, write_tree
+from timing import eventually
+
+IN_MEMORY = "/dev/shm"
+
+
+def test_records_leave_the_page_cache_for_the_measurement_and_come_back_as_they_were(
+    tmp_path: Path,
+) -> None:
+    places = []
+    for number, warm in enumerate([True, False] * 8):
+        path = tmp_path / f"{number}"
+        path.write_bytes(bytes(100_000))
+        os.sync()
+        place = choosing.Place(number, str(path), 0, 100_000)
+        storage.drop(place)
+        if warm:
+            storage.read(place)
+        places.append(place)
+    with storage.left_as_it_was(places) as share:
+        found = storage.measure(places, 2.0)
+        if share is None or found["cold"]["how"] != "fadvise":
+            pytest.skip("this file system does not say what is in memory, or forgets nothing")
+        assert share == 0.5
+    assert set(found["cold"]["depths"]) == {"1", "8", "64"}
+    assert [storage.cached(place) for place in places] == [True, False] * 8
+
+
+def test_records_that_are_read_past_the_page_cache_have_all_their_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(50_000))
+    place = choosing.Place(0, str(path), 5000, 30_000)
+    try:
+        assert storage.read_direct(place) >= 30_000
+    except OSError:
+        pytest.skip("this file system has no O_DIRECT")
+    assert storage.read(place) == 30_000
+    assert storage.read(place, 4096) == 4096
+
+
+def resident(path: Path) -> list[bool]:
+    """Which pages of a file are in the page cache, without asking for them as a read would."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    pages = ctypes.create_string_buffer(-(-path.stat().st_size // mmap.PAGESIZE))
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        start = ctypes.c_char.from_buffer(memory)
+        code = libc.mincore(ctypes.addressof(start), len(memory), pages)
+        del start
+    assert code == 0, os.strerror(ctypes.get_errno())
+    return [bool(page & 1) for page in pages.raw[: len(pages)]]
+
+
+@pytest.mark.parametrize("in_one_file", [False, True])
+def test_records_that_the_measurement_drops_and_does_not_read_again_come_back(
+    tmp_path: Path, in_one_file: bool
+) -> None:
+    size = 1_200_001  # more than a kernel reads ahead at once, and records share pages
+    places = []
+    for number in range(6):
+        path = tmp_path / ("all" if in_one_file else f"{number}")
+        offset = path.stat().st_size if path.exists() else 0
+        with path.open("ab") as file:
+            file.write(os.urandom(size))
+        places.append(choosing.Place(number, str(path), offset, size))
+    os.sync()
+    for place in places[3:]:
+        storage.drop(place)
+    were = places[:3]
+    for place in were:
+        storage.read(place)
+    if not all(storage.cached(place) for place in were):
+        pytest.skip("this file system does not say what is in memory")
+
+    def missing() -> int:
+        """Pages of those that were there."""
+        found = 0
+        for place in were:
+            first, end = place.offset // mmap.PAGESIZE, (place.offset + size - 1) // mmap.PAGESIZE
+            found += resident(Path(place.path))[first : end + 1].count(False)
+        return found
+
+    with storage.left_as_it_was(places):
+        for place in places:
+            storage.drop(place)
+        if not missing():
+            pytest.skip("this file system forgets nothing")
+    assert eventually(lambda: missing() == 0)
+
+
+def test_a_file_system_in_memory_is_said_to_be_one_and_has_nothing_cold() -> None:
+    if machine.file_system(IN_MEMORY) != "tmpfs":
+        pytest.skip("/dev/shm is no tmpfs here")
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        files = {f"a/{n}.jpg": jpeg(40, 30) for n in range(40)}
+        found = hr.doctor(write_tree(Path(folder) / "set", files), seconds=1, size=16)
+    assert found.measured["cached_share"] == 1.0
+    assert found.measured["storage_cold"]["how"] == "memory"
+    assert "the images are on tmpfs, a file system in memory: no disk was measured" in found.notes
+    (line,) = [line for line in str(found).splitlines() if line.startswith("storage  ")]
+    assert "cold" not in line
+    assert line.endswith(" ms, from a file system in memory")
+    assert not any("epoch 2" in one["text"] for one in found.remedies)
