@@ -12,7 +12,7 @@ type Counts struct {
 	Requests int64         // sent, retries and hedges included; pages of a list and parts of an upload count as one
 	Bytes    int64         // of objects, as they came from the network, hedges included
 	Retries  int64         // requests that were made anew because one had failed
-	Hedges   int64         // second requests beside one that lasted
+	Hedges   int64         // duplicate requests, sent because the first was slow
 	Waited   time.Duration // that callers of ReadAt waited, summed over callers
 }
 

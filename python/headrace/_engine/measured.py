@@ -59,7 +59,7 @@ FIELDS = {
     "remote_index_bytes": ("counter", "bytes of the index that were fetched from a store"),
     "remote_seek_bytes": ("counter", "bytes of seek points that were fetched from a store"),
     "remote_retries": ("counter", "requests to stores that were sent again because one had failed"),
-    "remote_hedges": ("counter", "second requests beside one that lasted"),
+    "remote_hedges": ("counter", "duplicate requests, sent because the first was slow"),
     "remote_merged": ("counter", "records that were fetched with another one's request"),
     "remote_at_once": ("gauge", "requests that may be in flight, as the link was measured"),
     "remote_waited_s": ("counter", "seconds that requests to stores took, of all together"),
@@ -69,7 +69,7 @@ FIELDS = {
     "cache_bytes": ("gauge", "bytes of records in the cache, of all who use it"),
     "cache_planned": (
         "gauge",
-        "1 where the cache drops what is wanted last, 0 for used longest ago",
+        "1: evicts what is needed furthest in the future; 0: what was used longest ago",
     ),
     "cache_planned_ahead": (
         "gauge",
