@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torchvision.transforms as tv
 import torchvision.transforms.functional as F
 from PIL import Image, ImageOps
 
@@ -50,7 +52,7 @@ def test_an_image_is_turned_where_the_program_turns_it_and_exif_is_the_files(
 
 @pytest.fixture(scope="module")
 def transparent(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """PNG files with alpha: of colours, of grey, of a palette and of one colour."""
+    """PNG files with alpha: of colours, of grey, of a palette and of one colour of three kinds."""
     place, made = tmp_path_factory.mktemp("transparent"), []
     colours = np.concatenate([images.pixels(40, 30), images.pixels(40, 30, 1, seed=4)], axis=2)
     photograph = Image.fromarray(colours, "RGBA")
@@ -59,6 +61,8 @@ def transparent(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "LA": (photograph.convert("LA"), {}),
         "P": (photograph.convert("RGB").quantize(256), {"transparency": bytes(range(256))}),
         "RGB": (photograph.convert("RGB"), {"transparency": tuple(colours[3, 4, :3].tolist())}),
+        "P of one": (photograph.convert("RGB").quantize(256), {"transparency": 3}),
+        "L": (photograph.convert("L"), {"transparency": 77}),
     }
     for name, (picture, options) in pictures.items():
         made.append(str(place / f"{name}.png"))
@@ -109,3 +113,43 @@ def test_what_uses_transparency_has_pillows_pixels_in_python_and_the_cure_is_sai
             told = loader.explain(index)
             assert not told.native
             assert told.cure
+
+
+def saved(image: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def without(image: Any) -> Any:
+    image.info.pop("transparency", None)
+    return image
+
+
+COLOURS: dict[str, Callable[[Any], Any]] = {
+    "RGBA of RGB": lambda image: image.convert("RGB").convert("RGBA"),
+    "LA of L": lambda image: image.convert("RGB").convert("L").convert("LA"),
+    "RGBA of L": lambda image: F.to_grayscale(image.convert("RGB")).convert("RGBA"),
+    "RGBA of L that was RGB": lambda image: image.convert("L").convert("RGB").convert("RGBA"),
+    "RGBA of a part": lambda image: image.convert("RGB").crop((1, 2, 20, 25)).convert("RGBA"),
+    "RGBA behind a border": lambda image: ImageOps.expand(image.convert("RGB"), 3).convert("RGBA"),
+    "RGBA of what was flipped": lambda image: tv.RandomHorizontalFlip(1.0)(
+        image.convert("RGB")
+    ).convert("RGBA"),
+    "RGBA without it": lambda image: without(image).convert("RGB").convert("RGBA"),
+    "RGBA without it later": lambda image: without(image.convert("RGB")).rotate(9).convert("RGBA"),
+    "what it says of itself": lambda image: repr(
+        [image.convert(mode).info.get("transparency") for mode in ("RGB", "L")]
+    ),
+    "a file": lambda image: saved(image.convert("RGB").resize((20, 21))),
+}
+
+
+@WORKERS
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+def test_a_colour_that_is_transparent_in_a_file_is_converted_with_the_image(
+    transparent: list[str], workers: int
+) -> None:
+    for use in COLOURS.values():
+        dataset = Opens(transparent, lambda path, _, use=use: use(Image.open(path)))
+        compared(dataset, strict=False, batch_size=None, num_workers=workers)

@@ -92,6 +92,11 @@ class Chain(NamedTuple):
         return made.in_grey() if grey or self.mode == "L" else made
 
     @property
+    def as_opened(self) -> bool:
+        """Whether nothing was done to it: a file of one channel begins with an op that says so."""
+        return self.mode == self.stored and len(self.ops) == (self.mode == "L")
+
+    @property
     def drafts(self) -> bool:
         """Whether it begins with a draft, which is done to the file and not to an image."""
         return bool(self.ops) and self.ops[0].text.startswith('{"name":"Draft"')

@@ -202,7 +202,7 @@ def _enhanced(kind: Any, image: Any, factor: float) -> Any:
 def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any) -> Any:
     chain = native_chain(image)
     if chain is not None and num_output_channels == 1:
-        return DeferredImage(chain.in_grey())
+        return image.convert("L")
     if chain is None or chain.mode != "RGB" or num_output_channels != 3:
         return NOT_RECORDED
     return _recorded(original, image, (3,), name="Grayscale", num_output_channels=3)

@@ -96,7 +96,15 @@ class DeferredImage(RecordedImage):
 
     def of(self, chain: Chain) -> DeferredImage:
         self.loaded = True
-        return DeferredImage(chain)
+        made = DeferredImage(chain)
+        if "info" in self.__dict__:  # which the program may have changed
+            made.info = _copied(self)
+        return made
+
+    @property
+    def names_a_colour(self) -> bool:
+        """Whether the program has an ``info`` with a transparent colour, which Pillow converts."""
+        return "transparency" in self.__dict__.get("info", ())
 
     # ---- what is asked of it -----------------------------------------------------------------
 
@@ -152,9 +160,7 @@ class DeferredImage(RecordedImage):
         """What only the opened file knows: ``info``, and an opened image's own attributes."""
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
         if name == "info" and chain is not None:
-            header = _header(chain)
-            # Before Pillow 13 every image that is made of another has all of its info.
-            self.info = getattr(header, "_copy_info", header.info.copy)()
+            self.info = _info(chain)
             return self.info
         if file is None or name.startswith("__"):
             raise AttributeError(f"'Image' object has no attribute {name!r}")
@@ -333,6 +339,26 @@ class _Access:
 def _header(chain: Chain) -> Any:
     """The file as Pillow opens it; pixels that lie in memory have one that is made of them."""
     return (chain.header or Opened(chain.source, "")).image
+
+
+def _copied(image: Any) -> dict[Any, Any]:
+    """The info of an image that is made of another."""
+    # Before Pillow 13 it is all of the other's, lists included.
+    copied: dict[Any, Any] = getattr(image, "_copy_info", image.info.copy)()
+    return copied
+
+
+def _info(chain: Chain) -> dict[Any, Any]:
+    """What an image says of itself: the file's, but for a colour that was transparent there."""
+    info = _copied(_header(chain))
+    colour = info.get("transparency")
+    if colour is None or chain.as_opened:
+        return info
+    if isinstance(colour, bytes):  # of a palette's colours, which the image has no more
+        del info["transparency"]
+        return info
+    # Each op does its own to that colour: Pillow says it, and few files have one.
+    return pixels.info_of(chain, info)
 
 
 def native_chain(image: Any) -> Chain | None:

@@ -61,6 +61,11 @@ class RecordedImage(PIL.Image.Image):
         """An image of Pillow's own with the same pixels, which nobody changes."""
         raise NotImplementedError
 
+    @property
+    def names_a_colour(self) -> bool:
+        """Whether the program has an ``info`` with a transparent colour, which Pillow converts."""
+        raise NotImplementedError
+
     def _recorded(self, made: Op, size: tuple[int, int]) -> RecordedImage | None:
         chain = self.chain
         if chain is None or not chain.native or not 0 < min(size) <= max(size) <= LARGEST:
@@ -81,6 +86,8 @@ class RecordedImage(PIL.Image.Image):
         colors: int = 256,
     ) -> PIL.Image.Image:
         chain = self.chain
+        if chain is not None and mode not in (None, chain.mode) and self.names_a_colour:
+            chain = None
         if chain is not None and mode == "RGB" and matrix is None:
             return self.of(chain.in_colours())
         # Of a palette Pillow makes L with a rounding of its own.

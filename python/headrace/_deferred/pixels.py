@@ -14,7 +14,7 @@ import PIL.Image
 import torch
 import torch.utils.data
 
-from headrace._deferred import limits, recording
+from headrace._deferred import drawn, limits, recording
 from headrace._deferred.altering import Altering
 from headrace._deferred.chain import Chain, Form, config
 from headrace._deferred.source import encoded_pixels
@@ -58,6 +58,23 @@ def image_of(chain: Chain) -> PIL.Image.Image:
     with recording.paused():
         image = _with_pillow(chain)
         return PIL.Image.Image._new(image, image.im)
+
+
+def info_of(chain: Chain, info: dict[Any, Any]) -> dict[Any, Any]:
+    """What Pillow's image says of itself, if that of the file says this.
+
+    Raises:
+        OSError, PIL.UnidentifiedImageError: the file is bad, as Pillow says it.
+    """
+    # What the engine draws is drawn to no purpose here.
+    before = drawn.states() if chain.drawn and engine_here() else None
+    try:
+        with recording.paused():
+            made: dict[Any, Any] = _with_pillow(chain, info).info
+            return made
+    finally:
+        if before is not None:
+            drawn.go_back(before)
 
 
 def engine_here() -> bool:
@@ -175,11 +192,17 @@ def _of_tensor(function: Callable[[Any], Any], value: Any) -> Any:
     return function(_tensor(value))
 
 
-def _with_pillow(chain: Chain) -> Any:
-    """An image, or the tensor that an op made of it."""
+def _with_pillow(chain: Chain, info: dict[Any, Any] | None = None) -> Any:
+    """An image, or the tensor that an op made of it.
+
+    Args:
+        info: of the file, where it is another than the file's own.
+    """
     source = chain.source
     data = source if isinstance(source, bytes) else source.read()
     image: Any = PIL.Image.open(io.BytesIO(data))
+    if info is not None:
+        image.info = info
     ops = chain.ops
     if chain.drafts:
         assert ops[0].replay is not None
