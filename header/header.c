@@ -130,21 +130,69 @@ static void read_webp(source *from, hrh_header *out) {
   }
 }
 
+/* Pillow reads to the end of the first scan's header. */
+static int64_t behind_jpeg(source *from) {
+  uint64_t at = 2;
+  for (int i = 0; i < MOST_SEGMENTS; i++) {
+    const uint8_t *p = bytes_at(from, at, 4);
+    if (p == NULL || p[0] != 0xFF) return -1;
+    const int marker = p[1], is_frame = marker >= 0xC0 && marker <= 0xC2;
+    const uint32_t length = read16(p + 2);
+    if (length < 2 || !(is_table(marker) || is_frame || marker == 0xDA)) return -1;
+    at += 2 + length;
+    if (marker == 0xDA) return bytes_at(from, at - 1, 1) == NULL ? -1 : (int64_t)at;
+  }
+  return -1;
+}
+
+/* Pillow reads length and name of the first chunk with data, or of one that ends or moves the
+ * picture: those are left to it. */
+static int64_t behind_png(source *from) {
+  uint64_t at = 8;
+  for (int i = 0; i < MOST_SEGMENTS; i++) {
+    const uint8_t *p = bytes_at(from, at, 8);
+    if (p == NULL || memcmp(p + 4, "IEND", 4) == 0) return -1;
+    if (memcmp(p + 4, "acTL", 4) == 0 || memcmp(p + 4, "fdAT", 4) == 0) return -1;
+    if (memcmp(p + 4, "IDAT", 4) == 0) return (int64_t)at + 8;
+    at += 12 + (uint64_t)read32(p);
+  }
+  return -1;
+}
+
 /* How files begin that the engine decodes and whose headers have too many forms to be read here. */
 static int is_other(const uint8_t *p) {
   return memcmp(p, "BM", 2) == 0 || memcmp(p, "GIF87a", 6) == 0 || memcmp(p, "GIF89a", 6) == 0 ||
          memcmp(p, "II*\0", 4) == 0 || memcmp(p, "MM\0*", 4) == 0;
 }
 
-static void read_header(source *from, hrh_header *out) {
+enum { BEGINNING = 16 }; /* bytes that tell formats from each other */
+
+static int format_of(const uint8_t *p) {
   static const uint8_t jpeg[3] = {0xFF, 0xD8, 0xFF};
-  static const uint8_t png[16] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
-  const uint8_t *p = bytes_at(from, 0, sizeof png);
+  static const uint8_t png[BEGINNING] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+  if (memcmp(p, jpeg, sizeof jpeg) == 0) return HRH_JPEG;
+  if (memcmp(p, png, sizeof png) == 0) return HRH_PNG;
+  if (memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WEBP", 4) == 0) return HRH_WEBP;
+  return is_other(p) ? HRH_OTHER : HRH_DOUBTFUL;
+}
+
+static void read_header(source *from, hrh_header *out) {
+  const uint8_t *p = bytes_at(from, 0, BEGINNING);
   if (p == NULL) return;
-  if (memcmp(p, jpeg, sizeof jpeg) == 0) read_jpeg(from, out);
-  if (memcmp(p, png, sizeof png) == 0) read_png(from, out);
-  if (memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WEBP", 4) == 0) read_webp(from, out);
-  if (is_other(p)) out->format = HRH_OTHER;
+  switch (format_of(p)) {
+    case HRH_JPEG:
+      read_jpeg(from, out);
+      break;
+    case HRH_PNG:
+      read_png(from, out);
+      break;
+    case HRH_WEBP:
+      read_webp(from, out);
+      break;
+    case HRH_OTHER:
+      out->format = HRH_OTHER;
+      break;
+  }
 }
 
 static void identify(hrh_header *out, const struct stat *s) {
@@ -177,6 +225,27 @@ void hrh_read(const uint8_t *bytes, size_t length, hrh_header *out) {
   memset(out, 0, sizeof *out);
   source from = {.descriptor = -1, .block = bytes, .length = length};
   read_header(&from, out);
+}
+
+int64_t hrh_behind(int descriptor, const uint8_t *bytes, size_t length) {
+  struct stat s;
+  source from = {.descriptor = descriptor, .block = bytes, .length = length};
+  if (descriptor >= 0) {
+    if (fstat(descriptor, &s) != 0) return -1;
+    length = (size_t)s.st_size;
+    fill(&from, 0, FIRST);
+  }
+  const uint8_t *p = bytes_at(&from, 0, BEGINNING);
+  switch (p == NULL ? HRH_DOUBTFUL : format_of(p)) {
+    case HRH_JPEG:
+      return behind_jpeg(&from);
+    case HRH_PNG:
+      return behind_png(&from);
+    case HRH_WEBP:
+      return (int64_t)length;
+    default:
+      return -1;
+  }
 }
 
 int hrh_is(const char *path, uint64_t device, uint64_t inode, int64_t size, int64_t changed_ns) {

@@ -34,6 +34,10 @@ HRH_EXPORT int hrh_open(const char *path, hrh_header *out);
 /* The header of encoded bytes in memory; what is said of a file is 0. */
 HRH_EXPORT void hrh_read(const uint8_t *bytes, size_t length, hrh_header *out);
 
+/* Where Pillow's reading of a header ends: behind it, or of a WebP at the end of the file. -1:
+ * Pillow has to open it. Of a file by its descriptor; -1: of these bytes. */
+HRH_EXPORT int64_t hrh_behind(int descriptor, const uint8_t *bytes, size_t length);
+
 /* 1 where the path leads to the file with these facts. */
 HRH_EXPORT int hrh_is(const char *path, uint64_t device, uint64_t inode, int64_t size,
                       int64_t changed_ns);

@@ -89,6 +89,7 @@ static bool agree(const file *f) {
   uint8_t *exact = malloc(f->length ? f->length : 1);
   memcpy(exact, f->bytes, f->length);
   hrh_read(exact, f->length, &memory);
+  const int64_t behind = hrh_behind(-1, exact, f->length);
   free(exact);
 
   const int written = memfd_create("header", MFD_CLOEXEC);
@@ -101,6 +102,7 @@ static bool agree(const file *f) {
   same = same && disk.width == memory.width && disk.height == memory.height;
   same = same && hrh_is(path, disk.device, disk.inode, disk.size, disk.changed_ns);
   same = same && !hrh_is(path, disk.device, disk.inode, disk.size + 1, disk.changed_ns);
+  same = same && behind == hrh_behind(written, NULL, 0) && behind <= (int64_t)f->length;
   if (opened >= 0) close(opened);
   close(written);
   return same;

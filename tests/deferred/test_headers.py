@@ -43,6 +43,35 @@ def test_a_whole_file_of_a_common_kind_is_known_and_as_pillow_says() -> None:
     assert known > 80
 
 
+def left_by_pillow(data: bytes) -> int | None:
+    file = io.BytesIO(data)
+    try:
+        PIL.Image.open(file)
+    except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError):
+        return None
+    return file.tell()
+
+
+def test_a_header_ends_where_pillow_has_read_to(tmp_path: Path) -> None:
+    path, known = tmp_path / "image", 0
+    for data in of_all_kinds():
+        behind = header.behind(data)
+        assert behind in (None, left_by_pillow(data))
+        path.write_bytes(data)
+        with open(path, "rb") as file:
+            assert header.behind(file.fileno()) == behind
+        known += behind is not None
+    assert known > 80
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
+def test_of_a_damaged_header_no_other_end_is_said(kind: str) -> None:
+    for data in islice(damaged(kind, 5), 1000):
+        behind = header.behind(data) if header.read(data) is not None else None
+        if behind is not None:
+            assert left_by_pillow(data) in (behind, None)
+
+
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
 def test_of_a_damaged_file_nothing_is_said_that_pillow_says_otherwise(kind: str) -> None:
     said = 0

@@ -89,6 +89,8 @@ OBJECTS: dict[str, Callable[[str], Any]] = {
     "a subclass of BytesIO": lambda path: Bytes(Path(path).read_bytes()),
     "unbuffered": lambda path: open(path, "rb", buffering=0),  # noqa: SIM115
     "reads only": lambda path: ReadsOnly(Path(path).read_bytes()),
+    "bytes": lambda path: io.BytesIO(Path(path).read_bytes()),
+    "a file": lambda path: open(path, "rb"),  # noqa: SIM115
 }
 
 

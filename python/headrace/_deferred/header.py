@@ -33,6 +33,8 @@ _open.argtypes = (c_char_p, _Answer)
 _open.restype = io.FileIO
 _read = _library.hrh_read
 _read.argtypes, _read.restype = (c_char_p, c_size_t, _Answer), None
+_behind = _library.hrh_behind
+_behind.argtypes, _behind.restype = (c_int, c_char_p, c_size_t), c_int64
 _is = _library.hrh_is
 _is.argtypes, _is.restype = (c_char_p, c_uint64, c_uint64, c_int64, c_int64), c_int
 
@@ -60,6 +62,16 @@ def read(data: bytes) -> Header | None:
     _read(data, len(data), answer)
     kind, mode, width, height, *_ = _header.unpack(answer)
     return (_FORMATS[kind], _MODES[mode], (width, height)) if kind else None
+
+
+def behind(file: bytes | int) -> int | None:
+    """Where Pillow has read to once it has opened encoded bytes, or a file by its descriptor.
+
+    Returns:
+        behind the header; None where Pillow has to open it.
+    """
+    at: int = _behind(-1, file, len(file)) if isinstance(file, bytes) else _behind(file, None, 0)
+    return None if at < 0 else at
 
 
 def leads_to(path: bytes, identity: Identity) -> bool:

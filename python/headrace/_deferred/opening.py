@@ -39,20 +39,24 @@ def _open(
         return NOT_RECORDED  # type: ignore[no-any-return]  # Pillow refuses them
     found.opened = True
     name: Any = ""
-    rewinds, is_path = False, isinstance(fp, _PATHS)
+    is_path = isinstance(fp, _PATHS)
+    read: Any = None  # what an object that can go back holds: bytes, or a descriptor of them
     if is_path:
         name = os.fspath(fp)
         opened = opened_file(found, name, -1)
     elif type(fp) is io.BufferedReader and type(fp.raw) is io.FileIO:
         # A file of an archive has a name, too, and other bytes; it is none of these.
-        opened = opened_file(found, fp.name, fp.fileno())
+        read = fp.fileno()
+        opened = opened_file(found, fp.name, read)
     elif type(fp) is io.BytesIO:
-        opened = _opened_bytes(fp.getvalue())
+        read = fp.getvalue()
+        opened = _opened_bytes(read)
     else:
         fp, data, rewinds = _read_whole(fp)
         opened = None if data is None else _opened_bytes(data)
+        read = data if rewinds else None
     image, why = _deferred(opened, name, formats)
-    if image is None or (rewinds and not _moved_on(fp, image)):
+    if image is None or (read is not None and not _moved_on(fp, image, read)):
         altering = None
         # What is not there needs no pixels: Pillow raises, and the program may take another file.
         if not is_path or os.path.exists(name):
@@ -109,12 +113,15 @@ def _read_whole(fp: Any) -> tuple[Any, bytes | None, bool]:
     return fp, data, True
 
 
-def _moved_on(fp: Any, image: DeferredImage) -> bool:
+def _moved_on(fp: Any, image: DeferredImage, read: bytes | int) -> bool:
     """Leaves an object where Pillow would, behind the header; false where Pillow refuses it."""
     try:
-        file: Any = image.chain and image.chain.header
-        file.image  # noqa: B018  # opened now
-        fp.seek(file.behind)
+        behind = header.behind(read)
+        if behind is None:
+            file: Any = image.chain and image.chain.header
+            file.image  # noqa: B018  # opened now
+            behind = file.behind
+        fp.seek(behind)
     except Exception:  # which the program is to meet in its own call
         return False
     return True
