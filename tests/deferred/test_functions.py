@@ -45,6 +45,7 @@ def normalized(image: Any) -> Any:
 
 NORMALIZED = tv.Compose([tv.ToTensor(), tv.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4))])
 GREY = tv.Compose([tv.Resize(30), tv.CenterCrop(28), tv.ToTensor(), tv.Normalize((0.5,), (0.2,))])
+BOX = np.array([5, 6, 40, 42])
 RECORDED: dict[str, Callable[[Any], Any]] = {
     "solarize": ImageOps.solarize,
     "solarize above": lambda image: ImageOps.solarize(image, threshold=100.5),
@@ -147,6 +148,43 @@ RECORDED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+NUMPYS: dict[str, Callable[[Any], Any]] = {
+    "a box": lambda image: image.crop(tuple(BOX)),
+    "a box of singles": lambda image: image.crop(tuple((BOX + 0.5).astype(np.float32))),
+    "a box, by torchvision": lambda image: F.crop(image, *BOX),
+    "a box, by v2": lambda image: F2.crop(image, *BOX),
+    "a box of a tensor": lambda image: F2.crop(F2.pil_to_tensor(image), *BOX.astype(np.int32)),
+    "a box beyond a tensor": lambda image: F2.crop(F2.pil_to_tensor(image), *-BOX[:2], *BOX[2:]),
+    "a size": lambda image: image.resize((BOX[2], BOX[3])),
+    "a size, by torchvision": lambda image: F.resize(image, [BOX[2], BOX[3]]),
+    "a part": lambda image: image.resize((BOX[0], 8), box=tuple(BOX / 1.5), reducing_gap=2.0),
+    "fit": lambda image: ImageOps.fit(image, (BOX[2], BOX[3])),
+    "pad by Pillow": lambda image: ImageOps.pad(image, (BOX[2], BOX[3])),
+    "expand": lambda image: ImageOps.expand(image, BOX[0]),
+    "pad": lambda image: F.pad(image, [BOX[0], BOX[1]]),
+    "pad, mirrored": lambda image: F.pad(image, [BOX[0], BOX[1]], padding_mode="reflect"),
+    "brightness": lambda image: F.adjust_brightness(image, np.float64(1.3)),
+    "contrast of a single": enhanced("Contrast", np.float32(1.3)),  # type: ignore[arg-type]
+    "colour of a whole number": enhanced("Color", np.int64(2)),  # type: ignore[arg-type]
+    "hue": lambda image: F.adjust_hue(image, np.float64(-0.1)),
+    "solarize": lambda image: ImageOps.solarize(image, np.int64(100)),
+    "posterize": lambda image: ImageOps.posterize(image, np.int64(4)),
+}
+# What Pillow and torchvision refuse, or calculate in another precision.
+NUMPYS_IN_PYTHON: dict[str, Callable[[Any], Any]] = {
+    "an array": lambda image: image.crop(BOX),
+    "a size of fractions": lambda image: image.resize((BOX[2], np.float64(20))),
+    "a mirrored border": lambda image: F.pad(image, BOX[0], padding_mode="reflect"),
+    "a border of fractions": lambda image: F.pad(image, [np.float64(3), 2]),
+    "a hue of a single": lambda image: F.adjust_hue(image, np.float32(0.1)),
+    "a hue that is none": lambda image: F.adjust_hue(image, np.float64(0.7)),
+    "a radius": lambda image: image.filter(ImageFilter.GaussianBlur(np.float64(1.2))),
+    "a box of nothing": lambda image: image.crop(tuple(BOX[::-1])),
+    "bits of fractions": lambda image: ImageOps.posterize(image, np.float64(4)),
+    "a box of fractions": lambda image: F2.crop(F2.pil_to_tensor(image), *BOX.astype(np.float64)),
+}
+
+
 def drawn_on(image: Any) -> Any:
     enhancer = ImageEnhance.Color(image)
     ImageDraw.Draw(image).rectangle((3, 4, 20, 15), fill=(200, 10, 30))
@@ -235,6 +273,25 @@ def test_other_arguments_of_the_same_functions_are_not_recorded() -> None:
         for place, name in enumerate(MATERIALISED):
             assert not loader.explain(place).native, name
         assert equal(list(loader), [every[place] for place in range(len(every))])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_numbers_of_numpy_are_recorded_where_they_are_taken(workers: int) -> None:
+    compared(Does(NUMPYS, tensor), batch_size=None, num_workers=workers)
+
+
+@pytest.mark.parametrize("name", NUMPYS_IN_PYTHON)
+def test_numbers_of_numpy_that_are_refused_or_narrower_are_as_without_a_recording(
+    name: str,
+) -> None:
+    def answer(image: Any) -> Any:
+        try:
+            return np.array(NUMPYS_IN_PYTHON[name](image))
+        except Exception as failure:
+            return f"{type(failure).__name__}: {failure}"
+
+    does = Does({name: answer}, lambda made: made)
+    compared(does, strict=False, batch_size=None)
 
 
 def rotations() -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ import PIL.Image
 import PIL.ImageOps
 import torch
 
-from headrace._deferred import decoding, pixels
+from headrace._deferred import decoding, numeric, pixels
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
 from headrace._deferred.methods import LARGEST, colour_of
@@ -66,12 +66,14 @@ def _plain(name: str) -> Handler:
 
 
 def _posterize(found: Recording, original: Any, image: Any, bits: Any) -> Any:
-    if type(bits) is not int or not 1 <= bits <= 8:
+    bits = numeric.whole(bits)
+    if bits is None or not 1 <= bits <= 8:
         return NOT_RECORDED
     return _recorded(original, image, (bits,), name="Posterize", bits=bits)
 
 
 def _solarize(found: Recording, original: Any, image: Any, threshold: Any = 128) -> Any:
+    threshold = numeric.number(threshold)
     if not _number(threshold, -1e6, 1e6):
         return NOT_RECORDED
     return _recorded(original, image, (threshold,), name="Solarize", threshold=threshold)
@@ -123,6 +125,8 @@ def _pad(
         return NOT_RECORDED
     border = tuple(padding) if isinstance(padding, list) else padding
     border = border[0] if isinstance(border, tuple) and len(border) == 1 else border
+    if padding_mode != "constant" and not isinstance(border, int | tuple):
+        return NOT_RECORDED  # torchvision takes no number of NumPy's there
     if padding_mode in ("reflect", "symmetric") and max(_four(border), default=0) > _least(image):
         return NOT_RECORDED
     arguments = (padding, fill, padding_mode)
@@ -142,9 +146,10 @@ def _padded(original: Any, image: Any, arguments: tuple[Any, ...], border: Any, 
 
 def _four(border: Any) -> list[int]:
     """Left, top, right, bottom, as ImageOps reads a border; empty where it does not."""
-    sides = list(border) if isinstance(border, tuple) else [border] * 4
-    sides = sides * 2 if len(sides) == 2 else sides
-    return sides if len(sides) == 4 and all(type(side) is int for side in sides) else []
+    given = list(border) if isinstance(border, tuple) else [border] * 4
+    given = given * 2 if len(given) == 2 else given
+    sides = [side for side in map(numeric.whole, given) if side is not None]
+    return sides if len(sides) == len(given) == 4 else []
 
 
 def _least(image: Any) -> int:
@@ -178,7 +183,7 @@ def _enhancer(name: str) -> Handler:
 
 
 def _enhance(found: Recording, original: Any, self: Any, factor: Any) -> Any:
-    kind, image = type(self), getattr(self, "image", None)
+    kind, image, factor = type(self), getattr(self, "image", None), numeric.number(factor)
     name = _ENHANCERS.get(kind.__name__, "") if kind.__module__ == "PIL.ImageEnhance" else ""
     if not name or type(image) is not DeferredImage or not _number(factor, 0, 1e9):
         return NOT_RECORDED
@@ -211,6 +216,7 @@ def _grey(found: Recording, original: Any, image: Any, num_output_channels: Any)
 def _hue(found: Recording, original: Any, image: Any, hue_factor: Any) -> Any:
     if getattr(image, "mode", "") != "RGB":
         return NOT_RECORDED  # an image without colours is given back as it is
+    hue_factor = numeric.exact(hue_factor)
     if not _number(hue_factor, -0.5, 0.5):
         return NOT_RECORDED
     return _recorded(original, image, (hue_factor,), name="AdjustHue", factor=hue_factor)

@@ -15,6 +15,7 @@ from PIL.Image import Dither, Palette, Resampling, Transform, Transpose
 from PIL.ImageFilter import GaussianBlur
 
 from headrace._deferred.chain import Chain, Op, op
+from headrace._deferred.numeric import exact, number, whole
 
 _FILTERS = {
     Resampling.NEAREST: "nearest",
@@ -103,8 +104,9 @@ class RecordedImage(PIL.Image.Image):
         if box is None:
             return self.copy()
         made = None
-        if self.chain is not None and len(box) == 4 and all(map(_finite, box)):
-            left, top, right, bottom = map(round, box)
+        corners = [*map(number, box)] if isinstance(box, tuple | list) else []
+        if self.chain is not None and len(corners) == 4 and None not in corners:
+            left, top, right, bottom = map(round, corners)  # type: ignore[arg-type]
             size = (right - left, bottom - top)
             if max(abs(left), abs(top)) <= LARGEST:
                 text = (
@@ -118,13 +120,13 @@ class RecordedImage(PIL.Image.Image):
         self, size: Any, resample: Any = None, box: Any = None, reducing_gap: Any = None
     ) -> PIL.Image.Image:
         made, known = None, Resampling.BICUBIC if resample is None else resample
-        sides = tuple(size) if isinstance(size, tuple | list) else ()
-        whole = [type(side) for side in sides] == [int, int] and known in _FILTERS
-        if whole and box is None and reducing_gap is None:
+        sides: Any = tuple(map(whole, size)) if isinstance(size, tuple | list) else ()
+        plain = len(sides) == 2 and None not in sides and known in _FILTERS
+        if plain and box is None and reducing_gap is None:
             name = _FILTERS[known]
             text = f'{{"name":"Resize","size":[{sides[1]},{sides[0]}],"interpolation":"{name}"}}'
             made = self._recorded(Op(text, _calls("resize", sides, known)), sides)
-        elif whole and min(sides) > 0:
+        elif plain and min(sides) > 0:
             made = self._resized_box(sides, known, box, reducing_gap)
         if made is not None:
             return made
@@ -135,8 +137,8 @@ class RecordedImage(PIL.Image.Image):
     ) -> RecordedImage | None:
         """``resize`` with a box or a reducing gap."""
         width, height = self.size
-        part = (0, 0, width, height) if box is None else tuple(box)
-        if len(part) != 4 or not all(map(_finite, part)):
+        part: Any = (0, 0, width, height) if box is None else tuple(map(exact, box))
+        if len(part) != 4 or None in part:
             return None
         left, top, right, bottom = part
         if not (0 <= left < right <= width and 0 <= top < bottom <= height):
@@ -231,9 +233,9 @@ class RecordedImage(PIL.Image.Image):
         made, colour = None, colour_of(fillcolor, self.mode)
         name = _MAPS.get(method, "") if isinstance(method, int) else ""
         numbers = list(data) if isinstance(data, tuple | list) else []
-        whole = isinstance(size, tuple | list) and [*map(type, size)] == [int, int]
+        sides = isinstance(size, tuple | list) and [*map(type, size)] == [int, int]
         fixed = len(numbers) == (6 if name == "AffineMap" else 8) and all(map(_finite, numbers))
-        if whole and fixed and resample in _WARPS and fill == 1 and colour is not None:
+        if sides and fixed and resample in _WARPS and fill == 1 and colour is not None:
             arguments = {"coefficients": [*map(float, numbers)], "fill": colour}
             if name == "AffineMap":
                 arguments["size"] = [size[1], size[0]]
@@ -250,7 +252,8 @@ class RecordedImage(PIL.Image.Image):
         known = filter() if isinstance(filter, type) else filter
         radius: Any = known.radius if type(known) is GaussianBlur else None
         made = None
-        if _finite(radius) and 0 <= radius <= _WIDEST:
+        # NumPy's have no truth that Pillow could ask for here.
+        if type(radius) in (int, float) and 0 <= radius <= _WIDEST:
             replay = _calls("filter", GaussianBlur(radius))
             made = self._recorded(op("PillowBlur", replay, radius=float(radius)), self.size)
         return PIL.Image.Image.filter(self.twin("Image.filter"), filter) if made is None else made

@@ -14,7 +14,7 @@ from typing import Any
 
 import PIL.Image
 
-from headrace._deferred import pixels
+from headrace._deferred import numeric, pixels
 from headrace._deferred.arriving import kind_of, wrapped
 from headrace._deferred.chain import Form, Op
 from headrace._deferred.image import DeferredImage, native_chain
@@ -71,8 +71,10 @@ def _crop(
     found: Recording, original: Any, image: Any, top: Any, left: Any, height: Any, width: Any
 ) -> Any:
     part = _moved(image)
-    if part is None or not whole(top, left, height, width) or min(height, width) < 1:
+    corner: Any = [*map(numeric.whole, (top, left, height, width))]
+    if part is None or not whole(*corner) or min(corner[2:]) < 1:
         return NOT_RECORDED
+    top, left, height, width = corner
     columns, rows = part.chain.size
     inside = top >= 0 and left >= 0 and top + height <= rows and left + width <= columns
     if not inside and part.form.normalize:  # whose 0 is not black
