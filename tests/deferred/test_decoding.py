@@ -18,6 +18,7 @@ import torch.utils.dlpack
 import torchvision.io
 from PIL import Image
 from torch.utils import data
+from torch.utils.dlpack import to_dlpack
 from torchvision.io import ImageReadMode
 from torchvision.transforms import v2
 
@@ -118,6 +119,8 @@ def test_common_pngs_and_webps_are_native() -> None:
 
 EXPORTS: dict[str, Callable[[Any], Any]] = {
     "to_dlpack": lambda image: torch.from_dlpack(torch.utils.dlpack.to_dlpack(image)),
+    "to_dlpack, bound early": lambda image: torch.from_dlpack(to_dlpack(image)),
+    "torch.to_dlpack": lambda image: torch.from_dlpack(torch.to_dlpack(image)),
     "from_dlpack": torch.from_dlpack,
     "NumPy's": np.from_dlpack,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import PIL.Image
-import torch.utils.dlpack
+import torch
 
 from headrace._deferred import header, source, switches, tensor
 from headrace._deferred.chain import Chain
@@ -28,7 +28,7 @@ def switch() -> None:
     """Has them give deferred images while a dataset's code runs."""
     switches.add(PIL.Image.open, _open)
     switches.add(PIL.Image.fromarray, _from_array)
-    switches.put(torch.utils.dlpack, "to_dlpack", tensor.to_dlpack)
+    switches.put_everywhere(torch._C, "_to_dlpack", tensor.to_dlpack)
     switches.add(torch.utils.swap_tensors, tensor.swap)
 
 

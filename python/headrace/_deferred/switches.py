@@ -8,6 +8,7 @@ function always did. The last one to leave puts every function's own code back.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from inspect import CO_VARARGS
@@ -77,6 +78,7 @@ _known: dict[FunctionType, Switch] = {}
 # Functions that are not written in Python: where they stand, by what names, and what takes their
 # place there. Names that were bound early keep them.
 _places: list[tuple[Any, str, Any, Any]] = []
+_looked_at = 0  # modules, so many as there were
 _lock = threading.Lock()
 _recordings: set[Any] = set()  # that go on
 
@@ -117,6 +119,25 @@ def put(module: Any, name: str, other: Any) -> None:
         _places.append((module, name, getattr(module, name), other))
         if _recordings:
             setattr(module, name, other)
+
+
+def put_everywhere(module: Any, name: str, other: Any) -> None:
+    """Has every module's name of a function mean something else, those bound early among them.
+
+    Args:
+        module: whose the function is; what it is there by this name it stays, for the other one.
+    """
+    global _looked_at
+    if len(sys.modules) == _looked_at:
+        return
+    _looked_at, function = len(sys.modules), getattr(module, name)
+    for place in list(sys.modules.values()):
+        names = getattr(place, "__dict__", None)
+        if place is module or not isinstance(names, dict):
+            continue
+        for known, value in list(names.items()):
+            if value is function:
+                put(place, known, other)
 
 
 def on(recording: Any) -> None:
