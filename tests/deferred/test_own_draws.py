@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable
+from random import seed as seed_bound_early
 from typing import Any
 
 import pytest
@@ -27,6 +29,11 @@ DRAWS = tv.Compose(
     ]
 )
 GEOMETRY = v2.Compose([v2.RandomResizedCrop(20, antialias=True), v2.RandomVerticalFlip()])
+# They draw from Python's generator.
+CHOICE = tv.RandomChoice(
+    [tv.RandomHorizontalFlip(1.0), tv.RandomVerticalFlip(1.0), tv.RandomInvert(1.0)]
+)
+ORDER = tv.RandomOrder([tv.RandomRotation((90, 90)), tv.RandomHorizontalFlip(1.0)])
 
 
 def opened(path: str) -> Any:
@@ -70,8 +77,29 @@ def by_the_generators_own_method(path: str, index: int) -> Any:
     return image, DRAWS(opened(path))
 
 
+def views(path: str) -> Any:
+    made = CHOICE(opened(path)), ORDER(opened(path))
+    return [F.to_tensor(image.resize((20, 21))) for image in made]
+
+
+def by_pythons_seed(path: str, index: int) -> Any:
+    random.seed(index)
+    image = views(path)
+    seed_bound_early(index)
+    return image, views(path)
+
+
+def by_pythons_state(path: str, index: int) -> Any:
+    state = random.getstate()
+    image = views(path)
+    random.setstate(state)
+    return image, views(path)
+
+
 PROGRAMS: list[Callable[[str, int], Any]] = [
     by_the_generators_own_method,
+    by_pythons_seed,
+    by_pythons_state,
     *(image_and_mask, forked, seeded_by_a_number_that_was_drawn, before_it_opens),
 ]
 
@@ -79,6 +107,7 @@ PROGRAMS: list[Callable[[str, int], Any]] = [
 def seeded(kind: Any, dataset: Any, **options: Any) -> Any:
     """The batches of two epochs, and where they leave torch's generator."""
     torch.manual_seed(5)
+    random.seed(5)
     loader = kind(dataset, 5, **options)
     try:
         return [list(loader), list(loader)], torch.get_rng_state()

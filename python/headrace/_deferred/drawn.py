@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from random import getstate, setstate
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,12 @@ States = tuple[Any, Any, torch.Tensor]
 
 def states() -> States:
     """Of Python's, NumPy's and torch's."""
-    return random.getstate(), np.random.get_state(), torch.default_generator.get_state()
+    return getstate(), np.random.get_state(), torch.default_generator.get_state()
 
 
 def go_back(before: States) -> None:
     """Puts them where they stood."""
-    random.setstate(before[0])
+    setstate(before[0])
     np.random.set_state(before[1])
     torch.default_generator.set_state(before[2])
 

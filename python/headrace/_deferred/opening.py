@@ -28,7 +28,7 @@ def switch() -> None:
     """Has them give deferred images while a dataset's code runs."""
     switches.add(PIL.Image.open, _open)
     switches.add(PIL.Image.fromarray, _from_array)
-    switches.put_everywhere(torch._C, "_to_dlpack", tensor.to_dlpack)
+    switches.put_everywhere(tensor.OWN_TO_DLPACK, tensor.to_dlpack)
     switches.add(torch.utils.swap_tensors, tensor.swap)
 
 

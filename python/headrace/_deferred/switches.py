@@ -78,7 +78,9 @@ _known: dict[FunctionType, Switch] = {}
 # Functions that are not written in Python: where they stand, by what names, and what takes their
 # place there. Names that were bound early keep them.
 _places: list[tuple[Any, str, Any, Any]] = []
-_looked_at = 0  # modules, so many as there were
+# What is to be found by any name, by its id; and how many modules were looked at for it.
+_everywhere: dict[int, tuple[Any, Any]] = {}
+_looked_at = 0
 _lock = threading.Lock()
 _recordings: set[Any] = set()  # that go on
 
@@ -121,28 +123,34 @@ def put(module: Any, name: str, other: Any) -> None:
             setattr(module, name, other)
 
 
-def put_everywhere(module: Any, name: str, other: Any) -> None:
-    """Has every module's name of a function mean something else, those bound early among them.
+def put_everywhere(function: Any, other: Any) -> None:
+    """As ``put`` of every name that a module has for a function, of those bound early, too."""
+    global _looked_at
+    if id(function) not in _everywhere:
+        _everywhere[id(function)] = function, other
+        _looked_at = 0
 
-    Args:
-        module: whose the function is; what it is there by this name it stays, for the other one.
-    """
+
+def _look_at_modules() -> None:
+    """Finds the names of ``put_everywhere``; anew where modules were imported since."""
     global _looked_at
     if len(sys.modules) == _looked_at:
         return
-    _looked_at, function = len(sys.modules), getattr(module, name)
+    _looked_at = len(sys.modules)
     for place in list(sys.modules.values()):
         names = getattr(place, "__dict__", None)
-        if place is module or not isinstance(names, dict):
-            continue
-        for known, value in list(names.items()):
-            if value is function:
-                put(place, known, other)
+        # Our own modules need the functions as they are.
+        if isinstance(names, dict) and not str(names.get("__name__")).startswith("headrace."):
+            for name, value in list(names.items()):
+                if id(value) in _everywhere:
+                    put(place, name, _everywhere[id(value)][1])
 
 
 def on(recording: Any) -> None:
     """Has the functions ask their handlers while there is this recording, or another."""
     with _lock:
+        if not _recordings:
+            _look_at_modules()
         _recordings.add(recording)
         for switch in _switches:
             switch.function.__code__ = switch.other

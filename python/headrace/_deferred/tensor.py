@@ -169,10 +169,13 @@ class Shared:
 _refuse_pointers: Any = getattr(torch._C, "_set_throw_on_mutable_data_ptr", lambda tensor: None)
 
 
+OWN_TO_DLPACK: Any = torch._C._to_dlpack
+
+
 def to_dlpack(tensor: Any) -> Any:
     """``torch.utils.dlpack.to_dlpack``, which is written in C++ and asks no subclass."""
     _materialise(tensor)
-    return torch._C._to_dlpack(tensor)
+    return OWN_TO_DLPACK(tensor)
 
 
 def swap(found: recording.Recording, original: Any, t1: Any, t2: Any) -> Any:

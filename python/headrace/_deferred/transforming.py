@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import random
 import sys
 from typing import Any
 
-from headrace._deferred import given, switches
+from headrace._deferred import given, recording, switches
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
@@ -33,6 +35,8 @@ _done: set[str] = set()
 
 def switch() -> None:
     """Has those that are imported by now record while a dataset's code runs."""
+    for function in _OF_PYTHON:
+        switches.put_everywhere(function, _seeding[function.__name__])
     for name in (*_CLASSES, *FUNCTIONS, "torch.random"):
         if name not in _done and _imported(name):
             _done.add(name)
@@ -107,10 +111,27 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
 # ---- generators ----------------------------------------------------------------------------------
 
 
-# Whoever seeds torch's generator wants the transforms behind it to draw from it.
+# Whoever seeds a generator, torch's or Python's, wants the transforms behind it to draw from it.
 _GENERATORS = ("manual_seed", "seed", "get_rng_state", "set_rng_state", "fork_rng")
 
 
 def _seeded(found: Recording, original: Any, *arguments: Any, **named: Any) -> Any:
     found.drawing = False
     return NOT_RECORDED
+
+
+_OF_PYTHON = (random.seed, random.getstate, random.setstate)
+
+
+def _seeding_python(function: Any) -> Any:
+    @functools.wraps(function)
+    def seeding(*arguments: Any, **named: Any) -> Any:
+        found = recording.current()
+        if found is not None:
+            found.drawing = False
+        return function(*arguments, **named)
+
+    return seeding
+
+
+_seeding = {function.__name__: _seeding_python(function) for function in _OF_PYTHON}
