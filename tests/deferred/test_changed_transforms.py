@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils import data
 
 import headrace as hr
 import images
+from deferred.test_own_code import Opens, compared
 
 
 def steps() -> tv.Compose:
@@ -106,3 +108,19 @@ def test_a_changed_transform_is_still_the_engines(paths: list[str]) -> None:
     loader = hr.DataLoader(Changing(paths, another_list), batch_size=5, strict=True)
     with contextlib.closing(loader):
         assert len(list(loader)) == 2
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+def test_a_method_that_a_program_puts_into_a_class_is_run(
+    paths: list[str], wraps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tv.RandomCrop.get_params
+
+    def get_params(image: Any, size: tuple[int, int]) -> tuple[int, int, int, int]:
+        return 1, 2, *size
+
+    put = functools.wraps(own)(get_params) if wraps else get_params
+    monkeypatch.setattr(tv.RandomCrop, "get_params", staticmethod(put))
+    crops = tv.Compose([tv.RandomCrop(20), tv.ToTensor()])
+    dataset = Opens(paths, lambda path, _: crops(PIL.Image.open(path).convert("RGB")))
+    compared(dataset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from headrace._translate import registered
@@ -17,6 +18,7 @@ _OF_OTHERS = {
     "timm.data.random_erasing": "Timm",
     "open_clip.transform": "OpenClip",
 }
+_LIBRARIES = ("torchvision", "timm", "open_clip")
 # What weights.transforms() makes: pipelines in one class each.
 _PRESETS = "torchvision.transforms._presets"
 # A Compose may hold itself, and what a program says of an object others of its class.
@@ -58,12 +60,31 @@ def known(op: Any) -> tuple[str, int]:
 
 
 def altered(op: Any) -> bool:
-    """Whether an object does something else than its class: a method of its own, or a hook."""
+    """Whether an object does something else than its library's class: a method of its own or of
+    the program's, or a hook."""
     own = getattr(op, "__dict__", {})
     hooks = ("_forward_hooks", "_forward_pre_hooks")  # torch.nn.Module's, which v2's all are
-    return any(own.get(name) for name in hooks) or any(
-        callable(getattr(type(op), name, None)) for name in own
+    return (
+        any(own.get(name) for name in hooks)
+        or any(callable(getattr(type(op), name, None)) for name in own)
+        or any(map(_patched, type(op).__mro__))
     )
+
+
+def _patched(kind: type) -> bool:
+    """Whether a program has put functions of its own into a library's class."""
+    library = kind.__module__.partition(".")[0]
+    if library not in _LIBRARIES:
+        return False
+    functions = (getattr(value, "__func__", value) for value in vars(kind).values())
+    # Their globals tell where they were written; a wrapper takes the module's name of another.
+    homes = {
+        str(function.__globals__.get("__name__")).partition(".")[0]
+        for function in functions
+        if isinstance(function, FunctionType)
+    }
+    # torch's and Python's decorators are around some of the library's own.
+    return not homes - sys.stdlib_module_names <= {library, "torch"}
 
 
 def parts(op: Any) -> Iterator[Part]:
