@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import PIL.Image
+from PIL._util import DeferredError
 from PIL.Image import Resampling
 
 from headrace._deferred import pixels, recording
@@ -48,6 +49,13 @@ class Opened:
             if self.name:
                 self._image.filename = self.name
         return self._image
+
+    def holding(self, image: PIL.Image.Image) -> Any:
+        """Another object of Pillow's for the file, with these pixels in place of its own."""
+        made = Opened(self._source, self.name).image
+        made.tile, made.im, made.info = [], image.im, image.info
+        made._mode, made._size, made.palette = image.mode, image.size, image.palette
+        return made
 
 
 class Given(Opened):
@@ -159,6 +167,7 @@ class DeferredImage(RecordedImage):
     def __getattr__(self, name: str) -> Any:
         """What only the opened file knows: ``info``, and an opened image's own attributes."""
         chain, file = self.__dict__.get("chain"), self.__dict__.get("_file")
+        chain = chain or self.__dict__.get("_left")  # of one that was closed
         if name == "info" and chain is not None:
             self.info = _info(chain)
             return self.info
@@ -211,6 +220,20 @@ class DeferredImage(RecordedImage):
                 return _Access(self)
             self.materialise()
         return super().load()
+
+    def save(self, *arguments: Any, **named: Any) -> None:
+        """Of a JPEG or a TIFF with what the file has besides: tables of quantization, tags."""
+        image = self.twin("Image.save")
+        if self._file is not None and self.format in ("JPEG", "TIFF"):
+            image = self._file.holding(image)
+        PIL.Image.Image.save(image, *arguments, **named)
+
+    def close(self) -> None:
+        """The pixels are gone then, and what is known without them is not."""
+        if self.chain is not None:
+            self._left, self.chain, self._twin = self.chain, None, None
+        # Pillow's own asks an opened file for a map that it has not.
+        self._im = DeferredError(ValueError("Operation on closed image"))
 
     def draft(self, mode: Any, size: Any) -> Any:
         """As Pillow's of a JPEG, which libjpeg decodes at 1/2, 1/4 or 1/8 of its size."""
@@ -290,7 +313,6 @@ _READING = (
     "histogram",
     "point",
     "quantize",
-    "save",
     "split",
     "tobytes",
 )

@@ -1,0 +1,109 @@
+"""Images that a dataset's own code saves again, or closes: as Pillow's of the same file."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torchvision.transforms.functional as F
+from PIL import Image, ImageDraw
+
+import images
+from deferred.test_own_code import Opens, compared
+
+WORKERS = pytest.mark.parametrize("workers", [0, 1])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """JPEGs of tables and samplings of their own, a grey one, and a TIFF with tags."""
+    place, made = tmp_path_factory.mktemp("saved"), []
+    for name in ("quality30-420", "quality100-444", "grey"):
+        made.append(str(place / f"{name}.jpg"))
+        (place / f"{name}.jpg").write_bytes(images.every_jpeg(70, 50)[name])
+    made.append(str(place / "tags.tif"))
+    Image.fromarray(images.pixels(40, 30)).save(made[-1], dpi=(300, 72), x_resolution=300)
+    for path in made:
+        os.utime(path, (1e9, 1e9))
+    return made
+
+
+def saved(image: Any, **how: Any) -> Any:
+    """The file, or what Pillow says against it."""
+    buffer, kind = io.BytesIO(), image.format or "JPEG"
+    try:
+        image.save(buffer, kind, **how)
+    except Exception as failure:
+        return f"{type(failure).__name__}: {failure}"
+    return buffer.getvalue()
+
+
+def kept(image: Any) -> Any:
+    return saved(image, **({"quality": "keep"} if image.format != "TIFF" else {}))
+
+
+def smaller(image: Any) -> Any:
+    image.thumbnail((30, 30))
+    return kept(image)
+
+
+def drawn_on(image: Any) -> Any:
+    ImageDraw.Draw(image).rectangle((3, 4, 20, 15), fill=90)
+    return kept(image)
+
+
+SAVED: dict[str, Callable[[Any], Any]] = {
+    "as it is": saved,
+    "with its tables": kept,
+    "smaller": smaller,
+    "drawn on": drawn_on,
+    "a part, which has no tables": lambda image: kept(image.crop((3, 4, 20, 25))),
+    "a part": lambda image: saved(image.crop((3, 4, 20, 25))),
+    "and used": lambda image: [kept(image), F.to_tensor(image.resize((9, 8)))],
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("use", SAVED)
+def test_an_image_is_saved_with_what_its_file_has_besides_pixels(
+    files: list[str], use: str, workers: int
+) -> None:
+    dataset = Opens(files, lambda path, _: SAVED[use](Image.open(path)))
+    compared(dataset, strict=False, batch_size=None, num_workers=workers)
+
+
+CLOSED: dict[str, Callable[[Any], Any]] = {
+    "converted": lambda image: image.convert("L"),
+    "resized": lambda image: image.resize((8, 9)),
+    "loaded": lambda image: image.load(),
+    "a tensor": F.to_tensor,
+    "saved": lambda image: image.save(io.BytesIO(), "PNG"),
+    "its size and info": lambda image: [*image.size, image.mode, len(image.info)],
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("of", ["as opened", "loaded", "a copy"])
+def test_a_closed_image_is_closed_and_what_was_made_of_it_is_not(
+    files: list[str], of: str, workers: int
+) -> None:
+    def made(path: str, index: int) -> Any:
+        answers = []
+        for use in CLOSED.values():
+            image = Image.open(path)
+            if of != "as opened":
+                image.load()
+            image = image.copy() if of == "a copy" else image
+            before = None if of == "as opened" else F.to_tensor(image.rotate(5).convert("RGB"))
+            image.close()
+            try:
+                answers.append((use(image), before))
+            except Exception as failure:
+                answers.append((f"{type(failure).__name__}: {failure}", before))
+        return answers
+
+    found = compared(Opens(files, made), strict=False, batch_size=None, num_workers=workers)
+    assert found[0][0][0] == "ValueError: Operation on closed image"
