@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
@@ -60,19 +57,12 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if o.Root != "" {
 		return nil, catalog.NewError(fault.KindArgument, remote.Display(sources[0]), "root is for an index of containers, and these are containers themselves")
 	}
-	var files []string
-	named := true
-	for _, source := range sources {
-		source = remote.Normal(source)
-		if !remote.IsURL(source) {
-			return nil, catalog.NewError(fault.KindArgument, source, "containers in files and in a store of objects are not one dataset; index them apart and concatenate them")
-		}
-		found, all, err := expandAway(ctx, source, o.Storage)
-		if err != nil {
-			return nil, catalog.OutOfStore(err)
-		}
-		files, named = append(files, found...), named && all
+	found, err := expandAllAway(ctx, sources, o.Storage)
+	if err != nil {
+		return nil, err
 	}
+	files, named := found.files, found.named
+	o.rows = found.rows
 	source := remote.Display(sources[0])
 	chosen, wrong := chooseSplit(source, files, named, &o)
 	if wrong == nil {
@@ -89,7 +79,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	if err != nil {
 		return nil, err
 	}
-	if !named { // what was looked for, as in a folder: what is no container is passed over
+	if !named && !found.saved { // what was looked for, as in a folder: what is no container is passed over
 		if files, kinds = a.containers(files, kinds); len(files) == 0 {
 			return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 		}
@@ -120,73 +110,6 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 		return nil, err
 	}
 	return catalog.FromTableAway(t, a.below, a.storage)
-}
-
-// expandAway is what a source in a store stands for: braces, then wildcards by the store's list; an address
-// without either is that of an object, or what lies directly below it.
-func expandAway(ctx context.Context, source string, storage remote.Storage) (files []string, named bool, err error) {
-	base, query := source, ""
-	if strings.HasPrefix(source, "http") { // whose query may hold any character
-		base, query, _ = strings.Cut(source, "?")
-		if query != "" {
-			query = "?" + query
-		}
-	}
-	texts, err := braces(base)
-	if err != nil {
-		return nil, false, catalog.NewError(fault.KindArgument, remote.Display(source), "%v", err)
-	}
-	named = true
-	for _, text := range texts {
-		wild := strings.ContainsAny(text, "*?[")
-		_, rest, _ := strings.Cut(text, "://")
-		_, key, _ := strings.Cut(rest, "/")
-		if !wild && key != "" && !strings.HasSuffix(key, "/") { // else a bucket, or a folder of one
-			_, err := remote.Open(ctx, text+query, storage)
-			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
-				files = append(files, text+query) // what is wrong with it is found when it is opened
-				continue
-			}
-		}
-		named = false
-		found, err := listed(ctx, text, wild, storage)
-		if err != nil {
-			return nil, false, err
-		}
-		files = append(files, found...)
-	}
-	if len(files) == 0 {
-		e := catalog.NewError(fault.KindIO, remote.Display(source), "no object has such a name")
-		e.Err = syscall.ENOENT
-		return nil, false, e
-	}
-	return files, named, nil
-}
-
-// listed are the objects that a pattern stands for, or that lie directly below an address; sorted.
-func listed(ctx context.Context, text string, wild bool, storage remote.Storage) ([]string, error) {
-	prefix := strings.TrimSuffix(text, "/") + "/"
-	if wild {
-		prefix = text[:strings.IndexAny(text, "*?[")]
-		if _, err := path.Match(text, ""); err != nil {
-			return nil, catalog.NewError(fault.KindArgument, remote.Display(text), "the pattern is not understood: %v", err)
-		}
-	}
-	entries, err := remote.List(ctx, prefix, storage)
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for _, entry := range entries {
-		rest := strings.TrimPrefix(entry.URL, prefix)
-		name := path.Base(entry.URL)
-		matched, _ := path.Match(text, entry.URL)
-		if wild && matched || !wild && rest != "" && !strings.Contains(rest, "/") && rest[0] != '.' && !formats.HasImageExtension(name) {
-			found = append(found, entry.URL)
-		}
-	}
-	slices.Sort(found)
-	return found, nil
 }
 
 // place finds the address that all files lie below. An index says that, and no query, which may be a secret; so

@@ -14,6 +14,7 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/remote"
 	"github.com/headrace/headrace/mmap"
 )
 
@@ -49,6 +50,11 @@ func savedFiles(dir string) (data, indices []string, err error) {
 	if err != nil {
 		return nil, nil, catalog.IOError(path, "cannot read it", err)
 	}
+	return savedBy(path, text, func(name string) string { return filepath.Join(dir, name) })
+}
+
+// savedBy is savedFiles of the text of a state, whose path is for errors.
+func savedBy(path string, text []byte, join func(name string) string) (data, indices []string, err error) {
 	var state savedState
 	if json.Unmarshal(text, &state) != nil || state.Data == nil {
 		return nil, nil, nil // a state of something else
@@ -56,39 +62,38 @@ func savedFiles(dir string) (data, indices []string, err error) {
 	if len(*state.Data) == 0 {
 		return nil, nil, catalog.NewError(fault.KindEmpty, path, "the dataset has no data file")
 	}
-	if data, err = savedNames(dir, path, *state.Data); err == nil {
-		indices, err = savedNames(dir, path, state.Indices)
+	if data, err = savedNames(path, *state.Data, join); err == nil {
+		indices, err = savedNames(path, state.Indices, join)
 	}
 	return data, indices, err
 }
 
-func savedNames(dir, path string, list []savedFile) (files []string, err error) {
+func savedNames(path string, list []savedFile, join func(name string) string) (files []string, err error) {
 	for _, n := range list {
 		if n.Name == "" || !filepath.IsLocal(n.Name) || filepath.Base(n.Name) != n.Name {
 			return nil, catalog.NewError(fault.KindBadFile, path, "a data file called %.80q (expected the name of a file beside it)", n.Name)
 		}
-		files = append(files, filepath.Join(dir, n.Name))
+		files = append(files, join(n.Name))
 	}
 	return files, nil
 }
 
 // selectRows makes a table of the rows whose numbers stand in tables of one column, in their order.
-func selectRows(t *catalog.Table, files []string) error {
+func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
+	read := rowsOfFile
+	if a != nil {
+		read = a.rowsOf
+	}
 	var rows []int64
 	for _, file := range files {
-		f, err := mmap.OpenRegular(file)
+		more, err := read(file, int64(len(t.Shard)))
 		if err != nil {
-			return catalog.IOError(file, "cannot open it", err)
-		}
-		more, err := readRowNumbers(f, int64(len(t.Shard)))
-		f.Close()
-		if err != nil {
-			return catalog.FormatError(file, err)
+			return err
 		}
 		rows = append(rows, more...)
 	}
 	if len(rows) == 0 {
-		return catalog.NewError(fault.KindEmpty, files[0], "the selection has no row")
+		return catalog.NewError(fault.KindEmpty, remote.Display(files[0]), "the selection has no row")
 	}
 	t.Shard, t.Offset, t.Length, t.Label = pick(t.Shard, rows), pick(t.Offset, rows), pick(t.Length, rows), pick(t.Label, rows)
 	t.Blocks, t.Frames = pick(t.Blocks, rows), pick(t.Frames, rows)
@@ -131,13 +136,26 @@ func pickNames(names *formats.Names, rows []int64) *formats.Names {
 	return picked
 }
 
-// readRowNumbers reads a table of one column of numbers, each below most.
-func readRowNumbers(f *os.File, most int64) (rows []int64, err error) {
+func rowsOfFile(file string, most int64) ([]int64, error) {
+	f, err := mmap.OpenRegular(file)
+	if err != nil {
+		return nil, catalog.IOError(file, "cannot open it", err)
+	}
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, catalog.IOError(file, "cannot look at it", err)
 	}
-	a, err := formats.NewArrow(formats.NewWindow(f), info.Size(), blocks.MostBytes)
+	rows, err := readRowNumbers(f, info.Size(), most)
+	if err != nil {
+		return nil, catalog.FormatError(file, err)
+	}
+	return rows, nil
+}
+
+// readRowNumbers reads a table of one column of numbers, each below most.
+func readRowNumbers(f io.ReaderAt, size, most int64) (rows []int64, err error) {
+	a, err := formats.NewArrow(formats.NewWindow(f), size, blocks.MostBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -163,9 +181,13 @@ func readRowNumbers(f *os.File, most int64) (rows []int64, err error) {
 
 // isDerived is true of what Dataset.map and its like keep beside the data that they were made from.
 func isDerived(dir, name string) bool {
-	if !strings.HasPrefix(name, "cache-") || !strings.HasSuffix(name, ".arrow") {
+	if !derivedName(name) {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(dir, savedInfo))
 	return err == nil
+}
+
+func derivedName(name string) bool {
+	return strings.HasPrefix(name, "cache-") && strings.HasSuffix(name, ".arrow")
 }

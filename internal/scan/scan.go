@@ -62,7 +62,7 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 		t, err = merge(root, format, shards, parts, &o)
 	}
 	if err == nil && o.rows != nil {
-		err = selectRows(t, o.rows)
+		err = selectRows(t, o.rows, o.away)
 	}
 	if err != nil {
 		return nil, err

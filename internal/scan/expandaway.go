@@ -1,0 +1,180 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/internal/headroom"
+	"github.com/headrace/headrace/internal/remote"
+	"github.com/headrace/headrace/internal/tape"
+)
+
+// expanded is what sources in a store stand for.
+type expanded struct {
+	files []string
+	rows  []string // tables of the rows that are selected of them, if not all
+	named bool     // all were listed by name, and not looked for
+	saved bool     // they are those that Dataset.save_to_disk names
+}
+
+// expandAllAway expands several sources, or one.
+func expandAllAway(ctx context.Context, sources []string, storage remote.Storage) (expanded, error) {
+	all := expanded{named: true}
+	for _, source := range sources {
+		source = remote.Normal(source)
+		if !remote.IsURL(source) {
+			return all, catalog.NewError(fault.KindArgument, source, "containers in files and in a store of objects are not one dataset; index them apart and concatenate them")
+		}
+		found, err := expandAway(ctx, source, storage)
+		if err != nil {
+			return all, catalog.OutOfStore(err)
+		}
+		if found.rows != nil && len(sources) > 1 { // the rows count from the first of that one's files
+			return all, catalog.NewError(fault.KindUnsupported, remote.Display(source), "a selection of rows was saved with this dataset, so that it is not one of several sources; index it alone and concatenate them")
+		}
+		all.files, all.rows = append(all.files, found.files...), found.rows
+		all.named, all.saved = all.named && found.named, found.saved && len(sources) == 1
+	}
+	return all, nil
+}
+
+// expandAway is what a source in a store stands for: braces, then wildcards by the store's list; an address
+// without either is that of an object, or what lies directly below it.
+func expandAway(ctx context.Context, source string, storage remote.Storage) (expanded, error) {
+	base, query := source, ""
+	if strings.HasPrefix(source, "http") { // whose query may hold any character
+		base, query, _ = strings.Cut(source, "?")
+		if query != "" {
+			query = "?" + query
+		}
+	}
+	texts, err := braces(base)
+	if err != nil {
+		return expanded{}, catalog.NewError(fault.KindArgument, remote.Display(source), "%v", err)
+	}
+	all := expanded{named: true}
+	for _, text := range texts {
+		wild := strings.ContainsAny(text, "*?[")
+		_, rest, _ := strings.Cut(text, "://")
+		_, key, _ := strings.Cut(rest, "/")
+		if !wild && key != "" && !strings.HasSuffix(key, "/") { // else a bucket, or a folder of one
+			_, err := remote.Open(ctx, text+query, storage)
+			if err == nil || !errors.Is(err, fs.ErrNotExist) || len(texts) > 1 || strings.HasPrefix(text, "http") {
+				all.files = append(all.files, text+query) // what is wrong with it is found when it is opened
+				continue
+			}
+		}
+		all.named = false
+		found, err := listed(ctx, text, wild, storage)
+		if err != nil {
+			return expanded{}, err
+		}
+		if found.rows != nil && len(texts) > 1 {
+			return expanded{}, catalog.NewError(fault.KindUnsupported, remote.Display(text), "a selection of rows was saved with this dataset, so that it is not one of several sources; index it alone and concatenate them")
+		}
+		all.files, all.rows = append(all.files, found.files...), found.rows
+		all.saved = found.saved && len(texts) == 1
+	}
+	if len(all.files) == 0 {
+		e := catalog.NewError(fault.KindIO, remote.Display(source), "no object has such a name")
+		e.Err = syscall.ENOENT
+		return expanded{}, e
+	}
+	return all, nil
+}
+
+// listed are the objects that a pattern stands for, or that lie directly below an address; sorted.
+func listed(ctx context.Context, text string, wild bool, storage remote.Storage) (expanded, error) {
+	prefix := strings.TrimSuffix(text, "/") + "/"
+	if wild {
+		prefix = text[:strings.IndexAny(text, "*?[")]
+		if _, err := path.Match(text, ""); err != nil {
+			return expanded{}, catalog.NewError(fault.KindArgument, remote.Display(text), "the pattern is not understood: %v", err)
+		}
+	}
+	entries, err := remote.List(ctx, prefix, storage)
+	if err != nil {
+		return expanded{}, err
+	}
+	if !wild {
+		return directlyBelow(ctx, prefix, entries, storage)
+	}
+	var found expanded
+	for _, entry := range entries {
+		if matched, _ := path.Match(text, entry.URL); matched {
+			found.files = append(found.files, entry.URL)
+		}
+	}
+	slices.Sort(found.files)
+	return found, nil
+}
+
+// directlyBelow are the objects right below an address that are meant where containers are looked for there, by
+// the rules that containersIn has of a folder on disk: both have to be one dataset.
+func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, storage remote.Storage) (expanded, error) {
+	names := map[string]bool{}
+	for _, entry := range entries {
+		if name := strings.TrimPrefix(entry.URL, prefix); name != "" && !strings.Contains(name, "/") {
+			names[name] = true
+		}
+	}
+	if names[savedStateName] {
+		if found, err := savedAway(ctx, prefix, storage); found.files != nil || err != nil {
+			return found, err
+		}
+	}
+	var found expanded
+	for name := range names {
+		raw := withoutWhole(name) // of a compressed shard beside what it became
+		if name[0] == '.' || formats.HasImageExtension(name) || raw != name && names[raw] || names[savedInfo] && derivedName(name) {
+			continue
+		}
+		found.files = append(found.files, prefix+name)
+	}
+	slices.Sort(found.files)
+	return found, nil
+}
+
+// savedAway is savedFiles of what lies below an address.
+func savedAway(ctx context.Context, prefix string, storage remote.Storage) (found expanded, err error) {
+	object, err := remote.Open(ctx, prefix+savedStateName, storage)
+	if err != nil || object.Size() > maxSavedState { // a state of something else
+		return found, err
+	}
+	text := make([]byte, object.Size())
+	if err := object.ReadAt(ctx, text, 0); err != nil {
+		return found, err
+	}
+	found.files, found.rows, err = savedBy(object.URL(), text, func(name string) string { return prefix + name })
+	found.saved = found.files != nil
+	return found, err
+}
+
+// rowsOf is rowsOfFile of an object.
+func (a *awayFiles) rowsOf(file string, most int64) ([]int64, error) {
+	object, err := remote.Open(a.ctx, file, a.storage)
+	if err != nil {
+		return nil, catalog.OutOfStore(err)
+	}
+	if short := headroom.Memory(object.Size()); short != nil {
+		return nil, short
+	}
+	t := tape.New(a.ctx, object)
+	defer t.Close()
+	rows, err := readRowNumbers(t, object.Size(), most)
+	if of := (*remote.Error)(nil); errors.As(err, &of) {
+		return nil, catalog.OutOfStore(of)
+	}
+	if err != nil {
+		return nil, catalog.FormatError(object.URL(), err)
+	}
+	return rows, nil
+}

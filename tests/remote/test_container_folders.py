@@ -1,0 +1,137 @@
+"""A folder of containers in a store is the dataset that the same folder is on disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+import images
+import mds
+import tables
+from headrace import errors
+from remote import buckets
+
+COUNT = 8
+
+Storage = dict[str, str | bool]
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    """The folder in which the server keeps the objects of the bucket "photos"."""
+    folder = tmp_path / "buckets" / "photos"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+    buckets.set_keys(monkeypatch)
+    with buckets.serving(bucket.parent) as options:
+        yield options
+
+
+def samples(first: int = 0) -> list[tuple[bytes, int, str]]:
+    return [(images.jpeg(32, 24, seed=at), at % 3, "x") for at in range(first, first + COUNT)]
+
+
+def table(first: int = 0) -> object:
+    encoded = [image for image, _, _ in samples(first)]
+    return tables.table(encoded, [at % 3 for at in range(COUNT)], ["a", "b", "c"])
+
+
+def shards_kept_beside_what_they_became(folder: Path) -> None:
+    mds.write(folder, [samples()])
+    (folder / "shard.00000.mds").write_bytes(mds.shard(samples()))
+
+
+def data_with_the_caches_of_map(folder: Path) -> None:
+    tables.save(folder, [table()])
+    for path in list(folder.glob("data-*.arrow")):
+        shutil.copy(path, folder / "cache-0123456789abcdef.arrow")
+    (folder / "state.json").unlink()
+
+
+def saved_data_beside_other_tables(folder: Path) -> None:
+    tables.save(folder, [table()])
+    for path in list(folder.glob("data-*.arrow")):
+        shutil.copy(path, folder / "before.arrow")
+
+
+def saved_in_another_order(folder: Path) -> None:
+    tables.save(folder, [table(), table(COUNT)])
+    state = json.loads((folder / "state.json").read_text())
+    state["_data_files"].reverse()
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def a_saved_selection(folder: Path) -> None:
+    tables.save(folder, [table()])
+    rows = pa.table({"indices": pa.array([5, 1, 5], pa.uint64())})
+    with pa.ipc.new_stream(str(folder / "indices.arrow"), rows.schema) as writer:
+        writer.write_table(rows)
+    state = json.loads((folder / "state.json").read_text())
+    state["_indices_data_files"] = [{"filename": "indices.arrow"}]
+    (folder / "state.json").write_text(json.dumps(state))
+
+
+def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, bytes, int]]:
+    with hr.Dataset(index, storage=storage) as dataset:
+        return [(dataset[at].key, *map(bytes, dataset[at])) for at in range(len(dataset))]
+
+
+@pytest.mark.parametrize(
+    ("write", "count"),
+    [
+        (shards_kept_beside_what_they_became, COUNT),
+        (data_with_the_caches_of_map, COUNT),
+        (saved_data_beside_other_tables, COUNT),
+        (saved_in_another_order, 2 * COUNT),
+        (a_saved_selection, 3),
+    ],
+)
+def test_a_folder_of_containers_in_a_store_has_the_samples_that_it_has_on_disk(
+    bucket: Path,
+    storage: Storage,
+    tmp_path: Path,
+    write: Callable[[Path], None],
+    count: int,
+) -> None:
+    write(bucket / "set")
+    here = hr.index(bucket / "set", tmp_path / "here.hr")
+    there = hr.index("s3://photos/set", tmp_path / "there.hr", storage=storage)
+    assert there["rows"] == here["rows"] == count
+    assert there["fingerprint"] == here["fingerprint"]
+    found = keys_and_pixels(tmp_path / "there.hr", storage)
+    assert found == keys_and_pixels(tmp_path / "here.hr", None)
+    packed = hr.pack("s3://photos/set", tmp_path / "packed.hr", storage=storage)
+    assert packed["rows"] == count
+
+
+def test_a_file_that_a_saved_dataset_names_and_that_is_not_there_or_no_table_is_an_error(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    tables.save(bucket / "set", [table(), table(COUNT)])
+    last = max((bucket / "set").glob("data-*.arrow"))
+    last.write_bytes(b"no table at all")
+    with pytest.raises(errors.HeadraceError, match=last.name):
+        hr.index("s3://photos/set", tmp_path / "train.hr", storage=storage)
+    last.unlink()
+    with pytest.raises(errors.MissingFileError, match=last.name):
+        hr.index("s3://photos/set", tmp_path / "train.hr", storage=storage)
+
+
+def test_a_saved_selection_is_not_one_of_several_sources(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    a_saved_selection(bucket / "first")
+    tables.save(bucket / "second", [table()])
+    sources = ["s3://photos/first", "s3://photos/second"]
+    with pytest.raises(errors.UnsupportedError, match="a selection of rows was saved"):
+        hr.index(sources, tmp_path / "train.hr", storage=storage)
