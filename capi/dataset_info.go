@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/pathjson"
 )
@@ -102,7 +104,7 @@ func (d *dataset) sample(i int64) (map[string]any, error) {
 	}
 	values := map[string]any{}
 	for _, f := range d.Fields() {
-		value, err := d.FieldValue(i, f.Name)
+		value, err := d.value(context.Background(), i, f.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -48,6 +48,12 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 		}
 		told, err := c.config()
 		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Index(ctx, told, t) }, err
+	case "fields":
+		var c fieldsJob
+		if err := configuration(config, length, &c); err != nil {
+			return nil, err
+		}
+		return c.work()
 	case "verify":
 		var c verifyJob
 		if err := configuration(config, length, &c); err != nil {
@@ -56,7 +62,7 @@ func chooseJob(config *C.char, length C.size_t) (func(context.Context, *pack.Tra
 		told, err := c.config()
 		return func(ctx context.Context, t *pack.Tracker) (any, error) { return pack.Verify(ctx, told, t) }, err
 	}
-	return nil, argument(fault.Argument("job", named.Job, `"pack", "index" or "verify"`))
+	return nil, argument(fault.Argument("job", named.Job, `"pack", "index", "verify" or "fields"`))
 }
 
 //export goJobWait

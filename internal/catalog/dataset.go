@@ -283,14 +283,22 @@ func (d *Dataset) join(name string) string {
 
 // FieldValue is the value of a field of sample i: int64, float64, string, []byte or Array.
 func (d *Dataset) FieldValue(i int64, field string) (any, error) {
+	return d.FieldValueBy(i, field, nil)
+}
+
+// ReadValue fills to with the bytes of a container in a store from offset on.
+type ReadValue func(container *Shard, to []byte, offset int64) error
+
+// FieldValueBy is FieldValue that reads stores as its caller wants; nil: nothing ends the wait or keeps the value.
+func (d *Dataset) FieldValueBy(i int64, field string, read ReadValue) (any, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return nil, d.outside(i)
 	}
 	if d.parts != nil {
-		return within(d.parts, i, func(part *Dataset, row int64) (any, error) { return part.FieldValue(row, field) })
+		return within(d.parts, i, func(part *Dataset, row int64) (any, error) { return part.FieldValueBy(row, field, read) })
 	}
 	if d.kind == Scanned || d.kind == Contained {
-		return d.contained(i, field)
+		return d.contained(i, field, read)
 	}
 	if d.pairs != nil {
 		return d.pairs.value(i, field)

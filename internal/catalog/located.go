@@ -26,7 +26,7 @@ func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 }
 
 // contained is the value of a field of a sample in a container.
-func (d *Dataset) contained(i int64, name string) (any, error) {
+func (d *Dataset) contained(i int64, name string, read ReadValue) (any, error) {
 	stored, err := d.StoredValue(i, name)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (d *Dataset) contained(i int64, name string) (any, error) {
 	}
 	var data []byte
 	if shard := d.Shard(int(s.Shard)); shard != nil {
-		data, err = shard.readExtent(at)
+		data, err = shard.readExtent(at, read)
 	} else {
 		data, err = readExtent(d.ShardPath(int(s.Shard)), d.Shards()[s.Shard].Size, at)
 	}

@@ -316,7 +316,7 @@ func (f *FileAway) ReadAt(ctx context.Context, to []byte, offset int64) error {
 }
 
 // readExtent reads a value.
-func (s *Shard) readExtent(at Extent) ([]byte, error) {
+func (s *Shard) readExtent(at Extent, read ReadValue) ([]byte, error) {
 	if at.Offset < 0 || at.Length < 0 || at.Offset > s.size-at.Length {
 		return nil, &Error{Kind: fault.KindBadFile, File: s.away.shown(s.name), Record: -1, Offset: at.Offset, Text: fmt.Sprintf("a value of %d bytes lies outside the container", at.Length)}
 	}
@@ -324,5 +324,8 @@ func (s *Shard) readExtent(at Extent) ([]byte, error) {
 		return nil, short
 	}
 	data := make([]byte, at.Length)
-	return data, s.ReadAt(context.Background(), data, at.Offset)
+	if read == nil {
+		return data, s.ReadAt(context.Background(), data, at.Offset)
+	}
+	return data, read(s, data, at.Offset)
 }

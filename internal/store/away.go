@@ -61,6 +61,14 @@ func (s *Store) readAway(ctx context.Context, sample catalog.Sample, length int6
 	return b.Part(0, length), nil
 }
 
+// ReadValue reads a field's value of a sample out of its container in a store.
+func (s *Store) ReadValue(ctx context.Context, index int64, container *catalog.Shard, to []byte, offset int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.waits, cancel)()
+	return s.readRange(ctx, catalog.Sample{Index: index, Offset: offset}, to, container)
+}
+
 // readRange reads through the cache on disk, if there is one and the range can be told from that of another version.
 func (s *Store) readRange(ctx context.Context, sample catalog.Sample, to []byte, from ranged) error {
 	if s.kept == nil {

@@ -471,7 +471,10 @@ class Dataset:
         Raises:
             NoSampleError: there is no such sample; it is an ``IndexError``, too.
         """
-        found = _lib.info("hr_dataset_info", self.handle, self._number(index))
+        number, handle = self._number(index), self.handle
+        found: dict[str, Any] = self._waited_for(
+            lambda: _lib.info("hr_dataset_info", handle, number), len
+        )
         types = {field["name"]: field["type"] for field in self.info["fields"]}
         found["fields"] = values.from_json(found.get("fields") or {}, types)
         found["path"] = arguments.found_path(found["path"])

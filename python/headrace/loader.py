@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -376,8 +377,12 @@ class Loader:
             facts["first samples of the sampler"] = chosen.head()
         return facts
 
-    def view(self, batch: abi.Batch) -> tuple[Any, ...]:
-        """The tensors of a batch that was received."""
+    def view(self, batch: abi.Batch, left: float | None = None) -> tuple[Any, ...]:
+        """The tensors of a batch that was received.
+
+        Args:
+            left: seconds that reading its fields may take; None: as long as it takes.
+        """
         if not self._fields and not self._moved:
             return self._view(batch)
         images, labels, indices, more = self._view(batch)
@@ -385,8 +390,11 @@ class Loader:
             {name: more[engines] for name, engines in mixing.FIELDS.items()} if self._mixes else {}
         )
         known["index"] = indices
-        named = columns.of_batch(self.dataset, indices, self._fields, known)
-        return images, labels, named | self._moved.of_batch(indices, more)
+        began = time.monotonic()
+        named = columns.of_batch(self.dataset, indices, self._fields, known, left)
+        if left is not None:
+            left = max(0.0, left - (time.monotonic() - began))
+        return images, labels, named | self._moved.of_batch(indices, more, left)
 
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch the next ``iter`` is. That of a state just loaded keeps its position."""

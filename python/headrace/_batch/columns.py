@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
+from ctypes import byref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace._engine import arguments
-from headrace.errors import ArgumentError
+from headrace._engine import _lib, abi, arguments
+from headrace._engine import fields as values
+from headrace.errors import ArgumentError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from headrace.dataset import Dataset
@@ -33,13 +37,18 @@ def known(dataset: Dataset, names: Sequence[str], beside: tuple[str, ...] = ()) 
 
 
 def of_batch(
-    dataset: Dataset, indices: Any, names: Sequence[str], batch: Mapping[str, Any]
+    dataset: Dataset,
+    indices: Any,
+    names: Sequence[str],
+    batch: Mapping[str, Any],
+    left: float | None = None,
 ) -> dict[str, Any]:
     """The named fields of a batch's samples.
 
     Args:
         batch: what the batch itself holds by these names, "index" among it; a field of the
             dataset's own goes before that.
+        left: seconds that it may take; None: as long as it takes.
 
     Returns:
         What the batch holds as it is; numbers as an array or tensor of shape (batch,), arrays of
@@ -48,8 +57,47 @@ def of_batch(
     own = {field["name"] for field in dataset.info["fields"]}
     held = {name: value for name, value in batch.items() if name not in own or name == "index"}
     wanted = [name for name in names if name not in held]
-    rows = [dataset.facts(index) for index in indices.tolist()] if wanted else []
+    rows = of_samples(dataset, indices.tolist(), wanted, left) if wanted else []
     return {name: held[name] if name in held else _column(rows, name, indices) for name in names}
+
+
+def of_samples(
+    dataset: Dataset, indices: Sequence[int], names: Sequence[str], left: float | None = None
+) -> list[dict[str, Any]]:
+    """Of each sample its key, its path and the named ones of its own ``fields``.
+
+    No other field is read: in a store of objects each value is a request.
+
+    Raises:
+        WaitTimeoutError: it took longer than ``left`` seconds.
+    """
+    types = {field["name"]: field["type"] for field in dataset.info["fields"]}
+    own = [name for name in names if name in types and name not in OF_EVERY_SAMPLE]
+    config = {"job": "fields", "dataset": dataset.handle, "indices": indices, "fields": own}
+    until = math.inf if left is None else time.monotonic() + left
+    job = _lib.opened("hr_job_start", config)
+    try:
+        _wait(job, until)
+        rows: list[dict[str, Any]] = _lib.info("hr_job_result", job.value)["rows"]
+    finally:
+        job.close()  # ends the requests, where an exception (Ctrl-C) ended the wait
+    for row in rows:
+        row["fields"] = values.from_json(row["fields"], types)
+        row["path"] = arguments.found_path(row["path"])
+    return rows
+
+
+def _wait(job: _lib.Handle, until: float) -> None:
+    progress, error = abi.Progress(), abi.Error()
+    wait = _lib.library().hr_job_wait
+    code = abi.TIMEOUT
+    while code == abi.TIMEOUT:
+        left_ms = max(0.0, 1000 * (until - time.monotonic()))
+        code = wait(job.value, int(min(_lib.SLICE_MS, left_ms)), byref(progress), byref(error))
+        if code == abi.TIMEOUT and left_ms == 0:
+            raise WaitTimeoutError("the fields of a batch did not come within the loader's timeout")
+    if code:
+        raise error.exception()
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str, indices: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace._batch import columns
 from headrace._engine import arguments
 from headrace.errors import ArgumentError
 from headrace.transforms import Along, Boxes, Image, KeyPoints, Mask
@@ -71,8 +72,15 @@ class Moved:
         """As ``hr_loader_open`` takes them."""
         return [{"field": name, "label": v.to_dict()} for name, v in self._labels.items()]
 
-    def of_batch(self, indices: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """A batch's labels by the names the user gave them; ``parts`` has the engine's names."""
+    def of_batch(
+        self, indices: Any, parts: Mapping[str, Any], left: float | None = None
+    ) -> dict[str, Any]:
+        """A batch's labels by the names the user gave them.
+
+        Args:
+            parts: the labels by the engine's names.
+            left: seconds that it may take; None: as long as it takes.
+        """
         found: dict[str, Any] = {}
         kept: dict[str, list[Any]] = {}
         for number, (name, label) in enumerate(self._labels.items()):
@@ -88,7 +96,8 @@ class Moved:
                 rows = zip(parts[f"{part}.{number}"], counts, strict=True)
                 made[name] = [image[:count] for image, count in rows]
         if self._along:
-            facts = [self._dataset.facts(index) for index in indices.tolist()]
+            names = list(self._along)
+            facts = columns.of_samples(self._dataset, indices.tolist(), names, left)
             for name, label in self._along.items():
                 pairs = zip(facts, kept[label], strict=True)
                 found[name] = [self._rows(name, fact, rows) for fact, rows in pairs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,8 +26,8 @@ class Iterated(Protocol):
     def begin(self) -> tuple[Pass, Arrivals, Feed | None]:
         """The place of the next iteration, its batches, and what submits them."""
 
-    def view(self, batch: abi.Batch) -> Any:
-        """What is handed out of a batch that came."""
+    def view(self, batch: abi.Batch, left: float | None) -> Any:
+        """What is handed out of a batch that came, within so many seconds."""
 
     def stats(self) -> dict[str, Any]:
         """What the engine measured."""
@@ -102,13 +103,15 @@ class Epoch:
         return number < made.steps
 
     def make(self, number: int) -> Any:
-        batch = self._arrivals.wait(number, self._loader.timeout)
+        timeout, began = self._loader.timeout, time.monotonic()
+        batch = self._arrivals.wait(number, timeout)
         if batch is None:
             raise WaitTimeoutError(
-                f"no batch came within {self._loader.timeout:g} s; the engine says "
-                f"{self._loader.stats()}"
+                f"no batch came within {timeout:g} s; the engine says {self._loader.stats()}"
             )
-        return self._loader.view(batch)
+        # The fields of its samples may have to come from a store, too.
+        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+        return self._loader.view(batch, left)
 
     def ready(self, number: int) -> bool:
         if self._pass is None or self._pass is not self._loader.position.latest:
