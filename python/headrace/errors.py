@@ -134,7 +134,7 @@ class ClosedError(HeadraceError):
 
 
 class WaitTimeoutError(HeadraceError, TimeoutError):
-    """No batch came within the loader's ``timeout``."""
+    """No batch came, or no store let a dataset be opened, within the loader's ``timeout``."""
 
 
 class InternalError(HeadraceError):

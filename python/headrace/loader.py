@@ -11,7 +11,7 @@ from typing import Any
 from headrace import samplers
 from headrace._batch import columns, lending, mixing, views
 from headrace._batch.moved import Moved
-from headrace._engine import _lib, abi, arguments, containers, living, scarce, tracing
+from headrace._engine import _lib, abi, arguments, away, containers, living, scarce, tracing
 from headrace._epoch import datasets, devices, feed, options, ranks, states
 from headrace._epoch.arrivals import Arrivals, Submitted
 from headrace._epoch.epoch import Batches, Epoch, Source
@@ -75,7 +75,8 @@ class Loader:
             threads, as a number or as text; None: what the dataset says, else "512MB".
         cache: a directory on a local disk for what is fetched from a store, as for ``Dataset``.
         cache_size: the bytes that it may have, as a number or as text such as "200GB".
-        timeout: seconds that a batch may take; None: as long as it takes.
+        timeout: seconds that a batch may take, and opening a dataset by its address in a store;
+            None: as long as they take. A ``WaitTimeoutError`` says that they are over.
         fields: names of fields, "index" or "key" among them, for the third part of a batch. Of
             containers at a path they are chosen among all columns.
             A mixed batch also has "label", "partner" (its index), "partner_label", "lam" (float64,
@@ -185,7 +186,8 @@ class Loader:
         }
         self._part = ranks.checked(rank, world_size)
         words_of_path = containers.Words(format, image, label, None, classes, split, root)
-        self.dataset = datasets.opened(dataset, words_of_path, storage, cache, cache_size)
+        with away.within(self.timeout):
+            self.dataset = datasets.opened(dataset, words_of_path, storage, cache, cache_size)
         self._mixes = mixing.mixes_any(transform)
         last = layout == "channels_last"
         with_fields = self._take_fields(fields, labels, output, last)

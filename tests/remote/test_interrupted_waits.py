@@ -1,4 +1,4 @@
-"""Ctrl-C ends what waits for a store that accepts connections and never answers."""
+"""Ctrl-C and ``timeout=`` end what waits for a store that accepts connections and never answers."""
 
 from __future__ import annotations
 
@@ -75,3 +75,32 @@ def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(
             store.end()
 
     within(1.0, attempt)
+
+
+@pytest.mark.parametrize("kind", [".json", ".arrow"])
+@pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
+def test_a_loaders_timeout_ends_the_opening_of_an_address(
+    root: Path, kind: str, several: bool
+) -> None:
+    def attempt() -> float:
+        store, over = Store(root), threading.Event()
+
+        def silent(answering: Answering, *_: object) -> bool:
+            if kind not in answering.path:
+                return False
+            over.wait(60)
+            answering.reset()
+            return True
+
+        store.fault = silent
+        url = store.url("train.hr")
+        began = time.monotonic()
+        try:
+            with pytest.raises(hr.errors.WaitTimeoutError, match=r"no answer within 0\.5 s"):
+                hr.Loader([url, url] if several else url, 4, output="numpy", timeout=0.5)
+            return time.monotonic() - began
+        finally:
+            over.set()
+            store.end()
+
+    within(1.5, attempt)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
+import contextvars
+import math
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from headrace._engine import arguments
-from headrace.errors import ArgumentError
+from headrace.errors import ArgumentError, WaitTimeoutError
 
 # How addresses begin: those of internal/remote/address.go.
 SCHEMES = ("s3", "gs", "az", "http", "https", "hf")
 
 Answer = TypeVar("Answer")
+
+# The seconds that patience may last here, and the time at which they are over.
+_limit: contextvars.ContextVar[tuple[float, float]] = contextvars.ContextVar(
+    "headrace-patience", default=(math.inf, math.inf)
+)
 
 
 def is_url(path: Any) -> bool:
@@ -51,6 +60,19 @@ def cache(directory: Any, size: Any) -> dict[str, Any]:
     }
 
 
+@contextlib.contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """Bounds all that is done patiently inside, together; None: nothing does."""
+    if seconds is None:
+        yield
+        return
+    token = _limit.set((seconds, time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
 def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object]) -> Answer:
     """Calls what may wait long for a store, so that Ctrl-C ends the wait.
 
@@ -58,7 +80,11 @@ def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object])
 
     Args:
         forgotten: takes the answer that comes when nobody waits any more.
+
+    Raises:
+        WaitTimeoutError: it took longer than the time that there is.
     """
+    seconds, until = _limit.get()
     done: list[Answer] = []
     failed: list[BaseException] = []
     lock, waited_for, over = threading.Lock(), [True], threading.Lock()
@@ -79,7 +105,9 @@ def patiently(call: Callable[[], Answer], forgotten: Callable[[Answer], object])
 
     try:
         _thread.start_new_thread(run, ())  # one call of C, which no exception cuts in two
-        over.acquire()
+        left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+        if not over.acquire(timeout=left):
+            raise WaitTimeoutError(f"the store gave no answer within {seconds:g} s")
     except BaseException:
         with lock:
             waited_for[0] = False
