@@ -45,7 +45,7 @@ func openURL(url string, o Options) (*Dataset, error) {
 	var err error
 	for range 3 { // for the reason that openIndexed gives
 		var m *Manifest
-		if m, err = fetchManifest(url, o.Storage, &took); err != nil {
+		if m, err = fetchManifest(o.waits(), url, o.Storage, &took); err != nil {
 			return nil, err
 		}
 		if d, err = openAway(url, m, o, took); !errors.Is(err, fs.ErrNotExist) {
@@ -61,13 +61,13 @@ func noIndexAt(shown string) error {
 		"of containers make one with: headrace index \"%s\" --out INDEX; of a folder of images make a dataset with: headrace pack FOLDER %s", ManifestName, shown, shown)
 }
 
-func fetchManifest(url string, storage remote.Storage, took *opening) (*Manifest, error) {
+func fetchManifest(ctx context.Context, url string, storage remote.Storage, took *opening) (*Manifest, error) {
 	began := time.Now()
 	at, err := remote.Join(url, ManifestName)
 	if err != nil {
 		return nil, OutOfStore(err)
 	}
-	object, err := remote.Open(context.Background(), at, storage)
+	object, err := remote.Open(ctx, at, storage)
 	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrNoBucket) {
 		return nil, noIndexAt(remote.Display(url))
 	}
@@ -83,7 +83,7 @@ func fetchManifest(url string, storage remote.Storage, took *opening) (*Manifest
 		return nil, short
 	}
 	text := make([]byte, object.Size())
-	err = object.ReadAt(context.Background(), text, 0)
+	err = object.ReadAt(ctx, text, 0)
 	if took.add(object, time.Since(began)); err != nil {
 		return nil, OutOfStore(err)
 	}
@@ -181,11 +181,11 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 		}()
 		kept := keepIndex(object, m, o)
 		if kept == nil {
-			return readPieces(to, object.ReadAt)
+			return readPieces(o.waits(), to, object.ReadAt)
 		}
 		defer kept.user.Leave()
 		defer func() { a.index.hits = kept.user.Stats().Hits }()
-		return kept.read(to)
+		return kept.read(o.waits(), to)
 	})
 	if err != nil {
 		return nil, err
@@ -199,8 +199,8 @@ func (a *away) fetchIndex(url string, m *Manifest, o Options) (*index, error) {
 }
 
 // readPieces reads an object whole.
-func readPieces(to []byte, read func(ctx context.Context, to []byte, at int64) error) error {
-	ctx, cancel := context.WithCancelCause(context.Background())
+func readPieces(ctx context.Context, to []byte, read func(ctx context.Context, to []byte, at int64) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var readers sync.WaitGroup
 	var next atomic.Int64

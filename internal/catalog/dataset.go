@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,6 +24,14 @@ type Options struct {
 	Storage    remote.Storage // where the dataset has a URL
 	Cache      *disk.Cache    // the index of such a one is kept there; nil: nowhere
 	CacheBytes int64
+	Waits      context.Context // ends the waits of opening it for a store; nil: nothing does
+}
+
+func (o *Options) waits() context.Context {
+	if o.Waits == nil {
+		return context.Background()
+	}
+	return o.Waits
 }
 
 // Dataset is an open dataset. All methods may be called from any number of goroutines.

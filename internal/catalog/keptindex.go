@@ -45,15 +45,15 @@ func keepIndex(object *remote.Object, m *Manifest, o Options) *keptIndex {
 
 // read fills to with the index. What the store gave may be no index, and is not to be kept then: the index is
 // compared with its checksums whole, and what fails that is read anew, past the cache, for who opens it to judge.
-func (k *keptIndex) read(to []byte) error {
-	if err := readPieces(to, k.piece); err != nil {
+func (k *keptIndex) read(ctx context.Context, to []byte) error {
+	if err := readPieces(ctx, to, k.piece); err != nil {
 		return err
 	}
 	if k.manifest.sound(to) {
 		return nil
 	}
 	k.user.Forget(k.parts(to, 0))
-	return readPieces(to, k.object.ReadAt)
+	return readPieces(ctx, to, k.object.ReadAt)
 }
 
 func (k *keptIndex) piece(ctx context.Context, to []byte, at int64) error {

@@ -71,6 +71,7 @@ func (o *ContainerOptions) open(ctx context.Context, source string, storage remo
 
 // openAway opens a dataset in a store that has its index, or else containers there, by their headers.
 func openAway(ctx context.Context, list []string, o scan.Options) (*catalog.Dataset, error) {
+	o.Waits = ctx
 	if len(list) == 1 && !strings.ContainsAny(remote.Display(list[0]), "*{") {
 		indexed, err := catalog.IndexedAt(ctx, list[0], o.Storage)
 		if err != nil {

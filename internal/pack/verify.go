@@ -42,7 +42,7 @@ func Verify(ctx context.Context, c VerifyConfig, t *Tracker) (Report, error) {
 	if err := c.Options.check(); err != nil {
 		return Report{}, err
 	}
-	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir, Root: c.Root, Storage: c.Storage})
+	d, err := catalog.Open(c.Source, catalog.Options{IndexDir: c.IndexDir, Root: c.Root, Storage: c.Storage, Waits: ctx})
 	if err != nil {
 		return Report{}, cmp.Or(withoutIndex(c), err)
 	}

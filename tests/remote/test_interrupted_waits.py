@@ -27,6 +27,16 @@ WAITING = """
 """
 
 
+VERIFYING = """
+    import sys
+    import headrace as hr
+    try:
+        hr.verify(sys.argv[1])
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("interrupted")
@@ -37,16 +47,19 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("program", "name", "kind"),
     [
-        ("train.hr", ".json"),
-        ("train.hr", ".arrow"),
-        ("train.hr", ".tar"),
-        ("photos", ".jpg"),
+        (WAITING, "train.hr", ".json"),
+        (WAITING, "train.hr", ".arrow"),
+        (WAITING, "train.hr", ".tar"),
+        (WAITING, "photos", ".jpg"),
+        (VERIFYING, "train.hr", ".json"),
+        (VERIFYING, "train.hr", ".arrow"),
+        (VERIFYING, "train.hr", ".tar"),
     ],
 )
 def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(
-    root: Path, name: str, kind: str
+    root: Path, program: str, name: str, kind: str
 ) -> None:
     def attempt() -> float:
         store, asked, over = Store(root), threading.Event(), threading.Event()
@@ -60,7 +73,7 @@ def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(
             return True
 
         store.fault = silent
-        process = start(WAITING, store.url(name))
+        process = start(program, store.url(name))
         try:
             assert asked.wait(PATIENCE_S)
             time.sleep(0.1)  # until the program waits, too
