@@ -81,6 +81,9 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	}
 	if !named && !found.saved { // what was looked for, as in a folder: what is no container is passed over
 		if files, kinds = a.containers(files, kinds); len(files) == 0 {
+			if len(found.folders) > 0 {
+				return openSplitAway(ctx, found.below, found.folders, o)
+			}
 			return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
 		}
 		if o.Split == "" { // what was passed over is no split

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ type expanded struct {
 	rows  []string // tables of the rows that are selected of them, if not all
 	named bool     // all were listed by name, and not looked for
 	saved bool     // they are those that Dataset.save_to_disk names
+
+	below   string   // the one address that was looked below, and ends with a slash
+	folders []string // names of folders there, which may be splits
 }
 
 // expandAllAway expands several sources, or one.
@@ -42,6 +46,9 @@ func expandAllAway(ctx context.Context, sources []string, storage remote.Storage
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.named, all.saved = all.named && found.named, found.saved && len(sources) == 1
+		if len(sources) == 1 {
+			all.below, all.folders = found.below, found.folders
+		}
 	}
 	return all, nil
 }
@@ -82,8 +89,11 @@ func expandAway(ctx context.Context, source string, storage remote.Storage) (exp
 		}
 		all.files, all.rows = append(all.files, found.files...), found.rows
 		all.saved = found.saved && len(texts) == 1
+		if len(texts) == 1 {
+			all.below, all.folders = found.below, found.folders
+		}
 	}
-	if len(all.files) == 0 {
+	if len(all.files) == 0 && len(all.folders) == 0 {
 		e := catalog.NewError(fault.KindIO, remote.Display(source), "no object has such a name")
 		e.Err = syscall.ENOENT
 		return expanded{}, e
@@ -120,9 +130,13 @@ func listed(ctx context.Context, text string, wild bool, storage remote.Storage)
 // directlyBelow are the objects right below an address that are meant where containers are looked for there, by
 // the rules that containersIn has of a folder on disk: both have to be one dataset.
 func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, storage remote.Storage) (expanded, error) {
-	names := map[string]bool{}
+	names, folders := map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
-		if name := strings.TrimPrefix(entry.URL, prefix); name != "" && !strings.Contains(name, "/") {
+		switch name, _, nested := strings.Cut(strings.TrimPrefix(entry.URL, prefix), "/"); {
+		case name == "":
+		case nested:
+			folders[name] = true
+		default:
 			names[name] = true
 		}
 	}
@@ -131,7 +145,7 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 			return found, err
 		}
 	}
-	var found expanded
+	found := expanded{below: prefix, folders: slices.Sorted(maps.Keys(folders))}
 	for name := range names {
 		raw := withoutWhole(name) // of a compressed shard beside what it became
 		if name[0] == '.' || formats.HasImageExtension(name) || raw != name && names[raw] || names[savedInfo] && derivedName(name) {

@@ -209,7 +209,7 @@ func foldersOfContainers(dir string) []string {
 }
 
 func openSplitFolder(source string, splits []string, o Options) (*catalog.Dataset, error) {
-	if len(splits) == 1 && o.Split != splits[0] && (o.Split == "" || !splitName.MatchString(splits[0])) { // the folder of the data alone, as repositories of Hugging Face have it
+	if aloneWith(splits, o.Split) {
 		return openFolder(filepath.Join(source, splits[0]), o)
 	}
 	if o.Split == "" || !slices.Contains(splits, o.Split) {
@@ -218,6 +218,12 @@ func openSplitFolder(source string, splits []string, o Options) (*catalog.Datase
 	split := o.Split
 	o.Split = ""
 	return openFolder(filepath.Join(source, split), o)
+}
+
+// aloneWith is true of the one folder of the data that is no split itself, as repositories of Hugging Face have it:
+// what it holds may be of several.
+func aloneWith(splits []string, asked string) bool {
+	return len(splits) == 1 && asked != splits[0] && (asked == "" || !splitName.MatchString(splits[0]))
 }
 
 func severalSplits(source, asked string, splits []string) error {

@@ -81,6 +81,20 @@ def a_saved_selection(folder: Path) -> None:
     (folder / "state.json").write_text(json.dumps(state))
 
 
+def a_folder_of_each_split(folder: Path) -> None:
+    mds.write(folder / "train", [samples()])
+    mds.write(folder / "val", [samples(COUNT)[:4]])
+    (folder / "README.md").write_text("Shards of photographs.")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "about.md").write_text("No container.")
+
+
+def a_repository(folder: Path) -> None:
+    tables.parquet(folder / "data", [table()])
+    tables.parquet(folder / "data", [table(COUNT), table(2 * COUNT)], "test")
+    (folder / "README.md").write_text("A repository of Hugging Face.")
+
+
 def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, bytes, int]]:
     with hr.Dataset(index, storage=storage) as dataset:
         return [(dataset[at].key, *map(bytes, dataset[at])) for at in range(len(dataset))]
@@ -135,3 +149,61 @@ def test_a_saved_selection_is_not_one_of_several_sources(
     sources = ["s3://photos/first", "s3://photos/second"]
     with pytest.raises(errors.UnsupportedError, match="a selection of rows was saved"):
         hr.index(sources, tmp_path / "train.hr", storage=storage)
+
+
+@pytest.mark.parametrize(
+    ("write", "split", "count"),
+    [
+        (a_folder_of_each_split, "train", COUNT),
+        (a_folder_of_each_split, "val", 4),
+        (a_repository, "train", COUNT),
+        (a_repository, "test", 2 * COUNT),
+    ],
+)
+def test_a_split_in_folders_of_a_store_is_the_one_that_it_is_on_disk(
+    bucket: Path,
+    storage: Storage,
+    tmp_path: Path,
+    write: Callable[[Path], None],
+    split: str,
+    count: int,
+) -> None:
+    write(bucket / "set")
+    here = hr.index(bucket / "set", tmp_path / "here.hr", split=split)
+    there = hr.index("s3://photos/set", tmp_path / "there.hr", split=split, storage=storage)
+    assert there["rows"] == here["rows"] == count
+    assert there["fingerprint"] == here["fingerprint"]
+    found = keys_and_pixels(tmp_path / "there.hr", storage)
+    assert found == keys_and_pixels(tmp_path / "here.hr", None)
+
+
+@pytest.mark.parametrize(
+    ("write", "splits"), [(a_folder_of_each_split, "train val"), (a_repository, "test train")]
+)
+def test_splits_in_folders_of_a_store_have_to_be_chosen(
+    bucket: Path,
+    storage: Storage,
+    tmp_path: Path,
+    write: Callable[[Path], None],
+    splits: str,
+) -> None:
+    write(bucket / "set")
+    first, second = splits.split()
+    several = rf'there are several splits: \["{first}" "{second}"\]; split= chooses one'
+    another = rf"split is .*other.* \(expected one of \[.?{first}.? .?{second}"
+    for source, how in ((str(bucket / "set"), None), ("s3://photos/set", storage)):
+        with pytest.raises(errors.ArgumentError, match=several):
+            hr.index(source, tmp_path / "train.hr", storage=how)
+        with pytest.raises(errors.ArgumentError, match=another):
+            hr.index(source, tmp_path / "train.hr", split="other", storage=how)
+
+
+def test_folders_of_a_store_without_a_container_are_no_dataset(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (bucket / "set" / "notes").mkdir(parents=True)
+    (bucket / "set" / "notes" / "about.md").write_text("No container.")
+    with pytest.raises(errors.EmptyDatasetError, match="there is no container that is known"):
+        hr.index("s3://photos/set", tmp_path / "train.hr", storage=storage)
+    mds.write(bucket / "set" / "data", [samples()])
+    assert hr.index("s3://photos/set", tmp_path / "train.hr", storage=storage)["rows"] == COUNT

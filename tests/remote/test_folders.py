@@ -138,7 +138,7 @@ def test_an_index_of_objects_wants_a_place_and_no_other_address_without_images(
     shutil.rmtree(bucket / "set")
     (bucket / "set" / "a").mkdir(parents=True)
     (bucket / "set" / "a" / "notes.txt").write_text("no image")
-    with pytest.raises(errors.MissingFileError, match="no object has such a name"):
+    with pytest.raises(errors.EmptyDatasetError, match="there is no container that is known"):
         hr.index("s3://photos/set", tmp_path / "away.hr", storage=storage)
 
 

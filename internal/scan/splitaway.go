@@ -1,0 +1,65 @@
+package scan
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/headrace/headrace/internal/catalog"
+	"github.com/headrace/headrace/internal/fault"
+	"github.com/headrace/headrace/internal/remote"
+)
+
+// openSplitAway is openSplitFolder below an address, which ends with a slash.
+func openSplitAway(ctx context.Context, below string, folders []string, o Options) (*catalog.Dataset, error) {
+	var splits []string
+	for _, folder := range folders {
+		holds, err := holdsContainers(ctx, below+folder+"/", o.Storage)
+		if err != nil {
+			return nil, catalog.OutOfStore(err)
+		}
+		if holds {
+			splits = append(splits, folder)
+		}
+	}
+	source := remote.Display(strings.TrimSuffix(below, "/"))
+	open := func(split string) (*catalog.Dataset, error) {
+		return OpenAway(ctx, []string{below + split + "/"}, o)
+	}
+	switch {
+	case len(splits) == 0:
+		return nil, catalog.NewError(fault.KindEmpty, source, "there is no container that is known (%q)", Formats)
+	case aloneWith(splits, o.Split):
+		return open(splits[0])
+	case !slices.Contains(splits, o.Split):
+		return nil, severalSplits(source, o.Split, splits)
+	}
+	split := o.Split
+	o.Split = ""
+	return open(split)
+}
+
+// holdsContainers looks at what lies directly below an address until one is a container.
+func holdsContainers(ctx context.Context, address string, storage remote.Storage) (bool, error) {
+	if strings.ContainsAny(address, "*?[{") { // by such an address nothing is listed
+		return false, nil
+	}
+	found, err := listed(ctx, address, false, storage)
+	if err != nil || found.saved {
+		return found.saved, err
+	}
+	if slices.Contains(found.files, address+catalog.ManifestName) { // what looks like containers are shards
+		return false, nil
+	}
+	for files := range slices.Chunk(found.files, sniffedAtOnce) {
+		a := &awayFiles{ctx: ctx, storage: storage, names: make([]string, len(files))}
+		kinds, err := a.open(files)
+		if err != nil {
+			return false, err
+		}
+		if files, _ = a.containers(files, kinds); len(files) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
