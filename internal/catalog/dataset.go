@@ -295,9 +295,6 @@ func (d *Dataset) FieldValue(i int64, field string) (any, error) {
 	return d.FieldValueBy(i, field, nil)
 }
 
-// ReadValue fills to with the bytes of a container in a store from offset on.
-type ReadValue func(container *Shard, to []byte, offset int64) error
-
 // FieldValueBy is FieldValue that reads stores as its caller wants; nil: nothing ends the wait or keeps the value.
 func (d *Dataset) FieldValueBy(i int64, field string, read ReadValue) (any, error) {
 	if uint64(i) >= uint64(d.rows) {

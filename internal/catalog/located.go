@@ -12,6 +12,9 @@ import (
 // Extent is where a value lies in its sample's container, which is what an index has of a located field.
 type Extent struct{ Offset, Length int64 }
 
+// ReadValue fills to with the bytes of a container in a store from offset on.
+type ReadValue func(container *Shard, to []byte, offset int64) error
+
 // StoredValue is a field of sample i as an index holds it: an Extent for what lies in the container.
 func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 	if d.table == nil {
