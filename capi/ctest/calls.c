@@ -430,7 +430,20 @@ static void use_writer(caller *c) {
   if (one_in(c, 4)) CALL(writer_finish, handle);
 }
 
+/* A job that reads fields of samples, of a handle that another thread may close meanwhile. */
+static void read_fields(caller *c) {
+  char config[200];
+  hr_handle handle = 0;
+  const int length =
+      snprintf(config, sizeof config,
+               "{\"job\": \"fields\", \"dataset\": %lld, \"indices\": [%d, %d], \"fields\": [%s]}",
+               (long long)some_handle(c, DATASET), (int)below(c, 30) - 1, (int)below(c, 5),
+               one_in(c, 3) ? "\"caption\"" : "");
+  if (CALL(job_start, config, (size_t)length, &handle) == HR_OK) share(c, JOB, handle);
+}
+
 static void use_job(caller *c) {
+  if (one_in(c, 4)) read_fields(c);
   static const char *const more[] = {
       "\"shard_bytes\": #",    "\"threads\": #", "\"no_seek\": true",  "\"on_fault\": \"raise\"",
       "\"allow_empty\": true", "\"resize\": %",  "\"overwrite\": true"};
