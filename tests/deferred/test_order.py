@@ -143,6 +143,44 @@ def test_epochs_draw_anew_and_a_seed_repeats_all_of_them_on_any_number_of_worker
     assert not equal(epochs[0][1], epochs[0][2])
 
 
+class Looking(Named):
+    """Needs the pixels of every other image behind its random crop."""
+
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(paths * 4)
+        self.crop = tv.RandomCrop(20)
+        self.still = tv.Compose([tv.Resize((16, 16)), tv.ToTensor()])
+
+    def __getitem__(self, index: int) -> Any:
+        image = self.crop(Image.open(self.paths[index]).convert("RGB"))
+        mean = 0.0 if index % 2 else float(np.asarray(image).mean())
+        return self.still(image), index, mean
+
+
+class LookingStream(data.IterableDataset[Any]):
+    """The same in order, in one worker at most."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.samples = Looking(paths)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.samples[index] for index in range(len(self.samples)))
+
+
+@pytest.mark.parametrize(("made", "workers"), [(Looking, 1), (Looking, 2), (LookingStream, 1)])
+def test_samples_that_need_no_pixels_in_python_draw_alike_whatever_came_before_in_their_worker(
+    paths: list[str], made: Any, workers: int
+) -> None:
+    found = []
+    for count in (0, workers):
+        with loader(made(paths), seed=3, num_workers=count) as one:
+            samples = [sample for batch in one for sample in zip(*batch[:2], strict=True)]
+            decoded = one.stats()["images_decoded"]
+        found.append([image for image, index in samples if index % 2])
+        assert decoded >= len(found[-1]) == 2 * COUNT
+    assert equal(*found)
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_epochs_of_workers_without_a_seed_differ_and_repeat_with_torchs(
     paths: list[str], persistent: bool

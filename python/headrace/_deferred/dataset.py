@@ -21,11 +21,6 @@ from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._torch.failures import noted
 from headrace._torch.place import spread
 
-# Samples of a worker process some of whose draws were needed in Python before it opens all images
-# as ever.
-_MOST_IN_VAIN = 4
-
-
 class Fetching:
     """Records while torch's loader makes a batch, from its first sample to the collated batch.
 
@@ -36,7 +31,6 @@ class Fetching:
         workers: how many processes it has.
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
-        in_vain: samples whose drawn transforms were needed in Python, in a process without engine.
         explains: of what is recorded, as ``Recording`` has it, and so is ``altering``.
     """
 
@@ -52,7 +46,6 @@ class Fetching:
         self.base_seed = 0
         self.recorded: Recording | None = None
         self._latest: Recording | None = None
-        self.in_vain = 0
         self.explains = False
         self.altering: Altering | None = None
         self._transforms = Transforms()
@@ -114,11 +107,10 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
             return self._sample(found, asked.indices, number, draw, 0 in asked.eager)
 
     def _sample(self, found: Recording, index: Any, number: int, draw: int, eager: bool) -> Any:
-        eager = eager or self._fetching.in_vain > _MOST_IN_VAIN
         found.begin(number, draw, eager)
         try:
             sample = self.dataset[index]
-            self._fetching.in_vain += _drawn_in_python(found)
+            _make_the_rest_of_what_was_drawn(found)
             settled = found.settle()
         except OSError as failure:
             noted(failure, f"index {index!r} of the dataset")
@@ -138,7 +130,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         found.begin(first, draw, bool(asked.eager))
         try:
             samples = many(asked.indices)
-            _drawn_in_python(found)
+            _make_the_rest_of_what_was_drawn(found)
             settled = found.settle()
         finally:
             found.settle()
@@ -148,19 +140,19 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         return many(asked.indices)
 
 
-def _drawn_in_python(found: Recording) -> bool:
-    """Whether torchvision had to draw for a sample, in a process without the engine.
+def _make_the_rest_of_what_was_drawn(found: Recording) -> None:
+    """Where torchvision had to draw for a sample, in a process without the engine, makes what else
+    the sample has of the same draws of them, too.
 
-    What else the sample has of the same draws is then made of them, too.
+    Other samples stay the engine's: what one needed changes no draws of another.
     """
-    if not found.repeated or all(repeated.before is None for repeated in found.repeated):
-        return False
+    if all(repeated.before is None for repeated in found.repeated):
+        return
     for image in found.images:
         if image.chain is not None and image.chain.drawn_in_python:
             image.materialise()
     for value in found.pending:
         tensor.make(value, lambda part: part.chain.drawn_in_python)
-    return True
 
 
 class RecordedStream(torch.utils.data.IterableDataset[Any]):
@@ -190,10 +182,10 @@ class RecordedStream(torch.utils.data.IterableDataset[Any]):
         samples = iter(self.dataset)
         while True:
             with Recorder(fetching.recorded or fetching.new(self._passed)) as found:
-                found.begin(number, 0, fetching.in_vain > _MOST_IN_VAIN)
+                found.begin(number, 0)
                 try:
                     sample = next(samples)
-                    fetching.in_vain += _drawn_in_python(found)
+                    _make_the_rest_of_what_was_drawn(found)
                 except StopIteration:
                     return
                 finally:
