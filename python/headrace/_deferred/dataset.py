@@ -21,6 +21,7 @@ from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._torch.failures import noted
 from headrace._torch.place import spread
 
+
 class Fetching:
     """Records while torch's loader makes a batch, from its first sample to the collated batch.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections import OrderedDict
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
@@ -21,6 +21,9 @@ _FINISHED = frozenset(kind.__name__ for kind in own.FINISHED)
 _DEEPEST = 6  # transforms within transforms: Compose, its list, RandomApply, its list, ...
 _MOST_TRANSFORMS = 1_024
 _MOST_SIZES = 65_536  # of images, whose results' sizes are kept
+# What draws nothing that is seen, and has one place in the engine's list.
+_STILL = '{"name":"RandomHorizontalFlip","p":0.0}'
+_MOST_PLACES = 56  # of 64 that such a list has; some for what is recorded behind
 # Of classes that compare so, what equals an attribute does as well as the attribute.
 _COMPARED: set[Any] = {
     kind.__eq__
@@ -70,6 +73,46 @@ class Known:
             found = followed.size
             self._sizes[size] = None if found is None else (found[1], found[0])
         return self._sizes[size]
+
+
+def behind_draws(ops: tuple[Op, ...], drawn: tuple[Op, ...], taken: int) -> tuple[Op, int] | None:
+    """What comes before a call that draws behind another, for it to draw numbers of its own.
+
+    The engine draws by a transform's place in its list, and one key serves the list. Two crops of
+    one flipped image stand at equal places of two lists: one of them is moved on.
+
+    Args:
+        ops: what the call stands behind.
+        drawn: the call's own.
+        taken: the places behind that other calls of the same key may have.
+
+    Returns:
+        the op, and how many places are taken then; None: the list would be too long.
+    """
+    fewest, most = (sum(places(op.text)[end] for op in ops) for end in (0, 1))
+    moved = max(taken, most) - fewest
+    end = most + moved + sum(places(op.text)[1] for op in drawn)
+    if end > _MOST_PLACES:
+        return None
+    return Op(",".join([_STILL] * moved), _unchanged), end
+
+
+def _unchanged(image: Any) -> Any:
+    return image
+
+
+@lru_cache(1024)
+def places(text: str) -> tuple[int, int]:
+    """How many places transforms have in the engine's list, at least and at most."""
+    found = json.loads(f"[{text}]")
+    return len(found), sum(map(_most_places, found))
+
+
+def _most_places(transform: dict[str, Any]) -> int:
+    name = transform["name"]
+    own = {"RandomHorizontalFlip": 1, "RandomPhotometricDistort": 19}.get(name, 2)
+    inner = transform.get("transforms") or ()
+    return own + sum(1 + _most_places(one) for one in inner)
 
 
 class _Kept:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from headrace._deferred.chain import Key
+from headrace._deferred.chain import Chain, Key, Op
 from headrace._deferred.drawn import Repeated
-from headrace._deferred.known import Transforms
+from headrace._deferred.known import Transforms, behind_draws
 from headrace._deferred.limits import Limits
 from headrace._deferred.source import File
 
@@ -120,6 +120,7 @@ class Recording:
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
         self._calls, self._seed = 0, torch.initial_seed()
+        self._places: dict[Key, int] = {}  # of the engine's lists, that calls behind others have
 
     @property
     def draws_natively(self) -> bool:
@@ -133,6 +134,7 @@ class Recording:
         self.opened |= eager  # of which nothing is seen
         self.place += 1
         self._calls, self.drawing, self._seed = 0, True, torch.initial_seed()
+        self._places.clear()
         self.repeated.clear()
         self.images.clear()
 
@@ -140,6 +142,18 @@ class Recording:
         """The key of the next call of transforms that the engine draws; each draws its own."""
         self._calls += 1
         return (*self.draws, *self._sample, self._calls - 1)
+
+    def before_more_draws(self, chain: Chain, drawn: tuple[Op, ...]) -> tuple[Op, ...] | None:
+        """What stands between an image that was drawn and the next call that draws; None: that is
+        torchvision's, of an image that the program kept of another sample, or of too many calls."""
+        key = chain.key
+        if key is None or key[:4] != (*self.draws, *self._sample):
+            return None
+        found = behind_draws(chain.ops, drawn, self._places.get(key, 0))
+        if found is None:
+            return None
+        between, self._places[key] = found
+        return (between,) if between.text else ()
 
     def refuse(self) -> None:
         """Has whoever needs values wait. Who asks again has not heard it, and is given them.

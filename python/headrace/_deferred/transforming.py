@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from headrace._deferred import given, recording, switches
+from headrace._deferred.chain import Op
 from headrace._deferred.drawn import Repeated
 from headrace._deferred.functions import FUNCTIONS
 from headrace._deferred.image import DeferredImage, native_chain
@@ -81,17 +82,24 @@ def _transform(found: Recording, original: Any, self: Any, *inputs: Any) -> Any:
         return NOT_RECORDED
     made = known.translation
     size = known.size_of(image.size)
-    # What is drawn twice needs two keys, and a chain has one.
-    twice = chain is not None and chain.drawn
-    if size is None or (known.drawn and (twice or not found.draws_natively)):
+    if size is None or (known.drawn and not found.draws_natively):
         return NOT_RECORDED
     chain = chain or given.chain_of(found, image)
-    key = found.new_key() if known.drawn else None
-    ops = known.ops
+    ops: tuple[Op, ...] = known.ops
+    before: tuple[Op, ...] | None = ()
+    key = None
+    if known.drawn and chain.drawn:
+        before = found.before_more_draws(chain, ops)
+    elif known.drawn:
+        key = found.new_key()
+    if before is None:
+        return NOT_RECORDED
     if known.drawn and not found.engine:
         repeated = Repeated(known.replay)
         found.repeated.append(repeated)
         ops = (ops[0]._replace(replay=repeated),)
+    if before:  # else the tuple itself, which many images share
+        ops = before + ops
     is_tensor = _TENSORS[made.gives]
     chain = chain.behind(ops, size, key, last=is_tensor)
     if known.channels == 1:
