@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import random
 import warnings
+from collections import UserDict
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +123,114 @@ def test_each_image_has_its_own_line_where_several_lines_needed_pixels(root: Pat
     assert [reason.place for reason in found.reasons] == [one, another, third, again]
     assert torch.equal(torch.get_rng_state(), states[0])
     assert random.getstate() == states[1]
+
+
+class Features(UserDict[str, Any]):
+    """As Hugging Face's BatchFeature."""
+
+
+class Plain:
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+        self.itself = self
+
+
+def grey_floats(path: Path) -> Any:
+    return np.asarray(opened(path).convert("L"), np.float32) / 255  # grey_floats
+
+
+def grey_tensor(path: Path) -> Any:
+    return torch.from_numpy(np.asarray(opened(path).convert("L"), np.float32))  # grey_tensor
+
+
+def whole_numbers(path: Path) -> Any:
+    return torch.from_numpy(np.asarray(opened(path)).astype(np.int64))  # whole_numbers
+
+
+def features(path: Path) -> Any:
+    return Features(pixels=np.asarray(opened(path)))  # features
+
+
+def plain_object(path: Path) -> Any:
+    image = np.asarray(opened(path))  # plain_object
+    return Plain(table=np.ones((77, 768), np.float32), image=image)
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (grey_floats, "sample"),
+        (grey_tensor, "sample"),
+        (whole_numbers, "sample"),
+        (features, "['pixels']"),
+        (plain_object, ".image"),
+    ],
+)
+def test_images_of_any_numbers_and_in_any_object_are_listed_with_their_line(
+    root: Path, make: Any, where: str
+) -> None:
+    found = hr.explain(data.DataLoader(Listed(root, make), collate_fn=list))
+    line = line_of(f"# {make.__name__}")
+    assert [(leaf.where, leaf.native, leaf.place) for leaf in found.leaves] == [
+        (where, False, line)
+    ]
+    assert line in str(found)
+    assert found.cure in str(found)
+
+
+def test_native_images_are_found_in_any_object_and_tables_beside_them_are_none(root: Path) -> None:
+    def make(path: Path) -> Any:
+        table = np.ones((77, 768), np.float32)
+        return Features(image=STEPS(opened(path)), table=table), Plain(other=STEPS(opened(path)))
+
+    found = hr.explain(data.DataLoader(Listed(root, make), collate_fn=list))
+    assert [leaf.where for leaf in found.leaves] == ["[0]['image']", "[1].other"]
+    assert found.native
+
+
+def test_where_pixels_were_needed_is_said_also_of_a_sample_without_an_image(root: Path) -> None:
+    def make(path: Path) -> Any:
+        return float(np.asarray(opened(path)).mean())  # to one mean
+
+    found = hr.explain(data.DataLoader(Listed(root, make)))
+    first, why, cure = str(found).splitlines()
+    assert first == "no image is found in the sample"
+    assert why.endswith(f"needs the pixels ({line_of('# to one mean')})")
+    assert cure == found.cure != ""
+
+
+@pytest.mark.parametrize("kind", ["submit", "map", "named", "pool"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_images_that_a_dataset_opens_in_its_own_threads_are_pillows_and_have_their_line(
+    root: Path, kind: str, workers: int
+) -> None:
+    class InThreads(Listed):
+        threads: Any = None
+
+        def __getitem__(self, index: int) -> Any:
+            if self.threads is None:  # in the process that uses them
+                self.threads = ThreadPool(1) if kind == "pool" else ThreadPoolExecutor(1)
+            path, threads = self.paths[index], self.threads
+            if kind == "submit":
+                return STEPS(threads.submit(opened, path).result())  # submit
+            if kind == "named":
+                return STEPS(threads.submit(opened, path=path).result())  # named
+            if kind == "map":
+                return STEPS(*threads.map(opened, [path]))  # map
+            return STEPS(threads.apply(opened, (path,)))  # pool
+
+    dataset = InThreads(root, None)
+    found = hr.explain(data.DataLoader(dataset))
+    assert not found.native
+    assert [reason.place for reason in found.reasons] == [line_of(f"# {kind}")]
+    assert "in the thread that runs __getitem__" in found.cure
+    dataset.threads = None
+    loader = hr.DataLoader(dataset, strict=True, num_workers=workers)
+    with (
+        contextlib.closing(loader),
+        pytest.raises(errors.UnsupportedError, match="in a thread of the program's own"),
+    ):
+        next(iter(loader))
 
 
 def test_tensors_that_numpy_has_no_kind_of_or_that_want_gradients_are_explained(root: Path) -> None:

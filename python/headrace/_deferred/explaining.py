@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.utils.data
 
 from headrace._deferred.altering import Altering
 from headrace._deferred.curing import IN_PYTHON
@@ -26,7 +28,9 @@ class Leaf(NamedTuple):
     """One image of a sample.
 
     An array or a tensor that the engine does not make counts as one if it has three axes or more,
-    or two of 16 and more: what has fewer are labels, boxes or points.
+    or bytes on two. Floats on two axes of 16 and more, int32 and int64 with three channels, and
+    what an object has for attributes may be tables or masks: these count if they change with the
+    pixels that a line of the program needed.
 
     Attributes:
         where: its place in the sample, as Python writes it: ``[0]``, ``['image']``.
@@ -61,15 +65,16 @@ class Explanation(NamedTuple):
         return bool(self.leaves) and all(leaf.native for leaf in self.leaves) and not self.reasons
 
     def __str__(self) -> str:
-        if not self.leaves:
+        if not self.leaves and not self.reasons:
             return "the sample has no image"
-        wide = max(len(leaf.where) for leaf in self.leaves)
-        lines = []
+        wide = max((len(leaf.where) for leaf in self.leaves), default=0)
+        lines = [] if self.leaves else ["no image is found in the sample"]
         for leaf in self.leaves:
             how, of = ("native" if leaf.native else "Python"), leaf.place and f", from {leaf.place}"
             lines.append(f"{leaf.where:{wide}}  {how}  {leaf.what}{of}")
         # The images can all be native while a label or a decision is made of their pixels.
-        said = "also in Python" if all(leaf.native for leaf in self.leaves) else "in Python"
+        all_native = self.leaves and all(leaf.native for leaf in self.leaves)
+        said = "also in Python" if all_native else "in Python"
         for text, place in self.reasons:
             lines.append(f"{said}: {text} ({place})" if place else f"{said}: {text}")
         return "\n".join([*lines, self.cure] if self.cure else lines)
@@ -79,16 +84,23 @@ def explained(deferring: Deferring, index: Any) -> Explanation:
     """Asks the dataset for a sample; generators are left as they were."""
     with _generators_as_they_were():
         sample, reasons, opened = deferring.sample(index)
-    leaves = [leaf for leaf, _ in _leaves(sample, "", 0)]
-    in_python = [leaf for leaf in leaves if not leaf.native]
+    found = [(leaf, sure) for leaf, _, sure in _leaves(sample)]
+    in_python = [leaf for leaf, sure in found if sure and not leaf.native]
     if in_python and not reasons:
         reasons = [Reason(deferring.unseen(opened), "")]
+    doubtful = [leaf for leaf, sure in found if not sure]
     lines = list(dict.fromkeys(reason.place for reason in reasons))
+    places: dict[str, str] = {}
     if len(lines) == 1:
         places = dict.fromkeys((leaf.where for leaf in in_python), lines[0])
-    else:
-        places = _places(deferring, index, in_python, lines[:_MOST_LINES])
-    leaves = [leaf._replace(place=places.get(leaf.where, "")) for leaf in leaves]
+        in_python = []  # whose line is known
+    if lines and (in_python or doubtful):
+        places |= _places(deferring, index, [*in_python, *doubtful], lines[:_MOST_LINES])
+    leaves = [
+        leaf._replace(place=places.get(leaf.where, ""))
+        for leaf, sure in found
+        if sure or leaf.where in places
+    ]
     cures = dict.fromkeys(deferring.cure(reason.text, opened) for reason in reasons)
     return Explanation(leaves, reasons, " ".join(cures))
 
@@ -133,7 +145,7 @@ def _values(deferring: Deferring, index: Any, altering: Altering | None) -> dict
             sample, _, _ = deferring.sample(index, altering)
         except Exception:  # of pixels that it did not expect
             return {}
-        return {leaf.where: value for leaf, value in _leaves(sample, "", 0) if not leaf.native}
+        return {leaf.where: value for leaf, value, _ in _leaves(sample) if not leaf.native}
 
 
 def _differing(values: dict[str, Any], others: dict[str, Any]) -> set[str]:
@@ -154,43 +166,70 @@ def _equal(one: Any, other: Any) -> bool:
 _MOVED = ("BoundingBoxes", "KeyPoints", "Mask")
 
 
-def _leaves(value: Any, where: str, depth: int) -> Iterator[tuple[Leaf, Any]]:
+_DEEPEST = 8
+_Found = tuple[Leaf, Any, bool]  # with its value, and whether it is an image for sure
+
+
+def _leaves(sample: Any) -> list[_Found]:
     """The images at any depth, by their places."""
-    kind = type(value).__name__
+    return [*_within(sample, "", _DEEPEST, True, set())]
+
+
+def _within(value: Any, where: str, deeper: int, sure: bool, seen: set[int]) -> Iterator[_Found]:
+    kind, place = type(value).__name__, where or "sample"
     if isinstance(value, PendingTensor):
         shape, dtype = value.described()
-        yield Leaf(where or "sample", f"{value.plain.__name__} {shape} {dtype}", True), value
+        yield Leaf(place, f"{value.plain.__name__} {shape} {dtype}", True), value, True
     elif isinstance(value, DeferredImage) and value.chain is not None:
-        yield Leaf(where or "sample", f"PIL image {value.size}", value.chain.native), value
+        yield Leaf(place, f"PIL image {value.size}", value.chain.native), value, True
     elif kind in _MOVED and type(value).__module__.startswith("torchvision.tv_tensors"):
         return  # what torchvision moves with an image is none
-    elif hasattr(value, "shape") and _may_be_an_image(value):
-        yield Leaf(where or "sample", f"{kind} {tuple(value.shape)} {value.dtype}", False), value
+    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+        is_image = _is_image(value)
+        if is_image is not False:
+            leaf = Leaf(place, f"{kind} {tuple(value.shape)} {value.dtype}", False)
+            yield leaf, value, bool(is_image and sure)
     elif hasattr(value, "getbands"):
-        yield Leaf(where or "sample", f"PIL image {value.size}", False), value
-    elif depth < 8:
-        for name, part in _parts(value):
-            yield from _leaves(part, where + name, depth + 1)
+        yield Leaf(place, f"PIL image {value.size}", False), value, sure
+    elif deeper and id(value) not in seen:
+        for name, part, of_data in _parts(value, seen):
+            yield from _within(part, where + name, deeper - 1, sure and of_data, seen)
 
 
-def _may_be_an_image(array: Any) -> bool:
-    """Whether an array or tensor has channels, or bytes; tables and boxes have neither, and a mask
-    has classes."""
-    if str(array.dtype).removeprefix("torch.") in ("bool", "int32", "int64"):
+def _is_image(array: Any) -> bool | None:
+    """Whether an array or tensor is one: it has channels, or bytes; boxes have neither. None: it
+    may be one, or a table or a mask."""
+    shape, dtype = tuple(array.shape), str(array.dtype).removeprefix("torch.")
+    if dtype == "bool" or len(shape) < 2:
         return False
-    return len(array.shape) > 2 or (len(array.shape) == 2 and array.dtype.itemsize == 1)
+    if dtype in ("int32", "int64"):  # classes, but for channels
+        return None if len(shape) > 2 and 3 in (shape[-1], shape[-3]) else False
+    if len(shape) > 2 or array.dtype.itemsize == 1:
+        return True
+    return None if dtype.startswith(("float", "bfloat")) and min(shape) >= 16 else False
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
+# What a sample may lead to and is none of it.
+_OTHERS = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, torch.nn.Module)
+_ALL_OTHERS = (*_OTHERS, torch.utils.data.Dataset, torch.Generator)
+
+
+def _parts(value: Any, seen: set[int]) -> Iterator[tuple[str, Any, bool]]:
+    """What something holds, where, and whether that is data: attributes may be anything."""
+    if isinstance(value, Mapping):
         for key, part in value.items():
-            yield f"[{key!r}]", part
+            yield f"[{key!r}]", part, True
     elif isinstance(value, list | tuple):
         for number, part in enumerate(value):
-            yield f"[{number}]", part
+            yield f"[{number}]", part, True
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
-            yield f".{field.name}", getattr(value, field.name)
+            yield f".{field.name}", getattr(value, field.name), True
+    elif not isinstance(value, _ALL_OTHERS):
+        seen.add(id(value))
+        attributes = getattr(value, "__dict__", None)
+        for name, part in [*attributes.items()] if isinstance(attributes, dict) else ():
+            yield f".{name}", part, False
 
 
 @contextmanager

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import os
 import stat
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import PIL.Image
 import torch
 
-from headrace._deferred import header, source, switches, tensor
+from headrace._deferred import header, recording, source, switches, tensor
 from headrace._deferred.chain import Chain
-from headrace._deferred.curing import OTHER_ARRAY, OTHER_FORMAT, OTHER_KIND, TOO_LARGE
+from headrace._deferred.curing import OTHER_ARRAY, OTHER_FORMAT, OTHER_KIND, OWN_THREAD, TOO_LARGE
 from headrace._deferred.header import Header
 from headrace._deferred.image import DeferredImage, Opened
 from headrace._deferred.limits import MAX_RECORD_BYTES
@@ -23,13 +25,32 @@ from headrace._engine import arguments
 
 _PATHS = (str, bytes, os.PathLike)  # once: a union is made anew each time
 
+_POOLS = ("apply_async", "_map_async", "imap", "imap_unordered")  # methods of multiprocessing's
+
 
 def switch() -> None:
     """Has them give deferred images while a dataset's code runs."""
-    switches.add(PIL.Image.open, _open)
+    switches.add(PIL.Image.open, _open, elsewhere=OWN_THREAD)
+    switches.add(ThreadPoolExecutor.submit, _given_to_a_thread)
+    if "multiprocessing.pool" in sys.modules:
+        for name in _POOLS:
+            switches.add(
+                vars(sys.modules["multiprocessing.pool"].Pool).get(name), _given_to_a_thread
+            )
     switches.add(PIL.Image.fromarray, _from_array)
     switches.put_everywhere(tensor.OWN_TO_DLPACK, tensor.to_dlpack)
     switches.add(torch.utils.swap_tensors, tensor.swap)
+
+
+def _given_to_a_thread(found: Recording, original: Any, *arguments: Any, **named: Any) -> Any:
+    """Work for a pool, the second argument. Not of processes, whose functions are pickled."""
+    pools = sys.modules.get("multiprocessing.pool")
+    pool, *rest = arguments
+    if rest and (
+        type(pool) is ThreadPoolExecutor or (pools and isinstance(pool, pools.ThreadPool))
+    ):
+        rest[0] = recording.for_another_thread(found, rest[0])
+    return original(pool, *rest, **named)
 
 
 def _open(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -191,6 +191,9 @@ class Recording:
 
 class _Local(threading.local):
     recording: Recording | None = None
+    # Of a thread that works for code that is recorded in another one: that recording, and the line
+    # that gave it the work.
+    giver: tuple[Recording, str] | None = None
 
 
 _local = _Local()
@@ -209,11 +212,34 @@ def change(recording: Recording | None) -> None:
 @contextmanager
 def paused() -> Iterator[None]:
     """Lets Pillow and torchvision work as ever in this thread."""
-    before, _local.recording = _local.recording, None
+    before, giver = _local.recording, _local.giver
+    _local.recording = _local.giver = None
     try:
         yield
     finally:
-        _local.recording = before
+        _local.recording, _local.giver = before, giver
+
+
+def for_another_thread(found: Recording, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that the recorded code has another thread call. Nothing is recorded there."""
+    giver = (found, _caller()[1])
+
+    def called(*arguments: Any, **named: Any) -> Any:
+        before, _local.giver = _local.giver, giver
+        try:
+            return function(*arguments, **named)
+        finally:
+            _local.giver = before
+
+    return called
+
+
+def note_of_another_thread(text: str) -> None:
+    """Remembers what Python does in this thread, where it works for a recording of another one."""
+    if _local.giver is not None:
+        found, place = _local.giver
+        found.opened = True
+        found.reasons[Reason(text, place)] = None
 
 
 SWITCHED = "<headrace>"  # the file of the code that takes the place of a function's own

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from inspect import CO_VARARGS
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -24,10 +24,15 @@ Handler = Callable[..., Any]  # (recording, original, *arguments of the function
 
 
 class Switch:
-    """One function, its own code and the other."""
+    """One function, its own code and the other.
 
-    def __init__(self, function: FunctionType, handler: Handler) -> None:
-        self.function, self.handler = function, handler
+    Args:
+        elsewhere: what is noted where a thread without a recording calls it; "": nothing.
+    """
+
+    def __init__(self, function: FunctionType, handler: Handler, elsewhere: str) -> None:
+        self.function, self.handler, self._elsewhere = function, handler, elsewhere
+        self._takes_names = bool(handler.__code__.co_flags & CO_VARKEYWORDS)
         self.own: CodeType = function.__code__
         self.original = FunctionType(
             self.own,
@@ -50,11 +55,15 @@ class Switch:
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         found = recording.current()
         if found is not None and not found.eager:
-            in_order = self._in_order(arguments, named) if named else arguments
-            if in_order is not None:
+            answer = NOT_RECORDED
+            if self._takes_names:
+                answer = self.handler(found, self.original, *arguments, **named)
+            elif (in_order := self._in_order(arguments, named) if named else arguments) is not None:
                 answer = self.handler(found, self.original, *in_order)
-                if answer is not NOT_RECORDED:
-                    return answer
+            if answer is not NOT_RECORDED:
+                return answer
+        elif found is None and self._elsewhere:
+            recording.note_of_another_thread(self._elsewhere)
         return self.original(*arguments, **named)
 
     def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -96,7 +105,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def add(function: Any, handler: Handler) -> None:
+def add(function: Any, handler: Handler, elsewhere: str = "") -> None:
     """Has a function, while there are recordings, ask a handler first.
 
     A function that is not written in Python, or takes more arguments than its handler knows, is
@@ -108,7 +117,7 @@ def add(function: Any, handler: Handler) -> None:
     named = code.co_argcount + code.co_kwonlyargcount
     if taken is not None and taken not in (code.co_argcount, named):
         return
-    made = Switch(function, handler)
+    made = Switch(function, handler, elsewhere)
     _switches.append(made)
     _known[function] = made
     if _recordings:
