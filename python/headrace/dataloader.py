@@ -459,7 +459,7 @@ class DataLoader(TorchDataLoader[_T_co], metaclass=Kind):
             "pillow_images": how many images Pillow has decoded, repeated ones counted; and
             "pillow_files": how many files are known to be left to it. Of a folder counted since the
             dataset was last found to be another. Of a dataset whose own code runs, what that code
-            has Pillow open is not counted, but what was recorded and the engine could not decode.
+            opens and only Pillow reads, and what was recorded and the engine could not decode.
             Where the engine makes the batches, or the images of a dataset whose own code runs, also
             the fields of ``headrace.Loader.stats``, counted since the threads started; of several
             epochs under way at once, those of the one that has decoded most.

@@ -215,3 +215,30 @@ def test_what_the_engine_does_not_decode_is_pillows_in_threads_and_counted(
         pytest.raises(errors.UnsupportedError, match="Pillow decodes what the engine does not"),
     ):
         list(loader)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_files_that_only_pillow_reads_are_counted_and_said_once(
+    paths: list[str], tmp_path: Path, workers: int
+) -> None:
+    """Animated WebPs, one of which comes twice."""
+    chosen = [path for path in paths if path not in (paths[4], paths[7], paths[9])]
+    for number in range(3):
+        image = Image.open(chosen[number])
+        moving = str(tmp_path / f"{number}.webp")
+        image.save(moving, save_all=True, append_images=[image.rotate(90)])
+        os.utime(moving, (1e9, 1e9))
+        chosen += [moving] * (1 + (number == 2))
+    dataset = Opens(chosen, lambda path, index: SMALL(Image.open(path).convert("RGB")))
+    expected = list(data.DataLoader(dataset, 13))
+    with contextlib.closing(hr.DataLoader(dataset, 13, num_workers=workers)) as loader:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            assert equal([*loader, *loader], expected * 2)
+        stats = loader.stats()
+    (text,) = {str(one.message) for one in said}
+    assert len(said) == 1
+    assert "(4 images until now" in text
+    assert ".webp is no JPEG" in text
+    assert "saved as JPEG, PNG, WebP" in text
+    assert (stats["pillow_images"], stats["pillow_files"]) == (8, 3)

@@ -36,9 +36,11 @@ class Recorded:
         limits: the engine's, for what it opened.
         collated: ``data`` is a batch; else the samples, for the collate function needs values.
         engine_made: the engine made images at once, too, which no worker process has it do.
+        foreign: as ``Recording`` has it.
     """
 
     engine_made = False
+    foreign: list[tuple[bytes, str]]
 
     def __init__(
         self,
@@ -52,11 +54,12 @@ class Recorded:
     ) -> None:
         self.data, self.pending, self.reasons = data, pending, reasons
         self.opened, self.asked, self.limits, self.collated = opened, asked, limits, collated
+        self.foreign = []
 
     def __reduce__(self) -> Any:
         asked = None if self.asked is None else tuple(self.asked)
         reasons = [tuple(reason) for reason in self.reasons]
-        told = (reasons, self.opened, asked, tuple(self.limits), self.collated)
+        told = (reasons, self.opened, asked, tuple(self.limits), self.collated, self.foreign)
         return _arrived, (self.data, *told)
 
     def pin_memory(self) -> Recorded:
@@ -114,6 +117,7 @@ def _arrived(
     asked: Any,
     limits: tuple[str, bool, int, int],
     collated: bool,
+    foreign: list[tuple[bytes, str]],
 ) -> Recorded:
     # Its tensors came before it, for they are among its arguments.
     pending, _arriving.pending = _arriving.pending, []
@@ -121,7 +125,9 @@ def _arrived(
         asked = Asked(*asked)
         asked = asked._replace(key=asked.key and Draws(*asked.key))
     why = [Reason(*reason) for reason in reasons]
-    return Recorded(data, pending, why, opened, asked, Limits(*limits), collated)
+    made = Recorded(data, pending, why, opened, asked, Limits(*limits), collated)
+    made.foreign = foreign
+    return made
 
 
 # ---- images --------------------------------------------------------------------------------------

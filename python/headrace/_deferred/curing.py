@@ -45,4 +45,9 @@ def cure(cause: str, opened: bool) -> str:
     """
     if not opened:
         return _NOT_OPENED
-    return next((text for known, text in _BY_CAUSE.items() if known in cause), IN_PYTHON)
+    return of_a_file(cause) or IN_PYTHON
+
+
+def of_a_file(cause: str) -> str:
+    """What would have the engine read what Pillow has to; "" where no more is known."""
+    return next((text for known, text in _BY_CAUSE.items() if known in cause), "")

@@ -216,7 +216,7 @@ class Collating:
         reasons = list(found.reasons)
         pending, found.pending = found.pending, []  # which are not kept as long as the recording
         made = Recorded(data, pending, reasons, found.opened, found.asked, found.limits, collated)
-        made.engine_made = found.engine_made
+        made.engine_made, made.foreign = found.engine_made, found.foreign
         if not found.travels:
             return made
         try:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch.utils.data
 
+from headrace._deferred import curing
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Choices, Rows
@@ -223,6 +224,8 @@ class Deferring:
     def begun(self, recorded: Recorded) -> Batch:
         """A batch as the program's code left it, with its values under way."""
         self._look_at(recorded)
+        for path, why in recorded.foreign:
+            self.pillows.count(path, why)
         if recorded.pending and self._threads is None:
             self._threads = Decoder(0)
             tracing.opened(self._threads.handle, tracing.config(self._trace).get("trace"))
@@ -254,9 +257,10 @@ class Deferring:
         """Says once an epoch, if it is so, that Pillow decodes some images."""
         if self.pillows.images > self._told >= 0:
             self._told = -1
-            self._notices.say(
-                self.pillows.news, stacklevel=0, topic=f"{self.pillows.files} files for Pillow"
+            said = f"{self.pillows.news}. {curing.of_a_file(self.pillows.latest)}".removesuffix(
+                ". "
             )
+            self._notices.say(said, stacklevel=0, topic=f"{self.pillows.files} files for Pillow")
 
     def _look_at(self, recorded: Recorded) -> None:
         """Says once that images are made in Python, and where first.
@@ -279,6 +283,9 @@ class Deferring:
         self._record.recorded(native, what, mended)
         if self._strict:
             raise UnsupportedError(f"strict=True, and {what}{more}. {mended}")
+        foreign = {why for _, why in recorded.foreign}
+        if foreign and {reason.text for reason in recorded.reasons} <= foreign:
+            return  # `tell` says it, and how many they are
         self._notices.say(
             f"{what}: in Python, one image at a time{more} (strict=True makes this an error). "
             f"{mended}",

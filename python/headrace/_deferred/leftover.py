@@ -44,11 +44,15 @@ class Pillows:
     def _made(self, chain: Chain, form: Form, mode: str, why: str) -> bytes:
         data = pixels.by_pillow(chain, form, mode)
         source = chain.source
+        self.count(source.path if isinstance(source, File) else b"", why)
+        return data
+
+    def count(self, path: bytes, why: str) -> None:
+        """Counts an image that Pillow decodes, and its file if it is of one."""
         with self._lock:
             self.images, self.latest = self.images + 1, why
-            if isinstance(source, File) and len(self._names) < _MOST_FILES:
-                self._names.add(source.path)
-        return data
+            if path and len(self._names) < _MOST_FILES:
+                self._names.add(path)
 
     @property
     def news(self) -> str:

@@ -78,12 +78,13 @@ def _open(
         read = data if rewinds else None
     image, why = _deferred(opened, name, formats)
     if image is None or (read is not None and not _moved_on(fp, image, read)):
-        altering = None
+        altering, text = None, f"{_shown(name or getattr(fp, 'name', None))} {why}"
         # What is not there needs no pixels: Pillow raises, and the program may take another file.
         if not is_path or os.path.exists(name):
-            altering = found.note(f"{_shown(name or getattr(fp, 'name', None))} {why}")
+            altering = found.note(text)
         # Pillow has its word on what was read of an object, too.
         made: PIL.Image.Image = original(fp, mode, formats)
+        found.foreign.append((os.fsencode(name) if isinstance(name, str | bytes) else b"", text))
         if altering is not None:
             altering.in_place(made)
         return made

@@ -76,6 +76,8 @@ class Recording:
         pending: every pending tensor that was made, alive or not.
         files: every file that was opened.
         reasons: why pixels were needed in Python, once each.
+        foreign: of each image that Pillow has opened in the engine's place the path, or b"", and
+            why.
         engine: whether this process may decode natively.
         engine_made: it made an image at once, for code that needed its pixels.
         eager_open: opened images are decoded at once, natively where that is allowed.
@@ -111,6 +113,7 @@ class Recording:
         self.pending: list[Any] = []
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
+        self.foreign: list[tuple[bytes, str]] = []
         self._sample = (0, 0)  # its number, and how often it came before in the epoch
         self.place = -1
         self.eager = self.opened = False
