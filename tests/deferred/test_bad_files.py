@@ -8,11 +8,13 @@ import sys
 import threading
 import traceback
 import warnings
+from collections import UserDict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import PIL
 import pytest
+import torch
 import torchvision.transforms as tv
 from PIL import Image, ImageFile
 from torch.utils import data
@@ -242,3 +244,87 @@ def test_files_that_only_pillow_reads_are_counted_and_said_once(
     assert ".webp is no JPEG" in text
     assert "saved as JPEG, PNG, WebP" in text
     assert (stats["pillow_images"], stats["pillow_files"]) == (8, 3)
+
+
+class Calls(data.Dataset[Any]):
+    """Notes which samples were asked for, and where, and tries another file for a bad one."""
+
+    def __init__(self, paths: list[str], notes: Path) -> None:
+        self.paths, self.notes = paths, notes
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        with self.notes.open("a") as file:
+            file.write(f"{index} {os.getpid()}\n")
+        drawn = torch.rand(1)
+        try:
+            image = Image.open(self.paths[index]).convert("RGB")
+        except OSError:
+            image = Image.open(self.paths[0]).convert("RGB")
+        return {"image": SMALL(image), "index": index, "drawn": drawn}
+
+
+def adds_up(samples: list[Any]) -> Any:
+    """Changes what it is given."""
+    for sample in samples:
+        sample["drawn"] += 1
+        sample["name"] = str(sample.pop("index"))
+    return data.default_collate(samples)
+
+
+@pytest.mark.parametrize("collate", [data.default_collate, adds_up])
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_sample_of_a_bad_file_is_made_again_alone_where_it_was_and_others_keep_what_they_have(
+    paths: list[str], tmp_path: Path, workers: int, collate: Any
+) -> None:
+    whole = Path(paths[4]).read_bytes()
+    del paths[9], paths[7]
+    Path(paths[7]).write_bytes(whole)  # cut off, as 4 is
+    dataset, kept = Calls(paths, tmp_path / "calls"), Calls(paths, tmp_path / "torchs")
+    torch.manual_seed(3)
+    expected = list(data.DataLoader(kept, 5, num_workers=workers, collate_fn=collate))
+    torch.manual_seed(3)
+    options = {"num_workers": workers, "collate_fn": collate, "batch_size": 5}
+    more = {} if workers else {"ahead": 0}
+    with contextlib.closing(hr.DataLoader(dataset, strict=True, **options, **more)) as loader:
+        found = list(loader)
+    calls = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
+    assert sorted(int(index) for index, _ in calls) == sorted([*range(10), 4, 7])
+    for bad in ("4", "7"):
+        assert len({process for index, process in calls if index == bad}) == 1
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours["image"], theirs["image"])
+        assert ours.get("name") == theirs.get("name")
+    assert torch.equal(found[0]["drawn"][:4], expected[0]["drawn"][:4])
+
+
+class Labelled(NamedTuple):
+    image: Any
+    index: int
+
+
+def numbered(image: Any, index: int) -> Any:
+    return UserDict({"image": image, "index": index})
+
+
+@pytest.mark.parametrize("kind", [Labelled, numbered])
+def test_samples_of_a_class_are_made_once_and_tried_again_where_a_file_is_bad(
+    paths: list[str], kind: Any
+) -> None:
+    def make(path: str, index: int) -> Any:
+        try:
+            return kind(SMALL(Image.open(path).convert("RGB")), index)
+        except OSError:
+            return kind(SMALL(Image.open(paths[0]).convert("RGB")), index)
+
+    good, bad = [*paths[:4], paths[5]], [*paths[:6]]
+    with contextlib.closing(hr.DataLoader(Opens(good, make), 5, strict=True)) as loader:
+        list(loader)
+        assert loader.stats()["images_decoded"] == 5
+    expected = list(data.DataLoader(Opens(bad, make), 3))
+    with contextlib.closing(hr.DataLoader(Opens(bad, make), 3, strict=True)) as loader:
+        for ours, theirs in zip(loader, expected, strict=True):
+            names = ("image", "index") if kind is numbered else (0, 1)
+            assert all(torch.equal(ours[name], theirs[name]) for name in names)

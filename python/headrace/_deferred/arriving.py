@@ -37,9 +37,11 @@ class Recorded:
         collated: ``data`` is a batch; else the samples, for the collate function needs values.
         engine_made: the engine made images at once, too, which no worker process has it do.
         foreign: as ``Recording`` has it.
+        worker: the process that made it; None: the one that trains.
     """
 
     engine_made = False
+    worker: int | None = None
     foreign: list[tuple[bytes, str]]
 
     def __init__(
@@ -59,8 +61,8 @@ class Recorded:
     def __reduce__(self) -> Any:
         asked = None if self.asked is None else tuple(self.asked)
         reasons = [tuple(reason) for reason in self.reasons]
-        told = (reasons, self.opened, asked, tuple(self.limits), self.collated, self.foreign)
-        return _arrived, (self.data, *told)
+        told = (reasons, self.opened, asked, tuple(self.limits), self.collated)
+        return _arrived, (self.data, *told, self.foreign, self.worker)
 
     def pin_memory(self) -> Recorded:
         """Pins what is a tensor by now; what is pending is made in pinned memory."""
@@ -118,6 +120,7 @@ def _arrived(
     limits: tuple[str, bool, int, int],
     collated: bool,
     foreign: list[tuple[bytes, str]],
+    worker: int | None,
 ) -> Recorded:
     # Its tensors came before it, for they are among its arguments.
     pending, _arriving.pending = _arriving.pending, []
@@ -126,7 +129,7 @@ def _arrived(
         asked = asked._replace(key=asked.key and Draws(*asked.key))
     why = [Reason(*reason) for reason in reasons]
     made = Recorded(data, pending, why, opened, asked, Limits(*limits), collated)
-    made.foreign = foreign
+    made.foreign, made.worker = foreign, worker
     return made
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from headrace._deferred.keeping import Turns
 from headrace._deferred.recording import Asked, Draws
 from headrace._epoch.arrivals import forget
 from headrace._torch.choosing import Choice
@@ -128,6 +129,7 @@ class Pass(Iterator[Asked]):
         given: how many batches torch's loader has asked for; some of them again.
         arrived: how many of those came back.
         exhausted: the sampler has no more.
+        turns: which worker process has the batch that is given next; None: there are none.
     """
 
     def __init__(self, choices: Choices, place: Place, resumed: bool) -> None:
@@ -136,6 +138,7 @@ class Pass(Iterator[Asked]):
         self.progress: Progress = self._choice.progress
         self.given = self.arrived = 0
         self.exhausted = False
+        self.turns: Turns | None = None
         # The batches by their numbers, and in the order in which they were or will be given: n, or
         # ~n where it is given again. What is lost in between by an exception is found anew.
         self._asked: dict[int, Asked] = {}
@@ -146,6 +149,8 @@ class Pass(Iterator[Asked]):
             self._add()
         number = self._order[self.given]
         asked = self._asked[number if number >= 0 else ~number]
+        if number < 0 and self.turns is not None:
+            self.turns.send(asked.number)
         self.given += 1
         return asked
 

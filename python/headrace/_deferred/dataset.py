@@ -16,6 +16,7 @@ from headrace._deferred import limits, opening, recording, switches, tensor, tra
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded, Sent, sendable
 from headrace._deferred.drawn import go_back, states
+from headrace._deferred.keeping import Keeping, Kept
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
 from headrace._torch.failures import noted
@@ -33,6 +34,7 @@ class Fetching:
         base_seed: torch's, in the process that iterates; workers know it themselves.
         recorded: the recording of the batch that is being made, until it is collated.
         explains: of what is recorded, as ``Recording`` has it, and so is ``altering``.
+        keeping: the samples of batches that are under way.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Fetching:
         eager_open: bool,
         own_limits: dict[str, int] | None,
         workers: int,
+        keeps: int,
     ) -> None:
         self.seed, self.eager_open, self.own_limits = seed, eager_open, own_limits
+        self.keeping = Keeping(keeps)
         self.workers = workers
         self.base_seed = 0
         self.recorded: Recording | None = None
@@ -52,7 +56,8 @@ class Fetching:
         self._transforms = Transforms()
 
     def __reduce__(self) -> Any:
-        return Fetching, (self.seed, self.eager_open, self.own_limits, self.workers)
+        told = (self.seed, self.eager_open, self.own_limits, self.workers, self.keeping.most)
+        return Fetching, told
 
     def new(self, passed: int, asked: Asked | None = None) -> Recording:
         """The recording of the next batch."""
@@ -90,7 +95,10 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         self.dataset, self._fetching = dataset, fetching
 
     def __getitems__(self, asked: Asked) -> Any:
+        kept = self._fetching.keeping.of(asked) if asked.eager else None
         with Recorder(self._fetching.new(asked.passed, asked)) as found:
+            if kept is not None:
+                return self._with_others(found, kept, asked)
             many = getattr(self.dataset, "__getitems__", None)
             if many:
                 return self._many(found, many, asked)
@@ -106,6 +114,16 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         with Recorder(self._fetching.new(asked.passed, asked)) as found:
             (number,), (draw,) = asked.samples, asked.draws
             return self._sample(found, asked.indices, number, draw, 0 in asked.eager)
+
+    def _with_others(self, found: Recording, kept: Kept, asked: Asked) -> list[Any]:
+        """A batch again, of which those samples alone are made whose files are bad."""
+        samples = kept.samples()
+        for place in sorted(asked.eager - kept.asked.eager):
+            found.place = place - 1
+            told = asked.indices[place], asked.samples[place], asked.draws[place]
+            samples[place] = self._sample(found, *told, eager=True)
+        found.opened = True
+        return samples
 
     def _sample(self, found: Recording, index: Any, number: int, draw: int, eager: bool) -> Any:
         found.begin(number, draw, eager)
@@ -128,6 +146,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
     def _many(self, found: Recording, many: Callable[[Any], Any], asked: Asked) -> Any:
         """Of a dataset that makes the samples of a batch at once, the batch has one key."""
         first, draw = (asked.samples[0], asked.draws[0]) if asked.draws else (0, 0)
+        found.at_once = True
         found.begin(first, draw, bool(asked.eager))
         try:
             samples = many(asked.indices)
@@ -211,6 +230,10 @@ class Collating:
     def __call__(self, samples: Any) -> Recorded | Sent:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
+        asked = found.asked
+        if asked is not None and asked.batched and found.pending and not found.at_once:
+            copies = self._own and not self._needs_values
+            self._fetching.keeping.keep(asked, samples, copies)
         data = samples if self._needs_values else self._early(found, samples)
         collated = not self._needs_values
         reasons = list(found.reasons)
@@ -219,6 +242,7 @@ class Collating:
         made.engine_made, made.foreign = found.engine_made, found.foreign
         if not found.travels:
             return made
+        made.worker = torch.utils.data.get_worker_info().id  # type: ignore[union-attr]
         try:
             return Sent(made)
         except Exception as failure:

@@ -11,6 +11,7 @@ import torch
 from headrace._deferred.arriving import Recorded
 from headrace._deferred.choosing import Pass
 from headrace._deferred.counting import Counts, samples_of
+from headrace._deferred.keeping import Turns
 from headrace._deferred.making import Batch
 from headrace._deferred.recording import Asked
 from headrace._engine import abi, tracing
@@ -40,6 +41,9 @@ class Behind(Protocol):
 
     def made_here(self, asked: Asked) -> Batch:
         """A batch made in this process."""
+
+    def done(self, number: int) -> None:
+        """A batch has its values."""
 
     def collated(self, samples: Any) -> Any:
         """The batch of samples whose collate function needs values."""
@@ -81,6 +85,10 @@ class Epoch(Iterator[Any]):
         # Where no image is deferred, the program's code runs when torch's loader would run it.
         self._ahead = 0
         self._ended = False
+        turns = getattr(batches, "_worker_queue_idx_cycle", None)  # of torch, and not public
+        if turns is not None and chosen is not None:
+            chosen.turns = Turns(turns)
+            batches._worker_queue_idx_cycle = chosen.turns  # type: ignore[attr-defined]
 
     def __iter__(self) -> Epoch:
         return self
@@ -178,6 +186,7 @@ class Epoch(Iterator[Any]):
                 noted(failure, "made again, for this cannot be decoded: " + "; ".join(first.why))
                 raise
             self._begun[number] = first
+        self._loader.done(number)
         self._loader.note(abi.SPAN_WAIT, first, began)
         self._loader.tell()
         return first.data if first.collated else self._loader.collated(first.data), first
@@ -186,7 +195,8 @@ class Epoch(Iterator[Any]):
         """A batch some of whose files cannot be decoded: those are left to the program's code.
 
         Programs that meet bad files try another, or leave them out, where they open them. It runs
-        where it ran before: in a worker process, if there are any.
+        where it ran before, in that worker process if there are any, and there the batch's other
+        samples are (``keeping``).
         """
         asked = asked._replace(eager=asked.eager.union(bad))
         # torch's loader has no public way to ask for a batch besides its order.
@@ -194,6 +204,8 @@ class Epoch(Iterator[Any]):
         if self._pass is None or not self._loader.workers or put is None:
             return self._loader.made_here(asked)
         number, before = asked.number, self._begun.pop(asked.number)
+        if self._pass.turns is not None and isinstance(before, Batch) and before.worker is not None:
+            self._pass.turns.made_by[number] = before.worker
         try:
             self._pass.again(asked)
             if self._pass.upcoming is None:

@@ -70,7 +70,10 @@ class Deferring:
         self._state, self._dataset = loader.state, loader.dataset
         self._record: Record = loader.record
         self._fetching, self._collate = (
-            Fetching(loader.state.seed, loader.eager_open, loader.limits, loader.num_workers),
+            Fetching(
+                *(loader.state.seed, loader.eager_open, loader.limits, loader.num_workers),
+                keeps=_under_way(loader),
+            ),
             loader.collate_fn,
         )
         self._mode, self.timeout = loader.mode, loader.timeout
@@ -108,6 +111,7 @@ class Deferring:
         self.ahead, self.timeout = loader.ahead, loader.timeout
         fetching.seed, fetching.eager_open = loader.state.seed, loader.eager_open
         fetching.own_limits, fetching.workers = loader.limits, loader.num_workers
+        fetching.keeping.most = _under_way(loader)
         if loader.collate_fn is not self._collate:
             self._collate = loader.collate_fn
             inner.collate_fn = Collating(loader.collate_fn, fetching)
@@ -217,6 +221,10 @@ class Deferring:
         """What would make native what Python does for a cause."""
         return ARRAY if cause and cause == self.refused else cure(cause, opened)
 
+    def done(self, number: int) -> None:
+        """A batch has its values: nothing of it is made again."""
+        self._fetching.keeping.forget(number)
+
     def collated(self, samples: Any) -> Any:
         """The batch of samples whose collate function needs values."""
         return self._collate(samples)
@@ -305,6 +313,11 @@ class Deferring:
             self._threads = None
         self.pillows.close()
         self._blocks.clear()
+
+
+def _under_way(loader: Any) -> int:
+    """How many batches of one process may be on their way to be handed out."""
+    return int((loader.prefetch_factor or 0) + loader.ahead + 2)
 
 
 def _arguments(loader: Any, collate: Any) -> dict[str, Any]:

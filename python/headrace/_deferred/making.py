@@ -50,6 +50,7 @@ class Batch:
         asked: what the dataset was asked for; None of a stream.
         collated: ``data`` is a batch; else the samples that the collate function takes.
         native: some of its images are the engine's.
+        worker: the process that made it; None: this one.
         why: of each file that neither the engine nor Pillow can decode, which sample it is of and
             what is wrong with it; known once ``finish`` has said that there are some.
     """
@@ -57,6 +58,7 @@ class Batch:
     def __init__(self, recorded: Recorded, means: Means) -> None:
         self.data, self.asked, self._means = recorded.data, recorded.asked, means
         self.collated, self._limits = recorded.collated, recorded.limits
+        self.worker = recorded.worker
         self.native = bool(recorded.pending)
         self.number = -1  # of those that the engine has had work of; in a trace it is the batch
         self.why: list[str] = []

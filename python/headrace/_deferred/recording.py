@@ -86,6 +86,7 @@ class Recording:
         place: of the sample in the batch.
         eager: open everything with Pillow, as if nothing were recorded.
         asked: the batch; None of a stream.
+        at_once: the dataset makes all samples of a batch in one call.
         transforms: the dataset's, as the engine knows them.
         limits: the engine's, for what is opened.
         opened: the program's code opened images.
@@ -108,7 +109,7 @@ class Recording:
     ) -> None:
         self.draws, self.engine, self.transforms, self.asked = draws, engine, transforms, asked
         self.limits = limits
-        self.engine_made = False
+        self.engine_made = self.at_once = False
         self.eager_open, self.before, self.travels = False, current(), False
         self.pending: list[Any] = []
         self.files: list[File] = []

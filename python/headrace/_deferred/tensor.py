@@ -39,6 +39,11 @@ class Part(NamedTuple):
     form: Form
     place: int
 
+    def described(self) -> tuple[tuple[int, ...], torch.dtype]:
+        """Shape and dtype."""
+        width, height = self.chain.size
+        return (self.form.channels, height, width), DTYPES[self.form.dtype]
+
 
 class PendingTensor(torch.Tensor):
     """Values to come: of one image (channels, height, width), or of several stacked.
@@ -214,6 +219,13 @@ def pending(chain: Chain, form: Form) -> PendingTensor:
     return PendingTensor((part,), (form.channels, height, width), DTYPES[form.dtype])
 
 
+def stands_alone(value: PendingTensor) -> bool:
+    """Whether it is one image, and shares its memory with nothing."""
+    shared = value.__dict__.get("shared")
+    single = not value.stacked and isinstance(value.parts[0], Part) and not value.pinned
+    return single and (shared is None or len(shared.alive()) == 1)
+
+
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
     """Pending tensors of one shape and dtype as one, others among them; None where values are
     needed."""
@@ -244,8 +256,7 @@ def _form(part: Part | torch.Tensor) -> tuple[tuple[int, ...], torch.dtype]:
     """Shape and dtype."""
     if isinstance(part, torch.Tensor):
         return tuple(part.shape), part.dtype
-    width, height = part.chain.size
-    return (part.form.channels, height, width), DTYPES[part.form.dtype]
+    return part.described()
 
 
 def _materialise(value: Any) -> None:
