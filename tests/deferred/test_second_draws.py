@@ -75,6 +75,20 @@ def test_an_epoch_goes_on_in_its_midst_whatever_torchs_generator_is(
         assert equal([*taken, *loader], expected)
 
 
+class CropsInCollate:
+    def __call__(self, samples: list[Any]) -> Any:
+        return torch.stack([TENSOR(CROP(image)) for image, _ in samples])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_collate_function_that_transforms_images_behind_others_has_the_seeds_draws(
+    paths: list[str], workers: int
+) -> None:
+    dataset = Opens(paths, lambda path, index: (FLIP(opened(path)), index))
+    options = {"collate_fn": CropsInCollate(), "num_workers": workers}
+    assert equal(epoch(dataset, 1, **options), epoch(dataset, 2, **options))
+
+
 def test_what_is_made_of_one_image_has_draws_of_its_own_and_the_images_in_common(
     paths: list[str],
 ) -> None:

@@ -124,7 +124,8 @@ class Recording:
         self.repeated: list[Repeated] = []
         self.images: list[Any] = []
         self._calls, self._seed = 0, torch.initial_seed()
-        self._places: dict[Key, int] = {}  # of the engine's lists, that calls behind others have
+        # The keys of this batch, and how many places of the engine's lists calls of each may have.
+        self._places: dict[Key, int] = {}
 
     @property
     def draws_natively(self) -> bool:
@@ -138,22 +139,23 @@ class Recording:
         self.opened |= eager  # of which nothing is seen
         self.place += 1
         self._calls, self.drawing, self._seed = 0, True, torch.initial_seed()
-        self._places.clear()
         self.repeated.clear()
         self.images.clear()
 
     def new_key(self) -> Key:
         """The key of the next call of transforms that the engine draws; each draws its own."""
         self._calls += 1
-        return (*self.draws, *self._sample, self._calls - 1)
+        key = (*self.draws, *self._sample, self._calls - 1)
+        self._places.setdefault(key, 0)
+        return key
 
     def before_more_draws(self, chain: Chain, drawn: tuple[Op, ...]) -> tuple[Op, ...] | None:
         """What stands between an image that was drawn and the next call that draws; None: that is
-        torchvision's, of an image that the program kept of another sample, or of too many calls."""
+        torchvision's, of an image that the program kept of another batch, or of too many calls."""
         key = chain.key
-        if key is None or key[:4] != (*self.draws, *self._sample):
+        if key not in self._places:
             return None
-        found = behind_draws(chain.ops, drawn, self._places.get(key, 0))
+        found = behind_draws(chain.ops, drawn, self._places[key])
         if found is None:
             return None
         between, self._places[key] = found
