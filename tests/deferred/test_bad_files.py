@@ -18,6 +18,7 @@ import torch
 import torchvision.transforms as tv
 from PIL import Image, ImageFile
 from torch.utils import data
+from torchvision.transforms import v2
 
 import headrace as hr
 import images
@@ -27,6 +28,7 @@ from headrace._deferred import pixels
 from headrace._deferred.epoch import Epoch
 
 SMALL = tv.Compose([tv.Resize((32, 32)), tv.ToTensor()])
+SMALL_IMAGES = v2.Compose([v2.Resize((32, 32)), v2.ToImage(), v2.ToDtype(torch.float32, True)])
 
 
 @pytest.fixture
@@ -249,8 +251,8 @@ def test_files_that_only_pillow_reads_are_counted_and_said_once(
 class Calls(data.Dataset[Any]):
     """Notes which samples were asked for, and where, and tries another file for a bad one."""
 
-    def __init__(self, paths: list[str], notes: Path) -> None:
-        self.paths, self.notes = paths, notes
+    def __init__(self, paths: list[str], small: Any, notes: Path) -> None:
+        self.paths, self.small, self.notes = paths, small, notes
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -263,7 +265,7 @@ class Calls(data.Dataset[Any]):
             image = Image.open(self.paths[index]).convert("RGB")
         except OSError:
             image = Image.open(self.paths[0]).convert("RGB")
-        return {"image": SMALL(image), "index": index, "drawn": drawn}
+        return {"image": self.small(image), "index": index, "drawn": drawn}
 
 
 def adds_up(samples: list[Any]) -> Any:
@@ -276,13 +278,14 @@ def adds_up(samples: list[Any]) -> Any:
 
 @pytest.mark.parametrize("collate", [data.default_collate, adds_up])
 @pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("small", [SMALL, SMALL_IMAGES])
 def test_a_sample_of_a_bad_file_is_made_again_alone_where_it_was_and_others_keep_what_they_have(
-    paths: list[str], tmp_path: Path, workers: int, collate: Any
+    paths: list[str], tmp_path: Path, workers: int, collate: Any, small: Any
 ) -> None:
     whole = Path(paths[4]).read_bytes()
     del paths[9], paths[7]
     Path(paths[7]).write_bytes(whole)  # cut off, as 4 is
-    dataset, kept = Calls(paths, tmp_path / "calls"), Calls(paths, tmp_path / "torchs")
+    dataset, kept = (Calls(paths, small, tmp_path / name) for name in ("calls", "torchs"))
     torch.manual_seed(3)
     expected = list(data.DataLoader(kept, 5, num_workers=workers, collate_fn=collate))
     torch.manual_seed(3)

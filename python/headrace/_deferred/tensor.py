@@ -6,6 +6,7 @@ into a plain tensor first, in place: every reference to it then holds the values
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -220,10 +221,18 @@ def pending(chain: Chain, form: Form) -> PendingTensor:
 
 
 def stands_alone(value: PendingTensor) -> bool:
-    """Whether it is one image, and shares its memory with nothing."""
+    """Whether it is one image, and shares its memory with nothing that the program has."""
+    part = value.parts[0]
+    if value.stacked or value.pinned or not isinstance(part, Part):
+        return False
     shared = value.__dict__.get("shared")
-    single = not value.stacked and isinstance(value.parts[0], Part) and not value.pinned
-    return single and (shared is None or len(shared.alive()) == 1)
+    others = [] if shared is None else [one for one, _ in shared.alive() if one is not value]
+    # The recording refers to each, too: what a v2 image was made of has no other referrer.
+    probe = [object()]
+    recorded = [probe[0]]
+    count = sys.getrefcount
+    alone = all(count(others[n]) <= count(recorded[0]) for n in range(len(others)))
+    return alone and value.form == part.described()
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
