@@ -82,8 +82,8 @@ def test_a_batch_whose_fields_cannot_be_read_is_one_error_in_its_own_place(
     with loader_of(packed, device) as loader:
         view = loader.view
 
-        def failing(batch: Any) -> Any:
-            parts = view(batch)
+        def failing(batch: Any, left: float | None) -> Any:
+            parts = view(batch, left)
             if rows(parts) == [4, 5]:
                 raise ValueError("these fields")
             return parts
