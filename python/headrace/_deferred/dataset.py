@@ -15,7 +15,7 @@ import torch.utils.data
 from headrace._deferred import limits, opening, recording, switches, tensor, transforming, undoing
 from headrace._deferred.altering import Altering
 from headrace._deferred.arriving import Recorded, Sent, sendable
-from headrace._deferred.drawn import go_back, states
+from headrace._deferred.drawn import go_back, moved, states
 from headrace._deferred.keeping import Keeping, Kept
 from headrace._deferred.known import Transforms
 from headrace._deferred.recording import Asked, Draws, Recording, ValuesNeeded
@@ -99,6 +99,7 @@ class RecordedDataset(torch.utils.data.Dataset[Any]):
         with Recorder(self._fetching.new(asked.passed, asked)) as found:
             if kept is not None:
                 return self._with_others(found, kept, asked)
+            found.generators = states()
             many = getattr(self.dataset, "__getitems__", None)
             if many:
                 return self._many(found, many, asked)
@@ -231,7 +232,11 @@ class Collating:
         found, self._fetching.recorded = self._fetching.recorded, None
         assert found is not None
         asked = found.asked
-        if asked is not None and asked.batched and found.pending and not found.at_once:
+        # Made again, samples whose code draws nothing are the same. To keep all would cost 2 to 7
+        # us a sample, most of it in Python's collector.
+        again = asked is not None and bool(asked.eager)
+        draws = again or (found.generators is not None and moved(found.generators))
+        if draws and asked is not None and asked.batched and found.pending and not found.at_once:
             copies = self._own and not self._needs_values
             self._fetching.keeping.keep(asked, samples, copies)
         data = samples if self._needs_values else self._early(found, samples)

@@ -24,6 +24,18 @@ def go_back(before: States) -> None:
     torch.default_generator.set_state(before[2])
 
 
+def moved(before: States) -> bool:
+    """Whether somebody has drawn since they stood so."""
+    now = states()
+    ours, others = before[1], now[1]
+    return (
+        before[0] != now[0]
+        or ours[2:] != others[2:]
+        or not np.array_equal(ours[1], others[1])
+        or not torch.equal(before[2], now[2])
+    )
+
+
 class Repeated:
     """A transform that draws from the process's generators: each time what it drew the first time.
 

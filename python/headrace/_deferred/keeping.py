@@ -21,6 +21,8 @@ _MOST_BYTES = 32 << 20  # of a batch's arrays and files in memory
 _KINDS = "torchvision.tv_tensors."  # of tensors, whose clones are of them
 _PLAIN = {bool, int, float, complex, str, bytes, type(None)}
 
+_UNCHANGING = (np.generic, PurePath)  # once: a union is made anew each time
+
 
 class _NotKeptError(Exception):
     """Something of a sample cannot be kept as it is."""
@@ -49,14 +51,16 @@ class Kept:
 
     def _keep(self, value: Any) -> None:
         kind = type(value)
-        if kind in (list, tuple) or (isinstance(value, tuple) and hasattr(kind, "_make")):
-            self._flat += (kind, len(value))
-            for part in value:
-                self._keep(part)
+        if kind in _PLAIN:
+            self._flat += (None, value)
         elif kind is dict:
             self._flat += (dict, len(value))
             for key, part in value.items():
                 self._flat.append(key)
+                self._keep(part)
+        elif kind in (list, tuple) or (isinstance(value, tuple) and hasattr(kind, "_make")):
+            self._flat += (kind, len(value))
+            for part in value:
                 self._keep(part)
         elif isinstance(value, PendingTensor):
             part = value.parts[0]
@@ -69,7 +73,7 @@ class Kept:
             self._flat += (None, self._leaf(value))
 
     def _leaf(self, value: Any) -> Any:
-        if type(value) in _PLAIN or isinstance(value, np.generic | PurePath):
+        if isinstance(value, _UNCHANGING):
             return value
         if type(value) is np.ndarray and not value.dtype.hasobject:
             self._add_bytes(value)

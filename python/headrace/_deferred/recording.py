@@ -87,6 +87,7 @@ class Recording:
         eager: open everything with Pillow, as if nothing were recorded.
         asked: the batch; None of a stream.
         at_once: the dataset makes all samples of a batch in one call.
+        generators: where they stood before the batch; None: not looked at.
         transforms: the dataset's, as the engine knows them.
         limits: the engine's, for what is opened.
         opened: the program's code opened images.
@@ -115,6 +116,7 @@ class Recording:
         self.files: list[File] = []
         self.reasons: dict[Reason, None] = {}
         self.foreign: list[tuple[bytes, str]] = []
+        self.generators: Any = None
         self._sample = (0, 0)  # its number, and how often it came before in the epoch
         self.place = -1
         self.eager = self.opened = False

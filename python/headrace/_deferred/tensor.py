@@ -225,14 +225,17 @@ def stands_alone(value: PendingTensor) -> bool:
     part = value.parts[0]
     if value.stacked or value.pinned or not isinstance(part, Part):
         return False
+    if value.form != part.described():
+        return False
     shared = value.__dict__.get("shared")
-    others = [] if shared is None else [one for one, _ in shared.alive() if one is not value]
+    if shared is None:
+        return True
+    others = [one for one, _ in shared.alive() if one is not value]
     # The recording refers to each, too: what a v2 image was made of has no other referrer.
     probe = [object()]
     recorded = [probe[0]]
     count = sys.getrefcount
-    alone = all(count(others[n]) <= count(recorded[0]) for n in range(len(others)))
-    return alone and value.form == part.described()
+    return all(count(others[n]) <= count(recorded[0]) for n in range(len(others)))
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> PendingTensor | None:
