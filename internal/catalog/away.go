@@ -103,6 +103,15 @@ func IndexedAt(ctx context.Context, url string, storage remote.Storage) (bool, e
 	return err == nil, OutOfStore(err)
 }
 
+// KindAt is the kind of the dataset whose manifest lies below an address.
+func KindAt(ctx context.Context, url string, storage remote.Storage) (string, error) {
+	m, err := fetchManifest(ctx, url, storage, new(opening))
+	if err != nil {
+		return "", err
+	}
+	return m.Kind, nil
+}
+
 // FromTableAway makes a dataset of what a scan of containers in a store found: names are below an address, which
 // may have a query.
 func FromTableAway(t *Table, below string, storage remote.Storage) (*Dataset, error) {

@@ -58,17 +58,21 @@ func openFolderAway(ctx context.Context, url string, allowEmpty bool, more []str
 	}
 	f := &folderAway{below: below, storage: storage, found: make(map[string]remote.Entry, len(entries))}
 	names := make([]string, 0, len(entries))
-	images := false
+	images, described := false, false
 	for _, e := range entries {
 		name := strings.TrimPrefix(e.URL, below+"/")
-		if name == catalog.ManifestName {
-			return nil, nil // an index or a packed dataset, of which others say what becomes of it
-		}
+		described = described || name == catalog.ManifestName
 		names, f.found[name] = append(names, name), e
 		images = images || strings.Contains(name, "/") && formats.IsImage(name, more)
 	}
 	if !images {
 		return nil, nil
+	}
+	if described {
+		// Beside an index of the folder lies what it is of, as on disk; of other datasets others say what becomes.
+		if kind, err := catalog.KindAt(ctx, url, storage); err != nil || kind != catalog.Indexed.String() {
+			return nil, err
+		}
 	}
 	if f.list, err = formats.ListNames(remote.Display(below), names, allowEmpty, more); err != nil {
 		return nil, catalog.FormatError(remote.Display(below), err)

@@ -63,6 +63,19 @@ def test_objects_are_packed_to_the_bytes_that_files_are_packed_to(
     assert text_of(bucket / "set.hr") == text_of(tmp_path / "here.hr")
 
 
+def test_a_folder_with_its_index_beside_it_is_packed_and_indexed_as_without(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    made = hr.index("s3://photos/set", tmp_path / "first.hr", storage=storage)
+    hr.pack("s3://photos/set", tmp_path / "without.hr", shard_size="64KiB", storage=storage)
+    for file in (tmp_path / "first.hr").iterdir():
+        shutil.copy(file, bucket / "set")
+    hr.pack("s3://photos/set", tmp_path / "beside.hr", shard_size="64KiB", storage=storage)
+    assert text_of(tmp_path / "beside.hr") == text_of(tmp_path / "without.hr")
+    again = hr.index("s3://photos/set", tmp_path / "second.hr", storage=storage)
+    assert (again["fingerprint"], again["rows"]) == (made["fingerprint"], COUNT)
+
+
 @pytest.mark.parametrize("decode", [False, True])
 def test_objects_are_verified_by_an_index_of_them_and_by_one_beside_them(
     bucket: Path, storage: Storage, tmp_path: Path, decode: bool
