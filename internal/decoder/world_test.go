@@ -71,8 +71,24 @@ func memory(t testing.TB, size int) []byte {
 	t.Helper()
 	m, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Munmap(m)) })
+	t.Cleanup(func() {
+		closeAll(t) // also of a test that failed while images of it were being made
+		require.NoError(t, unix.Munmap(m))
+	})
 	return m
+}
+
+// decoders are those of each test, which must not use its memory any more when that is given back.
+var decoders sync.Map
+
+func closeAll(t testing.TB) {
+	decoders.Range(func(d, of any) bool {
+		if of == t {
+			d.(*Decoder).Close()
+			<-d.(*Decoder).gone
+		}
+		return true
+	})
 }
 
 func pointer(m []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m)) }
@@ -123,7 +139,9 @@ func open(t testing.TB, threads int, delay time.Duration) *Decoder {
 	before := world(t)
 	d, err := Open(Config{Threads: threads, Compile: compile, Store: mmap.Options{ReadDelay: delay}})
 	require.NoError(t, err)
+	decoders.Store(d, t)
 	t.Cleanup(func() {
+		decoders.Delete(d)
 		d.Close()
 		d.Close()
 		<-d.gone // a test may have left a read that hangs
