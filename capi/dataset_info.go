@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/pathjson"
@@ -94,11 +95,7 @@ func (d *dataset) sample(i int64) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := d.Key(i)
-	if err != nil {
-		return nil, err
-	}
-	path, err := d.Path(i)
+	answer, err := d.names(i)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +107,25 @@ func (d *dataset) sample(i int64) (map[string]any, error) {
 		}
 		values[f.Name] = catalog.ValueToJSON(value)
 	}
-	return map[string]any{
-		"key": key, "label": s.Label, "path": pathjson.Text(path), "offset": s.Offset, "length": s.Length,
+	maps.Copy(answer, map[string]any{
+		"label": s.Label, "offset": s.Offset, "length": s.Length,
 		"width": s.Width, "height": s.Height, "channels": s.Channels, "orientation": s.Orientation,
 		"codec": catalog.CodecName(s.Codec), "sampling": catalog.SamplingName(s.Sampling),
 		"process": catalog.ProcessName(s.Process), "crc32c": s.CRC32C, "verdict": s.Verdict.String(), "seek_length": s.Seek.Length,
 		"fields": values,
-	}, nil
+	})
+	return answer, nil
+}
+
+// names are a sample's key and path, as answers about it begin.
+func (d *dataset) names(i int64) (map[string]any, error) {
+	key, err := d.Key(i)
+	if err != nil {
+		return nil, err
+	}
+	path, err := d.Path(i)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"key": key, "path": pathjson.Text(path)}, nil
 }

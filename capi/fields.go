@@ -9,7 +9,6 @@ import (
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/pack"
-	"github.com/headrace/headrace/internal/pathjson"
 )
 
 // valuesAtOnce are read of a store at a time: a request waits most of the time.
@@ -38,19 +37,14 @@ func (j *fieldsJob) work() (func(context.Context, *pack.Tracker) (any, error), e
 		}
 		rows := make([]map[string]any, len(j.Indices))
 		for n, i := range j.Indices {
-			key, err := d.Key(i)
-			if err != nil {
-				return nil, err
-			}
-			path, err := d.Path(i)
-			if err != nil {
+			if rows[n], err = d.names(i); err != nil {
 				return nil, err
 			}
 			of := map[string]any{}
 			for m, name := range j.Fields {
 				of[name] = catalog.ValueToJSON(values[n*len(j.Fields)+m])
 			}
-			rows[n] = map[string]any{"key": key, "path": pathjson.Text(path), "fields": of}
+			rows[n]["fields"] = of
 		}
 		return map[string]any{"rows": rows}, nil
 	}, nil

@@ -203,10 +203,16 @@ func (d *Dataset) Parts() []*Dataset {
 // Holder is the dataset that holds sample i, which knows how it lies on disk: a part of a
 // concatenation, or d itself. A sample outside has no other.
 func (d *Dataset) Holder(i int64) *Dataset {
+	d, _ = d.held(i)
+	return d
+}
+
+// held is the dataset that holds sample i, and the sample's number there.
+func (d *Dataset) held(i int64) (*Dataset, int64) {
 	for d.parts != nil && uint64(i) < uint64(d.rows) {
 		var n int
 		n, i = d.parts.of(i)
 		d = d.parts.list[n]
 	}
-	return d
+	return d, i
 }

@@ -152,11 +152,7 @@ func (d *Dataset) Warnings() []string {
 
 // Frame is the record around sample i, where its container has a checksum of that.
 func (d *Dataset) Frame(i int64) (Frame, bool) {
-	for d.parts != nil && uint64(i) < uint64(d.rows) {
-		var n int
-		n, i = d.parts.of(i)
-		d = d.parts.list[n]
-	}
+	d, i = d.held(i)
 	if d.table == nil || d.table.Frames == nil || uint64(i) >= uint64(d.rows) {
 		return Frame{}, false
 	}

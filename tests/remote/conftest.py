@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from remote import buckets
 from remote.stores import Store
+
+Storage = dict[str, str | bool]
 
 
 @pytest.fixture
@@ -16,3 +19,18 @@ def store(root: Path) -> Iterator[Store]:
     made = Store(root)
     yield made
     made.end()
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    """The folder in which the server keeps the objects of the bucket "photos"."""
+    folder = tmp_path / "buckets" / "photos"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+    buckets.set_keys(monkeypatch)
+    with buckets.serving(bucket.parent) as options:
+        yield options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,26 +15,10 @@ import images
 import mds
 import tables
 from headrace import errors
-from remote import buckets
 
 COUNT = 8
 
 Storage = dict[str, str | bool]
-
-
-@pytest.fixture
-def bucket(tmp_path: Path) -> Path:
-    """The folder in which the server keeps the objects of the bucket "photos"."""
-    folder = tmp_path / "buckets" / "photos"
-    folder.mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    buckets.set_keys(monkeypatch)
-    with buckets.serving(bucket.parent) as options:
-        yield options
 
 
 def samples(first: int = 0) -> list[tuple[bytes, int, str]]:

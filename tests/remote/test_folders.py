@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,6 @@ def bucket(tmp_path: Path) -> Path:
     images.plain_tree(folder / "set", COUNT)
     (folder / "set" / "notes.txt").write_text("no image")
     return folder
-
-
-@pytest.fixture
-def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    buckets.set_keys(monkeypatch)
-    with buckets.serving(bucket.parent) as options:
-        yield options
 
 
 @pytest.mark.parametrize("address", ["s3://photos/set", "s3://photos/set/"])

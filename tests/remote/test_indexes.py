@@ -9,7 +9,7 @@ import shlex
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,21 +81,6 @@ CONTAINERS: dict[str, Callable[[Path], str]] = {
     "recordio": records,
     "zip": zipped,
 }
-
-
-@pytest.fixture
-def bucket(tmp_path: Path) -> Path:
-    """The folder in which the server keeps the objects of the bucket "photos"."""
-    folder = tmp_path / "buckets" / "photos"
-    folder.mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    buckets.set_keys(monkeypatch)
-    with buckets.serving(bucket.parent) as options:
-        yield options
 
 
 def epochs(dataset: str | Path, storage: Storage | None = None) -> list[bytes]:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,21 +28,6 @@ Storage = dict[str, str | bool]
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return images.plain_tree(tmp_path_factory.mktemp("uploads") / "folder", COUNT)
-
-
-@pytest.fixture
-def bucket(tmp_path: Path) -> Path:
-    """The folder in which the server keeps the objects of the bucket "photos"."""
-    folder = tmp_path / "buckets" / "photos"
-    folder.mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def storage(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    buckets.set_keys(monkeypatch)
-    with buckets.serving(bucket.parent) as options:
-        yield options
 
 
 def files(folder: Path) -> dict[str, bytes]:
