@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from timing import PATIENCE_S
 
 HERE = Path(__file__).parent
 
@@ -64,3 +68,21 @@ def in_mount_namespace(*steps: str) -> tuple[str, ...]:
         pytest.skip(f"a mount namespace needs root: {tried.stderr.strip()}")
     script = " && ".join([*steps, 'exec "$@"'])
     return ("unshare", "-m", "sh", "-c", script, "sh")
+
+
+def interrupted(process: subprocess.Popen[str], waits: threading.Event) -> float:
+    """Presses Ctrl-C for a program that waits, and ends with the word "interrupted".
+
+    Returns:
+        the seconds until it had ended.
+    """
+    try:
+        assert waits.wait(PATIENCE_S)
+        time.sleep(0.1)  # until the program waits, too
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE_S) == ("interrupted\n", "")
+        return time.monotonic() - began
+    finally:
+        process.kill()
+        process.communicate()

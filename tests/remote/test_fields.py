@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
 import tarfile
 import threading
 import time
@@ -16,7 +15,7 @@ import pytest
 import headrace as hr
 import images
 from headrace import errors
-from processes import start
+from processes import interrupted, start
 from remote.stores import Answering, Store
 from timing import PATIENCE_S, within
 
@@ -184,17 +183,9 @@ def test_an_interrupt_ends_the_wait_for_fields_within_a_second(
 ) -> None:
     def attempt() -> float:
         store.fault = silent = Silent()
-        process = start(program, str(tmp_path / "photos.hr"))
         try:
-            assert silent.asked.wait(PATIENCE_S)
-            time.sleep(0.1)  # until the program waits, too
-            began = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=PATIENCE_S) == ("interrupted\n", "")
-            return time.monotonic() - began
+            return interrupted(start(program, str(tmp_path / "photos.hr")), silent.asked)
         finally:
             silent.over.set()
-            process.kill()
-            process.communicate()
 
     within(1.0, attempt)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from pathlib import Path
@@ -11,9 +10,9 @@ import pytest
 
 import headrace as hr
 import images
-from processes import start
+from processes import interrupted, start
 from remote.stores import Answering, Store
-from timing import PATIENCE_S, within
+from timing import within
 
 WAITING = """
     import sys
@@ -73,18 +72,10 @@ def test_an_interrupt_ends_every_wait_for_a_store_within_a_second(
             return True
 
         store.fault = silent
-        process = start(program, store.url(name))
         try:
-            assert asked.wait(PATIENCE_S)
-            time.sleep(0.1)  # until the program waits, too
-            began = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=PATIENCE_S) == ("interrupted\n", "")
-            return time.monotonic() - began
+            return interrupted(start(program, store.url(name)), asked)
         finally:
             over.set()
-            process.kill()
-            process.communicate()
             store.end()
 
     within(1.0, attempt)
