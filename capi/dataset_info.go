@@ -114,6 +114,9 @@ func (d *dataset) sample(i int64) (map[string]any, error) {
 		"process": catalog.ProcessName(s.Process), "crc32c": s.CRC32C, "verdict": s.Verdict.String(), "seek_length": s.Seek.Length,
 		"fields": values,
 	})
+	if file := d.Holder(i).SeekFile(); file != nil && s.Seek.Length > 0 {
+		answer["seek_path"], answer["seek_offset"] = pathjson.Text(file.Path()), s.Seek.Offset
+	}
 	return answer, nil
 }
 

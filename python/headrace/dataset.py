@@ -466,7 +466,8 @@ class Dataset:
 
         Returns:
             key, label, path, width, height, channels, codec, sampling, process, orientation,
-            crc32c, verdict, length (bytes) and ``fields`` with the user's own values.
+            crc32c, verdict, length (bytes) and ``fields`` with the user's own values; of its seek
+            points ``seek_length``, and ``seek_path`` and ``seek_offset`` where they are in a file.
 
         Raises:
             NoSampleError: there is no such sample; it is an ``IndexError``, too.
@@ -477,7 +478,9 @@ class Dataset:
         )
         types = {field["name"]: field["type"] for field in self.info["fields"]}
         found["fields"] = values.from_json(found.get("fields") or {}, types)
-        found["path"] = arguments.found_path(found["path"])
+        for name in ("path", "seek_path"):
+            if name in found:
+                found[name] = arguments.found_path(found[name])
         return found
 
     def _number(self, index: Any) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -115,3 +118,26 @@ def test_a_file_system_in_memory_is_said_to_be_one_and_has_nothing_cold() -> Non
     assert "cold" not in line
     assert line.endswith(" ms, from a file system in memory")
     assert not any("epoch 2" in one["text"] for one in found.remedies)
+
+
+@pytest.mark.parametrize(
+    ("one_by_one", "expected"),
+    [pytest.param(False, 640, id="waits for no other"), pytest.param(True, 50, id="waits")],
+)
+def test_the_rate_of_reads_is_that_of_readers_which_all_have_work(
+    one_by_one: bool, expected: float, tmp_path: Path
+) -> None:
+    """Of 90 reads by 64 readers at once the last 26 are read by 26, and the others wait."""
+    disk = threading.Lock()
+
+    def late(place: choosing.Place, most: int | None = None) -> int:
+        with disk if one_by_one else contextlib.nullcontext():
+            time.sleep(0.02 if one_by_one else 0.1)
+        return place.length
+
+    places = [choosing.Place(number, str(tmp_path), 0, 1000) for number in range(162)]
+    cold, _ = storage._cold(places, 60.0, late, "late")
+    assert cold is not None
+    rate = cold["images_per_second"]
+    assert rate == pytest.approx(expected, rel=0.2)
+    assert cold["megabytes_per_second"] == pytest.approx(rate * 1000 / 1e6)

@@ -50,6 +50,18 @@ def test_info_says_what_seek_points_weigh(folder: Path, tmp_path: Path) -> None:
     assert sum(lengths) == made["seek_bytes"]
 
 
+def test_facts_say_where_the_seek_points_of_a_sample_lie(folder: Path, packed: Path) -> None:
+    with hr.Dataset(packed) as dataset:
+        facts = [dataset.facts(number) for number in range(len(dataset))]
+    file = packed / "headrace-seek-00000.bin"
+    assert {fact["seek_path"] for fact in facts} == {str(file)}
+    ends = [fact["seek_offset"] + fact["seek_length"] for fact in facts]
+    assert [fact["seek_offset"] for fact in facts] == [facts[0]["seek_offset"], *ends[:-1]]
+    assert ends[-1] == file.stat().st_size
+    with hr.Dataset(folder) as listed:
+        assert "seek_path" not in listed.facts(0)
+
+
 def test_verify_names_the_sample_and_offset_of_altered_seek_points(packed: Path) -> None:
     path = packed / "headrace-seek-00000.bin"
     data = bytearray(path.read_bytes())

@@ -23,12 +23,13 @@ _READ_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sample's encoded bytes are."""
+    """Where a sample's encoded bytes are, and its seek points where they lie in a file."""
 
     index: int
     path: str
     offset: int
     length: int
+    points: tuple[str, int, int] | None = None  # path, offset, length
 
 
 def numbers(count: int, most: int) -> list[int]:
@@ -56,7 +57,11 @@ def places(dataset: Dataset, chosen: list[int], seconds: float = 2.0) -> list[Pl
             sizes[path] = _size(path)
         if length < 0:  # a folder that is only listed: the file is the sample
             length = sizes[path]
-        return Place(index, path, offset, length) if length > 0 and sizes[path] > 0 else None
+        points = None
+        if "seek_path" in facts:
+            points = facts["seek_path"], int(facts["seek_offset"]), int(facts["seek_length"])
+        there = length > 0 and sizes[path] > 0
+        return Place(index, path, offset, length, points) if there else None
 
     # In no order, so that those that are come to stand for all.
     mixed = random.Random(0).sample(chosen, len(chosen))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Sequence
@@ -10,12 +11,17 @@ from typing import Any
 from headrace import samplers
 from headrace._doctor import bounded, machine
 from headrace.dataset import Dataset
+from headrace.errors import WaitTimeoutError
 from headrace.loader import Loader
 
 # What a worker's read takes where it comes from the page cache, at most: slower ones are left to
 # readers (internal/pipeline/pace.go), whose time is not the decoders'.
 _SLOW_READ = 150e-6
 _ROUNDS, _READY = 12, 16
+# Where an epoch begins and ends its threads wait some tenths of a millisecond. A set has at least
+# so many samples an epoch, so an epoch of a few copies has each of them several times.
+_EPOCH = 512
+_MOST_WEIGHTS = 1 << 18  # samples of a dataset of which each has its weight
 _SPENT = (
     "decoding_s",
     "reading_s",
@@ -121,14 +127,16 @@ def handing_out(
     found: list[float] = []
     with _loader(dataset, chosen, small, transform, None, 4, options) as loader:
         while len(found) < _ROUNDS and clock.left:
-            batches = bounded.batches(loader, clock)
-            next(batches, None)
+            loader.timeout = clock.left + 1e-3
+            epoch = iter(loader)
+            with contextlib.suppress(WaitTimeoutError):
+                next(epoch, None)
             while loader.stats()["batches_ready"] < 1 and clock.left:
                 time.sleep(0.002)
             if loader.stats()["batches_ready"] < 1:
                 break
             began = time.perf_counter()
-            batch = next(batches, None)
+            batch = next(epoch, None)
             took = time.perf_counter() - began
             if batch is not None:
                 found.append(batch_size / took)
@@ -149,14 +157,23 @@ def _loader(
     prefetch: int | None,
     options: dict[str, Any],
 ) -> Loader:
-    whole = len(chosen) == len(dataset)
     return Loader(
         dataset,
         min(batch_size, len(chosen)),
         shuffle=True,
         transform=list(transform),
-        sampler=None if whole else samplers.Subset(chosen),
+        sampler=_sampler(dataset, chosen),
         num_threads=threads,
         prefetch=prefetch,
         **{"output": "numpy", "on_error": "replace", **options},
     )
+
+
+def _sampler(dataset: Dataset, chosen: list[int]) -> samplers.Subset | samplers.Weighted | None:
+    """The chosen samples, and those of a small set of files as often as make a longer epoch."""
+    if len(chosen) < _EPOCH and len(dataset) <= _MOST_WEIGHTS:
+        weights = [0.0] * len(dataset)
+        for index in chosen:
+            weights[index] = 1.0
+        return samplers.Weighted(weights, length=-(-_EPOCH // len(chosen)) * len(chosen))
+    return None if len(chosen) == len(dataset) else samplers.Subset(chosen)

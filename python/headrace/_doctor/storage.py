@@ -27,6 +27,7 @@ _AHEAD = 128 << 10  # what any kernel reads for one call that asks for it; of mo
 _CORES = 16  # at once where the kernel works and does not wait for a disk
 _SLOW = 300.0  # images a second
 _HEAD = 4096  # of a file: as good as nothing but its latency
+_AS_LONG = 1.5  # of the time of a read among fewer: some images are larger than others
 
 
 def cached(place: Place) -> bool | None:
@@ -76,13 +77,23 @@ def _advise(place: Place, advice: int, most: int) -> None:
 
 
 def read(place: Place, most: int | None = None) -> int:
-    """Reads a record as the loader does, by pread; the bytes that came."""
-    wanted = place.length if most is None else min(most, place.length)
-    file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+    """Reads a record as the loader does, by pread, and then its seek points; the record's bytes.
+
+    Those of all records are a small file, of which the kernel reads neighbours ahead where it keeps
+    pages. So they are left in memory where they are there: the loader would find them, too.
+    """
+    got = _pread(place.path, place.offset, min(place.length, most or place.length))
+    if place.points is not None:
+        _pread(*place.points)
+    return got
+
+
+def _pread(path: str, offset: int, wanted: int) -> int:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         got = 0
         while got < wanted:
-            part = os.pread(file, wanted - got, place.offset + got)
+            part = os.pread(file, wanted - got, offset + got)
             if not part:
                 break
             got += len(part)
@@ -101,7 +112,7 @@ def try_to_read(place: Place) -> bool:
 
 def read_direct(place: Place, most: int | None = None) -> int:
     """Reads a record past the page cache; whole pages, into memory that is aligned to them."""
-    wanted = place.length if most is None else min(most, place.length)
+    wanted = min(place.length, most or place.length)
     first = place.offset // PAGE * PAGE
     size = -(-(place.offset + wanted) // PAGE) * PAGE - first
     file = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
@@ -139,6 +150,7 @@ def timed(
     return {
         "images_per_second": len(found) / took,
         "megabytes_per_second": sum(got for _, got, _ in found) / took / 1e6,
+        "latency_mean_s": statistics.fmean(waits),
         "latency_p50_s": statistics.median(waits),
         "latency_p99_s": waits[min(len(waits) - 1, len(waits) * 99 // 100)],
         "reads": len(found),
@@ -210,19 +222,24 @@ def measure(places: list[Place], seconds: float, in_memory: bool = False) -> dic
 def _cold(
     places: list[Place], seconds: float, how: Callable[..., int], name: str
 ) -> tuple[dict[str, Any] | None, str]:
-    parts, first = {}, 0
+    parts: dict[int, dict[str, Any]] = {}
+    first, alone = 0, False
     whole = sum(DEPTHS.values()) + 1
     for depth, part in DEPTHS.items():
         end = first + max(len(places) * part // whole, 1)
         found = timed(places[first:end], depth, seconds * part / whole, how)
         if found:
-            parts[depth] = found
+            alone = found["reads"] >= depth and _takes_no_longer(found, parts)
+            parts[depth] = _without_end(found, depth) if alone else found
         first = end
         if _gains_nothing(parts):
             break  # more at once would wait as long each as they are more
     if not parts:
         return None, "no record could be read past the page cache"
-    heads = timed(places[first:], max(parts), seconds / whole, lambda place: how(place, _HEAD))
+    depth = max(parts)
+    heads = timed(places[first:], depth, seconds / whole, lambda place: how(place, _HEAD))
+    if heads and alone:
+        heads = _without_end(heads, depth)
     best = max(parts.values(), key=_worth)
     return {
         **best,
@@ -233,6 +250,22 @@ def _cold(
         "head_images_per_second": heads["images_per_second"] if heads else None,
         "how": name,
     }, ""
+
+
+def _takes_no_longer(found: dict[str, Any], fewer: dict[int, dict[str, Any]]) -> bool:
+    """Whether a read takes as long as among fewer at once: none waits for another."""
+    last = next(reversed(fewer.values()), None)
+    return last is not None and bool(found["latency_mean_s"] < _AS_LONG * last["latency_mean_s"])
+
+
+def _without_end(found: dict[str, Any], depth: int) -> dict[str, Any]:
+    """The rates of reads that do not wait for one another, as long as all readers have work.
+
+    In what was measured most of them waited at the end for the last ones.
+    """
+    times = max(depth / found["latency_mean_s"] / found["images_per_second"], 1.0)
+    rates = ("images_per_second", "megabytes_per_second")
+    return found | {name: found[name] * times for name in rates}
 
 
 def _worth(found: dict[str, Any]) -> tuple[bool, float]:
