@@ -46,7 +46,7 @@ func (b *batch) sample(i int64) Sample {
 		s.Block = BlockPlace{b.blockStored[n], b.blockSize[n], b.blockInner[n], b.blockCodec[n]}
 	}
 	if s.Codec == codecRaw && b.contained {
-		s.MakeRaw(s.rawSize())
+		s.MakeRaw(s.RawSize())
 	}
 	return s
 }
@@ -186,8 +186,9 @@ func (b *batch) checkPlace(x *index, n int) error {
 		return fmt.Errorf("offset %d with %d bytes lies outside %s, which has %d", offset, length, x.manifest.Shards[b.shard[n]].Name, size)
 	}
 	if x.kind == Contained && b.codec[n] == codecRaw {
-		size := RawSize{b.width[n], b.height[n], uint32(b.channels[n]), b.process[n] == processPlanar}
-		if stored := b.length[n]; size == (RawSize{}) || !size.Fills(stored) || b.blockCodec != nil && b.blockCodec[n] != 0 {
+		s := Sample{Facts: Facts{Width: b.width[n], Height: b.height[n], Channels: b.channels[n], Process: b.process[n]}}
+		size := s.RawSize()
+		if stored := b.length[n]; size == (RawSize{}) || !size.Fills(stored) {
 			return fmt.Errorf("an image of %d x %d pixels without a header in %d bytes", size.Width, size.Height, stored)
 		}
 	}

@@ -25,7 +25,11 @@ func indexed(t *testing.T, s Sample) (Sample, error) {
 	require.NoError(t, err)
 	m.Index.Name, m.Root, m.Source = IndexFileName(0), ".", &SourceInfo{Format: "parquet", Blocks: true}
 	m.Shards = []ShardInfo{{Name: "a.parquet", Size: 1000, Rows: 1, Ends: hexCRC(0)}}
-	require.Equal(t, []int{blocksVersion, blocksReader}, []int{m.Version, m.MinReader})
+	want := []int{blocksVersion, blocksReader}
+	if s.newlyRaw() {
+		want = []int{pixelsVersion, pixelsReader}
+	}
+	require.Equal(t, want, []int{m.Version, m.MinReader})
 	data, err := m.Encode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ManifestName), data, 0o644))
@@ -62,26 +66,48 @@ func TestImpossibleBlocksOfAnIndexAreErrors(t *testing.T) {
 }
 
 func TestAnImageWithoutAHeaderHasTheBytesOfItsPixels(t *testing.T) {
-	raw := func(width, height uint32, length int64, b BlockPlace) (Sample, error) {
+	raw := func(size RawSize, length int64, b BlockPlace) (Sample, error) {
 		s := Sample{Offset: 10, Length: length, Verdict: Good, Block: b}
-		s.MakeRaw(RawSize{Width: width, Height: height, Channels: 3})
+		s.MakeRaw(size)
 		s.Pixels = nil // an index has none: they follow from the size
 		return indexed(t, s)
 	}
-	s, err := raw(5, 4, 60, BlockPlace{})
-	require.NoError(t, err)
-	require.Equal(t, &Pixels{Height: 4, Width: 5, Channels: 3, Row: 15, Pixel: 3, Channel: 1}, s.Pixels)
-	for what, of := range map[string]struct {
-		width, height uint32
-		length        int64
-		b             BlockPlace
+	block := BlockPlace{Stored: 60, Size: 90, Inner: 10, Codec: blocks.Zstd}
+	for _, of := range []struct {
+		size   RawSize
+		length int64
+		b      BlockPlace
+		want   Pixels
 	}{
-		"fewer bytes":          {5, 4, 59, BlockPlace{}},
-		"more":                 {5, 4, 61, BlockPlace{}},
-		"a product that wraps": {1<<32 - 1, 1<<32 - 1, 3, BlockPlace{}},
-		"in a block":           {5, 4, 60, BlockPlace{Stored: 60, Size: 60, Codec: blocks.Zstd}},
+		{RawSize{5, 4, 3, false, false}, 60, BlockPlace{}, Pixels{4, 5, 3, 0, 15, 3, 1}},
+		{RawSize{5, 4, 3, false, false}, 60, block, Pixels{4, 5, 3, 0, 15, 3, 1}},
+		{RawSize{5, 4, 3, true, false}, 60, BlockPlace{}, Pixels{4, 5, 3, 40, 5, 1, -20}},
+		{RawSize{5, 4, 3, true, true}, 60, BlockPlace{}, Pixels{4, 5, 3, 0, 5, 1, 20}},
+		{RawSize{5, 4, 4, false, false}, 80, BlockPlace{}, Pixels{4, 5, 4, 0, 20, 4, 1}},
+		{RawSize{5, 4, 4, true, true}, 80, BlockPlace{}, Pixels{4, 5, 4, 0, 5, 1, 20}},
+		{RawSize{5, 4, 2, false, false}, 40, BlockPlace{}, Pixels{4, 5, 1, 0, 10, 2, 1}},
+		{RawSize{5, 4, 1, true, false}, 20, BlockPlace{}, Pixels{4, 5, 1, 0, 5, 1, -20}},
 	} {
-		_, err := raw(of.width, of.height, of.length, of.b)
+		s, err := raw(of.size, of.length, of.b)
+		require.NoError(t, err)
+		require.Equal(t, of.want, *s.Pixels)
+		require.Equal(t, of.size, s.RawSize())
+		require.Equal(t, of.b, s.Block)
+	}
+	for what, of := range map[string]struct {
+		size   RawSize
+		length int64
+	}{
+		"fewer bytes":               {RawSize{5, 4, 3, false, false}, 59},
+		"more":                      {RawSize{5, 4, 3, false, false}, 61},
+		"a product that wraps":      {RawSize{1<<32 - 1, 1<<32 - 1, 3, false, false}, 3},
+		"five channels":             {RawSize{5, 4, 5, false, false}, 100},
+		"planes of grey and alpha":  {RawSize{5, 4, 2, true, false}, 40},
+		"planes with alpha of BGR":  {RawSize{5, 4, 4, true, false}, 80},
+		"a plane that is red alone": {RawSize{5, 4, 1, true, true}, 20},
+		"grey that is not a plane":  {RawSize{5, 4, 1, false, false}, 20},
+	} {
+		_, err := raw(of.size, of.length, BlockPlace{})
 		require.ErrorContains(t, err, "pixels without a header", what)
 	}
 }

@@ -7,7 +7,7 @@ var (
 	codecNames    = []string{"unknown", "jpeg", "png", "ppm", "raw"}
 	samplingNames = []string{"unknown", "4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1", "grey", "other"}
 	processNames  = []string{"unknown", "baseline", "progressive", "arithmetic", "lossless", "png", "png-interlaced", "raw",
-		"webp", "webp-lossless", "rle", "lzw", "deflate", "raw-planes"}
+		"webp", "webp-lossless", "rle", "lzw", "deflate", "raw-planes", "raw-planes-rgb"}
 )
 
 func nameOf(names []string, code uint8) string {

@@ -29,8 +29,8 @@ const (
 	formatName    = "headrace"
 	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
 	// The highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks, 4
-	// since an index of single files may lie elsewhere than these.
-	readerVersion = 4
+	// since an index of single files may lie elsewhere than these, 5 since pixels of containers may have alpha or lie in blocks.
+	readerVersion = 5
 
 	containedVersion = 3 // of the format, where containers of others are indexed
 	containedReader  = 2 // and the reader that this takes; everything else is still for readers of version 1
@@ -38,6 +38,8 @@ const (
 	blocksReader     = 3
 	belowVersion     = 5 // of an index of a folder in a store
 	belowReader      = 4
+	pixelsVersion    = 6 // of an index of containers with images that are pixels with alpha, or pixels in blocks
+	pixelsReader     = 5
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
 	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.

@@ -19,13 +19,16 @@ const (
 	codecRaw      = 4
 	processRaw    = 7
 	processPlanar = 13
+	processPlanes = 14 // the first plane is that of red
 )
 
-// RawSize is the form of an image that lies in a container as pixels without a header: rows of RGB, or where it is
-// Planar the planes of blue, green and red, as Caffe has them, or that of a single channel. The zero value is any other image.
+// RawSize is the form of an image that lies in a container as pixels without a header: rows of RGB, of RGBA with four
+// channels, of grey and alpha with two; or where it is Planar the planes of blue, green and red, as Caffe has them, of
+// red, green and blue (and alpha) where it is RGB, too, or that of a single channel. Alpha is left out. The zero value is any
+// other image.
 type RawSize struct {
 	Width, Height, Channels uint32
-	Planar                  bool
+	Planar, RGB             bool
 }
 
 // bytes are those of such an image.
@@ -33,22 +36,36 @@ func (r RawSize) bytes() uint64 { return uint64(r.Channels) * uint64(r.Width) * 
 
 // Fills says whether such an image is one that is read, and has so many bytes. Of any other image it says nothing.
 func (r RawSize) Fills(bytes uint32) bool {
-	return r == RawSize{} || bytes > 0 && (r.Channels == 3 || r.Channels == 1 && r.Planar) &&
-		max(r.Width, r.Height) <= mostSide && r.bytes() == uint64(bytes)
+	known := r.Channels == 3 || r.Channels == 1 && r.Planar || r.Channels == 2 && !r.Planar || r.Channels == 4 && r.Planar == r.RGB
+	known = known && (!r.RGB || r.Planar && r.Channels > 2)
+	return r == RawSize{} || bytes > 0 && known && max(r.Width, r.Height) <= mostSide && r.bytes() == uint64(bytes)
 }
 
-// rawSize is the form of a raw image that an index has.
-func (s *Sample) rawSize() RawSize {
-	return RawSize{s.Width, s.Height, uint32(s.Channels), s.Process == processPlanar}
+// RawSize is the form of a raw image, as MakeRaw was told it or an index has it.
+func (s *Sample) RawSize() RawSize {
+	return RawSize{s.Width, s.Height, uint32(s.Channels), s.Process == processPlanar || s.Process == processPlanes, s.Process == processPlanes}
+}
+
+// newlyRaw is true of a raw image that readers of before pixelsReader take for a damaged one.
+func (s *Sample) newlyRaw() bool {
+	return s.Codec == codecRaw && (s.Channels == 2 || s.Channels == 4 || s.Process == processPlanes || s.Block.Codec != 0)
 }
 
 // MakeRaw makes a sample one of such an image.
 func (s *Sample) MakeRaw(r RawSize) {
 	s.Width, s.Height, s.Channels, s.Codec, s.Process = r.Width, r.Height, uint8(r.Channels), codecRaw, processRaw
-	s.Pixels = &Pixels{Height: r.Height, Width: r.Width, Channels: r.Channels, Row: 3 * int64(r.Width), Pixel: 3, Channel: 1}
-	if r.Planar {
+	pixel := int64(r.Channels)
+	s.Pixels = &Pixels{Height: r.Height, Width: r.Width, Channels: r.Channels, Row: pixel * int64(r.Width), Pixel: pixel, Channel: 1}
+	if r.Channels == 2 { // the decoder's images have 1, 3 or 4: it steps over the alpha
+		s.Pixels.Channels = 1
+	}
+	plane := int64(r.Width) * int64(r.Height)
+	switch {
+	case r.RGB:
+		s.Process = processPlanes
+		s.Pixels.Row, s.Pixels.Pixel, s.Pixels.Channel = int64(r.Width), 1, plane
+	case r.Planar:
 		s.Process = processPlanar
-		plane := int64(r.Width) * int64(r.Height)
 		s.Pixels.Origin, s.Pixels.Row, s.Pixels.Pixel, s.Pixels.Channel = plane*int64(r.Channels-1), int64(r.Width), 1, -plane
 	}
 }

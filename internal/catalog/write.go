@@ -29,6 +29,7 @@ type Writer struct {
 	path    string // for texts
 	kind    Kind
 	blocks  bool
+	pixels  bool // a row needs a reader of pixelsReader
 	fields  []Field
 	file    Made
 	out     *countingWriter
@@ -116,6 +117,7 @@ func (w *Writer) Append(r *Row) error {
 		return &Error{Kind: fault.KindArgument, File: r.Key, Record: w.total, Offset: -1, Text: err.Error()}
 	}
 	w.content.Add(r)
+	w.pixels = w.pixels || w.kind == Contained && r.newlyRaw()
 	w.total++
 	if w.rows++; w.rows == RowsPerBatch {
 		return w.flush()
@@ -232,6 +234,9 @@ func (w *Writer) Finish() (*Manifest, error) {
 	}
 	if w.blocks {
 		version, reader = blocksVersion, blocksReader
+	}
+	if w.pixels {
+		version, reader = pixelsVersion, pixelsReader
 	}
 	return &Manifest{
 		Format: formatName, Version: version, MinReader: reader, CreatedBy: CreatedBy,

@@ -167,9 +167,9 @@ func (x *inPlace) add(r *record) error {
 	row.Path, row.MTimeNs = r.rel, r.mtimeNs
 	if r.inside != nil {
 		row.Shard, row.Offset, row.Block = r.shard, r.inside.offset, r.inside.sample.Block
-		if p := r.inside.pixels; p != nil { // what was looked into is a file that was made of them
+		if r.inside.pixels != nil { // what was looked into is a file that was made of them
 			row.Length, row.CRC32C = r.inside.length, r.stored
-			row.MakeRaw(catalog.RawSize{Width: p.Width, Height: p.Height, Channels: p.Channels, Planar: p.Pixel == 1})
+			row.MakeRaw(r.inside.sample.RawSize())
 		}
 	}
 	var err error
