@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pyarrow as pa
+from PIL import Image
 
 
 def shard(samples: list[tuple[bytes, int, str]]) -> bytes:
@@ -29,6 +30,43 @@ def shard(samples: list[tuple[bytes, int, str]]) -> bytes:
         )
     table.append(first + len(body))
     return struct.pack(f"<I{len(table)}I", len(samples), *table) + text + body
+
+
+def one(path: Path, encoding: str, values: list[bytes], compression: str | None = None) -> Path:
+    """A shard of images of one encoding, with their numbers as labels."""
+    config = {
+        "column_encodings": [encoding, "int"],
+        "column_names": ["image", "label"],
+        "column_sizes": [None, 8],
+        "format": "mds",
+        "version": 2,
+    }
+    text = json.dumps(config, sort_keys=True).encode()
+    first = 4 + 4 * (len(values) + 1) + len(text)
+    table, body = [first], b""
+    for label, value in enumerate(values):
+        body += struct.pack("<I", len(value)) + value + struct.pack("<q", label)
+        table.append(first + len(body))
+    whole = struct.pack(f"<I{len(table)}I", len(values), *table) + text + body
+    if compression is not None:
+        whole = pa.Codec(compression).compress(whole, asbytes=True)
+    path.write_bytes(whole)
+    return path
+
+
+def pil(image: Image.Image) -> bytes:
+    """What the encodings pil and list[pil] have of an image."""
+    mode = image.mode.encode()
+    return struct.pack("<3I", *image.size, len(mode)) + mode + image.tobytes()
+
+
+def listed(values: list[bytes], head: bytes = b"") -> bytes:
+    """A list of images, as jpeg_array has it; those of list[...] have a word of zeros as head."""
+    return (
+        head
+        + struct.pack(f"<{1 + len(values)}I", len(values), *map(len, values))
+        + b"".join(values)
+    )
 
 
 def write(root: Path, shards: list[list[tuple[bytes, int, str]]]) -> Path:

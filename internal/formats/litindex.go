@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -146,8 +147,10 @@ var (
 func litLeaf(format string) (Leaf, int64) {
 	name, dtype, _ := strings.Cut(format, ":")
 	switch name {
-	case "jpeg", "image", "bytes", "file":
+	case "jpeg", "image", "bytes", "file", "tiff", "tifffile":
 		return Leaf{Kind: BytesLeaf, Type: name}, 0
+	case "pil", "jpeg_array":
+		return Leaf{Kind: BytesLeaf, Type: name, Form: name}, 0
 	case "str", "text":
 		return Leaf{Kind: TextLeaf}, 0
 	case "int":
@@ -158,10 +161,8 @@ func litLeaf(format string) (Leaf, int64) {
 		return Leaf{Kind: FloatLeaf}, 8
 	case "pickle", "graph":
 		return Leaf{Kind: RefusedLeaf, Type: "a pickle, which can run any code when it is read"}, 0
-	case "pil":
-		return Leaf{Kind: RefusedLeaf, Type: "raw pixels of PIL"}, 0
-	case "jpeg_array":
-		return Leaf{Kind: RefusedLeaf, Type: ListType}, 0
+	case LitNumpy, LitTensor:
+		return Leaf{Kind: RefusedLeaf, Type: ListType, Form: name}, 0
 	case "no_header_numpy", "no_header_tensor": // of one axis; what has more has a head before it
 		number, err := strconv.Atoi(dtype)
 		types := litTensors
@@ -175,11 +176,32 @@ func litLeaf(format string) (Leaf, int64) {
 	return Leaf{Kind: RefusedLeaf, Type: fmt.Sprintf("%.80q", format)}, 0
 }
 
-// Encoded are the columns whose format says that they are images, by their names.
+// The forms of arrays of several axes, whose heads say their type and shape.
+const LitNumpy, LitTensor = "numpy", "tensor"
+
+// LitElement is the type of an array's numbers, by its number in the head; "" where no field has such.
+func LitElement(form string, number uint32) string {
+	types := litTensors
+	if form == LitNumpy {
+		types = litArrays
+	}
+	if uint64(number) >= uint64(len(types)) {
+		return ""
+	}
+	return types[number]
+}
+
+// Encoded are the columns whose format says that they are images, by their names: of encoded ones, or where there are
+// none of pixels, or of lists of images.
 func (x *LitIndex) Encoded() (names []string) {
-	for _, leaf := range x.leaves {
-		if leaf.Type == "jpeg" || leaf.Type == "image" {
-			names = append(names, strings.Join(leaf.Path, "."))
+	for _, types := range [][]string{{"jpeg", "image", "tiff", "tifffile"}, {"pil"}, {"jpeg_array"}} {
+		for _, leaf := range x.leaves {
+			if slices.Contains(types, leaf.Type) {
+				names = append(names, strings.Join(leaf.Path, "."))
+			}
+		}
+		if names != nil {
+			break
 		}
 	}
 	return names

@@ -10,6 +10,7 @@ type Leaf struct {
 	Type string // of a RefusedLeaf: what it is, for a sentence
 
 	Element string // of an ArrayLeaf: NumPy's name of the type of its numbers
+	Form    string // of LitData's values that have a head of their own: what wrote them
 
 	Skip bool // the caller does not ask for it: every value is null
 	Want bool // the caller asks for the bytes of short values too (Value.Data)

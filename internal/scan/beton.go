@@ -80,6 +80,7 @@ func (p *part) betonCell(f *formats.BetonField, v *formats.BetonValue) (cell, er
 	case formats.BetonArray, formats.BetonTensor:
 		if c.kind = listCell; f.DType != "" && len(f.Shape) > 0 {
 			c.kind, c.dtype, c.shape = arrayCell, f.DType, f.Shape
+			return c, p.imageOfArray(&c)
 		}
 	}
 	return c, nil

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -103,5 +104,57 @@ func scanLitData(p *part) error {
 	if encoded := index.Encoded(); !p.image.given && len(encoded) == 1 && !slices.ContainsFunc(tableColumns(l.Leaves), usual) {
 		p.image.names = encoded
 	}
+	for i, c := range tableColumns(l.Leaves) {
+		if form := l.Leaves[i].Form; (form == formats.LitNumpy || form == formats.LitTensor) && (p.isImage(c.name) || p.wantsVector(c.name)) {
+			l.Leaves[i].Kind = formats.BytesLeaf
+		}
+	}
 	return p.readTable(l.Leaves, "", l.Next)
+}
+
+// litForm takes the head off a value that has one.
+func (p *part) litForm(c *cell, form string) error {
+	switch form {
+	case "pil":
+		return p.decodePIL(c)
+	case "jpeg_array":
+		return p.imageOfList(c, 0)
+	}
+	return p.litArray(c, form)
+}
+
+// litArray takes an array of several axes (litdata/streaming/serializers.py): uint32 of its type, of how many axes there
+// are, and of each; little-endian of NumPy's. Those of tensors are big-endian, and little-endian of its first releases.
+func (p *part) litArray(c *cell, form string) error {
+	const word, mostAxes = 4, 8
+	var space [(2 + mostAxes) * word]byte
+	b, err := p.head(c, space[:])
+	if err != nil {
+		return err
+	}
+	orders := []binary.ByteOrder{binary.LittleEndian}
+	if form == formats.LitTensor {
+		orders = []binary.ByteOrder{binary.BigEndian, binary.LittleEndian}
+	}
+	for _, order := range orders {
+		if len(b) < 2*word {
+			break
+		}
+		dtype, axes := formats.LitElement(form, order.Uint32(b)), int64(order.Uint32(b[word:]))
+		if dtype == "" || axes < 1 || axes > mostAxes || (2+axes)*word > int64(len(b)) {
+			continue
+		}
+		var shape []int64
+		for axis := range axes {
+			shape = append(shape, int64(order.Uint32(b[(2+axis)*word:])))
+		}
+		if n, ok := arrayBytes(shape, widths[dtype]); !ok || n != c.length-(2+axes)*word {
+			continue
+		}
+		c.behind((2 + axes) * word)
+		c.kind, c.dtype, c.shape = arrayCell, dtype, shape
+		return p.imageOfArray(c)
+	}
+	c.kind, c.holds = listCell, "what is no array of numbers here"
+	return nil
 }

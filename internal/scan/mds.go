@@ -53,7 +53,10 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 		p.image.names = encodedImages(m.Columns)
 	}
 	places := make([][2]int64, len(m.Columns))
-	pixels := slices.ContainsFunc(m.Columns, func(c formats.MDSColumn) bool { return c.Encoding == "pil" })
+	encodings := make([]string, len(m.Columns))
+	for i := range m.Columns {
+		encodings[i] = mdsEncoding(m.Columns[i].Encoding)
+	}
 	var cells []cell
 	for {
 		begin, err := m.Next(places)
@@ -64,11 +67,13 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 			return err
 		}
 		cells = cells[:0]
+		pixels := false
 		for i := range m.Columns {
 			c := cell{name: m.Columns[i].Name, offset: places[i][0], length: places[i][1]}
-			if err := p.decodeMDS(&c, m.Columns[i].Encoding); err != nil {
+			if err := p.decodeMDS(&c, encodings[i]); err != nil {
 				return at(fmt.Errorf("the column %.80q: %w", c.name, err), c.offset)
 			}
+			pixels = pixels || c.raw != (catalog.RawSize{})
 			cells = append(cells, c)
 		}
 		if pixels {
@@ -89,28 +94,6 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 	}
 }
 
-// pixelsBeside makes arrays of pixels that are not the image, where they were asked for.
-func (p *part) pixelsBeside(cells []cell) error {
-	image, err := p.imageOf(cells)
-	if err != nil {
-		return err
-	}
-	for i := range cells {
-		c := &cells[i]
-		if i == image || c.raw == (catalog.RawSize{}) {
-			continue
-		}
-		if c.kind = listCell; p.wantsVector(c.name) {
-			c.kind, c.dtype, c.shape = arrayCell, "uint8", []int64{int64(c.raw.Height), int64(c.raw.Width)}
-			if c.raw.Channels > 1 {
-				c.shape = append(c.shape, int64(c.raw.Channels))
-			}
-		}
-		c.raw = catalog.RawSize{}
-	}
-	return nil
-}
-
 // compressed says where the cells of a sample lie in the shard's file. Texts and bytes beside the image have no place
 // there: an index holds them.
 func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
@@ -121,8 +104,6 @@ func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
 	for i := range cells {
 		if c := &cells[i]; c.kind != bytesCell && c.kind != textCell && c.kind != arrayCell {
 			continue
-		} else if c.raw != (catalog.RawSize{}) {
-			return fmt.Errorf("%w: the column %.80q is pixels in a shard that is compressed as a whole; streaming writes it without compression, or headrace.pack takes the dataset", formats.ErrUnsupported, c.name)
 		} else if i == image {
 			c.offset, c.block = whole.Place(c.offset, c.length)
 		} else {
@@ -132,7 +113,16 @@ func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
 	return nil
 }
 
-// imageEncodings are those of a column that is an image, and of one that is several, which is refused by its name.
+// mdsEncoding is an encoding without its parameters, as the 90 of "jpeg:90" (JPEG.from_str). Those of arrays say what
+// the bytes are.
+func mdsEncoding(said string) string {
+	if name, _, _ := strings.Cut(said, ":"); name != "ndarray" {
+		return name
+	}
+	return said
+}
+
+// imageEncodings are those of a column that is an image, and of lists, which may hold just one.
 var imageEncodings = []string{"jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[jpeg]", "list[png]", "list[pil]"}
 
 // encodedImages are the usual names of images, or the only column whose encoding says that it is one.
@@ -142,7 +132,7 @@ func encodedImages(columns []formats.MDSColumn) []string {
 		if slices.Contains(imageNames, c.Name) {
 			return imageNames
 		}
-		if slices.Contains(imageEncodings, c.Encoding) {
+		if slices.Contains(imageEncodings, mdsEncoding(c.Encoding)) {
 			encoded = append(encoded, c.Name)
 		}
 	}
@@ -152,9 +142,12 @@ func encodedImages(columns []formats.MDSColumn) []string {
 	return imageNames
 }
 
+// placeholder is a word before lists that streaming keeps "for future features".
+const placeholder = 4
+
 // decodeMDS gives a cell the kind of its column's encoding (streaming/base/format/mds/encodings.py), and to
-// numbers their value. What is neither bytes, text, number nor array is no field: lists of images, and pickles, which
-// are never loaded.
+// numbers their value. What is neither bytes, text, number nor array is no field: lists of several images, and pickles,
+// which are never loaded.
 func (p *part) decodeMDS(c *cell, encoding string) error {
 	switch encoding {
 	case "bytes", "jpeg", "png":
@@ -166,10 +159,19 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 		return p.decodeWord(c, encoding == "str_int")
 	case "pil":
 		return p.decodePIL(c)
+	case "jpeg_array", "jpegarray":
+		return p.imageOfList(c, 0)
+	case "list[jpeg]", "list[png]":
+		return p.imageOfList(c, placeholder)
+	case "list[pil]":
+		if err := p.imageOfList(c, placeholder); err != nil || c.kind == listCell {
+			return err
+		}
+		return p.decodePIL(c)
 	}
 	width, number := numberOf(encoding)
 	if width == 0 {
-		if name, _, _ := strings.Cut(encoding, ":"); name == "pkl" && slices.Contains(p.label.names, c.name) {
+		if encoding == "pkl" && slices.Contains(p.label.names, c.name) {
 			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read", formats.ErrUnsupported)
 		}
 		c.holds = "values of the encoding " + strconv.Quote(encoding)
@@ -183,38 +185,6 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 		return err
 	}
 	number(c, data)
-	return nil
-}
-
-// decodePIL takes the pixels of an image: width, height and the length of the mode's name, that name, and the pixels.
-// What of another mode is no image here is said where it is chosen as such.
-func (p *part) decodePIL(c *cell) error {
-	const head, most = 3 * 4, 8 // no mode has a longer name
-	var b [head + most]byte
-	n, err := p.file.ReadAt(b[:min(c.length, int64(len(b)))], c.offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	le := binary.LittleEndian
-	name := le.Uint32(b[8:])
-	if n < head || name > most || head+int64(name) > int64(n) {
-		return fmt.Errorf("%w: %d bytes are no image of PIL", formats.ErrBad, c.length)
-	}
-	mode := string(b[head : head+name])
-	raw := catalog.RawSize{Width: le.Uint32(b[:]), Height: le.Uint32(b[4:]), Channels: 3}
-	switch mode {
-	case "RGB":
-	case "L":
-		raw.Channels, raw.Planar = 1, true
-	default:
-		c.kind, c.holds = listCell, fmt.Sprintf("pixels of the mode %q of PIL (RGB and L are read)", mode)
-		return nil
-	}
-	c.offset, c.length = c.offset+head+int64(name), c.length-head-int64(name)
-	if c.length > maxLength || !raw.Fills(uint32(c.length)) {
-		return fmt.Errorf("%w: an image of PIL of %d x %d pixels of the mode %q in %d bytes", formats.ErrBad, raw.Width, raw.Height, mode, c.length)
-	}
-	c.raw = raw
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/fault"
 )
 
@@ -126,13 +129,13 @@ func TestAShardThatIsNotWhatItsNameSaysIsAnErrorThatNamesTheCodec(t *testing.T) 
 
 func TestEveryEncodingOfMDSIsReadOrRefusedByName(t *testing.T) {
 	want := expected(t, "mdsall")
-	for _, image := range []string{"photo", "drawn", "pixels", "grey"} {
+	for _, image := range []string{"photo", "drawn", "pixels", "grey", "alpha", "both", "several", "many", "pictures"} {
 		d := open(t, "testdata/mdsall", Options{Image: image})
 		for i, found := range contents(t, d) {
 			require.Equal(t, want[i].Members[image], found, image)
 			s, err := d.Sample(int64(i))
 			require.NoError(t, err)
-			require.Equal(t, image == "pixels" || image == "grey", s.Pixels != nil)
+			require.Equal(t, slices.Contains([]string{"pixels", "grey", "alpha", "both", "pictures"}, image), s.Pixels != nil)
 			if s.Pixels != nil {
 				require.Equal(t, []uint32{7, uint32(5 + i)}, []uint32{s.Width, s.Height})
 			}
@@ -147,9 +150,8 @@ func TestEveryEncodingOfMDSIsReadOrRefusedByName(t *testing.T) {
 			require.Equal(t, []string{"0", "0.125", "0.25"}[i], exact)
 		}
 	}
-	for image, said := range map[string]string{"several": `the column several holds values of the encoding "jpeg_array" (expected the bytes of an image)`,
-		"many": `the column many holds values of the encoding "list[png]" (expected the bytes of an image)`, "float32": "the column float32 holds numbers",
-		"alpha": `the column alpha holds pixels of the mode "RGBA" of PIL (RGB and L are read) (expected the bytes of an image)`} {
+	for image, said := range map[string]string{"float32": "the column float32 holds numbers",
+		"palette": `the column palette holds pixels of the mode "P" of PIL, whose palette was left out when they were written (RGB, RGBA, L and LA are read) (expected the bytes of an image)`} {
 		_, err := Open("testdata/mdsall", Options{Image: image})
 		require.ErrorContains(t, err, said)
 		require.ErrorContains(t, err, "record 0")
@@ -157,16 +159,108 @@ func TestEveryEncodingOfMDSIsReadOrRefusedByName(t *testing.T) {
 	}
 }
 
-func TestPixelsInAShardThatIsCompressedAreRefusedWithTheWayOut(t *testing.T) {
+// mdsShard is a shard of one column of samples.
+func mdsShard(t *testing.T, encoding string, samples ...[]byte) []byte {
+	config, err := json.Marshal(map[string]any{"format": "mds", "version": 2, "column_names": []string{"image"},
+		"column_encodings": []string{encoding}, "column_sizes": []any{nil}})
+	require.NoError(t, err)
+	words := func(values ...int) (b []byte) {
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		}
+		return b
+	}
+	table, body, first := words(len(samples)), []byte(nil), 4+4*(len(samples)+1)+len(config)
+	for _, sample := range samples {
+		table = append(table, words(first+len(body))...)
+		body = append(append(body, words(len(sample))...), sample...)
+	}
+	return append(append(append(table, words(first+len(body))...), config...), body...)
+}
+
+func opened(t *testing.T, shard []byte, o Options) (*catalog.Dataset, error) {
+	return Open(put(t, map[string][]byte{"shard.00000.mds": shard})+"/shard.00000.mds", o)
+}
+
+func TestAQualityInAnEncodingOfMDSIsNoOtherEncoding(t *testing.T) {
+	photo := fixture(t, "mds/shard.00000.mds")[2000:2100]
+	d, err := opened(t, mdsShard(t, "jpeg:90", photo, photo), Options{})
+	require.NoError(t, err)
+	defer d.Release()
+	require.Equal(t, []uint32{crc32.ChecksumIEEE(photo), crc32.ChecksumIEEE(photo)}, contents(t, d))
+}
+
+func TestAListOfOneImageIsThatImageAndAListOfSeveralIsRefusedWithItsRow(t *testing.T) {
+	one := []byte("\x00\x00\x00\x00\x01\x00\x00\x00\x03\x00\x00\x00abc")
+	two := []byte("\x00\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00abc")
+	for encoding, head := range map[string]int{"list[jpeg]": 0, "list[png]": 0, "jpeg_array": 4, "jpegarray": 4} {
+		d, err := opened(t, mdsShard(t, encoding, one[head:], one[head:]), Options{})
+		require.NoError(t, err)
+		require.Equal(t, []uint32{crc32.ChecksumIEEE([]byte("abc")), crc32.ChecksumIEEE([]byte("abc"))}, contents(t, d))
+		d.Release()
+		_, err = opened(t, mdsShard(t, encoding, one[head:], two[head:]), Options{})
+		require.ErrorContains(t, err, "record 1")
+		require.ErrorContains(t, err, "the column image holds a list of 2 images, of which a dataset of yours gives one to headrace.pack")
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+		for cut := head; cut < len(one); cut++ {
+			_, err = opened(t, mdsShard(t, encoding, one[head:cut]), Options{})
+			require.ErrorContains(t, err, "no list of images")
+			require.Equal(t, fault.KindBadFile, fault.KindOf(err))
+		}
+	}
+}
+
+func TestAnArrayOfMDSIsAnImageWhereItHasTheShapeOfOne(t *testing.T) {
+	values := make([]byte, 60)
+	for i := range values {
+		values[i] = byte(i)
+	}
+	for shape, want := range map[string]catalog.Pixels{
+		"3,20":   {Height: 3, Width: 20, Channels: 1, Row: 20, Pixel: 1, Channel: -60},
+		"3,20,1": {Height: 3, Width: 20, Channels: 1, Row: 20, Pixel: 1, Channel: -60},
+		"4,5,3":  {Height: 4, Width: 5, Channels: 3, Row: 15, Pixel: 3, Channel: 1},
+		"3,5,4":  {Height: 3, Width: 5, Channels: 4, Row: 20, Pixel: 4, Channel: 1},
+		"3,2,10": {Height: 2, Width: 10, Channels: 3, Row: 10, Pixel: 1, Channel: 20},
+		"1,6,10": {Height: 6, Width: 10, Channels: 1, Row: 10, Pixel: 1, Channel: -60},
+	} {
+		d, err := opened(t, mdsShard(t, "ndarray:uint8:"+shape, values), Options{})
+		require.NoError(t, err, shape)
+		s, err := d.Sample(0)
+		require.NoError(t, err)
+		require.Equal(t, want, *s.Pixels, shape)
+		require.Equal(t, []uint32{crc32.ChecksumIEEE(values)}, contents(t, d))
+		d.Release()
+	}
+	for encoding, said := range map[string]string{"ndarray:int8:3,20": "arrays of int8 and the shape [3 20]", "ndarray:uint8:60": "arrays of uint8 and the shape [60]",
+		"ndarray:uint8:2,6,5": "arrays of uint8 and the shape [2 6 5]", "ndarray:uint8:6,5,2": "arrays of uint8 and the shape [6 5 2]"} {
+		_, err := opened(t, mdsShard(t, encoding, values), Options{})
+		require.ErrorContains(t, err, "the column image holds "+said)
+		require.ErrorContains(t, err, "1, 3 or 4 channels before or behind them")
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+	}
+}
+
+func TestPixelsInAShardThatIsCompressedAreReadOutOfIt(t *testing.T) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := w.Write(fixture(t, "mdsall/shard.00000.mds"))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	dir := put(t, map[string][]byte{"shard.00000.mds.gz": b.Bytes()})
-	_, err = Open(dir, Options{Image: "pixels"})
-	require.ErrorContains(t, err, "pixels in a shard that is compressed as a whole; streaming writes it without compression, or headrace.pack takes the dataset")
-	require.Equal(t, int64(3), open(t, dir, Options{Image: "photo"}).Len())
+	want := expected(t, "mdsall")
+	for _, image := range []string{"pixels", "grey", "alpha", "both", "pictures"} {
+		d := open(t, dir, Options{Image: image, Fields: []string{"palette"}})
+		for i, found := range contents(t, d) {
+			require.Equal(t, want[i].Members[image], found, image)
+			s, err := d.Sample(int64(i))
+			require.NoError(t, err)
+			require.NotNil(t, s.Pixels)
+			require.Equal(t, blocks.Gzip, s.Block.Codec)
+			palette, err := d.FieldValue(int64(i), "palette")
+			require.NoError(t, err)
+			require.Equal(t, want[i].Members["palette"], crc32.ChecksumIEEE(palette.(catalog.Array).Data))
+		}
+	}
 }
 
 func TestAShardThatIsThereCompressedAndNotIsReadOnce(t *testing.T) {

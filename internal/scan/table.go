@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/headrace/headrace/internal/blocks"
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 	"github.com/headrace/headrace/mmap"
 )
@@ -87,17 +88,29 @@ func (p *part) readTable(leaves []formats.Leaf, metadata string, next func([]for
 			return err
 		}
 		cells = cells[:0]
-		key := ""
+		key, pixels := "", false
 		for i := range leaves {
 			v := &values[i]
 			if leaves[i].Kind == formats.RefusedLeaf || !v.Null {
-				cells = append(cells, tableCell(columns[i].name, &leaves[i], v))
+				c := tableCell(columns[i].name, &leaves[i], v)
+				if leaves[i].Form != "" && leaves[i].Kind == formats.BytesLeaf {
+					if err := p.litForm(&c, leaves[i].Form); err != nil {
+						return at(fmt.Errorf("the column %.80q: %w", c.name, err), begin)
+					}
+					pixels = pixels || c.raw != (catalog.RawSize{})
+				}
+				cells = append(cells, c)
 			}
 			if paths := columns[i].paths; paths >= 0 && !values[paths].Null && slices.Contains(p.image.names, columns[i].name) {
 				key = keyOfPath(values[paths].Data)
 				if v.Null {
 					elsewhere++
 				}
+			}
+		}
+		if pixels {
+			if err := p.pixelsBeside(cells); err != nil {
+				return at(err, begin)
 			}
 		}
 		if err := p.add(key, begin, cells); err != nil {

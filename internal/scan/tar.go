@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 )
 
@@ -20,7 +22,13 @@ func scanWebDataset(p *part) error {
 		if len(cells) == 0 {
 			return nil
 		}
-		err := p.add(formats.TextName(insideName(prefix)), begin, cells)
+		var err error
+		if slices.ContainsFunc(cells, func(c cell) bool { return c.raw != (catalog.RawSize{}) }) {
+			err = p.pixelsBeside(cells)
+		}
+		if err == nil {
+			err = p.add(formats.TextName(insideName(prefix)), begin, cells)
+		}
 		cells, p.small = cells[:0], p.small[:0]
 		return at(err, begin)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -79,13 +78,13 @@ var mdsDTypes = map[byte]string{8: "uint8", 9: "int8", 16: "uint16", 17: "int16"
 // elements: a byte for the type; a byte of the number of axes and the width of a side, and then the sides.
 func (p *part) mdsArray(c *cell, encoding string) error {
 	parts := strings.Split(encoding, ":")
-	if parts[0] != "ndarray" || len(parts) > 3 || !p.wantsVector(c.name) {
+	if parts[0] != "ndarray" || len(parts) > 3 || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		c.kind = listCell
 		return nil
 	}
 	var space [2 + 63*8]byte
-	head := space[:min(c.length, int64(len(space)))]
-	if n, err := p.file.ReadAt(head, c.offset); n < len(head) && !errors.Is(err, io.EOF) {
+	head, err := p.head(c, space[:])
+	if err != nil {
 		return err
 	}
 	wrong := fmt.Errorf("%w: %d bytes are no array of %.80q", formats.ErrBad, c.length, encoding)
@@ -127,7 +126,7 @@ func (p *part) mdsArray(c *cell, encoding string) error {
 	if n, ok := arrayBytes(shape, widths[dtype]); !ok || n != c.length {
 		return wrong
 	}
-	return nil
+	return p.imageOfArray(c)
 }
 
 // arrayBytes are those of an array; false of a shape that no array in a container has.
@@ -142,9 +141,9 @@ func arrayBytes(shape []int64, width int64) (int64, bool) {
 	return n, len(shape) > 0
 }
 
-// npyCell makes an array of a member that is an .npy file, where it is the label or was asked for.
+// npyCell makes an array of a member that is an .npy file, where it is image or label or was asked for.
 func (p *part) npyCell(c *cell) error {
-	if last := c.name[strings.LastIndexByte(c.name, '.')+1:]; last != "npy" || !p.wantsVector(c.name) {
+	if last := c.name[strings.LastIndexByte(c.name, '.')+1:]; last != "npy" || !p.wantsVector(c.name) && !p.isImage(c.name) {
 		return nil
 	}
 	head, err := formats.ReadNPY(p.file, c.offset, c.length)
@@ -159,7 +158,7 @@ func (p *part) npyCell(c *cell) error {
 	if len(c.shape) == 0 { // one number
 		return p.number(c)
 	}
-	return nil
+	return p.imageOfArray(c)
 }
 
 // number makes one of the only element of an array.

@@ -444,3 +444,16 @@ def test_one_parquet_file_of_images_is_packed_as_the_container_that_it_is(tmp_pa
     assert hr.pack(path, tmp_path / "packed.hr")["rows"] == PER_SHARD
     with pytest.raises(errors.UnsupportedError, match='the column "image" is nested'):
         hr.pack(path, tmp_path / "list.hr", path_column="path")
+
+
+def test_one_image_in_a_list_of_mds_is_the_samples(tmp_path: Path) -> None:
+    photographs = [image(i) for i in range(3)]
+    for encoding, head in (("jpeg_array", b""), ("list[jpeg]", bytes(4))):
+        values = [mds.listed([photo], head) for photo in photographs]
+        source = mds.one(tmp_path / "shard.00000.mds", encoding, values)
+        with hr.Dataset(source) as dataset:
+            assert [dataset.read(i) for i in range(3)] == photographs
+        values[2] = mds.listed(photographs[:2], head)
+        mds.one(source, encoding, values)
+        with pytest.raises(errors.UnsupportedError, match=r"record 2.*holds a list of 2 images"):
+            hr.Dataset(source)

@@ -157,6 +157,7 @@ def encodings() -> dict[str, Any]:
     columns = {name: name for name in NUMBERS} | {"label": "int", "digits": "str_int"}
     columns |= {"fraction": "str_float", "exact": "str_decimal", "words": "json", "said": "str"}
     columns |= {"pixels": "pil", "grey": "pil", "alpha": "pil", "drawn": "png", "photo": "jpeg"}
+    columns |= {"both": "pil", "palette": "pil", "pictures": "list[pil]"}
     columns |= {"several": "jpeg_array", "many": "list[png]"}
     found: list[dict[str, Any]] = []
     with MDSWriter(out=str(path), columns=columns) as writer:
@@ -170,11 +171,17 @@ def encodings() -> dict[str, Any]:
             sample |= {"exact": Decimal(i) / 8, "words": {"n": i}, "pixels": pixels}
             sample |= {"grey": Image.fromarray(noise[..., 0].copy()), "photo": jpeg(i)}
             sample |= {"alpha": Image.fromarray(noise), "drawn": png.getvalue()}
+            sample |= {"both": Image.fromarray(noise[..., :2].copy(), "LA"), "pictures": [pixels]}
+            sample |= {"palette": pixels.crop((0, 0, 7, 5)).quantize(8)}
             sample |= {"several": [jpeg(i)], "many": [pixels]}
             writer.write(sample)
             members = {name: zlib.crc32(str(value).encode()) for name, value in values.items()}
             members |= {"pixels": zlib.crc32(pixels.tobytes()), "drawn": zlib.crc32(png.getvalue())}
             members |= {"grey": zlib.crc32(noise[..., 0].tobytes()), "photo": zlib.crc32(jpeg(i))}
+            members |= {"alpha": zlib.crc32(noise.tobytes()), "several": members["photo"]}
+            members |= {"both": zlib.crc32(noise[..., :2].tobytes()), "many": members["drawn"]}
+            members |= {"palette": zlib.crc32(sample["palette"].tobytes())}
+            members |= {"pictures": members["pixels"]}
             found.append({"key": f"shard.00000/{i}", "members": members})
     return {"mdsall": found}
 
