@@ -24,6 +24,7 @@ require (
 	gocloud.dev v0.47.0
 	golang.org/x/net v0.58.0
 	golang.org/x/sys v0.49.0
+	golang.org/x/text v0.41.0
 	google.golang.org/api v0.297.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -92,7 +93,6 @@ require (
 	golang.org/x/exp v0.0.0-20260112195511-716be5621a96 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	golang.org/x/xerrors v0.0.0-20240903120638-7835f813f4da // indirect
 	google.golang.org/genproto v0.0.0-20260904194346-d0f1323225a4 // indirect

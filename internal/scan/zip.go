@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 
 	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/catalog"
@@ -53,7 +56,7 @@ func scanZip(p *part) error {
 		if f.Method == zip.Deflate {
 			p.blocks = append(grown(p.blocks, p.rows()), catalog.BlockPlace{Stored: uint32(f.CompressedSize64), Size: uint32(f.UncompressedSize64), Codec: blocks.Deflate})
 		}
-		if err := p.addFile(f.Name, offset, int64(f.UncompressedSize64)); err != nil {
+		if err := p.addFile(zipName(f.Name), offset, int64(f.UncompressedSize64)); err != nil {
 			return at(err, offset)
 		}
 		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: offset, Length: int64(f.CompressedSize64)}, CRC: f.CRC32, IEEE: true})
@@ -66,6 +69,19 @@ func scanZip(p *part) error {
 	place := p.frames[row].Extent
 	p.offset = p.offset[:row] // an error is of the row that the part has come to
 	return at(fmt.Errorf("%w: the member %.80q of %d bytes lies over the member %.80q at %d", formats.ErrBad, members[row].Name, place.Length, members[other].Name, p.frames[other].Offset), place.Offset)
+}
+
+// zipName is a member's name as text. What is no UTF-8 is of the code page of the first PCs (APPNOTE.TXT, appendix D), as
+// Python's zipfile takes it. Names in UTF-8 without the flag for it are Unix's and macOS', which unzip takes as they are.
+func zipName(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	text, err := charmap.CodePage437.NewDecoder().String(name)
+	if err != nil {
+		return name
+	}
+	return text
 }
 
 // overlapping finds a frame that begins before another one ends, -1 where there is none. Archives whose members lie over

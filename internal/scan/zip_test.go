@@ -104,3 +104,8 @@ func TestOtherCompressionAndEncryptedMembersAreUnsupportedByName(t *testing.T) {
 	_, err = Open(put(t, map[string][]byte{"a.zip": data})+"/a.zip", Options{})
 	require.ErrorContains(t, err, `the member "a/1.jpg" is encrypted`)
 }
+
+func TestANameInAZipThatIsNoUTF8IsOfTheOldCodePage(t *testing.T) {
+	d := open(t, put(t, map[string][]byte{"a.zip": zipped(t, zip.Store, "caf\x82/1.jpg", "früh/2.jpg")})+"/a.zip", Options{})
+	require.Equal(t, []string{"café", "früh"}, d.Classes(), "as Python's zipfile and unzip have them")
+}
