@@ -22,6 +22,7 @@ var (
 	tarUID, tarGID       = tarField{108, 8}, tarField{116, 8}
 	tarSize, tarMTime    = tarField{124, 12}, tarField{136, 12}
 	tarChecksum, tarType = tarField{148, 8}, 156
+	tarLink              = tarField{157, 100}
 	tarMagic, tarPrefix  = tarField{257, 8}, tarField{345, 155}
 	tarDevices           = [...]tarField{{329, 8}, {337, 8}}
 )

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,15 @@ import (
 	"strings"
 )
 
-// TarMember is one regular file of an archive.
+// TarMember is one regular file of an archive, or where they are asked for a link.
 type TarMember struct {
 	Name   string
 	Header int64 // where its header block stands
 	Offset int64 // where its content begins
 	Size   int64
+
+	Link     string // the name that a link leads to; "" of a file
+	Symbolic bool   // it is one from the link's folder, not from the archive's root
 }
 
 // TarWalker lists the members of an archive of `size` bytes by reading headers alone. Bounds:
@@ -24,6 +28,7 @@ type TarWalker struct {
 	size, at  int64
 	ended     bool
 	namesOnly bool
+	links     bool
 	block     [TarBlock]byte
 }
 
@@ -37,6 +42,9 @@ func NewTarWalker(r io.ReaderAt, size int64) *TarWalker { return &TarWalker{r: r
 func NewForeignTarWalker(r io.ReaderAt, size int64) *TarWalker {
 	return &TarWalker{r: r, size: size, namesOnly: true}
 }
+
+// KeepLinks has Next yield hard and symbolic links as well, which have no content.
+func (w *TarWalker) KeepLinks() { w.links = true }
 
 // Behind is where something stands behind the block of zeros that ended the walk, -1 for nothing. Two
 // archives in one file are such, and Python's tarfile, like this walker, reads the first alone. It looks
@@ -59,10 +67,11 @@ func (w *TarWalker) Behind() int64 {
 func (w *TarWalker) End() (offset int64, marked bool) { return w.at, w.ended }
 
 // Next is the next regular file, io.EOF behind the last. Directories are passed over; links,
-// devices and sparse files are unsupported, for their bytes lie elsewhere or in pieces.
+// devices and sparse files are unsupported, for their bytes lie elsewhere or in pieces. In a foreign archive all but
+// sparse files are passed over, as by Python's tarfile.
 func (w *TarWalker) Next() (TarMember, error) {
 	m := TarMember{Header: w.at}
-	long := "" // the name a pax or GNU header gives the member behind it
+	var long paxNames // those that a pax or GNU header gives the member behind it
 	for {
 		block, err := w.header()
 		if err != nil {
@@ -74,7 +83,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			return TarMember{}, w.wrong(at, err)
 		}
 		kind := block[tarType]
-		if kind == '5' {
+		if kind == '5' || w.namesOnly && kind >= '1' && kind <= '6' {
 			size = 0 // Some writers note a size here; no content follows.
 		}
 		content := at + TarBlock
@@ -84,31 +93,38 @@ func (w *TarWalker) Next() (TarMember, error) {
 		}
 		w.at = content + size + padding(size)
 		switch kind {
-		case 'x', 'g', 'L':
+		case 'x', 'X', 'g', 'L', 'K': // X is Solaris' name of x
+			if (kind == 'K' || kind == 'X') && !w.namesOnly {
+				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
+			}
 			extra, err := w.extra(kind, content, size)
 			if err != nil {
 				return TarMember{}, w.wrong(at, err)
 			}
-			if extra != "" && kind != 'g' {
-				long = extra
+			if kind != 'g' {
+				long = paxNames{cmp.Or(extra.path, long.path), cmp.Or(extra.link, long.link)}
 			}
 			continue
 		case '5':
-			long, m.Header = "", w.at
-			continue
-		case 'K', '1', '2', '3', '4', '6':
-			if !w.namesOnly {
-				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
-			}
-			if kind != 'K' { // which is about the link behind it, as 'L' is
-				long, m.Header = "", w.at
-			}
+			long, m.Header = paxNames{}, w.at
 			continue
 		case '0', '\x00', '7':
 		default:
-			return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
+			if !w.namesOnly || kind == 'S' {
+				return TarMember{}, w.wrong(at, fmt.Errorf("%w: a member of type %q", ErrUnsupported, kind))
+			}
+			if w.links && (kind == '1' || kind == '2') {
+				m.Link, m.Symbolic = cmp.Or(long.link, tarLink.text(block)), kind == '2'
+				m.Name, m.Offset = cmp.Or(long.path, headerName(block)), content
+				if w.checkName(m.Name) == nil && w.checkName(m.Link) == nil {
+					return m, nil
+				}
+				m = TarMember{}
+			}
+			long, m.Header = paxNames{}, w.at
+			continue
 		}
-		m.Name, m.Offset, m.Size = long, content, size
+		m.Name, m.Offset, m.Size = long.path, content, size
 		if m.Name == "" {
 			m.Name = headerName(block)
 		}
@@ -121,7 +137,7 @@ func (w *TarWalker) Next() (TarMember, error) {
 			}
 			// Version 7 had no type for directories. Like those that have one, it has no content.
 			w.at = content
-			long, m.Header = "", w.at
+			long, m.Header = paxNames{}, w.at
 			continue
 		}
 		return m, nil
@@ -163,44 +179,52 @@ func (w *TarWalker) read(b []byte, at int64) error {
 	return w.wrong(at, err)
 }
 
-// extra reads the content of a header that describes the member behind it: its name, if any.
-func (w *TarWalker) extra(kind byte, at, size int64) (string, error) {
+// paxNames are the names that a header gives the member behind it; "" where it gives none.
+type paxNames struct{ path, link string }
+
+// extra reads the content of a header that describes the member behind it: its names, if any.
+func (w *TarWalker) extra(kind byte, at, size int64) (paxNames, error) {
 	if size > maxPaxBytes {
-		return "", fmt.Errorf("%w: an extended header of %d bytes (expected at most %d)", ErrLimit, size, maxPaxBytes)
+		return paxNames{}, fmt.Errorf("%w: an extended header of %d bytes (expected at most %d)", ErrLimit, size, maxPaxBytes)
 	}
 	content := make([]byte, size)
 	if err := w.read(content, at); err != nil {
-		return "", err
+		return paxNames{}, err
 	}
-	if kind == 'L' {
-		name, _, _ := strings.Cut(string(content), "\x00")
-		return name, nil
+	name, _, _ := strings.Cut(string(content), "\x00")
+	switch kind {
+	case 'L':
+		return paxNames{path: name}, nil
+	case 'K':
+		return paxNames{link: name}, nil
 	}
-	return paxPath(string(content))
+	return namesOfPax(string(content))
 }
 
-// paxPath goes through records "LENGTH KEY=VALUE\n". A size or a sparse map there would mean
+// namesOfPax goes through records "LENGTH KEY=VALUE\n". A size or a sparse map there would mean
 // that the header's size is not the content's: refused.
-func paxPath(s string) (path string, err error) {
+func namesOfPax(s string) (names paxNames, err error) {
 	for s != "" {
 		digits, _, ok := strings.Cut(s, " ")
 		n, err := strconv.ParseUint(digits, 10, 31)
 		if !ok || err != nil || n <= uint64(len(digits))+1 || n > uint64(len(s)) || s[n-1] != '\n' {
-			return "", fmt.Errorf("%w: a pax record that begins with %.20q", ErrBad, s)
+			return names, fmt.Errorf("%w: a pax record that begins with %.20q", ErrBad, s)
 		}
 		key, value, ok := strings.Cut(s[len(digits)+1:n-1], "=")
 		if !ok || key == "" {
-			return "", fmt.Errorf("%w: a pax record without key or '='", ErrBad)
+			return names, fmt.Errorf("%w: a pax record without key or '='", ErrBad)
 		}
 		switch {
 		case key == "path":
-			path = value
+			names.path = value
+		case key == "linkpath":
+			names.link = value
 		case key == "size" || strings.HasPrefix(key, "GNU.sparse."):
-			return "", fmt.Errorf("%w: the pax record %.40q", ErrUnsupported, key)
+			return names, fmt.Errorf("%w: the pax record %.40q", ErrUnsupported, key)
 		}
 		s = s[n:]
 	}
-	return path, nil
+	return names, nil
 }
 
 // headerName is the name in the header block itself.

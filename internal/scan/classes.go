@@ -13,21 +13,27 @@ import (
 )
 
 // scanImageFiles notes every image file of an archive, for archives whose folders are classes. The keys of
-// the part are the names of members.
+// the part are the names of members. A link is the file that it leads to, as it is once the archive is extracted.
 func scanImageFiles(p *part) error {
 	w := formats.NewForeignTarWalker(p.file, p.size)
+	w.KeepLinks()
+	links := make(tarLinks)
 	for {
 		m, err := w.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			p.behind(w)
+			return p.addLinks(links)
+		}
+		switch {
+		case err != nil:
+			return err
+		case m.Link != "":
+			err = links.add(&m)
+		case formats.HasImageExtension(m.Name):
+			err = p.addFile(m.Name, m.Offset, m.Size)
 		}
 		if err != nil {
-			return err
-		}
-		if formats.HasImageExtension(m.Name) {
-			if err := p.addFile(m.Name, m.Offset, m.Size); err != nil {
-				return at(err, m.Header)
-			}
+			return at(err, m.Header)
 		}
 	}
 }
@@ -100,6 +106,11 @@ func imageFiles(root, format string, shards []catalog.ShardInfo, parts []*part, 
 	t := &catalog.Table{Root: root, Shards: shards}
 	t.Source = catalog.SourceInfo{Format: format, Image: "member"}
 	t.Source.Blocks = slices.ContainsFunc(parts, func(p *part) bool { return p.blocks != nil })
+	for i, p := range parts {
+		for _, warning := range p.warnings {
+			t.Warnings = append(t.Warnings, shards[i].Name+": "+warning)
+		}
+	}
 	var keys formats.Names
 	class := ""
 	for _, e := range entries {

@@ -40,7 +40,7 @@ type part struct {
 	small []byte // of the cells of one sample that were read ahead
 
 	keyed    bool     // there is a file of keys beside the container
-	plain    bool     // an archive of image files in folders and of nothing else
+	plain    bool     // an archive of folders in which nothing but images lies
 	held     int64    // bytes of texts in memory
 	gaps     int64    // rows that columns lack before the last that has them
 	fields   []string // that were asked for; nil: all

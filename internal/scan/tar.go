@@ -17,6 +17,7 @@ import (
 func scanWebDataset(p *part) error {
 	w := formats.NewForeignTarWalker(p.file, p.size)
 	var cells []cell
+	var folders tarFolders
 	prefix, begin := "", int64(0)
 	end := func() error {
 		if len(cells) == 0 {
@@ -40,7 +41,7 @@ func scanWebDataset(p *part) error {
 		if err != nil {
 			return err
 		}
-		p.plain = p.plain && formats.HasImageExtension(m.Name) && strings.Contains(insideName(m.Name), "/")
+		folders.note(m.Name)
 		key, suffix, ok := splitMember(m.Name)
 		if !ok {
 			continue
@@ -72,10 +73,52 @@ func scanWebDataset(p *part) error {
 	if err := end(); err != nil {
 		return err
 	}
+	p.plain = folders.arePlain()
+	p.behind(w)
+	return nil
+}
+
+// tarFolders tell an archive of class folders from samples of WebDataset: each image lies in a folder, and nothing else
+// lies in a folder with images. A list of the classes or a licence may lie elsewhere.
+type tarFolders struct {
+	images, others map[string]bool
+	last           string // that was noted, with the kind of it
+	lastImage      bool
+	flat           bool // an image lies in no folder
+}
+
+func (f *tarFolders) note(name string) {
+	folder, image := name[:strings.LastIndexByte(name, '/')+1], formats.HasImageExtension(name)
+	if f.flat || f.images != nil && folder == f.last && image == f.lastImage {
+		return
+	}
+	if f.images == nil {
+		f.images, f.others = make(map[string]bool), make(map[string]bool)
+	}
+	f.last, f.lastImage = strings.Clone(folder), image
+	if !image {
+		f.others[f.last] = true
+		return
+	}
+	if f.images[f.last] = true; !strings.Contains(insideName(name), "/") {
+		*f = tarFolders{flat: true}
+	}
+}
+
+func (f *tarFolders) arePlain() bool {
+	for folder := range f.others {
+		if f.images[folder] || len(f.images) == 0 {
+			return false
+		}
+	}
+	return !f.flat
+}
+
+// behind warns of what stands behind an archive's end.
+func (p *part) behind(w *formats.TarWalker) {
 	if behind := w.Behind(); behind >= 0 {
 		p.warnings = append(p.warnings, fmt.Sprintf("something stands behind the archive's end, at byte %d, perhaps another archive; like Python's tarfile, this reads the first alone", behind))
 	}
-	return nil
 }
 
 // at says where an error is, unless it knows.

@@ -1,0 +1,94 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/headrace/headrace/internal/formats"
+)
+
+// tarLinks are the links of an archive, by their names: where each leads to. Names are clean paths below the archive's
+// root, and only compared with each other.
+type tarLinks map[string]string
+
+const (
+	maxTarLinks = 1 << 22
+	mostHops    = 8 // of links to links
+)
+
+// add takes a link. tar writes a file's second name as a hard link, which says its first one.
+func (l tarLinks) add(m *formats.TarMember) error {
+	if len(l) == maxTarLinks {
+		return fmt.Errorf("%w: more than %d links", formats.ErrLimit, maxTarLinks)
+	}
+	to := m.Link
+	if m.Symbolic && !path.IsAbs(to) {
+		to = path.Join(path.Dir(m.Name), to)
+	}
+	l[path.Clean(m.Name)] = path.Clean(to)
+	return nil
+}
+
+// end is the file that a link leads to by others; "" where it leads round.
+func (l tarLinks) end(name string) string {
+	for range mostHops {
+		to, link := l[name]
+		if !link {
+			return name
+		}
+		name = to
+	}
+	return ""
+}
+
+// addLinks notes the links that are images by their names. Their files may stand before or behind them, so the archive
+// is walked once more where there are any.
+func (p *part) addLinks(links tarLinks) error {
+	type place struct{ offset, size int64 }
+	wanted := make(map[string]*place)
+	for name := range links {
+		if end := links.end(name); end != "" && formats.HasImageExtension(name) {
+			wanted[end] = nil
+		}
+	}
+	if len(links) == 0 {
+		return nil
+	}
+	w := formats.NewForeignTarWalker(p.file, p.size)
+	for len(wanted) > 0 {
+		m, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if name := path.Clean(m.Name); links[name] == "" {
+			if _, asked := wanted[name]; asked {
+				wanted[name] = &place{m.Offset, m.Size}
+			}
+		}
+	}
+	lost, first := 0, ""
+	for name := range links {
+		if !formats.HasImageExtension(name) {
+			continue
+		}
+		at := wanted[links.end(name)]
+		if at == nil {
+			if lost++; first == "" || name < first {
+				first = name
+			}
+			continue
+		}
+		if err := p.addFile(name, at.offset, at.size); err != nil {
+			return err
+		}
+	}
+	if lost > 0 {
+		p.warnings = append(p.warnings, fmt.Sprintf("%d images are links to no file of the archive and passed over, as %.80q", lost, first))
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package scan
+
+import (
+	"archive/tar"
+	"bytes"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// linked is an archive of class folders, as tar makes it of a tree with links.
+func linked(t *testing.T, members ...tar.Header) []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, m := range members {
+		m.Mode = 0o644
+		if m.Typeflag == tar.TypeReg {
+			m.Size = int64(len(m.Name))
+		}
+		require.NoError(t, w.WriteHeader(&m))
+		if m.Typeflag == tar.TypeReg {
+			_, err := w.Write([]byte(m.Name))
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, w.Close())
+	return b.Bytes()
+}
+
+func TestALinkInATarOfClassFoldersIsTheFileThatItLeadsTo(t *testing.T) {
+	long := "top/cat/" + strings.Repeat("long/", 40) + "9.jpg"
+	archive := linked(t,
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "./top/ant/0.jpg", Linkname: "../cat/1.jpg"},
+		tar.Header{Typeflag: tar.TypeReg, Name: "top/cat/1.jpg"},
+		tar.Header{Typeflag: tar.TypeReg, Name: long},
+		tar.Header{Typeflag: tar.TypeLink, Name: "top/dog/2.jpg", Linkname: "top/cat/1.jpg"},
+		tar.Header{Typeflag: tar.TypeLink, Name: "top/dog/3.jpg", Linkname: long},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "top/dog/4.jpg", Linkname: "2.jpg"},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "top/dog/5.jpg", Linkname: "5.jpg"},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "top/dog/6.jpg", Linkname: "../../../etc/passwd"},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "top/dog/7.jpg", Linkname: "/etc/passwd"},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "top/dog/8.txt", Linkname: "1.jpg"},
+	)
+	d := open(t, put(t, map[string][]byte{"a.tar": archive})+"/a.tar", Options{})
+	require.Equal(t, []string{"ant", "cat", "dog"}, d.Classes())
+	require.Equal(t, []string{"ant/0", "cat/1", strings.TrimSuffix(long[len("top/"):], ".jpg"), "dog/2", "dog/3", "dog/4"}, keys(t, d))
+	require.Equal(t, []int64{0, 1, 1, 2, 2, 2}, labels(t, d))
+	one, nine := crc32.ChecksumIEEE([]byte("top/cat/1.jpg")), crc32.ChecksumIEEE([]byte(long))
+	require.Equal(t, []uint32{one, one, nine, one, nine, one}, contents(t, d))
+	require.Len(t, d.Warnings(), 1)
+	require.Contains(t, d.Warnings()[0], `3 images are links to no file of the archive and passed over, as "top/dog/5.jpg"`)
+}
+
+func TestWhatNoFileIsInATarIsPassedOverAsByPython(t *testing.T) {
+	volume := make([]byte, 512)
+	copy(volume, linked(t, tar.Header{Typeflag: tar.TypeReg, Name: "label"})[:512])
+	volume[156] = 'V' // that of tar --label
+	copy(volume[124:136], "00000000000\x00")
+	sum := 0
+	copy(volume[148:156], "        ")
+	for _, c := range volume {
+		sum += int(c)
+	}
+	copy(volume[148:156], []byte{byte('0' + sum>>15&7), byte('0' + sum>>12&7), byte('0' + sum>>9&7), byte('0' + sum>>6&7), byte('0' + sum>>3&7), byte('0' + sum&7), 0, ' '})
+	archive := append(volume, linked(t, tar.Header{Typeflag: tar.TypeReg, Name: "0.jpg"}, tar.Header{Typeflag: tar.TypeReg, Name: "0.txt"})...)
+	d := open(t, put(t, map[string][]byte{"a.tar": archive})+"/a.tar", Options{})
+	require.Equal(t, []string{"0"}, keys(t, d))
+}
+
+func TestAnArchiveOfClassFoldersBehindAnotherIsWarnedOf(t *testing.T) {
+	one := linked(t, tar.Header{Typeflag: tar.TypeReg, Name: "a/1.jpg"})
+	d := open(t, put(t, map[string][]byte{"a.tar": append(one[:len(one):len(one)], one...)})+"/a.tar", Options{})
+	require.Equal(t, int64(1), d.Len())
+	require.Contains(t, d.Warnings()[0], "a.tar: something stands behind the archive's end")
+}
+
+func TestFilesBesideClassFoldersLeaveATarOneOfClassFolders(t *testing.T) {
+	file := func(names ...string) (all []tar.Header) {
+		for _, name := range names {
+			all = append(all, tar.Header{Typeflag: tar.TypeReg, Name: name})
+		}
+		return all
+	}
+	for _, names := range [][]string{{"top/LICENSE", "top/cat/1.jpg", "top/dog/2.jpg", "top/classes.txt"}, {"README.md", "cat/1.jpg", "dog/2.jpg"}} {
+		d := open(t, put(t, map[string][]byte{"a.tar": linked(t, file(names...)...)})+"/a.tar", Options{})
+		require.Equal(t, []string{"cat", "dog"}, d.Classes(), names)
+		require.Equal(t, []string{"cat/1", "dog/2"}, keys(t, d))
+	}
+	d := open(t, put(t, map[string][]byte{"a.tar": linked(t, file("cat/1.jpg", "cat/1.txt", "dog/2.jpg")...)})+"/a.tar", Options{})
+	require.Equal(t, "webdataset", d.Source().Format, "a caption lies beside an image")
+	require.Len(t, d.Fields(), 1)
+}
