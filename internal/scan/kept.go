@@ -43,7 +43,7 @@ func newKeeper(files []string, kind string, o *Options) *keeper {
 	if err := json.NewEncoder(h).Encode([]any{keptVersion, catalog.CreatedBy, kind, words}); err != nil {
 		return nil
 	}
-	for i, file := range append(files[:len(files):len(files)], append(o.rows, beside(files)...)...) {
+	for i, file := range append(files[:len(files):len(files)], append(o.rows, beside(files, choose(o.Label, labelNames).names)...)...) {
 		s, ok := stampOf(file)
 		if !ok && i < len(files) || ok && time.Since(time.Unix(0, s.time)) < settled {
 			return nil
@@ -67,7 +67,7 @@ func newKeeper(files []string, kind string, o *Options) *keeper {
 }
 
 // beside are files that say something of containers in their own folder, where there are such.
-func beside(files []string) (paths []string) {
+func beside(files, labels []string) (paths []string) {
 	seen := make(map[string]bool)
 	for _, file := range files {
 		stem := strings.TrimSuffix(file, filepath.Ext(file))
@@ -76,6 +76,9 @@ func beside(files []string) (paths []string) {
 			seen[dir] = true
 			for _, name := range []string{savedStateName, savedInfo, "index.json"} {
 				paths = append(paths, filepath.Join(dir, name))
+			}
+			for _, name := range labels {
+				paths = append(paths, namesFile(file, name))
 			}
 		}
 	}

@@ -3,9 +3,15 @@ package scan
 import (
 	"errors"
 	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
+	"github.com/headrace/headrace/mmap"
 )
 
 // scanTFRecord reads the tf.train.Examples of a file of TFRecords. A sample has no key of its own.
@@ -16,7 +22,7 @@ func scanTFRecord(p *part) error {
 	for {
 		record, err := w.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return p.namesOfTFDS()
 		}
 		if err != nil {
 			return err
@@ -44,6 +50,37 @@ func scanTFRecord(p *part) error {
 		}
 		p.frames = append(p.frames, catalog.Frame{Extent: catalog.Extent{Offset: record.Offset, Length: record.Length}, CRC: crc})
 	}
+}
+
+// namesOfTFDS takes the names of classes that TFDS keeps beside its files (ClassLabel.save_metadata: NAME.labels.txt, a
+// line each), where they are in a folder: in a store each file would cost a request.
+func (p *part) namesOfTFDS() error {
+	for _, name := range p.label.names {
+		if c := p.columns[name]; p.beside != nil || c == nil || c.labels == 0 || strings.Contains(name, "/") {
+			continue
+		}
+		f, err := mmap.OpenRegular(namesFile(p.path, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return catalog.IOError(namesFile(p.path, name), "cannot open the names of the classes", err)
+		}
+		text, err := io.ReadAll(io.LimitReader(f, maxJSONBytes))
+		f.Close()
+		if err != nil {
+			return catalog.IOError(namesFile(p.path, name), "cannot read the names of the classes", err)
+		}
+		if lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n"); len(text) < maxJSONBytes && utf8.Valid(text) && !slices.Contains(lines, "") {
+			p.names[name] = lines
+		}
+	}
+	return nil
+}
+
+// namesFile is where TFDS keeps the names of the classes of a column.
+func namesFile(container, column string) string {
+	return filepath.Join(filepath.Dir(container), column+".labels.txt")
 }
 
 // cellOf is a feature as a cell. A feature without a value is no cell: writers leave out nothing else.

@@ -457,3 +457,18 @@ def test_one_image_in_a_list_of_mds_is_the_samples(tmp_path: Path) -> None:
         mds.one(source, encoding, values)
         with pytest.raises(errors.UnsupportedError, match=r"record 2.*holds a list of 2 images"):
             hr.Dataset(source)
+
+
+def test_names_of_classes_that_tfds_keeps_beside_its_records_are_the_datasets(
+    tmp_path: Path,
+) -> None:
+    examples = [{"image": image(i), "label": i % 2} for i in range(4)]
+    tfrecords.write(tmp_path / "pets-train.tfrecord-00000-of-00001", examples)
+    with hr.Dataset(tmp_path, split="train") as dataset:
+        assert dataset.classes == []
+    (tmp_path / "label.labels.txt").write_text("cat\ndog\n")
+    with hr.Dataset(tmp_path, split="train") as dataset:
+        assert (dataset.classes, [dataset[i].label for i in range(4)]) == (
+            ["cat", "dog"],
+            [0, 1, 0, 1],
+        )
