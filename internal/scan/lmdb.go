@@ -65,7 +65,7 @@ func scanLMDB(p *part) error {
 		}
 		return fault.New(fault.KindArgument, fmt.Sprintf("%v; split= chooses one of the databases%s", several, own))
 	case err != nil:
-		return err
+		return withWayOut(err)
 	case other > 0 && p.rows() == 0:
 		return fmt.Errorf("%w: none of %d values is an image or a Datum of one, as %.80q; serialised objects can be packed with headrace.pack", formats.ErrUnsupported, other, first)
 	case other > 0:

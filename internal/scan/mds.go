@@ -172,7 +172,7 @@ func (p *part) decodeMDS(c *cell, encoding string) error {
 	width, number := numberOf(encoding)
 	if width == 0 {
 		if encoding == "pkl" && slices.Contains(p.label.names, c.name) {
-			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read", formats.ErrUnsupported)
+			return fmt.Errorf("%w: the label is a pickle, which can run any code when it is read%s", formats.ErrUnsupported, packInstead)
 		}
 		c.holds = "values of the encoding " + strconv.Quote(encoding)
 		return p.mdsArray(c, encoding)

@@ -200,7 +200,7 @@ func TestAListOfOneImageIsThatImageAndAListOfSeveralIsRefusedWithItsRow(t *testi
 		d.Release()
 		_, err = opened(t, mdsShard(t, encoding, one[head:], two[head:]), Options{})
 		require.ErrorContains(t, err, "record 1")
-		require.ErrorContains(t, err, "the column image holds a list of 2 images, of which a dataset of yours gives one to headrace.pack")
+		require.ErrorContains(t, err, "the column image holds a list of 2 images (expected the bytes of an image)"+packInstead)
 		require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
 		for cut := head; cut < len(one); cut++ {
 			_, err = opened(t, mdsShard(t, encoding, one[head:cut]), Options{})

@@ -162,7 +162,11 @@ func (p *part) imageOf(cells []cell) (int, error) {
 	image, err := p.image.find(cells, "image")
 	if err == nil && image >= 0 && cells[image].kind != bytesCell && cells[image].kind != textCell {
 		c := &cells[image]
-		err = fmt.Errorf("%w: the column %s holds %s (expected the bytes of an image)", formats.ErrUnsupported, c.name, c.content())
+		way := ""
+		if c.holds != "" || c.kind == arrayCell { // an image, perhaps
+			way = packInstead
+		}
+		err = fmt.Errorf("%w: the column %s holds %s (expected the bytes of an image)%s", formats.ErrUnsupported, c.name, c.content(), way)
 	}
 	if err != nil {
 		return -1, p.doubt(err)
@@ -328,7 +332,7 @@ func (p *part) read(c *cell) (label, error) {
 	}
 	for _, ending := range []string{"pyd", "pickle", "pkl", "pth"} {
 		if c.name == ending {
-			return label{}, fmt.Errorf("%w: the label is a pickle, which can run any code when it is read", formats.ErrUnsupported)
+			return label{}, fmt.Errorf("%w: the label is a pickle, which can run any code when it is read%s", formats.ErrUnsupported, packInstead)
 		}
 	}
 	data, err := p.bytes(c, maxLabelBytes)

@@ -181,7 +181,7 @@ func (p *part) imageOfList(c *cell, head int64) error {
 		return wrong()
 	}
 	if count != 1 {
-		c.kind, c.holds = listCell, fmt.Sprintf("a list of %d images, of which a dataset of yours gives one to headrace.pack", count)
+		c.kind, c.holds = listCell, fmt.Sprintf("a list of %d images", count)
 		return nil
 	}
 	if size := int64(binary.LittleEndian.Uint32(b[head+word:])); size != c.length-first {

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"archive/tar"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,4 +84,22 @@ func TestContainersThatAreNotReadAreNamedWithAWayOut(t *testing.T) {
 	}
 	dir := put(t, map[string][]byte{"a.tar": fixture(t, "webdataset.tar"), "notes.pkl": []byte("\x80\x04\x95"), "meta.db": []byte("SQLite format 3\x00")})
 	require.Equal(t, int64(5), open(t, dir, Options{}).Len(), "what programs keep beside their containers is passed over")
+}
+
+func TestARefusalOfWhatAContainerHoldsSaysTheWayOut(t *testing.T) {
+	sequence := framed(message([]byte{2}, []byte("x")))
+	several := framed(example(entry("image", 1, message([]byte{1}, []byte("one"), []byte{1}, []byte("two")))))
+	for name, data := range map[string][]byte{"a.tfrecord": sequence, "b.tfrecord": several, "shard.00000.mds": mdsShard(t, "pkl", []byte("x")),
+		"a.tar": linked(t, tar.Header{Typeflag: tar.TypeReg, Name: "0.jpg"}, tar.Header{Typeflag: tar.TypeReg, Name: "0.pickle"})} {
+		o := Options{}
+		if name == "a.tar" {
+			o.Label = "pickle"
+		}
+		_, err := Open(put(t, map[string][]byte{name: data})+"/"+name, o)
+		require.Equal(t, fault.KindUnsupported, fault.KindOf(err), name)
+		require.ErrorContains(t, err, packInstead, name)
+		require.Equal(t, 1, strings.Count(err.Error(), "headrace.pack"), name)
+	}
+	_, err := Open("testdata/litdata/classic", Options{Label: "pickled"})
+	require.ErrorContains(t, err, packInstead)
 }

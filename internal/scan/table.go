@@ -199,7 +199,7 @@ func (p *part) checkTypes(leaves []formats.Leaf, columns []tableColumn) error {
 			continue
 		}
 		if slices.Contains(p.image.names, c.name) || slices.Contains(p.label.names, c.name) {
-			if err := p.doubt(fmt.Errorf("%w: the column %.80q is %s", formats.ErrUnsupported, c.name, leaves[i].Type)); err != nil {
+			if err := p.doubt(fmt.Errorf("%w: the column %.80q is %s%s", formats.ErrUnsupported, c.name, leaves[i].Type, packInstead)); err != nil {
 				return err
 			}
 		}

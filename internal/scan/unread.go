@@ -1,6 +1,12 @@
 package scan
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/headrace/headrace/internal/formats"
+)
 
 // packInstead is the way out for whatever a program of Python reads.
 const packInstead = "; a dataset of files or bytes that Python reads can be packed with headrace.pack"
@@ -19,6 +25,17 @@ var unread = []struct {
 	{"\xfd7zXZ\x00", kind{name: "xz", refused: wholly("xz")}},
 	{"7z\xbc\xaf\x27\x1c", kind{name: "7z", refused: "7z compresses many files as one, which leaves no way to one of them; extract it first"}},
 	{"Rar!\x1a\x07", kind{name: "rar", refused: "RAR is not read; extract it first"}},
+}
+
+// withWayOut adds it to the refusal of what a container holds.
+func withWayOut(err error) error {
+	if !errors.Is(err, formats.ErrUnsupported) || strings.Contains(err.Error(), "headrace.pack") {
+		return err
+	}
+	if place := (*formats.WalkError)(nil); errors.As(err, &place) {
+		return &formats.WalkError{Offset: place.Offset, Err: fmt.Errorf("%w%s", place.Err, packInstead)}
+	}
+	return fmt.Errorf("%w%s", err, packInstead)
 }
 
 func wholly(codec string) string {

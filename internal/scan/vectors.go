@@ -39,7 +39,10 @@ func heldCell(name, dtype string, data []byte) cell {
 
 // exampleVector is a feature of several numbers of a tf.train.Example.
 func (p *part) exampleVector(f *formats.Feature) (cell, error) {
-	if f.Kind == formats.BytesFeature || !p.wantsVector(f.Name) {
+	switch {
+	case f.Kind == formats.BytesFeature:
+		return cell{name: f.Name, kind: listCell, holds: "several texts or images"}, nil
+	case !p.wantsVector(f.Name):
 		return cell{name: f.Name, kind: listCell}, nil
 	}
 	if f.Packed && f.Kind == formats.FloatFeature {

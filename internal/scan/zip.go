@@ -42,9 +42,9 @@ func scanZip(p *part) error {
 		}
 		switch size := f.CompressedSize64; {
 		case f.Flags&encrypted != 0:
-			return at(fmt.Errorf("%w: the member %.80q is encrypted", formats.ErrUnsupported, f.Name), offset)
+			return at(fmt.Errorf("%w: the member %.80q is encrypted; extract the archive, which is a folder then", formats.ErrUnsupported, f.Name), offset)
 		case f.Method != zip.Store && f.Method != zip.Deflate:
-			return at(fmt.Errorf("%w: the member %.80q is compressed by method %d (expected 0, stored, or 8, deflated)", formats.ErrUnsupported, f.Name, f.Method), offset)
+			return at(fmt.Errorf("%w: the member %.80q is compressed by method %d (expected 0, stored, or 8, deflated; zip -0 stores)", formats.ErrUnsupported, f.Name, f.Method), offset)
 		case f.Method == zip.Deflate && max(size, f.UncompressedSize64) > blocks.MostBytes:
 			return at(fmt.Errorf("%w: the member %.80q of %d bytes, %d once it is decoded (expected at most %d)", formats.ErrLimit, f.Name, size, f.UncompressedSize64, int64(blocks.MostBytes)), offset)
 		case f.Method == zip.Store && size != f.UncompressedSize64:
