@@ -82,20 +82,18 @@ func (d *dataset) values(ctx context.Context, indices []int64, fields []string) 
 	return values, cmp.Or(cmp.Or(errs...), ctx.Err())
 }
 
-// value is a field of a sample, of a store through the cache where there is one.
+// value is a field of a sample, of containers as their images are read.
 func (d *dataset) value(ctx context.Context, i int64, name string) (any, error) {
-	if !d.Away() {
+	if !d.InContainers(i) {
 		return d.FieldValue(i, name)
 	}
 	if err := d.openStore(); err != nil {
 		return nil, err
 	}
-	return d.FieldValueBy(i, name, func(container *catalog.Shard, to []byte, offset int64) error {
-		d.mu.RLock()
-		defer d.mu.RUnlock()
-		if d.closed || d.store == nil {
-			return fault.New(fault.KindClosed, "the dataset was closed")
-		}
-		return d.store.ReadValue(ctx, i, container, to, offset)
-	})
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed || d.store == nil {
+		return nil, fault.New(fault.KindClosed, "the dataset was closed")
+	}
+	return d.store.FieldValue(ctx, i, name)
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/formats"
 )
@@ -142,6 +141,9 @@ func (b *batch) check(x *index) (int64, error) {
 		if err := b.checkPlace(x, n); err != nil {
 			return i, err
 		}
+		if err := b.checkValues(x, n); err != nil {
+			return i, err
+		}
 		if err := seek.check(b.seekOffset[n], uint64(b.seekLength[n]), b.seekCRC[n]); err != nil {
 			return i, err
 		}
@@ -176,11 +178,11 @@ func (b *batch) checkPlace(x *index, n int) error {
 	// Unsigned, and compared before it is added to: offset + length cannot wrap around.
 	size := uint64(x.manifest.Shards[b.shard[n]].Size)
 	if b.blockCodec != nil && b.blockCodec[n] != 0 {
-		stored, decoded, inner := uint64(b.blockStored[n]), uint64(b.blockSize[n]), uint64(b.blockInner[n])
-		if !blocks.Known(b.blockCodec[n]) || stored > blocks.MostBytes || decoded > blocks.MostBytes || inner > decoded || length > decoded-inner {
-			return fmt.Errorf("%d bytes at %d of a block of codec %d, %d bytes stored and %d decoded", length, inner, b.blockCodec[n], stored, decoded)
+		place := BlockPlace{b.blockStored[n], b.blockSize[n], b.blockInner[n], b.blockCodec[n]}
+		if err := place.Check(length); err != nil {
+			return err
 		}
-		length = stored
+		length = uint64(place.Stored)
 	}
 	if offset > size || length > size-offset {
 		return fmt.Errorf("offset %d with %d bytes lies outside %s, which has %d", offset, length, x.manifest.Shards[b.shard[n]].Name, size)
@@ -206,6 +208,27 @@ func (b *batch) checkPlace(x *index, n int) error {
 	}
 	if end := b.offset[n-1] + uint64(b.length[n-1]); b.shard[n] == b.shard[n-1] && offset < end {
 		return fmt.Errorf("offset %d overlaps the record before, which ends at %d", offset, end)
+	}
+	return nil
+}
+
+// checkValues refuses values of fields in blocks that lie outside of these, or whose blocks lie outside of the container.
+// Those of other located fields are compared with the container when they are read.
+func (b *batch) checkValues(x *index, n int) error {
+	for _, at := range x.inBlocks {
+		f := &x.manifest.Fields[at]
+		value, err := f.decode(b.columns[x.fieldAt[f.Name]:], n)
+		if err != nil {
+			return err
+		}
+		in, ok := value.(BlockExtent)
+		if !ok {
+			return fmt.Errorf("field %q lies in no container", f.Name)
+		}
+		container := &x.manifest.Shards[b.shard[n]] // which checkPlace has compared
+		if err := in.Check(container.Size); err != nil {
+			return fmt.Errorf("field %q: %w of %s", f.Name, err, container.Name)
+		}
 	}
 	return nil
 }

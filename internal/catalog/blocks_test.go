@@ -27,7 +27,7 @@ func indexed(t *testing.T, s Sample) (Sample, error) {
 	m.Shards = []ShardInfo{{Name: "a.parquet", Size: 1000, Rows: 1, Ends: hexCRC(0)}}
 	want := []int{blocksVersion, blocksReader}
 	if s.newlyRaw() {
-		want = []int{pixelsVersion, pixelsReader}
+		want = []int{inBlocksVersion, inBlocksReader}
 	}
 	require.Equal(t, want, []int{m.Version, m.MinReader})
 	data, err := m.Encode()

@@ -167,6 +167,20 @@ func (p *parts) shard(n int) (part *Dataset, number int) {
 	return p.list[at], n - p.shards[at]
 }
 
+// reader is how the part that has row i as its own row reads fields: a sample and a container have other numbers there.
+func (p *parts) reader(i, row int64, read FieldReader) FieldReader {
+	block := read.Block
+	if block == nil {
+		return read
+	}
+	n, _ := p.of(i)
+	read.Block = func(to []byte, value Sample) error {
+		value.Index, value.Shard = value.Index+i-row, value.Shard+uint32(p.shards[n])
+		return block(to, value)
+	}
+	return read
+}
+
 // fields are those that all parts have, in the first one's order. Of an array that has not one shape
 // in all of them, the shape is left open.
 func (p *parts) fields() []Field {

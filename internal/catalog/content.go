@@ -47,6 +47,10 @@ func (c *Content) Add(r *Row) {
 		case Extent:
 			number(uint64(v.Offset))
 			number(uint64(v.Length))
+		case BlockExtent:
+			for _, n := range [...]uint64{uint64(v.Offset), uint64(v.Length), uint64(v.Stored), uint64(v.Size), uint64(v.Inner), uint64(v.Codec), uint64(v.CRC32C)} {
+				number(n)
+			}
 		case string:
 			text(v)
 		case []byte:

@@ -292,16 +292,18 @@ func (d *Dataset) join(name string) string {
 
 // FieldValue is the value of a field of sample i: int64, float64, string, []byte or Array.
 func (d *Dataset) FieldValue(i int64, field string) (any, error) {
-	return d.FieldValueBy(i, field, nil)
+	return d.FieldValueBy(i, field, FieldReader{})
 }
 
-// FieldValueBy is FieldValue that reads stores as its caller wants; nil: nothing ends the wait or keeps the value.
-func (d *Dataset) FieldValueBy(i int64, field string, read ReadValue) (any, error) {
+// FieldValueBy is FieldValue that reads containers as its caller wants.
+func (d *Dataset) FieldValueBy(i int64, field string, read FieldReader) (any, error) {
 	if uint64(i) >= uint64(d.rows) {
 		return nil, d.outside(i)
 	}
 	if d.parts != nil {
-		return within(d.parts, i, func(part *Dataset, row int64) (any, error) { return part.FieldValueBy(row, field, read) })
+		return within(d.parts, i, func(part *Dataset, row int64) (any, error) {
+			return part.FieldValueBy(row, field, d.parts.reader(i, row, read))
+		})
 	}
 	if d.kind == Scanned || d.kind == Contained {
 		return d.contained(i, field, read)

@@ -38,6 +38,8 @@ func CheckFields(fields []Field) error {
 			return fmt.Errorf("field %q stands there twice", f.Name)
 		case f.Located && f.Type != Str && f.Type != Bytes && f.Type != ArrayType:
 			return fmt.Errorf("field %q of type %s is located in its container; only texts, bytes and arrays are", f.Name, f.Type)
+		case f.Blocks && !f.Located:
+			return fmt.Errorf("field %q lies in blocks and is not located in its container", f.Name)
 		case f.Type == ArrayType:
 			if dtypes[f.DType] == nil {
 				return fmt.Errorf("field %q has the unknown dtype %.40q", f.Name, f.DType)
@@ -82,14 +84,27 @@ const (
 	lengthPrefix = "l." // of a located field, whose place is in the column of the field
 )
 
-// arrowFields are the field's columns: one, or two for a variable array.
+// blockPrefixes are those of the columns of a located field in blocks, which are for its value what blockColumns are for
+// the image.
+var blockPrefixes = [...]string{"block_stored.", "block_size.", "block_inner.", "block_codec."}
+
+const checksumPrefix = "crc32c." // of the value of a located field in blocks
+
+// arrowFields are the field's columns: one, two for a variable array and a located field, seven for one in blocks.
 func (f *Field) arrowFields() []arrow.Field {
 	one := func(t arrow.DataType) []arrow.Field { return []arrow.Field{{Name: f.column(), Type: t}} }
 	if f.Located {
-		return []arrow.Field{
+		columns := []arrow.Field{
 			{Name: f.column(), Type: arrow.PrimitiveTypes.Uint64},
 			{Name: lengthPrefix + f.Name, Type: arrow.PrimitiveTypes.Uint64},
 		}
+		if f.Blocks {
+			for n, prefix := range blockPrefixes {
+				columns = append(columns, arrow.Field{Name: prefix + f.Name, Type: blockColumns[n].Type})
+			}
+			columns = append(columns, arrow.Field{Name: checksumPrefix + f.Name, Type: arrow.PrimitiveTypes.Uint32})
+		}
+		return columns
 	}
 	switch f.Type {
 	case Int:
@@ -114,15 +129,12 @@ func (f *Field) arrowFields() []arrow.Field {
 
 // encode appends value to the field's columns, or says why it does not fit.
 func (f *Field) encode(value any, to []*column) error {
-	if at, ok := value.(Extent); f.Located || ok {
-		if !f.Located || !ok {
-			return fmt.Errorf("field %q: a place and a value are not the same", f.Name)
-		}
-		to[0].fixed(binary.LittleEndian.AppendUint64(nil, uint64(at.Offset)))
-		to[1].fixed(binary.LittleEndian.AppendUint64(nil, uint64(at.Length)))
-		return nil
+	if f.Located {
+		return f.encodePlace(value, to)
 	}
 	switch v := value.(type) {
+	case Extent, BlockExtent:
+		return fmt.Errorf("field %q: a place and a value are not the same", f.Name)
 	case int64:
 		if f.Type == Int {
 			to[0].fixed(binary.LittleEndian.AppendUint64(nil, uint64(v)))
@@ -156,6 +168,27 @@ func (f *Field) encode(value any, to []*column) error {
 		return fmt.Errorf("field %q is missing; every sample has every field", f.Name)
 	}
 	return fmt.Errorf("field %q is of type %s, the value is %s", f.Name, f.Type, typeName(value))
+}
+
+// encodePlace appends where the value of a located field lies.
+func (f *Field) encodePlace(value any, to []*column) error {
+	at, ok := value.(Extent)
+	in, inBlocks := value.(BlockExtent)
+	if inBlocks {
+		at, ok = in.Extent, true
+	}
+	if !ok || inBlocks != f.Blocks {
+		return fmt.Errorf("field %q: a place and a value are not the same", f.Name)
+	}
+	to[0].fixed(binary.LittleEndian.AppendUint64(nil, uint64(at.Offset)))
+	to[1].fixed(binary.LittleEndian.AppendUint64(nil, uint64(at.Length)))
+	if f.Blocks {
+		for n, v := range map[int]uint32{2: in.Stored, 3: in.Size, 4: in.Inner, 6: in.CRC32C} {
+			to[n].fixed(binary.LittleEndian.AppendUint32(nil, v))
+		}
+		to[5].fixed([]byte{in.Codec})
+	}
+	return nil
 }
 
 // encodeArray checks shape against bytes: a reader trusts that they fit.

@@ -12,7 +12,12 @@ import (
 func (f *Field) decode(from []*column, n int) (any, error) {
 	row := from[0].row(n)
 	if f.Located {
-		return Extent{int64(binary.LittleEndian.Uint64(row)), int64(binary.LittleEndian.Uint64(from[1].row(n)))}, nil
+		at := Extent{int64(binary.LittleEndian.Uint64(row)), int64(binary.LittleEndian.Uint64(from[1].row(n)))}
+		if !f.Blocks {
+			return at, nil
+		}
+		u32 := func(c int) uint32 { return binary.LittleEndian.Uint32(from[c].row(n)) }
+		return BlockExtent{at, ValuePlace{BlockPlace{u32(2), u32(3), u32(4), from[5].row(n)[0]}, u32(6)}}, nil
 	}
 	switch f.Type {
 	case Int:

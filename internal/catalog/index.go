@@ -32,9 +32,10 @@ type index struct {
 	mapped   []byte     // bytes.Bytes(), for guarded code
 	seek     *mmap.File // nil where no sample has seek points
 
-	columns []arrow.Field  // as columnsOf gives them
-	fieldAt map[string]int // first of a field's columns, in columns
-	batches []batchSlot
+	columns  []arrow.Field  // as columnsOf gives them
+	fieldAt  map[string]int // first of a field's columns, in columns
+	inBlocks []int          // fields whose values may lie in blocks, by their places in the manifest
+	batches  []batchSlot
 }
 
 // batchSlot holds a record batch once it was validated.
@@ -165,6 +166,11 @@ func (x *index) readEnds() error {
 	for i, c := range x.columns {
 		if name, ok := strings.CutPrefix(c.Name, fieldPrefix); ok {
 			x.fieldAt[name] = i
+		}
+	}
+	for i := range x.manifest.Fields {
+		if x.manifest.Fields[i].Blocks {
+			x.inBlocks = append(x.inBlocks, i)
 		}
 	}
 	return nil

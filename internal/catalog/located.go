@@ -1,9 +1,13 @@
 package catalog
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"unicode/utf8"
 
+	"github.com/headrace/headrace/internal/blocks"
 	"github.com/headrace/headrace/internal/fault"
 	"github.com/headrace/headrace/internal/headroom"
 	"github.com/headrace/headrace/mmap"
@@ -12,10 +16,42 @@ import (
 // Extent is where a value lies in its sample's container, which is what an index has of a located field.
 type Extent struct{ Offset, Length int64 }
 
-// ReadValue fills to with the bytes of a container in a store from offset on.
-type ReadValue func(container *Shard, to []byte, offset int64) error
+// BlockExtent is where a value lies that may be in a compressed block, as an index has it of a field in blocks. Of one that
+// is, Offset is the block's and Length the value's own.
+type BlockExtent struct {
+	Extent
+	ValuePlace
+}
 
-// StoredValue is a field of sample i as an index holds it: an Extent for what lies in the container.
+// Check refuses a value that lies outside of its block, and a block or a value outside of a container of so many bytes.
+func (b *BlockExtent) Check(size int64) error {
+	length := uint64(b.Length)
+	if b.Codec != blocks.None {
+		if err := b.BlockPlace.Check(length); err != nil {
+			return err
+		}
+		length = uint64(b.Stored)
+	}
+	// Unsigned, and compared before it is added to: offset + length cannot wrap around.
+	if offset := uint64(b.Offset); offset > uint64(size) || length > uint64(size)-offset {
+		return fmt.Errorf("offset %d with %d bytes lies outside the %d bytes", offset, length, size)
+	}
+	return nil
+}
+
+// FieldReader is how the bytes of values that lie in containers are come by. Its zero value reads each by itself: nothing
+// ends the wait for a store or keeps what came of it, and a block is decoded for every value in it.
+type FieldReader struct {
+	// Away fills to with the bytes of a container in a store from offset on.
+	Away func(container *Shard, to []byte, offset int64) error
+	// Block fills to with a value that lies in a block. Its place is given as a sample's is, with the number of the sample
+	// and of the container.
+	Block func(to []byte, value Sample) error
+	// Unverified compares no value with its checksum.
+	Unverified bool
+}
+
+// StoredValue is a field of sample i as an index holds it: an Extent or a BlockExtent for what lies in the container.
 func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 	if d.table == nil {
 		return d.index.field(i, field)
@@ -28,23 +64,27 @@ func (d *Dataset) StoredValue(i int64, field string) (any, error) {
 	return nil, NewError(fault.KindArgument, d.path, "there is no field %q", field)
 }
 
+// InContainers is true of a sample in containers of others, whose fields may lie there.
+func (d *Dataset) InContainers(i int64) bool {
+	kind := d.Holder(i).kind
+	return kind == Scanned || kind == Contained
+}
+
 // contained is the value of a field of a sample in a container.
-func (d *Dataset) contained(i int64, name string, read ReadValue) (any, error) {
+func (d *Dataset) contained(i int64, name string, read FieldReader) (any, error) {
 	stored, err := d.StoredValue(i, name)
 	if err != nil {
 		return nil, err
 	}
-	at, ok := stored.(Extent)
-	if text, is := stored.(string); is && !utf8.ValidString(text) {
-		path, _ := d.Path(i)
-		return nil, &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: fmt.Sprintf("field %q is not UTF-8", name)}
-	}
-	if a, is := stored.(Array); is && a.Shape == nil {
-		path, _ := d.Path(i)
-		return nil, &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: fmt.Sprintf("field %q: %d bytes are no array of %s", name, len(a.Data), a.DType)}
-	}
-	if !ok {
-		return stored, nil
+	value := Sample{Index: i}
+	switch v := stored.(type) {
+	case Extent:
+		value.Offset, value.Length = v.Offset, v.Length
+	case BlockExtent:
+		value.Offset, value.Length, value.Block = v.Offset, v.Length, v.BlockPlace
+		value.CRC32C, value.HasCRC = v.CRC32C, v.CRC32C != 0 && !read.Unverified
+	default:
+		return stored, d.checkHeld(i, name, stored)
 	}
 	s, err := d.Sample(i)
 	if err != nil {
@@ -53,33 +93,106 @@ func (d *Dataset) contained(i int64, name string, read ReadValue) (any, error) {
 	if int(s.Shard) >= len(d.Shards()) {
 		return nil, NewError(fault.KindInternal, d.path, "container %d of %d", s.Shard, len(d.Shards()))
 	}
-	var data []byte
-	if shard := d.Shard(int(s.Shard)); shard != nil {
-		data, err = shard.readExtent(at, read)
-	} else {
-		data, err = readExtent(d.ShardPath(int(s.Shard)), d.Shards()[s.Shard].Size, at)
-	}
+	value.Shard = s.Shard
+	data, err := d.readLocated(value, read)
 	if err != nil {
-		return nil, renamed(err, i)
+		return nil, d.ofField(err, i, name)
 	}
 	field, _ := d.Field(name)
+	bad := func(format string, a ...any) error {
+		return &Error{Kind: fault.KindBadFile, File: d.ShardPath(int(s.Shard)), Record: i, Offset: value.Offset, Text: fmt.Sprintf("field %q", name) + fmt.Sprintf(format, a...)}
+	}
 	switch field.Type {
 	case Str:
+		if !utf8.Valid(data) {
+			return nil, bad(" is not UTF-8")
+		}
+		return string(data), nil
 	case ArrayType:
 		a := field.located(data)
 		if a.Shape == nil {
-			return nil, &Error{Kind: fault.KindBadFile, File: d.ShardPath(int(s.Shard)), Record: i, Offset: at.Offset,
-				Text: fmt.Sprintf("field %q: %d bytes are no array of %s and shape %v", name, len(data), field.DType, field.Shape)}
+			return nil, bad(": %d bytes are no array of %s and shape %v", len(data), field.DType, field.Shape)
 		}
 		return a, nil
-	default:
+	}
+	return data, nil
+}
+
+// checkHeld refuses a value that a table holds and that is not what its field says.
+func (d *Dataset) checkHeld(i int64, name string, value any) error {
+	text := ""
+	switch v := value.(type) {
+	case string:
+		if !utf8.ValidString(v) {
+			text = fmt.Sprintf("field %q is not UTF-8", name)
+		}
+	case Array:
+		if v.Shape == nil {
+			text = fmt.Sprintf("field %q: %d bytes are no array of %s", name, len(v.Data), v.DType)
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	path, _ := d.Path(i)
+	return &Error{Kind: fault.KindBadFile, File: path, Record: i, Offset: -1, Text: text}
+}
+
+// readLocated reads a value out of its container.
+func (d *Dataset) readLocated(value Sample, read FieldReader) ([]byte, error) {
+	if value.Block.Codec == blocks.None {
+		return d.stretch(value.Shard, Extent{value.Offset, value.Length}, read.Away)
+	}
+	if err := value.Block.Check(uint64(value.Length)); err != nil {
+		return nil, &Error{Kind: fault.KindBadFile, File: d.ShardPath(int(value.Shard)), Record: value.Index, Offset: value.Offset, Text: err.Error()}
+	}
+	if short := headroom.Memory(value.Length); short != nil {
+		return nil, short
+	}
+	data := make([]byte, value.Length)
+	if len(data) == 0 { // for which no block has to be decoded
 		return data, nil
 	}
-	if !utf8.Valid(data) {
-		return nil, &Error{Kind: fault.KindBadFile, File: d.ShardPath(int(s.Shard)), Record: i, Offset: at.Offset,
-			Text: fmt.Sprintf("field %q is not UTF-8", name)}
+	block := read.Block
+	if block == nil {
+		block = d.BlockReader(blocks.NewCache(blocks.Limits{}), read.Away)
 	}
-	return string(data), nil
+	if err := block(data, value); err != nil {
+		return nil, err
+	}
+	if found := crc32.Checksum(data, castagnoli); value.HasCRC && found != value.CRC32C {
+		return nil, &Error{Kind: fault.KindChecksum, File: d.ShardPath(int(value.Shard)), Record: value.Index, Offset: value.Offset,
+			Text: fault.Differs("the checksum of the value differs", fmt.Sprintf("%08x", value.CRC32C), fmt.Sprintf("%08x", found))}
+	}
+	return data, nil
+}
+
+// BlockReader is a FieldReader's Block that keeps decoded blocks in a cache.
+func (d *Dataset) BlockReader(cache *blocks.Cache, away func(container *Shard, to []byte, offset int64) error) func(to []byte, value Sample) error {
+	return func(to []byte, value Sample) error {
+		err := cache.Copy(to, int64(value.Block.Inner), value.InBlock(), func() ([]byte, error) {
+			return d.stretch(value.Shard, Extent{value.Offset, value.Stored()}, away)
+		})
+		kind, text := fault.KindBadFile, "the block cannot be decoded"
+		var malformed *blocks.MalformedError
+		var large *blocks.TooLargeError
+		switch {
+		case errors.As(err, &malformed):
+		case errors.As(err, &large):
+			kind, text, err = fault.KindLimit, large.Error(), nil
+		default:
+			return err
+		}
+		return &Error{Kind: kind, File: d.ShardPath(int(value.Shard)), Record: value.Index, Offset: value.Offset, Text: text, Err: err}
+	}
+}
+
+// stretch reads bytes of a container, wherever that is.
+func (d *Dataset) stretch(container uint32, at Extent, away func(container *Shard, to []byte, offset int64) error) ([]byte, error) {
+	if shard := d.Shard(int(container)); shard != nil {
+		return shard.readExtent(at, away)
+	}
+	return readExtent(d.ShardPath(int(container)), d.Shards()[container].Size, at)
 }
 
 // mostLocated are the bytes of the longest value of a field.
@@ -92,6 +205,8 @@ func (d *Dataset) mostLocated(field string) (int64, error) {
 		}
 		switch v := stored.(type) {
 		case Extent:
+			most = max(most, v.Length)
+		case BlockExtent:
 			most = max(most, v.Length)
 		case string:
 			most = max(most, int64(len(v)))
@@ -110,6 +225,20 @@ func renamed(err error, record int64) error {
 		e.Record = record
 	}
 	return err
+}
+
+// ofField says which field of which sample an error is about. Errors of a store are shared by requests.
+func (d *Dataset) ofField(err error, record int64, name string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	own := *e
+	own.Record, own.Text = record, fmt.Sprintf("field %q: %s", name, e.Text)
+	if own.Key == "" {
+		own.Key, _ = d.Key(record)
+	}
+	return &own
 }
 
 // readExtent reads a value out of a container that must be as long as it was. Fields are read one by one
@@ -138,4 +267,19 @@ func readExtent(path string, size int64, at Extent) ([]byte, error) {
 		return nil, IOError(path, "cannot read the container", err)
 	}
 	return data, nil
+}
+
+// readExtent reads a value of a container in a store.
+func (s *Shard) readExtent(at Extent, read func(container *Shard, to []byte, offset int64) error) ([]byte, error) {
+	if at.Offset < 0 || at.Length < 0 || at.Offset > s.size-at.Length {
+		return nil, &Error{Kind: fault.KindBadFile, File: s.away.shown(s.name), Record: -1, Offset: at.Offset, Text: fmt.Sprintf("a value of %d bytes lies outside the container", at.Length)}
+	}
+	if short := headroom.Memory(at.Length); short != nil {
+		return nil, short
+	}
+	data := make([]byte, at.Length)
+	if read == nil {
+		return data, s.ReadAt(context.Background(), data, at.Offset)
+	}
+	return data, read(s, data, at.Offset)
 }

@@ -29,7 +29,8 @@ const (
 	formatName    = "headrace"
 	formatVersion = 2 // of what is written: 2 since two file names cannot make one key (formats.TextName)
 	// The highest min_reader this package understands: 2 since containers are indexed, 3 since some are in blocks, 4
-	// since an index of single files may lie elsewhere than these, 5 since pixels of containers may have alpha or lie in blocks.
+	// since an index of single files may lie elsewhere than these, 5 since pixels of containers may have alpha or lie in
+	// blocks, and values of fields may.
 	readerVersion = 5
 
 	containedVersion = 3 // of the format, where containers of others are indexed
@@ -38,8 +39,8 @@ const (
 	blocksReader     = 3
 	belowVersion     = 5 // of an index of a folder in a store
 	belowReader      = 4
-	pixelsVersion    = 6 // of an index of containers with images that are pixels with alpha, or pixels in blocks
-	pixelsReader     = 5
+	inBlocksVersion  = 6 // of an index of containers with images that are pixels with alpha, or with pixels or values of fields in blocks
+	inBlocksReader   = 5
 
 	// RowsPerBatch rows make a record batch of the index, all but the last: row i is lane
 	// i % RowsPerBatch of batch i / RowsPerBatch, and a first touch costs milliseconds.
@@ -230,6 +231,9 @@ func (m *Manifest) checkFields() error {
 	for _, f := range m.Fields {
 		if f.Located && m.Kind != Contained.String() {
 			return fmt.Errorf("field %q lies in a container, and the dataset is %s", f.Name, m.Kind)
+		}
+		if f.Blocks && m.MinReader < inBlocksReader {
+			return fmt.Errorf("field %q lies in blocks, in an index with min_reader %d", f.Name, m.MinReader)
 		}
 	}
 	for i, c := range m.Classes {

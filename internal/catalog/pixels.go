@@ -46,7 +46,7 @@ func (s *Sample) RawSize() RawSize {
 	return RawSize{s.Width, s.Height, uint32(s.Channels), s.Process == processPlanar || s.Process == processPlanes, s.Process == processPlanes}
 }
 
-// newlyRaw is true of a raw image that readers of before pixelsReader take for a damaged one.
+// newlyRaw is true of a raw image that readers of before inBlocksReader take for a damaged one.
 func (s *Sample) newlyRaw() bool {
 	return s.Codec == codecRaw && (s.Channels == 2 || s.Channels == 4 || s.Process == processPlanes || s.Block.Codec != 0)
 }

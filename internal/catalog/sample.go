@@ -1,6 +1,10 @@
 package catalog
 
-import "github.com/headrace/headrace/internal/blocks"
+import (
+	"fmt"
+
+	"github.com/headrace/headrace/internal/blocks"
+)
 
 // Verdict is what reading all entropy data of a file said about it. It belongs to the file,
 // never to a crop of it.
@@ -59,6 +63,23 @@ type BlockPlace struct {
 	Codec        uint8
 }
 
+// ValuePlace is the place of a field's value in a block, and the CRC-32C of its bytes: pages compressed by snappy have no
+// checksum of their own, and mostly those of zstd. 0: it is not known, as of a value that lies in no block.
+type ValuePlace struct {
+	BlockPlace
+	CRC32C uint32
+}
+
+// Check refuses a range of so many bytes that does not lie in its block, and a block that is none. Where that lies in the
+// container is the caller's to compare.
+func (b BlockPlace) Check(length uint64) error {
+	stored, decoded, inner := uint64(b.Stored), uint64(b.Size), uint64(b.Inner)
+	if !blocks.Known(b.Codec) || stored > blocks.MostBytes || decoded > blocks.MostBytes || inner > decoded || length > decoded-inner {
+		return fmt.Errorf("%d bytes at %d of a block of codec %d, %d bytes stored and %d decoded", length, inner, b.Codec, stored, decoded)
+	}
+	return nil
+}
+
 // Stored is how many bytes of its container hold the sample.
 func (s *Sample) Stored() int64 {
 	if s.Block.Codec != 0 {
@@ -93,6 +114,8 @@ type Field struct {
 	Shape []int64   `json:"shape,omitempty"` // of arrays that all have one shape; else empty
 	// Located: an index holds where the value lies in the sample's container, not the value.
 	Located bool `json:"located,omitempty"`
+	// Blocks: the value of a located field may lie in a compressed block of the container. The index has columns for that.
+	Blocks bool `json:"blocks,omitempty"`
 }
 
 // FieldType is the type of a field, in words that Python shares.

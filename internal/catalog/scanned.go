@@ -30,6 +30,8 @@ type Table struct {
 	Extents [][]Extent       // of each located field, else nil
 	Texts   []*formats.Names // of each field whose texts or bytes are held, else nil
 
+	FieldBlocks [][]ValuePlace // of each located field of which some values lie in blocks, else nil
+
 	Blocks   []BlockPlace // of containers that are compressed in places, else nil
 	Raw      []RawSize    // of containers with images that are pixels, else nil
 	Frames   []Frame      // of containers whose records have checksums, else nil
@@ -79,6 +81,11 @@ func FromTable(t *Table) (*Dataset, error) {
 	if len(t.Offset) != rows || len(t.Length) != rows || len(t.Label) != rows || t.Keys.Len() != int64(rows) {
 		return nil, NewError(fault.KindInternal, t.Root, "the columns of the scan differ in length")
 	}
+	for n := range t.Fields {
+		if t.Fields[n].Blocks && (n >= len(t.FieldBlocks) || len(t.FieldBlocks[n]) != rows || len(t.Extents[n]) != rows) {
+			return nil, NewError(fault.KindInternal, t.Root, "field %q lies in blocks that are not there", t.Fields[n].Name)
+		}
+	}
 	if err := CheckFields(t.Fields); err != nil {
 		return nil, NewError(fault.KindUnsupported, t.Root, "%v; fields= chooses some of them", err)
 	}
@@ -117,6 +124,8 @@ func (t *Table) fingerprint() string {
 // value is what the table holds of field n of row i: a number, a text, bytes, an array or an Extent.
 func (t *Table) value(i int64, n int) any {
 	switch {
+	case t.Fields[n].Blocks:
+		return BlockExtent{t.Extents[n][i], t.FieldBlocks[n][i]}
 	case t.Fields[n].Located:
 		return t.Extents[n][i]
 	case t.Fields[n].Type == Int:

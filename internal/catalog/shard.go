@@ -314,18 +314,3 @@ func (f *FileAway) ReadAt(ctx context.Context, to []byte, offset int64) error {
 	f.away.mu.Unlock()
 	return OutOfStore(err)
 }
-
-// readExtent reads a value.
-func (s *Shard) readExtent(at Extent, read ReadValue) ([]byte, error) {
-	if at.Offset < 0 || at.Length < 0 || at.Offset > s.size-at.Length {
-		return nil, &Error{Kind: fault.KindBadFile, File: s.away.shown(s.name), Record: -1, Offset: at.Offset, Text: fmt.Sprintf("a value of %d bytes lies outside the container", at.Length)}
-	}
-	if short := headroom.Memory(at.Length); short != nil {
-		return nil, short
-	}
-	data := make([]byte, at.Length)
-	if read == nil {
-		return data, s.ReadAt(context.Background(), data, at.Offset)
-	}
-	return data, read(s, data, at.Offset)
-}

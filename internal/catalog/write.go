@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -29,7 +30,7 @@ type Writer struct {
 	path    string // for texts
 	kind    Kind
 	blocks  bool
-	pixels  bool // a row needs a reader of pixelsReader
+	pixels  bool // a row needs a reader of inBlocksReader
 	fields  []Field
 	file    Made
 	out     *countingWriter
@@ -235,8 +236,8 @@ func (w *Writer) Finish() (*Manifest, error) {
 	if w.blocks {
 		version, reader = blocksVersion, blocksReader
 	}
-	if w.pixels {
-		version, reader = pixelsVersion, pixelsReader
+	if w.pixels || slices.ContainsFunc(w.fields, func(f Field) bool { return f.Blocks }) {
+		version, reader = inBlocksVersion, inBlocksReader
 	}
 	return &Manifest{
 		Format: formatName, Version: version, MinReader: reader, CreatedBy: CreatedBy,

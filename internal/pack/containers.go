@@ -102,6 +102,7 @@ type extent struct {
 type containers struct {
 	dataset *catalog.Dataset
 	stored  bool // fields as an index holds them, not their values
+	values  catalog.FieldReader
 	at      int64
 
 	ctx    context.Context
@@ -123,7 +124,16 @@ func openContainers(ctx context.Context, source string, o *ContainerOptions, sto
 		}
 		return nil, nil
 	}
-	return &containers{dataset: d, stored: stored, ctx: ctx}, nil
+	c := &containers{dataset: d, stored: stored, ctx: ctx}
+	c.values.Away = func(container *catalog.Shard, to []byte, offset int64) error {
+		return container.ReadAt(ctx, to, offset)
+	}
+	return c, nil
+}
+
+// keep reads fields in blocks by a cache that those who read the images share: both may lie in one block.
+func (c *containers) keep(cache *blocks.Cache) {
+	c.values.Block = c.dataset.BlockReader(cache, c.values.Away)
 }
 
 // tape is container n in a store, which samples are read from in their order; nil where it is a file. Those of
@@ -176,18 +186,21 @@ func (c *containers) next(it *item) (bool, error) {
 	if it.key, err = c.dataset.Key(i); err != nil {
 		return false, err
 	}
-	value := c.dataset.FieldValue
-	if c.stored {
-		value = c.dataset.StoredValue
-	}
 	for _, f := range c.dataset.Fields() {
-		v, err := value(i, f.Name)
+		v, err := c.value(i, f.Name)
 		if err != nil {
 			return false, err
 		}
 		it.fields = append(it.fields, v)
 	}
 	return true, nil
+}
+
+func (c *containers) value(i int64, field string) (any, error) {
+	if c.stored {
+		return c.dataset.StoredValue(i, field)
+	}
+	return c.dataset.FieldValueBy(i, field, c.values)
 }
 
 func (c *containers) total() int64      { return c.dataset.Len() }
@@ -203,7 +216,7 @@ func (c *containers) close() {
 func (c *containers) fields() []catalog.Field {
 	fields := append([]catalog.Field(nil), c.dataset.Fields()...)
 	for i := range fields {
-		fields[i].Located = fields[i].Located && c.stored
+		fields[i].Located, fields[i].Blocks = fields[i].Located && c.stored, fields[i].Blocks && c.stored
 	}
 	return fields
 }

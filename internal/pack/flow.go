@@ -49,6 +49,9 @@ func newFlow(s source, o Options, seek bool, t *Tracker) *flow {
 	for i := range f.ring {
 		f.ring[i] = make(chan *record, 1)
 	}
+	if in, ok := s.(*containers); ok {
+		in.keep(f.blocks)
+	}
 	return f
 }
 

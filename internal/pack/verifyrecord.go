@@ -116,8 +116,31 @@ func (v *verifier) checkRecords(ctx context.Context, r *reader, first, end int64
 			continue
 		}
 		v.checkRecord(r, s, p, record)
+		v.checkValues(ctx, s, p)
 		v.findings.track.add(1, s.Length, 0)
 		v.bytes.Add(s.Length)
+	}
+}
+
+// checkValues reads the fields of a sample that lie in compressed blocks. No index has a checksum of them, and a block that
+// is damaged mostly cannot be decoded.
+func (v *verifier) checkValues(ctx context.Context, s catalog.Sample, p Finding) {
+	for _, f := range v.dataset.Fields() {
+		if !f.Blocks || ctx.Err() != nil {
+			continue
+		}
+		away := func(container *catalog.Shard, to []byte, offset int64) error {
+			return container.ReadAt(ctx, to, offset)
+		}
+		_, err := v.dataset.FieldValueBy(s.Index, f.Name, catalog.FieldReader{Away: away, Block: v.dataset.BlockReader(v.blocks, away)})
+		if e := (*catalog.Error)(nil); errors.As(err, &e) {
+			p.Offset, p.Text = e.Offset, e.Clause()
+		} else if err != nil {
+			p.Text = err.Error()
+		}
+		if err != nil && ctx.Err() == nil {
+			v.findings.add(p)
+		}
 	}
 }
 

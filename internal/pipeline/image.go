@@ -78,7 +78,7 @@ func (w *worker) bytesOf(label *Label, path string, sample *catalog.Sample) (mma
 	if path != "" {
 		return l.store.ReadBeside(path, *sample, &w.beside)
 	}
-	value, err := l.config.Dataset.FieldValue(sample.Index, label.Field)
+	value, err := l.value(label, sample)
 	if err != nil {
 		return mmap.View{}, err
 	}

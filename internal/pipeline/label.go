@@ -162,7 +162,7 @@ func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key na
 		return key, errors.New("internal: no label of Boxes")
 	}
 	label := &l.config.Labels[n]
-	value, err := l.config.Dataset.FieldValue(sample.Index, label.Field)
+	value, err := l.value(label, sample)
 	if err != nil {
 		return key, err
 	}
@@ -172,6 +172,11 @@ func (w *worker) settle(d *draft, sample *catalog.Sample, view mmap.View, key na
 	}
 	key, err = label.Rule.Settle(plan, key, values, width, height)
 	return key, label.blame(err, sample, "")
+}
+
+// value is the field of a label as the dataset has it.
+func (l *Loader) value(label *Label, sample *catalog.Sample) (any, error) {
+	return l.store.FieldValue(l.store.Waits(), sample.Index, label.Field)
 }
 
 // motion is what was done to an image, and what its labels have to follow.
@@ -197,7 +202,7 @@ func (w *worker) moveLabel(label *Label, m *motion, to []unsafe.Pointer) error {
 		err = w.mask(label, path, m, to[0])
 	default:
 		var value any
-		if value, err = dataset.FieldValue(m.sample.Index, label.Field); err == nil {
+		if value, err = w.loader.value(label, m.sample); err == nil {
 			err = label.places(value, m.drawn, m.size, to)
 		}
 	}
@@ -214,7 +219,7 @@ func (w *worker) mask(label *Label, path string, m *motion, to unsafe.Pointer) e
 		}
 		mask.File, mask.Length = view.Pointer, view.Length
 	} else {
-		value, err := w.loader.config.Dataset.FieldValue(m.sample.Index, label.Field)
+		value, err := w.loader.value(label, m.sample)
 		if err != nil {
 			return err
 		}

@@ -2,44 +2,126 @@ package scan
 
 import (
 	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
 
 	"github.com/headrace/headrace/internal/catalog"
 	"github.com/headrace/headrace/internal/formats"
 )
 
-// Values that lie in compressed blocks, and vectors that are written as texts or varints, have no place in the container
-// that could be read by itself, so an index holds them. That is for captions and names, not for whatever is large.
+// A value in the container, or in a compressed block of it, has a place there, and that is what an index has of it. Of a
+// value in a block an index may have the value as well instead: a name or a caption is read so without decoding a page, and
+// takes not much more than its place, which is 33 bytes of an index. Vectors that are written as texts or varints have no
+// place that could be read by itself, so they are held in any case.
 const (
 	maxHeldValue = 64 << 10
 	leastHeld    = 64 << 20 // bytes of a container's values that may be held, or four times its own
+
+	// The values of a column in blocks are held while they have so many bytes on average, which is two or three rows of an
+	// index, and some bytes more, so that a few long values at the beginning decide nothing.
+	meanHeld  = 256
+	spareHeld = 64 << 10
 )
 
-// hold keeps a value of a column, of which others may have been noted by their places.
-func (p *part) hold(col *column, row int, c *cell) error {
-	if col.texts == nil && !col.dropped {
+// noteValue keeps the place of a cell that is bytes, text or an array, or what it holds.
+func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
+	if c.held || col.nowhere {
+		return p.hold(col, row, c)
+	}
+	if image && c.block != nil && !slices.Contains(p.fields, c.name) {
+		return nil // it is no field, and as an image it is located by the sample
+	}
+	col.locate(row, c)
+	switch {
+	case col.bulky, c.block == nil && col.texts == nil:
+		return nil
+	case image, c.block == nil, col.texts == nil && col.seen > 1:
+		p.giveUp(col)
+		return nil
+	case col.texts == nil:
 		col.texts = new(formats.Names)
-		for _, at := range col.extents {
-			earlier := cell{name: col.name, offset: at.Offset, length: at.Length}
-			if err := p.holdNext(col, int(col.texts.Len()), &earlier); err != nil {
-				return err
-			}
-		}
-		col.extents = nil
+	}
+	if c.length > maxHeldValue || tooBulky(col.held+c.length, col.seen) || p.held+c.length > p.mostHeld() {
+		p.giveUp(col)
+		return nil
 	}
 	return p.holdNext(col, row, c)
 }
 
-func (p *part) holdNext(col *column, row int, c *cell) error {
+func tooBulky(held, values int64) bool { return held > meanHeld*values+spareHeld }
+
+func (p *part) mostHeld() int64 { return max(leastHeld, 4*p.size) }
+
+// locate keeps where a cell lies.
+func (c *column) locate(row int, at *cell) {
+	c.extents = append(grown(c.extents, row), catalog.Extent{Offset: at.offset, Length: at.length})
+	if at.block == nil {
+		return
+	}
+	if n := len(c.blocks); n == 0 || c.blocks[n-1] != *at.block {
+		c.blocks = append(c.blocks, *at.block)
+	}
+	c.within = append(grown(c.within, row), uint32(len(c.blocks)))
+	c.sums = append(grown(c.sums, row), crc32.Checksum(at.data, castagnoli))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// giveUp lets go of the values of a column that have places.
+func (p *part) giveUp(col *column) {
+	p.held -= col.held
+	col.texts, col.held, col.bulky = nil, 0, true
+}
+
+// hold keeps a value of a column of which some value has no place. Others may have been noted by their places.
+func (p *part) hold(col *column, row int, c *cell) error {
+	if !col.nowhere {
+		col.nowhere = true
+		if err := p.holdEarlier(col); err != nil {
+			return err
+		}
+		col.extents, col.within, col.sums, col.blocks = nil, nil, nil, nil
+	}
 	if col.dropped {
 		return nil
 	}
-	if p.held += c.length; c.length > maxHeldValue || p.held > max(leastHeld, 4*p.size) {
-		p.held -= c.length
-		col.dropped, col.texts = true, new(formats.Names)
-		p.warnings = append(p.warnings, fmt.Sprintf("the column %.80q has no place of its own in the file and is too large for an index (a value of %d bytes; expected at most %d, and %d together), so it is no field",
-			col.name, c.length, maxHeldValue, max(leastHeld, 4*p.size)))
+	if c.length > maxHeldValue || p.held+c.length > p.mostHeld() {
+		p.drop(col, c.length)
 		return nil
 	}
+	return p.holdNext(col, row, c)
+}
+
+// holdEarlier reads the values that were noted by their places in the file. Those in blocks are held already, or too
+// large for that.
+func (p *part) holdEarlier(col *column) error {
+	if col.texts != nil {
+		return nil
+	}
+	col.texts = new(formats.Names)
+	for row, at := range col.extents {
+		earlier := cell{name: col.name, offset: at.Offset, length: at.Length}
+		if len(col.within) > 0 || at.Length > maxHeldValue || p.held+at.Length > p.mostHeld() {
+			p.drop(col, at.Length)
+			return nil
+		}
+		if err := p.holdNext(col, row, &earlier); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop makes no field of a column.
+func (p *part) drop(col *column, length int64) {
+	p.giveUp(col)
+	col.dropped = true
+	p.warnings = append(p.warnings, fmt.Sprintf("the column %.80q has no place of its own in the file and is too large for an index (a value of %d bytes; expected at most %d, and %d together), so it is no field",
+		col.name, length, maxHeldValue, p.mostHeld()))
+}
+
+func (p *part) holdNext(col *column, row int, c *cell) error {
 	data, err := p.bytes(c, maxHeldValue)
 	if err != nil {
 		return err
@@ -48,12 +130,12 @@ func (p *part) holdNext(col *column, row int, c *cell) error {
 		col.texts.Append("")
 	}
 	col.texts.Append(string(data))
+	p.held, col.held = p.held+c.length, col.held+c.length
 	return nil
 }
 
-// addHeld makes a field of a column whose values are held. Parts that have it in place would have to be read
-// again, so it is none then.
-func addHeld(t *catalog.Table, name string, c *column, parts []*part) {
+// addValues makes a field of a column of bytes, texts or arrays: of their values where these are held, else of their places.
+func addValues(t *catalog.Table, name string, c *column, parts []*part) {
 	f := catalog.Field{Name: name, Type: catalog.Bytes}
 	switch c.kind {
 	case textCell:
@@ -61,23 +143,79 @@ func addHeld(t *catalog.Table, name string, c *column, parts []*part) {
 	case arrayCell:
 		f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
 	}
+	columns := make([]*column, len(parts)) // a container without a sample has none
+	nowhere, whole, held, values := false, false, int64(0), int64(0)
+	for i, p := range parts {
+		if columns[i] = p.columns[c.name]; columns[i] == nil {
+			continue
+		}
+		nowhere, whole = nowhere || columns[i].nowhere, whole || columns[i].texts != nil
+		held, values = held+columns[i].held, values+columns[i].seen
+	}
+	for _, col := range columns {
+		whole = whole && (col == nil || col.texts != nil || col.rows == 0)
+	}
+	if whole && (nowhere || !tooBulky(held, values)) {
+		addHeld(t, f, columns, parts)
+		return
+	}
+	if !nowhere {
+		addLocated(t, f, columns, parts)
+		return
+	}
+	if !slices.ContainsFunc(columns, func(col *column) bool { return col != nil && col.dropped }) { // which was warned of
+		t.Warnings = append(t.Warnings, fmt.Sprintf("the column %.80q has values without a place of their own in some containers, and in others not, so it is no field", c.name))
+	}
+}
+
+// addHeld adds a field whose values are held.
+func addHeld(t *catalog.Table, f catalog.Field, columns []*column, parts []*part) {
 	texts := new(formats.Names)
-	for _, p := range parts {
-		col := p.columns[c.name]
-		if col != nil && col.dropped {
-			return
-		}
-		if col != nil && col.texts == nil {
-			t.Warnings = append(t.Warnings, fmt.Sprintf("the column %.80q is compressed in some containers and not in others, so it is no field", c.name))
-			return
-		}
-		for i := range p.rows() {
-			if col == nil || int64(i) >= col.texts.Len() {
+	for n, p := range parts {
+		col := columns[n]
+		for i := range int64(p.rows()) {
+			if col == nil || i >= col.texts.Len() {
 				texts.Append("")
 			} else {
-				texts.Append(string(col.texts.Bytes(int64(i))))
+				texts.Append(string(col.texts.Bytes(i)))
 			}
 		}
 	}
 	addField(t, f, nil, nil, nil, texts)
+}
+
+// addLocated adds a field whose values are read where they lie.
+func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*part) {
+	var extents []catalog.Extent
+	var places []catalog.ValuePlace
+	f.Located = true
+	f.Blocks = slices.ContainsFunc(columns, func(col *column) bool { return col != nil && col.within != nil })
+	for n, p := range parts {
+		var own []catalog.Extent
+		var within []uint32
+		col := columns[n]
+		if col != nil {
+			own, within = col.extents, col.within
+		}
+		first := len(extents)
+		extents = append(extents, grown(own, p.rows())...)
+		if !f.Blocks {
+			continue
+		}
+		places = append(places, make([]catalog.ValuePlace, p.rows())...)
+		for row, number := range within {
+			if number > 0 {
+				at, to := &extents[first+row], &places[first+row]
+				to.BlockPlace, at.Offset = placeIn(&col.blocks[number-1], at.Offset)
+				to.CRC32C = col.sums[row]
+			}
+		}
+	}
+	addField(t, f, extents, nil, nil, nil)
+	t.FieldBlocks[len(t.FieldBlocks)-1] = places
+}
+
+// placeIn is the place of what begins at that byte of a block, and the block's own in the container. Blocks are at most 256 MiB.
+func placeIn(b *formats.Block, inner int64) (place catalog.BlockPlace, offset int64) {
+	return catalog.BlockPlace{Stored: uint32(b.Stored), Size: uint32(b.Size), Inner: uint32(min(inner, math.MaxUint32)), Codec: b.Codec}, b.Offset
 }

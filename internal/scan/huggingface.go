@@ -99,7 +99,7 @@ func selectRows(t *catalog.Table, files []string, a *awayFiles) error {
 	t.Blocks, t.Frames = pick(t.Blocks, rows), pick(t.Frames, rows)
 	for i := range t.Fields {
 		t.Ints[i], t.Numbers[i], t.Extents[i] = pick(t.Ints[i], rows), pick(t.Numbers[i], rows), pick(t.Extents[i], rows)
-		t.Texts[i] = pickNames(t.Texts[i], rows)
+		t.Texts[i], t.FieldBlocks[i] = pickNames(t.Texts[i], rows), pick(t.FieldBlocks[i], rows)
 	}
 	for i := range t.Shards {
 		t.Shards[i].Rows = 0

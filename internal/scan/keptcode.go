@@ -187,29 +187,8 @@ func (d *keptReader) names() (*formats.Names, error) {
 func fits(t *catalog.Table) bool {
 	rows := len(t.Shard)
 	if len(t.Offset) != rows || len(t.Length) != rows || len(t.Label) != rows || t.Keys.Len() != int64(rows) ||
-		t.Blocks != nil && len(t.Blocks) != rows || t.Frames != nil && len(t.Frames) != rows || t.Raw != nil && len(t.Raw) != rows {
+		t.Blocks != nil && len(t.Blocks) != rows || t.Frames != nil && len(t.Frames) != rows || t.Raw != nil && len(t.Raw) != rows || !fieldsFit(t) {
 		return false
-	}
-	n := len(t.Fields)
-	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Extents) != n || len(t.Texts) != n {
-		return false
-	}
-	for i, f := range t.Fields {
-		found := len(t.Numbers[i])
-		switch {
-		case f.Located:
-			found = len(t.Extents[i])
-		case f.Type == catalog.Int:
-			found = len(t.Ints[i])
-		case f.Type == catalog.Str, f.Type == catalog.Bytes, f.Type == catalog.ArrayType:
-			found = -1
-			if t.Texts[i] != nil {
-				found = int(t.Texts[i].Len())
-			}
-		}
-		if found != rows {
-			return false
-		}
 	}
 	for i := range rows {
 		key := t.Keys.Bytes(int64(i))
@@ -227,6 +206,46 @@ func fits(t *catalog.Table) bool {
 			return false
 		}
 		if n := int64(len(t.Classes)); n > 0 && (t.Label[i] < catalog.NoLabel || t.Label[i] >= n) {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldsFit is true of fields with a value for each row, and with places in blocks that lie there.
+func fieldsFit(t *catalog.Table) bool {
+	n, rows := len(t.Fields), len(t.Shard)
+	if len(t.Numbers) != n || len(t.Ints) != n || len(t.Extents) != n || len(t.Texts) != n || len(t.FieldBlocks) != n {
+		return false
+	}
+	for i, f := range t.Fields {
+		found := len(t.Numbers[i])
+		switch {
+		case f.Located:
+			found = len(t.Extents[i])
+		case f.Type == catalog.Int:
+			found = len(t.Ints[i])
+		case f.Type == catalog.Str, f.Type == catalog.Bytes, f.Type == catalog.ArrayType:
+			found = -1
+			if t.Texts[i] != nil {
+				found = int(t.Texts[i].Len())
+			}
+		}
+		if found != rows || f.Blocks != (t.FieldBlocks[i] != nil) || f.Blocks && (!f.Located || !valuesFit(t, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// valuesFit is true of a field whose values lie in their blocks, and these in their containers.
+func valuesFit(t *catalog.Table, field int) bool {
+	if len(t.FieldBlocks[field]) != len(t.Shard) {
+		return false
+	}
+	for i, place := range t.FieldBlocks[field] {
+		at := catalog.BlockExtent{Extent: t.Extents[field][i], ValuePlace: place}
+		if int(t.Shard[i]) >= len(t.Shards) || at.Check(t.Shards[t.Shard[i]].Size) != nil {
 			return false
 		}
 	}

@@ -94,17 +94,23 @@ func (p *part) samplesOfMDS(whole *formats.WholeFile) error {
 	}
 }
 
-// compressed says where the cells of a sample lie in the shard's file. Texts and bytes beside the image have no place
-// there: an index holds them.
+// leastInPlace is the length of a value that is read where it lies, if the shard has it as it is. What is shorter is rather
+// held, for its neighbours may be compressed.
+const leastInPlace = 4 << 10
+
+// compressed says where the cells of a sample lie in the shard's file, or in what it became.
 func (p *part) compressed(cells []cell, whole *formats.WholeFile) error {
 	image, err := p.imageOf(cells)
 	if err != nil {
 		return err
 	}
 	for i := range cells {
-		if c := &cells[i]; c.kind != bytesCell && c.kind != textCell && c.kind != arrayCell {
+		c := &cells[i]
+		if c.kind != bytesCell && c.kind != textCell && c.kind != arrayCell {
 			continue
-		} else if i == image {
+		}
+		c.data = whole.Data[c.offset:][:c.length:c.length]
+		if i == image || c.length >= leastInPlace {
 			c.offset, c.block = whole.Place(c.offset, c.length)
 		} else {
 			c.block = whole.Block()

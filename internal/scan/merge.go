@@ -81,7 +81,7 @@ func sumColumns(parts []*part) []*column {
 				all = append(all, sum)
 			}
 			sum.seen, sum.images, sum.labels = sum.seen+c.seen, sum.images+c.images, sum.labels+c.labels
-			sum.mixed, sum.dropped = sum.mixed || c.mixed, sum.dropped || c.dropped
+			sum.mixed = sum.mixed || c.mixed
 			if c.kind == arrayCell {
 				sum.like(c.dtype, c.shape)
 			}

@@ -30,12 +30,6 @@ func mergeFields(t *catalog.Table, all []*column, parts []*part, o *Options) err
 			}
 			continue
 		}
-		if c.images > 0 && c.dropped {
-			if asked {
-				return catalog.NewError(fault.KindUnsupported, where(t.Root, t.Shards), "the column %q lies in compressed blocks, so it can be the image but no field", c.name)
-			}
-			continue
-		}
 		vector := c.kind == arrayCell && c.labels > 0 // no class: the field "label", as fractions are
 		if !asked && !vector && (o.Fields != nil || c.images > 0 || c.labels > 0) {
 			continue
@@ -78,26 +72,7 @@ func addColumn(t *catalog.Table, name string, c *column, parts []*part) {
 	case floatCell:
 		addNumbers(t, catalog.Field{Name: name, Type: catalog.Float}, nil, floatsOf(c.name, parts))
 	default:
-		if slices.ContainsFunc(parts, func(p *part) bool { return p.columns[c.name] != nil && p.columns[c.name].texts != nil }) {
-			addHeld(t, name, c, parts)
-			return
-		}
-		f := catalog.Field{Name: name, Type: catalog.Bytes, Located: true}
-		switch c.kind {
-		case textCell:
-			f.Type = catalog.Str
-		case arrayCell:
-			f.Type, f.DType, f.Shape = catalog.ArrayType, c.dtype, c.shape
-		}
-		var extents []catalog.Extent
-		for _, p := range parts {
-			var own []catalog.Extent
-			if col := p.columns[c.name]; col != nil {
-				own = col.extents
-			}
-			extents = append(extents, grown(own, p.rows())...)
-		}
-		addField(t, f, extents, nil, nil, nil)
+		addValues(t, name, c, parts)
 	}
 }
 
@@ -125,6 +100,7 @@ func addField(t *catalog.Table, f catalog.Field, extents []catalog.Extent, ints 
 	t.Fields = append(t.Fields, f)
 	t.Extents, t.Ints = append(t.Extents, extents), append(t.Ints, ints)
 	t.Numbers, t.Texts = append(t.Numbers, floats), append(t.Texts, texts)
+	t.FieldBlocks = append(t.FieldBlocks, nil)
 }
 
 // uniqueKeys keeps the containers' own keys, which stand in the order of rows, where they are unique. An

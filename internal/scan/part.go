@@ -57,22 +57,29 @@ type part struct {
 
 // column is what is known of the cells of one name.
 type column struct {
-	name    string
-	kind    cellKind
-	seen    int64 // samples that have it
-	rows    int   // up to the last of them
-	images  int64 // samples whose image it is
-	labels  int64 // samples whose label it is
-	mixed   bool  // cells of kinds that go not together
-	dropped bool  // of what is held: too large for that
-	dtype   string
-	shape   []int64 // of arrays; nil where their lengths differ
+	name   string
+	kind   cellKind
+	seen   int64 // samples that have it
+	rows   int   // up to the last of them
+	images int64 // samples whose image it is
+	labels int64 // samples whose label it is
+	mixed  bool  // cells of kinds that go not together
+	dtype  string
+	shape  []int64 // of arrays; nil where their lengths differ
 
 	// One entry a row up to the last that has the column.
-	extents []catalog.Extent
+	extents []catalog.Extent // of values in the file, or in the block that the same row of within says
+	within  []uint32         // the number of a block, from 1; 0: the value lies in the file. Up to the last that lies in a block
+	sums    []uint32         // of the values in these rows: CRC-32C, 0 where it is not known
+	blocks  []formats.Block
 	ints    []int64
 	floats  []float64
-	texts   *formats.Names // in place of extents, where values lie in compressed blocks
+	texts   *formats.Names // values that are held, beside the places of those that have one; nil: none is
+
+	held    int64 // bytes of texts
+	bulky   bool  // the values have places and are too large to be held as well, or lie in the file in part
+	nowhere bool  // some value has no place, so all have to be held
+	dropped bool  // for which they are too large
 }
 
 const (
@@ -174,11 +181,11 @@ func (p *part) imageOf(cells []cell) (int, error) {
 	return image, nil
 }
 
-// noteBlock makes the place of an image that of the block which it lies in. Blocks are at most 256 MiB.
+// noteBlock makes the place of an image that of the block which it lies in.
 func (p *part) noteBlock(row int, offset *int64, c *cell) {
-	b := c.block
-	*offset = b.Offset
-	p.blocks = append(grown(p.blocks, row), catalog.BlockPlace{Stored: uint32(b.Stored), Size: uint32(b.Size), Inner: uint32(c.offset), Codec: b.Codec})
+	place, at := placeIn(c.block, c.offset)
+	*offset = at
+	p.blocks = append(grown(p.blocks, row), place)
 }
 
 // note keeps a cell's value or place. An image is never held in memory.
@@ -216,19 +223,9 @@ func (p *part) note(row int, c *cell, image bool) error {
 	switch col.kind {
 	case arrayCell:
 		col.like(c.dtype, c.shape)
-		if c.held || c.block != nil || col.texts != nil {
-			return p.hold(col, row, c)
-		}
-		col.extents = append(grown(col.extents, row), catalog.Extent{Offset: c.offset, Length: c.length})
+		return p.noteValue(col, row, c, image)
 	case bytesCell, textCell:
-		if image && c.block != nil {
-			col.dropped = true
-			return nil
-		}
-		if c.block != nil || col.texts != nil {
-			return p.hold(col, row, c)
-		}
-		col.extents = append(grown(col.extents, row), catalog.Extent{Offset: c.offset, Length: c.length})
+		return p.noteValue(col, row, c, image)
 	case intCell:
 		col.ints = append(grown(col.ints, row), c.int)
 	case floatCell:

@@ -61,8 +61,8 @@ func (s *Store) readAway(ctx context.Context, sample catalog.Sample, length int6
 	return b.Part(0, length), nil
 }
 
-// ReadValue reads a field's value of a sample out of its container in a store.
-func (s *Store) ReadValue(ctx context.Context, index int64, container *catalog.Shard, to []byte, offset int64) error {
+// readValue reads a field's value of a sample out of its container in a store.
+func (s *Store) readValue(ctx context.Context, index int64, container *catalog.Shard, to []byte, offset int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.waits, cancel)()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -39,7 +40,8 @@ type Store struct {
 	spare   spare
 	waits   context.Context // of reads from stores of objects
 	stop    context.CancelFunc
-	kept    *parts.User // what was read from stores of objects, on disk; nil: nothing is kept
+	left    sync.WaitGroup // reads of blocks that may go on when nobody waits for them
+	kept    *parts.User    // what was read from stores of objects, on disk; nil: nothing is kept
 }
 
 // Open touches no shard: what is wrong with one is the error of the first sample that needs it.
@@ -62,6 +64,7 @@ func (s *Store) kind(sample catalog.Sample) catalog.Kind {
 // let go; no Read may begin afterwards.
 func (s *Store) Close() {
 	s.stop()
+	s.left.Wait()
 	s.spare.close()
 	if s.shards.close() {
 		s.dataset.Release()

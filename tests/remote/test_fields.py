@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
@@ -185,6 +187,84 @@ def test_an_interrupt_ends_the_wait_for_fields_within_a_second(
         store.fault = silent = Silent()
         try:
             return interrupted(start(program, str(tmp_path / "photos.hr")), silent.asked)
+        finally:
+            silent.over.set()
+
+    within(1.0, attempt)
+
+
+def long_caption(number: int) -> str:
+    return f"a long caption of photograph {number:02d}, " * 800
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[Store]:
+    """A table in a store whose captions lie in two compressed pages, and an index of it here."""
+    (tmp_path / "store").mkdir()
+    columns = {
+        "image": pa.array([images.jpeg(64, 48, seed=i) for i in range(COUNT)], pa.binary()),
+        "caption": pa.array([long_caption(i) for i in range(COUNT)]),
+        "label": pa.array(range(COUNT)),
+    }
+    packed = {"image": "none", "caption": "zstd", "label": "none"}
+    pq.write_table(
+        pa.table(columns),
+        tmp_path / "store" / "train.parquet",
+        compression=packed,
+        use_dictionary=False,
+        row_group_size=COUNT // 2,
+    )
+    store = Store(tmp_path / "store")
+    hr.index(store.url("train.parquet"), tmp_path / "pages.hr")
+    del store.requests[:]
+    yield store
+    store.end()
+
+
+def page_bytes(tmp_path: Path) -> set[int]:
+    """How many bytes each page of captions has in the store."""
+    groups = pq.ParquetFile(tmp_path / "store" / "train.parquet").metadata
+    return {
+        groups.row_group(group).column(1).total_compressed_size
+        for group in range(groups.num_row_groups)
+    }
+
+
+def test_values_in_compressed_pages_are_fetched_by_the_page(pages: Store, tmp_path: Path) -> None:
+    most, texts = max(page_bytes(tmp_path)), [long_caption(number) for number in range(COUNT)]
+    with hr.Dataset(tmp_path / "pages.hr") as dataset:
+        for shuffle in (True, False):
+            with loader(dataset, fields=["index", "caption"], shuffle=shuffle) as batches:
+                seen: dict[int, str] = {}
+                for *_, more in batches:
+                    seen |= dict(zip(map(int, more["index"]), more["caption"], strict=True))
+            assert [seen[number] for number in range(COUNT)] == texts
+        assert dataset[3].fields["caption"] == texts[3]
+        assert sum(length <= most for *_, length in pages.requests) == 2, "each page once"
+    assert hr.verify(tmp_path / "pages.hr")["ok"]
+    for number, source in enumerate((tmp_path / "pages.hr", pages.url("train.parquet"))):
+        hr.pack(source, tmp_path / f"packed{number}.hr")
+        with hr.Dataset(tmp_path / f"packed{number}.hr") as dataset:
+            assert [dataset.facts(row)["fields"]["caption"] for row in range(COUNT)] == texts
+
+
+@pytest.mark.parametrize("program", [WAITING, LOOKING], ids=["loader", "facts"])
+def test_an_interrupt_ends_the_wait_for_a_page_within_a_second(
+    pages: Store, tmp_path: Path, program: str
+) -> None:
+    most = max(page_bytes(tmp_path))
+
+    class SilentPages(Silent):
+        def __call__(self, answering: Answering, body: bytes, *_: int) -> bool:
+            if len(body) > most:
+                return False
+            return super().__call__(answering, CAPTION.format(0).encode())
+
+    def attempt() -> float:
+        pages.fault = silent = SilentPages()
+        try:
+            said = program.replace('"txt"', '"caption"')
+            return interrupted(start(said, str(tmp_path / "pages.hr")), silent.asked)
         finally:
             silent.over.set()
 
