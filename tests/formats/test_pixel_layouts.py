@@ -83,12 +83,12 @@ def test_arrays_in_mds_and_litdata_are_images_in_any_order_of_their_axes(
     stored = [bytes([8, len(a.shape) << 2, *a.shape]) + a.tobytes() for a in arrays]
     (tmp_path / "mds").mkdir()
     agrees(mds.one(tmp_path / "shard.00000.mds", "ndarray", stored), want, tmp_path / "mds")
-    for form, order, number in (("numpy", "<", 4), ("tensor", ">", 11)):
+    for form, order, number in (("numpy", "<", 4), ("tensor", ">", 11), ("tensor", "<", 11)):
         items = []
         for label, a in enumerate(arrays):
             head = struct.pack(f"{order}{2 + a.ndim}I", number, a.ndim, *a.shape)
             items.append(chunks.item(head + a.tobytes(), label, "é"))
-        folder = tmp_path / form
+        folder = tmp_path / f"{form}{ord(order)}"
         source = chunks.write(folder / "train", [chunks.framed(items, 2)], len(items))
         index = json.loads((source / "index.json").read_text())
         index["config"]["data_format"][0] = form
