@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 import headrace as hr
 import images
@@ -79,6 +82,22 @@ def a_repository(folder: Path) -> None:
     (folder / "README.md").write_text("A repository of Hugging Face.")
 
 
+def pixels_in_a_shard_that_is_compressed(folder: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, (COUNT, 9, 7, 4), dtype=np.uint8)
+    values = [mds.pil(Image.fromarray(pixels)) for pixels in noise]
+    folder.mkdir()
+    mds.one(folder / "shard.00000.mds.zstd", "pil", values, "zstd")
+
+
+def a_tar_of_class_folders_with_links(folder: Path) -> None:
+    tree = images.plain_tree(folder.parent / "photos", COUNT - 1)
+    first = min(tree.rglob("*.*"))
+    (first.parent / "0.jpg").symlink_to(first.name)
+    folder.mkdir()
+    with tarfile.open(folder / "photos.tar", "w") as archive:
+        archive.add(tree, "photos")
+
+
 def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, bytes, int]]:
     with hr.Dataset(index, storage=storage) as dataset:
         return [(dataset[at].key, *map(bytes, dataset[at])) for at in range(len(dataset))]
@@ -88,6 +107,8 @@ def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, byt
     ("write", "count"),
     [
         (shards_kept_beside_what_they_became, COUNT),
+        (pixels_in_a_shard_that_is_compressed, COUNT),
+        (a_tar_of_class_folders_with_links, COUNT),
         (data_with_the_caches_of_map, COUNT),
         (saved_data_beside_other_tables, COUNT),
         (saved_in_another_order, 2 * COUNT),
