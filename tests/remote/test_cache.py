@@ -235,26 +235,6 @@ def test_a_rank_that_is_killed_at_any_moment_leaves_a_cache_that_works(
             shutil.rmtree(cache)
 
 
-def test_a_stopped_process_delays_another_for_some_seconds_and_no_more(
-    root: Path, store: Store, tmp_path: Path
-) -> None:
-    local = run(RANK, root / "train.hr", "", 0, 0, 1, 1).split()[0]
-    url, cache = store.url("train.hr"), tmp_path / "cache"
-    for wait in (0.0, 0.03, 0.1):
-        process = start(RANK, url, cache, SIZE, 0, 1, 10_000)
-        try:
-            deadline = time.monotonic() + 60
-            while not (cache / "headrace-cache.data").exists() and time.monotonic() < deadline:
-                time.sleep(0.002)
-            time.sleep(wait)
-            process.send_signal(signal.SIGSTOP)
-            assert run(RANK, url, cache, SIZE, 0, 1, 1).split()[0] == local
-        finally:
-            process.kill()
-            process.communicate()
-        shutil.rmtree(cache)
-
-
 def test_a_cache_of_any_bytes_gives_the_same_batches(
     root: Path, store: Store, tmp_path: Path
 ) -> None:
