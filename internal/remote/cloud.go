@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,7 +30,9 @@ type bucketStore struct {
 	// open makes a bucket; writing asks for one whose uploads are tried again by the library.
 	open func(ctx context.Context, name string, writing bool) (*blob.Bucket, error)
 	// clear removes the parts of a failed upload, where the library leaves them; nil where none are left.
-	clear   func(ctx context.Context, a address, err error) error
+	clear func(ctx context.Context, a address, err error) error
+	// renew has credentials looked for anew, where those of the store may end; nil where the library does that.
+	renew   func()
 	opening sync.Mutex
 	buckets map[string]*blob.Bucket
 }
@@ -101,6 +102,18 @@ func guard(err *error) {
 	}
 }
 
+// failure is the failure behind an error of the library. Where the credentials have ended, the next try has others.
+func (s *bucketStore) failure(ctx context.Context, err error) error {
+	found := cloudFailure(ctx, err)
+	if f := (*failure)(nil); errors.As(found, &f) && f.ended && s.renew != nil {
+		s.renew()
+		s.opening.Lock()
+		clear(s.buckets)
+		s.opening.Unlock()
+	}
+	return found
+}
+
 func (s *bucketStore) head(ctx context.Context, a address) (size int64, version string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
@@ -109,7 +122,7 @@ func (s *bucketStore) head(ctx context.Context, a address) (size int64, version 
 	}
 	found, err := b.Attributes(ctx, a.path)
 	if err != nil {
-		return 0, "", cloudFailure(ctx, err)
+		return 0, "", s.failure(ctx, err)
 	}
 	version = quoted(found.ETag)
 	var google storage.ObjectAttrs
@@ -129,7 +142,7 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 	defer stop()
 	reader, err := b.NewRangeReader(ctx, a.path, offset, int64(len(p)), &blob.ReaderOptions{BeforeRead: pinned(version)})
 	if err != nil {
-		return 0, cloudFailure(ctx, err)
+		return 0, s.failure(ctx, err)
 	}
 	defer reader.Close()
 	if reader.Size() != size {
@@ -139,7 +152,7 @@ func (s *bucketStore) read(ctx context.Context, a address, version string, size 
 		return 0, changedVersion(version, found)
 	}
 	if n, err = fill(reader, p, s.client.stall(), stop); err != nil {
-		return n, cloudFailure(ctx, err)
+		return n, s.failure(ctx, err)
 	}
 	return n, nil
 }
@@ -184,43 +197,52 @@ func pinned(version string) func(func(any) bool) error {
 	}
 }
 
-func (s *bucketStore) list(ctx context.Context, a address, found func(Entry) error) (err error) {
+// pageEntries is how many objects a page of a list has at most: S3's and Google's own bound.
+const pageEntries = 1000
+
+func (s *bucketStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	defer guard(&err)
 	b, err := s.bucket(ctx, a, false)
 	if err != nil {
-		return err
+		return "", err
 	}
-	entries := b.List(&blob.ListOptions{Prefix: a.path})
-	for {
-		one, err := entries.Next(ctx)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return cloudFailure(ctx, err)
-		}
+	at := []byte(token)
+	if token == "" {
+		at = blob.FirstPageToken
+	}
+	page, following, err := b.ListPage(ctx, at, pageEntries, &blob.ListOptions{Prefix: a.path})
+	if err != nil {
+		return "", s.failure(ctx, err)
+	}
+	for _, one := range page {
 		if one.IsDir {
 			continue
 		}
-		e, key := Entry{Size: one.Size}, one.Key // in which the library takes some spellings for escapes
-		var (
-			amazon types.Object
-			google storage.ObjectAttrs
-			az     container.BlobItem
-		)
-		switch {
-		case one.As(&amazon) && amazon.ETag != nil && amazon.Key != nil:
-			e.Version, key = quoted(*amazon.ETag), *amazon.Key
-		case one.As(&google):
-			e.Version, key = strconv.FormatInt(google.Generation, 10), google.Name
-		case one.As(&az) && az.Properties != nil && az.Properties.ETag != nil && az.Name != nil:
-			e.Version, key = quoted(string(*az.Properties.ETag)), *az.Name
-		}
-		e.URL = a.scheme + "://" + a.host + "/" + key
-		if err := found(e); err != nil {
-			return err
+		if err := found(entryOf(a, one)); err != nil {
+			return "", err
 		}
 	}
+	return string(following), nil
+}
+
+// entryOf is an object of a list with the version that its store tells it by.
+func entryOf(a address, one *blob.ListObject) Entry {
+	e, key := Entry{Size: one.Size}, one.Key // in which the library takes some spellings for escapes
+	var (
+		amazon types.Object
+		google storage.ObjectAttrs
+		az     container.BlobItem
+	)
+	switch {
+	case one.As(&amazon) && amazon.ETag != nil && amazon.Key != nil:
+		e.Version, key = quoted(*amazon.ETag), *amazon.Key
+	case one.As(&google):
+		e.Version, key = strconv.FormatInt(google.Generation, 10), google.Name
+	case one.As(&az) && az.Properties != nil && az.Properties.ETag != nil && az.Name != nil:
+		e.Version, key = quoted(string(*az.Properties.ETag)), *az.Name
+	}
+	e.URL = a.scheme + "://" + a.host + "/" + key
+	return e
 }
 
 // cloudFailure is the failure behind an error of a store's library. Of its text nothing is repeated but

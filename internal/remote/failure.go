@@ -51,6 +51,7 @@ type failure struct {
 	status int
 	text   string
 	again  bool          // worth another try
+	ended  bool          // the credentials have
 	after  time.Duration // which the server wants to be left alone for
 	inner  error
 }
@@ -86,7 +87,7 @@ func ofStatus(status int, word code, after time.Duration) *failure {
 	f.text = strings.Replace(f.text, "  ", " ", 1)
 	switch {
 	case expired[word]:
-		f.kind, f.again = fault.KindDenied, true
+		f.kind, f.again, f.ended = fault.KindDenied, true, true
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
 		f.kind = fault.KindDenied
 	case status == http.StatusNotFound || status == http.StatusGone:

@@ -53,51 +53,48 @@ func (h *hubStore) readAt(ctx context.Context, from location, size int64, p []by
 	return web.read(ctx, address{scheme: to.Scheme, host: to.Host, web: to}, "", size, p, offset)
 }
 
-// list walks the tree of a commit below the folder that the prefix lies in.
-func (h *hubStore) list(ctx context.Context, a address, found func(Entry) error) error {
+// list walks the tree of a commit below the folder that the prefix lies in. A page's token is its address.
+func (h *hubStore) list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error) {
 	f, err := hubFileOf(a)
 	if err != nil {
-		return err
+		return "", err
 	}
 	commit, err := h.commit(ctx, f)
 	if err != nil {
-		return err
+		return "", err
 	}
-	folder := f.path[:strings.LastIndexByte(f.path, '/')+1]
 	root := strings.TrimSuffix(a.display(), f.path)
-	next := h.endpoint + "/api/datasets/" + f.repo + "/tree/" + commit + "/" + escapedPath(strings.TrimSuffix(folder, "/")) + "?recursive=true"
-	for next != "" {
-		var page []struct {
-			Type string
+	if token == "" {
+		folder := f.path[:strings.LastIndexByte(f.path, '/')+1]
+		token = h.endpoint + "/api/datasets/" + f.repo + "/tree/" + commit + "/" + escapedPath(strings.TrimSuffix(folder, "/")) + "?recursive=true"
+	}
+	var page []struct {
+		Type string
+		OID  string
+		Path string
+		Size int64
+		LFS  *struct {
 			OID  string
-			Path string
 			Size int64
-			LFS  *struct {
-				OID  string
-				Size int64
-			}
-		}
-		headers, err := h.json(ctx, next, &page)
-		if err != nil {
-			return err
-		}
-		for _, one := range page {
-			if one.Type != "file" || !strings.HasPrefix(one.Path, f.path) {
-				continue
-			}
-			e := Entry{URL: strings.TrimSuffix(root, "/") + "/" + one.Path, Size: one.Size, Version: quoted(one.OID)}
-			if one.LFS != nil {
-				e.Size, e.Version = one.LFS.Size, quoted(one.LFS.OID)
-			}
-			if err := found(e); err != nil {
-				return err
-			}
-		}
-		if next, err = h.nextPage(headers.Get("Link"), len(page)); err != nil {
-			return err
 		}
 	}
-	return nil
+	headers, err := h.json(ctx, token, &page)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range page {
+		if one.Type != "file" || !strings.HasPrefix(one.Path, f.path) {
+			continue
+		}
+		e := Entry{URL: strings.TrimSuffix(root, "/") + "/" + one.Path, Size: one.Size, Version: quoted(one.OID)}
+		if one.LFS != nil {
+			e.Size, e.Version = one.LFS.Size, quoted(one.LFS.OID)
+		}
+		if err := found(e); err != nil {
+			return "", err
+		}
+	}
+	return h.nextPage(headers.Get("Link"), len(page))
 }
 
 // nextPage is the address behind rel="next" of a Link header (RFC 8288), empty on the last page.

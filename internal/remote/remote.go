@@ -27,6 +27,7 @@ const (
 	mostVersion = 1024    // bytes of a version
 	mostSize    = 1 << 46 // bytes of an object: 64 TiB; S3's bound is 5 TiB
 	mostEntries = 1 << 20 // objects below a prefix, as of files that a pattern stands for
+	mostPages   = 1 << 16 // of a list; a store puts a thousand objects on one, or a few thousand
 	mostURL     = 8192    // bytes of an address; a key of S3 has at most 1,024, three times that escaped
 )
 
@@ -38,8 +39,9 @@ type store interface {
 	// read fills p from offset on and says how many bytes it wrote: fewer only with an error. Size is
 	// the whole object's. It does not return before it has stopped writing into p.
 	read(ctx context.Context, a address, version string, size int64, p []byte, offset int64) (int, error)
-	// list calls found for each object whose address begins with that of a, page by page.
-	list(ctx context.Context, a address, found func(Entry) error) error
+	// list calls found for each object of a page whose address begins with that of a. The first page is that of the
+	// empty token; next is the token of the next one, empty behind the last.
+	list(ctx context.Context, a address, token string, found func(Entry) error) (next string, err error)
 	// create begins an object that is visible from its commit on, and is sent in parts of so many bytes.
 	create(ctx context.Context, a address, part int) (upload, error)
 	// remove removes an object.
@@ -205,22 +207,34 @@ func List(ctx context.Context, prefixURL string, s Storage) ([]Entry, error) {
 		return nil, err
 	}
 	var entries []Entry
-	err = o.client.try(ctx, o.goal("list", fault.None), 0, func(ctx context.Context) (int, error) {
-		o.count(func(c *counter) { c.requests.Add(1) })
-		entries = entries[:0]
-		return 0, o.store.list(ctx, o.address, func(e Entry) error {
-			if len(entries) == mostEntries {
-				return &failure{kind: fault.KindLimit, text: fmt.Sprintf("there are more than %d objects below it (expected at most that)", mostEntries)}
+	token := ""
+	for pages := 0; ; pages++ {
+		known, next := len(entries), ""
+		// Each page is asked for by itself: a long list takes longer than a request may.
+		err = o.client.try(ctx, o.goal("list", fault.None), 0, func(ctx context.Context) (_ int, err error) {
+			o.count(func(c *counter) { c.requests.Add(1) })
+			entries = entries[:known]
+			next, err = o.store.list(ctx, o.address, token, func(e Entry) error {
+				if len(entries) == mostEntries {
+					return &failure{kind: fault.KindLimit, text: fmt.Sprintf("there are more than %d objects below it (expected at most that)", mostEntries)}
+				}
+				if err := checkAnswer(e.Size, e.Version); err != nil {
+					return err
+				}
+				entries = append(entries, e)
+				return nil
+			})
+			if err == nil && next != "" && pages == mostPages {
+				err = &failure{kind: fault.KindLimit, text: fmt.Sprintf("the list of what is below it has more than %d pages (expected at most that)", mostPages)}
 			}
-			if err := checkAnswer(e.Size, e.Version); err != nil {
-				return err
-			}
-			entries = append(entries, e)
-			return nil
+			return 0, err
 		})
-	})
-	if err != nil {
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+		if token = next; token == "" {
+			break
+		}
 	}
 	sortEntries(entries)
 	return entries, nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,9 +35,10 @@ type s3Store struct {
 	web    webStore
 	signer *v4.Signer
 
-	loading sync.Mutex // held while the chain is asked: once
+	loading sync.Mutex // held while the chain is asked
 	config  *aws.Config
-	bases   sync.Map // bucket to the address before the key
+	since   time.Time // when it was
+	bases   sync.Map  // bucket to the address before the key
 }
 
 // payload is what a signature says of a body where the body is not part of it.
@@ -45,7 +47,7 @@ const payload = "UNSIGNED-PAYLOAD"
 func newS3Store(c *client) store {
 	s := &s3Store{client: c, signer: v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })}
 	s.web = webStore{transport: c.web, stall: c.stall(), request: s.request, sign: s.sign, refused: s.refused, follow: stay}
-	s.bucketStore = &bucketStore{client: c, open: s.bucket, clear: s.clear}
+	s.bucketStore = &bucketStore{client: c, open: s.bucket, clear: s.clear, renew: s.renew}
 	return s
 }
 
@@ -84,8 +86,20 @@ func (s *s3Store) loaded(ctx context.Context) (aws.Config, error) {
 		}
 		return aws.Config{}, &failure{kind: fault.KindDenied, text: "the configuration of AWS (its environment and files) cannot be read"}
 	}
-	s.config = &loaded
+	s.config, s.since = &loaded, time.Now()
 	return loaded, nil
+}
+
+// renew has the chain asked anew, for what it gave has ended: a role gives credentials for some hours, and a program
+// may set new ones in the environment. Of requests that failed together the first one does it.
+func (s *s3Store) renew() {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.config == nil || time.Since(s.since) < time.Second {
+		return
+	}
+	followEnvironment()
+	s.config = nil
 }
 
 // sdk is the SDK's client. It tries again only what try cannot: the parts of an upload.
@@ -116,7 +130,11 @@ func (s *s3Store) bucket(ctx context.Context, name string, writing bool) (*blob.
 	if err != nil {
 		return nil, err
 	}
-	return s3blob.OpenBucket(ctx, sdk, name, &s3blob.Options{RequestChecksumCalculation: s.config.RequestChecksumCalculation})
+	loaded, err := s.loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s3blob.OpenBucket(ctx, sdk, name, &s3blob.Options{RequestChecksumCalculation: loaded.RequestChecksumCalculation})
 }
 
 // clear removes the parts of an upload that has failed. The library does it with the upload's own context, which has
@@ -130,14 +148,43 @@ func (s *s3Store) clear(ctx context.Context, a address, err error) error {
 	if err != nil {
 		return err
 	}
-	_, err = sdk.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
-		Bucket: aws.String(a.host), Key: aws.String(a.path), UploadId: aws.String(failed.UploadID()),
+	return abortUpload(ctx, sdk, a.host, a.path, failed.UploadID())
+}
+
+func abortUpload(ctx context.Context, sdk *s3.Client, bucket, key, id string) error {
+	_, err := sdk.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{
+		Bucket: aws.String(bucket), Key: aws.String(key), UploadId: aws.String(id),
 	})
 	var answer interface{ HTTPStatusCode() int }
 	if errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound { // it is gone already
 		return nil
 	}
 	return err
+}
+
+// drop aborts incomplete uploads below an address, of keys whose rest is one of ours.
+func (s *s3Store) drop(ctx context.Context, a address, ours func(rest string) bool) error {
+	sdk, err := s.sdk(ctx, false)
+	if err != nil {
+		return err
+	}
+	pages := s3.NewListMultipartUploadsPaginator(sdk, &s3.ListMultipartUploadsInput{Bucket: aws.String(a.host), Prefix: aws.String(a.path)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return cloudFailure(ctx, err)
+		}
+		for _, one := range page.Uploads {
+			rest, below := strings.CutPrefix(aws.ToString(one.Key), a.path)
+			if !below || !ours(rest) {
+				continue
+			}
+			if err := abortUpload(ctx, sdk, a.host, aws.ToString(one.Key), aws.ToString(one.UploadId)); err != nil {
+				return cloudFailure(ctx, err)
+			}
+		}
+	}
+	return nil
 }
 
 // anyKey stands for a key where the SDK is asked for a bucket's address.
@@ -240,16 +287,21 @@ func (s *s3Store) refused(answer *http.Response) error {
 		word = code(found[1])
 	}
 	f := ofStatus(answer.StatusCode, word, retryAfter(answer.Header.Get("Retry-After")))
-	if expired[word] {
-		s.loading.Lock()
-		if cache, ok := s.config.Credentials.(*aws.CredentialsCache); ok {
+	s.loading.Lock()
+	own := ""
+	if s.config != nil {
+		own = s.config.Region
+		if cache, ok := s.config.Credentials.(*aws.CredentialsCache); ok && f.ended {
 			cache.Invalidate()
 		}
-		s.loading.Unlock()
 	}
-	if region := answer.Header.Get("X-Amz-Bucket-Region"); isRegion(region) && s.config != nil && region != s.config.Region {
+	s.loading.Unlock()
+	if f.ended {
+		s.renew()
+	}
+	if region := answer.Header.Get("X-Amz-Bucket-Region"); isRegion(region) && own != "" && region != own {
 		f.kind, f.again = fault.KindDenied, false
-		f.text += " (the bucket is in region " + region + ", the requests are signed for " + s.config.Region + ")"
+		f.text += " (the bucket is in region " + region + ", the requests are signed for " + own + ")"
 	}
 	return f
 }

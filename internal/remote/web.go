@@ -313,6 +313,6 @@ func digits(text string) (int64, bool) {
 	return int64(value), err == nil
 }
 
-func (w *webStore) list(context.Context, address, func(Entry) error) error {
-	return unsupported("a server of plain HTTP has no lists")
+func (w *webStore) list(context.Context, address, string, func(Entry) error) (string, error) {
+	return "", unsupported("a server of plain HTTP has no lists")
 }
