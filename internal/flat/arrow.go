@@ -10,7 +10,9 @@ const (
 	FieldDictionary, FieldChildren                         = 4, 5
 	BatchLength, BatchNodes, BatchBuffers                  = 0, 1, 2
 	BatchCompression, BatchVariadicCounts                  = 3, 4
-	FooterSchema, FooterBatches                            = 1, 3
+	FooterSchema, FooterDictionaries, FooterBatches        = 1, 2, 3
+	DictionaryID, DictionaryData, DictionaryIsDelta        = 0, 1, 2
+	DictionaryEncodingID, DictionaryIndex                  = 0, 1
 	KeyValueKey, KeyValueValue                             = 0, 1
 )
 

@@ -25,6 +25,7 @@ type Arrow struct {
 	fields []arrowField
 	at     int64   // of the next message of a stream
 	blocks []int64 // of a file: where its record batches are; nil for a stream
+	first  []int64 // of a file: where its dictionaries are that are not read yet
 	file   bool
 	walked int64 // bytes of all messages so far
 	total  int64 // rows of all batches so far
@@ -32,6 +33,9 @@ type Arrow struct {
 	chunk  []arrowChunk // of each leaf: some rows that were read together
 	base   int64        // the first row of the chunk
 	next   int64        // the row that comes next
+
+	dictionaries map[int64]*arrowDictionary // by their number
+	held         int64                      // bytes of them in memory
 }
 
 const (
@@ -98,10 +102,14 @@ func (a *Arrow) openFile() error {
 		return err
 	}
 	footer := flat.Root(data)
-	blocks, _, count := footer.Vector(flat.FooterBatches, 24)
-	for i := range count {
-		a.blocks = append(a.blocks, flat.I64(blocks, uint64(24*i)))
+	places := func(field uint64) (at []int64) {
+		blocks, _, count := footer.Vector(field, 24)
+		for i := range count {
+			at = append(at, flat.I64(blocks, uint64(24*i)))
+		}
+		return at
 	}
+	a.first, a.blocks = places(flat.FooterDictionaries), places(flat.FooterBatches)
 	return a.schema(footer.Table(flat.FooterSchema), at-length)
 }
 
@@ -185,31 +193,36 @@ func (a *Arrow) wrong(err error) error {
 
 // nextBatch goes on to the next message that has rows.
 func (a *Arrow) nextBatch() error {
-	at := a.at
-	if a.file {
-		if len(a.blocks) == 0 {
-			return io.EOF
-		}
+	at, dictionary := a.at, len(a.first) > 0
+	switch {
+	case dictionary: // before all rows
+		at, a.first = a.first[0], a.first[1:]
+	case a.file && len(a.blocks) == 0:
+		return io.EOF
+	case a.file:
 		at, a.blocks = a.blocks[0], a.blocks[1:]
 	}
 	message, body, err := a.message(at)
 	switch {
 	case errors.Is(err, io.EOF) && a.file:
-		return &WalkError{at, fmt.Errorf("%w: the footer names a record batch at byte %d, where none stands", ErrBad, at)}
+		return &WalkError{at, fmt.Errorf("%w: the footer names a batch at byte %d, where none stands", ErrBad, at)}
 	case err != nil:
 		return err
 	}
-	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, most: a.most, length: message.I64(flat.MessageBodyLength)}
+	a.next, a.base, a.batch = 0, 0, arrowBatch{at: at, body: body, most: a.most, held: a.held, length: message.I64(flat.MessageBodyLength)}
 	a.at = body + a.batch.length
 	// A footer may name one batch without rows millions of times.
 	if a.walked += a.at - at; a.walked > a.size {
 		return a.wrong(fmt.Errorf("%w: record batches that overlap: up to this one they have %d bytes in a file of %d", ErrBad, a.walked, a.size))
 	}
 	switch kind := message.U8(flat.MessageHeaderType); {
-	case kind == flat.HeaderDictionaryBatch && !a.file:
-		return nil // no column that is read has one
-	case kind != flat.HeaderRecordBatch:
-		return a.wrong(fmt.Errorf("%w: a message of type %d (expected a record batch)", ErrBad, kind))
+	case kind == flat.HeaderDictionaryBatch && (!a.file || dictionary):
+		if err := a.readDictionary(message); err != nil {
+			return a.wrong(err)
+		}
+		return nil
+	case kind != flat.HeaderRecordBatch || dictionary:
+		return a.wrong(fmt.Errorf("%w: a message of type %d (expected a batch of rows, or a dictionary where the footer says so)", ErrBad, kind))
 	}
 	if err := a.batch.open(a.r, message.Table(flat.MessageHeader), a.fields); err != nil {
 		return a.wrong(err)
@@ -260,6 +273,9 @@ func (c *arrowChunk) value(r io.ReaderAt, row int, leaf *Leaf) (v Value, err err
 		}
 	}
 	f := c.field
+	if f.dictionary != nil {
+		return f.dictionary.value(c, row, leaf, r)
+	}
 	if leaf.Kind == IntLeaf || leaf.Kind == FloatLeaf {
 		f.number(&v, c.raw, row)
 		return v, nil

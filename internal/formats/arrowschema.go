@@ -20,6 +20,8 @@ type arrowField struct {
 	wide     bool // values of a fixed size that are no numbers
 	element  int  // bytes of a number in a list of such; they are the second buffer of the next field
 	listed   int  // numbers in every list; 0 where lists have offsets
+
+	dictionary *arrowDictionary // that values are numbers of entries of
 }
 
 const (
@@ -96,8 +98,10 @@ func (a *Arrow) field(t flat.Table, path []string, around []int, inList bool) er
 		return fmt.Errorf("%w: the column %.80q", err, path[0])
 	}
 	if t.Field(flat.FieldDictionary) != 0 { // its values are elsewhere, and here stand their numbers
-		f, leaf.Kind, leaf.Type, nested = arrowField{leaf: -1, buffers: 2}, RefusedLeaf, "encoded by a dictionary", false
-		kind = 0
+		if f, err = a.encoded(t.Table(flat.FieldDictionary), f, &leaf, !nested && !inList); err != nil {
+			return fmt.Errorf("%w: the column %.80q", err, path[0])
+		}
+		nested, kind = false, 0
 	}
 	if !inList {
 		f.list(kind, t, &leaf)

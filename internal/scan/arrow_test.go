@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headrace/headrace/internal/catalog"
-	"github.com/headrace/headrace/internal/fault"
 )
 
 // fieldsAre compares a sample's fields with what the official reader found, each as text.
@@ -174,14 +173,8 @@ func TestSplitsOfADatasetDictAreNamed(t *testing.T) {
 	require.Equal(t, int64(4), open(t, dir, Options{Split: "test"}).Len())
 }
 
-func TestAColumnThatIsEncodedByADictionaryIsNoLabelInSilence(t *testing.T) {
-	_, err := Open("testdata/table.arrow", Options{Label: "word"})
-	require.ErrorContains(t, err, `the column "word" is encoded by a dictionary`)
-	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
-}
-
 func TestAnArrowStreamThatIsCutAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
-	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow"} {
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow", "dictionaries.arrow", "grown.arrow"} {
 		whole, file := fixture(t, name), filepath.Join(t.TempDir(), "a.arrow")
 		for end := 0; end < len(whole); end += 8 {
 			require.NoError(t, os.WriteFile(file, whole[:end], 0o644))
@@ -202,7 +195,7 @@ func numbersOf(data []byte, least, most uint64) (at []int) {
 
 func TestLengthsAndPlacesOfArrowThatCannotBeAreErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.arrow")
-	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow"} {
+	for _, name := range []string{"saved/data-00000-of-00002.arrow", "table.arrow", "views.arrow", "dictionaries.arrow", "grown.arrow"} {
 		whole := fixture(t, name)
 		opened := 0
 		for _, at := range numbersOf(whole, 1, uint64(len(whole))) {

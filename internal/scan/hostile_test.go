@@ -262,7 +262,7 @@ func ReadAll(t testing.TB, d *catalog.Dataset) {
 // half of a block, of an LMDB every few words, and at each page.
 func TestTruncationAnywhereIsAnErrorOrASmallerDataset(t *testing.T) {
 	for name, step := range map[string]int{"webdataset.tar": 256, "gnu.tar": 256, "folders.tar": 256, "slim.tfrecord": 1, "folders.zip": 1, "deflated.zip": 1,
-		"mds/shard.00000.mds": 1, "mdszstd/shard.00000.mds.zstd": 1, "plain.lmdb": 56, "datum.lmdb": 56, "table.arrow": 4, "saved/data-00000-of-00002.arrow": 4, "labels.rec": 1} {
+		"mds/shard.00000.mds": 1, "mdszstd/shard.00000.mds.zstd": 1, "plain.lmdb": 56, "datum.lmdb": 56, "table.arrow": 4, "saved/data-00000-of-00002.arrow": 4, "grown.arrow": 8, "replacedzstd.arrow": 8, "labels.rec": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			whole, file := fixture(t, name), filepath.Join(t.TempDir(), filepath.Base(name))
@@ -388,6 +388,8 @@ func FuzzAnyBytesAsTFRecords(f *testing.F) {
 func FuzzAnyBytesAsArrow(f *testing.F) {
 	f.Add(fixture(f, "saved/data-00000-of-00002.arrow"))
 	f.Add(fixture(f, "table.arrow"))
+	f.Add(fixture(f, "dictionaries.arrow"))
+	f.Add(fixture(f, "grownzstd.arrow"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		survivesAs(t, "a.arrow", data)
 	})

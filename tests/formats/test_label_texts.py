@@ -97,3 +97,27 @@ def test_a_field_of_bytes_that_are_all_empty_is_empty_bytes(tmp_path: Path) -> N
     with hr.Dataset(tmp_path / "t.parquet") as dataset:
         assert dataset[1].label == 1
         assert dataset.facts(1)["fields"]["note"] == b""
+
+
+@pytest.mark.parametrize("codec", [None, "zstd"])
+def test_categories_that_grow_in_a_stream_are_classes_in_place_indexed_and_packed(
+    tmp_path: Path, codec: str | None
+) -> None:
+    words: list[str] = []
+    options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True)
+    kind = pa.dictionary(pa.int8(), pa.string())
+    schema = pa.schema([("image", pa.binary()), ("label", kind), ("note", kind)])
+    with pa.ipc.new_stream(str(tmp_path / "a.arrow"), schema, options=options) as writer:
+        for more in (["dog"], ["cat", "ant"], ["bee"]):
+            words += more
+            numbers = pa.array([len(words) - 1, 0, None], pa.int8())
+            column = pa.DictionaryArray.from_arrays(numbers, pa.array(words))
+            shown = pa.array([images.jpeg(8 + number, 8) for number in range(3)])
+            writer.write_batch(pa.record_batch([shown, column, column], schema))
+    hr.index(tmp_path / "a.arrow", tmp_path / "index.hr")
+    hr.pack(tmp_path / "index.hr", tmp_path / "packed.hr")
+    texts = ["dog", "dog", "", "ant", "dog", "", "bee", "dog", ""]
+    for name in ("a.arrow", "index.hr", "packed.hr"):
+        assert labels(tmp_path / name) == ([2, 2, -1, 0, 2, -1, 1, 2, -1], ["ant", "bee", "dog"])
+        with hr.Dataset(tmp_path / name) as dataset:
+            assert [sample.fields["note"] for sample in dataset] == texts

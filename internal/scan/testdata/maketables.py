@@ -168,6 +168,51 @@ def parquet() -> dict[str, Any]:
     return {"pages": all_found[0]}
 
 
+def dictionaries() -> None:
+    """Dictionaries: of several types in a file, such that grow, and such that are replaced."""
+    kinds: dict[str, Any] = {
+        "dictionaries": pa.ipc.new_file,
+        "grown": pa.ipc.new_stream,
+        "replaced": pa.ipc.new_stream,
+    }
+    for name, writer in kinds.items():
+        batches, words = [], []
+        for i in range(3):
+            words = [f"a{i}", f"b{i}"] if name == "replaced" else [*words, f"a{i}", f"b{i}"]
+            rows = pa.array([0, len(words) - 1, None, 1], pa.int8())
+            columns = {
+                "image": pa.array([jpeg(n) for n in range(4)]),
+                "label": pa.DictionaryArray.from_arrays(rows, pa.array(words)),
+                "view": pa.DictionaryArray.from_arrays(rows, pa.array(words, pa.string_view())),
+                "blob": pa.DictionaryArray.from_arrays(
+                    rows.cast(pa.uint32()), pa.array([w.encode() for w in words], pa.large_binary())
+                ),
+                "size": pa.DictionaryArray.from_arrays(
+                    rows, pa.array([len(words) * 10 + n for n in range(len(words))], pa.int16())
+                ),
+                "deep": pa.DictionaryArray.from_arrays(
+                    rows, pa.array([[n] for n in range(len(words))], pa.list_(pa.int32()))
+                ),
+            }
+            if name == "grown":
+                columns["size"] = pa.DictionaryArray.from_arrays(
+                    rows, pa.array(range(len(words)), pa.int16())
+                )
+            batches.append(pa.record_batch(columns))
+        if name == "dictionaries":  # a file has one of each column
+            batches = batches[2:]
+        for codec in ("", "zstd"):
+            options = pa.ipc.IpcWriteOptions(
+                compression=codec or None, emit_dictionary_deltas=name == "grown"
+            )
+            with writer(
+                str(HERE / f"{name}{codec}.arrow"), batches[0].schema, options=options
+            ) as out:
+                for batch in batches:
+                    out.write_batch(batch)
+
+
 if __name__ == "__main__":
+    dictionaries()
     said = saved() | arrow() | parquet()
     (HERE / "tables.json").write_text(json.dumps(said, indent=1) + "\n")

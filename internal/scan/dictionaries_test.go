@@ -1,0 +1,69 @@
+package scan
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headrace/headrace/internal/fault"
+)
+
+// rowsOfDictionaries are what testdata/maketables.py wrote: of each batch the first entry, the last, none, the second.
+func rowsOfDictionaries(words [][]string, size func(batch, n int) int) (rows [][2]any) {
+	for batch, all := range words {
+		last := len(all) - 1
+		rows = append(rows, [2]any{all[0], size(batch, 0)}, [2]any{all[last], size(batch, last)}, [2]any{"", nil}, [2]any{all[1], size(batch, 1)})
+	}
+	return rows
+}
+
+func TestColumnsThatAreEncodedByADictionaryAreItsEntries(t *testing.T) {
+	all := []string{"a0", "b0", "a1", "b1", "a2", "b2"}
+	for name, rows := range map[string][][2]any{
+		"dictionaries": rowsOfDictionaries([][]string{all}, func(_, n int) int { return 60 + n }),
+		"grown":        rowsOfDictionaries([][]string{all[:2], all[:4], all}, func(_, n int) int { return n }),
+		"replaced":     rowsOfDictionaries([][]string{all[:2], all[2:4], all[4:]}, func(_, n int) int { return 20 + n }),
+	} {
+		for _, codec := range []string{"", "zstd"} {
+			t.Run(name+codec, func(t *testing.T) {
+				d := open(t, "testdata/"+name+codec+".arrow", Options{})
+				require.Equal(t, len(rows), int(d.Len()))
+				for i, row := range rows {
+					label := ""
+					if n := labels(t, d)[i]; n >= 0 {
+						label = d.Classes()[n]
+					}
+					require.Equal(t, row[0], label)
+					for _, field := range []string{"view", "blob"} {
+						v, err := d.FieldValue(int64(i), field)
+						require.NoError(t, err)
+						require.Equal(t, row[0], fmt.Sprintf("%s", v), "%s of row %d", field, i)
+					}
+					size, err := d.FieldValue(int64(i), "size")
+					require.NoError(t, err)
+					if want, ok := row[1].(int); ok {
+						require.EqualValues(t, want, size, i)
+					}
+				}
+				for _, f := range d.Fields() {
+					require.NotEqual(t, "deep", f.Name)
+				}
+			})
+		}
+	}
+}
+
+func TestADictionaryOfListsIsUnsupportedByName(t *testing.T) {
+	_, err := Open("testdata/dictionaries.arrow", Options{Label: "deep"})
+	require.ErrorContains(t, err, `the column "deep" is encoded by a dictionary of lists, of structs or of another column`)
+	require.Equal(t, fault.KindUnsupported, fault.KindOf(err))
+}
+
+func TestADictionaryIsALabelWhereItsColumnIsNamed(t *testing.T) {
+	for _, name := range []string{"table", "lz4", "zstd"} {
+		d := open(t, "testdata/"+name+".arrow", Options{Label: "word"})
+		require.Equal(t, []string{"a", "aaaaaaaaaaaaaaaaaaaa", "b"}, d.Classes())
+		require.Equal(t, []int64{2, 0, 2, 0, 2, 1}, labels(t, d))
+	}
+}
