@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,6 +39,7 @@ type awayFiles struct {
 	shown   string // the same for texts
 	names   []string
 	objects []*remote.Object
+	lit     *litFolder // of LitData's chunks
 }
 
 // atOnce is how many containers are walked at a time.
@@ -72,6 +74,7 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 		return nil, catalog.NewError(fault.KindLimit, source, "there are %d containers (expected at most %d)", len(files), maxFiles)
 	}
 	a := &awayFiles{ctx: ctx, storage: o.Storage}
+	a.lit = &litFolder{open: a.readBeside}
 	if err := a.place(files); err != nil {
 		return nil, err
 	}
@@ -100,13 +103,10 @@ func OpenAway(ctx context.Context, sources []string, o Options) (*catalog.Datase
 	for i, file := range files {
 		texts[i] = remote.Display(file)
 	}
-	o.away = a
+	o.away, o.lit = a, a.lit
 	kind, err := oneKind(texts, &o, func(i int) (kind, error) { return kinds[i], nil })
 	if err != nil {
 		return nil, err
-	}
-	if kind.name == "lmdb" || kind.name == "litdata" {
-		return nil, catalog.NewError(fault.KindUnsupported, texts[0], "a container of the kind %s is not read out of a store of objects; copy it, or pack it where it is at hand", kind.name)
 	}
 	t, err := scan(texts, kind.name, o)
 	if err != nil {
@@ -210,11 +210,12 @@ func (a *awayFiles) look(ctx context.Context, i int, file string) (kind, error) 
 		return kind{}, err
 	}
 	r := &reading{ctx: ctx, object: object}
-	found := kindOfBytes(object.URL(), head, r, object.Size())
-	if found.name == "" && formats.IsLitData(r, object.Size()) {
-		found = kind{name: "litdata"}
+	// Before the first bytes, which are the number of items and may be any. Chunks have no other ending, and the index
+	// beside one is a request.
+	if path.Ext(object.URL()) == litChunkExt && (formats.IsLitData(r, object.Size()) || a.lit.names(object.URL())) {
+		return kind{name: "litdata"}, r.failed
 	}
-	return found, r.failed
+	return kindOfBytes(object.URL(), head, r, object.Size()), r.failed
 }
 
 // containers leaves away what is none, of files that were looked for.
@@ -275,7 +276,7 @@ func (a *awayFiles) walk(i int, walk func(*part) error, o *Options) (*part, cata
 	t := tape.New(a.ctx, object)
 	defer t.Close()
 	p := newPart(formats.NewWindow(t), shard.Size, o)
-	p.path = object.URL()
+	p.path, p.lit = object.URL(), a.lit
 	p.beside = a.readBeside
 	err = walk(p)
 	shard.Rows = int64(p.rows())
@@ -291,18 +292,23 @@ func (a *awayFiles) readBeside(shown string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := remote.Open(a.ctx, at, a.storage)
+	return wholeObject(a.ctx, at, a.storage)
+}
+
+// wholeObject holds a small object in memory.
+func wholeObject(ctx context.Context, address string, storage remote.Storage) (io.ReadCloser, error) {
+	object, err := remote.Open(ctx, address, storage)
 	if err != nil {
 		return nil, err
 	}
 	if object.Size() > maxBeside {
-		return nil, catalog.NewError(fault.KindLimit, shown, "the file has %d bytes, the limit is %d", object.Size(), int64(maxBeside))
+		return nil, catalog.NewError(fault.KindLimit, object.URL(), "the file has %d bytes, the limit is %d", object.Size(), int64(maxBeside))
 	}
 	if short := headroom.Memory(object.Size()); short != nil {
 		return nil, short
 	}
 	text := make([]byte, object.Size())
-	if err := object.ReadAt(a.ctx, text, 0); err != nil {
+	if err := object.ReadAt(ctx, text, 0); err != nil {
 		return nil, err
 	}
 	return io.NopCloser(bytes.NewReader(text)), nil

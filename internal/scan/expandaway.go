@@ -3,6 +3,7 @@ package scan
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -23,7 +24,7 @@ type expanded struct {
 	files []string
 	rows  []string // tables of the rows that are selected of them, if not all
 	named bool     // all were listed by name, and not looked for
-	saved bool     // they are those that Dataset.save_to_disk names
+	saved bool     // they are those that a file beside them names: Dataset.save_to_disk's, or LitData's
 
 	below   string   // the one address that was looked below, and ends with a slash
 	folders []string // names of folders there, which may be splits
@@ -145,6 +146,11 @@ func directlyBelow(ctx context.Context, prefix string, entries []remote.Entry, s
 			return found, err
 		}
 	}
+	if names[litIndexName] {
+		if found, err := litAway(ctx, prefix, storage); found.files != nil || err != nil {
+			return found, err
+		}
+	}
 	found := expanded{below: prefix, folders: slices.Sorted(maps.Keys(folders))}
 	for name := range names {
 		raw := withoutWhole(name) // of a compressed shard beside what it became
@@ -168,6 +174,14 @@ func savedAway(ctx context.Context, prefix string, storage remote.Storage) (foun
 		return found, err
 	}
 	found.files, found.rows, err = savedBy(object.URL(), text, func(name string) string { return prefix + name })
+	found.saved = found.files != nil
+	return found, err
+}
+
+// litAway are the chunks of LitData below an address, in the order of their index; none where that is of something else.
+func litAway(ctx context.Context, prefix string, storage remote.Storage) (found expanded, err error) {
+	folder := litFolder{open: func(address string) (io.ReadCloser, error) { return wholeObject(ctx, address, storage) }}
+	found.files, err = folder.chunks(prefix)
 	found.saved = found.files != nil
 	return found, err
 }

@@ -40,7 +40,7 @@ func kindOf(path string, folder *litFolder) (kind, error) {
 		return kind{}, nil
 	}
 	// Before the first bytes, which are the number of items and may be any.
-	if formats.IsLitData(f, info.Size()) || folder != nil && isLitChunk(path, folder) {
+	if formats.IsLitData(f, info.Size()) || folder != nil && folder.names(path) {
 		return kind{name: "litdata"}, nil
 	}
 	return kindOfBytes(path, head[:n], f, info.Size()), nil

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/headrace/headrace/internal/catalog"
@@ -17,32 +18,44 @@ import (
 
 const (
 	litIndexName = "index.json"
+	litChunkExt  = ".bin" // also of compressed ones, called chunk-0-0.zstd.bin
 	maxLitIndex  = 256 << 20
 )
 
 // litFolder is the index of the folder that chunks were last found in: read once for all of them.
 type litFolder struct {
+	// open opens a file by its path, or an object of a store by its address; fs.ErrNotExist where there is none.
+	open func(path string) (io.ReadCloser, error)
+
 	mu    sync.Mutex
-	dir   string
 	index *formats.LitIndex
+	path  string
 	err   error
 }
 
-// of is the index of a folder's chunks; nil where the folder has none.
-func (l *litFolder) of(dir string) (*formats.LitIndex, error) {
+// of is the index of a chunk's folder; nil where that has none.
+func (l *litFolder) of(chunk string) (*formats.LitIndex, error) {
+	return l.in(chunk[:strings.LastIndexByte(chunk, '/')+1])
+}
+
+// in is the index of the chunks of a folder, whose path or address ends with a slash, or is empty.
+func (l *litFolder) in(dir string) (*formats.LitIndex, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dir != dir {
-		l.dir = dir
-		l.index, l.err = readLitIndex(filepath.Join(dir, litIndexName))
+	if path := dir + litIndexName; l.path != path {
+		l.path = path
+		l.index, l.err = readLitIndex(path, l.open)
 	}
 	return l.index, l.err
 }
 
-func readLitIndex(path string) (*formats.LitIndex, error) {
-	f, err := mmap.OpenRegular(path)
+func readLitIndex(path string, open func(path string) (io.ReadCloser, error)) (*formats.LitIndex, error) {
+	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if already := (*catalog.Error)(nil); errors.As(err, &already) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, catalog.IOError(path, "cannot open it", err)
@@ -59,22 +72,26 @@ func readLitIndex(path string) (*formats.LitIndex, error) {
 	return index, nil
 }
 
-// litChunks are the chunks of a folder in the order of its index; none where that is of something else.
-func litChunks(dir string) (files []string, err error) {
-	var folder litFolder
-	index, err := folder.of(dir)
+// newLitFolder is one of folders on disk.
+func newLitFolder() *litFolder {
+	return &litFolder{open: func(path string) (io.ReadCloser, error) { return mmap.OpenRegular(path) }}
+}
+
+// chunks are those of a folder in the order of its index; none where that is of something else.
+func (l *litFolder) chunks(dir string) (files []string, err error) {
+	index, err := l.in(dir)
 	if index == nil || err != nil {
 		return nil, err
 	}
 	for _, chunk := range index.Chunks {
-		files = append(files, filepath.Join(dir, chunk.Name))
+		files = append(files, dir+chunk.Name)
 	}
 	return files, nil
 }
 
-// isLitChunk is true of a file that the index beside it names.
-func isLitChunk(path string, folder *litFolder) bool {
-	index, err := folder.of(filepath.Dir(path))
+// names is true of a file that the index beside it names.
+func (l *litFolder) names(path string) bool {
+	index, err := l.of(path)
 	if index == nil || err != nil {
 		return false
 	}
@@ -85,7 +102,7 @@ func isLitChunk(path string, folder *litFolder) bool {
 // scanLitData reads the items of a chunk. What they are its folder's index says. A leaf that is encoded as an
 // image is the image whatever its name, where there is only one.
 func scanLitData(p *part) error {
-	index, err := p.lit.of(filepath.Dir(p.path))
+	index, err := p.lit.of(p.path)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,11 @@ func isImage(head string) bool {
 func scanLMDB(p *part) error {
 	p.plain = false
 	other, first := 0, ""
+	order := jumps{size: p.size}
 	err := formats.WalkLMDB(p.file, p.size, p.database, func(e formats.LMDBEntry) error {
+		if p.beside != nil && order.many(e.Offset) {
+			return at(fmt.Errorf("%w: its values do not lie in the order of their keys, so that reading them out of a store would fetch it over and over; copy it, or pack it where it is at hand", formats.ErrUnsupported), e.Offset)
+		}
 		cells, err := p.valueOf(e)
 		if err != nil {
 			return at(err, e.Offset)
@@ -72,6 +76,26 @@ func scanLMDB(p *part) error {
 		p.warnings = append(p.warnings, fmt.Sprintf("%d of %d values are no images and passed over, as %.80q", other, other+p.rows(), first))
 	}
 	return nil
+}
+
+// jumps counts how often a value lies elsewhere than around the one before it.
+type jumps struct {
+	size, last, count int64
+}
+
+const (
+	jumpBytes  = 32 << 20 // that are in memory around a place of an object (package tape)
+	jumpPieces = 4 << 20  // that a read elsewhere fetches
+	jumpsFew   = 64
+)
+
+// many is true where reading the values in this order fetches more than twice the bytes of the object.
+func (j *jumps) many(offset int64) bool {
+	if offset < j.last-jumpBytes || offset > j.last+jumpBytes {
+		j.count++
+	}
+	j.last = offset
+	return j.count > 2*j.size/jumpPieces+jumpsFew
 }
 
 // compressedValue are the cells of a value that is a frame of LZ4, nil where that holds no image. It is a block of its

@@ -184,3 +184,17 @@ func TestWordsThatBeginAsImagesDoAreNone(t *testing.T) {
 		require.Equal(t, image, isImage(head), "%q", head)
 	}
 }
+
+func TestValuesInTheOrderOfTheirKeysAreNoJumpsAndScatteredOnesAre(t *testing.T) {
+	const size = 1 << 30
+	inOrder, scattered := jumps{size: size}, jumps{size: size}
+	many := 0
+	for n := range int64(10_000) {
+		require.False(t, inOrder.many(n*size/10_000))
+		if scattered.many(n * 7_919 % 10_000 * size / 10_000) {
+			many++
+		}
+	}
+	// Each costs 4 MiB: 2 GiB and a few are let through.
+	require.Equal(t, 10_000-2*size/jumpPieces-jumpsFew, many+1)
+}

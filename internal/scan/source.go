@@ -129,7 +129,7 @@ func containersIn(dir string) ([]string, error) {
 	if files, _, err := savedFiles(dir); files != nil || err != nil {
 		return files, err
 	}
-	if files, err := litChunks(dir); files != nil || err != nil {
+	if files, err := newLitFolder().chunks(strings.TrimSuffix(dir, "/") + "/"); files != nil || err != nil {
 		return files, err
 	}
 	entries, err := os.ReadDir(dir)
@@ -276,7 +276,7 @@ func openFiles(source string, files []string, named bool, o Options) (*catalog.D
 		return nil, err
 	}
 	files = chosen
-	o.lit = new(litFolder)
+	o.lit = newLitFolder()
 	first, err := oneKind(files, &o, func(i int) (kind, error) { return kindOf(files[i], o.lit) })
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import tables
 from headrace import errors
 
 COUNT = 8
+FIXTURES = Path(__file__).parents[2] / "internal" / "scan" / "testdata"
 
 Storage = dict[str, str | bool]
 
@@ -98,9 +99,34 @@ def a_tar_of_class_folders_with_links(folder: Path) -> None:
         archive.add(tree, "photos")
 
 
+def a_database(name: str) -> Callable[[Path], None]:
+    def folder_of(folder: Path) -> None:
+        folder.mkdir()
+        shutil.copy(FIXTURES / f"{name}.lmdb", folder / "data.mdb")
+        (folder / "lock.mdb").write_bytes(bytes(8192))
+
+    return folder_of
+
+
+def a_folder_of_chunks(name: str) -> Callable[[Path], None]:
+    def folder_of(folder: Path) -> None:
+        shutil.copytree(FIXTURES / "litdata" / name, folder)
+        (folder / "chunk-9-0.bin").write_bytes(b"no chunk of the index")
+
+    return folder_of
+
+
+def chunks_in_another_order(folder: Path) -> None:
+    a_folder_of_chunks("classic")(folder)
+    index = json.loads((folder / "index.json").read_text())
+    index["chunks"].reverse()
+    (folder / "index.json").write_text(json.dumps(index))
+
+
 def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, bytes, int]]:
     with hr.Dataset(index, storage=storage) as dataset:
-        return [(dataset[at].key, *map(bytes, dataset[at])) for at in range(len(dataset))]
+        samples = [dataset[at] for at in range(len(dataset))]
+        return [(sample.key, bytes(sample.image), sample.label) for sample in samples]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +139,9 @@ def keys_and_pixels(index: Path, storage: Storage | None) -> list[tuple[str, byt
         (saved_data_beside_other_tables, COUNT),
         (saved_in_another_order, 2 * COUNT),
         (a_saved_selection, 3),
+        *((a_database(name), None) for name in ("plain", "lz4", "datum", "pixels")),
+        *((a_folder_of_chunks(path.name), None) for path in (FIXTURES / "litdata").iterdir()),
+        (chunks_in_another_order, None),
     ],
 )
 def test_a_folder_of_containers_in_a_store_has_the_samples_that_it_has_on_disk(
@@ -120,17 +149,17 @@ def test_a_folder_of_containers_in_a_store_has_the_samples_that_it_has_on_disk(
     storage: Storage,
     tmp_path: Path,
     write: Callable[[Path], None],
-    count: int,
+    count: int | None,
 ) -> None:
     write(bucket / "set")
     here = hr.index(bucket / "set", tmp_path / "here.hr")
     there = hr.index("s3://photos/set", tmp_path / "there.hr", storage=storage)
-    assert there["rows"] == here["rows"] == count
+    assert there["rows"] == here["rows"] == (count or here["rows"]) > 0
     assert there["fingerprint"] == here["fingerprint"]
     found = keys_and_pixels(tmp_path / "there.hr", storage)
     assert found == keys_and_pixels(tmp_path / "here.hr", None)
     packed = hr.pack("s3://photos/set", tmp_path / "packed.hr", storage=storage)
-    assert packed["rows"] == count
+    assert packed["rows"] == here["rows"]
 
 
 def test_a_file_that_a_saved_dataset_names_and_that_is_not_there_or_no_table_is_an_error(
@@ -144,6 +173,29 @@ def test_a_file_that_a_saved_dataset_names_and_that_is_not_there_or_no_table_is_
     last.unlink()
     with pytest.raises(errors.MissingFileError, match=last.name):
         hr.index("s3://photos/set", tmp_path / "train.hr", storage=storage)
+
+
+def test_a_database_in_a_store_that_has_several_is_chosen_by_split(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    a_database("several")(bucket / "set")
+    with pytest.raises(errors.ArgumentError, match="split= chooses one") as several:
+        hr.index("s3://photos/set", tmp_path / "there.hr", storage=storage)
+    name = str(several.value).split('["')[1].split('"')[0]
+    here = hr.index(bucket / "set", tmp_path / "here.hr", split=name)
+    there = hr.index("s3://photos/set", tmp_path / "there.hr", split=name, storage=storage)
+    assert there["fingerprint"] == here["fingerprint"]
+
+
+def test_chunks_in_a_store_without_the_index_of_their_folder_are_no_containers(
+    bucket: Path, storage: Storage, tmp_path: Path
+) -> None:
+    a_folder_of_chunks("whole")(bucket / "set")
+    (bucket / "set" / "index.json").unlink()
+    with pytest.raises(errors.HeadraceError) as here:
+        hr.index(bucket / "set", tmp_path / "here.hr")
+    with pytest.raises(type(here.value)):
+        hr.index("s3://photos/set", tmp_path / "there.hr", storage=storage)
 
 
 def test_a_saved_selection_is_not_one_of_several_sources(
