@@ -171,7 +171,7 @@ func FuzzIndexWithFieldsInBlocks(f *testing.F) {
 	require.NoError(f, err)
 	encoded, err := json.Marshal(m)
 	require.NoError(f, err)
-	for at := 0; at < len(whole); at += 13 {
+	for at := 0; at < len(whole); at += 97 {
 		f.Add(uint32(at), []byte{0xff, 0xff, 0xff, 0x7f})
 		f.Add(uint32(at), []byte{1})
 	}

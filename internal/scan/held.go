@@ -33,18 +33,18 @@ func (p *part) noteValue(col *column, row int, c *cell, image bool) error {
 		return nil // it is no field, and as an image it is located by the sample
 	}
 	col.locate(row, c)
-	switch {
-	case col.bulky, c.block == nil && col.texts == nil:
+	if c.block == nil && col.texts == nil {
 		return nil
-	case image, c.block == nil, col.texts == nil && col.seen > 1:
-		p.giveUp(col)
-		return nil
-	case col.texts == nil:
-		col.texts = new(formats.Names)
 	}
-	if c.length > maxHeldValue || tooBulky(col.held+c.length, col.seen) || p.held+c.length > p.mostHeld() {
+	first := col.seen == 1
+	if !first && col.texts == nil || image || c.block == nil ||
+		c.length > maxHeldValue || tooBulky(col.held+c.length, col.seen) || p.held+c.length > p.mostHeld() {
 		p.giveUp(col)
+		col.sum(row, c)
 		return nil
+	}
+	if first {
+		col.texts = new(formats.Names)
 	}
 	return p.holdNext(col, row, c)
 }
@@ -62,16 +62,29 @@ func (c *column) locate(row int, at *cell) {
 	if n := len(c.blocks); n == 0 || c.blocks[n-1] != *at.block {
 		c.blocks = append(c.blocks, *at.block)
 	}
-	c.within = append(grown(c.within, row), uint32(len(c.blocks)))
-	c.sums = append(grown(c.sums, row), crc32.Checksum(at.data, castagnoli))
+	c.within = append(grown(c.within, row), valueIn{block: uint32(len(c.blocks))})
+}
+
+// sum keeps the checksum of a value in a block that is not held, where its bytes are at hand.
+func (c *column) sum(row int, at *cell) {
+	if at.block != nil {
+		c.within[row].sum = crc32.Checksum(at.data, castagnoli)
+	}
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// giveUp lets go of the values of a column that have places.
+// giveUp lets go of the values of a column that have places, but for their checksums. Those that follow are not held either.
 func (p *part) giveUp(col *column) {
+	if col.texts != nil {
+		for row := range min(int64(len(col.within)), col.texts.Len()) {
+			if in := &col.within[row]; in.block > 0 {
+				in.sum = crc32.Checksum(col.texts.Bytes(row), castagnoli)
+			}
+		}
+	}
 	p.held -= col.held
-	col.texts, col.held, col.bulky = nil, 0, true
+	col.texts, col.held = nil, 0
 }
 
 // hold keeps a value of a column of which some value has no place. Others may have been noted by their places.
@@ -81,7 +94,7 @@ func (p *part) hold(col *column, row int, c *cell) error {
 		if err := p.holdEarlier(col); err != nil {
 			return err
 		}
-		col.extents, col.within, col.sums, col.blocks = nil, nil, nil, nil
+		col.extents, col.within, col.blocks = nil, nil, nil
 	}
 	if col.dropped {
 		return nil
@@ -192,9 +205,10 @@ func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*p
 	f.Blocks = slices.ContainsFunc(columns, func(col *column) bool { return col != nil && col.within != nil })
 	for n, p := range parts {
 		var own []catalog.Extent
-		var within []uint32
+		var within []valueIn
 		col := columns[n]
 		if col != nil {
+			p.giveUp(col)
 			own, within = col.extents, col.within
 		}
 		first := len(extents)
@@ -203,11 +217,11 @@ func addLocated(t *catalog.Table, f catalog.Field, columns []*column, parts []*p
 			continue
 		}
 		places = append(places, make([]catalog.ValuePlace, p.rows())...)
-		for row, number := range within {
-			if number > 0 {
+		for row, in := range within {
+			if in.block > 0 {
 				at, to := &extents[first+row], &places[first+row]
-				to.BlockPlace, at.Offset = placeIn(&col.blocks[number-1], at.Offset)
-				to.CRC32C = col.sums[row]
+				to.BlockPlace, at.Offset = placeIn(&col.blocks[in.block-1], at.Offset)
+				to.CRC32C = in.sum
 			}
 		}
 	}

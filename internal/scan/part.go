@@ -69,18 +69,20 @@ type column struct {
 
 	// One entry a row up to the last that has the column.
 	extents []catalog.Extent // of values in the file, or in the block that the same row of within says
-	within  []uint32         // the number of a block, from 1; 0: the value lies in the file. Up to the last that lies in a block
-	sums    []uint32         // of the values in these rows: CRC-32C, 0 where it is not known
+	within  []valueIn        // up to the last that lies in a block; nil: all lie in the file
 	blocks  []formats.Block
 	ints    []int64
 	floats  []float64
 	texts   *formats.Names // values that are held, beside the places of those that have one; nil: none is
 
 	held    int64 // bytes of texts
-	bulky   bool  // the values have places and are too large to be held as well, or lie in the file in part
 	nowhere bool  // some value has no place, so all have to be held
 	dropped bool  // for which they are too large
 }
+
+// valueIn is the number of the block that a value lies in, from 1, and the value's CRC-32C, 0 while that is held or not known;
+// all 0 of one in the file.
+type valueIn struct{ block, sum uint32 }
 
 const (
 	maxColumns    = 1024
