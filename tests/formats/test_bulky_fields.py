@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import chunks
 import headrace as hr
 import headrace.transforms as T
 import images
@@ -60,6 +61,11 @@ def shards(path: Path, _: str) -> Path:
     return mds.write(path / "mds", [rows[:10], rows[10:]])
 
 
+def frames(path: Path, _: str) -> Path:
+    items = [chunks.item(images.jpeg(32, 24, seed=i), i % 3, caption(i)) for i in range(ROWS)]
+    return chunks.write(path / "litdata", [chunks.framed(items, 7)], ROWS)
+
+
 KINDS = [
     (parquet, "snappy"),
     (parquet, "zstd"),
@@ -67,6 +73,7 @@ KINDS = [
     (arrow, "zstd"),
     (arrow, "lz4"),
     (shards, "mds"),
+    (frames, "litdata"),
 ]
 
 
