@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -67,6 +68,25 @@ func TestSamplesOfLitDataAreThoseThatItsReaderReads(t *testing.T) {
 				require.Equal(t, members[f.Name], crcOf(value), "%s: %s of %d", name, f.Name, i)
 			}
 			require.Len(t, members, len(d.Fields())+2, name)
+		}
+	}
+}
+
+func TestPixelsOfLitDataAreImagesInPlaceAndInFrames(t *testing.T) {
+	for _, name := range []string{"pixels", "pixels-framed"} {
+		for _, image := range []string{"", "hwc", "chw"} {
+			d := open(t, "testdata/litdata/"+name, Options{Image: image})
+			want := expected(t, "litdata/"+name)
+			require.Len(t, want, int(d.Len()))
+			require.Equal(t, []int64{0, 1, 2, 3, 4, 5, 6}, labels(t, d))
+			for i, found := range contents(t, d) {
+				require.Equal(t, want[i].Members[cmp.Or(image, "image")], found, "%s: %s of %d", name, image, i)
+				s, err := d.Sample(int64(i))
+				require.NoError(t, err)
+				require.Equal(t, []uint32{uint32(3 + i), 5}, []uint32{s.Pixels.Height, s.Pixels.Width})
+				require.Equal(t, name == "pixels-framed", s.Block.Codec == blocks.Zstd)
+			}
+			require.Empty(t, d.Fields(), "arrays that nobody asked for")
 		}
 	}
 }
@@ -153,7 +173,7 @@ func TestATruncatedChunkOfLitDataIsAnErrorOrNone(t *testing.T) {
 }
 
 var litFixtures = map[string]string{"classic": "chunk-0-0.bin", "framed": "chunk-0-0.bin", "sample": "chunk-0-0.bin",
-	"whole": "chunk-0-0.zstd.bin", "footer": "chunk-0-0.bin", "footer-zstd": "chunk-0-0.bin"}
+	"whole": "chunk-0-0.zstd.bin", "footer": "chunk-0-0.bin", "footer-zstd": "chunk-0-0.bin", "pixels": "chunk-0-0.bin", "pixels-framed": "chunk-0-0.bin"}
 
 func TestDamagedIndexesOfLitDataAreErrorsThatNameThemOrDatasetsThatCanBeRead(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

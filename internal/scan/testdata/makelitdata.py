@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from litdata import StreamingDataset
 from litdata.streaming.writer import BinaryWriter
 from PIL import Image
@@ -101,6 +102,22 @@ def read(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return flat
 
 
+def pixels() -> dict[str, Any]:
+    """Images that litdata stores as pixels: of PIL, and as arrays and tensors."""
+    expected = {}
+    for name, options in (("pixels", {}), ("pixels-framed", {"compression": "zstd"})):
+        rows, values = [], []
+        for i in range(ROWS):
+            noise = np.random.default_rng(i).integers(0, 256, (3 + i, 5, 4), dtype=np.uint8)
+            planes = torch.from_numpy(noise[..., :3].transpose(2, 0, 1).copy())
+            rows.append({"image": Image.fromarray(noise), "label": i, "hwc": noise, "chw": planes})
+            value = {"image": noise.tobytes(), "label": i, "hwc": noise.tobytes()}
+            values.append(value | {"chw": planes.numpy().tobytes()})
+        write(name, rows, **options)
+        expected[f"litdata/{name}"] = found(values)
+    return expected
+
+
 def main() -> None:
     shutil.rmtree(ROOT, ignore_errors=True)
     expected = {}
@@ -137,6 +154,7 @@ def main() -> None:
         expected[f"litdata/{name}"] = found(got)
         for i, sample in enumerate(expected[f"litdata/{name}"]):
             sample["key"] = str(i)
+    expected |= pixels()
     (HERE / "litdata.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
