@@ -29,7 +29,7 @@ func scanImageFiles(p *part) error {
 			return err
 		case m.Link != "":
 			err = links.add(&m)
-		case formats.HasImageExtension(m.Name):
+		case formats.HasImageExtension(m.Name) && !isDesktops(m.Name):
 			err = p.addFile(m.Name, m.Offset, m.Size)
 		}
 		if err != nil {

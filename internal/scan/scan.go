@@ -56,6 +56,9 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 		}
 	}
 	var t *catalog.Table
+	if err := lateError(files, parts); err != nil && !images {
+		return nil, err
+	}
 	if images {
 		t, err = imageFiles(root, format, shards, parts, &o)
 	} else {
@@ -68,6 +71,18 @@ func scan(files []string, kind string, o Options) (*catalog.Table, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// lateError is the first error that was put off because the archives might be of class folders.
+func lateError(files []string, parts []*part) error {
+	rows := int64(0)
+	for i, p := range parts {
+		if p.late != nil {
+			return placed(p.late, files[i], rows, p)
+		}
+		rows += int64(p.rows())
+	}
+	return nil
 }
 
 func arePlain(parts []*part) bool {

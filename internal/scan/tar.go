@@ -42,13 +42,19 @@ func scanWebDataset(p *part) error {
 			return err
 		}
 		folders.note(m.Name)
+		if p.late != nil {
+			continue
+		}
 		key, suffix, ok := splitMember(m.Name)
 		if !ok {
 			continue
 		}
 		if len(cells) == 0 || key != prefix {
 			if err := end(); err != nil {
-				return err
+				if err = p.putOff(err, &folders); err != nil {
+					return err
+				}
+				continue
 			}
 			prefix, begin = key, m.Offset
 		}
@@ -56,10 +62,12 @@ func scanWebDataset(p *part) error {
 		if isTextSuffix(c.name) {
 			c.kind = textCell
 		}
-		for i := range cells {
-			if cells[i].name == c.name {
-				return at(fmt.Errorf("%w: the sample %.80q has two members %.40q", formats.ErrBad, prefix, c.name), m.Header)
+		if slices.ContainsFunc(cells, func(other cell) bool { return other.name == c.name }) {
+			twice := fmt.Errorf("%w: the sample %.80q has two members %.40q", formats.ErrBad, prefix, c.name)
+			if err := p.putOff(at(twice, m.Header), &folders); err != nil {
+				return err
 			}
+			continue
 		}
 		if len(cells) >= maxColumns {
 			return at(fmt.Errorf("%w: the sample %.80q has more than %d members", formats.ErrLimit, prefix, maxColumns), m.Header)
@@ -70,10 +78,14 @@ func scanWebDataset(p *part) error {
 		p.ahead(&c, cells)
 		cells = append(cells, c)
 	}
-	if err := end(); err != nil {
-		return err
+	if p.late == nil {
+		if err := p.putOff(end(), &folders); err != nil {
+			return err
+		}
 	}
-	p.plain = folders.arePlain()
+	if p.plain = folders.arePlain(); p.late != nil && !p.plain {
+		return p.late
+	}
 	p.behind(w)
 	return nil
 }
@@ -88,6 +100,9 @@ type tarFolders struct {
 }
 
 func (f *tarFolders) note(name string) {
+	if isDesktops(name) {
+		return
+	}
 	folder, image := name[:strings.LastIndexByte(name, '/')+1], formats.HasImageExtension(name)
 	if f.flat || f.images != nil && folder == f.last && image == f.lastImage {
 		return
@@ -105,6 +120,16 @@ func (f *tarFolders) note(name string) {
 	}
 }
 
+// isDesktops is true of what macOS and Windows put beside files: attributes under the file's own name, and settings.
+func isDesktops(name string) bool {
+	switch base := name[strings.LastIndexByte(name, '/')+1:]; base {
+	case ".DS_Store", "Thumbs.db", "desktop.ini":
+		return true
+	default:
+		return strings.HasPrefix(base, "._") || strings.HasPrefix(name, "__MACOSX/")
+	}
+}
+
 func (f *tarFolders) arePlain() bool {
 	for folder := range f.others {
 		if f.images[folder] || len(f.images) == 0 {
@@ -112,6 +137,16 @@ func (f *tarFolders) arePlain() bool {
 		}
 	}
 	return !f.flat
+}
+
+// putOff keeps an error of a sample while its archive may be one of class folders, where two files of one stem are two
+// images.
+func (p *part) putOff(err error, folders *tarFolders) error {
+	if err == nil || p.beside != nil || !folders.arePlain() {
+		return err
+	}
+	p.late = err
+	return nil
 }
 
 // behind warns of what stands behind an archive's end.

@@ -88,7 +88,13 @@ func TestFilesBesideClassFoldersLeaveATarOneOfClassFolders(t *testing.T) {
 		require.Equal(t, []string{"cat", "dog"}, d.Classes(), names)
 		require.Equal(t, []string{"cat/1", "dog/2"}, keys(t, d))
 	}
-	d := open(t, put(t, map[string][]byte{"a.tar": linked(t, file("cat/1.jpg", "cat/1.txt", "dog/2.jpg")...)})+"/a.tar", Options{})
+	d := open(t, put(t, map[string][]byte{"a.tar": linked(t, file("cat/1.jpg", "cat/1.png", "cat/._1.jpg", "cat/2.jpg", "cat/2.JPG", "dog/.DS_Store", "dog/2.jpg")...)})+"/a.tar", Options{})
+	require.Equal(t, []int64{0, 0, 0, 0, 1}, labels(t, d), "two files of one stem are two images")
+	for _, last := range []string{"cat/1.txt", "3.jpg"} {
+		_, err := Open(put(t, map[string][]byte{"a.tar": linked(t, file("cat/1.jpg", "cat/1.png", "dog/2.jpg", last)...)})+"/a.tar", Options{})
+		require.ErrorContains(t, err, "record 0 at byte 512: unsupported: jpg and png may both be the image")
+	}
+	d = open(t, put(t, map[string][]byte{"a.tar": linked(t, file("cat/1.jpg", "cat/1.txt", "dog/2.jpg")...)})+"/a.tar", Options{})
 	require.Equal(t, "webdataset", d.Source().Format, "a caption lies beside an image")
 	require.Len(t, d.Fields(), 1)
 }

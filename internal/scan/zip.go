@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
@@ -33,7 +32,7 @@ func scanZip(p *part) error {
 	var members []*zip.File
 	for _, f := range archive.File {
 		// macOS puts a file of attributes beside each image, under the image's own name.
-		if !formats.HasImageExtension(f.Name) || strings.HasPrefix(f.Name, "__MACOSX/") {
+		if !formats.HasImageExtension(f.Name) || isDesktops(f.Name) {
 			continue
 		}
 		offset, err := f.DataOffset()
